@@ -142,6 +142,8 @@ export default tseslint.config(
       'jest/expect-expect': 'off',
       'jest/no-conditional-expect': 'off',
       'jest/no-standalone-expect': 'off',
+      // A lane makes tests (test/support/lane.ts).
+      'jest/no-export': 'off',
       // Titles of the table of runbooks and faults are made by a function.
       'jest/valid-title': ['error', { ignoreTypeOfTestName: true }],
     },

@@ -4,7 +4,8 @@
  */
 import type { Authority } from '../../src/contracts/activities';
 import { HeldShares } from '../../workflows/procedures/held-shares';
-import { ActivityBench, DEPLOYMENT, signaledEvent as signaled } from '../support/activity-environment';
+import { DEPLOYMENT, signaledEvent as signaled, drDemotion, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 import { envelopeOf } from '../support/people';
 
 /** Grace and ada are attested by the server; henry signs, and olga claims who she is. */
@@ -13,21 +14,20 @@ const ATTESTED: Readonly<Record<string, string>> = { grace: 'user:grace', ada: '
 describe("the server's record of who sent a signal", () => {
   let bench: ActivityBench;
   let plan: Authority['plan'];
+  openBench((opened) => (bench = opened), {
+    person: (name) =>
+      name === 'olga'
+        ? { attestation: 'claimed' }
+        : ATTESTED[name] === undefined
+          ? undefined
+          : { attestation: 'principal', principal: ATTESTED[name] },
+    deployment: { people: {}, laboratory: true },
+  });
   beforeAll(async () => {
-    bench = await ActivityBench.start({
-      person: (name) =>
-        name === 'olga'
-          ? { attestation: 'claimed' }
-          : ATTESTED[name] === undefined
-            ? undefined
-            : { attestation: 'principal', principal: ATTESTED[name] },
-      deployment: { people: {}, laboratory: true },
-    });
     const assessed = await bench.call('assessDrSwitchover', { input: bench.input({ go: 'auto' }) });
     if (!assessed.plan) throw new Error('no plan');
     plan = assessed.plan;
   });
-  afterAll(() => bench.stop());
   beforeEach(() => {
     bench.history = { events: [] };
   });
@@ -164,14 +164,7 @@ describe("the server's record of who sent a signal", () => {
   it('in a laboratory a claim that is pasted again counts from then: nobody vouches for the first one either', async () => {
     const own = approval('olga');
     const longAgo = Date.now() - 9 * 3_600_000;
-    const demote = () =>
-      bench.failure('demotePrimary', {
-        kind: 'dr',
-        otherCluster: 'west',
-        deployment: DEPLOYMENT,
-        cluster: 'east',
-        authority: { plan, approvals: [own] },
-      });
+    const demote = () => bench.failure('demotePrimary', drDemotion({ plan, approvals: [own] }));
     bench.service.partition('east', 'west');
     bench.service.advanceClock(6_000);
     bench.history = { events: [signaled('approve', own, undefined, longAgo)] };
@@ -184,14 +177,7 @@ describe("the server's record of who sent a signal", () => {
 
   it('is read again by the activity that demotes: what arrives in its input proves nothing', async () => {
     const own = approval('grace');
-    const demote = (approvals: readonly unknown[]) =>
-      bench.failure('demotePrimary', {
-        kind: 'dr',
-        otherCluster: 'west',
-        deployment: DEPLOYMENT,
-        cluster: 'east',
-        authority: { plan, approvals },
-      });
+    const demote = (approvals: readonly unknown[]) => bench.failure('demotePrimary', drDemotion({ plan, approvals }));
     // The bare document, a number without such a signal, and another person's signal.
     expect((await demote([own])).code).toBe('NOT_APPROVED');
     expect((await demote([{ approval: own, arrival: 1 }])).code).toBe('NOT_APPROVED');
@@ -214,13 +200,7 @@ describe("the server's record of who sent a signal", () => {
     };
     expect((await demote([{ approval: own, arrival: 1 }])).code).toBe('NOT_APPROVED');
     const authority = { plan, approvals: [{ approval: own, arrival: 2 }] };
-    const done = await bench.call('demotePrimary', {
-      kind: 'dr',
-      otherCluster: 'west',
-      deployment: DEPLOYMENT,
-      cluster: 'east',
-      authority,
-    });
+    const done = await bench.call('demotePrimary', drDemotion(authority));
     expect(done.outcome).toBe('done');
   });
 });

@@ -4,7 +4,8 @@ import type { WalSampling } from '../../src/contracts/wal-samples';
 import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
 import pino from 'pino';
 import { notePrimaryChange } from '../../activities/roles/primary-changes';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, drDemotion, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 const input = () => drFailoverInput.parse({ deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga' });
 const sampled = (result: WalSampling) => ({
@@ -16,15 +17,11 @@ const sampled = (result: WalSampling) => ({
 describe('the loss bound of a failover', () => {
   let bench: ActivityBench;
   let sampling: WalSampling;
+  openBench((opened) => (bench = opened), { limits: { primaryGone: '1s' } });
   beforeAll(async () => {
-    bench = await ActivityBench.start({ limits: { primaryGone: '1s' } });
     sampling = await bench.call('sampleWal', { deployment: DEPLOYMENT, samples: 2, everyMs: 10 });
     bench.cluster('east').sealNode(0);
     bench.service.advanceClock(5_000);
-  });
-  afterAll(async () => {
-    expect(bench.leaks()).toEqual([]);
-    await bench.stop();
   });
   const assess = async (result?: WalSampling) => {
     bench.closedRuns = result === undefined ? [] : [sampled(result)];
@@ -73,10 +70,7 @@ describe('the loss bound of a failover', () => {
 
 describe('the last change of the primary', () => {
   let bench: ActivityBench;
-  beforeAll(async () => {
-    bench = await ActivityBench.start({ limits: { coolDown: '10m' } });
-  });
-  afterAll(() => bench.stop());
+  openBench((opened) => (bench = opened), { limits: { coolDown: '10m' } });
 
   const coolDown = async (to = 'west') =>
     (await bench.call('assessDrSwitchover', { input: { ...bench.input(), to } })).preconditions.find(({ name }) =>
@@ -87,13 +81,7 @@ describe('the last change of the primary', () => {
     expect(await coolDown()).toMatchObject({ verdict: 'ok', observed: 'none' });
     const authority = await bench.authority();
     const token = await bench.operationToken('west');
-    await bench.call('demotePrimary', {
-      kind: 'dr',
-      otherCluster: 'west',
-      deployment: DEPLOYMENT,
-      cluster: 'east',
-      authority,
-    });
+    await bench.call('demotePrimary', drDemotion(authority));
     await bench.call('promoteSecondary', {
       kind: 'dr',
       mode: 'planned',
@@ -115,10 +103,7 @@ describe('the last change of the primary', () => {
 
 describe('readiness', () => {
   let bench: ActivityBench;
-  beforeAll(async () => {
-    bench = await ActivityBench.start();
-  });
-  afterAll(() => bench.stop());
+  openBench((opened) => (bench = opened));
 
   it('is compared with the last check that the record has', async () => {
     const first = (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;

@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { CeremonyHandle, OwnAttempt } from '../../src/contracts/ceremony';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 const BASE = '/v1/sys/replication/dr/secondary/generate-operation-token';
 const GIVE = `POST ${BASE}/update`;
@@ -14,14 +15,10 @@ const ORPHAN = expect.objectContaining({ code: 'orphan-token', severity: 'critic
 let bench: ActivityBench;
 let ceremony: CeremonyHandle;
 let envelopes: readonly string[];
+openBench((opened) => (bench = opened), { topology: { readings: { leaderChangeChance: 0 } } });
 beforeAll(async () => {
-  bench = await ActivityBench.start({ topology: { readings: { leaderChangeChance: 0 } } });
   ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
   envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
-});
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
 });
 beforeEach(async () => {
   bench.service.faults.clear();

@@ -1,21 +1,18 @@
 /** What a ceremony may be used for: only what its holders were asked for, in the run that asked them. */
 import { randomUUID } from 'node:crypto';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
+import { DEPLOYMENT, failedOf, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
 
 let bench: ActivityBench;
 let ceremony: CeremonyHandle;
 let envelopes: readonly string[];
+openBench((opened) => (bench = opened));
 beforeAll(async () => {
-  bench = await ActivityBench.start();
   ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
   envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
-});
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
 });
 
 const input = (more: object = {}) => ({

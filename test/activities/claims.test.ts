@@ -7,21 +7,16 @@ import type { GateName } from '../../src/contracts/plan';
 import { DECISION_ACTIONS } from '../../src/contracts/signals';
 import { drFailoverInput } from '../../src/contracts/runbook-inputs';
 import { findDeployment } from '../../src/inventory';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, drDemotion, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 import { approvalOf, decisionOf } from '../support/people';
 
 let bench: ActivityBench;
-beforeAll(async () => {
-  bench = await ActivityBench.start({
-    // Grace and henry sign; ada and bert may approve and are only claimed. Cleo's group approves in another deployment.
-    person: (name) => (['ada', 'bert'].includes(name) ? { attestation: 'claimed', groups: ['approvers'] } : undefined),
-    topology: { readings: { leaderChangeChance: 0 } },
-    limits: { primaryGone: '1s' },
-  });
-});
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
+openBench((opened) => (bench = opened), {
+  // Grace and henry sign; ada and bert may approve and are only claimed. Cleo's group approves in another deployment.
+  person: (name) => (['ada', 'bert'].includes(name) ? { attestation: 'claimed', groups: ['approvers'] } : undefined),
+  topology: { readings: { leaderChangeChance: 0 } },
+  limits: { primaryGone: '1s' },
 });
 beforeEach(() => {
   bench.history = { events: [] };
@@ -41,13 +36,7 @@ describe('an approval that no signal of this run brought', () => {
     if (!plan) throw new Error('no plan');
     const about = { ...bench.run, gate: 'plan', planDigest: plan.digest, iat: 4_102_444_800 };
     const authority = { plan, approvals: [await approvalOf(bench.person('grace'), about)] };
-    const failure = await bench.failure('demotePrimary', {
-      kind: 'dr',
-      otherCluster: 'west',
-      deployment: DEPLOYMENT,
-      cluster: 'east',
-      authority,
-    });
+    const failure = await bench.failure('demotePrimary', drDemotion(authority));
     expect(failure).toMatchObject({ code: 'NOT_APPROVED', details: { outcomeKnown: true } });
     expect(failure.details['observed']).toContain('no signal of this run brought');
     expect(bench.calls('east', 'primary/demote')).toBe(0);
@@ -94,13 +83,7 @@ describe('two claims', () => {
     if (!plan) throw new Error('no plan');
     const authority: Authority = { plan, approvals: claimsAt(['plan', 'go'], plan.digest) };
     bench.signaled('approve', authority.approvals);
-    const failure = await bench.failure('demotePrimary', {
-      kind: 'dr',
-      otherCluster: 'west',
-      deployment: DEPLOYMENT,
-      cluster: 'east',
-      authority,
-    });
+    const failure = await bench.failure('demotePrimary', drDemotion(authority));
     expect(failure.code).toBe('NOT_APPROVED');
     expect(failure.details['observed']).toContain('ada and bert are only claimed');
     expect(bench.calls('east', 'primary/demote')).toBe(0);

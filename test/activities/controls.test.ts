@@ -1,21 +1,16 @@
 /** An order to a whole run counts as a document of somebody who may decide here, made for this run and this order. */
 import { drFailoverInput } from '../../src/contracts/runbook-inputs';
 import type { ControlAction } from '../../src/contracts/signals';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 import { controlOf } from '../support/people';
 
 const RUN_THAT_ASKS = { wid: 'a-failover', rid: 'its-run' };
 
 let bench: ActivityBench;
-beforeAll(async () => {
-  bench = await ActivityBench.start({
-    // Grace and henry sign and may decide, cleo signs and may not; ada may and is only claimed.
-    person: (name) => (name === 'ada' ? { attestation: 'claimed', groups: ['approvers'] } : undefined),
-  });
-});
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
+openBench((opened) => (bench = opened), {
+  // Grace and henry sign and may decide, cleo signs and may not; ada may and is only claimed.
+  person: (name) => (name === 'ada' ? { attestation: 'claimed', groups: ['approvers'] } : undefined),
 });
 beforeEach(() => {
   bench.history = { events: [] };

@@ -4,7 +4,8 @@ import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { drFailoverInput } from '../../src/contracts/runbook-inputs';
 import { findDeployment } from '../../src/inventory';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 const SEAL = { shares: 5, threshold: 3 };
 let bench: ActivityBench;
@@ -31,21 +32,17 @@ const promoted = () => bench.calls('west', 'dr/secondary/promote') + bench.calls
 /** Long enough after the last heartbeat. */
 const silence = () => bench.service.advanceClock(5_000);
 
-beforeAll(async () => {
-  bench = await ActivityBench.start({
-    topology: {
-      readings: { leaderChangeChance: 0 },
-      clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 2, seal: SEAL })),
-      dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
-    },
-    deployment: { hooks: { fence: { command: ['/bin/true'] } } },
-    limits: { primaryGone: '1s' },
-  });
-  token = await bench.operationToken('north');
+openBench((opened) => (bench = opened), {
+  topology: {
+    readings: { leaderChangeChance: 0 },
+    clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 2, seal: SEAL })),
+    dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
+  },
+  deployment: { hooks: { fence: { command: ['/bin/true'] } } },
+  limits: { primaryGone: '1s' },
 });
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
+beforeAll(async () => {
+  token = await bench.operationToken('north');
 });
 
 it('a wrong `from` is refused while another member, which secondaries follow, says nothing', async () => {

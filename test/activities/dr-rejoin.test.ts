@@ -5,7 +5,8 @@ import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { drRejoinInput } from '../../src/contracts/runbook-inputs';
 import type { WalSample } from '../../src/contracts/wal-samples';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 import { CHANGING, statuses } from '../support/faults';
 import { splitPrimaries } from '../support/split';
 
@@ -15,10 +16,7 @@ const former = { deployment: DEPLOYMENT, kind: 'dr', cluster: 'east', otherClust
 const input = drRejoinInput.parse({ deployment: DEPLOYMENT, cluster: 'east', reason: 'a test' });
 
 let bench: ActivityBench;
-beforeAll(async () => {
-  bench = await ActivityBench.start({ deployment: { hooks } });
-});
-afterAll(() => bench.stop());
+openBench((opened) => (bench = opened), { deployment: { hooks } });
 
 const demotions = () => statuses(bench, 'east', CHANGING.demote);
 const mode = () => bench.cluster('east').snapshotState().dr.mode;

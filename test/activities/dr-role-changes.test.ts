@@ -2,7 +2,8 @@
 import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { SimulatedCluster } from '../../src/simulator';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { drDemotion, drPromotion, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 const DEMOTE = 'POST /v1/sys/replication/dr/primary/demote';
 const PROMOTE = 'POST /v1/sys/replication/dr/secondary/promote';
@@ -13,18 +14,14 @@ let token: OperationTokenReference;
 let roles: readonly (readonly [cluster: string, role: ReturnType<SimulatedCluster['role']>])[];
 let before: Readonly<Record<'demote' | 'promote', number>>;
 
+openBench((opened) => (bench = opened), {
+  topology: { readings: { leaderChangeChance: 0 } },
+});
 beforeAll(async () => {
-  bench = await ActivityBench.start({
-    topology: { readings: { leaderChangeChance: 0 } },
-  });
   // Roles are set back behind the service's back here: a WAL index says nothing of what the secondary has.
   authority = await bench.authority({ acceptLoss: 'bounded' });
   token = await bench.operationToken('west');
   roles = ['east', 'west'].map((name) => [name, bench.cluster(name).role('dr')] as const);
-});
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
 });
 beforeEach(() => {
   bench.service.faults.clear();
@@ -40,18 +37,8 @@ const calls = () => ({
   promote: bench.calls('west', 'dr/secondary/promote'),
 });
 const made = (which: keyof typeof before) => calls()[which] - before[which];
-const demote = () =>
-  bench.call('demotePrimary', { kind: 'dr', otherCluster: 'west', deployment: DEPLOYMENT, cluster: 'east', authority });
-const promotion = (reference = token) =>
-  ({
-    kind: 'dr',
-    mode: 'planned',
-    deployment: DEPLOYMENT,
-    cluster: 'west',
-    otherCluster: 'east',
-    token: reference,
-    authority,
-  }) as const;
+const demote = () => bench.call('demotePrimary', drDemotion(authority));
+const promotion = (reference = token) => drPromotion(reference, authority);
 const mode = (cluster: string) => bench.cluster(cluster).snapshotState().dr.mode;
 
 it('a demotion and a promotion are made once, and made again they are there already', async () => {
@@ -185,15 +172,7 @@ it('a last look without an answer leaves no doubt: nothing was sent', async () =
     action: 'reset',
     times: Infinity,
   });
-  expect(
-    await bench.failure('demotePrimary', {
-      kind: 'dr',
-      otherCluster: 'west',
-      deployment: DEPLOYMENT,
-      cluster: 'east',
-      authority,
-    }),
-  ).toMatchObject({
+  expect(await bench.failure('demotePrimary', drDemotion(authority))).toMatchObject({
     retryable: false,
     details: { outcomeKnown: true },
   });

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { defaultPayloadConverter } from '@temporalio/common';
 import type { Authority } from '../../src/contracts/activities';
 import { findDeployment } from '../../src/inventory';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';
 import { makePerson, approvalOf } from '../support/people';
 
 const DEMOTE = 'dr/primary/demote';
@@ -13,12 +13,11 @@ describe('demote and promote without a valid approval', () => {
   let bench: ActivityBench;
   let authority: Authority;
   let token: Awaited<ReturnType<ActivityBench['operationToken']>>;
+  openBench((opened) => (bench = opened));
   beforeAll(async () => {
-    bench = await ActivityBench.start();
     authority = await bench.authority({ requestedBy: 'olga' });
     token = await bench.operationToken('west');
   });
-  afterAll(() => bench.stop());
 
   /** The plan with other content and the digest that belongs to it. */
   function otherPlan(change: Readonly<Record<string, unknown>>): Authority['plan'] {
@@ -120,22 +119,8 @@ describe('demote and promote without a valid approval', () => {
   it.each(CASES)('%s: NOT_APPROVED, and nothing reaches the service', async (_name, make) => {
     const forged = await make();
     const before = bench.changes();
-    const demoted = await bench.failure('demotePrimary', {
-      kind: 'dr',
-      otherCluster: 'west',
-      deployment: DEPLOYMENT,
-      cluster: 'east',
-      authority: forged,
-    });
-    const promoted = await bench.failure('promoteSecondary', {
-      kind: 'dr',
-      mode: 'planned',
-      deployment: DEPLOYMENT,
-      cluster: 'west',
-      otherCluster: 'east',
-      token,
-      authority: forged,
-    });
+    const demoted = await bench.failure('demotePrimary', drDemotion(forged));
+    const promoted = await bench.failure('promoteSecondary', drPromotion(token, forged));
     for (const failure of [demoted, promoted]) {
       expect(failure).toMatchObject({ code: 'NOT_APPROVED', retryable: false, details: { outcomeKnown: true } });
       expect(failure.details['observed']).toBeTruthy();
@@ -189,13 +174,7 @@ describe('demote and promote without a valid approval', () => {
   it('a cluster with another ID than the inventory pins is not changed, whatever was approved', async () => {
     const pinned = findDeployment(bench.inventory, DEPLOYMENT).clusters.get('east') ?? {};
     Object.assign(pinned, { clusterId: 'another-cluster' });
-    const failure = await bench.failure('demotePrimary', {
-      kind: 'dr',
-      otherCluster: 'west',
-      deployment: DEPLOYMENT,
-      cluster: 'east',
-      authority,
-    });
+    const failure = await bench.failure('demotePrimary', drDemotion(authority));
     Object.assign(pinned, { clusterId: undefined });
     expect(failure).toMatchObject({ code: 'STATE_DIVERGED', details: { cluster: 'east', outcomeKnown: true } });
     expect(bench.calls('east', DEMOTE)).toBe(0);
@@ -204,7 +183,7 @@ describe('demote and promote without a valid approval', () => {
   it('a run that was reset changes nothing until a decision acknowledges it', async () => {
     const before = bench.changes();
     const step = { originalRunId: 'the run before the reset' };
-    const input = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'east', otherCluster: 'west', authority } as const;
+    const input = drDemotion(authority);
     const refused = await bench.failure('demotePrimary', input, { step });
     expect(refused).toMatchObject({ code: 'RUN_WAS_RESET', retryable: false });
     expect(refused.details['next']).toMatch(/decide retry/);
@@ -223,13 +202,7 @@ describe('demote and promote without a valid approval', () => {
   it('a primary is not demoted while its successor hears nothing from it', async () => {
     bench.service.partition('east', 'west');
     bench.service.advanceClock(6_000);
-    const failure = await bench.failure('demotePrimary', {
-      kind: 'dr',
-      otherCluster: 'west',
-      deployment: DEPLOYMENT,
-      cluster: 'east',
-      authority,
-    });
+    const failure = await bench.failure('demotePrimary', drDemotion(authority));
     expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
     expect(bench.calls('east', DEMOTE)).toBe(0);
     bench.service.heal();
@@ -238,13 +211,7 @@ describe('demote and promote without a valid approval', () => {
   describe('whose approvals are older than they count', () => {
     const HOUR = 3_600_000;
     const demotion = (more: Partial<Authority> = {}) =>
-      bench.failure('demotePrimary', {
-        kind: 'dr',
-        otherCluster: 'west',
-        deployment: DEPLOYMENT,
-        cluster: 'east',
-        authority: { ...authority, ...more },
-      });
+      bench.failure('demotePrimary', drDemotion({ ...authority, ...more }));
     beforeAll(() => {
       // What stops the demotion where its approvals count.
       bench.service.partition('east', 'west');
@@ -365,15 +332,7 @@ describe('demote and promote without a valid approval', () => {
   });
 
   it('a secondary is not promoted while the other cluster says that it is primary', async () => {
-    const failure = await bench.failure('promoteSecondary', {
-      kind: 'dr',
-      mode: 'planned',
-      deployment: DEPLOYMENT,
-      cluster: 'west',
-      otherCluster: 'east',
-      token,
-      authority,
-    });
+    const failure = await bench.failure('promoteSecondary', drPromotion(token, authority));
     expect(failure).toMatchObject({ code: 'STATE_DIVERGED', details: { observed: 'primary' } });
     expect(bench.calls('west', PROMOTE)).toBe(0);
     expect(bench.leaks()).toEqual([]);
@@ -392,29 +351,14 @@ describe('a DR set with a third member', () => {
       },
     });
     authority = await bench.authority();
-    await bench.call('demotePrimary', {
-      kind: 'dr',
-      otherCluster: 'west',
-      deployment: DEPLOYMENT,
-      cluster: 'east',
-      authority,
-    });
+    await bench.call('demotePrimary', drDemotion(authority));
   });
   afterEach(() => bench.stop());
-  const promotion = async () =>
-    ({
-      kind: 'dr',
-      mode: 'planned',
-      deployment: DEPLOYMENT,
-      cluster: 'west',
-      otherCluster: 'east',
-      token: await bench.operationToken('west'),
-      authority,
-    }) as const;
+  const promotion = async () => drPromotion(await bench.operationToken('west'), authority);
 
   it('an outage that has begun is ended, however old the approvals are by then', async () => {
     bench.signaled('approve', authority.approvals, undefined, Date.now() - 48 * 3_600_000);
-    const demotion = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'east', otherCluster: 'west', authority } as const;
+    const demotion = drDemotion(authority);
     expect(await bench.call('demotePrimary', demotion)).toMatchObject({ outcome: 'already' });
     expect(await bench.call('promoteSecondary', await promotion())).toMatchObject({ outcome: 'done' });
   });

@@ -4,7 +4,7 @@ import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { SimulatedCluster } from '../../src/simulator';
 import { planDigest } from '../../activities/approvals/planning';
 import { planDocument } from '../../activities/approvals/planning';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, drDemotion, drPromotion } from '../support/activity-environment';
 
 const DR = '/v1/sys/replication/dr';
 const ISSUE = `POST ${DR}/primary/secondary-token`;
@@ -32,22 +32,8 @@ beforeAll(async () => {
   });
   authority = await bench.authority();
   const west = await bench.operationToken('west');
-  await bench.call('demotePrimary', {
-    kind: 'dr',
-    otherCluster: 'west',
-    deployment: DEPLOYMENT,
-    cluster: 'east',
-    authority,
-  });
-  await bench.call('promoteSecondary', {
-    kind: 'dr',
-    mode: 'planned',
-    deployment: DEPLOYMENT,
-    cluster: 'west',
-    otherCluster: 'east',
-    token: west,
-    authority,
-  });
+  await bench.call('demotePrimary', drDemotion(authority));
+  await bench.call('promoteSecondary', drPromotion(west, authority));
   bench.service.advanceClock(1_000);
   roles = ['east', 'west'].map((name) => [name, bench.cluster(name).role('dr')] as const);
   token = await bench.operationToken('east');

@@ -3,22 +3,18 @@ import { keyInWords } from '../../activities/ceremony/generation-slot';
 import { attemptMark, foreignAttemptStep } from '../../src/contracts/ceremony';
 import { createCeremonyKeys } from '../../src/keys';
 import type { SimulatedCluster } from '../../src/simulator';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, openBench } from '../support/activity-environment';
 import { decisionOf } from '../support/people';
 
 const ATTEMPT = '/v1/sys/replication/dr/secondary/generate-operation-token/attempt';
 
 let bench: ActivityBench;
 let west: SimulatedCluster;
-beforeAll(async () => {
-  bench = await ActivityBench.start({
-    person: (name) => (name === 'olga' ? { attestation: 'claimed' } : undefined),
-  });
-  west = bench.cluster('west');
+openBench((opened) => (bench = opened), {
+  person: (name) => (name === 'olga' ? { attestation: 'claimed' } : undefined),
 });
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
+beforeAll(async () => {
+  west = bench.cluster('west');
 });
 beforeEach(() => {
   bench.history = { events: [] };

@@ -11,7 +11,7 @@ import { Secret } from '../../src/secret';
 import { sealValue } from '../../src/keys';
 import type { RunContext } from '../../src/keys';
 import { revokeSecondary } from '../../src/simulator/role-changes';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, drDemotion, openBench } from '../support/activity-environment';
 import { readSources } from '../support/source-graph';
 
 /** The clean-up of a run may delete what an earlier run of the workflow left, and what is past its time. */
@@ -33,21 +33,11 @@ async function yesterday<T>(work: () => Promise<T>): Promise<T> {
 describe('a sealed operation token', () => {
   let bench: ActivityBench;
   let authority: Authority;
+  openBench((opened) => (bench = opened));
   beforeAll(async () => {
-    bench = await ActivityBench.start();
     authority = await bench.authority();
     // Both are secondaries now: what stops a promotion from here on is the token alone.
-    await bench.call('demotePrimary', {
-      kind: 'dr',
-      otherCluster: 'west',
-      deployment: DEPLOYMENT,
-      cluster: 'east',
-      authority,
-    });
-  });
-  afterAll(async () => {
-    expect(bench.leaks()).toEqual([]);
-    await bench.stop();
+    await bench.call('demotePrimary', drDemotion(authority));
   });
 
   const sealed = async (
@@ -119,14 +109,14 @@ describe('a sealed operation token', () => {
 describe('a sealed activation token', () => {
   let bench: ActivityBench;
   let authority: Authority;
+  openBench((opened) => (bench = opened), {
+    topology: {
+      readings: { leaderChangeChance: 0 },
+      clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 1, seal: { shares: 5, threshold: 3 } })),
+      dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
+    },
+  });
   beforeAll(async () => {
-    bench = await ActivityBench.start({
-      topology: {
-        readings: { leaderChangeChance: 0 },
-        clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 1, seal: { shares: 5, threshold: 3 } })),
-        dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
-      },
-    });
     // Cut off, so that there is something to do.
     revokeSecondary(bench.cluster('east'), 'dr', bench.cluster('west').clusterId);
     const { plan, preconditions } = await bench.call('assessSecondaryRepointing', {
@@ -137,10 +127,6 @@ describe('a sealed activation token', () => {
     if (!plan) throw new Error(JSON.stringify(preconditions));
     const approvals = ['grace', 'henry'].map((by) => bench.approval('repoint', plan.digest, by));
     authority = { plan, approvals: await Promise.all(approvals) };
-  });
-  afterAll(async () => {
-    expect(bench.leaks()).toEqual([]);
-    await bench.stop();
   });
 
   const SECRET = 'eyJhbGciOiJub25lIn0.eyJhY3RpdmF0aW9uIjoiY2FuYXJ5In0.signature';
@@ -186,15 +172,11 @@ describe('a ceremony that is not of this run, or not for this', () => {
   let bench: ActivityBench;
   let ceremony: CeremonyHandle;
   let envelopes: readonly string[];
+  openBench((opened) => (bench = opened));
   beforeAll(async () => {
-    bench = await ActivityBench.start();
     const { fingerprint: _fingerprint, ...handle } = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }]);
     ceremony = handle;
     envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
-  });
-  afterAll(async () => {
-    expect(bench.leaks()).toEqual([]);
-    await bench.stop();
   });
   const generation = (more: object = {}) => ({
     ...{ deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: ['dr.promote' as const], envelopes },

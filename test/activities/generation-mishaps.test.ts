@@ -9,7 +9,7 @@ import { openValue } from '../../src/keys';
 import type { Fault, SimulatedCluster } from '../../src/simulator';
 import type * as Killable from '../ceremony/killable';
 import { killBeforeLastShare, killBeforeReport, killGeneration } from '../ceremony/killable';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, openBench } from '../support/activity-environment';
 
 jest.mock('../../activities', () => {
   const actual = jest.requireActual<typeof Activities>('../../activities');
@@ -29,22 +29,18 @@ let west: SimulatedCluster;
 let ceremony: CeremonyHandle;
 let envelopes: readonly string[];
 
+openBench((opened) => (bench = opened), {
+  topology: {
+    clusters: [
+      { name: 'east', nodes: 1, seal: { shares: 5, threshold: 3 } },
+      { name: 'west', nodes: 3, seal: { shares: 5, threshold: 3 } },
+    ],
+  },
+});
 beforeAll(async () => {
-  bench = await ActivityBench.start({
-    topology: {
-      clusters: [
-        { name: 'east', nodes: 1, seal: { shares: 5, threshold: 3 } },
-        { name: 'west', nodes: 3, seal: { shares: 5, threshold: 3 } },
-      ],
-    },
-  });
   west = bench.cluster('west');
   ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
   envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
-});
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
 });
 beforeEach(async () => {
   bench.service.faults.clear();

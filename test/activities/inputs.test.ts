@@ -1,12 +1,10 @@
 /** Inputs come through Temporal, whose writers can put anything there: each is checked at the activity's border. */
 import type { RunbookActivities } from '../../activities';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 let bench: ActivityBench;
-beforeAll(async () => {
-  bench = await ActivityBench.start();
-});
-afterAll(() => bench.stop());
+openBench((opened) => (bench = opened));
 
 const refused = async (name: keyof RunbookActivities, input: object) => {
   const before = bench.service.calls.length;

@@ -6,7 +6,8 @@ import type { SimulatedCluster } from '../../src/simulator';
 import { demotePrimary } from '../../src/simulator/role-changes';
 import type { ActivityEnd } from '../support/activity-events';
 import { activityEvents } from '../support/activity-events';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { drDemotion, drPromotion, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 import { decisionOf } from '../support/people';
 
 let bench: ActivityBench;
@@ -16,22 +17,18 @@ let token: OperationTokenReference;
 let roles: readonly (readonly [cluster: string, role: ReturnType<SimulatedCluster['role']>])[];
 let history: ActivityBench['history'];
 
+openBench((opened) => (bench = opened), {
+  // A secondary that may have heard of the write before its primary was gone is refused by the activity, not by 503.
+  topology: { readings: { leaderChangeChance: 0, promoteRefusedBehindDeadSource: false } },
+  limits: { catchUp: '1s' },
+  person: (name) => (name === 'emil' ? { attestation: 'claimed', publicKeys: [] } : undefined),
+});
 beforeAll(async () => {
-  bench = await ActivityBench.start({
-    // A secondary that may have heard of the write before its primary was gone is refused by the activity, not by 503.
-    topology: { readings: { leaderChangeChance: 0, promoteRefusedBehindDeadSource: false } },
-    limits: { catchUp: '1s' },
-    person: (name) => (name === 'emil' ? { attestation: 'claimed', publicKeys: [] } : undefined),
-  });
   none = await bench.authority();
   bounded = await bench.authority({ acceptLoss: 'bounded' });
   token = await bench.operationToken('west');
   roles = ['east', 'west'].map((name) => [name, bench.cluster(name).role('dr')] as const);
   history = bench.history;
-});
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
 });
 beforeEach(async () => {
   bench.service.heal();
@@ -45,18 +42,8 @@ beforeEach(async () => {
 const happened = (type: string, input: object, end: ActivityEnd) => {
   bench.history = { events: [...(bench.history.events ?? []), ...activityEvents(type, input, end)] };
 };
-const demotion = (authority: Authority) =>
-  ({ kind: 'dr', deployment: DEPLOYMENT, cluster: 'east', otherCluster: 'west', authority }) as const;
-const promotion = (authority = none) =>
-  ({
-    kind: 'dr',
-    mode: 'planned',
-    deployment: DEPLOYMENT,
-    cluster: 'west',
-    otherCluster: 'east',
-    token,
-    authority,
-  }) as const;
+const demotion = (authority: Authority) => drDemotion(authority);
+const promotion = (authority = none) => drPromotion(token, authority);
 const mode = (name: string) => bench.cluster(name).snapshotState().dr.mode;
 
 /** The primary takes a write that its secondary does not get. */

@@ -7,23 +7,18 @@ import type { ActivityDependencies } from '../../activities';
 import { describeReplication, heartbeatAge, isAlive, observeReplication } from '../../activities/observe';
 import type { ActivityEnd } from '../support/activity-events';
 import { activityEvents } from '../support/activity-events';
-import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
+import { DEPLOYMENT, failedOf, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 let bench: ActivityBench;
-beforeAll(async () => {
-  bench = await ActivityBench.start({
-    topology: {
-      clusters: [
-        { name: 'east', nodes: 3, seal: { shares: 5, threshold: 3 } },
-        { name: 'west', nodes: 3, seal: { shares: 5, threshold: 3 } },
-      ],
-      readings: { optionalFieldMissingChance: 1, leaderChangeChance: 0 },
-    },
-  });
-});
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
+openBench((opened) => (bench = opened), {
+  topology: {
+    clusters: [
+      { name: 'east', nodes: 3, seal: { shares: 5, threshold: 3 } },
+      { name: 'west', nodes: 3, seal: { shares: 5, threshold: 3 } },
+    ],
+    readings: { optionalFieldMissingChance: 1, leaderChangeChance: 0 },
+  },
 });
 afterEach(async () => {
   bench.service.faults.clear();

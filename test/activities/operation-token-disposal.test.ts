@@ -1,7 +1,7 @@
 /** Generated tokens are deleted and proven dead; what cannot be deleted now is kept, sealed, and deleted later. */
 import { randomUUID } from 'node:crypto';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, drDemotion, drPromotion } from '../support/activity-environment';
 
 const DELETE = 'POST /v1/sys/replication/dr/secondary/operation-token/delete';
 const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
@@ -85,22 +85,8 @@ it('a token of a cluster that is primary by now is kept sealed in the ledger, wi
   const token = await bench.operationToken('west', USES);
   await note(token.value);
   const authority = await bench.authority();
-  await bench.call('demotePrimary', {
-    kind: 'dr',
-    otherCluster: 'west',
-    deployment: DEPLOYMENT,
-    cluster: 'east',
-    authority,
-  });
-  await bench.call('promoteSecondary', {
-    kind: 'dr',
-    mode: 'planned',
-    deployment: DEPLOYMENT,
-    cluster: 'west',
-    otherCluster: 'east',
-    token,
-    authority,
-  });
+  await bench.call('demotePrimary', drDemotion(authority));
+  await bench.call('promoteSecondary', drPromotion(token, authority));
   bench.service.advanceClock(1_000);
   const { disposals, findings } = await dispose([token]);
   expect(disposals[0]).toMatchObject({ cluster: 'west', state: 'kept' });

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ActivationTokenResult, Authority, PathsFilterFacts } from '../../src/contracts/activities';
 import type { SimulatedCluster } from '../../src/simulator';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, drDemotion } from '../support/activity-environment';
 
 const BASE = '/v1/sys/replication/performance';
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
@@ -34,13 +34,7 @@ beforeEach(async () => {
   await writeFile(join(directory, 'token'), europe.rootToken, { mode: 0o600 });
   authority = await bench.authority();
   const token = await bench.operationToken('west');
-  await bench.call('demotePrimary', {
-    kind: 'dr',
-    otherCluster: 'west',
-    deployment: DEPLOYMENT,
-    cluster: 'east',
-    authority,
-  });
+  await bench.call('demotePrimary', drDemotion(authority));
   const promotion = { deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', token, authority };
   await bench.call('promoteSecondary', { kind: 'dr', mode: 'planned', ...promotion });
   bench.service.advanceClock(1_000);

@@ -8,7 +8,8 @@ import type { SimulatedCluster } from '../../src/simulator';
 import { demotePrimary } from '../../src/simulator/role-changes';
 import type { ActivityEnd } from '../support/activity-events';
 import { activityEvents } from '../support/activity-events';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, drPromotion, drDemotion, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 const HOUR = 3_600_000;
 const MINUTE = 60_000;
@@ -20,16 +21,12 @@ let token: OperationTokenReference;
 let roles: readonly (readonly [cluster: string, role: ReturnType<SimulatedCluster['role']>])[];
 let history: ActivityBench['history'];
 
+openBench((opened) => (bench = opened), { topology: { readings: { leaderChangeChance: 0 } } });
 beforeAll(async () => {
-  bench = await ActivityBench.start({ topology: { readings: { leaderChangeChance: 0 } } });
   authority = await bench.authority({ acceptLoss: 'bounded' });
   token = await bench.operationToken('west');
   roles = ['east', 'west'].map((name) => [name, bench.cluster(name).role('dr')] as const);
   history = bench.history;
-});
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
 });
 beforeEach(async () => {
   bench.service.faults.clear();
@@ -44,16 +41,7 @@ const happened = (type: string, input: object, end: ActivityEnd, at = Date.now()
 };
 const demoted = (at = Date.now(), outcome = 'done', cluster = 'east') =>
   happened('demotePrimary', { kind: 'dr', deployment: DEPLOYMENT, cluster }, { result: { outcome } }, at);
-const promotion = () =>
-  ({
-    kind: 'dr',
-    mode: 'planned',
-    deployment: DEPLOYMENT,
-    cluster: 'west',
-    otherCluster: 'east',
-    token,
-    authority,
-  }) as const;
+const promotion = () => drPromotion(token, authority);
 const promotes = async () => {
   const before = bench.calls('west', 'dr/secondary/promote');
   const failed = await bench.failure('promoteSecondary', promotion());
@@ -77,13 +65,7 @@ describe('a silent cluster that this run demoted', () => {
   });
 
   it('and that was to take its place is no primary either: a demoted cluster, which hears nobody, is promoted back', async () => {
-    await bench.call('demotePrimary', {
-      kind: 'dr',
-      otherCluster: 'west',
-      deployment: DEPLOYMENT,
-      cluster: 'east',
-      authority,
-    });
+    await bench.call('demotePrimary', drDemotion(authority));
     await bench.cluster('west').kill();
     const back = { ...promotion(), cluster: 'east', otherCluster: 'west', token: await bench.operationToken('east') };
     expect((await bench.failure('promoteSecondary', back)).code).toBe('PRECONDITION_FAILED');

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { DOCUMENT_TYPES } from '../../src/documents/documents';
 import { newSigningKey } from '../../src/keys';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { CallOptions } from '../support/activity-environment';
 import type { Providing } from '../support/provided';
 import { providedBy } from '../support/provided';
@@ -37,11 +37,10 @@ describe('a provided token', () => {
   };
   const inLedger = async () => (await bench.ledger.open(DEPLOYMENT)).length;
 
+  openBench((opened) => (bench = opened), { deployment: { ceremony: ceremonyOf } });
   beforeAll(async () => {
-    bench = await ActivityBench.start({ deployment: { ceremony: ceremonyOf } });
     ceremony = await asked();
   });
-  afterAll(() => bench.stop());
 
   it('is asked of those whom the inventory names, in an invitation that says so', () => {
     expect(ceremony).toMatchObject({ holders: ['ada', 'bert'], threshold: 1 });

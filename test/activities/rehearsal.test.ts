@@ -9,7 +9,8 @@ import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { parseInventory } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
 import { createRehearsalEnvelope, formatPublicKey, newSigningKey, signDecline, verifyInvitation } from '../../src/keys';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 import { EXAMPLE } from '../inventory/example';
 
 const DAY_MS = 86_400_000;
@@ -17,11 +18,10 @@ const DAY_MS = 86_400_000;
 describe('the activities', () => {
   let bench: ActivityBench;
   let handle: CeremonyHandle;
+  openBench((opened) => (bench = opened));
   beforeAll(async () => {
-    bench = await ActivityBench.start();
     handle = await create(bench.run);
   });
-  afterAll(() => bench.stop());
   afterEach(() => {
     expect(bench.changes()).toEqual([]);
     expect(bench.leaks()).toEqual([]);
@@ -150,10 +150,7 @@ const declinedBy = (holder: string): DeclinedRehearsal => ({
 
 describe('the record', () => {
   let bench: ActivityBench;
-  beforeAll(async () => {
-    bench = await ActivityBench.start();
-  });
-  afterAll(() => bench.stop());
+  openBench((opened) => (bench = opened));
 
   it('keeps the last success of each person, whichever worker writes it, and none of another deployment', async () => {
     const [one, other] = [bench.records, bench.recordsOfAWorker()];

@@ -5,7 +5,8 @@ import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import pino from 'pino';
 import { sweepLedger } from '../../activities';
 import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 async function newKey(): Promise<string> {
   const { publicKey } = await openpgp.generateKey({
@@ -23,15 +24,11 @@ describe('the generation of a root token', () => {
   let key: string;
   let ceremony: CeremonyHandle;
   let envelopes: readonly string[];
+  openBench((opened) => (bench = opened));
   beforeAll(async () => {
-    bench = await ActivityBench.start();
     key = await newKey();
     ceremony = await invite(key, 1);
     envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
-  });
-  afterAll(async () => {
-    expect(bench.leaks()).toEqual([]);
-    await bench.stop();
   });
 
   beforeEach(() => bench.forgetTokens());

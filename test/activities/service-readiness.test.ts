@@ -1,13 +1,10 @@
 /** The end of the outage: the new primary serves reads and writes. */
 import { join } from 'node:path';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, openBench } from '../support/activity-environment';
 
 let bench: ActivityBench;
 
-beforeAll(async () => {
-  bench = await ActivityBench.start();
-});
-afterAll(() => bench.stop());
+openBench((opened) => (bench = opened));
 beforeEach(() => {
   bench.service.faults.clear();
   bench.limit();

@@ -2,7 +2,8 @@
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { openValue } from '../../src/keys';
 import type { Fault, SimulatedCluster } from '../../src/simulator';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 const BASE = '/v1/sys/replication/dr/secondary/generate-operation-token';
 const START = `POST ${BASE}/attempt`;
@@ -16,15 +17,15 @@ let west: SimulatedCluster;
 let ceremony: CeremonyHandle;
 let envelopes: Map<string, string>;
 
+openBench((opened) => (bench = opened), {
+  topology: {
+    clusters: [
+      { name: 'east', nodes: 1, seal: { shares: 5, threshold: 3 } },
+      { name: 'west', nodes: 3, seal: { shares: 5, threshold: 3 } },
+    ],
+  },
+});
 beforeAll(async () => {
-  bench = await ActivityBench.start({
-    topology: {
-      clusters: [
-        { name: 'east', nodes: 1, seal: { shares: 5, threshold: 3 } },
-        { name: 'west', nodes: 3, seal: { shares: 5, threshold: 3 } },
-      ],
-    },
-  });
   west = bench.cluster('west');
   ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
   const [ada = '', bert = '', cleo = '', dora = ''] = await bench.envelopes(ceremony.invitation, [
@@ -38,7 +39,6 @@ beforeAll(async () => {
   envelopes = new Map(Object.entries({ ada, bert, cleo, dora, badAda, badBert }));
   bench.canary('a wrong share', WRONG);
 });
-afterAll(() => bench.stop());
 
 beforeEach(async () => {
   bench.service.faults.clear();

@@ -5,19 +5,14 @@ import { judgeMerkleReport } from '../../activities/merkle/merkle-verdict';
 import { ReindexProgress } from '../../activities/merkle/reindex-state';
 import type { Authority } from '../../src/contracts/activities';
 import { drReindexInput } from '../../src/contracts/runbook-inputs';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 const OPTIONS: ReindexOptions = { diff: false, force: true, skipFlush: false };
 
 describe('reindexing a DR secondary', () => {
   let bench: ActivityBench;
-  beforeAll(async () => {
-    bench = await ActivityBench.start();
-  });
-  afterAll(async () => {
-    expect(bench.leaks()).toEqual([]);
-    await bench.stop();
-  });
+  openBench((opened) => (bench = opened));
 
   const input = (more: Readonly<Record<string, unknown>> = {}) =>
     drReindexInput.parse({ deployment: DEPLOYMENT, cluster: 'west', reason: 'a test', ...OPTIONS, ...more });

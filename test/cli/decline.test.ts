@@ -1,8 +1,8 @@
 /** A holder who cannot give his share, as he says it on the command line, and as the others see it. */
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { replayRun } from '../support/replay';
-import { Scenario } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario, TestRun } from '../support/scenario';
 import { cli } from './support';
 
 const WEST = ceremonyWorkflowId('west');
@@ -10,16 +10,16 @@ const WEST = ceremonyWorkflowId('west');
 describe('runbook decline', () => {
   let scenario: Scenario;
   let run: TestRun;
+  openScenario((opened) => (scenario = opened), {
+    attestation: 'claimed',
+    deployment: () => ({
+      ceremony: {
+        ...{ holders: ['ada', 'bert', 'cleo'], standBy: ['dora'], groups: [{ group: 'holders', shares: 2 }] },
+        collectFor: '30m',
+      },
+    }),
+  });
   beforeAll(async () => {
-    scenario = await Scenario.start({
-      attestation: 'claimed',
-      deployment: () => ({
-        ceremony: {
-          ...{ holders: ['ada', 'bert', 'cleo'], standBy: ['dora'], groups: [{ group: 'holders', shares: 2 }] },
-          collectFor: '30m',
-        },
-      }),
-    });
     run = await scenario.startRunbook(
       'operationTokenCeremony',
       { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'a test' },
@@ -27,7 +27,6 @@ describe('runbook decline', () => {
     );
     await run.waitsFor('shares');
   });
-  afterAll(() => scenario.stop());
 
   const decline = (holder: string, reason: string, ...more: string[]) =>
     cli(['decline', WEST, '--holder', holder, '--reason', reason, ...more], { env: { ...scenario.environment } });

@@ -4,7 +4,8 @@
  */
 import { sendSignal } from '../../src/cli/signals';
 import { approvalOf } from '../support/people';
-import { Scenario } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
 
 jest.setTimeout(300_000);
@@ -14,10 +15,7 @@ const SIGNALS = 10_000;
 
 describe('as many signals as the server takes', () => {
   let scenario: Scenario;
-  beforeAll(async () => {
-    scenario = await Scenario.start();
-  });
-  afterAll(() => scenario.stop());
+  openScenario((opened) => (scenario = opened));
 
   it('ends no worker, warns people, is looked at within bounds, and silences no approver: approvals go another way', async () => {
     const run = await scenario.start({ go: 'auto' });

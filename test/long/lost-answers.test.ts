@@ -1,5 +1,6 @@
 import { CHANGING, drPrimaries, expectServiceOn, loseAnswer, statuses } from '../support/faults';
-import { Scenario } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
 import { cell } from '../support/matrix';
 
 const REVOKE = 'POST /v1/sys/replication/dr/primary/revoke-secondary';
@@ -10,10 +11,7 @@ const REVOKE = 'POST /v1/sys/replication/dr/primary/revoke-secondary';
  */
 describe('answers that get lost after their effect', () => {
   let scenario: Scenario;
-  beforeAll(async () => {
-    scenario = await Scenario.start();
-  });
-  afterAll(() => scenario.stop());
+  openScenario((opened) => (scenario = opened));
   beforeEach(() => {
     scenario.service.faults.clear();
     scenario.service.calls.length = 0;

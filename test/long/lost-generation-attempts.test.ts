@@ -2,12 +2,10 @@ import { request } from 'undici';
 import { createCeremonyKeys } from '../../src/keys';
 import type { SimulatedCluster } from '../../src/simulator';
 import { CHANGING, expectServiceOn, statuses } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { at, underWay } from '../support/outage';
 import { replayRun } from '../support/replay';
 import { pair, Scenario } from '../support/scenario';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const ATTEMPT = '/v1/sys/replication/dr/secondary/generate-operation-token/attempt';
 const CANCEL = `DELETE ${ATTEMPT}`;
@@ -33,13 +31,11 @@ const sharesGiven = (report: { readonly receipts: readonly { readonly signal: st
  * never another word with the holders.
  */
 describe('a generation attempt that is lost in the middle of the burst', () => {
-  const lanes = new Lanes(changes, restarts, others);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(changes, restarts, others);
 
-  it(
+  changes.it(
     'by a leader change after the first or the second share is made again with the same shares',
-    changes.test(async (scenario) => {
+    async (scenario) => {
       // West in the burst before the outage, east in the one after it.
       at(scenario, 'after', 'west', CHANGING.giveShare, (west) => west.leaderChange(), 1);
       at(scenario, 'after', 'east', CHANGING.giveShare, (east) => east.leaderChange(), 2);
@@ -53,12 +49,12 @@ describe('a generation attempt that is lost in the middle of the burst', () => {
       expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(1);
       expect(scenario.service.cluster('east').snapshotState().operationTokens).toBe(0);
       await expectServiceOn(scenario, 'west');
-    }),
+    },
   );
 
-  it(
+  changes.it(
     'and comes back with its old leader is told from the new one: its progress is not trusted',
-    changes.test(async (scenario) => {
+    async (scenario) => {
       const east = scenario.service.cluster('east');
       const first = east.snapshotState().activeNode ?? 0;
       const second = (first + 1) % 3;
@@ -74,12 +70,12 @@ describe('a generation attempt that is lost in the middle of the burst', () => {
       expect(east.snapshotState().operationTokens).toBe(1);
       await expectServiceOn(scenario, 'east');
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
+  restarts.it(
     'by a restart of its node, or by a leader change with the last share, costs another attempt at most',
-    restarts.test(async (scenario) => {
+    async (scenario) => {
       const west = scenario.service.cluster('west');
       at(
         scenario,
@@ -104,12 +100,12 @@ describe('a generation attempt that is lost in the middle of the burst', () => {
       expect(west.snapshotState().operationTokens).toBe(1);
       await expectServiceOn(scenario, 'west');
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
+  others.it(
     'is not touched where it is somebody else’s: the run parks until its owner frees the slot',
-    others.test(async (scenario) => {
+    async (scenario) => {
       const west = scenario.service.cluster('west');
       const run = await scenario.start({ go: 'auto' });
       await run.until('an invitation', ({ invitation }) => invitation);
@@ -137,42 +133,39 @@ describe('a generation attempt that is lost in the middle of the burst', () => {
       // The owner's own call is the only one that cancelled anything.
       expect(statuses(scenario, 'west', CANCEL)).toEqual([204]);
       await expectServiceOn(scenario, 'west');
-    }),
+    },
   );
 
-  it(
-    'is not touched either where it takes the slot in the middle of our burst',
-    others.test(async (scenario) => {
-      const east = scenario.service.cluster('east');
-      // The node loses our attempt, and somebody is faster than we are.
-      at(
-        scenario,
-        'after',
-        'east',
-        CHANGING.giveShare,
-        async () => {
-          expect(await strangerCalls(east, 'DELETE')).toBe(204);
-          expect(await strangerCalls(east, 'POST')).toBe(200);
-        },
-        2,
-      );
-      const run = await underWay(scenario, { to: 'east' });
-      await run.waitsFor('decision', ({ code }) => code === 'ATTEMPT_FOREIGN');
-      expect(statuses(scenario, 'east', CANCEL)).toEqual([204]);
-      await run.decide('abort');
-      const report = await run.report();
+  others.it('is not touched either where it takes the slot in the middle of our burst', async (scenario) => {
+    const east = scenario.service.cluster('east');
+    // The node loses our attempt, and somebody is faster than we are.
+    at(
+      scenario,
+      'after',
+      'east',
+      CHANGING.giveShare,
+      async () => {
+        expect(await strangerCalls(east, 'DELETE')).toBe(204);
+        expect(await strangerCalls(east, 'POST')).toBe(200);
+      },
+      2,
+    );
+    const run = await underWay(scenario, { to: 'east' });
+    await run.waitsFor('decision', ({ code }) => code === 'ATTEMPT_FOREIGN');
+    expect(statuses(scenario, 'east', CANCEL)).toEqual([204]);
+    await run.decide('abort');
+    const report = await run.report();
 
-      expect(report.outcome).toBe('aborted');
-      expect(statuses(scenario, 'east', CANCEL)).toEqual([204]);
-      expect(scenario.calls('west', 'dr/primary/demote')).toBe(0);
-      await expectServiceOn(scenario, 'west');
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+    expect(report.outcome).toBe('aborted');
+    expect(statuses(scenario, 'east', CANCEL)).toEqual([204]);
+    expect(scenario.calls('west', 'dr/primary/demote')).toBe(0);
+    await expectServiceOn(scenario, 'west');
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 
-  it(
+  others.it(
     'is cancelled where two people decide it, that very one: its key is shown, and one person is not enough',
-    others.test(async (scenario) => {
+    async (scenario) => {
       const east = scenario.service.cluster('east');
       const keys = await createCeremonyKeys();
       // Of the case before.
@@ -203,6 +196,6 @@ describe('a generation attempt that is lost in the middle of the burst', () => {
       expect(sharesGiven(report)).toBe(3);
       await replayRun(run);
       await expectServiceOn(scenario, 'east');
-    }),
+    },
   );
 });

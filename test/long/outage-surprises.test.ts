@@ -3,11 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { SimulatedCluster } from '../../src/simulator';
 import { CHANGING, drPrimaries, expectServiceOn, signalled } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { at, parksInTime, underWay } from '../support/outage';
 import { pair, Scenario } from '../support/scenario';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const directory = mkdtempSync(join(tmpdir(), 'outage-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
@@ -19,9 +17,7 @@ const surprises = new Lane(() =>
 const doubts = new Lane(() => Scenario.start());
 
 describe('surprises in the outage', () => {
-  const lanes = new Lanes(surprises, doubts);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(surprises, doubts);
   /** An orphan batch token of the primary, for DR operations. */
   const makeBatchToken = (primary: SimulatedCluster, ttlMs: number) => {
     primary.writePolicy('dr-operations', [{ path: 'sys/replication/dr/secondary/*', capabilities: ['update'] }]);
@@ -30,21 +26,18 @@ describe('surprises in the outage', () => {
     });
   };
 
-  it(
-    'a leader change of the new primary right after its promotion changes nothing',
-    surprises.test(async (scenario) => {
-      at(scenario, 'after', 'west', CHANGING.promote, (west) => west.leaderChange());
-      const run = await underWay(scenario);
-      const report = await run.report();
+  surprises.it('a leader change of the new primary right after its promotion changes nothing', async (scenario) => {
+    at(scenario, 'after', 'west', CHANGING.promote, (west) => west.leaderChange());
+    const run = await underWay(scenario);
+    const report = await run.report();
 
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
-      await expectServiceOn(scenario, 'west');
-    }),
-  );
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
+    await expectServiceOn(scenario, 'west');
+  });
 
-  it(
+  surprises.it(
     'a batch token that ends in the middle parks; a new one in the same file lets a retry finish',
-    surprises.test(async (scenario) => {
+    async (scenario) => {
       const west = scenario.service.cluster('west');
       makeBatchToken(west, 3 * 3_600_000);
       at(scenario, 'after', 'west', CHANGING.demote, () => scenario.service.advanceClock(4 * 3_600_000));
@@ -58,53 +51,47 @@ describe('surprises in the outage', () => {
 
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
       await expectServiceOn(scenario, 'east');
-    }),
+    },
   );
 
-  it(
-    'a blocked audit device on the new primary: promote-back brings service back',
-    surprises.test(async (scenario) => {
-      const west = scenario.service.cluster('west');
-      scenario.limit({ promote: '2s' });
-      at(scenario, 'after', 'east', CHANGING.demote, () => void (west.auditBlocked = true));
-      const run = await underWay(scenario, { tokenSource: 'ceremony' });
-      await parksInTime(run, ({ step }) => step === 'Promote west');
-      scenario.limit();
-      await run.decide('promote-back');
-      await run.until('service on east', ({ serviceBackAt }) => serviceBackAt);
-      west.auditBlocked = false;
-      const report = await run.report();
+  surprises.it('a blocked audit device on the new primary: promote-back brings service back', async (scenario) => {
+    const west = scenario.service.cluster('west');
+    scenario.limit({ promote: '2s' });
+    at(scenario, 'after', 'east', CHANGING.demote, () => void (west.auditBlocked = true));
+    const run = await underWay(scenario, { tokenSource: 'ceremony' });
+    await parksInTime(run, ({ step }) => step === 'Promote west');
+    scenario.limit();
+    await run.decide('promote-back');
+    await run.until('service on east', ({ serviceBackAt }) => serviceBackAt);
+    west.auditBlocked = false;
+    const report = await run.report();
 
-      expect(report.outcome).toBe('rolled-back');
-      await expectServiceOn(scenario, 'east');
-    }),
-  );
+    expect(report.outcome).toBe('rolled-back');
+    await expectServiceOn(scenario, 'east');
+  });
 
-  it(
-    'an old primary that became primary again meanwhile: nothing else is promoted',
-    doubts.test(async (scenario) => {
-      // The first try of the promotion is refused; while it is, somebody makes the old primary primary again.
-      at(scenario, 'before', 'west', CHANGING.promote, () => {
-        const east = scenario.service.cluster('east');
-        const { setId } = scenario.service.cluster('west').snapshotState().dr;
-        const role = { mode: 'primary', setId: setId ?? '', advertisedAddress: '', knownSecondaries: [] } as const;
-        east.setRole('dr', role, scenario.service.now());
-      });
-      scenario.service.faults.add({ cluster: 'west', endpoint: CHANGING.promote, action: { status: 503 } });
-      const run = await underWay(scenario, { onStuck: 'park' });
-      const parked = await parksInTime(run, ({ step }) => step === 'Promote west');
-      expect(parked.code).toBe('STATE_DIVERGED');
-      expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
-      await expectServiceOn(scenario, 'east');
-      await run.decide('promote-back');
-      expect((await run.report()).outcome).toBe('rolled-back');
-      await expectServiceOn(scenario, 'east');
-    }),
-  );
+  doubts.it('an old primary that became primary again meanwhile: nothing else is promoted', async (scenario) => {
+    // The first try of the promotion is refused; while it is, somebody makes the old primary primary again.
+    at(scenario, 'before', 'west', CHANGING.promote, () => {
+      const east = scenario.service.cluster('east');
+      const { setId } = scenario.service.cluster('west').snapshotState().dr;
+      const role = { mode: 'primary', setId: setId ?? '', advertisedAddress: '', knownSecondaries: [] } as const;
+      east.setRole('dr', role, scenario.service.now());
+    });
+    scenario.service.faults.add({ cluster: 'west', endpoint: CHANGING.promote, action: { status: 503 } });
+    const run = await underWay(scenario, { onStuck: 'park' });
+    const parked = await parksInTime(run, ({ step }) => step === 'Promote west');
+    expect(parked.code).toBe('STATE_DIVERGED');
+    expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
+    await expectServiceOn(scenario, 'east');
+    await run.decide('promote-back');
+    expect((await run.report()).outcome).toBe('rolled-back');
+    await expectServiceOn(scenario, 'east');
+  });
 
-  it(
+  doubts.it(
     'a forged result of the demotion promotes nothing: the activity asks the old primary itself',
-    doubts.test(async (scenario) => {
+    async (scenario) => {
       const held = signalled();
       const asked = signalled();
       at(scenario, 'before', 'east', CHANGING.demote, () => {
@@ -128,6 +115,6 @@ describe('surprises in the outage', () => {
       await expectServiceOn(scenario, 'east');
       held.resolve();
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 });

@@ -1,10 +1,8 @@
 import { drPrimaries } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { underWay } from '../support/outage';
 import { Scenario, WAIT_MS } from '../support/scenario';
 import type { ScenarioOptions } from '../support/scenario';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const SEAL = { shares: 5, threshold: 3 };
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
@@ -45,13 +43,11 @@ async function expectFiltered(scenario: Scenario, primary: string): Promise<void
 }
 
 describe('a deployment with several secondaries', () => {
-  const lanes = new Lanes(following, stranded);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(following, stranded);
 
-  it(
+  following.it(
     'has every DR secondary re-pointed from one ask of the holders, and the performance secondary follows',
-    following.test(async (scenario) => {
+    async (scenario) => {
       const run = await underWay(scenario);
       const report = await run.report();
 
@@ -67,12 +63,12 @@ describe('a deployment with several secondaries', () => {
       expect(scenario.calls('west', 'performance/primary/secondary-token')).toBe(0);
       expect(drPrimaries(scenario)).toEqual(['west', 'europe']);
       await expectFiltered(scenario, 'west');
-    }),
+    },
   );
 
-  it(
+  following.it(
     'finishes the others where one DR secondary is unreachable: its step alone parks, and skip leaves it to people',
-    following.test(async (scenario) => {
+    async (scenario) => {
       const run = await scenario.start({ to: 'east', go: 'auto' });
       await run.people({ go: false });
       await run.until('the outage', ({ outageSince }) => outageSince);
@@ -94,12 +90,12 @@ describe('a deployment with several secondaries', () => {
       expect(snapshot(scenario, 'west').dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
       expect(drPrimaries(scenario)).toEqual(['east', 'europe']);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
+  stranded.it(
     'has a performance secondary that does not follow re-pointed by token, its filter written before and after',
-    stranded.test(async (scenario) => {
+    async (scenario) => {
       // That it does not follow by itself is seen when that time is over.
       scenario.limit({ streaming: '1s' }, 'awaitPerformanceSecondaries');
       const id = snapshot(scenario, 'europe').performance.secondaryId ?? '';
@@ -124,6 +120,6 @@ describe('a deployment with several secondaries', () => {
       await expectFiltered(scenario, 'west');
       expect(drPrimaries(scenario)).toEqual(['west', 'europe']);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 });

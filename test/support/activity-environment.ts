@@ -405,6 +405,13 @@ export class ActivityBench {
     });
   }
 
+  /** East is demoted and west promoted, as a plan of a switchover allows it. */
+  async switchOver(authority: Authority, token?: OperationTokenReference): Promise<void> {
+    await this.call('demotePrimary', drDemotion(authority));
+    await this.call('promoteSecondary', drPromotion(token ?? (await this.operationToken('west')), authority));
+    this.service.advanceClock(1_000);
+  }
+
   /** The envelopes of holders for an invitation, as they reach the activities. */
   async envelopes(
     invitation: string,
@@ -560,6 +567,31 @@ export class ActivityBench {
       ? Promise.reject(new WorkflowNotFoundError('no such run', workflowId, undefined))
       : Promise.resolve({ ...open, status, raw });
   }
+}
+
+/** A bench for the tests of a file or a group; nothing that its activities emitted holds a secret. */
+export function openBench(give: (opened: ActivityBench) => void, options?: BenchOptions): void {
+  let bench: ActivityBench | undefined;
+  beforeAll(async () => {
+    bench = await ActivityBench.start(options);
+    give(bench);
+  });
+  afterAll(async () => {
+    await bench?.stop();
+    expect(bench?.leaks()).toEqual([]);
+  });
+}
+
+/** Input of `demotePrimary`: east makes room for west. */
+export function drDemotion(authority: Authority) {
+  const sides = { cluster: 'east', otherCluster: 'west' } as const;
+  return { kind: 'dr', deployment: DEPLOYMENT, ...sides, authority } as const;
+}
+
+/** Input of `promoteSecondary`: west takes the place of east. */
+export function drPromotion(token: OperationTokenReference, authority: Authority) {
+  const sides = { cluster: 'west', otherCluster: 'east' } as const;
+  return { kind: 'dr', mode: 'planned', deployment: DEPLOYMENT, ...sides, token, authority } as const;
 }
 
 /** Tells an activity its step, as the workflows' interceptor does. */

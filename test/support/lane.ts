@@ -1,8 +1,8 @@
 import { explainFailure } from './explain';
 import type { Scenario } from './scenario';
 
-/** The time a test may wait for those of its lane before it, ms: for `jest.setTimeout`. */
-export const LANE_TEST_MS = 300_000;
+// A test waits for those of its lane before it.
+jest.setTimeout(300_000);
 
 /**
  * A deployment of its own in which the tests of a file run one after the other, beside the other lanes of the file: runs
@@ -38,6 +38,11 @@ export class Lane {
     return () => ended;
   }
 
+  /** A test of this lane. */
+  it(title: string, body: (scenario: Scenario) => Promise<void>): void {
+    it(title, this.test(body));
+  }
+
   /** Runs all cases; never throws: each test tells its own failure. */
   async run(): Promise<void> {
     this.#scenario = await this.open().catch((error: unknown) => {
@@ -55,20 +60,13 @@ export class Lane {
   }
 }
 
-/** Lanes that run side by side. */
-export class Lanes {
-  #running: Promise<unknown> = Promise.resolve();
-  readonly #lanes: readonly Lane[];
-
-  constructor(...lanes: readonly Lane[]) {
-    this.#lanes = lanes;
-  }
-
-  start(): void {
-    this.#running = Promise.all(this.#lanes.map((lane) => lane.run()));
-  }
-
-  async ended(): Promise<void> {
-    await this.#running;
-  }
+/** Runs lanes side by side, while the tests of a file or a group tell how their cases ended. */
+export function runLanes(...lanes: readonly Lane[]): void {
+  let running: Promise<unknown> = Promise.resolve();
+  beforeAll(() => {
+    running = Promise.all(lanes.map((lane) => lane.run()));
+  });
+  afterAll(async () => {
+    await running;
+  });
 }

@@ -432,6 +432,16 @@ export class Scenario {
   }
 }
 
+/** A scenario for the tests of a file or a group. */
+export function openScenario(give: (opened: Scenario) => void, options?: ScenarioOptions): void {
+  let scenario: Scenario | undefined;
+  beforeAll(async () => {
+    scenario = await Scenario.start(options);
+    give(scenario);
+  });
+  afterAll(() => scenario?.stop());
+}
+
 /** One run of a runbook, as the people around it see it. */
 export class TestRun {
   constructor(

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Agent, request } from 'undici';
 import { loseAnswer, statuses } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { hclOf, leastPrivilegePolicies } from '../support/least-privilege';
 import { cell, expectFewEvents } from '../support/matrix';
 import { replayRun } from '../support/replay';
@@ -12,8 +12,6 @@ import { pair, Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { readinessResult } from '../../src/contracts/readiness';
 import type { Report } from '../../src/contracts/report';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const CREATE = 'POST /v1/auth/token/create/runbooks-batch';
 const PROMOTE = 'sys/replication/dr/secondary/promote';
@@ -87,29 +85,24 @@ const failedNames = ({ preconditions }: Report) =>
   preconditions.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
 
 describe('the rotation of batch tokens', () => {
-  const lanes = new Lanes(inFile, inEngine);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(inFile, inEngine);
 
-  it(
-    'a dry run says exactly what is missing, with the commands; nothing is made',
-    inFile.test(async (scenario) => {
-      await writePolicy(scenario, 'runbooks-batch-rotation');
-      useToken(scenario, ['runbooks-batch-rotation']);
-      const report = await (await rotate(scenario, { dryRun: true })).report();
-      expect(failedNames(report)).toEqual(['policy runbooks-batch', 'token role runbooks-batch']);
-      const next = report.preconditions.map((each) => each.next ?? '').join('\n');
-      expect(next).toContain(`path "${PROMOTE}" { capabilities = ["update"] }`);
-      expect(next).toContain(
-        'vault write auth/token/roles/runbooks-batch allowed_policies=runbooks-batch orphan=true renewable=false token_type=batch',
-      );
-      expect(statuses(scenario, 'east', CREATE)).toEqual([]);
-    }),
-  );
+  inFile.it('a dry run says exactly what is missing, with the commands; nothing is made', async (scenario) => {
+    await writePolicy(scenario, 'runbooks-batch-rotation');
+    useToken(scenario, ['runbooks-batch-rotation']);
+    const report = await (await rotate(scenario, { dryRun: true })).report();
+    expect(failedNames(report)).toEqual(['policy runbooks-batch', 'token role runbooks-batch']);
+    const next = report.preconditions.map((each) => each.next ?? '').join('\n');
+    expect(next).toContain(`path "${PROMOTE}" { capabilities = ["update"] }`);
+    expect(next).toContain(
+      'vault write auth/token/roles/runbooks-batch allowed_policies=runbooks-batch orphan=true renewable=false token_type=batch',
+    );
+    expect(statuses(scenario, 'east', CREATE)).toEqual([]);
+  });
 
-  it(
+  inFile.it(
     cell('batchTokenRotation', 'refused', 'a role by which more could be made than the one kind of token'),
-    inFile.test(async (scenario) => {
+    async (scenario) => {
       await writePolicy(scenario, 'runbooks-batch');
       await writeRole(scenario, { allowed_policies: ['runbooks-batch', 'root-like'] });
       const failure = await (await rotate(scenario)).failure();
@@ -119,12 +112,12 @@ describe('the rotation of batch tokens', () => {
       expect((await (await rotate(scenario)).failure()).message).toContain('token_type');
       expect(statuses(scenario, 'east', CREATE)).toEqual([]);
       await writeRole(scenario);
-    }),
+    },
   );
 
-  it(
+  inFile.it(
     cell('batchTokenRotation', 'no fault', 'with exactly the documented rights; file of mode 0600'),
-    inFile.test(async (scenario) => {
+    async (scenario) => {
       const run = await rotate(scenario);
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', findings: [], leftToDo: [], parkings: [] });
@@ -148,12 +141,12 @@ describe('the rotation of batch tokens', () => {
       await expectFewEvents('batchTokenRotation', run);
       await replayRun(run);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
+  inFile.it(
     'when it is not due yet nothing is made, and the run costs few events; a Schedule may come often',
-    inFile.test(async (scenario) => {
+    async (scenario) => {
       const before = fileToken();
       const run = await rotate(scenario, { when: 'due' });
       expect(await run.handle.result()).toMatchObject({ outcome: 'completed', result: { rotated: false } });
@@ -167,24 +160,24 @@ describe('the rotation of batch tokens', () => {
       expect(fileToken()).not.toBe(before);
       // Overlapping: the one before is still good, for whoever read it a moment ago.
       expect(kept(scenario, before)).toMatchObject({ type: 'batch' });
-    }),
+    },
   );
 
-  it(
+  inFile.it(
     cell('batchTokenRotation', 'lost answer', 'of the creation: another one is made, and the extra one is told'),
-    inFile.test(async (scenario) => {
+    async (scenario) => {
       const lost = loseAnswer(scenario, 'east', CREATE);
       const report = await (await rotate(scenario)).report();
       expect(lost.hits).toBe(1);
       expect(report).toMatchObject({ outcome: 'completed', result: { extraTokens: 1 } });
       expect(report.findings.map(({ severity, code }) => [severity, code])).toEqual([['info', 'extra-batch-token']]);
       expect(statuses(scenario, 'east', CREATE)).toEqual([0, 200]);
-    }),
+    },
   );
 
-  it(
+  inFile.it(
     'a DR operation uses the rotated token, from where it was put, with nothing else in the inventory',
-    inFile.test(async (scenario) => {
+    async (scenario) => {
       writeFileSync(scenario.tokenFile, scenario.service.cluster('east').rootToken);
       const run = await scenario.start({ tokenSource: 'batch', go: 'auto', dryRun: true }, `plan:${scenario.name}`);
       const { preconditions } = await run.report();
@@ -192,12 +185,12 @@ describe('the rotation of batch tokens', () => {
       expect(about.map(({ verdict }) => verdict)).not.toContain('fail');
       expect(about.length).toBeGreaterThan(2);
       useToken(scenario, ['runbooks-batch-rotation']);
-    }),
+    },
   );
 
-  it(
+  inFile.it(
     cell('batchTokenRotation', 'parked, retry', 'kill switch: a token without rights is not kept, the old file stays'),
-    inFile.test(async (scenario) => {
+    async (scenario) => {
       const before = fileToken();
       // Its text still names the paths: only the token itself can tell.
       const [documented] = leastPrivilegePolicies().filter(({ name }) => name === 'runbooks-batch');
@@ -226,12 +219,12 @@ describe('the rotation of batch tokens', () => {
       expect(fileToken()).not.toBe(before);
       await replayRun(run);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
+  inFile.it(
     cell('batchTokenRotation', 'parked, abort', 'nothing is kept, and the file stays as it is'),
-    inFile.test(async (scenario) => {
+    async (scenario) => {
       const before = fileToken();
       scenario.service.faults.add({ cluster: 'east', endpoint: CREATE, action: { status: 403 } });
       const run = await rotate(scenario);
@@ -240,12 +233,12 @@ describe('the rotation of batch tokens', () => {
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
       expect(fileToken()).toBe(before);
       expect(readdirSync(directory)).toEqual(['main']);
-    }),
+    },
   );
 
-  it(
+  inEngine.it(
     cell('batchTokenRotation', 'parked, skip', 'policy and role, which nobody made meanwhile: no token is made'),
-    inEngine.test(async (scenario) => {
+    async (scenario) => {
       const engine = { type: 'kv', options: { version: '2' } };
       await call(scenario, 'keeper', 'sys/mounts/shared', engine);
       const refused = scenario.service.faults.add({
@@ -262,12 +255,12 @@ describe('the rotation of batch tokens', () => {
       expect(report.outcome).toBe('aborted');
       expect(report.leftToDo.join(' ')).toContain('a person makes them by hand');
       expect(scenario.service.cluster('keeper').storage.get('data/shared/data/runbooks/batch-token')).toBeUndefined();
-    }),
+    },
   );
 
-  it(
+  inEngine.it(
     cell('batchTokenRotation', 'no fault', 'policy and role made where absent; key of another deployment, from 2.0'),
-    inEngine.test(async (scenario) => {
+    async (scenario) => {
       const run = await rotate(scenario, { createRoleAndPolicy: true });
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
@@ -286,12 +279,12 @@ describe('the rotation of batch tokens', () => {
       expect(scenario.service.cluster('keeper').storage.get('data/shared/data/runbooks/batch-token')).toMatchObject({
         version: 2,
       });
-    }),
+    },
   );
 
-  it(
+  inEngine.it(
     'a switchover by batch token is refused before the demotion where the secondary does not take it',
-    inEngine.test(async (scenario) => {
+    async (scenario) => {
       const refused = scenario.service.faults.add({
         ...{ cluster: 'west', action: { status: 403 }, times: Infinity },
         endpoint: 'GET /v1/sys/replication/dr/secondary/generate-operation-token/attempt',
@@ -301,12 +294,12 @@ describe('the rotation of batch tokens', () => {
       expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED' });
       expect(failure.message).toContain('batch token taken by the secondary (west)');
       expect(statuses(scenario, 'east', 'POST /v1/sys/replication/dr/primary/demote')).toEqual([]);
-    }),
+    },
   );
 
-  it(
+  inEngine.it(
     'a lost answer of the key-value engine is found out by reading; a foreign write in between is never overwritten',
-    inEngine.test(async (scenario) => {
+    async (scenario) => {
       const write = 'POST /v1/shared/data/runbooks/batch-token';
       const lost = loseAnswer(scenario, 'keeper', write);
       expect((await (await rotate(scenario)).report()).outcome).toBe('completed');
@@ -325,16 +318,16 @@ describe('the rotation of batch tokens', () => {
       const report = await run.report();
       expect(report.outcome).toBe('aborted');
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
+  inEngine.it(
     'where no cluster is primary none can be made, and the run says so before anything else',
-    inEngine.test(async (scenario) => {
+    async (scenario) => {
       await scenario.service.cluster('east').kill();
       const failure = await (await rotate(scenario)).failure();
       expect(failure.message).toContain('one primary that makes the token');
       await scenario.service.cluster('east').restart();
-    }),
+    },
   );
 });

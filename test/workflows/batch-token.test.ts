@@ -3,10 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { CHANGING, expectServiceOn, statuses } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { pair, Scenario } from '../support/scenario';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const directory = mkdtempSync(join(tmpdir(), 'batch-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
@@ -32,13 +30,11 @@ function makeBatchToken(scenario: Scenario, primary: string, ttlMs: number, file
 }
 
 describe('where the operation tokens come from', () => {
-  const lanes = new Lanes(prepared, newer);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(prepared, newer);
 
-  it(
+  prepared.it(
     'auto takes a prepared batch token that lives long enough: no holder is asked and no token is generated',
-    prepared.test(async (scenario) => {
+    async (scenario) => {
       makeBatchToken(scenario, 'east', 2 * HOUR_MS);
       const run = await scenario.start();
       await run.people({ shares: [] });
@@ -54,12 +50,12 @@ describe('where the operation tokens come from', () => {
       process.stderr.write(`history events of a switchover by batch token: ${events}\n`);
       expect(events).toBeLessThanOrEqual(BATCH_EVENTS);
       await expectServiceOn(scenario, 'west');
-    }),
+    },
   );
 
-  it(
+  prepared.it(
     'auto falls back to the ceremony where the batch token would not outlive the run by the margin',
-    prepared.test(async (scenario) => {
+    async (scenario) => {
       makeBatchToken(scenario, 'west', HOUR_MS / 4);
       const run = await scenario.start({ to: 'east', go: 'auto' });
       await run.people({ go: false });
@@ -72,12 +68,12 @@ describe('where the operation tokens come from', () => {
         ['west', 'deleted'],
       ]);
       await expectServiceOn(scenario, 'east');
-    }),
+    },
   );
 
-  it(
+  prepared.it(
     'the run back deletes the token that could not be deleted while its cluster was primary',
-    prepared.test(async (scenario) => {
+    async (scenario) => {
       expect(scenario.service.cluster('east').snapshotState().operationTokens).toBe(1);
       const run = await scenario.start({ go: 'auto', tokenSource: 'ceremony' });
       await run.people({ go: false });
@@ -87,35 +83,32 @@ describe('where the operation tokens come from', () => {
       expect(scenario.service.cluster('east').snapshotState().operationTokens).toBe(0);
       expect(report.tokens).toContainEqual(expect.objectContaining({ cluster: 'east', state: 'deleted' }));
       await expectServiceOn(scenario, 'west');
-    }),
+    },
   );
 
-  it(
-    'a batch run deletes what an earlier ceremony had to leave behind, too',
-    prepared.test(async (scenario) => {
-      expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(1);
-      makeBatchToken(scenario, 'west', 2 * HOUR_MS);
-      const run = await scenario.start({ to: 'east', go: 'auto', tokenSource: 'batch' });
-      // Without a go the approvals of the plan are what may be too old right before the demotion.
-      await approveLongAgo(scenario, run, 'plan');
-      await approveAgain(run, 'plan');
-      const report = await run.report();
+  prepared.it('a batch run deletes what an earlier ceremony had to leave behind, too', async (scenario) => {
+    expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(1);
+    makeBatchToken(scenario, 'west', 2 * HOUR_MS);
+    const run = await scenario.start({ to: 'east', go: 'auto', tokenSource: 'batch' });
+    // Without a go the approvals of the plan are what may be too old right before the demotion.
+    await approveLongAgo(scenario, run, 'plan');
+    await approveAgain(run, 'plan');
+    const report = await run.report();
 
-      expect(report.outcome).toBe('completed');
-      expect(report.gates.map(({ gate, state }) => [gate, state])).toEqual([
-        ['plan', 'approved'],
-        ['plan', 'approved'],
-      ]);
-      expect(statuses(scenario, 'west', CHANGING.demote)).toEqual([200]);
-      expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(0);
-      await expectServiceOn(scenario, 'east');
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+    expect(report.outcome).toBe('completed');
+    expect(report.gates.map(({ gate, state }) => [gate, state])).toEqual([
+      ['plan', 'approved'],
+      ['plan', 'approved'],
+    ]);
+    expect(statuses(scenario, 'west', CHANGING.demote)).toEqual([200]);
+    expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(0);
+    await expectServiceOn(scenario, 'east');
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 
-  it(
+  newer.it(
     'from version 2.0 the ceremony calls carry the credential that the inventory gives for them, there and back',
-    newer.test(async (scenario) => {
+    async (scenario) => {
       const file = join(directory, 'ceremony-token');
       makeBatchToken(scenario, 'east', 2 * HOUR_MS, file);
       const there = await scenario.start({ go: 'auto' });
@@ -136,6 +129,6 @@ describe('where the operation tokens come from', () => {
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
       await expectServiceOn(scenario, 'east');
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 });

@@ -6,13 +6,11 @@ import { writeFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { CHANGING, statuses } from '../support/faults';
 import { FAILOVER_LIMITS, expectServesAlone, failoverPeople, startFailover } from '../support/failover';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { newRecipient } from '../support/recipient';
 import { replayRun } from '../support/replay';
 import { pair, Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const ATTEMPT = '/v1/sys/replication/dr/secondary/generate-operation-token/attempt';
 const DR_CALLS = ['generate-operation-token'] as const;
@@ -45,13 +43,11 @@ const closed = (run: TestRun, after = 0) =>
   run.waitsFor('decision', ({ code, parkingNo }) => code === 'CEREMONY_CLOSED' && parkingNo > after);
 
 describe('a ceremony that nothing in hand is let in to, from version 2.0', () => {
-  const lanes = new Lanes(tokens, switchover, outage, failover);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(tokens, switchover, outage, failover);
 
-  it(
+  tokens.it(
     'parks with the exact line, signal and nodes; with a credential that appears, retry goes on with the shares in hand',
-    tokens.test(async (scenario) => {
+    async (scenario) => {
       useOrdinaryCredential(scenario);
       const input = { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'a token' };
       const run = await scenario.startRunbook('operationTokenCeremony', input, 'ceremony:west');
@@ -69,36 +65,33 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
       expect(report.findings.map(({ code }) => code)).not.toContain('ceremony-calls-open');
       await replayRun(run);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
-    'a root token of a primary needs generate-root opened, and nothing else',
-    tokens.test(async (scenario) => {
-      useOrdinaryCredential(scenario, ['sys/generate-root/attempt', 'sys/generate-root/update']);
-      const east = scenario.service.cluster('east');
-      const { publicKey } = await newRecipient();
-      const input = { deployment: scenario.name, cluster: 'east', recipientPgpKey: publicKey, reason: 'a root token' };
-      const run = await scenario.startRunbook('rootTokenCeremony', input, 'ceremony:east');
-      await run.approve('ceremony');
-      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
-      const { next, parkingNo } = await closed(run);
-      expect(next).toContain('["generate-root"]');
-      east.configureUnauthenticatedAccess(DR_CALLS);
-      await run.decide('retry');
-      await closed(run, parkingNo);
-      east.configureUnauthenticatedAccess(['generate-root']);
-      await run.decide('retry');
-      const report = await run.report();
-      east.configureUnauthenticatedAccess([]);
-      expect(report).toMatchObject({ outcome: 'completed' });
-      expect(report.leftToDo.join('\n')).toContain('take "generate-root" out of enable_unauthenticated_access');
-    }),
-  );
+  tokens.it('a root token of a primary needs generate-root opened, and nothing else', async (scenario) => {
+    useOrdinaryCredential(scenario, ['sys/generate-root/attempt', 'sys/generate-root/update']);
+    const east = scenario.service.cluster('east');
+    const { publicKey } = await newRecipient();
+    const input = { deployment: scenario.name, cluster: 'east', recipientPgpKey: publicKey, reason: 'a root token' };
+    const run = await scenario.startRunbook('rootTokenCeremony', input, 'ceremony:east');
+    await run.approve('ceremony');
+    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    const { next, parkingNo } = await closed(run);
+    expect(next).toContain('["generate-root"]');
+    east.configureUnauthenticatedAccess(DR_CALLS);
+    await run.decide('retry');
+    await closed(run, parkingNo);
+    east.configureUnauthenticatedAccess(['generate-root']);
+    await run.decide('retry');
+    const report = await run.report();
+    east.configureUnauthenticatedAccess([]);
+    expect(report).toMatchObject({ outcome: 'completed' });
+    expect(report.leftToDo.join('\n')).toContain('take "generate-root" out of enable_unauthenticated_access');
+  });
 
-  it(
+  switchover.it(
     'a switchover says it in its plan, and parks for each cluster when its turn comes, the first before anything is changed',
-    switchover.test(async (scenario) => {
+    async (scenario) => {
       useOrdinaryCredential(scenario);
       const [east, west] = ['east', 'west'].map((name) => scenario.service.cluster(name));
       await streamed(scenario);
@@ -128,50 +121,47 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
       );
       await replayRun(run);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
-    'inside of an outage nobody is held: at the parked step people go another way',
-    outage.test(async (scenario) => {
-      useOrdinaryCredential(scenario);
-      const west = scenario.service.cluster('west');
-      await streamed(scenario);
-      scenario.limit({ promote: '1s' });
-      const refusal = scenario.service.faults.add({
-        cluster: 'west',
-        endpoint: CHANGING.promote,
-        action: { status: 503 },
-        times: Infinity,
-      });
-      const run = await scenario.start({ go: 'auto', onStuck: 'park', tokenSource: 'ceremony' });
-      await run.people({ go: false });
-      await closed(run);
-      west.configureUnauthenticatedAccess(DR_CALLS);
-      await run.decide('retry');
-      await run.decide('promote-back', 'Promote west');
-      const { choices, parkingNo } = await closed(run, 1);
-      expect(choices.map(({ action }) => action)).toEqual(
-        expect.arrayContaining(['retry', 'promote-secondary', 'leave']),
-      );
-      refusal.remove();
-      scenario.limit();
-      await run.decide('promote-secondary');
-      // Service is back; the former primary is re-protected with a token of its own.
-      await closed(run, parkingNo);
-      scenario.service.cluster('east').configureUnauthenticatedAccess(DR_CALLS);
-      await run.decide('retry');
-      const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'completed' });
-      await expectServesAlone(scenario, 'west');
-      await replayRun(run);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+  outage.it('inside of an outage nobody is held: at the parked step people go another way', async (scenario) => {
+    useOrdinaryCredential(scenario);
+    const west = scenario.service.cluster('west');
+    await streamed(scenario);
+    scenario.limit({ promote: '1s' });
+    const refusal = scenario.service.faults.add({
+      cluster: 'west',
+      endpoint: CHANGING.promote,
+      action: { status: 503 },
+      times: Infinity,
+    });
+    const run = await scenario.start({ go: 'auto', onStuck: 'park', tokenSource: 'ceremony' });
+    await run.people({ go: false });
+    await closed(run);
+    west.configureUnauthenticatedAccess(DR_CALLS);
+    await run.decide('retry');
+    await run.decide('promote-back', 'Promote west');
+    const { choices, parkingNo } = await closed(run, 1);
+    expect(choices.map(({ action }) => action)).toEqual(
+      expect.arrayContaining(['retry', 'promote-secondary', 'leave']),
+    );
+    refusal.remove();
+    scenario.limit();
+    await run.decide('promote-secondary');
+    // Service is back; the former primary is re-protected with a token of its own.
+    await closed(run, parkingNo);
+    scenario.service.cluster('east').configureUnauthenticatedAccess(DR_CALLS);
+    await run.decide('retry');
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed' });
+    await expectServesAlone(scenario, 'west');
+    await replayRun(run);
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 
-  it(
+  failover.it(
     'a failover is not refused for want of a credential: it parks with what to do, and says what is left open',
-    failover.test(async (scenario) => {
+    async (scenario) => {
       useOrdinaryCredential(scenario);
       const west = scenario.service.cluster('west');
       await streamed(scenario);
@@ -189,6 +179,6 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
       await expectServesAlone(scenario, 'west');
       expect(statuses(scenario, 'west', `POST ${ATTEMPT}`)).toEqual([200]);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 });

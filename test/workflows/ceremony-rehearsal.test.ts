@@ -22,8 +22,8 @@ import { cli } from '../cli/support';
 import { cell, expectFewEvents } from '../support/matrix';
 import { envelopeOf } from '../support/people';
 import { replayRun } from '../support/replay';
-import { Scenario } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario, TestRun } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
 
 jest.setTimeout(240_000);
@@ -34,15 +34,14 @@ const CLAIMED = 'emil';
 
 describe('ceremonyRehearsal', () => {
   let scenario: Scenario;
-  beforeAll(async () => {
-    scenario = await Scenario.start({ person: (name) => (name === CLAIMED ? { attestation: 'claimed' } : undefined) });
+  openScenario((opened) => (scenario = opened), {
+    person: (name) => (name === CLAIMED ? { attestation: 'claimed' } : undefined),
   });
   afterEach(async () => {
     // The simulated service's own record: what no activity, no workflow and no worker asked.
     expect(scenario.service.calls).toEqual([]);
     expect(await scenario.leaks()).toEqual([]);
   });
-  afterAll(() => scenario.stop());
 
   const id = () => `rehearsal:${scenario.name}`;
   const start = (more: Readonly<Record<string, unknown>> = {}) =>

@@ -4,14 +4,11 @@
  */
 import { CHANGING, signalled } from '../support/faults';
 import { FAILOVER_LIMITS, expectServesAlone } from '../support/failover';
-import { LANE_TEST_MS } from '../support/lane';
 import { at, parksInTime, refusePromotion, underWay } from '../support/outage';
 import { reportOf } from '../support/reports';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { takeOverBy } from '../support/take-over';
-
-jest.setTimeout(LANE_TEST_MS);
 
 /** Sends something while the demotion is under way, and lets it end when the run has looked at it. */
 async function duringDemotion(

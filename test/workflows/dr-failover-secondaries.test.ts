@@ -1,11 +1,9 @@
 import { CHANGING, loseAnswer, statuses } from '../support/faults';
 import { FAILOVER_LIMITS, failoverPeople, startFailover } from '../support/failover';
-import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { ScenarioOptions } from '../support/scenario';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const SEAL = { shares: 5, threshold: 3 };
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
@@ -31,13 +29,11 @@ const several = new Lane(() => Scenario.start(payments));
 const snapshot = (scenario: Scenario, cluster: string) => scenario.service.cluster(cluster).snapshotState();
 
 describe('a failover in a deployment with several secondaries', () => {
-  const lanes = new Lanes(several);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(several);
 
-  it(
+  several.it(
     `${cell('drFailover', 'lost answer', 'promote, secondary-token, update-primary, attempt, share and token delete')}; the secondary furthest ahead is proposed, the others follow it`,
-    several.test(async (scenario) => {
+    async (scenario) => {
       const { service } = scenario;
       const sampling = await scenario.startRunbook(
         'walSampler',
@@ -81,12 +77,12 @@ describe('a failover in a deployment with several secondaries', () => {
       expect(snapshot(scenario, 'west').filters).toEqual([snapshot(scenario, 'europe').clusterId]);
       expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
+  several.it(
     'of a performance secondary with a DR secondary of its own: that one takes its place in the performance set',
-    several.test(async (scenario) => {
+    async (scenario) => {
       await scenario.service.cluster('europe').kill();
       const run = await startFailover(scenario, { offerForce: false });
       await failoverPeople(run);
@@ -96,6 +92,6 @@ describe('a failover in a deployment with several secondaries', () => {
       expect(snapshot(scenario, 'europe-dr').dr.mode).toBe('primary');
       expect(snapshot(scenario, 'europe-dr').performance).toMatchObject({ mode: 'secondary', connectedTo: 'west' });
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 });

@@ -1,15 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { CHANGING, signalled } from '../support/faults';
 import { FAILOVER_LIMITS, bringBack, expectServesAlone } from '../support/failover';
-import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell } from '../support/matrix';
 import { at, parksInTime, refusePromotion, underWay } from '../support/outage';
 import { replayRun } from '../support/replay';
 import { takeOverBy } from '../support/take-over';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const planned = new Lane(() => Scenario.start({ limits: FAILOVER_LIMITS }));
 const outages = new Lane(() => Scenario.start({ limits: FAILOVER_LIMITS }));
@@ -33,13 +31,11 @@ const invitations = (report: { readonly steps: readonly { readonly name: string 
   report.steps.filter(({ name }) => name.startsWith('Invite the key holders')).length;
 
 describe('a failover that takes the lock over', () => {
-  const lanes = new Lanes(planned, outages);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(planned, outages);
 
-  it(
+  planned.it(
     `${cell('drSwitchover', 'taken over at', 'gate plan, with shares in hand')}: nobody is asked for a share again; only with takeOver, and never from a failover`,
-    planned.test(async (scenario) => {
+    async (scenario) => {
       const run = await scenario.start();
       for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
       await run.until(
@@ -70,33 +66,30 @@ describe('a failover that takes the lock over', () => {
       await expectServesAlone(scenario, 'west');
       await replayRun(run);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
-    cell('drSwitchover', 'taken over at', 'pause'),
-    planned.test(async (scenario) => {
-      await bringBack(scenario, 'east', 'west');
-      const run = await scenario.start({ to: 'east' });
-      await run.waitsFor('approval', ({ gate }) => gate === 'plan');
-      await run.control('pause', { reason: 'lunch', before: 'Read and check again' });
-      await run.people({ go: false });
-      await run.waitsFor('resume');
-      await scenario.service.cluster('west').kill();
-      await takeOver(scenario, run);
-      await run.approve('promote');
-      const report = await run.report();
+  planned.it(cell('drSwitchover', 'taken over at', 'pause'), async (scenario) => {
+    await bringBack(scenario, 'east', 'west');
+    const run = await scenario.start({ to: 'east' });
+    await run.waitsFor('approval', ({ gate }) => gate === 'plan');
+    await run.control('pause', { reason: 'lunch', before: 'Read and check again' });
+    await run.people({ go: false });
+    await run.waitsFor('resume');
+    await scenario.service.cluster('west').kill();
+    await takeOver(scenario, run);
+    await run.approve('promote');
+    const report = await run.report();
 
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
-      expect(invitations(report)).toBe(1);
-      await expectServesAlone(scenario, 'east');
-      await replayRun(run);
-    }),
-  );
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    expect(invitations(report)).toBe(1);
+    await expectServesAlone(scenario, 'east');
+    await replayRun(run);
+  });
 
-  it(
+  planned.it(
     `${cell('drSwitchover', 'taken over at', 'parked step')}; a failover under way is not taken over`,
-    planned.test(async (scenario) => {
+    async (scenario) => {
       await bringBack(scenario, 'west', 'east');
       scenario.limit({ catchUp: '1s' });
       scenario.service.cluster('west').holdStream('dr', true);
@@ -121,60 +114,54 @@ describe('a failover that takes the lock over', () => {
       await failover.control('abort', { reason: 'seen' });
       expect((await failover.report()).outcome).toBe('aborted');
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
-    cell('drSwitchover', 'taken over at', 'a parked step inside of the outage'),
-    outages.test(async (scenario) => {
-      scenario.limit({ demote: '2s' });
-      // Dead with its demotion: whether it was demoted is not known to the switchover.
-      at(scenario, 'after', 'east', CHANGING.demote, (east) => east.kill());
-      const run = await underWay(scenario, { onStuck: 'park' });
-      await parksInTime(run, ({ step }) => step === 'Demote east');
-      scenario.limit();
-      await takeOver(scenario, run);
-      await run.approve('promote');
-      const report = await run.report();
+  outages.it(cell('drSwitchover', 'taken over at', 'a parked step inside of the outage'), async (scenario) => {
+    scenario.limit({ demote: '2s' });
+    // Dead with its demotion: whether it was demoted is not known to the switchover.
+    at(scenario, 'after', 'east', CHANGING.demote, (east) => east.kill());
+    const run = await underWay(scenario, { onStuck: 'park' });
+    await parksInTime(run, ({ step }) => step === 'Demote east');
+    scenario.limit();
+    await takeOver(scenario, run);
+    await run.approve('promote');
+    const report = await run.report();
 
-      expect(report).toMatchObject({ outcome: 'completed', takenOver: { by: 'grace' } });
-      expect(invitations(report)).toBe(1);
-      expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
-      // The outage is the switchover's own: it began with the demotion.
-      expect(report.outage?.totalMs).toBeGreaterThan(0);
-      await expectServesAlone(scenario, 'west');
-      await replayRun(run);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+    expect(report).toMatchObject({ outcome: 'completed', takenOver: { by: 'grace' } });
+    expect(invitations(report)).toBe(1);
+    expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
+    // The outage is the switchover's own: it began with the demotion.
+    expect(report.outage?.totalMs).toBeGreaterThan(0);
+    await expectServesAlone(scenario, 'west');
+    await replayRun(run);
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 
-  it(
-    cell('drSwitchover', 'taken over at', 'a refused promotion inside of the outage'),
-    outages.test(async (scenario) => {
-      await bringBack(scenario, 'east', 'west');
-      const refusal = refusePromotion(scenario, 'east');
-      const run = await underWay(scenario, { to: 'east', onStuck: 'park' });
-      await parksInTime(run, ({ step }) => step === 'Promote east');
-      // The demoted primary answers: that it is none is proven, and the silence has lasted.
-      refusal.remove();
-      await takeOver(scenario, run);
-      await run.approve('promote');
-      const report = await run.report();
+  outages.it(cell('drSwitchover', 'taken over at', 'a refused promotion inside of the outage'), async (scenario) => {
+    await bringBack(scenario, 'east', 'west');
+    const refusal = refusePromotion(scenario, 'east');
+    const run = await underWay(scenario, { to: 'east', onStuck: 'park' });
+    await parksInTime(run, ({ step }) => step === 'Promote east');
+    // The demoted primary answers: that it is none is proven, and the silence has lasted.
+    refusal.remove();
+    await takeOver(scenario, run);
+    await run.approve('promote');
+    const report = await run.report();
 
-      expect(report).toMatchObject({
-        outcome: 'completed',
-        result: { from: 'west', to: 'east' },
-        loss: { loss: 'none' },
-      });
-      expect(invitations(report)).toBe(1);
-      await expectServesAlone(scenario, 'east');
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+    expect(report).toMatchObject({
+      outcome: 'completed',
+      result: { from: 'west', to: 'east' },
+      loss: { loss: 'none' },
+    });
+    expect(invitations(report)).toBe(1);
+    await expectServesAlone(scenario, 'east');
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 
-  it(
+  outages.it(
     'is not needed any more where a cluster was being promoted and is then seen to serve: the run goes on',
-    outages.test(async (scenario) => {
+    async (scenario) => {
       await bringBack(scenario, 'west', 'east');
       const promoting = signalled();
       const heard = signalled();
@@ -194,33 +181,30 @@ describe('a failover that takes the lock over', () => {
       expect(report.findings.map(({ code }) => code)).toContain('take-over-not-needed');
       expect(scenario.service.cluster('east').snapshotState().dr).toMatchObject({ connectedTo: 'west' });
       await expectServesAlone(scenario, 'west');
-    }),
+    },
   );
 
-  it(
-    'asks the holders anew where they were asked for something else',
-    outages.test(async (scenario) => {
-      const run = await scenario.startRunbook('drReindex', {
-        deployment: scenario.name,
-        cluster: 'east',
-        reason: 'a test of the take-over',
-        tokenSource: 'ceremony',
-      });
-      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
-      const { invitation } = await run.status();
-      await run.waitsFor('approval');
-      await scenario.service.cluster('west').kill();
-      await takeOver(scenario, run, 'drReindex');
-      await run.until('another invitation', (status) => status.invitation !== invitation);
-      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
-      await run.approve('promote');
-      const report = await run.report();
+  outages.it('asks the holders anew where they were asked for something else', async (scenario) => {
+    const run = await scenario.startRunbook('drReindex', {
+      deployment: scenario.name,
+      cluster: 'east',
+      reason: 'a test of the take-over',
+      tokenSource: 'ceremony',
+    });
+    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    const { invitation } = await run.status();
+    await run.waitsFor('approval');
+    await scenario.service.cluster('west').kill();
+    await takeOver(scenario, run, 'drReindex');
+    await run.until('another invitation', (status) => status.invitation !== invitation);
+    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    await run.approve('promote');
+    const report = await run.report();
 
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [], result: { from: 'west', to: 'east' } });
-      expect(invitations(report)).toBe(2);
-      expect(scenario.calls('east', 'dr/secondary/reindex')).toBe(0);
-      await expectServesAlone(scenario, 'east');
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [], result: { from: 'west', to: 'east' } });
+    expect(invitations(report)).toBe(2);
+    expect(scenario.calls('east', 'dr/secondary/reindex')).toBe(0);
+    await expectServesAlone(scenario, 'east');
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 });

@@ -5,12 +5,10 @@ import type { Report } from '../../src/contracts/report';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { CHANGING, signalled, statuses } from '../support/faults';
 import { FAILOVER_LIMITS, bringBack, expectServesAlone, failoverPeople, startFailover } from '../support/failover';
-import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { actions, at } from '../support/outage';
 import { Scenario, pair } from '../support/scenario';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const plain = new Lane(() => Scenario.start({ topology: pair(3), limits: FAILOVER_LIMITS }));
 const directory = mkdtempSync(join(tmpdir(), 'failover-'));
@@ -33,36 +31,31 @@ const waits = new Lane(() =>
 const codes = ({ findings }: Report) => findings.map(({ code }) => code);
 
 describe('an unplanned DR failover', () => {
-  const lanes = new Lanes(plain, stuck, waits);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(plain, stuck, waits);
 
-  it(
-    cell('drFailover', 'no fault'),
-    plain.test(async (scenario) => {
-      await scenario.service.cluster('east').kill();
-      const run = await startFailover(scenario);
-      await failoverPeople(run);
-      const report = await run.report();
+  plain.it(cell('drFailover', 'no fault'), async (scenario) => {
+    await scenario.service.cluster('east').kill();
+    const run = await startFailover(scenario);
+    await failoverPeople(run);
+    const report = await run.report();
 
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [], loss: { loss: 'unknown' } });
-      expect(report.loss?.why).toContain('bound unknown');
-      expect(report.outage?.startedBecause).toContain('the last heartbeat of east');
-      expect(report.outage?.totalMs).toBeGreaterThan(0);
-      expect(report.outage?.peopleMs).toBeGreaterThan(0);
-      // Nobody else of this deployment can say that east is gone, and no hook fences it.
-      expect(codes(report)).toEqual(expect.arrayContaining(['loss-bound', 'sign-attested-by-people', 'token-kept']));
-      expect(JSON.stringify(report.plan?.content)).toContain('Whoever approves attests that it is fenced');
-      expect(report.leftToDo).toEqual([expect.stringContaining('runbook start drRejoin --input')]);
-      const [, rejoin = ''] = /--input '(.*)'/.exec(report.leftToDo[0] ?? '') ?? [];
-      expect(JSON.parse(rejoin)).toMatchObject({ deployment: scenario.name, cluster: 'east', primary: 'west' });
-      expect(report.result).toMatchObject({ from: 'east', to: 'west', fencing: 'attested' });
-      expect(statuses(scenario, 'west', CHANGING.promote)).toEqual([200]);
-      await expectServesAlone(scenario, 'west');
-      await expectFewEvents('drFailover', run);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [], loss: { loss: 'unknown' } });
+    expect(report.loss?.why).toContain('bound unknown');
+    expect(report.outage?.startedBecause).toContain('the last heartbeat of east');
+    expect(report.outage?.totalMs).toBeGreaterThan(0);
+    expect(report.outage?.peopleMs).toBeGreaterThan(0);
+    // Nobody else of this deployment can say that east is gone, and no hook fences it.
+    expect(codes(report)).toEqual(expect.arrayContaining(['loss-bound', 'sign-attested-by-people', 'token-kept']));
+    expect(JSON.stringify(report.plan?.content)).toContain('Whoever approves attests that it is fenced');
+    expect(report.leftToDo).toEqual([expect.stringContaining('runbook start drRejoin --input')]);
+    const [, rejoin = ''] = /--input '(.*)'/.exec(report.leftToDo[0] ?? '') ?? [];
+    expect(JSON.parse(rejoin)).toMatchObject({ deployment: scenario.name, cluster: 'east', primary: 'west' });
+    expect(report.result).toMatchObject({ from: 'east', to: 'west', fencing: 'attested' });
+    expect(statuses(scenario, 'west', CHANGING.promote)).toEqual([200]);
+    await expectServesAlone(scenario, 'west');
+    await expectFewEvents('drFailover', run);
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 
   describe('is refused, and nothing is touched,', () => {
     const refused = async (scenario: Scenario, input: Readonly<Record<string, unknown>> = {}) => {
@@ -72,9 +65,9 @@ describe('an unplanned DR failover', () => {
       return JSON.stringify(failure);
     };
 
-    it(
+    plain.it(
       cell('drFailover', 'refused', 'the primary answers, a second sign is missing, another cluster is primary'),
-      plain.test(async (scenario) => {
+      async (scenario) => {
         await bringBack(scenario, 'east', 'west');
         expect(await refused(scenario, { from: 'west' })).toContain('drSwitchover');
         expect(await refused(scenario)).toContain('drSwitchover');
@@ -87,21 +80,18 @@ describe('an unplanned DR failover', () => {
         expect(unheard).toContain('east still hears west');
         scenario.service.faults.clear();
         await expectServesAlone(scenario, 'west');
-      }),
+      },
     );
 
-    it(
-      'a dry run tells plan and evidence, and takes no lock',
-      plain.test(async (scenario) => {
-        await scenario.service.cluster('west').kill();
-        const report = await (await startFailover(scenario, { dryRun: true })).report();
-        expect(report.outcome).toBe('planned');
-        expect(report.preconditions.map(({ name }) => name)).toEqual(
-          expect.arrayContaining(['the primary does not answer', 'heartbeats of the primary stopped', 'loss bound']),
-        );
-        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-      }),
-    );
+    plain.it('a dry run tells plan and evidence, and takes no lock', async (scenario) => {
+      await scenario.service.cluster('west').kill();
+      const report = await (await startFailover(scenario, { dryRun: true })).report();
+      expect(report.outcome).toBe('planned');
+      expect(report.preconditions.map(({ name }) => name)).toEqual(
+        expect.arrayContaining(['the primary does not answer', 'heartbeats of the primary stopped', 'loss bound']),
+      );
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    });
   });
 
   describe('where the secondary knows to lack writes', () => {
@@ -117,49 +107,43 @@ describe('an unplanned DR failover', () => {
     const parked = (run: Awaited<ReturnType<typeof startFailover>>, after = 0) =>
       run.waitsFor('decision', ({ step, parkingNo }) => step === 'Promote west' && parkingNo > after);
 
-    it(
-      cell('drFailover', 'parked, abort', 'promotion refused'),
-      stuck.test(async (scenario) => {
-        scenario.limit({ promote: '1s' });
-        await fallBehind(scenario);
-        const run = await startFailover(scenario, { fencing: 'attested', offerForce: false });
-        await failoverPeople(run);
-        const waiting = await parked(run);
-        expect(waiting.code).toBe('NOT_CAUGHT_UP');
-        expect(actions(waiting)).toEqual(['retry', 'abort']);
-        await run.decide('abort');
-        const report = await run.report();
+    stuck.it(cell('drFailover', 'parked, abort', 'promotion refused'), async (scenario) => {
+      scenario.limit({ promote: '1s' });
+      await fallBehind(scenario);
+      const run = await startFailover(scenario, { fencing: 'attested', offerForce: false });
+      await failoverPeople(run);
+      const waiting = await parked(run);
+      expect(waiting.code).toBe('NOT_CAUGHT_UP');
+      expect(actions(waiting)).toEqual(['retry', 'abort']);
+      await run.decide('abort');
+      const report = await run.report();
 
-        expect(report.outcome).toBe('aborted');
-        expect(report.findings[0]).toMatchObject({ severity: 'critical', code: 'no-primary' });
-        expect(report.leftToDo).toContainEqual(
-          expect.stringContaining('no cluster seen as primary; east did not answer'),
-        );
-        expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(0);
-      }),
-    );
+      expect(report.outcome).toBe('aborted');
+      expect(report.findings[0]).toMatchObject({ severity: 'critical', code: 'no-primary' });
+      expect(report.leftToDo).toContainEqual(
+        expect.stringContaining('no cluster seen as primary; east did not answer'),
+      );
+      expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(0);
+    });
 
-    it(
-      cell('drFailover', 'abort at', 'gate force'),
-      stuck.test(async (scenario) => {
-        scenario.limit({ promote: '1s' });
-        const run = await startFailover(scenario, { fencing: 'attested' });
-        await failoverPeople(run);
-        expect(actions(await parked(run))).toEqual(['retry', 'force', 'abort']);
-        await run.decide('force');
-        await run.waitsFor('approval', ({ gate }) => gate === 'force');
-        await run.control('abort', { reason: 'second thoughts' });
-        const report = await run.report();
+    stuck.it(cell('drFailover', 'abort at', 'gate force'), async (scenario) => {
+      scenario.limit({ promote: '1s' });
+      const run = await startFailover(scenario, { fencing: 'attested' });
+      await failoverPeople(run);
+      expect(actions(await parked(run))).toEqual(['retry', 'force', 'abort']);
+      await run.decide('force');
+      await run.waitsFor('approval', ({ gate }) => gate === 'force');
+      await run.control('abort', { reason: 'second thoughts' });
+      const report = await run.report();
 
-        expect(report.outcome).toBe('aborted');
-        expect(codes(report)).toContain('no-primary');
-        expect(scenario.service.calls.some(({ body }) => body['force'] === true)).toBe(false);
-      }),
-    );
+      expect(report.outcome).toBe('aborted');
+      expect(codes(report)).toContain('no-primary');
+      expect(scenario.service.calls.some(({ body }) => body['force'] === true)).toBe(false);
+    });
 
-    it(
+    stuck.it(
       `${cell('drFailover', 'parked, retry', 'promotion refused')}; force needs two approvers`,
-      stuck.test(async (scenario) => {
+      async (scenario) => {
         scenario.limit({ promote: '1s' });
         const run = await startFailover(scenario, { fencing: 'attested' });
         await failoverPeople(run);
@@ -183,13 +167,13 @@ describe('an unplanned DR failover', () => {
         ]);
         await expectServesAlone(scenario, 'west');
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-      }),
+      },
     );
   });
 
-  it(
+  stuck.it(
     `${cell('drFailover', 'parked, skip', 'fence hook')} by two people; a batch token needs no holders`,
-    stuck.test(async (scenario) => {
+    async (scenario) => {
       await bringBack(scenario, 'east', 'west');
       const west = scenario.service.cluster('west');
       west.writePolicy('dr-operations', [{ path: 'sys/replication/dr/secondary/*', capabilities: ['update'] }]);
@@ -210,32 +194,29 @@ describe('an unplanned DR failover', () => {
       expect(report.leftToDo).toContainEqual(expect.stringContaining('nothing but the word of those who approved'));
       await expectServesAlone(scenario, 'east');
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
   describe('while people are waited for', () => {
-    it(
-      cell('drFailover', 'abort at', 'shares and gate promote'),
-      waits.test(async (scenario) => {
-        await scenario.service.cluster('east').kill();
-        const run = await startFailover(scenario);
-        await run.share('ada');
-        // In an outage no clock ends the wait at a gate.
-        expect(await run.waitsFor('approval', ({ gate }) => gate === 'promote')).not.toHaveProperty('until');
-        await run.control('abort', { reason: 'east is only rebooting' });
-        const report = await run.report();
+    waits.it(cell('drFailover', 'abort at', 'shares and gate promote'), async (scenario) => {
+      await scenario.service.cluster('east').kill();
+      const run = await startFailover(scenario);
+      await run.share('ada');
+      // In an outage no clock ends the wait at a gate.
+      expect(await run.waitsFor('approval', ({ gate }) => gate === 'promote')).not.toHaveProperty('until');
+      await run.control('abort', { reason: 'east is only rebooting' });
+      const report = await run.report();
 
-        expect(report).toMatchObject({ outcome: 'aborted', gates: [{ gate: 'promote', state: 'opened' }] });
-        expect(codes(report)).toContain('no-primary');
-        expect(scenario.calls('west', 'dr/secondary/promote')).toBe(0);
-        await scenario.service.cluster('east').restart();
-        await expectServesAlone(scenario, 'east');
-      }),
-    );
+      expect(report).toMatchObject({ outcome: 'aborted', gates: [{ gate: 'promote', state: 'opened' }] });
+      expect(codes(report)).toContain('no-primary');
+      expect(scenario.calls('west', 'dr/secondary/promote')).toBe(0);
+      await scenario.service.cluster('east').restart();
+      await expectServesAlone(scenario, 'east');
+    });
 
-    it(
+    waits.it(
       'a primary that comes back is not followed by a promotion: the evidence is read again',
-      waits.test(async (scenario) => {
+      async (scenario) => {
         await scenario.service.cluster('east').kill();
         const run = await startFailover(scenario);
         for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
@@ -253,12 +234,12 @@ describe('an unplanned DR failover', () => {
         expect(report.leftToDo).toContainEqual(expect.stringContaining('east said to be primary'));
         expect(scenario.calls('west', 'dr/secondary/promote')).toBe(0);
         await expectServesAlone(scenario, 'east');
-      }),
+      },
     );
 
-    it(
+    waits.it(
       `${cell('drFailover', 'parked, skip', 'traffic hook')}; a primary that comes back right before the call is seen by the promotion itself`,
-      waits.test(async (scenario) => {
+      async (scenario) => {
         await scenario.service.cluster('east').kill();
         const back = signalled();
         at(
@@ -292,7 +273,7 @@ describe('an unplanned DR failover', () => {
         expect(report.outcome).toBe('completed');
         expect(report.leftToDo).toContainEqual(expect.stringContaining('clients keep calling the old address'));
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-      }),
+      },
     );
   });
 });

@@ -1,13 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { CHANGING, loseAnswer, statuses } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const DR = '/v1/sys/replication/dr/secondary';
 const MERKLE_CHECK = `POST ${DR}/merkle-check`;
@@ -60,46 +58,41 @@ async function people(run: TestRun): Promise<void> {
 const tokensOf = (scenario: Scenario) => scenario.service.cluster('west').snapshotState().operationTokens;
 
 describe('drReindex', () => {
-  const lanes = new Lanes(first, second);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(first, second);
 
-  it(
-    cell('drReindex', 'no fault'),
-    first.test(async (scenario) => {
-      corrupt(scenario);
-      const run = await start(scenario, { skipFlush: true });
-      await people(run);
-      const report = await run.report();
+  first.it(cell('drReindex', 'no fault'), async (scenario) => {
+    corrupt(scenario);
+    const run = await start(scenario, { skipFlush: true });
+    await people(run);
+    const report = await run.report();
 
-      expect(report).toMatchObject({
-        outcome: 'completed',
-        parkings: [],
-        result: {
-          before: { verdict: 'corrupted' },
-          reindex: { epoch: expect.any(Number) as number, followedForMs: expect.any(Number) as number },
-          after: { verdict: 'sound' },
-        },
-      });
-      expect(report.leftToDo).toEqual([expect.stringContaining('Kill no node of west')]);
-      const plan = report.plan?.content;
-      if (!plan || !('operations' in plan)) throw new Error('no plan');
-      expect(plan.operations).toEqual([
-        expect.objectContaining({
-          operation: 'dr.secondary.reindex',
-          detail: 'diff=false, force=false, skip_flush=true',
-        }),
-      ]);
-      expect(plan.warnings.join(' ')).toMatch(/only DR secondary.*skip_flush: .*may be killed/);
-      expect(statuses(scenario, 'west', REINDEX)).toEqual([200]);
-      expect(tokensOf(scenario)).toBe(0);
-      await expectFewEvents('drReindex', run);
-    }),
-  );
+    expect(report).toMatchObject({
+      outcome: 'completed',
+      parkings: [],
+      result: {
+        before: { verdict: 'corrupted' },
+        reindex: { epoch: expect.any(Number) as number, followedForMs: expect.any(Number) as number },
+        after: { verdict: 'sound' },
+      },
+    });
+    expect(report.leftToDo).toEqual([expect.stringContaining('Kill no node of west')]);
+    const plan = report.plan?.content;
+    if (!plan || !('operations' in plan)) throw new Error('no plan');
+    expect(plan.operations).toEqual([
+      expect.objectContaining({
+        operation: 'dr.secondary.reindex',
+        detail: 'diff=false, force=false, skip_flush=true',
+      }),
+    ]);
+    expect(plan.warnings.join(' ')).toMatch(/only DR secondary.*skip_flush: .*may be killed/);
+    expect(statuses(scenario, 'west', REINDEX)).toEqual([200]);
+    expect(tokensOf(scenario)).toBe(0);
+    await expectFewEvents('drReindex', run);
+  });
 
-  it(
+  first.it(
     cell('drReindex', 'lost answer', 'attempt start, share, merkle-check, reindex, token deletion'),
-    first.test(async (scenario) => {
+    async (scenario) => {
       corrupt(scenario);
       const lost = [
         loseAnswer(scenario, 'west', CHANGING.startAttempt),
@@ -116,16 +109,16 @@ describe('drReindex', () => {
       expect(report.findings.map(({ code }) => code)).toEqual(['merkle-tree-corrupted']);
       expect(statuses(scenario, 'west', REINDEX)).toEqual([0]);
       expect(tokensOf(scenario)).toBe(0);
-    }),
+    },
   );
 
-  it(
+  first.it(
     cell(
       'drReindex',
       'parked, retry',
       'begun with approvals that were asked for again; one that got lost is started again',
     ),
-    first.test(async (scenario) => {
+    async (scenario) => {
       corrupt(scenario);
       endless(scenario);
       const run = await start(scenario);
@@ -144,27 +137,24 @@ describe('drReindex', () => {
         result: { after: { verdict: 'sound' } },
       });
       expect(statuses(scenario, 'west', REINDEX)).toEqual([200, 200]);
-    }),
+    },
   );
 
-  it(
-    cell('drReindex', 'parked, skip', 'the check after'),
-    first.test(async (scenario) => {
-      corrupt(scenario);
-      scenario.service.faults.add({ cluster: 'west', endpoint: MERKLE_CHECK, action: { status: 400 }, skip: 2 });
-      const run = await start(scenario);
-      await people(run);
-      await run.decide('skip', 'Check the Merkle tree of west after');
-      const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'completed', result: { after: { verdict: 'skipped' } } });
-      expect(report.leftToDo).toEqual([expect.stringContaining('whether the reindex helped is not known')]);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+  first.it(cell('drReindex', 'parked, skip', 'the check after'), async (scenario) => {
+    corrupt(scenario);
+    scenario.service.faults.add({ cluster: 'west', endpoint: MERKLE_CHECK, action: { status: 400 }, skip: 2 });
+    const run = await start(scenario);
+    await people(run);
+    await run.decide('skip', 'Check the Merkle tree of west after');
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', result: { after: { verdict: 'skipped' } } });
+    expect(report.leftToDo).toEqual([expect.stringContaining('whether the reindex helped is not known')]);
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 
-  it(
+  second.it(
     cell('drReindex', 'refused', 'a sound tree, without force; with force it is reindexed'),
-    second.test(async (scenario) => {
+    async (scenario) => {
       const run = await start(scenario);
       await people(run);
       expect(await run.failure()).toMatchObject({
@@ -181,12 +171,12 @@ describe('drReindex', () => {
         result: { before: { verdict: 'sound' }, after: { verdict: 'sound' } },
       });
       expect(statuses(scenario, 'west', REINDEX)).toEqual([200]);
-    }),
+    },
   );
 
-  it(
+  second.it(
     cell('drReindex', 'refused', 'a primary, a failover under way, a reindex under way, a rejected gate'),
-    second.test(async (scenario) => {
+    async (scenario) => {
       const [east, west] = [scenario.service.cluster('east'), scenario.service.cluster('west')];
       const refusal = async (input = {}) => (await (await start(scenario, input)).failure()).message;
       expect(await refusal({ cluster: 'east' })).toContain('DR secondary (east): observed primary');
@@ -202,68 +192,56 @@ describe('drReindex', () => {
       await run.approve('reindex', 'grace', 'reject');
       expect(await run.report().catch(() => undefined)).not.toMatchObject({ outcome: 'completed' });
       expect(statuses(scenario, 'west', REINDEX)).toEqual([]);
-    }),
+    },
   );
 
-  it(
-    cell('drReindex', 'parked, abort', 'the reindex'),
-    second.test(async (scenario) => {
-      corrupt(scenario);
-      scenario.service.faults.add({ cluster: 'west', endpoint: REINDEX, action: { status: 400 }, times: Infinity });
-      const run = await start(scenario);
-      await people(run);
-      expect(await run.waitsFor('decision')).toMatchObject({ step: 'Reindex west', code: 'BAD_REQUEST' });
-      await run.decide('abort');
-      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-      expect(tokensOf(scenario)).toBe(0);
-    }),
-  );
+  second.it(cell('drReindex', 'parked, abort', 'the reindex'), async (scenario) => {
+    corrupt(scenario);
+    scenario.service.faults.add({ cluster: 'west', endpoint: REINDEX, action: { status: 400 }, times: Infinity });
+    const run = await start(scenario);
+    await people(run);
+    expect(await run.waitsFor('decision')).toMatchObject({ step: 'Reindex west', code: 'BAD_REQUEST' });
+    await run.decide('abort');
+    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+    expect(tokensOf(scenario)).toBe(0);
+  });
 
-  it(
-    cell('drReindex', 'taken over at', 'gate reindex, and the reindex itself'),
-    second.test(async (scenario) => {
-      const run = await start(scenario);
-      await run.waitsFor('approval');
-      await run.waitsFor('shares');
-      await expectTakenOver(scenario, run, 'drReindex');
-      expect(statuses(scenario, 'west', REINDEX)).toEqual([]);
+  second.it(cell('drReindex', 'taken over at', 'gate reindex, and the reindex itself'), async (scenario) => {
+    const run = await start(scenario);
+    await run.waitsFor('approval');
+    await run.waitsFor('shares');
+    await expectTakenOver(scenario, run, 'drReindex');
+    expect(statuses(scenario, 'west', REINDEX)).toEqual([]);
 
-      corrupt(scenario);
-      endless(scenario);
-      const under = await start(scenario);
-      await people(under);
-      await following(under);
-      await expectTakenOver(scenario, under, 'drReindex');
-      scenario.service.cluster('west').reindex = undefined;
-    }),
-  );
+    corrupt(scenario);
+    endless(scenario);
+    const under = await start(scenario);
+    await people(under);
+    await following(under);
+    await expectTakenOver(scenario, under, 'drReindex');
+    scenario.service.cluster('west').reindex = undefined;
+  });
 
-  it(
-    cell('drReindex', 'abort at', 'approvals and key shares'),
-    second.test(async (scenario) => {
-      const run = await start(scenario);
-      await run.waitsFor('approval');
-      await run.waitsFor('shares');
-      await run.control('abort', { reason: 'not today' });
-      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-      expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
-    }),
-  );
+  second.it(cell('drReindex', 'abort at', 'approvals and key shares'), async (scenario) => {
+    const run = await start(scenario);
+    await run.waitsFor('approval');
+    await run.waitsFor('shares');
+    await run.control('abort', { reason: 'not today' });
+    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+    expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
+  });
 
-  it(
-    cell('drReindex', 'abort at', 'the reindex'),
-    second.test(async (scenario) => {
-      corrupt(scenario);
-      endless(scenario);
-      const run = await start(scenario);
-      await people(run);
-      await following(run);
-      await run.control('abort', { reason: 'too slow' });
-      const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'aborted' });
-      expect(report.leftToDo).toContainEqual(expect.stringContaining('it cannot be cancelled'));
-      expect(tokensOf(scenario)).toBe(0);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+  second.it(cell('drReindex', 'abort at', 'the reindex'), async (scenario) => {
+    corrupt(scenario);
+    endless(scenario);
+    const run = await start(scenario);
+    await people(run);
+    await following(run);
+    await run.control('abort', { reason: 'too slow' });
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'aborted' });
+    expect(report.leftToDo).toContainEqual(expect.stringContaining('it cannot be cancelled'));
+    expect(tokensOf(scenario)).toBe(0);
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 });

@@ -2,14 +2,12 @@ import type { Report } from '../../src/contracts/report';
 import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { CHANGING, drPrimaries, expectServiceOn, loseAnswer, statuses } from '../support/faults';
-import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario, pair } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { HookReceiver, splitPrimaries } from '../support/split';
 import { expectTakenOver } from '../support/take-over';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const NAME = 'drRejoin';
 const SEAL = { shares: 5, threshold: 3 };
@@ -69,74 +67,67 @@ const step = (report: Report, name: string) => report.steps.find((each) => each.
 const findings = ({ findings: all }: Report) => all.map(({ code }) => code);
 
 describe('a former primary comes back', () => {
-  const lanes = new Lanes(hooked, byPeople);
   beforeAll(async () => {
     hooks = await HookReceiver.start();
-    lanes.start();
   });
-  afterAll(async () => {
-    await lanes.ended();
-    await hooks.stop();
+  runLanes(hooked, byPeople);
+  afterAll(() => hooks.stop());
+
+  hooked.it(cell(NAME, 'no fault', 'it takes itself for the primary while the other one serves'), async (scenario) => {
+    const { service } = scenario;
+    service.cluster('east').write('secret/before-the-split', { on: 'east' });
+    const sampling = { deployment: scenario.name, samples: 2, everySeconds: 0.2 };
+    await (await scenario.startRunbook('walSampler', sampling, `${walSamplerIdPrefix(scenario.name)}1`)).report();
+    await splitPrimaries(scenario, 'east', 'west');
+    let unfencedAs = '';
+    hooks.on('unfence', () => {
+      unfencedAs = role(scenario, 'east').mode;
+      service.heal();
+      return 204;
+    });
+
+    const dry = await (await rejoin(scenario, 'east', { dryRun: true })).report();
+    expect(dry.outcome).toBe('planned');
+    expect(dry.plan?.content).toMatchObject({
+      operations: [
+        { operation: 'dr.primary.demote', on: { cluster: 'east' }, with: { cluster: 'west' } },
+        { operation: 'hook.unfence', on: { cluster: 'east' }, with: { cluster: 'west' } },
+        { operation: 'dr.secondary.repoint-after-unfence', on: { cluster: 'east' }, with: { cluster: 'west' } },
+      ],
+      warnings: expect.arrayContaining([expect.stringContaining('attests that east is still fenced')]) as string[],
+    });
+
+    const run = await approved(scenario, 'east');
+    // Demoted before it is let out.
+    await run.waitsFor('approval', ({ gate }) => gate === 'unfence');
+    expect(role(scenario, 'east').mode).toBe('secondary');
+    await run.approve('unfence', 'henry');
+    const report = await run.report();
+
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    expect(report.outage).toBeUndefined();
+    expect(report.loss).toMatchObject({
+      loss: 'bounded',
+      why: expect.stringContaining('had received up to') as string,
+    });
+    expect(report.result).toMatchObject({
+      formerPrimary: 'east',
+      primary: 'west',
+      wasDemotedBefore: false,
+      streams: true,
+      merkleRoots: 'equal',
+      lostWalEntriesAtMost: expect.stringMatching(/^[1-9]\d*$/) as string,
+    });
+    expect(findings(report)).toEqual(['writes-after-split-lost', 'leases-of-two-primaries']);
+    expect(report.leftToDo).toEqual([expect.stringContaining('start drSwitchover')]);
+    expect(hooks.calls).toEqual(['dump', 'unfence']);
+    expect(unfencedAs).toBe('secondary');
+    expect(statuses(scenario, 'east', 'POST /v1/sys/replication/dr/primary/disable')).toEqual([]);
+    expect(role(scenario, 'east')).toMatchObject({ mode: 'secondary', state: 'stream-wals', connectedTo: 'west' });
+    expect(service.cluster('east').read('secret/after-the-split')).toEqual({ on: 'west' });
+    await expectServiceOn(scenario, 'west');
+    await expectFewEvents(NAME, run);
   });
-
-  it(
-    cell(NAME, 'no fault', 'it takes itself for the primary while the other one serves'),
-    hooked.test(async (scenario) => {
-      const { service } = scenario;
-      service.cluster('east').write('secret/before-the-split', { on: 'east' });
-      const sampling = { deployment: scenario.name, samples: 2, everySeconds: 0.2 };
-      await (await scenario.startRunbook('walSampler', sampling, `${walSamplerIdPrefix(scenario.name)}1`)).report();
-      await splitPrimaries(scenario, 'east', 'west');
-      let unfencedAs = '';
-      hooks.on('unfence', () => {
-        unfencedAs = role(scenario, 'east').mode;
-        service.heal();
-        return 204;
-      });
-
-      const dry = await (await rejoin(scenario, 'east', { dryRun: true })).report();
-      expect(dry.outcome).toBe('planned');
-      expect(dry.plan?.content).toMatchObject({
-        operations: [
-          { operation: 'dr.primary.demote', on: { cluster: 'east' }, with: { cluster: 'west' } },
-          { operation: 'hook.unfence', on: { cluster: 'east' }, with: { cluster: 'west' } },
-          { operation: 'dr.secondary.repoint-after-unfence', on: { cluster: 'east' }, with: { cluster: 'west' } },
-        ],
-        warnings: expect.arrayContaining([expect.stringContaining('attests that east is still fenced')]) as string[],
-      });
-
-      const run = await approved(scenario, 'east');
-      // Demoted before it is let out.
-      await run.waitsFor('approval', ({ gate }) => gate === 'unfence');
-      expect(role(scenario, 'east').mode).toBe('secondary');
-      await run.approve('unfence', 'henry');
-      const report = await run.report();
-
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
-      expect(report.outage).toBeUndefined();
-      expect(report.loss).toMatchObject({
-        loss: 'bounded',
-        why: expect.stringContaining('had received up to') as string,
-      });
-      expect(report.result).toMatchObject({
-        formerPrimary: 'east',
-        primary: 'west',
-        wasDemotedBefore: false,
-        streams: true,
-        merkleRoots: 'equal',
-        lostWalEntriesAtMost: expect.stringMatching(/^[1-9]\d*$/) as string,
-      });
-      expect(findings(report)).toEqual(['writes-after-split-lost', 'leases-of-two-primaries']);
-      expect(report.leftToDo).toEqual([expect.stringContaining('start drSwitchover')]);
-      expect(hooks.calls).toEqual(['dump', 'unfence']);
-      expect(unfencedAs).toBe('secondary');
-      expect(statuses(scenario, 'east', 'POST /v1/sys/replication/dr/primary/disable')).toEqual([]);
-      expect(role(scenario, 'east')).toMatchObject({ mode: 'secondary', state: 'stream-wals', connectedTo: 'west' });
-      expect(service.cluster('east').read('secret/after-the-split')).toEqual({ on: 'west' });
-      await expectServiceOn(scenario, 'west');
-      await expectFewEvents(NAME, run);
-    }),
-  );
 
   const lost: Record<string, readonly number[]> = {};
   it.each([
@@ -171,9 +162,9 @@ describe('a former primary comes back', () => {
     await expectServiceOn(scenario, 'east');
   });
 
-  it(
+  hooked.it(
     cell(NAME, 'parked, abort', 'the primary dies before the demotion: the only one left is not demoted'),
-    hooked.test(async (scenario) => {
+    async (scenario) => {
       await splitPrimaries(scenario, 'east', 'west');
       scenario.limit({ demote: '2s' });
       hooks.on('dump', async () => {
@@ -191,16 +182,16 @@ describe('a former primary comes back', () => {
       expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
       expect(role(scenario, 'east').mode).toBe('primary');
       await scenario.service.cluster('west').restart();
-    }),
+    },
   );
 
-  it(
+  hooked.it(
     cell(
       NAME,
       'parked, skip',
       'the dump hook fails and its output is shown; it took so long that the plan is approved again',
     ),
-    hooked.test(async (scenario) => {
+    async (scenario) => {
       hooks.on('dump', () => 500);
       const run = await rejoin(scenario, 'east');
       for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
@@ -219,34 +210,31 @@ describe('a former primary comes back', () => {
       expect(report.leftToDo).toContainEqual(expect.stringContaining('lost without a copy'));
       expect(report.steps.filter(({ name }) => name === 'Demote east').at(-1)?.outcome).toBe('done');
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'refused', 'no other cluster is primary'),
-    byPeople.test(async (scenario) => {
-      const failure = await (await rejoin(scenario, 'east')).failure();
-      expect(failure.code).toBe('PRECONDITION_FAILED');
-      expect(failure.message).toContain('one other DR primary serves');
-      expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
-    }),
-  );
+  byPeople.it(cell(NAME, 'refused', 'no other cluster is primary'), async (scenario) => {
+    const failure = await (await rejoin(scenario, 'east')).failure();
+    expect(failure.code).toBe('PRECONDITION_FAILED');
+    expect(failure.message).toContain('one other DR primary serves');
+    expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
+  });
 
-  it(
+  byPeople.it(
     cell(NAME, 'refused', 'it follows already, or its replication is disabled: then it must be onboarded'),
-    byPeople.test(async (scenario) => {
+    async (scenario) => {
       const follows = await (await rejoin(scenario, 'west')).failure();
       expect(JSON.stringify(follows.details)).toContain('There is nothing to do: west follows east');
       const disabled = await (await rejoin(scenario, 'north')).failure();
       expect(JSON.stringify(disabled.details)).toContain('drSecondaryOnboarding');
       const other = await (await rejoin(scenario, 'west', { primary: 'south' })).failure();
       expect(other.message).toContain('south is DR primary');
-    }),
+    },
   );
 
-  it(
+  byPeople.it(
     cell(NAME, 'abort at', 'gate unfence; a secondary that was connected to it is a critical finding'),
-    byPeople.test(async (scenario) => {
+    async (scenario) => {
       await splitPrimaries(scenario, 'east', 'west');
       const run = await approved(scenario, 'east');
       await run.waitsFor('action');
@@ -268,72 +256,63 @@ describe('a former primary comes back', () => {
       );
       expect(role(scenario, 'east').mode).toBe('secondary');
       expect(drPrimaries(scenario)).toEqual(['west']);
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'abort at', 'gate plan'),
-    byPeople.test(async (scenario) => {
-      const run = await rejoin(scenario, 'east');
-      await run.waitsFor('approval', ({ gate }) => gate === 'plan');
-      await run.control('abort', { reason: 'not today' });
-      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-      expect(statuses(scenario, 'east', CHANGING.updatePrimary)).toEqual([]);
-    }),
-  );
+  byPeople.it(cell(NAME, 'abort at', 'gate plan'), async (scenario) => {
+    const run = await rejoin(scenario, 'east');
+    await run.waitsFor('approval', ({ gate }) => gate === 'plan');
+    await run.control('abort', { reason: 'not today' });
+    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+    expect(statuses(scenario, 'east', CHANGING.updatePrimary)).toEqual([]);
+  });
 
-  it(
-    cell(NAME, 'taken over at', 'gate unfence, while people unfence'),
-    byPeople.test(async (scenario) => {
-      const run = await approved(scenario, 'east');
-      await run.waitsFor('action');
-      await expectTakenOver(scenario, run, NAME);
-      expect(role(scenario, 'east').mode).toBe('secondary');
-      expect(drPrimaries(scenario)).toEqual(['west']);
-    }),
-  );
+  byPeople.it(cell(NAME, 'taken over at', 'gate unfence, while people unfence'), async (scenario) => {
+    const run = await approved(scenario, 'east');
+    await run.waitsFor('action');
+    await expectTakenOver(scenario, run, NAME);
+    expect(role(scenario, 'east').mode).toBe('secondary');
+    expect(drPrimaries(scenario)).toEqual(['west']);
+  });
 
-  it(
-    cell(NAME, 'parked, retry', 'demoted before, unfenced by people'),
-    byPeople.test(async (scenario) => {
-      const fault = scenario.service.faults.add({
-        cluster: 'west',
-        endpoint: CHANGING.secondaryToken,
-        action: { status: 403 },
-        times: Infinity,
-      });
-      const run = await approved(scenario, 'east');
-      expect((await run.status()).planText).not.toContain('dr.primary.demote');
-      const { instructions } = await run.waitsFor('action');
-      expect(instructions.join(' ')).toContain('approve gate "unfence"');
-      expect(instructions.join(' ')).toContain('east: active node secondary; nodes secondary; west serves');
-      scenario.service.heal();
-      // While people were waited for it became a primary again: the run does not go on.
-      const { service } = scenario;
-      const former = service.cluster('east');
-      const demoted = former.role('dr');
-      const again = { mode: 'primary' as const, advertisedAddress: '', knownSecondaries: [] };
-      former.setRole('dr', { ...again, setId: role(scenario, 'east').setId ?? '' }, service.now());
-      await run.approve('unfence', 'henry');
-      await run.waitsFor('decision', (waiting) => waiting.step === 'See again that no node of east is primary');
-      expect(statuses(scenario, 'west', CHANGING.secondaryToken)).toEqual([]);
-      former.setRole('dr', demoted, service.now());
-      await run.decide('retry', 'See again that no node of east is primary');
-      await run.waitsFor('decision', (waiting) => waiting.step === 'Point east at west');
-      fault.remove();
-      await run.decide('retry', 'Point east at west');
-      const report = await run.report();
-      expect(report).toMatchObject({
-        outcome: 'completed',
-        loss: { loss: 'unknown' },
-        result: { wasDemotedBefore: true, streams: true, lostWalEntriesAtMost: 'unknown' },
-      });
-      expect(report.leftToDo[0]).toBe('south is connected to no primary: point it at west with secondaryRepointing.');
-      expect(step(report, 'Demote')).toBeUndefined();
-      expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
-      expect(role(scenario, 'east')).toMatchObject({ mode: 'secondary', connectedTo: 'west' });
-      expect(drPrimaries(scenario)).toEqual(['west']);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+  byPeople.it(cell(NAME, 'parked, retry', 'demoted before, unfenced by people'), async (scenario) => {
+    const fault = scenario.service.faults.add({
+      cluster: 'west',
+      endpoint: CHANGING.secondaryToken,
+      action: { status: 403 },
+      times: Infinity,
+    });
+    const run = await approved(scenario, 'east');
+    expect((await run.status()).planText).not.toContain('dr.primary.demote');
+    const { instructions } = await run.waitsFor('action');
+    expect(instructions.join(' ')).toContain('approve gate "unfence"');
+    expect(instructions.join(' ')).toContain('east: active node secondary; nodes secondary; west serves');
+    scenario.service.heal();
+    // While people were waited for it became a primary again: the run does not go on.
+    const { service } = scenario;
+    const former = service.cluster('east');
+    const demoted = former.role('dr');
+    const again = { mode: 'primary' as const, advertisedAddress: '', knownSecondaries: [] };
+    former.setRole('dr', { ...again, setId: role(scenario, 'east').setId ?? '' }, service.now());
+    await run.approve('unfence', 'henry');
+    await run.waitsFor('decision', (waiting) => waiting.step === 'See again that no node of east is primary');
+    expect(statuses(scenario, 'west', CHANGING.secondaryToken)).toEqual([]);
+    former.setRole('dr', demoted, service.now());
+    await run.decide('retry', 'See again that no node of east is primary');
+    await run.waitsFor('decision', (waiting) => waiting.step === 'Point east at west');
+    fault.remove();
+    await run.decide('retry', 'Point east at west');
+    const report = await run.report();
+    expect(report).toMatchObject({
+      outcome: 'completed',
+      loss: { loss: 'unknown' },
+      result: { wasDemotedBefore: true, streams: true, lostWalEntriesAtMost: 'unknown' },
+    });
+    expect(report.leftToDo[0]).toBe('south is connected to no primary: point it at west with secondaryRepointing.');
+    expect(step(report, 'Demote')).toBeUndefined();
+    expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
+    expect(role(scenario, 'east')).toMatchObject({ mode: 'secondary', connectedTo: 'west' });
+    expect(drPrimaries(scenario)).toEqual(['west']);
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 });

@@ -1,14 +1,12 @@
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { instructionsOf, unsealAll } from '../support/onboarding';
 import { at } from '../support/outage';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const NAME = 'drSecondaryOnboarding';
 const SEAL = { shares: 5, threshold: 3 };
@@ -113,13 +111,11 @@ function expectUntouched(scenario: Scenario, cluster: string): void {
 }
 
 describe('a new DR secondary', () => {
-  const lanes = new Lanes(joining, losing, refusing, layered);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(joining, losing, refusing, layered);
 
-  it(
+  joining.it(
     cell(NAME, 'no fault', 'the primary is enabled first, and sealed standbys wait for the key shares of the primary'),
-    joining.test(async (scenario) => {
+    async (scenario) => {
       plant(scenario, 'west', 'north', 'south');
       const dry = await onboard(scenario, 'west', { dryRun: true });
       expect(await dry.report()).toMatchObject({ outcome: 'planned' });
@@ -150,85 +146,76 @@ describe('a new DR secondary', () => {
       expect(report.leftToDo[0]).toContain('The credential of west');
       await expectFewEvents(NAME, run);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'parked, retry', 'an enable that the service refuses'),
-    joining.test(async (scenario) => {
-      const fault = scenario.service.faults.add({
-        cluster: 'north',
-        endpoint: ENABLE,
-        action: { status: 403 },
-        times: 9,
-      });
-      const run = await onboard(scenario, 'north', { form: 'wrapped' });
-      await approveLongAgo(scenario, run, 'wipe');
-      // Nothing is wiped meanwhile, and no token issued.
-      expect(await approveAgain(run, 'wipe')).toMatchObject({ gate: 'wipe' });
-      await run.waitsFor('decision');
-      fault.remove();
-      await run.decide('retry');
-      const report = await run.report();
-      expect(report.outcome).toBe('completed');
-      expectJoined(scenario, 'north');
-      expect(statuses(scenario, 'north', PUBLIC_KEY)).toEqual([]);
-      // The id of a token that nobody used was revoked before another one was issued.
-      expect(statuses(scenario, 'east', REVOKE)).toEqual([200]);
-    }),
-  );
+  joining.it(cell(NAME, 'parked, retry', 'an enable that the service refuses'), async (scenario) => {
+    const fault = scenario.service.faults.add({
+      cluster: 'north',
+      endpoint: ENABLE,
+      action: { status: 403 },
+      times: 9,
+    });
+    const run = await onboard(scenario, 'north', { form: 'wrapped' });
+    await approveLongAgo(scenario, run, 'wipe');
+    // Nothing is wiped meanwhile, and no token issued.
+    expect(await approveAgain(run, 'wipe')).toMatchObject({ gate: 'wipe' });
+    await run.waitsFor('decision');
+    fault.remove();
+    await run.decide('retry');
+    const report = await run.report();
+    expect(report.outcome).toBe('completed');
+    expectJoined(scenario, 'north');
+    expect(statuses(scenario, 'north', PUBLIC_KEY)).toEqual([]);
+    // The id of a token that nobody used was revoked before another one was issued.
+    expect(statuses(scenario, 'east', REVOKE)).toEqual([200]);
+  });
 
-  it(
-    cell(NAME, 'parked, skip', 'a write that does not arrive'),
-    joining.test(async (scenario) => {
-      scenario.limit({ catchUp: '1s', merkleEvidence: '1s' });
-      at(scenario, 'before', 'east', 'POST /v1/kv/runbooks-marker', () =>
-        scenario.service.cluster('south').holdStream('dr', true),
-      );
-      // While it is initialised it does not tell whom it follows.
-      const body = { data: { dr: { mode: 'bootstrapping' }, performance: { mode: 'disabled' } } };
-      at(scenario, 'after', 'south', ENABLE, () => {
-        scenario.service.faults.add({ cluster: 'south', endpoint: STATUS, action: { status: 200, body } });
-      });
-      const run = await onboard(scenario, 'south');
-      await run.approve('wipe');
-      await run.decide('skip', 'See the marker arrive on south');
-      const report = await run.report();
-      scenario.service.cluster('south').holdStream('dr', false);
-      expect(report.outcome).toBe('completed');
-      const enabled = report.steps.find(({ name }) => name.startsWith('Enable south'))?.activities.at(-1);
-      // How far its first copy is by then depends on how fast both are.
-      expect(enabled?.observed).toMatch(/^south: DR (bootstrapping|secondary), performance disabled$/);
-      expect(statuses(scenario, 'south', ENABLE)).toEqual([200]);
-      expect(report.leftToDo.join('\n')).toContain('no write of east was seen to arrive on south');
-      expect(report.findings.map(({ code }) => code)).toContain('merkle-roots-not-equal');
-    }),
-  );
+  joining.it(cell(NAME, 'parked, skip', 'a write that does not arrive'), async (scenario) => {
+    scenario.limit({ catchUp: '1s', merkleEvidence: '1s' });
+    at(scenario, 'before', 'east', 'POST /v1/kv/runbooks-marker', () =>
+      scenario.service.cluster('south').holdStream('dr', true),
+    );
+    // While it is initialised it does not tell whom it follows.
+    const body = { data: { dr: { mode: 'bootstrapping' }, performance: { mode: 'disabled' } } };
+    at(scenario, 'after', 'south', ENABLE, () => {
+      scenario.service.faults.add({ cluster: 'south', endpoint: STATUS, action: { status: 200, body } });
+    });
+    const run = await onboard(scenario, 'south');
+    await run.approve('wipe');
+    await run.decide('skip', 'See the marker arrive on south');
+    const report = await run.report();
+    scenario.service.cluster('south').holdStream('dr', false);
+    expect(report.outcome).toBe('completed');
+    const enabled = report.steps.find(({ name }) => name.startsWith('Enable south'))?.activities.at(-1);
+    // How far its first copy is by then depends on how fast both are.
+    expect(enabled?.observed).toMatch(/^south: DR (bootstrapping|secondary), performance disabled$/);
+    expect(statuses(scenario, 'south', ENABLE)).toEqual([200]);
+    expect(report.leftToDo.join('\n')).toContain('no write of east was seen to arrive on south');
+    expect(report.findings.map(({ code }) => code)).toContain('merkle-roots-not-equal');
+  });
 
-  it(
-    cell(NAME, 'lost answer', 'primary/enable, generate-public-key and secondary-token'),
-    losing.test(async (scenario) => {
-      plant(scenario, 'west', 'north');
-      loseAnswer(scenario, 'east', ENABLE_PRIMARY);
-      loseAnswer(scenario, 'west', PUBLIC_KEY);
-      loseAnswer(scenario, 'east', SECONDARY_TOKEN);
-      const run = await onboard(scenario, 'west');
-      await run.approve('wipe');
-      await instructionsOf(run);
-      await unsealAll(scenario, 'west', 'east');
-      expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [] });
-      expectJoined(scenario, 'west');
-      expect(statuses(scenario, 'east', ENABLE_PRIMARY)).toEqual([0]);
-      // A token that nobody holds is revoked, and issued again.
-      expect(statuses(scenario, 'east', SECONDARY_TOKEN)).toEqual([0, 200]);
-      expect(statuses(scenario, 'east', REVOKE)).toEqual([200]);
-      expect(statuses(scenario, 'west', ENABLE)).toEqual([200]);
-    }),
-  );
+  losing.it(cell(NAME, 'lost answer', 'primary/enable, generate-public-key and secondary-token'), async (scenario) => {
+    plant(scenario, 'west', 'north');
+    loseAnswer(scenario, 'east', ENABLE_PRIMARY);
+    loseAnswer(scenario, 'west', PUBLIC_KEY);
+    loseAnswer(scenario, 'east', SECONDARY_TOKEN);
+    const run = await onboard(scenario, 'west');
+    await run.approve('wipe');
+    await instructionsOf(run);
+    await unsealAll(scenario, 'west', 'east');
+    expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [] });
+    expectJoined(scenario, 'west');
+    expect(statuses(scenario, 'east', ENABLE_PRIMARY)).toEqual([0]);
+    // A token that nobody holds is revoked, and issued again.
+    expect(statuses(scenario, 'east', SECONDARY_TOKEN)).toEqual([0, 200]);
+    expect(statuses(scenario, 'east', REVOKE)).toEqual([200]);
+    expect(statuses(scenario, 'west', ENABLE)).toEqual([200]);
+  });
 
-  it(
+  losing.it(
     cell(NAME, 'lost answer', 'secondary/enable, whose effect is seen by the nodes that sealed themselves'),
-    losing.test(async (scenario) => {
+    async (scenario) => {
       // The key is lost with its node before the token is used: all of the unit is done again.
       at(scenario, 'after', 'east', SECONDARY_TOKEN, () => scenario.service.cluster('north').leaderChange());
       loseAnswer(scenario, 'east', REVOKE);
@@ -245,7 +232,7 @@ describe('a new DR secondary', () => {
       expect(statuses(scenario, 'north', PUBLIC_KEY)).toEqual([200, 200]);
       expect(statuses(scenario, 'east', REVOKE)).toEqual([0]);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
   const REFUSALS: readonly (readonly [secondary: string, observed: string, next: string])[] = [
@@ -256,77 +243,62 @@ describe('a new DR secondary', () => {
     ['east', 'primary east, secondary east', 'never its own secondary'],
   ];
   for (const [secondary, observed, next] of REFUSALS) {
-    it(
-      cell(NAME, 'refused', `${secondary}: ${observed}`),
-      refusing.test(async (scenario) => {
-        const failure = await (await onboard(scenario, secondary)).failure();
-        expect(failure.code).toBe('PRECONDITION_FAILED');
-        expect(failure.message).toContain(observed);
-        expect(JSON.stringify(failure.details)).toContain(next);
-        expectUntouched(scenario, secondary);
-      }),
-    );
+    refusing.it(cell(NAME, 'refused', `${secondary}: ${observed}`), async (scenario) => {
+      const failure = await (await onboard(scenario, secondary)).failure();
+      expect(failure.code).toBe('PRECONDITION_FAILED');
+      expect(failure.message).toContain(observed);
+      expect(JSON.stringify(failure.details)).toContain(next);
+      expectUntouched(scenario, secondary);
+    });
   }
 
-  it(
-    cell(NAME, 'refused', 'rejected at gate wipe: nothing is wiped'),
-    refusing.test(async (scenario) => {
-      plant(scenario, 'spent');
-      const run = await onboard(scenario, 'spent');
-      await run.approve('wipe', 'henry', 'reject');
-      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-      expectUntouched(scenario, 'spent');
-    }),
-  );
+  refusing.it(cell(NAME, 'refused', 'rejected at gate wipe: nothing is wiped'), async (scenario) => {
+    plant(scenario, 'spent');
+    const run = await onboard(scenario, 'spent');
+    await run.approve('wipe', 'henry', 'reject');
+    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+    expectUntouched(scenario, 'spent');
+  });
 
-  it(
-    cell(NAME, 'abort at', 'gate wipe'),
-    refusing.test(async (scenario) => {
-      const run = await onboard(scenario, 'spent');
-      await run.waitsFor('approval');
-      await run.control('abort', { reason: 'not today' });
-      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-      expectUntouched(scenario, 'spent');
-    }),
-  );
+  refusing.it(cell(NAME, 'abort at', 'gate wipe'), async (scenario) => {
+    const run = await onboard(scenario, 'spent');
+    await run.waitsFor('approval');
+    await run.control('abort', { reason: 'not today' });
+    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+    expectUntouched(scenario, 'spent');
+  });
 
-  it(
-    cell(NAME, 'abort at', 'the change window'),
-    refusing.test(async (scenario) => {
-      const [notBefore, notAfter] = [1, 2].map((hours) => new Date(Date.now() + hours * 3_600_000).toISOString());
-      const run = await onboard(scenario, 'spent', { window: { notBefore, notAfter } });
-      await run.approve('wipe');
-      await run.waitsFor('window');
-      await run.control('abort', { reason: 'not today' });
-      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-      expectUntouched(scenario, 'spent');
-    }),
-  );
+  refusing.it(cell(NAME, 'abort at', 'the change window'), async (scenario) => {
+    const [notBefore, notAfter] = [1, 2].map((hours) => new Date(Date.now() + hours * 3_600_000).toISOString());
+    const run = await onboard(scenario, 'spent', { window: { notBefore, notAfter } });
+    await run.approve('wipe');
+    await run.waitsFor('window');
+    await run.control('abort', { reason: 'not today' });
+    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+    expectUntouched(scenario, 'spent');
+  });
 
-  it(
-    cell(NAME, 'parked, abort', 'an enable that the service refuses'),
-    refusing.test(async (scenario) => {
-      scenario.service.faults.add({ cluster: 'spent', endpoint: ENABLE, action: { status: 403 }, times: 9 });
-      const run = await onboard(scenario, 'spent');
-      await run.approve('wipe');
-      await run.decide('abort', 'Enable spent as DR secondary of east');
-      const report = await run.report();
-      expect(report.outcome).toBe('aborted');
-      expect(report.leftToDo.join('\n')).toContain('spent was not seen streaming');
-      expect(scenario.service.cluster('spent').read('secret/own')).toEqual({ is: 'spent' });
+  refusing.it(cell(NAME, 'parked, abort', 'an enable that the service refuses'), async (scenario) => {
+    scenario.service.faults.add({ cluster: 'spent', endpoint: ENABLE, action: { status: 403 }, times: 9 });
+    const run = await onboard(scenario, 'spent');
+    await run.approve('wipe');
+    await run.decide('abort', 'Enable spent as DR secondary of east');
+    const report = await run.report();
+    expect(report.outcome).toBe('aborted');
+    expect(report.leftToDo.join('\n')).toContain('spent was not seen streaming');
+    expect(scenario.service.cluster('spent').read('secret/own')).toEqual({ is: 'spent' });
 
-      expect(statuses(scenario, 'spent', ENABLE)).toEqual([403]);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+    expect(statuses(scenario, 'spent', ENABLE)).toEqual([403]);
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 
-  it(
+  layered.it(
     cell(
       NAME,
       'parked, retry',
       'a first copy that never begins; a performance secondary gets a DR secondary of its own',
     ),
-    layered.test(async (scenario) => {
+    async (scenario) => {
       scenario.limit({ streaming: '1s' });
       const cut = () => scenario.service.partition('europe', 'europe-dr');
       at(scenario, 'after', 'europe-dr', ENABLE, cut);
@@ -343,30 +315,24 @@ describe('a new DR secondary', () => {
         dr: { mode: 'primary' },
         performance: { mode: 'secondary', connectedTo: 'east' },
       });
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'abort at', 'the wait for people who unseal'),
-    layered.test(async (scenario) => {
-      const run = await onboard(scenario, 'lake', { primary: 'europe' });
-      await run.approve('wipe');
-      await instructionsOf(run);
-      await run.control('abort', { reason: 'the holders are asleep' });
-      const report = await run.report();
-      expect(report.outcome).toBe('aborted');
-      expect(report.leftToDo.join('\n')).toContain('unseal its nodes with key shares of europe');
-    }),
-  );
+  layered.it(cell(NAME, 'abort at', 'the wait for people who unseal'), async (scenario) => {
+    const run = await onboard(scenario, 'lake', { primary: 'europe' });
+    await run.approve('wipe');
+    await instructionsOf(run);
+    await run.control('abort', { reason: 'the holders are asleep' });
+    const report = await run.report();
+    expect(report.outcome).toBe('aborted');
+    expect(report.leftToDo.join('\n')).toContain('unseal its nodes with key shares of europe');
+  });
 
-  it(
-    cell(NAME, 'taken over at', 'the wait for people who unseal'),
-    layered.test(async (scenario) => {
-      const run = await onboard(scenario, 'river', { primary: 'europe' });
-      await run.approve('wipe');
-      await instructionsOf(run);
-      await expectTakenOver(scenario, run, NAME);
-      expect(await scenario.leaks()).toEqual([]);
-    }),
-  );
+  layered.it(cell(NAME, 'taken over at', 'the wait for people who unseal'), async (scenario) => {
+    const run = await onboard(scenario, 'river', { primary: 'europe' });
+    await run.approve('wipe');
+    await instructionsOf(run);
+    await expectTakenOver(scenario, run, NAME);
+    expect(await scenario.leaks()).toEqual([]);
+  });
 });

@@ -1,12 +1,10 @@
-import { pair, Scenario } from '../support/scenario';
+import { pair, openScenario } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
 import { cell, expectFewEvents } from '../support/matrix';
 
 describe('a planned DR switchover without a fault', () => {
   let scenario: Scenario;
-  beforeAll(async () => {
-    scenario = await Scenario.start({ topology: pair(3) });
-  });
-  afterAll(() => scenario.stop());
+  openScenario((opened) => (scenario = opened), { topology: pair(3) });
 
   it(cell('drSwitchover', 'no fault', 'changes the roles, loses nothing, waits for nobody in the outage'), async () => {
     const run = await scenario.start();

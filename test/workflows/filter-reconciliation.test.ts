@@ -1,13 +1,11 @@
 import type { Report } from '../../src/contracts/report';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const NAME = 'filterReconciliation';
 const SEAL = { shares: 5, threshold: 3 };
@@ -59,14 +57,12 @@ function undoOf({ result }: Report): Readonly<Record<string, unknown>> {
 }
 
 describe('paths filters become what is wanted', () => {
-  const lanes = new Lanes(world);
   let undo: Readonly<Record<string, unknown>>;
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(world);
 
-  it(
+  world.it(
     cell(NAME, 'no fault', 'from the inventory, what only narrows is approved as well; a dry run only reads'),
-    world.test(async (scenario) => {
+    async (scenario) => {
       const dry = await reconcile(scenario, { dryRun: true });
       expect(await dry.report()).toMatchObject({ outcome: 'planned', gates: [] });
       expect(filterOf(scenario, 'asia')).toBeUndefined();
@@ -92,99 +88,81 @@ describe('paths filters become what is wanted', () => {
       );
       undo = undoOf(report);
       await expectFewEvents(NAME, run);
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'abort at', 'gate filter'),
-    world.test(async (scenario) => {
-      const run = await reconcile(scenario, undo);
-      await run.waitsFor('approval', ({ gate }) => gate === 'filter');
-      await run.control('abort', { reason: 'not today' });
-      expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort', by: 'grace' }] });
-      expect(filterOf(scenario, 'asia')).toEqual(allow('eu-customers/', 'kv/'));
-    }),
-  );
+  world.it(cell(NAME, 'abort at', 'gate filter'), async (scenario) => {
+    const run = await reconcile(scenario, undo);
+    await run.waitsFor('approval', ({ gate }) => gate === 'filter');
+    await run.control('abort', { reason: 'not today' });
+    expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort', by: 'grace' }] });
+    expect(filterOf(scenario, 'asia')).toEqual(allow('eu-customers/', 'kv/'));
+  });
 
-  it(
-    cell(NAME, 'taken over at', 'gate filter'),
-    world.test(async (scenario) => {
-      const run = await reconcile(scenario, undo);
-      await run.waitsFor('approval', ({ gate }) => gate === 'filter');
-      await expectTakenOver(scenario, run, NAME);
-      expect(filterOf(scenario, 'asia')).toEqual(allow('eu-customers/', 'kv/'));
-    }),
-  );
+  world.it(cell(NAME, 'taken over at', 'gate filter'), async (scenario) => {
+    const run = await reconcile(scenario, undo);
+    await run.waitsFor('approval', ({ gate }) => gate === 'filter');
+    await expectTakenOver(scenario, run, NAME);
+    expect(filterOf(scenario, 'asia')).toEqual(allow('eu-customers/', 'kv/'));
+  });
 
-  it(
-    cell(NAME, 'lost answer', 'DELETE paths-filter'),
-    world.test(async (scenario) => {
-      const lost = loseAnswer(scenario, 'east', `DELETE ${pathOf(scenario, 'asia')}`);
-      // The undo of the first run, as its report gives it.
-      const run = await reconcile(scenario, undo);
-      await run.approve('filter');
-      const report = await ended(run);
-      expect(lost.hits).toBe(1);
-      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
-      expect(statuses(scenario, 'east', `DELETE ${pathOf(scenario, 'asia')}`)).toEqual([0]);
-      expect(filterOf(scenario, 'asia')).toBeUndefined();
-      expect(warnings(report)).toEqual([
-        'The filter of asia is deleted: nothing is kept away from it any more.',
-        'Newly sent to asia: everything except eu-customers/, kv/. What it has received cannot be called back.',
-      ]);
-      expect(report.gates).toMatchObject([{ gate: 'filter', state: 'approved' }]);
-    }),
-  );
+  world.it(cell(NAME, 'lost answer', 'DELETE paths-filter'), async (scenario) => {
+    const lost = loseAnswer(scenario, 'east', `DELETE ${pathOf(scenario, 'asia')}`);
+    // The undo of the first run, as its report gives it.
+    const run = await reconcile(scenario, undo);
+    await run.approve('filter');
+    const report = await ended(run);
+    expect(lost.hits).toBe(1);
+    expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
+    expect(statuses(scenario, 'east', `DELETE ${pathOf(scenario, 'asia')}`)).toEqual([0]);
+    expect(filterOf(scenario, 'asia')).toBeUndefined();
+    expect(warnings(report)).toEqual([
+      'The filter of asia is deleted: nothing is kept away from it any more.',
+      'Newly sent to asia: everything except eu-customers/, kv/. What it has received cannot be called back.',
+    ]);
+    expect(report.gates).toMatchObject([{ gate: 'filter', state: 'approved' }]);
+  });
 
-  it(
-    cell(NAME, 'lost answer', 'POST paths-filter'),
-    world.test(async (scenario) => {
-      const lost = loseAnswer(scenario, 'east', `POST ${pathOf(scenario, 'europe')}`);
-      const run = await reconcile(scenario, {
-        filters: { europe: deny('us-customers/', 'secret/'), asia: deny('kv/') },
-      });
-      await run.approve('filter');
-      const report = await ended(run);
-      expect(lost.hits).toBe(1);
-      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [], gates: [{ gate: 'filter' }] });
-      expect(statuses(scenario, 'east', `POST ${pathOf(scenario, 'europe')}`)).toEqual([0]);
-      expect(filterOf(scenario, 'europe')).toEqual(deny('secret/', 'us-customers/'));
-      expect(filterOf(scenario, 'asia')).toEqual(deny('kv/'));
-    }),
-  );
+  world.it(cell(NAME, 'lost answer', 'POST paths-filter'), async (scenario) => {
+    const lost = loseAnswer(scenario, 'east', `POST ${pathOf(scenario, 'europe')}`);
+    const run = await reconcile(scenario, {
+      filters: { europe: deny('us-customers/', 'secret/'), asia: deny('kv/') },
+    });
+    await run.approve('filter');
+    const report = await ended(run);
+    expect(lost.hits).toBe(1);
+    expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [], gates: [{ gate: 'filter' }] });
+    expect(statuses(scenario, 'east', `POST ${pathOf(scenario, 'europe')}`)).toEqual([0]);
+    expect(filterOf(scenario, 'europe')).toEqual(deny('secret/', 'us-customers/'));
+    expect(filterOf(scenario, 'asia')).toEqual(deny('kv/'));
+  });
 
-  it(
-    cell(NAME, 'refused', 'a secondary that does not answer, and a primary that is none'),
-    world.test(async (scenario) => {
-      const none = await (await reconcile(scenario, { primary: 'asia' })).failure();
-      expect(none).toMatchObject({ code: 'PRECONDITION_FAILED' });
-      expect(none.message).toContain('asia is a performance primary');
-      await scenario.service.cluster('asia').kill();
-      const silent = await (await reconcile(scenario, { filters: { asia: 'none' } })).failure();
-      expect(silent.message).toContain('asia answers');
-      await scenario.service.cluster('asia').restart();
-      expect(scenario.service.calls.filter(({ method }) => method !== 'GET' && method !== 'POST')).toEqual([]);
-    }),
-  );
+  world.it(cell(NAME, 'refused', 'a secondary that does not answer, and a primary that is none'), async (scenario) => {
+    const none = await (await reconcile(scenario, { primary: 'asia' })).failure();
+    expect(none).toMatchObject({ code: 'PRECONDITION_FAILED' });
+    expect(none.message).toContain('asia is a performance primary');
+    await scenario.service.cluster('asia').kill();
+    const silent = await (await reconcile(scenario, { filters: { asia: 'none' } })).failure();
+    expect(silent.message).toContain('asia answers');
+    await scenario.service.cluster('asia').restart();
+    expect(scenario.service.calls.filter(({ method }) => method !== 'GET' && method !== 'POST')).toEqual([]);
+  });
 
-  it(
-    cell(NAME, 'parked, retry', 'the service refuses a filter; it also tells what it was'),
-    world.test(async (scenario) => {
-      const endpoint = `POST ${pathOf(scenario, 'europe')}`;
-      scenario.service.faults.add({ cluster: 'east', endpoint, action: { status: 403 } });
-      const run = await reconcile(scenario, { filters: { europe: allow('kv/', 'us-customers/') } });
-      await run.approve('filter');
-      await run.decide('retry');
-      const report = await ended(run);
-      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
-      expect(report.parkings).toMatchObject([{ code: 'PERMISSION_DENIED', decision: { action: 'retry' } }]);
-      expect(filterOf(scenario, 'europe')).toEqual(allow('kv/', 'us-customers/'));
-    }),
-  );
+  world.it(cell(NAME, 'parked, retry', 'the service refuses a filter; it also tells what it was'), async (scenario) => {
+    const endpoint = `POST ${pathOf(scenario, 'europe')}`;
+    scenario.service.faults.add({ cluster: 'east', endpoint, action: { status: 403 } });
+    const run = await reconcile(scenario, { filters: { europe: allow('kv/', 'us-customers/') } });
+    await run.approve('filter');
+    await run.decide('retry');
+    const report = await ended(run);
+    expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+    expect(report.parkings).toMatchObject([{ code: 'PERMISSION_DENIED', decision: { action: 'retry' } }]);
+    expect(filterOf(scenario, 'europe')).toEqual(allow('kv/', 'us-customers/'));
+  });
 
-  it(
+  world.it(
     cell(NAME, 'parked, skip', 'the secondary does not tell its dynamic filter: two people decide it'),
-    world.test(async (scenario) => {
+    async (scenario) => {
       const endpoint = `GET ${BASE}/secondary/dynamic-filter/${idOf(scenario, 'europe')}`;
       scenario.service.faults.add({ cluster: 'europe', endpoint, action: { status: 403 }, times: Infinity });
       const run = await reconcile(scenario, { filters: { europe: allow('kv/') } });
@@ -215,12 +193,12 @@ describe('paths filters become what is wanted', () => {
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo).toEqual([expect.stringContaining('whether both sides filter the same is not known')]);
       expect(filterOf(scenario, 'europe')).toEqual(allow('kv/'));
-    }),
+    },
   );
 
-  it(
+  world.it(
     cell(NAME, 'parked, abort', 'after the first of two filters: the report says how to bring it back'),
-    world.test(async (scenario) => {
+    async (scenario) => {
       const endpoint = `POST ${pathOf(scenario, 'asia')}`;
       scenario.service.faults.add({ cluster: 'east', endpoint, action: { status: 403 }, times: Infinity });
       const run = await reconcile(scenario, {
@@ -237,18 +215,15 @@ describe('paths filters become what is wanted', () => {
       expect(finding?.text).toContain('europe allow kv/');
       expect(finding?.next).toContain('"asia":{"mode":"deny","paths":["kv/"]}');
       expect(filterOf(scenario, 'asia')).toEqual(deny('kv/'));
-    }),
+    },
   );
 
-  it(
-    'nothing to change is a run of its own: it reads, compares and completes',
-    world.test(async (scenario) => {
-      const run = await reconcile(scenario, { filters: { asia: deny('kv') } });
-      const report = await ended(run);
-      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], gates: [], parkings: [] });
-      expect(report.result).not.toHaveProperty('undo');
-      expect(scenario.calls('east', pathOf(scenario, 'asia'))).toBe(0);
-      expect(await scenario.leaks(reports)).toEqual([]);
-    }),
-  );
+  world.it('nothing to change is a run of its own: it reads, compares and completes', async (scenario) => {
+    const run = await reconcile(scenario, { filters: { asia: deny('kv') } });
+    const report = await ended(run);
+    expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], gates: [], parkings: [] });
+    expect(report.result).not.toHaveProperty('undo');
+    expect(scenario.calls('east', pathOf(scenario, 'asia'))).toBe(0);
+    expect(await scenario.leaks(reports)).toEqual([]);
+  });
 });

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { Agent, request } from 'undici';
 import { drPrimaries } from '../support/faults';
 import { hclOf, leastPrivilegePolicies } from '../support/least-privilege';
-import { Scenario } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
 
 jest.setTimeout(180_000);
 
@@ -37,25 +38,24 @@ describe('tokens with exactly the documented policies', () => {
   const tokenOf = (cluster: string, policy: string, type: 'service' | 'batch' = 'service'): string =>
     scenario.service.cluster(cluster).createToken({ policies: [policy], type, ttlMs: 8 * 3_600_000 });
 
-  beforeAll(async () => {
-    scenario = await Scenario.start({
-      topology: {
-        mounts: ['kv/', 'secret/'],
-        // The harder way: the performance secondary has to be re-pointed, with its filter.
-        readings: { performanceSecondariesFollow: false },
-        clusters: ['east', 'west', 'europe'].map((name) => ({ name, nodes: 1, seal: SEAL })),
-        performance: {
-          primary: 'east',
-          secondaries: [{ name: 'europe', filter: { mode: 'deny', paths: ['secret/'] } }],
-        },
-        dr: [{ primary: 'east', secondaries: ['west'] }],
+  openScenario((opened) => (scenario = opened), {
+    topology: {
+      mounts: ['kv/', 'secret/'],
+      // The harder way: the performance secondary has to be re-pointed, with its filter.
+      readings: { performanceSecondariesFollow: false },
+      clusters: ['east', 'west', 'europe'].map((name) => ({ name, nodes: 1, seal: SEAL })),
+      performance: {
+        primary: 'east',
+        secondaries: [{ name: 'europe', filter: { mode: 'deny', paths: ['secret/'] } }],
       },
-      drSets: { main: ['east', 'west'], eu: ['europe'] },
-      cluster: () => ({ batchToken: { file: batchFile } }),
-    });
+      dr: [{ primary: 'east', secondaries: ['west'] }],
+    },
+    drSets: { main: ['east', 'west'], eu: ['europe'] },
+    cluster: () => ({ batchToken: { file: batchFile } }),
+  });
+  beforeAll(async () => {
     await writePolicies();
   });
-  afterAll(() => scenario.stop());
 
   it('the one for readiness is refused before anything is touched', async () => {
     writeFileSync(scenario.tokenFile, tokenOf('east', 'runbooks-readiness'));

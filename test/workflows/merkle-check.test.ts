@@ -2,12 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const MERKLE_CHECK = 'POST /v1/sys/replication/dr/secondary/merkle-check';
 const directory = mkdtempSync(join(tmpdir(), 'merkle-'));
@@ -48,32 +46,27 @@ function makeBatchToken(scenario: Scenario): void {
 }
 
 describe('merkleCheck', () => {
-  const lanes = new Lanes(lane, ceremony);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(lane, ceremony);
 
-  it(
-    cell('merkleCheck', 'no fault', 'by ceremony, sound'),
-    ceremony.test(async (scenario) => {
-      const run = await start(scenario, { cluster: 'south' });
-      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
-      const report = await run.report();
+  ceremony.it(cell('merkleCheck', 'no fault', 'by ceremony, sound'), async (scenario) => {
+    const run = await start(scenario, { cluster: 'south' });
+    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    const report = await run.report();
 
-      expect(report).toMatchObject({
-        outcome: 'completed',
-        leftToDo: [],
-        findings: [],
-        result: { merkle: { cluster: 'south', verdict: 'sound', damage: [] } },
-      });
-      expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([['south', 'deleted']]);
-      expect(scenario.service.cluster('south').snapshotState().operationTokens).toBe(0);
-      await expectFewEvents('merkleCheck', run);
-    }),
-  );
+    expect(report).toMatchObject({
+      outcome: 'completed',
+      leftToDo: [],
+      findings: [],
+      result: { merkle: { cluster: 'south', verdict: 'sound', damage: [] } },
+    });
+    expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([['south', 'deleted']]);
+    expect(scenario.service.cluster('south').snapshotState().operationTokens).toBe(0);
+    await expectFewEvents('merkleCheck', run);
+  });
 
-  it(
+  ceremony.it(
     cell('merkleCheck', 'lost answer', 'attempt start, share, merkle-check, token deletion'),
-    ceremony.test(async (scenario) => {
+    async (scenario) => {
       const lost = [
         loseAnswer(scenario, 'south', CHANGING.startAttempt),
         loseAnswer(scenario, 'south', CHANGING.giveShare),
@@ -89,49 +82,43 @@ describe('merkleCheck', () => {
       });
       expect(lost.map(({ hits }) => hits)).toEqual([1, 1, 1, 1]);
       expect(scenario.service.cluster('south').snapshotState().operationTokens).toBe(0);
-    }),
+    },
   );
 
-  it(
-    cell('merkleCheck', 'parked, skip', 'deletion of the tokens'),
-    ceremony.test(async (scenario) => {
-      // The record cannot be read when the token is to be deleted.
-      scenario.service.faults.add({
-        cluster: 'south',
-        endpoint: MERKLE_CHECK,
-        action: () => scenario.breakRecord(),
-      });
-      const run = await start(scenario, { cluster: 'south' });
-      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
-      await run.decide('skip', 'Delete the operation tokens');
-      const report = await run.report();
-      await scenario.mendRecord();
+  ceremony.it(cell('merkleCheck', 'parked, skip', 'deletion of the tokens'), async (scenario) => {
+    // The record cannot be read when the token is to be deleted.
+    scenario.service.faults.add({
+      cluster: 'south',
+      endpoint: MERKLE_CHECK,
+      action: () => scenario.breakRecord(),
+    });
+    const run = await start(scenario, { cluster: 'south' });
+    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    await run.decide('skip', 'Delete the operation tokens');
+    const report = await run.report();
+    await scenario.mendRecord();
 
-      expect(report).toMatchObject({ outcome: 'completed', result: { merkle: { verdict: 'sound' } } });
-      expect(report.leftToDo).toContainEqual(expect.stringContaining('"Delete the operation tokens" was skipped'));
-      expect(scenario.service.cluster('south').snapshotState().operationTokens).toBe(1);
-    }),
-  );
+    expect(report).toMatchObject({ outcome: 'completed', result: { merkle: { verdict: 'sound' } } });
+    expect(report.leftToDo).toContainEqual(expect.stringContaining('"Delete the operation tokens" was skipped'));
+    expect(scenario.service.cluster('south').snapshotState().operationTokens).toBe(1);
+  });
 
-  it(
-    cell('merkleCheck', 'abort at', 'key shares'),
-    ceremony.test(async (scenario) => {
-      const run = await start(scenario, { cluster: 'south' });
-      await run.share('ada');
-      await run.control('abort', { reason: 'not needed' });
-      const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'aborted' });
-      expect(statuses(scenario, 'south', CHANGING.startAttempt)).toEqual([]);
-      // What the run before left is deleted all the same.
-      expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([['south', 'deleted']]);
-      expect(scenario.service.cluster('south').snapshotState().operationTokens).toBe(0);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+  ceremony.it(cell('merkleCheck', 'abort at', 'key shares'), async (scenario) => {
+    const run = await start(scenario, { cluster: 'south' });
+    await run.share('ada');
+    await run.control('abort', { reason: 'not needed' });
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'aborted' });
+    expect(statuses(scenario, 'south', CHANGING.startAttempt)).toEqual([]);
+    // What the run before left is deleted all the same.
+    expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([['south', 'deleted']]);
+    expect(scenario.service.cluster('south').snapshotState().operationTokens).toBe(0);
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 
-  it(
+  lane.it(
     'damage is told by subtree, page and subpage, as a critical finding that names the reindex',
-    lane.test(async (scenario) => {
+    async (scenario) => {
       makeBatchToken(scenario);
       scenario.service.cluster('west').corruptedPages = { tree: 'replicated', page: 5, subpages: [28, 30] };
       const report = await (await start(scenario)).report();
@@ -157,77 +144,62 @@ describe('merkleCheck', () => {
       ]);
       expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
       scenario.service.cluster('west').corruptedPages = undefined;
-    }),
+    },
   );
 
-  it(
-    'a version without the check is told as not available, never as sound',
-    lane.test(async (scenario) => {
-      for (const cluster of scenario.service.clusters.values()) cluster.version = '1.14.9+ent';
-      const report = await (await start(scenario)).report();
-      for (const cluster of scenario.service.clusters.values()) cluster.version = '1.21.4+ent';
+  lane.it('a version without the check is told as not available, never as sound', async (scenario) => {
+    for (const cluster of scenario.service.clusters.values()) cluster.version = '1.14.9+ent';
+    const report = await (await start(scenario)).report();
+    for (const cluster of scenario.service.clusters.values()) cluster.version = '1.21.4+ent';
 
-      expect(report).toMatchObject({ outcome: 'completed', result: { merkle: { verdict: 'not-available' } } });
-      expect(report.findings).toEqual([expect.objectContaining({ code: 'merkle-check-not-available' })]);
-      expect(JSON.stringify(report.result)).not.toContain('sound');
-    }),
-  );
+    expect(report).toMatchObject({ outcome: 'completed', result: { merkle: { verdict: 'not-available' } } });
+    expect(report.findings).toEqual([expect.objectContaining({ code: 'merkle-check-not-available' })]);
+    expect(JSON.stringify(report.result)).not.toContain('sound');
+  });
 
-  it(
-    cell('merkleCheck', 'parked, retry', 'the check'),
-    lane.test(async (scenario) => {
-      scenario.service.faults.add({ cluster: 'west', endpoint: MERKLE_CHECK, action: { status: 400 } });
-      const run = await start(scenario);
-      await run.decide('retry', 'Check the Merkle tree of west');
-      expect(await run.report()).toMatchObject({ outcome: 'completed', result: { merkle: { verdict: 'sound' } } });
-    }),
-  );
+  lane.it(cell('merkleCheck', 'parked, retry', 'the check'), async (scenario) => {
+    scenario.service.faults.add({ cluster: 'west', endpoint: MERKLE_CHECK, action: { status: 400 } });
+    const run = await start(scenario);
+    await run.decide('retry', 'Check the Merkle tree of west');
+    expect(await run.report()).toMatchObject({ outcome: 'completed', result: { merkle: { verdict: 'sound' } } });
+  });
 
-  it(
-    cell('merkleCheck', 'parked, abort', 'the check'),
-    lane.test(async (scenario) => {
-      scenario.service.faults.add({ cluster: 'west', endpoint: MERKLE_CHECK, action: { status: 400 } });
-      const run = await start(scenario);
-      await run.decide('abort', 'Check the Merkle tree of west');
-      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-    }),
-  );
+  lane.it(cell('merkleCheck', 'parked, abort', 'the check'), async (scenario) => {
+    scenario.service.faults.add({ cluster: 'west', endpoint: MERKLE_CHECK, action: { status: 400 } });
+    const run = await start(scenario);
+    await run.decide('abort', 'Check the Merkle tree of west');
+    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+  });
 
-  it(
-    cell('merkleCheck', 'abort at', 'the check'),
-    lane.test(async (scenario) => {
-      const over = signalled();
-      const slow = scenario.service.faults.add({
-        cluster: 'west',
-        endpoint: MERKLE_CHECK,
-        action: () => over.promise,
-        times: Infinity,
-      });
-      const run = await start(scenario);
-      await run.until('the check', ({ steps }) => steps.some(({ name }) => name.startsWith('Check the Merkle')));
-      await run.until('the call', () => slow.hits > 0);
-      await run.control('abort', { reason: 'too slow' });
-      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-      over.resolve();
-    }),
-  );
+  lane.it(cell('merkleCheck', 'abort at', 'the check'), async (scenario) => {
+    const over = signalled();
+    const slow = scenario.service.faults.add({
+      cluster: 'west',
+      endpoint: MERKLE_CHECK,
+      action: () => over.promise,
+      times: Infinity,
+    });
+    const run = await start(scenario);
+    await run.until('the check', ({ steps }) => steps.some(({ name }) => name.startsWith('Check the Merkle')));
+    await run.until('the call', () => slow.hits > 0);
+    await run.control('abort', { reason: 'too slow' });
+    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+    over.resolve();
+  });
 
-  it(
-    cell('merkleCheck', 'refused', 'a primary, and a tree that is being reindexed'),
-    lane.test(async (scenario) => {
-      expect(await (await start(scenario, { cluster: 'east' })).failure()).toMatchObject({
-        code: 'PRECONDITION_FAILED',
-        message: expect.stringContaining('DR secondary (east): observed primary') as string,
-      });
-      scenario.service.cluster('west').reindex = { startedAt: Date.now(), endsAt: Date.now() + 3_600_000 };
-      expect(await (await start(scenario)).failure()).toMatchObject({
-        code: 'PRECONDITION_FAILED',
-        message: expect.stringContaining('no reindex under way') as string,
-      });
-      scenario.service.cluster('west').reindex = undefined;
-      expect(await (await start(scenario, { dryRun: true })).report()).toMatchObject({ outcome: 'planned' });
-      expect(statuses(scenario, 'west', MERKLE_CHECK)).toEqual([]);
-      expect(await scenario.leaks()).toEqual([]);
-    }),
-  );
+  lane.it(cell('merkleCheck', 'refused', 'a primary, and a tree that is being reindexed'), async (scenario) => {
+    expect(await (await start(scenario, { cluster: 'east' })).failure()).toMatchObject({
+      code: 'PRECONDITION_FAILED',
+      message: expect.stringContaining('DR secondary (east): observed primary') as string,
+    });
+    scenario.service.cluster('west').reindex = { startedAt: Date.now(), endsAt: Date.now() + 3_600_000 };
+    expect(await (await start(scenario)).failure()).toMatchObject({
+      code: 'PRECONDITION_FAILED',
+      message: expect.stringContaining('no reindex under way') as string,
+    });
+    scenario.service.cluster('west').reindex = undefined;
+    expect(await (await start(scenario, { dryRun: true })).report()).toMatchObject({ outcome: 'planned' });
+    expect(statuses(scenario, 'west', MERKLE_CHECK)).toEqual([]);
+    expect(await scenario.leaks()).toEqual([]);
+  });
 });

@@ -3,8 +3,8 @@ import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';
-import { Scenario } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario, TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 import { temporalServer } from '../support/temporal-server';
 
@@ -14,10 +14,7 @@ const DELETE_STEP = 'Delete the tokens of west';
  * and a take-over there. */
 describe('operationTokenDisposal', () => {
   let scenario: Scenario;
-  beforeAll(async () => {
-    scenario = await Scenario.start();
-  });
-  afterAll(() => scenario.stop());
+  openScenario((opened) => (scenario = opened));
   beforeEach(() => {
     scenario.service.faults.clear();
     scenario.service.calls.length = 0;

@@ -4,13 +4,11 @@ import { join } from 'node:path';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { CHANGING, drPrimaries, expectServiceOn, signalled, statuses } from '../support/faults';
 import { bringBack } from '../support/failover';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { actions, at, parksInTime, refusePromotion, underWay, writeRightBeforeDemotion } from '../support/outage';
 import type { TestRun } from '../support/scenario';
 import { Scenario } from '../support/scenario';
 import { cell } from '../support/matrix';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const directory = mkdtempSync(join(tmpdir(), 'outage-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
@@ -32,14 +30,12 @@ const people = new Lane(() =>
   }),
 );
 describe('faults in the outage', () => {
-  const lanes = new Lanes(stuck, loss, deaths, people);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(stuck, loss, deaths, people);
 
   describe('a promotion that is refused beyond its budget', () => {
-    it(
+    stuck.it(
       'promotes the old primary back by itself, without anybody, and re-attaches the secondary',
-      stuck.test(async (scenario) => {
+      async (scenario) => {
         refusePromotion(scenario, 'west');
         const run = await underWay(scenario);
         const report = await run.report();
@@ -54,12 +50,12 @@ describe('faults in the outage', () => {
         // Never force: what is refused is not forced through.
         const bodies = scenario.service.calls.filter((call) => call.path.endsWith('/secondary/promote'));
         expect(bodies.some((call) => call.body['force'] === true)).toBe(false);
-      }),
+      },
     );
 
-    it(
+    stuck.it(
       'parks where the input says so; retry parks again, then promote-back ends with the old primary',
-      stuck.test(async (scenario) => {
+      async (scenario) => {
         refusePromotion(scenario, 'west');
         const run = await underWay(scenario, { onStuck: 'park' });
         const first = await parksInTime(run, ({ step }) => step === 'Promote west');
@@ -75,12 +71,12 @@ describe('faults in the outage', () => {
         expect(report.parkings.map(({ decision }) => decision?.action)).toEqual(['retry', 'promote-back']);
         expect(report.outage?.peopleMs).toBeGreaterThan(0);
         await expectServiceOn(scenario, 'east');
-      }),
+      },
     );
 
-    it(
+    stuck.it(
       'a go that is rejected when it is asked again, before anything was demoted, ends with the clients let through',
-      stuck.test(async (scenario) => {
+      async (scenario) => {
         const run = await scenario.start();
         await run.people({ go: false });
         await approveLongAgo(scenario, run, 'go');
@@ -94,12 +90,12 @@ describe('faults in the outage', () => {
         expect(report.findings.map(({ code }) => code)).not.toContain('ended-in-outage');
         expect(scenario.calls('east', CHANGING.demote)).toBe(0);
         await expectServiceOn(scenario, 'east');
-      }),
+      },
     );
 
-    it(
+    stuck.it(
       cell('drSwitchover', 'parked, retry', 'parks, and retry finishes the switchover when the reason is gone'),
-      stuck.test(async (scenario) => {
+      async (scenario) => {
         const refusal = refusePromotion(scenario, 'west');
         const run = await scenario.start({ onStuck: 'park' });
         await run.people({ go: false });
@@ -118,37 +114,34 @@ describe('faults in the outage', () => {
         expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([200]);
         await expectServiceOn(scenario, 'west');
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-      }),
+      },
     );
   });
 
   describe('data that did not come along', () => {
-    it(
-      'a marker that never reaches the secondary parks before anything is demoted',
-      loss.test(async (scenario) => {
-        scenario.limit({ catchUp: '1s' });
-        scenario.service.cluster('west').holdStream('dr', true);
-        const run = await underWay(scenario);
-        await run.waitsFor('decision', ({ step }) => step === 'Wait until west has it');
-        await run.decide('abort');
-        const report = await run.report();
+    loss.it('a marker that never reaches the secondary parks before anything is demoted', async (scenario) => {
+      scenario.limit({ catchUp: '1s' });
+      scenario.service.cluster('west').holdStream('dr', true);
+      const run = await underWay(scenario);
+      await run.waitsFor('decision', ({ step }) => step === 'Wait until west has it');
+      await run.decide('abort');
+      const report = await run.report();
 
-        expect(report).toMatchObject({ outcome: 'aborted' });
-        expect(report.outage).toBeUndefined();
-        expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
-        scenario.service.cluster('west').holdStream('dr', false);
-        await expectServiceOn(scenario, 'east');
-      }),
-    );
+      expect(report).toMatchObject({ outcome: 'aborted' });
+      expect(report.outage).toBeUndefined();
+      expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
+      scenario.service.cluster('west').holdStream('dr', false);
+      await expectServiceOn(scenario, 'east');
+    });
 
     const lateWrite = (scenario: Scenario) => {
       const value = { by: scenario.workflowId, at: scenario.service.now() };
       writeRightBeforeDemotion(scenario, 'east', 'west', { key: 'secret/late', value });
     };
 
-    it(
+    loss.it(
       'promotes the old primary back where the plan accepts no loss and none could not be proven',
-      loss.test(async (scenario) => {
+      async (scenario) => {
         lateWrite(scenario);
         const run = await underWay(scenario, { acceptLoss: 'none' });
         const report = await run.report();
@@ -158,49 +151,43 @@ describe('faults in the outage', () => {
         expect(scenario.calls('west', 'dr/secondary/promote')).toBe(0);
         await expectServiceOn(scenario, 'east');
         expect(scenario.service.cluster('east').read('secret/late')).toMatchObject({ by: scenario.workflowId });
-      }),
+      },
     );
 
-    it(
-      'goes on where the plan accepts a bounded loss, and says what the bound is',
-      loss.test(async (scenario) => {
-        lateWrite(scenario);
-        const run = await underWay(scenario, { acceptLoss: 'bounded' });
-        const report = await run.report();
+    loss.it('goes on where the plan accepts a bounded loss, and says what the bound is', async (scenario) => {
+      lateWrite(scenario);
+      const run = await underWay(scenario, { acceptLoss: 'bounded' });
+      const report = await run.report();
 
-        expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'bounded', boundWalEntries: '0' } });
-        expect(report.loss?.why).toContain('what was written between that read and the demotion');
-        await expectServiceOn(scenario, 'west');
-        expect(scenario.service.cluster('east').snapshotState().dr.discardedEntries).toBeGreaterThan(0);
-        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-      }),
-    );
+      expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'bounded', boundWalEntries: '0' } });
+      expect(report.loss?.why).toContain('what was written between that read and the demotion');
+      await expectServiceOn(scenario, 'west');
+      expect(scenario.service.cluster('east').snapshotState().dr.discardedEntries).toBeGreaterThan(0);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    });
   });
 
   describe('a cluster that dies in the outage', () => {
-    it(
-      'the old primary, between demote and promote: parks, and finishes when it is back',
-      deaths.test(async (scenario) => {
-        scenario.limit({ demote: '2s' });
-        at(scenario, 'after', 'east', CHANGING.demote, (east) => east.kill());
-        const run = await underWay(scenario);
-        const parked = await parksInTime(run, ({ step }) => step === 'Demote east');
-        expect(actions(parked)).toEqual(['retry', 'promote-back', 'leave']);
-        expect(drPrimaries(scenario)).toEqual([]);
-        await scenario.service.cluster('east').restart();
-        scenario.limit();
-        await run.decide('retry');
-        const report = await run.report();
+    deaths.it('the old primary, between demote and promote: parks, and finishes when it is back', async (scenario) => {
+      scenario.limit({ demote: '2s' });
+      at(scenario, 'after', 'east', CHANGING.demote, (east) => east.kill());
+      const run = await underWay(scenario);
+      const parked = await parksInTime(run, ({ step }) => step === 'Demote east');
+      expect(actions(parked)).toEqual(['retry', 'promote-back', 'leave']);
+      expect(drPrimaries(scenario)).toEqual([]);
+      await scenario.service.cluster('east').restart();
+      scenario.limit();
+      await run.decide('retry');
+      const report = await run.report();
 
-        expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
-        expect(statuses(scenario, 'east', CHANGING.demote)).toHaveLength(1);
-        await expectServiceOn(scenario, 'west');
-      }),
-    );
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+      expect(statuses(scenario, 'east', CHANGING.demote)).toHaveLength(1);
+      await expectServiceOn(scenario, 'west');
+    });
 
-    it(
+    deaths.it(
       'the new primary, after the demotion: the old one serves again, and the dead one is attached when it is back',
-      deaths.test(async (scenario) => {
+      async (scenario) => {
         scenario.limit({ merkleEvidence: '1s' }, 'compareAfterDemotion');
         at(scenario, 'after', 'west', CHANGING.demote, () => scenario.service.cluster('east').kill());
         const run = await underWay(scenario, { to: 'east' });
@@ -214,12 +201,12 @@ describe('faults in the outage', () => {
         expect(report).toMatchObject({ outcome: 'rolled-back', outage: { peopleMs: 0 } });
         await expectServiceOn(scenario, 'west');
         expect(scenario.service.cluster('east').snapshotState().dr.connectedTo).toBe('west');
-      }),
+      },
     );
 
-    it(
+    deaths.it(
       'the new primary, with its promotion: nothing else is promoted until it is known what it is',
-      deaths.test(async (scenario) => {
+      async (scenario) => {
         scenario.limit({ promote: '2s' });
         at(scenario, 'after', 'east', CHANGING.promote, (east) => east.kill());
         const run = await underWay(scenario, { to: 'east' });
@@ -238,18 +225,18 @@ describe('faults in the outage', () => {
         expect(scenario.calls('west', 'dr/secondary/promote')).toBe(0);
         await expectServiceOn(scenario, 'east');
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-      }),
+      },
     );
   });
 
   describe('people in the outage', () => {
-    it(
+    people.it(
       cell(
         'drSwitchover',
         'parked, skip',
         'a traffic hook that fails parks with service on the new primary, and can be skipped',
       ),
-      people.test(async (scenario) => {
+      async (scenario) => {
         const run = await underWay(scenario);
         const parked = await parksInTime(run, ({ step }) => step === 'Lead the clients to the new primary');
         expect(actions(parked)).toEqual(['retry', 'skip']);
@@ -260,7 +247,7 @@ describe('faults in the outage', () => {
         expect(report.outcome).toBe('completed');
         expect(report.leftToDo).toEqual([expect.stringContaining('clients keep calling the old address')]);
         writeFileSync(trafficReady, '');
-      }),
+      },
     );
 
     /** Asks to stop while the demotion is under way: service comes first, and nobody is asked anything. */
@@ -283,9 +270,9 @@ describe('faults in the outage', () => {
       return report;
     }
 
-    it(
+    people.it(
       cell('drSwitchover', 'abort at', 'an abort is noted there: it counts once the new primary serves'),
-      people.test(async (scenario) => {
+      async (scenario) => {
         const report = await stopped(scenario, 'west', 'east', (run) => run.control('abort'));
         expect(report.controls).toEqual([expect.objectContaining({ control: 'abort', by: 'grace' })]);
         expect(report.receipts).toContainEqual(
@@ -295,25 +282,25 @@ describe('faults in the outage', () => {
           }),
         );
         await bringBack(scenario, 'west', 'east');
-      }),
+      },
     );
 
-    it(
+    people.it(
       cell('drSwitchover', 'abort at', 'a cancel request is noted there: it counts once the new primary serves'),
-      people.test(async (scenario) => {
+      async (scenario) => {
         const report = await stopped(scenario, 'east', 'west', ({ handle }) => handle.cancel());
         expect(report.controls).toEqual([expect.objectContaining({ control: 'cancel' })]);
         await bringBack(scenario, 'east', 'west');
-      }),
+      },
     );
 
-    it(
+    people.it(
       cell(
         'drSwitchover',
         'parked, abort',
         'leave is the one answer that ends without a primary, and the report says so first',
       ),
-      people.test(async (scenario) => {
+      async (scenario) => {
         refusePromotion(scenario, 'east');
         const run = await underWay(scenario, { to: 'east', onStuck: 'park' });
         await parksInTime(run, ({ step }) => step === 'Promote east');
@@ -325,7 +312,7 @@ describe('faults in the outage', () => {
         expect(report.leftToDo[0]).toContain('no cluster seen as primary');
         expect(drPrimaries(scenario)).toEqual([]);
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-      }),
+      },
     );
   });
 });

@@ -2,14 +2,12 @@ import type { Report } from '../../src/contracts/report';
 import { runbookPlan } from '../../src/contracts/plan-schema';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { at, writeRightBeforeDemotion } from '../support/outage';
 import type { TestRun } from '../support/scenario';
 import { Scenario, WAIT_MS } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const RUNBOOK = 'performancePromotion';
 const BASE = '/v1/sys/replication/performance';
@@ -98,26 +96,24 @@ function refusePromotion(scenario: Scenario, cluster: string): void {
 }
 
 describe('a performance secondary that becomes the performance primary', () => {
-  const lanes = new Lanes(planned, stopped, unplanned);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(planned, stopped, unplanned);
 
   describe('planned', () => {
-    it(
+    planned.it(
       cell(RUNBOOK, 'refused', 'a filtered secondary; unplanned while the primary answers'),
-      planned.test(async (scenario) => {
+      async (scenario) => {
         const filtered = await (await start(scenario, { to: 'asia' })).failure();
         expect(filtered.code).toBe('PRECONDITION_FAILED');
         expect(filtered.message).toContain('it never got us-customers/');
         const alive = await (await start(scenario, { to: 'europe', from: 'east', mode: 'unplanned' })).failure();
         expect(alive.message).toContain('no cluster answers as performance primary');
         expect(scenario.calls('east', 'performance/primary/demote')).toBe(0);
-      }),
+      },
     );
 
-    it(
+    planned.it(
       cell(RUNBOOK, 'abort at', 'the promote gate; its plan says what changes for clients'),
-      planned.test(async (scenario) => {
+      async (scenario) => {
         const run = await start(scenario, { to: 'europe' });
         await run.waitsFor('approval', ({ gate }) => gate === 'promote');
         await run.control('abort', { reason: 'not today' });
@@ -127,54 +123,45 @@ describe('a performance secondary that becomes the performance primary', () => {
         expect(warnings.join(' ')).toMatch(/Every token and every lease changes.*Local mounts.*asia may receive/);
         expect(choices).toMatchObject({ 'filter of asia': 'deny us-customers/', 'filter of east': 'no paths filter' });
         expect(primaries(scenario)).toEqual(['east']);
-      }),
+      },
     );
 
-    it(
-      cell(RUNBOOK, 'taken over at', 'the promote gate'),
-      planned.test(async (scenario) => {
-        const run = await start(scenario, { to: 'europe' });
-        await run.waitsFor('approval', ({ gate }) => gate === 'promote');
-        await expectTakenOver(scenario, run, RUNBOOK);
-        expect(primaries(scenario)).toEqual(['east']);
-      }),
-    );
+    planned.it(cell(RUNBOOK, 'taken over at', 'the promote gate'), async (scenario) => {
+      const run = await start(scenario, { to: 'europe' });
+      await run.waitsFor('approval', ({ gate }) => gate === 'promote');
+      await expectTakenOver(scenario, run, RUNBOOK);
+      expect(primaries(scenario)).toEqual(['east']);
+    });
 
-    it(
-      cell(RUNBOOK, 'taken over at', 'a parked demotion'),
-      planned.test(async (scenario) => {
-        scenario.service.faults.add({ cluster: 'east', endpoint: DEMOTE, action: { status: 403 }, times: Infinity });
-        const run = await start(scenario, { to: 'europe' });
-        await run.approve('promote');
-        await run.waitsFor('decision', ({ step }) => step === 'Demote east');
-        await expectTakenOver(scenario, run, RUNBOOK);
-        expect((await run.status()).findings).toContainEqual(
-          expect.objectContaining({ code: 'no-performance-primary', severity: 'critical' }),
-        );
-        expect(primaries(scenario)).toEqual(['east']);
-      }),
-    );
+    planned.it(cell(RUNBOOK, 'taken over at', 'a parked demotion'), async (scenario) => {
+      scenario.service.faults.add({ cluster: 'east', endpoint: DEMOTE, action: { status: 403 }, times: Infinity });
+      const run = await start(scenario, { to: 'europe' });
+      await run.approve('promote');
+      await run.waitsFor('decision', ({ step }) => step === 'Demote east');
+      await expectTakenOver(scenario, run, RUNBOOK);
+      expect((await run.status()).findings).toContainEqual(
+        expect.objectContaining({ code: 'no-performance-primary', severity: 'critical' }),
+      );
+      expect(primaries(scenario)).toEqual(['east']);
+    });
 
-    it(
-      cell(RUNBOOK, 'no fault', 'planned'),
-      planned.test(async (scenario) => {
-        const run = await start(scenario, { to: 'europe' });
-        await run.approve('promote');
-        const report = await run.report();
-        expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, parkings: [] });
-        expect(report.leftToDo.join('\n')).toMatch(/log in there[^]*audit devices of europe/);
-        expect(report.outage?.totalMs).toBeGreaterThan(0);
-        expect(report.outage?.peopleMs).toBe(0);
-        const steps = report.steps.map(({ name }) => name);
-        expect(steps.indexOf('Quiesce the clients')).toBeLessThan(steps.indexOf('Demote east'));
-        expect(steps.indexOf('Release the clients')).toBe(steps.indexOf('Wait until europe serves') + 1);
-        await expectSet(scenario, 'europe', ['asia', 'east']);
-        // The DR sets of both stay as they were: west has what east has.
-        expect(snapshot(scenario, 'west').dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
-        expect(snapshot(scenario, 'europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
-        await expectFewEvents(RUNBOOK, run);
-      }),
-    );
+    planned.it(cell(RUNBOOK, 'no fault', 'planned'), async (scenario) => {
+      const run = await start(scenario, { to: 'europe' });
+      await run.approve('promote');
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, parkings: [] });
+      expect(report.leftToDo.join('\n')).toMatch(/log in there[^]*audit devices of europe/);
+      expect(report.outage?.totalMs).toBeGreaterThan(0);
+      expect(report.outage?.peopleMs).toBe(0);
+      const steps = report.steps.map(({ name }) => name);
+      expect(steps.indexOf('Quiesce the clients')).toBeLessThan(steps.indexOf('Demote east'));
+      expect(steps.indexOf('Release the clients')).toBe(steps.indexOf('Wait until europe serves') + 1);
+      await expectSet(scenario, 'europe', ['asia', 'east']);
+      // The DR sets of both stay as they were: west has what east has.
+      expect(snapshot(scenario, 'west').dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
+      expect(snapshot(scenario, 'europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
+      await expectFewEvents(RUNBOOK, run);
+    });
 
     let report: Report;
     const lost = planned.test(async (scenario) => {
@@ -203,9 +190,9 @@ describe('a performance secondary that becomes the performance primary', () => {
       lost,
     );
 
-    it(
+    planned.it(
       cell(RUNBOOK, 'parked, retry', 'the demotion; then a promotion that is refused ends with the old primary'),
-      planned.test(async (scenario) => {
+      async (scenario) => {
         const denied = scenario.service.faults.add({
           cluster: 'east',
           endpoint: DEMOTE,
@@ -226,12 +213,12 @@ describe('a performance secondary that becomes the performance primary', () => {
         expect(report.gates).toHaveLength(2);
         expect(report.leftToDo[0]).toContain('east is performance primary again');
         await expectSet(scenario, 'east', ['asia', 'europe']);
-      }),
+      },
     );
 
-    it(
+    stopped.it(
       cell(RUNBOOK, 'abort at', 'the demotion: noted, and the run ends once a cluster serves'),
-      stopped.test(async (scenario) => {
+      async (scenario) => {
         const run = await start(scenario, { to: 'europe' });
         scenario.service.faults.add({
           cluster: 'east',
@@ -246,12 +233,12 @@ describe('a performance secondary that becomes the performance primary', () => {
         expect(report).toMatchObject({ outcome: 'aborted', parkings: [] });
         expect(report.findings.map(({ code }) => code)).toContain('stop-noted');
         expect(scenario.service.cluster('europe').snapshotState().performance.mode).toBe('primary');
-      }),
+      },
     );
 
-    it(
+    planned.it(
       'promotes the old primary back where the plan accepts no loss and none cannot be proven',
-      planned.test(async (scenario) => {
+      async (scenario) => {
         lateWrite(scenario, 'east', 'europe');
         const run = await start(scenario, { to: 'europe' });
         await run.approve('promote');
@@ -262,42 +249,39 @@ describe('a performance secondary that becomes the performance primary', () => {
         // It holds every write.
         expect(scenario.service.cluster('east').read('secret/last')).toEqual({ value: 'last on east' });
         await expectSet(scenario, 'east', ['asia', 'europe']);
-      }),
+      },
     );
 
     const POINT = 'Point asia at europe (performance)';
-    it(
-      cell(RUNBOOK, 'parked, skip', 're-pointing of one of the others'),
-      planned.test(async (scenario) => {
-        scenario.service.faults.add({ cluster: 'asia', endpoint: UPDATE, action: { status: 403 }, times: Infinity });
-        const id = snapshot(scenario, 'asia').clusterId;
-        const endpoint = `GET ${BASE}/primary/paths-filter/${id}`;
-        scenario.service.faults.add({ cluster: 'europe', endpoint, action: { status: 403 } });
-        const run = await start(scenario, { to: 'europe' });
-        await run.approve('promote');
-        // Without its filter asia is pointed there only where two people say so, and that is told.
-        const WRITE = 'Write the paths filter of asia (before update-primary)';
-        await run.decide('skip', WRITE);
-        await run.decide('skip', WRITE, 'henry');
-        await run.decide('skip', POINT);
-        report = await run.report();
-        expect(report.findings).toContainEqual(
-          expect.objectContaining({
-            code: 'paths-filter-skipped',
-            severity: 'critical',
-            text: expect.stringContaining('skipped by henry') as string,
-          }),
-        );
-        expect(report.outcome).toBe('completed');
-        expect(report.leftToDo.join('\n')).toContain('asia was not seen following europe with its filter');
-        await expectSet(scenario, 'europe', ['east']);
-        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-      }),
-    );
+    planned.it(cell(RUNBOOK, 'parked, skip', 're-pointing of one of the others'), async (scenario) => {
+      scenario.service.faults.add({ cluster: 'asia', endpoint: UPDATE, action: { status: 403 }, times: Infinity });
+      const id = snapshot(scenario, 'asia').clusterId;
+      const endpoint = `GET ${BASE}/primary/paths-filter/${id}`;
+      scenario.service.faults.add({ cluster: 'europe', endpoint, action: { status: 403 } });
+      const run = await start(scenario, { to: 'europe' });
+      await run.approve('promote');
+      // Without its filter asia is pointed there only where two people say so, and that is told.
+      const WRITE = 'Write the paths filter of asia (before update-primary)';
+      await run.decide('skip', WRITE);
+      await run.decide('skip', WRITE, 'henry');
+      await run.decide('skip', POINT);
+      report = await run.report();
+      expect(report.findings).toContainEqual(
+        expect.objectContaining({
+          code: 'paths-filter-skipped',
+          severity: 'critical',
+          text: expect.stringContaining('skipped by henry') as string,
+        }),
+      );
+      expect(report.outcome).toBe('completed');
+      expect(report.leftToDo.join('\n')).toContain('asia was not seen following europe with its filter');
+      await expectSet(scenario, 'europe', ['east']);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    });
 
-    it(
+    planned.it(
       cell(RUNBOOK, 'parked, abort', 're-pointing of one of the others, after a loss that was accepted'),
-      planned.test(async (scenario) => {
+      async (scenario) => {
         const id = snapshot(scenario, 'asia').clusterId;
         lateWrite(scenario, 'europe', 'east');
         scenario.service.faults.add({
@@ -322,52 +306,46 @@ describe('a performance secondary that becomes the performance primary', () => {
         expect(report.leftToDo.join('\n')).not.toContain('DR operation token');
         expect(primaries(scenario)).toEqual(['east']);
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-      }),
+      },
     );
   });
 
   describe('unplanned', () => {
-    it(
-      cell(RUNBOOK, 'refused', 'while the failed primary has a usable DR secondary'),
-      unplanned.test(async (scenario) => {
-        // It heard of a write that never came, so that it refuses to be promoted.
-        scenario.service.cluster('europe').holdStream('performance', true);
-        scenario.service.cluster('east').write('secret/late', { value: 'late' });
-        await new Promise((resolve) => setTimeout(resolve, 300));
-        snapshot(scenario, 'europe');
-        await scenario.service.cluster('east').kill();
-        scenario.service.advanceClock(3_000);
-        const { code, message, details } = await (await start(scenario, { to: 'europe', mode: 'unplanned' })).failure();
-        expect(code).toBe('PRECONDITION_FAILED');
-        expect(message).toContain('west could be promoted');
-        expect(JSON.stringify(details)).toContain('Start drFailover to west');
-        expect(primaries(scenario)).toEqual(['east']);
-      }),
-    );
+    unplanned.it(cell(RUNBOOK, 'refused', 'while the failed primary has a usable DR secondary'), async (scenario) => {
+      // It heard of a write that never came, so that it refuses to be promoted.
+      scenario.service.cluster('europe').holdStream('performance', true);
+      scenario.service.cluster('east').write('secret/late', { value: 'late' });
+      await new Promise((resolve) => setTimeout(resolve, 300));
+      snapshot(scenario, 'europe');
+      await scenario.service.cluster('east').kill();
+      scenario.service.advanceClock(3_000);
+      const { code, message, details } = await (await start(scenario, { to: 'europe', mode: 'unplanned' })).failure();
+      expect(code).toBe('PRECONDITION_FAILED');
+      expect(message).toContain('west could be promoted');
+      expect(JSON.stringify(details)).toContain('Start drFailover to west');
+      expect(primaries(scenario)).toEqual(['east']);
+    });
 
-    it(
-      cell(RUNBOOK, 'abort at', 'the force gate'),
-      unplanned.test(async (scenario) => {
-        scenario.limit({ promote: '1s' });
-        const run = await start(scenario, { to: 'europe', mode: 'unplanned', overrideDrSecondary: true });
-        await run.approve('promote');
-        await run.decide('force');
-        expect(await run.waitsFor('approval', ({ gate }) => gate === 'force')).not.toHaveProperty('until');
-        await run.control('abort', { reason: 'east comes back' });
-        const report = await run.report();
-        expect(report).toMatchObject({ outcome: 'aborted' });
-        expect(snapshot(scenario, 'europe').performance.mode).toBe('secondary');
-        // However such a run ends, also by a failover that takes it over: what became of the promotion is told.
-        expect(report.findings).toContainEqual(
-          expect.objectContaining({ code: 'no-performance-primary', severity: 'critical' }),
-        );
-        expect(report.leftToDo.join('\n')).toContain('europe said: secondary');
-      }),
-    );
+    unplanned.it(cell(RUNBOOK, 'abort at', 'the force gate'), async (scenario) => {
+      scenario.limit({ promote: '1s' });
+      const run = await start(scenario, { to: 'europe', mode: 'unplanned', overrideDrSecondary: true });
+      await run.approve('promote');
+      await run.decide('force');
+      expect(await run.waitsFor('approval', ({ gate }) => gate === 'force')).not.toHaveProperty('until');
+      await run.control('abort', { reason: 'east comes back' });
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'aborted' });
+      expect(snapshot(scenario, 'europe').performance.mode).toBe('secondary');
+      // However such a run ends, also by a failover that takes it over: what became of the promotion is told.
+      expect(report.findings).toContainEqual(
+        expect.objectContaining({ code: 'no-performance-primary', severity: 'critical' }),
+      );
+      expect(report.leftToDo.join('\n')).toContain('europe said: secondary');
+    });
 
-    it(
+    unplanned.it(
       `${cell(RUNBOOK, 'lost answer', 'promote by force')}: unplanned, overridden, two approvers; addresses are not enough`,
-      unplanned.test(async (scenario) => {
+      async (scenario) => {
         // It was wiped since it got its token: the id of that is not its cluster ID.
         const asia = scenario.service.cluster('asia');
         const role = asia.effectiveRole('performance');
@@ -418,17 +396,14 @@ describe('a performance secondary that becomes the performance primary', () => {
         await repointing.approve('repoint');
         expect(await repointing.report()).toMatchObject({ outcome: 'completed', leftToDo: [] });
         expect(snapshot(scenario, 'asia').performance).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
-      }),
+      },
     );
 
-    it(
-      cell(RUNBOOK, 'refused', 'two performance primaries'),
-      unplanned.test(async (scenario) => {
-        await scenario.service.cluster('east').restart();
-        const run = await start(scenario, { to: 'asia', from: 'europe', acceptLoss: 'bounded' });
-        expect((await run.failure()).message).toContain('one performance primary');
-        expect(await scenario.leaks()).toEqual([]);
-      }),
-    );
+    unplanned.it(cell(RUNBOOK, 'refused', 'two performance primaries'), async (scenario) => {
+      await scenario.service.cluster('east').restart();
+      const run = await start(scenario, { to: 'asia', from: 'europe', acceptLoss: 'bounded' });
+      expect((await run.failure()).message).toContain('one performance primary');
+      expect(await scenario.leaks()).toEqual([]);
+    });
   });
 });

@@ -1,14 +1,12 @@
 import { writeFile } from 'node:fs/promises';
 import { demotePrimary, promoteSecondary } from '../../src/simulator/role-changes';
 import { loseAnswer, statuses } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { instructionsOf, unsealAll } from '../support/onboarding';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const NAME = 'performanceSecondaryOnboarding';
 const SEAL = { shares: 5, threshold: 3 };
@@ -83,13 +81,11 @@ function expectJoined(scenario: Scenario, cluster: string, primary = 'east'): vo
 }
 
 describe('a new performance secondary', () => {
-  const lanes = new Lanes(joining, losing);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(joining, losing);
 
-  it(
+  joining.it(
     cell(NAME, 'no fault', 'filtered from before the first byte, on a DR primary that becomes performance primary'),
-    joining.test(async (scenario) => {
+    async (scenario) => {
       plant(scenario, 'europe');
       const id = scenario.service.cluster('europe').clusterId;
       const filterPath = `POST ${PERFORMANCE}/primary/paths-filter/${id}`;
@@ -127,43 +123,37 @@ describe('a new performance secondary', () => {
       ]);
       await expectFewEvents(NAME, run);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'parked, skip', 'nobody made a token on the new secondary'),
-    joining.test(async (scenario) => {
-      const run = await onboard(scenario, 'asia', { filter: { mode: 'allow', paths: ['secret/', 'kv/'] } });
-      await run.approve('wipe');
-      await run.decide('skip', 'Look whether asia takes a credential again');
-      const report = await run.report();
-      expect(report.outcome).toBe('completed');
-      expect(report.leftToDo.join('\n')).toContain('the dynamic filter of asia was not compared on both sides');
-      expect(report.leftToDo[0]).toContain(
-        `runbook start rootTokenCeremony --input '{"deployment":"${scenario.name}","cluster":"asia"`,
-      );
-      expect(scenario.calls('asia', 'dynamic-filter')).toBe(0);
-    }),
-  );
+  joining.it(cell(NAME, 'parked, skip', 'nobody made a token on the new secondary'), async (scenario) => {
+    const run = await onboard(scenario, 'asia', { filter: { mode: 'allow', paths: ['secret/', 'kv/'] } });
+    await run.approve('wipe');
+    await run.decide('skip', 'Look whether asia takes a credential again');
+    const report = await run.report();
+    expect(report.outcome).toBe('completed');
+    expect(report.leftToDo.join('\n')).toContain('the dynamic filter of asia was not compared on both sides');
+    expect(report.leftToDo[0]).toContain(
+      `runbook start rootTokenCeremony --input '{"deployment":"${scenario.name}","cluster":"asia"`,
+    );
+    expect(scenario.calls('asia', 'dynamic-filter')).toBe(0);
+  });
 
-  it(
-    cell(NAME, 'abort at', 'the wait for people who unseal'),
-    joining.test(async (scenario) => {
-      const run = await onboard(scenario, 'africa');
-      await run.approve('wipe');
-      await instructionsOf(run);
-      await run.control('abort', { reason: 'the holders are asleep' });
-      const report = await run.report();
-      expect(report.outcome).toBe('aborted');
-      expect(report.leftToDo.join('\n')).toContain('unseal its nodes with key shares of east');
-      expect(statuses(scenario, 'africa', ENABLE)).toEqual([200]);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+  joining.it(cell(NAME, 'abort at', 'the wait for people who unseal'), async (scenario) => {
+    const run = await onboard(scenario, 'africa');
+    await run.approve('wipe');
+    await instructionsOf(run);
+    await run.control('abort', { reason: 'the holders are asleep' });
+    const report = await run.report();
+    expect(report.outcome).toBe('aborted');
+    expect(report.leftToDo.join('\n')).toContain('unseal its nodes with key shares of east');
+    expect(statuses(scenario, 'africa', ENABLE)).toEqual([200]);
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 
-  it(
+  joining.it(
     cell(NAME, 'no fault', 'the primary is a promoted DR secondary of the performance primary'),
-    joining.test(async (scenario) => {
+    async (scenario) => {
       const { service } = scenario;
       demotePrimary(service.cluster('east'), 'dr');
       service.advanceClock(1_000);
@@ -176,50 +166,41 @@ describe('a new performance secondary', () => {
       expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
       expectJoined(scenario, 'oceania', 'west');
       expect(report.steps.map(({ name }) => name)).not.toContain('Enable west as performance primary');
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'refused', 'the inventory does not say what it may see'),
-    losing.test(async (scenario) => {
-      const failure = await (await onboard(scenario, 'oceania')).failure();
-      expect(failure.code).toBe('PRECONDITION_FAILED');
-      expect(JSON.stringify(failure.details)).toContain('pathsFilters: {oceania: none}');
-      expect(statuses(scenario, 'oceania', ENABLE)).toEqual([]);
-    }),
-  );
+  losing.it(cell(NAME, 'refused', 'the inventory does not say what it may see'), async (scenario) => {
+    const failure = await (await onboard(scenario, 'oceania')).failure();
+    expect(failure.code).toBe('PRECONDITION_FAILED');
+    expect(JSON.stringify(failure.details)).toContain('pathsFilters: {oceania: none}');
+    expect(statuses(scenario, 'oceania', ENABLE)).toEqual([]);
+  });
 
-  it(
-    cell(NAME, 'refused', 'a wider filter than the one that stands under its id'),
-    losing.test(async (scenario) => {
-      const id = scenario.service.cluster('oceania').clusterId;
-      const east = scenario.service.cluster('east');
-      const stored = { type: 'filter', filter: DENY } as const;
-      east.storage.write(`cluster/filter/${id}`, stored, scenario.service.now());
-      const failure = await (await onboard(scenario, 'oceania', { filter: 'none' })).failure();
-      expect(failure.message).toContain('no wider than the filter that stands');
-      east.storage.write(`cluster/filter/${id}`, null, scenario.service.now());
-    }),
-  );
+  losing.it(cell(NAME, 'refused', 'a wider filter than the one that stands under its id'), async (scenario) => {
+    const id = scenario.service.cluster('oceania').clusterId;
+    const east = scenario.service.cluster('east');
+    const stored = { type: 'filter', filter: DENY } as const;
+    east.storage.write(`cluster/filter/${id}`, stored, scenario.service.now());
+    const failure = await (await onboard(scenario, 'oceania', { filter: 'none' })).failure();
+    expect(failure.message).toContain('no wider than the filter that stands');
+    east.storage.write(`cluster/filter/${id}`, null, scenario.service.now());
+  });
 
   for (const [primary, secondary, why] of [
     ['west', 'europe', 'no DR secondary (west)'],
     ['east', 'west', 'no replication of any kind (west)'],
     ['asia', 'europe', 'east is primary'],
   ] as const) {
-    it(
-      cell(NAME, 'refused', `primary ${primary}, secondary ${secondary}`),
-      losing.test(async (scenario) => {
-        const failure = await (await onboard(scenario, secondary, { primary, filter: 'none' })).failure();
-        expect(failure.message).toContain(why);
-        expect(statuses(scenario, secondary, ENABLE)).toEqual([]);
-      }),
-    );
+    losing.it(cell(NAME, 'refused', `primary ${primary}, secondary ${secondary}`), async (scenario) => {
+      const failure = await (await onboard(scenario, secondary, { primary, filter: 'none' })).failure();
+      expect(failure.message).toContain(why);
+      expect(statuses(scenario, secondary, ENABLE)).toEqual([]);
+    });
   }
 
-  it(
+  losing.it(
     cell(NAME, 'lost answer', 'primary/paths-filter, generate-public-key and secondary-token'),
-    losing.test(async (scenario) => {
+    async (scenario) => {
       plant(scenario, 'asia');
       const id = scenario.service.cluster('asia').clusterId;
       const filterPath = `POST ${PERFORMANCE}/primary/paths-filter/${id}`;
@@ -236,69 +217,57 @@ describe('a new performance secondary', () => {
       expect(statuses(scenario, 'east', filterPath)).toEqual([0]);
       expect(statuses(scenario, 'east', SECONDARY_TOKEN)).toEqual([0, 200]);
       expect(statuses(scenario, 'east', ENABLE_PRIMARY)).toEqual([]);
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'lost answer', 'secondary/enable and revoke-secondary'),
-    losing.test(async (scenario) => {
-      const revoke = `POST ${PERFORMANCE}/primary/revoke-secondary`;
-      loseAnswer(scenario, 'east', SECONDARY_TOKEN);
-      loseAnswer(scenario, 'east', revoke);
-      loseAnswer(scenario, 'oceania', ENABLE);
-      const run = await onboard(scenario, 'oceania', { filter: 'none' });
-      await run.approve('wipe');
-      const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
-      expectJoined(scenario, 'oceania');
-      expect(statuses(scenario, 'oceania', ENABLE)).toEqual([0]);
-      expect(statuses(scenario, 'east', revoke)).toEqual([0]);
-      // Without a filter nothing needs the credential, and both sides can be compared as they are.
-      expect(report.findings.map(({ code }) => code)).not.toContain('merkle-roots-not-equal');
-    }),
-  );
+  losing.it(cell(NAME, 'lost answer', 'secondary/enable and revoke-secondary'), async (scenario) => {
+    const revoke = `POST ${PERFORMANCE}/primary/revoke-secondary`;
+    loseAnswer(scenario, 'east', SECONDARY_TOKEN);
+    loseAnswer(scenario, 'east', revoke);
+    loseAnswer(scenario, 'oceania', ENABLE);
+    const run = await onboard(scenario, 'oceania', { filter: 'none' });
+    await run.approve('wipe');
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    expectJoined(scenario, 'oceania');
+    expect(statuses(scenario, 'oceania', ENABLE)).toEqual([0]);
+    expect(statuses(scenario, 'east', revoke)).toEqual([0]);
+    // Without a filter nothing needs the credential, and both sides can be compared as they are.
+    expect(report.findings.map(({ code }) => code)).not.toContain('merkle-roots-not-equal');
+  });
 
-  it(
-    cell(NAME, 'taken over at', 'gate wipe'),
-    losing.test(async (scenario) => {
-      const run = await onboard(scenario, 'europe');
-      await run.waitsFor('approval');
-      await expectTakenOver(scenario, run, NAME);
-      expect(statuses(scenario, 'europe', ENABLE)).toEqual([]);
-    }),
-  );
+  losing.it(cell(NAME, 'taken over at', 'gate wipe'), async (scenario) => {
+    const run = await onboard(scenario, 'europe');
+    await run.waitsFor('approval');
+    await expectTakenOver(scenario, run, NAME);
+    expect(statuses(scenario, 'europe', ENABLE)).toEqual([]);
+  });
 
-  it(
-    cell(NAME, 'parked, retry', 'an enable that the service refuses'),
-    losing.test(async (scenario) => {
-      const fault = scenario.service.faults.add({
-        cluster: 'europe',
-        endpoint: ENABLE,
-        action: { status: 403 },
-        times: 9,
-      });
-      const run = await onboard(scenario, 'europe', { filter: 'none', form: 'wrapped' });
-      await run.approve('wipe');
-      await run.waitsFor('decision');
-      fault.remove();
-      await run.decide('retry');
-      await instructionsOf(run);
-      await unsealAll(scenario, 'europe', 'east');
-      expect(await run.report()).toMatchObject({ outcome: 'completed' });
-      expectJoined(scenario, 'europe');
-    }),
-  );
+  losing.it(cell(NAME, 'parked, retry', 'an enable that the service refuses'), async (scenario) => {
+    const fault = scenario.service.faults.add({
+      cluster: 'europe',
+      endpoint: ENABLE,
+      action: { status: 403 },
+      times: 9,
+    });
+    const run = await onboard(scenario, 'europe', { filter: 'none', form: 'wrapped' });
+    await run.approve('wipe');
+    await run.waitsFor('decision');
+    fault.remove();
+    await run.decide('retry');
+    await instructionsOf(run);
+    await unsealAll(scenario, 'europe', 'east');
+    expect(await run.report()).toMatchObject({ outcome: 'completed' });
+    expectJoined(scenario, 'europe');
+  });
 
-  it(
-    cell(NAME, 'parked, abort', 'an enable that the service refuses'),
-    losing.test(async (scenario) => {
-      scenario.service.faults.add({ cluster: 'africa', endpoint: ENABLE, action: { status: 403 }, times: 9 });
-      const run = await onboard(scenario, 'africa');
-      await run.approve('wipe');
-      await run.decide('abort');
-      const report = await run.report();
-      expect(report.outcome).toBe('aborted');
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+  losing.it(cell(NAME, 'parked, abort', 'an enable that the service refuses'), async (scenario) => {
+    scenario.service.faults.add({ cluster: 'africa', endpoint: ENABLE, action: { status: 403 }, times: 9 });
+    const run = await onboard(scenario, 'africa');
+    await run.approve('wipe');
+    await run.decide('abort');
+    const report = await run.report();
+    expect(report.outcome).toBe('aborted');
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 });

@@ -9,7 +9,7 @@ import { WebhookServer } from '../support/notification-servers';
 import { FAILOVER_LIMITS, expectServesAlone, startFailover } from '../support/failover';
 import { approvalOf, decisionOf, envelopeOf } from '../support/people';
 import { replayRun } from '../support/replay';
-import { Scenario } from '../support/scenario';
+import { Scenario, openScenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
 
@@ -192,13 +192,12 @@ describe('a key share in plain text, while a failover collects shares', () => {
   const told: unknown[] = [];
   let sent = 0;
 
+  openScenario((opened) => (scenario = opened), { limits: FAILOVER_LIMITS });
   beforeAll(async () => {
-    scenario = await Scenario.start({ limits: FAILOVER_LIMITS });
     await scenario.service.cluster('east').kill();
     run = await startFailover(scenario);
     await run.waitsFor('shares');
   });
-  afterAll(() => scenario.stop());
 
   const send = async (input: unknown): Promise<Receipt> => {
     await run.handle.signal('share', input);

@@ -1,13 +1,11 @@
 import type { Report } from '../../src/contracts/report';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const NAME = 'primaryEnablement';
 const SEAL = { shares: 5, threshold: 3 };
@@ -59,13 +57,11 @@ const roles = (scenario: Scenario, cluster: string) => {
 };
 
 describe('enabling a primary', () => {
-  const lanes = new Lanes(fresh, layered);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(fresh, layered);
 
-  it(
+  fresh.it(
     cell(NAME, 'no fault', 'DR, after a dry run that only reads; enabling it again finds it there'),
-    fresh.test(async (scenario) => {
+    async (scenario) => {
       const dry = await enable(scenario, 'dr', 'east', { dryRun: true });
       expect(await dry.report()).toMatchObject({ outcome: 'planned' });
       expect(statuses(scenario, 'east', ENABLE('dr'))).toEqual([]);
@@ -82,46 +78,40 @@ describe('enabling a primary', () => {
       expect(again.gates).toEqual([]);
       expect(enabling(again).outcome).toBe('already');
       expect(statuses(scenario, 'east', ENABLE('dr'))).toEqual([200]);
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'refused', 'a second primary in one set'),
-    fresh.test(async (scenario) => {
-      const failure = await (await enable(scenario, 'dr', 'west')).failure();
-      expect(failure.code).toBe('PRECONDITION_FAILED');
-      expect(failure.message).toContain('east is primary');
-      // Nor where the one that may be it does not answer: nobody is asked here.
-      const silent = { cluster: 'east', endpoint: /./, action: 'reset', times: Infinity } as const;
-      const fault = scenario.service.faults.add(silent);
-      expect((await (await enable(scenario, 'dr', 'west')).failure()).message).toContain(
-        'other clusters can be read (east)',
-      );
-      fault.remove();
-      expect(statuses(scenario, 'west', ENABLE('dr'))).toEqual([]);
-    }),
-  );
+  fresh.it(cell(NAME, 'refused', 'a second primary in one set'), async (scenario) => {
+    const failure = await (await enable(scenario, 'dr', 'west')).failure();
+    expect(failure.code).toBe('PRECONDITION_FAILED');
+    expect(failure.message).toContain('east is primary');
+    // Nor where the one that may be it does not answer: nobody is asked here.
+    const silent = { cluster: 'east', endpoint: /./, action: 'reset', times: Infinity } as const;
+    const fault = scenario.service.faults.add(silent);
+    expect((await (await enable(scenario, 'dr', 'west')).failure()).message).toContain(
+      'other clusters can be read (east)',
+    );
+    fault.remove();
+    expect(statuses(scenario, 'west', ENABLE('dr'))).toEqual([]);
+  });
 
-  it(
-    cell(NAME, 'lost answer', 'performance/primary/enable, on a DR primary'),
-    fresh.test(async (scenario) => {
-      loseAnswer(scenario, 'east', ENABLE('performance'));
-      const run = await enable(scenario, 'performance', 'east');
-      await approveLongAgo(scenario, run, 'plan');
-      await approveAgain(run, 'plan');
-      const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'completed', gates: [{ gate: 'plan' }, { gate: 'plan' }] });
-      expect(statuses(scenario, 'east', ENABLE('performance'))).toEqual([0]);
-      expect(roles(scenario, 'east')).toEqual(['primary', 'primary']);
-      // One performance set for the whole deployment.
-      const failure = await (await enable(scenario, 'performance', 'north')).failure();
-      expect(failure.message).toContain('east is primary');
-    }),
-  );
+  fresh.it(cell(NAME, 'lost answer', 'performance/primary/enable, on a DR primary'), async (scenario) => {
+    loseAnswer(scenario, 'east', ENABLE('performance'));
+    const run = await enable(scenario, 'performance', 'east');
+    await approveLongAgo(scenario, run, 'plan');
+    await approveAgain(run, 'plan');
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', gates: [{ gate: 'plan' }, { gate: 'plan' }] });
+    expect(statuses(scenario, 'east', ENABLE('performance'))).toEqual([0]);
+    expect(roles(scenario, 'east')).toEqual(['primary', 'primary']);
+    // One performance set for the whole deployment.
+    const failure = await (await enable(scenario, 'performance', 'north')).failure();
+    expect(failure.message).toContain('east is primary');
+  });
 
-  it(
+  fresh.it(
     cell(NAME, 'lost answer', 'dr/primary/enable, with the advertised address of the inventory'),
-    fresh.test(async (scenario) => {
+    async (scenario) => {
       loseAnswer(scenario, 'north', ENABLE('dr'));
       const report = await (await enableApproved(scenario, 'dr', 'north')).report();
       expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
@@ -132,59 +122,47 @@ describe('enabling a primary', () => {
         advertisedAddress: 'https://lb.example:8201',
       });
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'refused', 'a DR secondary, for both kinds'),
-    layered.test(async (scenario) => {
-      for (const kind of ['dr', 'performance']) {
-        const failure = await (await enable(scenario, kind, 'west')).failure();
-        expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED' });
-        expect(failure.message).toContain('no DR secondary (west)');
-        expect(statuses(scenario, 'west', ENABLE(kind))).toEqual([]);
-      }
-      // Nor does a performance secondary become a second performance primary.
-      const failure = await (await enable(scenario, 'performance', 'europe')).failure();
-      expect(failure.message).toContain('needed disabled or primary');
-    }),
-  );
+  layered.it(cell(NAME, 'refused', 'a DR secondary, for both kinds'), async (scenario) => {
+    for (const kind of ['dr', 'performance']) {
+      const failure = await (await enable(scenario, kind, 'west')).failure();
+      expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED' });
+      expect(failure.message).toContain('no DR secondary (west)');
+      expect(statuses(scenario, 'west', ENABLE(kind))).toEqual([]);
+    }
+    // Nor does a performance secondary become a second performance primary.
+    const failure = await (await enable(scenario, 'performance', 'europe')).failure();
+    expect(failure.message).toContain('needed disabled or primary');
+  });
 
-  it(
-    cell(NAME, 'abort at', 'gate plan, which is rejected'),
-    layered.test(async (scenario) => {
-      const run = await enable(scenario, 'dr', 'europe');
-      await run.approve('plan', 'grace', 'reject');
-      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-      expect(statuses(scenario, 'europe', ENABLE('dr'))).toEqual([]);
-    }),
-  );
+  layered.it(cell(NAME, 'abort at', 'gate plan, which is rejected'), async (scenario) => {
+    const run = await enable(scenario, 'dr', 'europe');
+    await run.approve('plan', 'grace', 'reject');
+    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+    expect(statuses(scenario, 'europe', ENABLE('dr'))).toEqual([]);
+  });
 
-  it(
-    cell(NAME, 'parked, abort', 'the service refuses'),
-    layered.test(async (scenario) => {
-      scenario.service.faults.add({ cluster: 'europe', endpoint: ENABLE('dr'), action: { status: 403 }, times: 9 });
-      const run = await enableApproved(scenario, 'dr', 'europe');
-      await run.decide('abort', 'Enable europe as DR primary');
-      expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-      expect(roles(scenario, 'europe')).toEqual(['disabled', 'secondary']);
-    }),
-  );
+  layered.it(cell(NAME, 'parked, abort', 'the service refuses'), async (scenario) => {
+    scenario.service.faults.add({ cluster: 'europe', endpoint: ENABLE('dr'), action: { status: 403 }, times: 9 });
+    const run = await enableApproved(scenario, 'dr', 'europe');
+    await run.decide('abort', 'Enable europe as DR primary');
+    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
+    expect(roles(scenario, 'europe')).toEqual(['disabled', 'secondary']);
+  });
 
-  it(
-    cell(NAME, 'taken over at', 'a parked step'),
-    layered.test(async (scenario) => {
-      scenario.service.faults.add({ cluster: 'europe', endpoint: ENABLE('dr'), action: { status: 403 }, times: 9 });
-      const run = await enableApproved(scenario, 'dr', 'europe');
-      await run.waitsFor('decision');
-      await expectTakenOver(scenario, run, NAME);
-      expect(roles(scenario, 'europe')).toEqual(['disabled', 'secondary']);
-    }),
-  );
+  layered.it(cell(NAME, 'taken over at', 'a parked step'), async (scenario) => {
+    scenario.service.faults.add({ cluster: 'europe', endpoint: ENABLE('dr'), action: { status: 403 }, times: 9 });
+    const run = await enableApproved(scenario, 'dr', 'europe');
+    await run.waitsFor('decision');
+    await expectTakenOver(scenario, run, NAME);
+    expect(roles(scenario, 'europe')).toEqual(['disabled', 'secondary']);
+  });
 
-  it(
+  layered.it(
     cell(NAME, 'parked, retry', 'a performance secondary becomes DR primary of its own DR secondary'),
-    layered.test(async (scenario) => {
+    async (scenario) => {
       const refusal = { cluster: 'europe', endpoint: ENABLE('dr'), action: { status: 403 }, times: 9 } as const;
       const fault = scenario.service.faults.add(refusal);
       const run = await enableApproved(scenario, 'dr', 'europe');
@@ -193,19 +171,16 @@ describe('enabling a primary', () => {
       await run.decide('retry');
       expect(await run.report()).toMatchObject({ outcome: 'completed' });
       expect(roles(scenario, 'europe')).toEqual(['primary', 'secondary']);
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'parked, skip', 'the write that shows that it serves'),
-    layered.test(async (scenario) => {
-      scenario.service.faults.add({ cluster: 'east', endpoint: MARKER, action: { status: 403 }, times: 9 });
-      const run = await enable(scenario, 'performance', 'east');
-      await run.decide('skip');
-      const report = await run.report();
-      expect(report.outcome).toBe('completed');
-      expect(report.leftToDo).toEqual([expect.stringContaining('whether east serves again')]);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-    }),
-  );
+  layered.it(cell(NAME, 'parked, skip', 'the write that shows that it serves'), async (scenario) => {
+    scenario.service.faults.add({ cluster: 'east', endpoint: MARKER, action: { status: 403 }, times: 9 });
+    const run = await enable(scenario, 'performance', 'east');
+    await run.decide('skip');
+    const report = await run.report();
+    expect(report.outcome).toBe('completed');
+    expect(report.leftToDo).toEqual([expect.stringContaining('whether east serves again')]);
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
 });

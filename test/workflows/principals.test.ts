@@ -3,17 +3,15 @@
  * refused with that reason, and whoever signs is heard all the same. That it counts where the server records it:
  * `test/activities/arrived-signals.test.ts`.
  */
-import { Scenario } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
 
 describe('a person attested by the server, where authentication is off', () => {
   let scenario: Scenario;
-  beforeAll(async () => {
-    scenario = await Scenario.start({
-      person: (name) =>
-        ['ada', 'grace'].includes(name) ? { attestation: 'principal', principal: `user:${name}` } : undefined,
-    });
+  openScenario((opened) => (scenario = opened), {
+    person: (name) =>
+      ['ada', 'grace'].includes(name) ? { attestation: 'principal', principal: `user:${name}` } : undefined,
   });
-  afterAll(() => scenario.stop());
 
   it('gives no approval and no share; the receipts say why', async () => {
     const run = await scenario.start({ go: 'auto' });

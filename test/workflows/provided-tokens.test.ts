@@ -2,14 +2,12 @@
 import type { Report } from '../../src/contracts/report';
 import { CHANGING, expectServiceOn, statuses } from '../support/faults';
 import { FAILOVER_LIMITS, startFailover } from '../support/failover';
-import { LANE_TEST_MS, Lane, Lanes } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { actions, parksInTime, refusePromotion } from '../support/outage';
 import { generatedOn, provide, providedBy } from '../support/provided';
 import { replayRun } from '../support/replay';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const CHECK = 'POST /v1/sys/replication/dr/secondary/merkle-check';
 const ceremony = (more: object = {}) => ({
@@ -41,13 +39,11 @@ async function expectClean(scenario: Scenario, run: TestRun, report: Report): Pr
 }
 
 describe('a provided operation token', () => {
-  const lanes = new Lanes(planned, unplanned, hasty);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(planned, unplanned, hasty);
 
-  it(
+  planned.it(
     'is proven before the demotion, promotes, and is deleted; the old primary’s is asked for when service is back',
-    planned.test(async (scenario) => {
+    async (scenario) => {
       const run = await scenario.start();
       await run.waitsFor('approval');
       const { plan } = await run.status().then((status) => ({ plan: status.planText ?? '' }));
@@ -80,12 +76,12 @@ describe('a provided operation token', () => {
       );
       await expectServiceOn(scenario, 'west');
       await expectClean(scenario, run, report);
-    }),
+    },
   );
 
-  it(
+  planned.it(
     'that died before the promotion is replaced inside the outage, and so is one for the way back',
-    planned.test(async (scenario) => {
+    async (scenario) => {
       const run = await scenario.start({ to: 'east', go: 'auto', onStuck: 'park' });
       const token = generatedOn(scenario, 'east');
       await provide(scenario, run, 'east', { token });
@@ -121,30 +117,27 @@ describe('a provided operation token', () => {
       );
       await expectServiceOn(scenario, 'west');
       await expectClean(scenario, run, report);
-    }),
+    },
   );
 
-  it(
-    'serves the runbooks that only look at a secondary, or work on one, as well',
-    planned.test(async (scenario) => {
-      for (const [runbook, input, workflowId] of [
-        ['merkleCheck', { cluster: 'east' }, 'merkle-check:east'],
-        ['drReindex', { cluster: 'east', force: true }, undefined],
-      ] as const) {
-        const run = await start(scenario, runbook, input, workflowId);
-        await provide(scenario, run, 'east');
-        if (runbook === 'drReindex') await run.approve('reindex');
-        const report = await run.report();
-        expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
-        expect(tokensOf(scenario, 'east')).toBe(0);
-        await expectClean(scenario, run, report);
-      }
-    }),
-  );
+  planned.it('serves the runbooks that only look at a secondary, or work on one, as well', async (scenario) => {
+    for (const [runbook, input, workflowId] of [
+      ['merkleCheck', { cluster: 'east' }, 'merkle-check:east'],
+      ['drReindex', { cluster: 'east', force: true }, undefined],
+    ] as const) {
+      const run = await start(scenario, runbook, input, workflowId);
+      await provide(scenario, run, 'east');
+      if (runbook === 'drReindex') await run.approve('reindex');
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      expect(tokensOf(scenario, 'east')).toBe(0);
+      await expectClean(scenario, run, report);
+    }
+  });
 
-  it(
+  unplanned.it(
     'promotes in a failover without a further look, and is asked of the returned primary once it is a secondary',
-    unplanned.test(async (scenario) => {
+    async (scenario) => {
       await scenario.service.cluster('east').kill();
       const run = await startFailover(scenario);
       await provide(scenario, run, 'west');
@@ -165,18 +158,15 @@ describe('a provided operation token', () => {
       const rejoined = await rejoin.report();
       expect(rejoined).toMatchObject({ outcome: 'completed', result: { streams: true } });
       await expectClean(scenario, rejoin, rejoined);
-    }),
+    },
   );
 
-  it(
-    'that nobody gives in time ends the run before anything is changed',
-    hasty.test(async (scenario) => {
-      const run = await scenario.start();
-      const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'aborted' });
-      expect(JSON.stringify(report)).toContain('nobody gave an operation token of west in time; asked: ada, bert');
-      expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
-      await expectClean(scenario, run, report);
-    }),
-  );
+  hasty.it('that nobody gives in time ends the run before anything is changed', async (scenario) => {
+    const run = await scenario.start();
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'aborted' });
+    expect(JSON.stringify(report)).toContain('nobody gave an operation token of west in time; asked: ada, bert');
+    expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
+    await expectClean(scenario, run, report);
+  });
 });

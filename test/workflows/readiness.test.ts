@@ -9,7 +9,8 @@ import { signalled } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';
 import { pointsOf, SOUND_VERSION } from '../support/readiness';
 import { replayRun } from '../support/replay';
-import { pair, Scenario } from '../support/scenario';
+import { pair, openScenario } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
 
 jest.setTimeout(180_000);
 
@@ -35,20 +36,19 @@ describe('readiness', () => {
     }
   }
 
+  openScenario((opened) => (scenario = opened), {
+    topology: pair(1, SOUND_VERSION),
+    deployment: {
+      laboratory: true,
+      readiness: { independent: true, snapshots: { takenAt: new Date().toISOString() } },
+    },
+  });
   beforeAll(async () => {
-    scenario = await Scenario.start({
-      topology: pair(1, SOUND_VERSION),
-      deployment: {
-        laboratory: true,
-        readiness: { independent: true, snapshots: { takenAt: new Date().toISOString() } },
-      },
-    });
     const sampling = { deployment: scenario.name, samples: 3, everySeconds: 0.1 };
     const prefix = walSamplerIdPrefix(scenario.name);
     await (await scenario.startRunbook('walSampler', sampling, `${prefix}1`)).handle.result();
     await untilListed(`WorkflowId = "${prefix}1"`, 1);
   });
-  afterAll(() => scenario.stop());
 
   let firstRun: string;
   it(cell('readiness', 'no fault', 'ready'), async () => {

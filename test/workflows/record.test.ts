@@ -7,7 +7,8 @@ import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { RECORD_QUERY, RECORD_UPDATE, RECORD_WORKFLOW, recordWorkflowId } from '../../src/contracts/record';
 import type { RecordState } from '../../src/contracts/record';
 import type { Finding } from '../../src/contracts/run-facts';
-import { Scenario } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
 
 let scenario: Scenario;
 /** Each test has a record of its own. */
@@ -48,10 +49,7 @@ function withFirstUpdate(how: (send: () => Promise<unknown>) => Promise<unknown>
 }
 
 describe('the record', () => {
-  beforeAll(async () => {
-    scenario = await Scenario.start();
-  });
-  afterAll(() => scenario.stop());
+  openScenario((opened) => (scenario = opened));
   beforeEach(() => {
     deployment = `${scenario.name}-${(count += 1)}`;
     handle = scenario.client.workflow.getHandle(recordWorkflowId(deployment));

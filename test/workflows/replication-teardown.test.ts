@@ -1,13 +1,11 @@
 import type { Report } from '../../src/contracts/report';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const NAME = 'replicationTeardown';
 const SEAL = { shares: 5, threshold: 3 };
@@ -58,46 +56,38 @@ function warnings({ plan }: Report): string {
 }
 
 describe('one kind of replication ends on one cluster', () => {
-  const lanes = new Lanes(world);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(world);
 
-  it(
+  world.it(
     cell(NAME, 'refused', 'performance replication of a DR secondary, and a cluster that does not answer'),
-    world.test(async (scenario) => {
+    async (scenario) => {
       const inherited = await (await tearDown(scenario, 'performance', 'west')).failure();
       expect(inherited.message).toContain('no DR secondary (west)');
       await scenario.service.cluster('west').kill();
       const silent = await (await tearDown(scenario, 'dr', 'west')).failure();
       expect(silent.message).toContain('DR role readable (west)');
       await scenario.service.cluster('west').restart();
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'abort at', 'gate disable'),
-    world.test(async (scenario) => {
-      const run = await tearDown(scenario, 'dr', 'europe');
-      await run.waitsFor('approval', ({ gate }) => gate === 'disable');
-      await run.control('abort', { reason: 'the wrong cluster' });
-      expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort' }] });
-      expect(state(scenario, 'europe-dr').dr.connectedTo).toBe('europe');
-    }),
-  );
+  world.it(cell(NAME, 'abort at', 'gate disable'), async (scenario) => {
+    const run = await tearDown(scenario, 'dr', 'europe');
+    await run.waitsFor('approval', ({ gate }) => gate === 'disable');
+    await run.control('abort', { reason: 'the wrong cluster' });
+    expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort' }] });
+    expect(state(scenario, 'europe-dr').dr.connectedTo).toBe('europe');
+  });
 
-  it(
-    cell(NAME, 'taken over at', 'gate disable'),
-    world.test(async (scenario) => {
-      const run = await tearDown(scenario, 'dr', 'europe');
-      await run.waitsFor('approval', ({ gate }) => gate === 'disable');
-      await expectTakenOver(scenario, run, NAME);
-      expect(state(scenario, 'europe-dr').dr.connectedTo).toBe('europe');
-    }),
-  );
+  world.it(cell(NAME, 'taken over at', 'gate disable'), async (scenario) => {
+    const run = await tearDown(scenario, 'dr', 'europe');
+    await run.waitsFor('approval', ({ gate }) => gate === 'disable');
+    await expectTakenOver(scenario, run, NAME);
+    expect(state(scenario, 'europe-dr').dr.connectedTo).toBe('europe');
+  });
 
-  it(
+  world.it(
     cell(NAME, 'no fault', 'a DR primary that is performance secondary too: only the named kind ends'),
-    world.test(async (scenario) => {
+    async (scenario) => {
       const run = await tearDown(scenario, 'dr', 'europe');
       await run.approve('disable');
       const report = await ended(run);
@@ -112,75 +102,63 @@ describe('one kind of replication ends on one cluster', () => {
         performance: { mode: 'secondary', connectedTo: 'east', state: 'stream-wals' },
       });
       await expectFewEvents(NAME, run);
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'lost answer', disable('dr', 'secondary')),
-    world.test(async (scenario) => {
-      const lost = loseAnswer(scenario, 'europe-dr', disable('dr', 'secondary'));
-      // Its primary is gone: nobody can look a batch token up, the holders are asked.
-      const run = await tearDown(scenario, 'dr', 'europe-dr');
-      await shares(run);
-      await approveLongAgo(scenario, run, 'disable');
-      await approveAgain(run, 'disable');
-      const report = await ended(run);
-      expect(lost.hits).toBe(1);
-      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], result: { was: 'secondary' } });
-      expect(report.gates).toHaveLength(2);
-      expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
-      expect(statuses(scenario, 'europe-dr', disable('dr', 'secondary'))).toEqual([0]);
-      expect(state(scenario, 'europe-dr').dr.mode).toBe('disabled');
-    }),
-  );
+  world.it(cell(NAME, 'lost answer', disable('dr', 'secondary')), async (scenario) => {
+    const lost = loseAnswer(scenario, 'europe-dr', disable('dr', 'secondary'));
+    // Its primary is gone: nobody can look a batch token up, the holders are asked.
+    const run = await tearDown(scenario, 'dr', 'europe-dr');
+    await shares(run);
+    await approveLongAgo(scenario, run, 'disable');
+    await approveAgain(run, 'disable');
+    const report = await ended(run);
+    expect(lost.hits).toBe(1);
+    expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], result: { was: 'secondary' } });
+    expect(report.gates).toHaveLength(2);
+    expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
+    expect(statuses(scenario, 'europe-dr', disable('dr', 'secondary'))).toEqual([0]);
+    expect(state(scenario, 'europe-dr').dr.mode).toBe('disabled');
+  });
 
-  it(
-    cell(NAME, 'parked, skip', 'a node that is down cannot say that it is disabled'),
-    world.test(async (scenario) => {
-      const lost = loseAnswer(scenario, 'europe', disable('performance', 'secondary'));
-      const { activeNode = 0 } = state(scenario, 'europe');
-      await scenario.service.cluster('europe').killNode((activeNode + 1) % 3);
-      scenario.limit({ demote: '1s' }, 'awaitReplicationDisabled');
-      const run = await tearDown(scenario, 'performance', 'europe');
-      await run.approve('disable');
-      await run.decide('skip', 'See on every node of europe that it is disabled');
-      const report = await ended(run);
-      expect(lost.hits).toBe(1);
-      expect(report.outcome).toBe('completed');
-      expect(report.leftToDo.join('\n')).toContain('whether every node of europe ended its replication is not known');
-      expect(report.leftToDo.join('\n')).toContain('east still knows europe: revoke it with secondaryDecommission');
-      expect(state(scenario, 'europe').performance.mode).toBe('disabled');
-    }),
-  );
+  world.it(cell(NAME, 'parked, skip', 'a node that is down cannot say that it is disabled'), async (scenario) => {
+    const lost = loseAnswer(scenario, 'europe', disable('performance', 'secondary'));
+    const { activeNode = 0 } = state(scenario, 'europe');
+    await scenario.service.cluster('europe').killNode((activeNode + 1) % 3);
+    scenario.limit({ demote: '1s' }, 'awaitReplicationDisabled');
+    const run = await tearDown(scenario, 'performance', 'europe');
+    await run.approve('disable');
+    await run.decide('skip', 'See on every node of europe that it is disabled');
+    const report = await ended(run);
+    expect(lost.hits).toBe(1);
+    expect(report.outcome).toBe('completed');
+    expect(report.leftToDo.join('\n')).toContain('whether every node of europe ended its replication is not known');
+    expect(report.leftToDo.join('\n')).toContain('east still knows europe: revoke it with secondaryDecommission');
+    expect(state(scenario, 'europe').performance.mode).toBe('disabled');
+  });
 
-  it(
-    cell(NAME, 'lost answer', disable('performance', 'secondary')),
-    world.test(async (scenario) => {
-      await scenario.service.cluster('europe').restart();
-      const run = await tearDown(scenario, 'performance', 'europe');
-      // It is done already: nobody is asked, and every node is looked at again.
-      const report = await ended(run);
-      expect(report).toMatchObject({ outcome: 'completed', gates: [], leftToDo: [], result: { was: 'disabled' } });
-      expect(statuses(scenario, 'europe', disable('performance', 'secondary'))).toEqual([]);
-    }),
-  );
+  world.it(cell(NAME, 'lost answer', disable('performance', 'secondary')), async (scenario) => {
+    await scenario.service.cluster('europe').restart();
+    const run = await tearDown(scenario, 'performance', 'europe');
+    // It is done already: nobody is asked, and every node is looked at again.
+    const report = await ended(run);
+    expect(report).toMatchObject({ outcome: 'completed', gates: [], leftToDo: [], result: { was: 'disabled' } });
+    expect(statuses(scenario, 'europe', disable('performance', 'secondary'))).toEqual([]);
+  });
 
-  it(
-    cell(NAME, 'parked, abort', 'the service refuses: nothing is changed'),
-    world.test(async (scenario) => {
-      const endpoint = disable('dr', 'primary');
-      scenario.service.faults.add({ cluster: 'east', endpoint, action: { status: 403 } });
-      const run = await tearDown(scenario, 'dr', 'east');
-      await run.approve('disable');
-      await run.decide('abort');
-      expect(await ended(run)).toMatchObject({ outcome: 'aborted' });
-      expect(state(scenario, 'west').dr.connectedTo).toBe('east');
-    }),
-  );
+  world.it(cell(NAME, 'parked, abort', 'the service refuses: nothing is changed'), async (scenario) => {
+    const endpoint = disable('dr', 'primary');
+    scenario.service.faults.add({ cluster: 'east', endpoint, action: { status: 403 } });
+    const run = await tearDown(scenario, 'dr', 'east');
+    await run.approve('disable');
+    await run.decide('abort');
+    expect(await ended(run)).toMatchObject({ outcome: 'aborted' });
+    expect(state(scenario, 'west').dr.connectedTo).toBe('east');
+  });
 
-  it(
+  world.it(
     cell(NAME, 'parked, retry', 'the service refuses once; a connected DR secondary is cut off behind the gate'),
-    world.test(async (scenario) => {
+    async (scenario) => {
       const endpoint = disable('dr', 'primary');
       scenario.service.faults.add({ cluster: 'east', endpoint, action: { status: 403 } });
       const lost = loseAnswer(scenario, 'east', endpoint);
@@ -195,30 +173,24 @@ describe('one kind of replication ends on one cluster', () => {
       );
       expect(warnings(report)).toContain('east has no DR secondary afterwards');
       expect(state(scenario, 'east')).toMatchObject({ dr: { mode: 'disabled' }, performance: { mode: 'primary' } });
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'lost answer', disable('dr', 'primary')),
-    world.test((scenario) => {
-      expect(state(scenario, 'west').dr).toMatchObject({ mode: 'secondary', connectedTo: undefined });
-      return Promise.resolve();
-    }),
-  );
+  world.it(cell(NAME, 'lost answer', disable('dr', 'primary')), (scenario) => {
+    expect(state(scenario, 'west').dr).toMatchObject({ mode: 'secondary', connectedTo: undefined });
+    return Promise.resolve();
+  });
 
-  it(
-    cell(NAME, 'lost answer', disable('performance', 'primary')),
-    world.test(async (scenario) => {
-      const lost = loseAnswer(scenario, 'east', disable('performance', 'primary'));
-      const run = await tearDown(scenario, 'performance', 'east');
-      await run.approve('disable');
-      const report = await ended(run);
-      expect(lost.hits).toBe(1);
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
-      // East knows europe until it is revoked, although europe has ended its side.
-      expect(report.result).toMatchObject({ cutOff: [{ cluster: 'europe' }] });
-      expect(state(scenario, 'east').performance.mode).toBe('disabled');
-      expect(await scenario.leaks(told)).toEqual([]);
-    }),
-  );
+  world.it(cell(NAME, 'lost answer', disable('performance', 'primary')), async (scenario) => {
+    const lost = loseAnswer(scenario, 'east', disable('performance', 'primary'));
+    const run = await tearDown(scenario, 'performance', 'east');
+    await run.approve('disable');
+    const report = await ended(run);
+    expect(lost.hits).toBe(1);
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    // East knows europe until it is revoked, although europe has ended its side.
+    expect(report.result).toMatchObject({ cutOff: [{ cluster: 'europe' }] });
+    expect(state(scenario, 'east').performance.mode).toBe('disabled');
+    expect(await scenario.leaks(told)).toEqual([]);
+  });
 });

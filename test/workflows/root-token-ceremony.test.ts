@@ -4,14 +4,12 @@ import { ceremonyWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import type { Recipient } from '../support/recipient';
 import { decrypted, newRecipient } from '../support/recipient';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const ATTEMPT = 'POST /v1/sys/generate-root/attempt';
 const CANCEL = 'DELETE /v1/sys/generate-root/attempt';
@@ -49,52 +47,47 @@ async function expectGoodToken(scenario: Scenario, report: Report): Promise<stri
 }
 
 describe('rootTokenCeremony', () => {
-  const lanes = new Lanes(lane);
   beforeAll(async () => {
     recipient = await newRecipient();
-    lanes.start();
   });
-  afterAll(() => lanes.ended());
+  runLanes(lane);
 
-  it(
-    cell('rootTokenCeremony', 'no fault'),
-    lane.test(async (scenario) => {
-      const run = await start(scenario);
-      const { planDigest } = await run.waitsFor('approval', ({ gate }) => gate === 'ceremony');
-      // Nobody is asked for a share before the gate is open, and the approver sees to whom the token goes.
-      const status = await run.status();
-      expect(status.invitation).toBeUndefined();
-      const fingerprint = recipient.privateKey.getFingerprint();
-      expect(status).toMatchObject({ planDigest, planText: expect.stringContaining(fingerprint) as string });
-      await people(run);
-      const report = await run.report();
+  lane.it(cell('rootTokenCeremony', 'no fault'), async (scenario) => {
+    const run = await start(scenario);
+    const { planDigest } = await run.waitsFor('approval', ({ gate }) => gate === 'ceremony');
+    // Nobody is asked for a share before the gate is open, and the approver sees to whom the token goes.
+    const status = await run.status();
+    expect(status.invitation).toBeUndefined();
+    const fingerprint = recipient.privateKey.getFingerprint();
+    expect(status).toMatchObject({ planDigest, planText: expect.stringContaining(fingerprint) as string });
+    await people(run);
+    const report = await run.report();
 
-      expect(report).toMatchObject({
-        runbook: 'rootTokenCeremony',
-        outcome: 'completed',
-        parkings: [],
-        findings: [],
-        result: { cluster: 'east', recipientKey: fingerprint },
-      });
-      expect(report.steps.map(({ name }) => name)).toEqual([
-        'Read and check the deployment',
-        'Read and check again',
-        'Invite the key holders',
-        'Check key shares',
-        'Generate root token on east',
-        'Destroy the ceremony keys',
-        'Write the report',
-      ]);
-      expect(report.leftToDo.join(' ')).toMatch(/gpg --decrypt.*revokes it/);
-      expect(statuses(scenario, 'east', UPDATE)).toEqual([200, 200, 200]);
-      await expectGoodToken(scenario, report);
-      await expectFewEvents('rootTokenCeremony', run);
-    }),
-  );
+    expect(report).toMatchObject({
+      runbook: 'rootTokenCeremony',
+      outcome: 'completed',
+      parkings: [],
+      findings: [],
+      result: { cluster: 'east', recipientKey: fingerprint },
+    });
+    expect(report.steps.map(({ name }) => name)).toEqual([
+      'Read and check the deployment',
+      'Read and check again',
+      'Invite the key holders',
+      'Check key shares',
+      'Generate root token on east',
+      'Destroy the ceremony keys',
+      'Write the report',
+    ]);
+    expect(report.leftToDo.join(' ')).toMatch(/gpg --decrypt.*revokes it/);
+    expect(statuses(scenario, 'east', UPDATE)).toEqual([200, 200, 200]);
+    await expectGoodToken(scenario, report);
+    await expectFewEvents('rootTokenCeremony', run);
+  });
 
-  it(
+  lane.it(
     cell('rootTokenCeremony', 'refused', 'DR secondary, a key that cannot encrypt, a foreign attempt, a plain dry run'),
-    lane.test(async (scenario) => {
+    async (scenario) => {
       const onSecondary = await start(scenario, { cluster: 'west' }, ceremonyWorkflowId('west'));
       expect((await onSecondary.failure()).message).toContain('no DR secondary (west): observed secondary');
 
@@ -129,27 +122,24 @@ describe('rootTokenCeremony', () => {
       const dry = await start(scenario, { dryRun: true }, `dry-${scenario.name}`);
       expect(await dry.report()).toMatchObject({ outcome: 'planned' });
       expect(statuses(scenario, 'east', ATTEMPT)).toHaveLength(1);
-    }),
+    },
   );
 
-  it(
-    cell('rootTokenCeremony', 'lost answer', 'attempt, a share in the middle'),
-    lane.test(async (scenario) => {
-      loseAnswer(scenario, 'east', ATTEMPT);
-      loseAnswer(scenario, 'east', UPDATE, 2);
-      const run = await start(scenario);
-      await people(run);
-      const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'completed', findings: [], parkings: [] });
-      expect(statuses(scenario, 'east', ATTEMPT)).toEqual([0]);
-      expect(statuses(scenario, 'east', UPDATE)).toEqual([200, 0, 200]);
-      await expectGoodToken(scenario, report);
-    }),
-  );
+  lane.it(cell('rootTokenCeremony', 'lost answer', 'attempt, a share in the middle'), async (scenario) => {
+    loseAnswer(scenario, 'east', ATTEMPT);
+    loseAnswer(scenario, 'east', UPDATE, 2);
+    const run = await start(scenario);
+    await people(run);
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', findings: [], parkings: [] });
+    expect(statuses(scenario, 'east', ATTEMPT)).toEqual([0]);
+    expect(statuses(scenario, 'east', UPDATE)).toEqual([200, 0, 200]);
+    await expectGoodToken(scenario, report);
+  });
 
-  it(
+  lane.it(
     cell('rootTokenCeremony', 'lost answer', 'the last share: another token, and the one that nobody holds is named'),
-    lane.test(async (scenario) => {
+    async (scenario) => {
       const before = scenario.service.cluster('east').issuedSecrets.length;
       loseAnswer(scenario, 'east', UPDATE, 3);
       const run = await start(scenario);
@@ -163,12 +153,12 @@ describe('rootTokenCeremony', () => {
       expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
       expect(scenario.service.cluster('east').issuedSecrets.length).toBe(before + 2);
       await expectGoodToken(scenario, report);
-    }),
+    },
   );
 
-  it(
+  lane.it(
     cell('rootTokenCeremony', 'parked, retry', 'the burst, after its gate was too old and nobody gave a share twice'),
-    lane.test(async (scenario) => {
+    async (scenario) => {
       scenario.service.faults.add({ cluster: 'east', endpoint: ATTEMPT, action: { status: 403 } });
       const run = await start(scenario);
       await approveLongAgo(scenario, run, 'ceremony');
@@ -183,12 +173,12 @@ describe('rootTokenCeremony', () => {
       expect(report.gates).toHaveLength(2);
       expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
       await expectGoodToken(scenario, report);
-    }),
+    },
   );
 
-  it(
+  lane.it(
     cell('rootTokenCeremony', 'parked, abort', 'the burst; an attempt that came meanwhile is left to its owner'),
-    lane.test(async (scenario) => {
+    async (scenario) => {
       const run = await start(scenario);
       await run.approve('ceremony');
       await run.share('ada');
@@ -210,34 +200,31 @@ describe('rootTokenCeremony', () => {
       expect(report.result).toBeUndefined();
       expect(statuses(scenario, 'east', CANCEL)).toEqual([]);
       await fetch(`${node}/v1/sys/generate-root/attempt`, { method: 'DELETE' });
-    }),
+    },
   );
 
-  it(
-    cell('rootTokenCeremony', 'abort at', 'gate ceremony, key shares'),
-    lane.test(async (scenario) => {
-      const atGate = await start(scenario);
-      await atGate.waitsFor('approval');
-      await atGate.control('abort', { reason: 'not today' });
-      expect(await atGate.report()).toMatchObject({ outcome: 'aborted' });
-      const rejected = await start(scenario);
-      await rejected.approve('ceremony', 'henry', 'reject');
-      expect(await rejected.report()).toMatchObject({ outcome: 'aborted', gates: [{ state: 'rejected' }] });
-      const atShares = await start(scenario);
-      await atShares.approve('ceremony');
-      await atShares.share('ada');
-      await atShares.waitsFor('shares', ({ held }) => held.length === 1);
-      await atShares.control('abort', { reason: 'not today' });
-      const report = await atShares.report();
-      expect(report.outcome).toBe('aborted');
-      expect(report.steps.map(({ name }) => name)).toContain('Destroy the ceremony keys');
-      expect(statuses(scenario, 'east', ATTEMPT)).toEqual([]);
-    }),
-  );
+  lane.it(cell('rootTokenCeremony', 'abort at', 'gate ceremony, key shares'), async (scenario) => {
+    const atGate = await start(scenario);
+    await atGate.waitsFor('approval');
+    await atGate.control('abort', { reason: 'not today' });
+    expect(await atGate.report()).toMatchObject({ outcome: 'aborted' });
+    const rejected = await start(scenario);
+    await rejected.approve('ceremony', 'henry', 'reject');
+    expect(await rejected.report()).toMatchObject({ outcome: 'aborted', gates: [{ state: 'rejected' }] });
+    const atShares = await start(scenario);
+    await atShares.approve('ceremony');
+    await atShares.share('ada');
+    await atShares.waitsFor('shares', ({ held }) => held.length === 1);
+    await atShares.control('abort', { reason: 'not today' });
+    const report = await atShares.report();
+    expect(report.outcome).toBe('aborted');
+    expect(report.steps.map(({ name }) => name)).toContain('Destroy the ceremony keys');
+    expect(statuses(scenario, 'east', ATTEMPT)).toEqual([]);
+  });
 
-  it(
+  lane.it(
     'a stop that comes with the answer to the last share drops no token: the result of the stopped run has it',
-    lane.test(async (scenario) => {
+    async (scenario) => {
       const run = await start(scenario);
       scenario.service.faults.add({
         ...{ cluster: 'east', endpoint: UPDATE, skip: 2 },
@@ -252,20 +239,17 @@ describe('rootTokenCeremony', () => {
       expect(report).toMatchObject({ outcome: 'aborted', findings: [] });
       expect(report.leftToDo.join(' ')).toMatch(/stopped by grace.*Give the encrypted token/s);
       await expectGoodToken(scenario, report);
-    }),
+    },
   );
 
-  it(
-    'works on a community edition, which has no replication status',
-    lane.test(async (scenario) => {
-      const status = /^GET \/v1\/sys\/replication/;
-      scenario.service.faults.add({ cluster: 'east', endpoint: status, action: { status: 404 }, times: Infinity });
-      const run = await start(scenario);
-      await people(run);
-      const report = await run.report();
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
-      await expectGoodToken(scenario, report);
-      expect(await scenario.leaks(told)).toEqual([]);
-    }),
-  );
+  lane.it('works on a community edition, which has no replication status', async (scenario) => {
+    const status = /^GET \/v1\/sys\/replication/;
+    scenario.service.faults.add({ cluster: 'east', endpoint: status, action: { status: 404 }, times: Infinity });
+    const run = await start(scenario);
+    await people(run);
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    await expectGoodToken(scenario, report);
+    expect(await scenario.leaks(told)).toEqual([]);
+  });
 });

@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunMemo } from '../../src/contracts/run-status';
 import { replayRun } from '../support/replay';
-import { Scenario } from '../support/scenario';
+import { Scenario, openScenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
 import { cell } from '../support/matrix';
@@ -31,10 +31,7 @@ async function keyRecords(scenario: Scenario): Promise<string[]> {
 describe('people control a run', () => {
   let scenario: Scenario;
   const told: string[] = [];
-  beforeAll(async () => {
-    scenario = await Scenario.start();
-  });
-  afterAll(() => scenario.stop());
+  openScenario((opened) => (scenario = opened));
   afterEach(async () => expect(await scenario.leaks(told)).toEqual([]));
 
   it(
@@ -285,10 +282,7 @@ describe('what nobody answers in time', () => {
 
 describe('a run that was reset', () => {
   let scenario: Scenario;
-  beforeAll(async () => {
-    scenario = await Scenario.start();
-  });
-  afterAll(() => scenario.stop());
+  openScenario((opened) => (scenario = opened));
 
   /** Resets to the nth completed workflow task. */
   const reset = async (run: TestRun, after: string): Promise<TestRun> => {

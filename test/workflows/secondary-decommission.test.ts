@@ -1,14 +1,12 @@
 import type { Report } from '../../src/contracts/report';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { at } from '../support/outage';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const NAME = 'secondaryDecommission';
 const SEAL = { shares: 5, threshold: 3 };
@@ -64,13 +62,11 @@ function warnings({ plan }: Report): string {
 }
 
 describe('a secondary is cut off for good', () => {
-  const lanes = new Lanes(disaster, performance);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(disaster, performance);
 
-  it(
+  disaster.it(
     cell(NAME, 'refused', 'an id that the primary does not know, and a cluster that is no primary'),
-    disaster.test(async (scenario) => {
+    async (scenario) => {
       const unknown = await (await decommission(scenario, 'dr', { id: 'nobody' })).failure();
       expect(unknown).toMatchObject({ code: 'PRECONDITION_FAILED' });
       expect(unknown.message).toContain('the primary knows the id');
@@ -81,153 +77,126 @@ describe('a secondary is cut off for good', () => {
       ).failure();
       expect(other.message).toContain('the id is that of the secondary');
       expect(state(scenario, 'east').dr.knownSecondaries).toHaveLength(3);
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'no fault', 'revoked, gone, and it forgets its primary'),
-    disaster.test(async (scenario) => {
-      const { clusterId } = state(scenario, 'west');
-      const dry = await decommission(scenario, 'dr', { secondary: 'west', dryRun: true });
-      expect(await dry.report()).toMatchObject({ outcome: 'planned' });
-      const run = await decommission(scenario, 'dr', { secondary: 'west' });
-      await shares(run);
-      await run.approve('revoke');
-      const report = await ended(run);
-      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
-      expect(warnings(report)).toContain('west is cut off from east at once');
-      expect(state(scenario, 'east').dr.knownSecondaries).not.toContain(clusterId);
-      expect(state(scenario, 'west').dr).toMatchObject({ mode: 'secondary', connectedTo: undefined, secondaryId: '' });
-      expect(state(scenario, 'west').operationTokens).toBe(0);
-      expect(statuses(scenario, 'east', of('dr', 'primary/revoke-secondary'))).toHaveLength(1);
-      await expectFewEvents(NAME, run);
-    }),
-  );
+  disaster.it(cell(NAME, 'no fault', 'revoked, gone, and it forgets its primary'), async (scenario) => {
+    const { clusterId } = state(scenario, 'west');
+    const dry = await decommission(scenario, 'dr', { secondary: 'west', dryRun: true });
+    expect(await dry.report()).toMatchObject({ outcome: 'planned' });
+    const run = await decommission(scenario, 'dr', { secondary: 'west' });
+    await shares(run);
+    await run.approve('revoke');
+    const report = await ended(run);
+    expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
+    expect(warnings(report)).toContain('west is cut off from east at once');
+    expect(state(scenario, 'east').dr.knownSecondaries).not.toContain(clusterId);
+    expect(state(scenario, 'west').dr).toMatchObject({ mode: 'secondary', connectedTo: undefined, secondaryId: '' });
+    expect(state(scenario, 'west').operationTokens).toBe(0);
+    expect(statuses(scenario, 'east', of('dr', 'primary/revoke-secondary'))).toHaveLength(1);
+    await expectFewEvents(NAME, run);
+  });
 
-  it(
-    cell(NAME, 'abort at', 'gate revoke, while the key holders are asked'),
-    disaster.test(async (scenario) => {
-      const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
-      await run.share('ada');
-      await run.waitsFor('approval', ({ gate }) => gate === 'revoke');
-      await run.control('abort', { reason: 'another day' });
-      expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort' }] });
-      expect(state(scenario, 'south').dr.connectedTo).toBe('east');
-    }),
-  );
+  disaster.it(cell(NAME, 'abort at', 'gate revoke, while the key holders are asked'), async (scenario) => {
+    const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
+    await run.share('ada');
+    await run.waitsFor('approval', ({ gate }) => gate === 'revoke');
+    await run.control('abort', { reason: 'another day' });
+    expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort' }] });
+    expect(state(scenario, 'south').dr.connectedTo).toBe('east');
+  });
 
-  it(
-    cell(NAME, 'abort at', 'gate disable, with nothing revoked yet'),
-    disaster.test(async (scenario) => {
-      const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
-      await shares(run);
-      await run.approve('revoke');
-      await run.approve('disable', 'henry', 'reject');
-      const report = await ended(run);
-      expect(report).toMatchObject({ outcome: 'aborted', gates: [{ state: 'approved' }, { state: 'rejected' }] });
-      expect(state(scenario, 'south').dr.connectedTo).toBe('east');
-      expect(statuses(scenario, 'east', of('dr', 'primary/revoke-secondary'))).toEqual([]);
-    }),
-  );
+  disaster.it(cell(NAME, 'abort at', 'gate disable, with nothing revoked yet'), async (scenario) => {
+    const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
+    await shares(run);
+    await run.approve('revoke');
+    await run.approve('disable', 'henry', 'reject');
+    const report = await ended(run);
+    expect(report).toMatchObject({ outcome: 'aborted', gates: [{ state: 'approved' }, { state: 'rejected' }] });
+    expect(state(scenario, 'south').dr.connectedTo).toBe('east');
+    expect(statuses(scenario, 'east', of('dr', 'primary/revoke-secondary'))).toEqual([]);
+  });
 
-  it(
-    cell(NAME, 'taken over at', 'gate revoke, with a share in hand'),
-    disaster.test(async (scenario) => {
-      const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
-      await run.share('ada');
-      await run.waitsFor('shares', ({ held }) => held.length === 1);
-      await expectTakenOver(scenario, run, NAME);
-      expect(state(scenario, 'south').dr.connectedTo).toBe('east');
-    }),
-  );
+  disaster.it(cell(NAME, 'taken over at', 'gate revoke, with a share in hand'), async (scenario) => {
+    const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
+    await run.share('ada');
+    await run.waitsFor('shares', ({ held }) => held.length === 1);
+    await expectTakenOver(scenario, run, NAME);
+    expect(state(scenario, 'south').dr.connectedTo).toBe('east');
+  });
 
   const LOST = ['primary/revoke-secondary', 'secondary/disable', 'secondary/update-primary'] as const;
   let lost: Report;
-  it(
-    cell(NAME, 'lost answer', of('dr', LOST[0])),
-    disaster.test(async (scenario) => {
-      loseAnswer(scenario, 'east', of('dr', LOST[0]));
-      loseAnswer(scenario, 'south', of('dr', LOST[1]));
-      const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
-      await shares(run);
-      await run.approve('revoke');
-      await run.approve('disable');
-      lost = await ended(run);
-      expect(statuses(scenario, 'east', of('dr', LOST[0]))).toEqual([0]);
-      expect(statuses(scenario, 'south', of('dr', LOST[1]))).toEqual([0]);
-      expect(lost).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
-    }),
-  );
+  disaster.it(cell(NAME, 'lost answer', of('dr', LOST[0])), async (scenario) => {
+    loseAnswer(scenario, 'east', of('dr', LOST[0]));
+    loseAnswer(scenario, 'south', of('dr', LOST[1]));
+    const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
+    await shares(run);
+    await run.approve('revoke');
+    await run.approve('disable');
+    lost = await ended(run);
+    expect(statuses(scenario, 'east', of('dr', LOST[0]))).toEqual([0]);
+    expect(statuses(scenario, 'south', of('dr', LOST[1]))).toEqual([0]);
+    expect(lost).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
+  });
 
-  it(
-    cell(NAME, 'lost answer', of('dr', LOST[1])),
-    disaster.test((scenario) => {
-      expect(state(scenario, 'south').dr.mode).toBe('disabled');
-      expect(lost.steps.filter(({ name }) => name.includes('south')).map(({ outcome }) => outcome)).not.toContain(
-        'failed',
-      );
-      return Promise.resolve();
-    }),
-  );
+  disaster.it(cell(NAME, 'lost answer', of('dr', LOST[1])), (scenario) => {
+    expect(state(scenario, 'south').dr.mode).toBe('disabled');
+    expect(lost.steps.filter(({ name }) => name.includes('south')).map(({ outcome }) => outcome)).not.toContain(
+      'failed',
+    );
+    return Promise.resolve();
+  });
 
-  it(
-    cell(NAME, 'refused', 'the only connected DR secondary, until somebody says so'),
-    disaster.test(async (scenario) => {
-      const refused = await (await decommission(scenario, 'dr', { secondary: 'north' })).failure();
-      expect(refused.message).toContain('another DR secondary stays connected');
-      expect(state(scenario, 'north').dr.connectedTo).toBe('east');
-    }),
-  );
+  disaster.it(cell(NAME, 'refused', 'the only connected DR secondary, until somebody says so'), async (scenario) => {
+    const refused = await (await decommission(scenario, 'dr', { secondary: 'north' })).failure();
+    expect(refused.message).toContain('another DR secondary stays connected');
+    expect(state(scenario, 'north').dr.connectedTo).toBe('east');
+  });
 
-  it(
-    cell(NAME, 'lost answer', of('dr', LOST[2])),
-    disaster.test(async (scenario) => {
-      loseAnswer(scenario, 'north', of('dr', LOST[2]));
-      const run = await decommission(scenario, 'dr', { secondary: 'north', acknowledgeLastSecondary: true });
-      await shares(run);
-      // Too old when the token is in hand: asked for again, and good for both sides then.
-      await approveLongAgo(scenario, run, 'revoke');
-      await approveAgain(run, 'revoke');
-      const report = await ended(run);
-      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
-      expect(report.gates).toMatchObject([{ gate: 'revoke' }, { gate: 'revoke', by: [{ name: 'henry' }] }]);
-      expect(warnings(report)).toContain('east may have no connected DR secondary afterwards');
-      expect(statuses(scenario, 'north', of('dr', LOST[2]))).toEqual([0]);
-      expect(state(scenario, 'north').dr).toMatchObject({ mode: 'secondary', secondaryId: '' });
-      expect(await scenario.leaks(told)).toEqual([]);
-    }),
-  );
+  disaster.it(cell(NAME, 'lost answer', of('dr', LOST[2])), async (scenario) => {
+    loseAnswer(scenario, 'north', of('dr', LOST[2]));
+    const run = await decommission(scenario, 'dr', { secondary: 'north', acknowledgeLastSecondary: true });
+    await shares(run);
+    // Too old when the token is in hand: asked for again, and good for both sides then.
+    await approveLongAgo(scenario, run, 'revoke');
+    await approveAgain(run, 'revoke');
+    const report = await ended(run);
+    expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+    expect(report.gates).toMatchObject([{ gate: 'revoke' }, { gate: 'revoke', by: [{ name: 'henry' }] }]);
+    expect(warnings(report)).toContain('east may have no connected DR secondary afterwards');
+    expect(statuses(scenario, 'north', of('dr', LOST[2]))).toEqual([0]);
+    expect(state(scenario, 'north').dr).toMatchObject({ mode: 'secondary', secondaryId: '' });
+    expect(await scenario.leaks(told)).toEqual([]);
+  });
 
-  it(
-    cell(NAME, 'lost answer', of('performance', LOST[0])),
-    performance.test(async (scenario) => {
-      const { clusterId } = state(scenario, 'europe');
-      loseAnswer(scenario, 'east', of('performance', LOST[0]));
-      loseAnswer(scenario, 'europe', of('performance', LOST[2]));
-      const run = await decommission(scenario, 'performance', { id: clusterId });
-      await run.approve('revoke');
-      const report = await ended(run);
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
-      expect(statuses(scenario, 'east', of('performance', LOST[0]))).toEqual([0]);
-      expect(statuses(scenario, 'europe', of('performance', LOST[2]))).toEqual([0]);
-      expect(state(scenario, 'europe').performance).toMatchObject({ mode: 'secondary', connectedTo: undefined });
-      // Its own DR set is not touched.
-      expect(state(scenario, 'europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
+  performance.it(cell(NAME, 'lost answer', of('performance', LOST[0])), async (scenario) => {
+    const { clusterId } = state(scenario, 'europe');
+    loseAnswer(scenario, 'east', of('performance', LOST[0]));
+    loseAnswer(scenario, 'europe', of('performance', LOST[2]));
+    const run = await decommission(scenario, 'performance', { id: clusterId });
+    await run.approve('revoke');
+    const report = await ended(run);
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    expect(statuses(scenario, 'east', of('performance', LOST[0]))).toEqual([0]);
+    expect(statuses(scenario, 'europe', of('performance', LOST[2]))).toEqual([0]);
+    expect(state(scenario, 'europe').performance).toMatchObject({ mode: 'secondary', connectedTo: undefined });
+    // Its own DR set is not touched.
+    expect(state(scenario, 'europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
 
-      // Its filter stays, and the report has the input that deletes it.
-      const [left = ''] = report.leftToDo;
-      expect(report.leftToDo).toHaveLength(1);
-      const [, json = '{}'] = /with (\{.*\})\.$/.exec(left) ?? [];
-      const deletion = await scenario.startRunbook('filterReconciliation', JSON.parse(json));
-      await deletion.approve('filter');
-      expect(await ended(deletion)).toMatchObject({ outcome: 'completed', leftToDo: [] });
-      expect(scenario.service.cluster('east').filterOf(clusterId)).toBeUndefined();
-    }),
-  );
+    // Its filter stays, and the report has the input that deletes it.
+    const [left = ''] = report.leftToDo;
+    expect(report.leftToDo).toHaveLength(1);
+    const [, json = '{}'] = /with (\{.*\})\.$/.exec(left) ?? [];
+    const deletion = await scenario.startRunbook('filterReconciliation', JSON.parse(json));
+    await deletion.approve('filter');
+    expect(await ended(deletion)).toMatchObject({ outcome: 'completed', leftToDo: [] });
+    expect(scenario.service.cluster('east').filterOf(clusterId)).toBeUndefined();
+  });
 
-  it(
+  performance.it(
     cell(NAME, 'parked, retry', 'the primary refuses the revocation; an id that no cluster has is revoked alone'),
-    performance.test(async (scenario) => {
+    async (scenario) => {
       const { clusterId, dr } = state(scenario, 'europe-dr');
       expect(dr.connectedTo).toBe('europe');
       const endpoint = of('dr', 'primary/revoke-secondary');
@@ -245,20 +214,17 @@ describe('a secondary is cut off for good', () => {
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo).toEqual([expect.stringContaining(`Nothing was done on the secondary with the id`)]);
       expect(state(scenario, 'europe').dr.knownSecondaries).toEqual([]);
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'lost answer', of('performance', LOST[2])),
-    performance.test((scenario) => {
-      expect(state(scenario, 'europe').performance.secondaryId).toBe('');
-      return Promise.resolve();
-    }),
-  );
+  performance.it(cell(NAME, 'lost answer', of('performance', LOST[2])), (scenario) => {
+    expect(state(scenario, 'europe').performance.secondaryId).toBe('');
+    return Promise.resolve();
+  });
 
-  it(
+  performance.it(
     cell(NAME, 'abort at', 'the wait until it is gone: the report says what is left on it'),
-    performance.test(async (scenario) => {
+    async (scenario) => {
       const silent = { cluster: 'asia', endpoint: 'GET /v1/sys/replication/performance/status', times: Infinity };
       at(scenario, 'after', 'east', of('performance', LOST[0]), () => {
         scenario.service.faults.add({ ...silent, action: { status: 503 } });
@@ -272,12 +238,12 @@ describe('a secondary is cut off for good', () => {
       expect(report.outcome).toBe('aborted');
       expect(report.leftToDo).toContainEqual(expect.stringContaining('asia is still a performance secondary'));
       expect(state(scenario, 'east').performance.knownSecondaries).toEqual([]);
-    }),
+    },
   );
 
-  it(
+  performance.it(
     cell(NAME, 'parked, skip', 'started again after the revocation; the secondary refuses to be disabled'),
-    performance.test(async (scenario) => {
+    async (scenario) => {
       refuse(scenario);
       const run = await decommission(scenario, 'performance', { secondary: 'asia', afterwards: 'disable' });
       await run.approve('disable');
@@ -286,34 +252,28 @@ describe('a secondary is cut off for good', () => {
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo).toContainEqual(expect.stringContaining('asia stays a performance secondary'));
       expect(state(scenario, 'asia').performance).toMatchObject({ mode: 'secondary', connectedTo: undefined });
-    }),
+    },
   );
 
-  it(
-    cell(NAME, 'parked, abort', 'started again, with the revocation done before'),
-    performance.test(async (scenario) => {
-      refuse(scenario);
-      const run = await decommission(scenario, 'performance', { secondary: 'asia', afterwards: 'disable' });
-      await run.approve('disable');
-      await run.decide('abort', 'Disable performance replication on asia');
-      expect(await ended(run)).toMatchObject({ outcome: 'aborted', gates: [{ gate: 'disable' }] });
-      expect(statuses(scenario, 'east', of('performance', LOST[0]))).toEqual([]);
-    }),
-  );
+  performance.it(cell(NAME, 'parked, abort', 'started again, with the revocation done before'), async (scenario) => {
+    refuse(scenario);
+    const run = await decommission(scenario, 'performance', { secondary: 'asia', afterwards: 'disable' });
+    await run.approve('disable');
+    await run.decide('abort', 'Disable performance replication on asia');
+    expect(await ended(run)).toMatchObject({ outcome: 'aborted', gates: [{ gate: 'disable' }] });
+    expect(statuses(scenario, 'east', of('performance', LOST[0]))).toEqual([]);
+  });
 
-  it(
-    cell(NAME, 'lost answer', of('performance', LOST[1])),
-    performance.test(async (scenario) => {
-      const fault = loseAnswer(scenario, 'asia', of('performance', LOST[1]));
-      const run = await decommission(scenario, 'performance', { secondary: 'asia', afterwards: 'disable' });
-      await run.approve('disable');
-      const report = await ended(run);
-      expect(fault.hits).toBe(1);
-      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
-      expect(state(scenario, 'asia').performance.mode).toBe('disabled');
-      expect(await scenario.leaks(told)).toEqual([]);
-    }),
-  );
+  performance.it(cell(NAME, 'lost answer', of('performance', LOST[1])), async (scenario) => {
+    const fault = loseAnswer(scenario, 'asia', of('performance', LOST[1]));
+    const run = await decommission(scenario, 'performance', { secondary: 'asia', afterwards: 'disable' });
+    await run.approve('disable');
+    const report = await ended(run);
+    expect(fault.hits).toBe(1);
+    expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
+    expect(state(scenario, 'asia').performance.mode).toBe('disabled');
+    expect(await scenario.leaks(told)).toEqual([]);
+  });
 });
 
 function refuse(scenario: Scenario): void {

@@ -3,13 +3,11 @@ import { runbookPlan } from '../../src/contracts/plan-schema';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { changeDrPrimaryByHand, joinDrByHand } from '../support/by-hand';
 import { CHANGING, loseAnswer, statuses } from '../support/faults';
-import { Lane, Lanes, LANE_TEST_MS } from '../support/lane';
+import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import type { ScenarioOptions, TestRun } from '../support/scenario';
 import { Scenario, WAIT_MS } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
-
-jest.setTimeout(LANE_TEST_MS);
 
 const RUNBOOK = 'secondaryRepointing';
 const PERFORMANCE = '/v1/sys/replication/performance';
@@ -89,46 +87,38 @@ async function changeBack(scenario: Scenario, from: string, to: string): Promise
 }
 
 describe('a secondary that is to follow another primary', () => {
-  const lanes = new Lanes(dr, performance);
-  beforeAll(() => lanes.start());
-  afterAll(() => lanes.ended());
+  runLanes(dr, performance);
 
   describe('for DR', () => {
     const north = { kind: 'dr', primary: 'west', secondary: 'north' };
 
-    it(
-      cell(RUNBOOK, 'refused', 'DR by addresses, and where there is nothing to do'),
-      dr.test(async (scenario) => {
-        const run = await start(scenario, { ...north, primary: 'east', form: 'addresses' });
-        const { code, message } = await run.failure();
-        expect(code).toBe('PRECONDITION_FAILED');
-        expect(message).toContain('addresses are not allowed on a demoted DR cluster');
-        const again = await (await start(scenario, { ...north, primary: 'east' })).failure();
-        expect(again.message).toContain('something to do');
-        expect(scenario.calls('north', 'update-primary')).toBe(0);
-        await changeDrPrimaryByHand(scenario, 'east', 'west');
-      }),
-    );
+    dr.it(cell(RUNBOOK, 'refused', 'DR by addresses, and where there is nothing to do'), async (scenario) => {
+      const run = await start(scenario, { ...north, primary: 'east', form: 'addresses' });
+      const { code, message } = await run.failure();
+      expect(code).toBe('PRECONDITION_FAILED');
+      expect(message).toContain('addresses are not allowed on a demoted DR cluster');
+      const again = await (await start(scenario, { ...north, primary: 'east' })).failure();
+      expect(again.message).toContain('something to do');
+      expect(scenario.calls('north', 'update-primary')).toBe(0);
+      await changeDrPrimaryByHand(scenario, 'east', 'west');
+    });
 
     let report: Report;
-    it(
-      cell(RUNBOOK, 'no fault', 'DR, by token'),
-      dr.test(async (scenario) => {
-        const run = await start(scenario, north);
-        for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
-        await run.approve('repoint');
-        report = await run.report();
+    dr.it(cell(RUNBOOK, 'no fault', 'DR, by token'), async (scenario) => {
+      const run = await start(scenario, north);
+      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await run.approve('repoint');
+      report = await run.report();
 
-        expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
-        expect(snapshot(scenario, 'north').dr).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
-        expect(snapshot(scenario, 'north').operationTokens).toBe(0);
-        expect(report.tokens).toEqual([expect.objectContaining({ cluster: 'north', state: 'deleted' })]);
-        expect(report.steps.map(({ name }) => name)).toContain('Compare the Merkle roots of west and north');
-        // East stays what it was: a demoted cluster that follows nobody.
-        expect(snapshot(scenario, 'east').dr.connectedTo).toBeUndefined();
-        await expectFewEvents(RUNBOOK, run);
-      }),
-    );
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
+      expect(snapshot(scenario, 'north').dr).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
+      expect(snapshot(scenario, 'north').operationTokens).toBe(0);
+      expect(report.tokens).toEqual([expect.objectContaining({ cluster: 'north', state: 'deleted' })]);
+      expect(report.steps.map(({ name }) => name)).toContain('Compare the Merkle roots of west and north');
+      // East stays what it was: a demoted cluster that follows nobody.
+      expect(snapshot(scenario, 'east').dr.connectedTo).toBeUndefined();
+      await expectFewEvents(RUNBOOK, run);
+    });
 
     const REVOKE = 'POST /v1/sys/replication/dr/primary/revoke-secondary';
     const lost = dr.test(async (scenario) => {
@@ -160,29 +150,26 @@ describe('a secondary that is to follow another primary', () => {
   });
 
   describe('for performance', () => {
-    it(
-      cell(RUNBOOK, 'refused', 'a version with a known defect, unless acknowledged'),
-      performance.test(async (scenario) => {
-        await changeDrPrimaryByHand(scenario, 'east', 'west');
-        const clusters = [...scenario.service.clusters.values()];
-        const versions = clusters.map(({ version }) => version);
-        for (const each of clusters) each.version = '1.13.4+ent';
-        const byAddresses = await (await start(scenario, europeTo('west', 'addresses'))).failure();
-        expect(byAddresses.message).toContain('update-primary-addresses-panic');
-        const byToken = await (await start(scenario, europeTo('west', 'token'))).failure();
-        expect(byToken.message).toContain('update-primary-data-loss');
-        const dry = await start(scenario, { ...europeTo('west', 'token'), acknowledgeKnownBugs: true, dryRun: true });
-        const { outcome, plan } = await dry.report();
-        expect(outcome).toBe('planned');
-        expect(runbookPlan.parse(plan?.content).warnings.join(' ')).toContain('update-primary-data-loss');
-        clusters.forEach((each, index) => (each.version = versions[index] ?? ''));
-        expect(scenario.calls('europe', 'update-primary')).toBe(0);
-      }),
-    );
+    performance.it(cell(RUNBOOK, 'refused', 'a version with a known defect, unless acknowledged'), async (scenario) => {
+      await changeDrPrimaryByHand(scenario, 'east', 'west');
+      const clusters = [...scenario.service.clusters.values()];
+      const versions = clusters.map(({ version }) => version);
+      for (const each of clusters) each.version = '1.13.4+ent';
+      const byAddresses = await (await start(scenario, europeTo('west', 'addresses'))).failure();
+      expect(byAddresses.message).toContain('update-primary-addresses-panic');
+      const byToken = await (await start(scenario, europeTo('west', 'token'))).failure();
+      expect(byToken.message).toContain('update-primary-data-loss');
+      const dry = await start(scenario, { ...europeTo('west', 'token'), acknowledgeKnownBugs: true, dryRun: true });
+      const { outcome, plan } = await dry.report();
+      expect(outcome).toBe('planned');
+      expect(runbookPlan.parse(plan?.content).warnings.join(' ')).toContain('update-primary-data-loss');
+      clusters.forEach((each, index) => (each.version = versions[index] ?? ''));
+      expect(scenario.calls('europe', 'update-primary')).toBe(0);
+    });
 
-    it(
+    performance.it(
       cell(RUNBOOK, 'abort at', 'the repoint gate; the plan names what may be exposed'),
-      performance.test(async (scenario) => {
+      async (scenario) => {
         const run = await start(scenario, europeTo('west', 'token'));
         await run.waitsFor('approval', ({ gate }) => gate === 'repoint');
         await run.control('abort', { reason: 'not today' });
@@ -192,66 +179,54 @@ describe('a secondary that is to follow another primary', () => {
         expect(warnings.join(' ')).toContain('may receive what is kept away from it: us-customers/');
         expect(choices).toMatchObject({ filter: 'deny us-customers/', form: 'token' });
         expect(scenario.calls('west', 'secondary-token')).toBe(0);
-      }),
+      },
     );
 
-    it(
-      cell(RUNBOOK, 'taken over at', 'the repoint gate'),
-      performance.test(async (scenario) => {
-        const run = await start(scenario, europeTo('west', 'token'));
-        await run.waitsFor('approval', ({ gate }) => gate === 'repoint');
-        await expectTakenOver(scenario, run, RUNBOOK);
-        expect(scenario.calls('west', 'secondary-token')).toBe(0);
-      }),
-    );
+    performance.it(cell(RUNBOOK, 'taken over at', 'the repoint gate'), async (scenario) => {
+      const run = await start(scenario, europeTo('west', 'token'));
+      await run.waitsFor('approval', ({ gate }) => gate === 'repoint');
+      await expectTakenOver(scenario, run, RUNBOOK);
+      expect(scenario.calls('west', 'secondary-token')).toBe(0);
+    });
 
     const refuseUpdate = (scenario: Scenario) =>
       scenario.service.faults.add({ cluster: 'europe', endpoint: UPDATE, action: { status: 403 }, times: Infinity });
     const GIVE = 'Give europe the addresses of west';
 
-    it(
-      cell(RUNBOOK, 'parked, abort', 'update-primary by addresses'),
-      performance.test(async (scenario) => {
-        refuseUpdate(scenario);
-        const run = await start(scenario, europeTo('west', 'addresses'));
-        await run.approve('repoint');
-        await run.decide('abort', GIVE);
-        expect((await run.report()).outcome).toBe('aborted');
-      }),
-    );
+    performance.it(cell(RUNBOOK, 'parked, abort', 'update-primary by addresses'), async (scenario) => {
+      refuseUpdate(scenario);
+      const run = await start(scenario, europeTo('west', 'addresses'));
+      await run.approve('repoint');
+      await run.decide('abort', GIVE);
+      expect((await run.report()).outcome).toBe('aborted');
+    });
 
-    it(
-      cell(RUNBOOK, 'parked, skip', 'update-primary by addresses'),
-      performance.test(async (scenario) => {
-        refuseUpdate(scenario);
-        const run = await start(scenario, europeTo('west', 'addresses'));
-        await run.approve('repoint');
-        await run.decide('skip', GIVE);
-        const report = await run.report();
-        expect(report.outcome).toBe('completed');
-        expect(report.leftToDo.join('\n')).toContain('europe was not seen following west');
-        expect(snapshot(scenario, 'europe').performance.connectedTo).toBeUndefined();
-      }),
-    );
+    performance.it(cell(RUNBOOK, 'parked, skip', 'update-primary by addresses'), async (scenario) => {
+      refuseUpdate(scenario);
+      const run = await start(scenario, europeTo('west', 'addresses'));
+      await run.approve('repoint');
+      await run.decide('skip', GIVE);
+      const report = await run.report();
+      expect(report.outcome).toBe('completed');
+      expect(report.leftToDo.join('\n')).toContain('europe was not seen following west');
+      expect(snapshot(scenario, 'europe').performance.connectedTo).toBeUndefined();
+    });
 
-    it(
-      cell(RUNBOOK, 'parked, retry', 'update-primary by addresses'),
-      performance.test(async (scenario) => {
-        const refused = refuseUpdate(scenario);
-        const run = await start(scenario, europeTo('west', 'addresses'));
-        await approveLongAgo(scenario, run, 'repoint');
-        await approveAgain(run, 'repoint');
-        await run.waitsFor('decision');
-        refused.remove();
-        await run.decide('retry', GIVE);
-        const report = await run.report();
-        expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
-        // A promoted DR secondary of the performance primary knows europe already: nothing is issued.
-        expect(scenario.calls('west', 'secondary-token')).toBe(0);
-        expect(snapshot(scenario, 'europe').performance).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
-        await expectFiltered(scenario, 'west');
-      }),
-    );
+    performance.it(cell(RUNBOOK, 'parked, retry', 'update-primary by addresses'), async (scenario) => {
+      const refused = refuseUpdate(scenario);
+      const run = await start(scenario, europeTo('west', 'addresses'));
+      await approveLongAgo(scenario, run, 'repoint');
+      await approveAgain(run, 'repoint');
+      await run.waitsFor('decision');
+      refused.remove();
+      await run.decide('retry', GIVE);
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
+      // A promoted DR secondary of the performance primary knows europe already: nothing is issued.
+      expect(scenario.calls('west', 'secondary-token')).toBe(0);
+      expect(snapshot(scenario, 'europe').performance).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
+      await expectFiltered(scenario, 'west');
+    });
 
     let report: Report;
     const lostByToken = performance.test(async (scenario) => {
@@ -277,25 +252,22 @@ describe('a secondary that is to follow another primary', () => {
     it(cell(RUNBOOK, 'lost answer', 'performance update-primary by token'), lostByToken);
     it.each(['performance secondary-token', 'paths-filter'])(cell(RUNBOOK, 'lost answer', '%s'), lostByToken);
 
-    it(
-      cell(RUNBOOK, 'lost answer', 'update-primary by addresses'),
-      performance.test(async (scenario) => {
-        await changeBack(scenario, 'east', 'west');
-        const lost = loseAnswer(scenario, 'europe', UPDATE);
-        const run = await start(scenario, europeTo('west', 'addresses'));
-        await run.approve('repoint');
-        report = await run.report();
-        expect(lost.hits).toBe(1);
-        expect(report).toMatchObject({
-          outcome: 'completed',
-          parkings: [],
-          leftToDo: [],
-          gates: [{ gate: 'repoint' }],
-        });
-        expect(statuses(scenario, 'europe', UPDATE)).toEqual([0]);
-        await expectFiltered(scenario, 'west');
-        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-      }),
-    );
+    performance.it(cell(RUNBOOK, 'lost answer', 'update-primary by addresses'), async (scenario) => {
+      await changeBack(scenario, 'east', 'west');
+      const lost = loseAnswer(scenario, 'europe', UPDATE);
+      const run = await start(scenario, europeTo('west', 'addresses'));
+      await run.approve('repoint');
+      report = await run.report();
+      expect(lost.hits).toBe(1);
+      expect(report).toMatchObject({
+        outcome: 'completed',
+        parkings: [],
+        leftToDo: [],
+        gates: [{ gate: 'repoint' }],
+      });
+      expect(statuses(scenario, 'europe', UPDATE)).toEqual([0]);
+      await expectFiltered(scenario, 'west');
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    });
   });
 });

@@ -6,8 +6,8 @@ import { historyText } from '../support/canaries';
 import { envelopeOf } from '../support/people';
 import { replayRun } from '../support/replay';
 import { deeds, reportOf } from '../support/reports';
-import { Scenario } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario, TestRun } from '../support/scenario';
 
 /** As long as a key share, and nobody's. */
 const PLAIN = 'c0ffee'.repeat(11);
@@ -21,15 +21,14 @@ describe('key shares', () => {
   let sent = 0;
   const told: string[] = [];
 
+  openScenario((opened) => (scenario = opened));
   beforeAll(async () => {
-    scenario = await Scenario.start();
     const earlier = await scenario.start();
     const invitation = await earlier.until('an invitation', (status) => status.invitation);
     ofAnotherRun = await envelopeOf(scenario.person('ada'), invitation, scenario.workersKey);
     await earlier.control('abort', { reason: 'its invitation is enough' });
     expect((await earlier.report()).outcome).toBe('aborted');
   });
-  afterAll(() => scenario.stop());
 
   const receiptOf = (arrival: number): Promise<Receipt> =>
     run.until(`receipt of share ${arrival}`, (status) => {

@@ -3,7 +3,7 @@ import type { Report } from '../../src/contracts/report';
 import { approvalOf, controlOf, decisionOf } from '../support/people';
 import { historyText } from '../support/canaries';
 import { signalWithPayload, UNREADABLE, UNREADABLE_CONTENT } from '../support/raw-payloads';
-import { Scenario } from '../support/scenario';
+import { Scenario, openScenario } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
 import type { TestRun } from '../support/scenario';
 
@@ -15,11 +15,10 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
   let report: Report;
   const statuses: string[] = [];
 
+  openScenario((opened) => (scenario = opened));
   beforeAll(async () => {
-    scenario = await Scenario.start();
     run = await scenario.start();
   });
-  afterAll(() => scenario.stop());
 
   const person = (name: string) => scenario.person(name);
   const receiptOf = (signal: Receipt['signal'], arrival: number) =>

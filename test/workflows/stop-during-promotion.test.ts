@@ -1,12 +1,10 @@
 import { reportOf } from '../support/reports';
-import { Scenario, pair } from '../support/scenario';
+import { pair, openScenario } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
 
 describe('a stop of the run', () => {
   let scenario: Scenario;
-  beforeAll(async () => {
-    scenario = await Scenario.start({ topology: pair() });
-  });
-  afterAll(() => scenario.stop());
+  openScenario((opened) => (scenario = opened), { topology: pair() });
 
   it('is taken once, and nothing is repeated that looks like a secret', async () => {
     const run = await scenario.start({ go: 'auto' });

@@ -1,7 +1,8 @@
 import { lastPrimaryChange } from '../../activities/roles/primary-changes';
 import { expectServiceOn } from '../support/faults';
 import { cell } from '../support/matrix';
-import { Scenario } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
 
 const COOL_DOWN = 'cool-down since the last change of the primary';
 const LIMITS = { coolDown: '10m' };
@@ -9,10 +10,7 @@ const LIMITS = { coolDown: '10m' };
 /** Failback is the switchover with roles swapped; it does not follow at once. */
 describe('switching over back', () => {
   let scenario: Scenario;
-  beforeAll(async () => {
-    scenario = await Scenario.start({ limits: LIMITS });
-  });
-  afterAll(() => scenario.stop());
+  openScenario((opened) => (scenario = opened), { limits: LIMITS });
 
   it(cell('drSwitchover', 'refused', 'before the cool-down has passed; with a shorter one it passes'), async () => {
     const first = await scenario.start({ go: 'auto' });

@@ -1,15 +1,12 @@
 import { deeds, reportOf } from '../support/reports';
 import { refusePromotion } from '../support/outage';
-import { Scenario } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario, TestRun } from '../support/scenario';
 
 describe('the report of a terminated run tells the truth, from its history alone', () => {
   let scenario: Scenario;
   const told: string[] = [];
-  beforeAll(async () => {
-    scenario = await Scenario.start();
-  });
-  afterAll(() => scenario.stop());
+  openScenario((opened) => (scenario = opened));
   afterEach(async () => expect(await scenario.leaks(told)).toEqual([]));
 
   /** Terminates the run and gives its report, which must say of its deeds what the report before said. */

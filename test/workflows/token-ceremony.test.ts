@@ -1,14 +1,12 @@
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { CHANGING, loseAnswer, statuses } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';
-import { Scenario } from '../support/scenario';
+import { openScenario } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
 
 describe('operationTokenCeremony', () => {
   let scenario: Scenario;
-  beforeAll(async () => {
-    scenario = await Scenario.start();
-  });
-  afterAll(() => scenario.stop());
+  openScenario((opened) => (scenario = opened));
 
   const lock = ceremonyWorkflowId('west');
   const input = (more: Readonly<Record<string, unknown>> = {}) => ({

@@ -4,8 +4,8 @@ import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
 import type { WalSampling } from '../../src/contracts/wal-samples';
 import { statuses } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';
-import { Scenario, WAIT_MS } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
+import { WAIT_MS, openScenario } from '../support/scenario';
+import type { Scenario, TestRun } from '../support/scenario';
 
 const STATUS = 'GET /v1/sys/replication/status';
 
@@ -17,10 +17,7 @@ const STATUS = 'GET /v1/sys/replication/status';
 describe('walSampler', () => {
   let scenario: Scenario;
   let counter = 0;
-  beforeAll(async () => {
-    scenario = await Scenario.start();
-  });
-  afterAll(() => scenario.stop());
+  openScenario((opened) => (scenario = opened));
 
   const start = (input: Readonly<Record<string, unknown>> = {}): Promise<TestRun> => {
     counter += 1;
