@@ -16,7 +16,6 @@ import { compareDynamicFilters, readPathsFilter, writePathsFilter } from './filt
 import { runHook, awaitDump, probeService } from './hooks/hooks';
 import { readRunbookInput } from './run-beginning';
 import { checkFormerPrimaryDemoted, describeSplit, unfenceFormerPrimary } from './joining/dr-rejoin';
-import { issueActivationToken } from './joining/activation-token';
 import { enableSecondary } from './joining/enable-secondary';
 import { awaitDrStreaming, awaitPerformanceSecondaries, compareMerkleRoots } from './joining/following';
 import { enablePrimary } from './joining/onboarding-primary';
@@ -98,7 +97,6 @@ export const activities = {
   unfenceFormerPrimary,
   enablePrimary,
   compareMerkleRoots,
-  issueActivationToken,
   updatePrimary,
   enableSecondary,
   awaitDrStreaming,

@@ -73,15 +73,14 @@ const ceremony = z.looseObject({
 const MEMBERS = {
   accepted: list(z.unknown()),
   action: z.enum(CONTROL_ACTIONS),
-  activation: verified,
   alsoGone: list(clusterName, 20),
   arrived: list(positive, MOST_ARRIVALS),
   attempt: ownAttempt,
   attempts: list(ownAttempt),
   authority,
   before: list(z.looseObject({ name: person })),
+  by: z.enum(['token', 'addresses']),
   budgetMs: z.number().min(0).max(3_600_000),
-  calledBefore: z.boolean(),
   ceremony,
   cid,
   cluster: clusterName,
@@ -141,7 +140,6 @@ const MEMBERS = {
   token: verified,
   tokens: list(verified),
   tried: count,
-  use: z.enum(['update-primary', 'enable']),
   uses: list(text(100)),
   wal: walIndex,
   walBefore: walIndex,
@@ -186,8 +184,6 @@ const onSecondary = ofKind.refine(({ kind, token }) => kind !== 'dr' || token !=
 const hasFilter = ({ kind, expected }: { readonly kind: string; readonly expected?: unknown }) =>
   kind === 'dr' || z.object({ filter: z.unknown() }).safeParse(expected).data?.filter !== undefined;
 const filterNeeded = { path: ['expected'], message: 'a performance secondary needs one' };
-const joining = ofKind.refine(hasFilter, filterNeeded);
-const following = onSecondary.refine(hasFilter, filterNeeded);
 /** Activities that do the same for both kinds of replication, told which. */
 const OF_KIND = {
   awaitReplicationDisabled: ofKind,
@@ -198,22 +194,12 @@ const OF_KIND = {
   disablePrimary: ofKind,
   disableSecondary: onSecondary,
   enablePrimary: ofKind,
-  enableSecondary: joining,
+  enableSecondary: ofKind.refine(hasFilter, filterNeeded),
   followBootstrap: ofKind,
   forgetPrimary: onSecondary,
-  issueActivationToken: joining.refine(
-    ({ kind, use, token }) => use === 'enable' || kind !== 'dr' || token !== undefined,
-    {
-      path: ['token'],
-      message: 'a DR secondary needs one',
-    },
-  ),
   promoteSecondary: onSecondary,
   revokeSecondary: ofKind,
-  updatePrimary: following.refine(({ kind, activation }) => kind !== 'dr' || activation !== undefined, {
-    path: ['activation'],
-    message: 'a DR secondary needs one',
-  }),
+  updatePrimary: onSecondary.refine(hasFilter, filterNeeded),
 } as const satisfies Readonly<Record<OfOneKind, z.ZodType>>;
 const schemas = new Map<string, z.ZodType>([
   ...Object.entries(OF_KIND),

@@ -10,10 +10,7 @@ import type { Execution } from '../execution';
 import { kindName, readKind } from '../joining/onboarding-read';
 import { describeReplication, isAlive } from '../observe';
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, withCredential } from '../read-act-confirm';
-import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
-
-/** How long a cluster that does not answer is waited for before its step parks, ms. */
-const ANSWER_BUDGET_MS = 30_000;
+import { ANSWER_BUDGET_MS, awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
 
 /** One change of one kind of replication on one cluster. It demands the approval of its gate. */
 interface EndInput extends OnCluster, OfKind {

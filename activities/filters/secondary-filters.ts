@@ -11,13 +11,11 @@ import { RunbookError, isRunbookError } from '../../src/errors';
 import { currentExecution } from '../execution';
 import { demandApproval } from '../joining/filter-authority';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm, resultOf } from '../read-act-confirm';
-import { awaitClusterId } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, awaitClusterId } from '../tokens/operation-token';
 import { beforeOf, describeFilter, readPerformance } from './paths-filters';
 
 const FILTER_BUDGET_MS = 30_000;
 const COMPARE_BUDGET_MS = 20_000;
-/** How long a secondary that does not answer is waited for before its step parks, ms. */
-const ANSWER_BUDGET_MS = 30_000;
 
 /** The paths filter that the primary keeps for a secondary, under the id that it has or its cluster ID. */
 export async function readPathsFilter({ deployment, primary, secondary }: BetweenClusters): Promise<PathsFilterResult> {

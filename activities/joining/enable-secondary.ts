@@ -1,17 +1,16 @@
-import type { ActivationTokenResult, ChangeResult } from '../../src/contracts/activities';
+import type { ChangeResult } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { requireFilter } from '../filters/wanted-filter';
 import { CHANGE_TIMEOUT_MS, awaitSettled, awaitState, resultOf, withCredential } from '../read-act-confirm';
-import { awaitClusterId, readClusterId } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { primaryAddresses } from './following';
-import type { JoinInput, JoinTarget } from './joining';
-import { ANSWER_BUDGET_MS, joiningOf, readPrimary, useActivation } from './joining';
+import type { JoinInput, JoinTarget, TokenParameters } from './join-by-token';
+import { joinByToken, joinTargetOf, mayHaveCalledBefore, readPrimary } from './join-by-token';
 import type { BothKinds } from './onboarding-read';
-import { kindName, readBothKinds, rolesText } from './onboarding-read';
-import { allUnsealed, readSealsOf, sealedNodes } from './onboarding-seals';
+import { allUnsealed, kindName, readBothKinds, readSealsOf, rolesText, sealedNodes } from './onboarding-read';
 import { verifyJoining } from './repoint-authority';
 
 /** How long the role of a secondary that was just enabled is waited for, ms. */
@@ -24,60 +23,36 @@ interface JoinState {
   readonly sealed: readonly string[];
 }
 
-interface EnableSecondary extends Omit<JoinInput, 'use'> {
-  readonly activation: ActivationTokenResult;
-  /** Whether this run may have sent `secondary/enable` before: then sealed nodes are its effect. Permits nothing. */
-  readonly calledBefore?: boolean;
-}
-
-type Enabling = Pick<EnableSecondary, 'deployment' | 'kind' | 'primary' | 'secondary' | 'calledBefore'>;
-
 /**
  * Enables the secondary: **everything on it is wiped**. Approved for exactly this cluster ID, and right before the call
  * read again: the cluster ID, no replication of any kind, all nodes unsealed, its primary is one, its filter is in place.
- *
- * @returns outcome `not-done` where the token is of no use any more: public key, token and call are done again together
  */
-export async function enableSecondary(input: EnableSecondary): Promise<ChangeResult> {
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
+export async function enableSecondary(input: JoinInput): Promise<ChangeResult> {
+  const { clusters, signal } = currentExecution();
   const { deployment, kind, primary, secondary } = input;
-  const target = clusters.of(deployment, secondary);
-  const underWayMs = execution.changeUnderWayMs ?? CHANGE_TIMEOUT_MS;
-  const calledBefore = input.calledBefore === true || execution.doubt.mayHaveSent;
-  const before = await awaitJoinState({ ...input, calledBefore }, underWayMs);
-  if (before.joined) return resultOf({ outcome: 'already', calls: 0 }, describeJoin(target, before));
+  const [source, target] = [clusters.of(deployment, primary), clusters.of(deployment, secondary)];
+  const calledBefore = mayHaveCalledBefore();
+  const addresses = await awaitAnswer(primary, () => primaryAddresses(source, signal));
+  const before = await awaitJoinState(input, addresses, calledBefore);
+  if (hasJoined(kind, before, addresses, calledBefore))
+    return resultOf({ outcome: 'already', calls: 0 }, describeJoin(target, before));
   refuseReplicating(target, before.roles);
-  const clusterId = await awaitClusterId(target, execution, ANSWER_BUDGET_MS);
-  const joining = joiningOf({ ...input, use: 'enable' }, clusterId);
-  await verifyJoining(joining, { begun: true });
-  const addresses = await primaryAddresses(joining.source, signal);
-  return useActivation<JoinState>(joining, input.activation, {
-    read: (called) => readJoinState(target, signal, called),
-    until: (state, called) => hasJoined(kind, state, addresses, called),
+  const joining = joinTargetOf(input, 'enable', await awaitClusterId(target, currentExecution(), ANSWER_BUDGET_MS));
+  const use = {
+    read: (called: boolean) => readJoinState(target, signal, called),
+    until: (state: JoinState, called: boolean) => hasJoined(kind, state, addresses, called),
     budgetMs: ENABLED_BUDGET_MS,
-    describe: (state) => describeJoin(target, state),
-    observed: (state) => describeJoin(target, state),
+    describe: (state: JoinState) => describeJoin(target, state),
     needed: `${secondary} is ${kindName(kind)} secondary of ${primary}`,
-    allow: ({ roles }) => refuseReplicating(target, roles),
+    allow: ({ roles }: JoinState) => refuseReplicating(target, roles),
     prepare: async () => {
       await lookBeforeWipe(joining);
       await verifyJoining(joining, { begun: false });
-      const options = await withCredential(target, execution);
-      return (parameters) => target.client[kind].secondary.enable(parameters, options);
+      const options = await withCredential(target, currentExecution());
+      return (parameters: TokenParameters) => target.client[kind].secondary.enable(parameters, options);
     },
-  });
-}
-
-/**
- * Before an activation token is issued: the cluster replicates with nobody.
- *
- * @returns whether it joined already
- */
-export async function demandUnused(input: Enabling): Promise<boolean> {
-  const state = await awaitJoinState(input);
-  if (!state.joined) refuseReplicating(currentExecution().clusters.of(input.deployment, input.secondary), state.roles);
-  return state.joined;
+  };
+  return joinByToken(joining, use, calledBefore);
 }
 
 /** The last look at both sides: nothing that replicates, is sealed, or would be sent more than was approved, is wiped. */
@@ -96,36 +71,29 @@ async function lookBeforeWipe(joining: JoinTarget): Promise<void> {
   await requireFilter(source, input.secondary, clusterId, { filter }, signal);
 }
 
-/** @param underWayMs where given, an enable of an attempt before this one is waited for that long */
-async function awaitJoinState(
-  { deployment, kind, primary, secondary, calledBefore = false }: Enabling,
-  underWayMs?: number,
-): Promise<JoinState & { readonly joined: boolean }> {
+/** What the cluster is, once a call of an attempt before this one took effect or cannot any more. */
+function awaitJoinState(
+  { deployment, kind, secondary }: JoinInput,
+  addresses: ReadonlySet<string>,
+  calledBefore: boolean,
+): Promise<JoinState> {
   const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const [source, target] = [clusters.of(deployment, primary), clusters.of(deployment, secondary)];
-  const addresses = await awaitState(execution, {
-    read: () => primaryAddresses(source, signal),
-    until: () => true,
-    budgetMs: ANSWER_BUDGET_MS,
-    describe: () => '',
-    needed: `${primary} answers`,
-    cluster: primary,
-  });
+  const target = execution.clusters.of(deployment, secondary);
   const polling = {
     // Only a run that may have called can take sealed nodes for the effect of its call.
-    read: () => readJoinState(target, signal, calledBefore),
+    read: () => readJoinState(target, execution.signal, calledBefore),
+    until: (seen: JoinState) => hasJoined(kind, seen, addresses, calledBefore),
     budgetMs: ANSWER_BUDGET_MS,
     describe: (seen: JoinState) => describeJoin(target, seen),
     needed: `${secondary} answers`,
     cluster: secondary,
   };
-  const joined = (seen: JoinState) => hasJoined(kind, seen, addresses, calledBefore);
-  const state =
-    underWayMs === undefined
-      ? await awaitState(execution, { ...polling, until: () => true })
-      : await awaitSettled(execution, { ...polling, until: joined }, underWayMs);
-  return { ...state, joined: joined(state) };
+  return awaitSettled(execution, polling, execution.changeUnderWayMs ?? CHANGE_TIMEOUT_MS);
+}
+
+function awaitAnswer<T>(cluster: string, read: () => Promise<T>): Promise<T> {
+  const polling = { read, until: () => true, budgetMs: ANSWER_BUDGET_MS, describe: () => '' };
+  return awaitState(currentExecution(), { ...polling, needed: `${cluster} answers`, cluster });
 }
 
 /** Reads the roles. Where no node is active, that nodes are sealed is the state if a call of ours may have done it. */

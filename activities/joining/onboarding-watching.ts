@@ -4,8 +4,7 @@ import { RunbookError, isRunbookError } from '../../src/errors';
 import { currentExecution } from '../execution';
 import { describeReplication, isAlive } from '../observe';
 import { awaitState } from '../read-act-confirm';
-import { kindName, readKind } from './onboarding-read';
-import { allUnsealed, readSealsOf, sealedNodes } from './onboarding-seals';
+import { allUnsealed, kindName, readKind, readSealsOf, sealedNodes } from './onboarding-read';
 
 /* After a cluster was enabled as secondary: seals, the first copy, and whether it takes a credential (facts 2.8, 3.2). */
 

@@ -6,10 +6,9 @@ import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/auth
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { identityOfMember } from '../plans/failover-sides';
-import type { JoinTarget } from './joining';
-import { ANSWER_BUDGET_MS } from './joining';
+import type { JoinTarget } from './join-by-token';
 import { readKind } from './onboarding-read';
-import { awaitClusterId, readClusterId } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { describeFilter } from '../filters/paths-filters';
 
 /** What a plan may call that a secondary follows: on its own, by token or by addresses, or as a part of what it comes after. */
@@ -62,10 +61,10 @@ export async function pairOf(target: ClusterAccess, source: ClusterAccess, signa
  * @throws RunbookError NOT_APPROVED
  */
 export async function verifyJoining(
-  { input, source, target, clusterId }: JoinTarget,
+  { input, use, source, target, clusterId }: JoinTarget,
   { begun }: { readonly begun: boolean },
 ): Promise<void> {
-  const { deployment, kind, use, authority, expected } = input;
+  const { deployment, kind, authority, expected } = input;
   const execution = currentExecution();
   const pair: Pair = {
     on: { cluster: target.entry.name, clusterId },

@@ -1,4 +1,4 @@
-import type { ActivationTokenResult, ChangeResult, ExpectedFilter } from '../../src/contracts/activities';
+import type { ChangeResult, ExpectedFilter } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { RunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
@@ -13,37 +13,38 @@ import {
   resultOf,
   withCredential,
 } from '../read-act-confirm';
-import { awaitClusterId } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, awaitClusterId } from '../tokens/operation-token';
 import { follows, isAttached, primaryAddresses } from './following';
-import type { JoinInput, JoinTarget } from './joining';
-import { ANSWER_BUDGET_MS, joiningOf, readPrimary, updateToken, useActivation } from './joining';
+import type { JoinInput, TokenParameters } from './join-by-token';
+import { joinByToken, joinTargetOf, mayHaveCalledBefore, readPrimary, updateToken } from './join-by-token';
 import { demandRole, kindName, readKind } from './onboarding-read';
 import { pairOf, verifyFollowing, verifyJoining } from './repoint-authority';
 
 const POINTED_BUDGET_MS = 30_000;
 
-interface UpdatePrimary extends Omit<JoinInput, 'use'> {
-  /** Without one a performance secondary is given the addresses of the primary: id, certificate and filter stay. */
-  readonly activation?: ActivationTokenResult;
+interface UpdatePrimary extends JoinInput {
+  /** By addresses, of a performance secondary alone, id, certificate and filter stay. */
+  readonly by: 'token' | 'addresses';
 }
 
-/** Points a secondary at a primary, by an activation token or, without one, by the addresses of the primary. */
+/** Points a secondary at a primary, by an activation token or by the addresses of the primary. */
 export async function updatePrimary(input: UpdatePrimary): Promise<ChangeResult> {
-  const { activation, kind, expected } = input;
-  if (activation !== undefined) return byToken(input, activation);
+  const { by, kind, expected } = input;
+  if (by === 'token') return byToken(input);
   if (kind === 'dr' || expected === undefined)
     throw new RunbookError('INVALID_INPUT', 'Only a performance secondary is re-pointed by addresses.');
   return byAddresses(input, expected);
 }
 
-async function byToken(input: UpdatePrimary, activation: ActivationTokenResult): Promise<ChangeResult> {
+async function byToken(input: UpdatePrimary): Promise<ChangeResult> {
   const execution = currentExecution();
   const { clusters, signal } = execution;
   const { deployment, kind, primary, secondary, expected } = input;
   const { heartbeatAgeMs, streamingMs } = clusters.deployment(deployment).limits;
   const target = clusters.of(deployment, secondary);
+  const again = mayHaveCalledBefore();
   const clusterId = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs));
-  const joining: JoinTarget = joiningOf({ ...input, use: 'update-primary' }, clusterId);
+  const joining = joinTargetOf(input, 'update-primary', clusterId);
   const { source } = joining;
   await verifyJoining(joining, { begun: true });
   await readPrimary(joining);
@@ -61,23 +62,25 @@ async function byToken(input: UpdatePrimary, activation: ActivationTokenResult):
   const before = await awaitSettled(execution, { ...reading, until: attached }, underWayMs);
   if (attached(before)) return resultOf({ outcome: 'already', calls: 0 }, needed);
   demandRole(secondary, kind, 'secondary', before);
-  return useActivation(joining, activation, {
+  const use = {
     ...reading,
-    observed: () => needed,
     // A cluster that was promoted back is known to its secondary already, which it does not accept any more: only a
     // live connection proves anything then.
-    until: (state) => (follows(before, addresses) ? attached(state) : follows(state, addresses)),
+    until: (state: ReplicationObservation) =>
+      follows(before, addresses) ? attached(state) : follows(state, addresses),
     prepare: async () => {
       if (kind === 'dr') {
         const drOperationToken = await updateToken(joining);
         const options = { signal, timeoutMs: CHANGE_TIMEOUT_MS };
-        return (parameters) => target.client.dr.secondary.updatePrimary({ drOperationToken, ...parameters }, options);
+        return (parameters: TokenParameters) =>
+          target.client.dr.secondary.updatePrimary({ drOperationToken, ...parameters }, options);
       }
       const options = await withCredential(target, execution);
       if (expected) await requireFilter(source, secondary, clusterId, expected, signal);
-      return (parameters) => target.client.performance.secondary.updatePrimary(parameters, options);
+      return (parameters: TokenParameters) => target.client.performance.secondary.updatePrimary(parameters, options);
     },
-  });
+  };
+  return { ...(await joinByToken(joining, use, again)), observed: needed };
 }
 
 async function byAddresses(input: UpdatePrimary, expected: ExpectedFilter): Promise<ChangeResult> {

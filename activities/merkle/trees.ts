@@ -9,7 +9,7 @@ import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { readKind } from '../joining/onboarding-read';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from '../read-act-confirm';
-import { awaitClusterId, openOperationToken } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, awaitClusterId, openOperationToken } from '../tokens/operation-token';
 import { judgeMerkleReport, merkleNotAvailable } from './merkle-verdict';
 import type { MerkleCheckResult } from './merkle-verdict';
 import { ReindexProgress, describeReindex, readReindex, showsReindexSince } from './reindex-state';
@@ -26,8 +26,6 @@ export interface ReindexResult {
   readonly endedAt: number;
 }
 
-/** How long a cluster that does not answer is waited for before the step parks, ms. */
-const ANSWER_BUDGET_MS = 30_000;
 /** The check answers when it is done, which takes long on a large store. */
 const CHECK_TIMEOUT_MS = 3_600_000;
 /** From the call until the reindex shows in the status. */

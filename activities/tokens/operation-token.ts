@@ -9,6 +9,9 @@ import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
 import { awaitState } from '../read-act-confirm';
 
+/** How long a cluster that does not answer is waited for before its step parks, ms. */
+export const ANSWER_BUDGET_MS = 30_000;
+
 /**
  * Opens the token for one DR operation on one cluster.
  *

@@ -70,7 +70,6 @@ export const ACTIVITY_KINDS = {
   followBootstrap: 'wait',
   followDrReindex: 'wait',
   forgetPrimary: 'change',
-  issueActivationToken: 'change',
   noteRehearsalDeclines: 'open',
   notify: 'tell',
   openEnvelopes: 'open',

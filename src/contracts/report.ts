@@ -27,7 +27,7 @@ const step = z.strictObject({
       endedAt: time.optional(),
       /** Attempts that Temporal made. */
       tries: z.number(),
-      outcome: z.enum(['done', 'already', 'not-done', 'failed', 'running', 'cancelled', 'not-ordered']),
+      outcome: z.enum(['done', 'already', 'failed', 'running', 'cancelled', 'not-ordered']),
       /** What was observed, or the error's code and message. */
       observed: text,
     }),

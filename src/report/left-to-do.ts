@@ -20,11 +20,6 @@ function completed(run: RunRecord, ...types: readonly string[]): Activities {
   return ofType(run, ...types).filter(({ state }) => state === 'completed');
 }
 
-/** Completed changes whose result does not say that nothing was changed. */
-function effective(run: RunRecord, ...types: readonly string[]): Activities {
-  return completed(run, ...types).filter(({ result }) => result['outcome'] !== 'not-done');
-}
-
 /** Whether it is not known if a change took effect. */
 function isUndecided({ state, failure }: ActivityRecord): boolean {
   return state === 'running' || state === 'cancelled' || (state === 'failed' && failure?.outcomeKnown !== true);
@@ -106,7 +101,7 @@ function protection(run: RunRecord, plan: RunbookPlan | undefined): readonly str
   const following = completed(run, 'awaitPerformanceSecondaries')
     .flatMap(({ result }) => listOf(result['following']).map(fieldsOf))
     .flatMap(({ cluster, follows }) => (follows === true ? (textOf(cluster) ?? []) : []));
-  const repointed = effective(run, 'updatePrimary').filter((each) => kindOf(each) === 'performance');
+  const repointed = completed(run, 'updatePrimary').filter((each) => kindOf(each) === 'performance');
   return [
     ...astray('dr', secondaries(completed(run, 'awaitDrStreaming'))).map(
       (cluster) =>
@@ -121,13 +116,13 @@ function protection(run: RunRecord, plan: RunbookPlan | undefined): readonly str
 
 /** Clusters that were wiped, or may have been, and were not seen streaming as what they were to become. */
 function wiped(run: RunRecord): readonly string[] {
-  const last = [...effective(run, 'enableSecondary'), ...ofType(run, 'enableSecondary').filter(isUndecided)].at(-1);
+  const last = [...completed(run, 'enableSecondary'), ...ofType(run, 'enableSecondary').filter(isUndecided)].at(-1);
   const streams = completed(run, 'followBootstrap').some(({ result }) => result['verdict'] === 'streaming');
   if (!last || streams) return [];
   const [cluster, primary] = [inputText(last, 'secondary'), inputText(last, 'primary')];
   const maybe = last.state === 'completed' ? '' : ', or was about to be,';
   return [
-    `${cluster} was enabled as ${kindName(last)} secondary of ${primary}${maybe} and was not seen streaming: read its status. If it is secondary, unseal its nodes with key shares of ${primary}; if it has no replication, it was not wiped.`,
+    `${cluster} was enabled as ${kindName(last)} secondary of ${primary}${maybe} and was not seen streaming: read its status. If it is secondary, unseal its nodes with key shares of ${primary}; if it has no replication, it was not wiped: revoke its id on ${primary} then.`,
   ];
 }
 
@@ -171,11 +166,11 @@ const CHANGES: Readonly<Record<string, ChangeText>> = {
     'secondary',
     'it becomes a secondary again only by being wiped, and its primary may still know its id',
   ),
-  issueActivationToken: {
-    on: (activity) => `An activation token for ${inputText(activity, 'secondary')}`,
-    done: (activity) => `issued on ${inputText(activity, 'primary')}`,
+  updatePrimary: {
+    on: secondaryName,
+    done: (activity) => `pointed at ${inputText(activity, 'primary')} (${kindName(activity)})`,
     next: (activity, status) =>
-      `read known_secondaries in ${status} of ${inputText(activity, 'primary')}, and revoke the id of ${inputText(activity, 'secondary')} unless it is in use.`,
+      `read ${status} of it. Where it does not follow, start secondaryRepointing, or revoke its id on ${inputText(activity, 'primary')}.`,
   },
   writePathsFilter: {
     on: (activity) => `The paths filter of ${inputText(activity, 'id')} on ${clusterName(activity)}`,
@@ -213,7 +208,7 @@ function cutOff(run: RunRecord): readonly string[] {
   const settled = run.activities
     .filter(({ type, state }) => /^(forget|disable)/.test(type) && state === 'completed')
     .map(({ input }) => input['cluster']);
-  const revoked = effective(run, 'revokeSecondary').filter(
+  const revoked = completed(run, 'revokeSecondary').filter(
     ({ input }) => input['secondary'] === undefined || !settled.includes(input['secondary']),
   );
   return [
@@ -221,24 +216,11 @@ function cutOff(run: RunRecord): readonly string[] {
       (activity) =>
         `${secondaryName(activity)} was revoked on ${clusterName(activity)} and still is a ${kindName(activity)} secondary that looks for it: start secondaryDecommission for it again, or disable it with replicationTeardown.`,
     ),
-    ...effective(run, 'disablePrimary').map(
+    ...completed(run, 'disablePrimary').map(
       (activity) =>
         `${clusterName(activity)} was disabled as ${kindName(activity)} primary: each of its former secondaries still looks for it. End that with replicationTeardown, or wipe and onboard them.`,
     ),
   ];
-}
-
-function activationTokens(run: RunRecord): readonly string[] {
-  const idOf = (activity: ActivityRecord, { id }: Fields) => `${kindOf(activity)} ${textOf(id) ?? ''}`;
-  const used = effective(run, 'updatePrimary', 'enableSecondary').map((each) =>
-    idOf(each, fieldsOf(each.input['activation'])),
-  );
-  return completed(run, 'issueActivationToken')
-    .filter((each) => each.result['form'] !== 'none' && !used.includes(idOf(each, each.result)))
-    .map(
-      (activity) =>
-        `A ${kindName(activity)} activation token for ${inputText(activity, 'secondary')} (id ${textOf(activity.result['id']) ?? 'unknown'}) was issued on ${inputText(activity, 'primary')} and not seen used: revoke that id with revoke-secondary unless it is in use.`,
-    );
 }
 
 /** Clusters of which the run generated a token of this kind, and those where it may have: nobody found out. */
@@ -332,7 +314,7 @@ function openParkings(run: RunRecord): readonly string[] {
 
 /** Secrets that the run made and that are not proven gone. A token that the run keeps on purpose is not among them. */
 export function secretsLeft(run: RunRecord, namingKept = false): readonly string[] {
-  return [...activationTokens(run), ...operationTokens(run, namingKept), ...rootTokens(run), ...ceremonyKeys(run)];
+  return [...operationTokens(run, namingKept), ...rootTokens(run), ...ceremonyKeys(run)];
 }
 
 /** What a run that ended early left undone at the clusters, the most urgent first: roles, clients, protection. */

@@ -71,8 +71,6 @@ export function outcomeCell(
       return toned('done', 'good');
     case 'already':
       return toned('already so', 'good');
-    case 'not-done':
-      return toned('not done', 'warning');
     case 'skipped':
       return toned('skipped', 'warning');
     case 'failed':

@@ -48,8 +48,6 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
     `active node ${of(stableActiveNode)}, written${markerReadAt === undefined ? '' : ', marker read'}`,
   probeService: ({ tries }) =>
     `first success after ${numberOf(tries) === 1 ? '1 try' : `${numberOf(tries) ?? '?'} tries`}`,
-  issueActivationToken: ({ id, form }) =>
-    form === 'none' ? 'none needed: it follows already' : `activation token ${of(id)} issued, ${of(form)}`,
   awaitPerformanceSecondaries: ({ following }) =>
     clustersIn(following, ({ follows }) => (follows === true ? ' follows' : ' does not follow')),
 };
@@ -63,8 +61,7 @@ function observedOf({ type, state, result, failure }: ActivityRecord): string | 
 
 function outcomeOf(activity: ActivityRecord): ReportedActivity['outcome'] {
   if (activity.state !== 'completed') return activity.state;
-  const outcome = activity.result['outcome'];
-  return outcome === 'already' || outcome === 'not-done' ? outcome : 'done';
+  return activity.result['outcome'] === 'already' ? 'already' : 'done';
 }
 
 function reportedActivity(activity: ActivityRecord): ReportedActivity {
@@ -85,7 +82,7 @@ function outcomeFromActivities(activities: readonly ActivityRecord[]): ReportSte
   if (outcomes.length === 0) return 'not-ordered';
   if (outcomes.includes('running')) return 'running';
   const last = outcomes.at(-1);
-  if (last === 'failed' || last === 'cancelled' || last === 'not-done') return 'failed';
+  if (last === 'failed' || last === 'cancelled') return 'failed';
   const changes = activities.filter(({ result }) => result['outcome'] === 'done' || result['outcome'] === 'already');
   return changes.length > 0 && changes.every(({ result }) => result['outcome'] === 'already') ? 'already' : 'done';
 }

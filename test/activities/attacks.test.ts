@@ -56,8 +56,6 @@ afterAll(async () => {
 /** Changes of a role that look at other things before they are made. */
 const WAYS: Readonly<Record<string, readonly string[]>> = {
   'demotePrimary dr': ['', ' former'],
-  'issueActivationToken dr': [' update-primary', ' enable'],
-  'issueActivationToken performance': [' update-primary', ' enable'],
   'promoteSecondary dr': [' planned', ' unplanned', ' forced'],
   'promoteSecondary performance': [' planned', ' forced'],
   'updatePrimary performance': ['', ' by-addresses'],
@@ -94,7 +92,6 @@ const OF_BOTH: readonly string[] = [
   'enablePrimary',
   'enableSecondary',
   'forgetPrimary',
-  'issueActivationToken',
   'promoteSecondary',
   'revokeSecondary',
   'updatePrimary',
@@ -105,7 +102,6 @@ async function inputs(): Promise<Readonly<Record<string, object>>> {
   const token = await bench.operationToken('west', ['dr.promote', 'dr.update-primary', 'dr.disable', 'dr.reindex']);
   const dr = { primary: 'east', secondary: 'west', token };
   const europe = { primary: 'east', secondary: 'europe', expected: { filter: { mode: 'deny', paths: ['kv/'] } } };
-  const activation = { id: 'id', form: 'wrapped', revokedBefore: false };
   const id = bench.cluster('europe').clusterId;
   const onWest = { cluster: 'west', token };
   return {
@@ -117,15 +113,9 @@ async function inputs(): Promise<Readonly<Record<string, object>>> {
     'promoteSecondary dr forced': { ...onWest, otherCluster: 'east', mode: 'forced' },
     'promoteSecondary performance planned': { cluster: 'europe', otherCluster: 'east', mode: 'planned' },
     'promoteSecondary performance forced': { cluster: 'europe', otherCluster: 'east', mode: 'forced' },
-    'issueActivationToken dr update-primary': { ...dr, use: 'update-primary' },
-    'issueActivationToken dr enable': { primary: 'east', secondary: 'spare', use: 'enable' },
-    'updatePrimary dr': { ...dr, activation },
-    'issueActivationToken performance update-primary': { ...europe, use: 'update-primary' },
-    'issueActivationToken performance enable': {
-      ...{ primary: 'east', secondary: 'spare', use: 'enable', expected: { filter: 'none' } },
-    },
-    'updatePrimary performance': { ...europe, activation },
-    'updatePrimary performance by-addresses': europe,
+    'updatePrimary dr': { ...dr, by: 'token' },
+    'updatePrimary performance': { ...europe, by: 'token' },
+    'updatePrimary performance by-addresses': { ...europe, by: 'addresses' },
     'enablePrimary dr': { cluster: 'spare' },
     'enablePrimary performance': { cluster: 'spare' },
     writePathsFilter: { cluster: 'east', id, secondary: 'europe', filter: { mode: 'deny', paths: ['secret'] } },
@@ -138,10 +128,8 @@ async function inputs(): Promise<Readonly<Record<string, object>>> {
     'disablePrimary performance': { cluster: 'east' },
     'disableSecondary dr': onWest,
     'disableSecondary performance': { cluster: 'europe' },
-    'enableSecondary dr': { primary: 'east', secondary: 'spare', activation },
-    'enableSecondary performance': {
-      ...{ primary: 'east', secondary: 'spare', activation, expected: { filter: 'none' } },
-    },
+    'enableSecondary dr': { primary: 'east', secondary: 'spare' },
+    'enableSecondary performance': { primary: 'east', secondary: 'spare', expected: { filter: 'none' } },
     fenceLostPrimary: { from: 'east', to: 'west' },
     unfenceFormerPrimary: { primary: 'west', secondary: 'east' },
     startDrReindex: { ...onWest, options: { diff: false, force: false, skipFlush: false } },

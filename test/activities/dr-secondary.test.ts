@@ -1,10 +1,11 @@
-/** Re-attaching a DR secondary: public key, activation token and update-primary are one unit. */
-import type { ActivationTokenResult, Authority } from '../../src/contracts/activities';
+/** Re-attaching a DR secondary: public key, activation token and update-primary are one activity. */
+import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { SimulatedCluster } from '../../src/simulator';
 import { planDigest } from '../../activities/approvals/planning';
 import { planDocument } from '../../activities/approvals/planning';
 import { ActivityBench, DEPLOYMENT, drDemotion, drPromotion } from '../support/activity-environment';
+import type { CallOptions } from '../support/activity-environment';
 
 const DR = '/v1/sys/replication/dr';
 const ISSUE = `POST ${DR}/primary/secondary-token`;
@@ -40,6 +41,7 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   bench.service.faults.clear();
+  bench.isGivenUp = false;
   for (const [name, role] of roles) bench.cluster(name).setRole('dr', role, bench.service.now());
   bench.cluster('east').leaderChange(0);
   bench.service.advanceClock(1_000);
@@ -57,29 +59,24 @@ const calls = () => ({
 });
 /** Calls since the test began. */
 const made = (which: keyof typeof before) => calls()[which] - before[which];
-const issue = () =>
-  bench.call('issueActivationToken', { use: 'update-primary', kind: 'dr', ...TO_WEST, token, authority });
-const point = (activation: ActivationTokenResult) =>
-  bench.call('updatePrimary', { kind: 'dr', ...TO_WEST, token, activation, authority });
+const input = (more: object = {}) => ({ kind: 'dr', by: 'token', ...TO_WEST, token, authority, ...more }) as const;
+const point = (options?: CallOptions) => bench.call('updatePrimary', input(), options);
 const known = () => bench.cluster('west').snapshotState().dr.knownSecondaries;
+const eastId = () => bench.cluster('east').clusterId;
 
-it('by an encrypted token: issued, used once, and then it streams', async () => {
-  const activation = await issue();
-  expect(activation).toMatchObject({ form: 'encrypted', revokedBefore: false, id: bench.cluster('east').clusterId });
-  expect(activation.keyNode).toBe(bench.cluster('east').addresses[0]);
-  expect(await point(activation)).toMatchObject({ outcome: 'done', calls: 1 });
+it('a token is issued, used once, and then it streams', async () => {
+  expect(await point()).toMatchObject({ outcome: 'done', calls: 1, observed: 'east knows west as its DR primary' });
   const streaming = await bench.call('awaitDrStreaming', TO_WEST);
   expect(streaming.state).toBe('stream-wals');
   expect(streaming.observed).toContain('heartbeat');
   // What is done already is not done again.
-  expect(await point(activation)).toMatchObject({ outcome: 'already', calls: 0 });
-  expect(await issue()).toMatchObject({ form: 'none' });
-  expect(made('update')).toBe(1);
-  expect(made('issue')).toBe(1);
+  expect(await point()).toMatchObject({ outcome: 'already', calls: 0 });
+  expect([made('update'), made('issue'), made('revoke')]).toEqual([1, 1, 0]);
+  expect(known()).toEqual([eastId()]);
 });
 
 it('streaming counts with last_remote_wal 0 only where the Merkle roots are equal', async () => {
-  await point(await issue());
+  await point();
   const streaming = await bench.call('awaitDrStreaming', TO_WEST);
   const east = bench.cluster('east').snapshotState().dr;
   const west = bench.cluster('west').snapshotState().dr;
@@ -96,66 +93,128 @@ it('streaming counts with last_remote_wal 0 only where the Merkle roots are equa
 });
 
 it('by a wrapped token where the public key is refused', async () => {
+  const keys = bench.calls('east', 'secondary/generate-public-key');
   bench.service.faults.add({ cluster: 'east', endpoint: KEY, action: { status: 403 }, times: Infinity });
-  const activation = await issue();
-  expect(activation).toMatchObject({ form: 'wrapped' });
-  expect(activation.keyNode).toBeUndefined();
-  expect(await point(activation)).toMatchObject({ outcome: 'done', calls: 1 });
+  expect(await point()).toMatchObject({ outcome: 'done', calls: 1 });
+  expect(bench.calls('east', 'secondary/generate-public-key') - keys).toBe(2);
 });
 
 it('a lost answer leaves a token that nobody knows: its id is revoked and it is issued again', async () => {
   bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: 'lose-answer' });
-  const activation = await issue();
-  expect(activation.revokedBefore).toBe(true);
-  expect(made('revoke')).toBe(1);
-  expect(known()).toEqual([bench.cluster('east').clusterId]);
-  expect(await point(activation)).toMatchObject({ outcome: 'done', calls: 1 });
+  expect(await point()).toMatchObject({ outcome: 'done', calls: 1 });
+  expect([made('issue'), made('revoke'), made('update')]).toEqual([2, 1, 1]);
+  expect(known()).toEqual([eastId()]);
 });
 
 it('412 and 500 for some seconds after a promotion are waited out', async () => {
   bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: { status: 412 } });
   bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: { status: 500 }, skip: 1 });
-  expect((await issue()).form).toBe('encrypted');
+  expect(await point()).toMatchObject({ outcome: 'done' });
   expect(made('issue')).toBe(3);
 });
 
 it('a token that is refused for certain is not asked for again', async () => {
   bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: { status: 403 }, times: Infinity });
-  expect(
-    await bench.failure('issueActivationToken', { use: 'update-primary', kind: 'dr', ...TO_WEST, token, authority }),
-  ).toMatchObject({
-    code: 'PERMISSION_DENIED',
-    retryable: false,
-  });
-  expect(made('issue')).toBe(1);
+  expect(await bench.failure('updatePrimary', input())).toMatchObject({ code: 'PERMISSION_DENIED', retryable: false });
+  expect([made('issue'), made('update')]).toEqual([1, 0]);
 });
 
-it('a leader change after the public key loses the private key: no call is made, the unit is done again', async () => {
-  const activation = await issue();
-  bench.cluster('east').leaderChange(1);
-  bench.service.advanceClock(1_000);
-  expect(await point(activation)).toMatchObject({ outcome: 'not-done', calls: 0 });
-  expect(made('update')).toBe(0);
-  const again = await issue();
-  expect(again.revokedBefore).toBe(true);
-  expect(await point(again)).toMatchObject({ outcome: 'done', calls: 1 });
+it('a leader change after the public key loses the private key: no call is made, and all is done again', async () => {
+  const change = () => {
+    bench.cluster('east').leaderChange(1);
+    bench.service.advanceClock(1_000);
+  };
+  bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, when: 'after', action: change });
+  expect(await point()).toMatchObject({ outcome: 'done', calls: 1 });
+  expect([made('issue'), made('revoke'), made('update')]).toEqual([2, 1, 1]);
 });
 
 it('update-primary whose answer is lost after its effect is not called again', async () => {
   bench.service.faults.add({ cluster: 'east', endpoint: UPDATE, action: 'lose-answer' });
-  expect(await point(await issue())).toMatchObject({ outcome: 'done', calls: 1 });
+  expect(await point()).toMatchObject({ outcome: 'done', calls: 1 });
   expect(made('update')).toBe(1);
 });
 
-it('a token that was used up elsewhere counts as lost, and the unit is done again', async () => {
-  const activation = await issue();
+it('a token that is not taken counts as lost, and all is done again; three of them end the activity', async () => {
   bench.service.faults.add({ cluster: 'east', endpoint: UPDATE, action: { status: 400 } });
-  expect(await point(activation)).toMatchObject({ outcome: 'not-done', calls: 1 });
-  expect(made('update')).toBe(1);
+  expect(await point()).toMatchObject({ outcome: 'done', calls: 2 });
+  expect([made('issue'), made('revoke'), made('update')]).toEqual([2, 1, 2]);
+
+  for (const [name, role] of roles) bench.cluster(name).setRole('dr', role, bench.service.now());
+  bench.service.faults.add({ cluster: 'east', endpoint: UPDATE, action: { status: 400 }, times: Infinity });
+  expect(await bench.failure('updatePrimary', input())).toMatchObject({
+    ...{ code: 'STATE_DIVERGED', retryable: false },
+    // Whoever aborts now knows what is left on the primary.
+    details: { outcomeKnown: true, findings: [expect.objectContaining({ code: 'activation-token-unused' })] },
+  });
+  expect(made('update')).toBe(5);
+});
+
+describe('an attempt that dies', () => {
+  /** The first attempt is cancelled at this call; what follows it is the second one. */
+  async function diesAt(cluster: string, endpoint: string, when: 'before' | 'after'): Promise<void> {
+    let cancel: () => void = () => undefined;
+    bench.service.faults.add({ cluster, endpoint, when, action: () => cancel() });
+    const failure = await bench.failure('updatePrimary', input(), { onStart: (given) => (cancel = given) });
+    expect(failure.code).toBe('CancelledFailure');
+  }
+
+  it('after its token was issued, and before it was used: nobody has the token, its id is revoked, all is done again', async () => {
+    await diesAt('west', ISSUE, 'after');
+    expect([made('issue'), made('revoke'), made('update')]).toEqual([1, 0, 0]);
+    expect(known()).toEqual([eastId()]);
+    expect(await point({ attempt: 2 })).toMatchObject({ outcome: 'done', calls: 1 });
+    expect([made('issue'), made('revoke'), made('update')]).toEqual([2, 1, 1]);
+    expect(known()).toEqual([eastId()]);
+    await bench.call('awaitDrStreaming', TO_WEST);
+  });
+
+  it('after its token was used: the next one sees that, and revokes and issues nothing', async () => {
+    await diesAt('east', UPDATE, 'after');
+    expect(await point({ attempt: 2 })).toMatchObject({ outcome: 'already', calls: 0 });
+    expect([made('issue'), made('revoke'), made('update')]).toEqual([1, 0, 1]);
+    await bench.call('awaitDrStreaming', TO_WEST);
+  });
+
+  it('while its call may arrive late: the next one revokes nothing before that call cannot arrive any more', async () => {
+    let cancel: (() => void) | undefined;
+    const late = bench.service.faults.add({ cluster: 'east', endpoint: UPDATE, action: 'arrive-late' });
+    const meanwhile = async () => {
+      if (late.hits === 0) return;
+      if (cancel === undefined) await late.arrive();
+      cancel?.();
+      cancel = undefined;
+    };
+    bench.service.faults.add({ cluster: 'east', endpoint: `GET ${DR}/status`, times: Infinity, action: meanwhile });
+    const died = await bench.failure('updatePrimary', input(), { onStart: (given) => (cancel = given) });
+    expect(died.code).toBe('CancelledFailure');
+    expect(await point({ attempt: 2 })).toMatchObject({ outcome: 'already', calls: 0 });
+    expect([made('issue'), made('revoke'), made('update')]).toEqual([1, 0, 1]);
+  });
+
+  it.each([
+    ['revoke the id of its token', 0],
+    ['use its token', 1],
+  ])('for Temporal alone does not %s when it wakes up: another one is at work', async (_what, revoked) => {
+    const { now } = Date;
+    let stillMs = 0;
+    jest.spyOn(Date, 'now').mockImplementation(() => now() + stillMs);
+    const standStill = () => {
+      bench.isGivenUp = true;
+      stillMs = 6_000;
+    };
+    // The answer with the first token is lost: its id is to be revoked.
+    bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: 'lose-answer' });
+    bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, skip: revoked, action: standStill });
+    const failure = await bench.failure('updatePrimary', input());
+    jest.restoreAllMocks();
+    expect(failure.code).toBe('CancelledFailure');
+    expect([made('revoke'), made('update')]).toEqual([revoked, 0]);
+  });
 });
 
 it('the id of a secondary that is connected now is never revoked', async () => {
-  await point(await issue());
+  await point();
   await bench.call('awaitDrStreaming', TO_WEST);
   // East says that it knows nobody, while west sees it connected.
   const status = { data: { mode: 'secondary', state: 'idle', cluster_id: 'x', known_primary_cluster_addrs: [] } };
@@ -165,20 +224,13 @@ it('the id of a secondary that is connected now is never revoked', async () => {
     action: { status: 200, body: status },
     times: Infinity,
   });
-  const failure = await bench.failure('issueActivationToken', {
-    use: 'update-primary',
-    kind: 'dr',
-    ...TO_WEST,
-    token,
-    authority,
-  });
+  const failure = await bench.failure('updatePrimary', input());
   expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
   expect(failure.details['observed']).toContain('connected');
   expect([made('revoke'), made('issue')]).toEqual([0, 1]);
 });
 
 it('without an approved plan that leads there nothing is issued, revoked or used, whatever token there is', async () => {
-  const activation = await issue();
   const changes = bench.changes();
   const { plan, approvals } = authority;
   const [ofPlan, ofGo] = approvals;
@@ -219,66 +271,34 @@ it('without an approved plan that leads there nothing is issued, revoked or used
   ];
   for (const [why, given] of refused) {
     // What a history holds need not be what the types say.
-    const asked = { ...TO_WEST, token, authority: given as Authority };
-    const failures = [
-      await bench.failure('issueActivationToken', { use: 'update-primary', kind: 'dr', ...asked }),
-      await bench.failure('updatePrimary', { kind: 'dr', ...asked, activation }),
-    ];
-    expect([why, ...failures.map(({ code }) => code)]).toEqual([why, 'NOT_APPROVED', 'NOT_APPROVED']);
+    const { code } = await bench.failure('updatePrimary', input({ authority: given as Authority }));
+    expect([why, code]).toEqual([why, 'NOT_APPROVED']);
   }
   expect(bench.changes()).toEqual(changes);
   const right = own('east', 'west');
   const repointing = { plan: right, approvals: [await bench.approval('repoint', right.digest)] };
-  expect(
-    await bench.call('updatePrimary', { kind: 'dr', ...TO_WEST, token, activation, authority: repointing }),
-  ).toMatchObject({
-    outcome: 'done',
-  });
+  expect(await bench.call('updatePrimary', input({ authority: repointing }))).toMatchObject({ outcome: 'done' });
 });
 
 it('tokens of another run, cluster or use open nothing, and nothing is called', async () => {
-  const activation = await issue();
-  const changes = bench.changes();
   const otherRun = { ...bench.run, rid: '00000000-0000-4000-8000-000000000000' };
   const live = bench.cluster('east').issuedSecrets.at(-1) ?? '';
+  const sealed = async (cluster: string, ...seal: Parameters<ActivityBench['sealOperationToken']>) =>
+    ({ source: 'sealed', cluster, value: await bench.sealOperationToken(...seal) }) as const;
   const references: OperationTokenReference[] = [
-    {
-      source: 'sealed',
-      cluster: 'east',
-      value: await bench.sealOperationToken('east', live, ['dr.update-primary'], otherRun),
-    },
-    { source: 'sealed', cluster: 'east', value: await bench.sealOperationToken('east', live, ['dr.promote']) },
-    { source: 'sealed', cluster: 'east', value: await bench.sealOperationToken('west', live, ['dr.update-primary']) },
-    { source: 'sealed', cluster: 'west', value: await bench.sealOperationToken('east', live, ['dr.update-primary']) },
+    await sealed('east', 'east', live, ['dr.update-primary'], otherRun),
+    await sealed('east', 'east', live, ['dr.promote']),
+    await sealed('east', 'west', live, ['dr.update-primary']),
+    await sealed('west', 'east', live, ['dr.update-primary']),
   ];
-  for (const reference of references) {
-    const failure = await bench.failure('updatePrimary', {
-      kind: 'dr',
-      ...TO_WEST,
-      token: reference,
-      activation,
-      authority,
+  const changes = bench.changes();
+  for (const reference of references)
+    expect(await bench.failure('updatePrimary', input({ token: reference }))).toMatchObject({
+      ...{ code: 'SEALED_VALUE_INVALID', retryable: false },
     });
-    expect(failure).toMatchObject({ code: 'SEALED_VALUE_INVALID', retryable: false });
-  }
-  // An activation token that another primary issued is not used either.
-  const turned = await bench.failure('updatePrimary', {
-    kind: 'dr',
-    deployment: DEPLOYMENT,
-    primary: 'east',
-    secondary: 'west',
-    token,
-    activation,
-    authority,
-  });
+  const turned = await bench.failure('updatePrimary', input({ primary: 'east', secondary: 'west' }));
   expect(turned.code).toBe('PRECONDITION_FAILED');
-  const batch = await bench.failure('updatePrimary', {
-    kind: 'dr',
-    ...TO_WEST,
-    token: { source: 'batch', cluster: 'east' },
-    activation,
-    authority,
-  });
+  const batch = await bench.failure('updatePrimary', input({ token: { source: 'batch', cluster: 'east' } }));
   expect(batch.code).toBe('TOKEN_SOURCE_UNAVAILABLE');
   expect(bench.changes()).toEqual(changes);
 });

@@ -4,13 +4,11 @@
  */
 import * as openpgp from 'openpgp';
 import ts from 'typescript';
-import type { ActivationTokenResult, Authority } from '../../src/contracts/activities';
+import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { secondaryRepointingInput } from '../../src/contracts/runbook-inputs';
 import { Secret } from '../../src/secret';
 import { sealValue } from '../../src/keys';
 import type { RunContext } from '../../src/keys';
-import { revokeSecondary } from '../../src/simulator/role-changes';
 import { ActivityBench, DEPLOYMENT, drDemotion, openBench } from '../support/activity-environment';
 import { readSources } from '../support/source-graph';
 
@@ -45,7 +43,7 @@ describe('a sealed operation token', () => {
       readonly run?: Partial<RunContext>;
       readonly cluster?: string;
       readonly clusterId?: string;
-      readonly kind?: 'operation-token' | 'activation-token';
+      readonly kind?: 'operation-token' | 'root-token';
       readonly uses?: readonly string[];
     } = {},
   ) => {
@@ -56,7 +54,7 @@ describe('a sealed operation token', () => {
     return (await sealValue(
       bench.sealKeyring,
       { ...bench.run, ...more.run },
-      { kind, cluster, clusterId, uses, expSeconds: 3_600, ...(kind === 'activation-token' ? { src: 'east' } : {}) },
+      { kind, cluster, clusterId, uses, expSeconds: 3_600 },
       new Secret(kind, secret),
     )) as Awaited<ReturnType<ActivityBench['sealOperationToken']>>;
   };
@@ -69,7 +67,7 @@ describe('a sealed operation token', () => {
     ['for another cluster', () => sealed({ cluster: 'east' })],
     ['for a cluster of the same name with another ID', () => sealed({ clusterId: 'another' })],
     ['for another use', () => sealed({ uses: ['dr.reindex', 'dr.operation-token.delete'] })],
-    ['that holds another kind of secret', () => sealed({ kind: 'activation-token' })],
+    ['that holds another kind of secret', () => sealed({ kind: 'root-token' })],
     ['that is expired', () => yesterday(() => sealed())],
     ['that was changed', async () => (await sealed()).replace(/.$/, (last) => (last === 'A' ? 'B' : 'A')) as never],
     ['that was made up', () => Promise.resolve('eyJhbGciOiJkaXIifQ....' as never)],
@@ -103,68 +101,6 @@ describe('a sealed operation token', () => {
       expect(disposals).toEqual([expect.objectContaining({ state: 'unproven' })]);
     }
     expect(bench.changes()).toEqual(before);
-  });
-});
-
-describe('a sealed activation token', () => {
-  let bench: ActivityBench;
-  let authority: Authority;
-  openBench((opened) => (bench = opened), {
-    topology: {
-      readings: { leaderChangeChance: 0 },
-      clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 1, seal: { shares: 5, threshold: 3 } })),
-      dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
-    },
-  });
-  beforeAll(async () => {
-    // Cut off, so that there is something to do.
-    revokeSecondary(bench.cluster('east'), 'dr', bench.cluster('west').clusterId);
-    const { plan, preconditions } = await bench.call('assessSecondaryRepointing', {
-      input: secondaryRepointingInput.parse({
-        ...{ deployment: DEPLOYMENT, secondary: 'west', primary: 'east', kind: 'dr', form: 'token', reason: 'a test' },
-      }),
-    });
-    if (!plan) throw new Error(JSON.stringify(preconditions));
-    const approvals = ['grace', 'henry'].map((by) => bench.approval('repoint', plan.digest, by));
-    authority = { plan, approvals: await Promise.all(approvals) };
-  });
-
-  const SECRET = 'eyJhbGciOiJub25lIn0.eyJhY3RpdmF0aW9uIjoiY2FuYXJ5In0.signature';
-  const seal = async (more: Readonly<Record<string, unknown>> = {}, run: Partial<RunContext> = {}) =>
-    sealValue(
-      bench.sealKeyring,
-      { ...bench.run, ...run },
-      {
-        kind: 'activation-token',
-        cluster: 'west',
-        clusterId: bench.cluster('west').clusterId,
-        uses: ['dr.update-primary'],
-        src: 'east',
-        expSeconds: 900,
-        ...more,
-      },
-      new Secret('activation-token', SECRET),
-    );
-
-  it.each([
-    ['that another cluster issued', () => seal({ src: 'north' })],
-    ['for another secondary', () => seal({ cluster: 'north', clusterId: bench.cluster('north').clusterId })],
-    ['for enabling', () => seal({ uses: ['dr.enable'] })],
-    ['for the other kind of replication', () => seal({ uses: ['performance.update-primary'] })],
-    ['of another run', () => seal({}, OTHER_RUN)],
-    ['of another workflow', () => seal({}, { wid: 'deployment:another' })],
-    ['that is expired', () => yesterday(() => seal())],
-  ])('%s is not sent to the secondary', async (_, make) => {
-    const activation: ActivationTokenResult = { id: 'id', form: 'wrapped', revokedBefore: false, token: await make() };
-    const token = await bench.operationToken('west');
-    const input = { deployment: DEPLOYMENT, primary: 'east', secondary: 'west', token, authority, activation };
-    const before = bench.calls('west', 'dr/secondary/update-primary');
-    const outcome = await bench.call('updatePrimary', { kind: 'dr', ...input }).then(
-      (result) => result.outcome,
-      (error: { type?: string }) => error.type,
-    );
-    expect(outcome).toBe('SEALED_VALUE_INVALID');
-    expect(bench.calls('west', 'dr/secondary/update-primary')).toBe(before);
   });
 });
 
@@ -258,7 +194,6 @@ describe('no activity signs or encrypts what it is passed', () => {
     /recipient|key(?!s?\b)|jwk|identity|bytes|payload|header|signature|address|url|caFile|path$|secret|password|nonce|otp|holders|threshold|erasure/i;
   const EXCEPTIONS: Readonly<Record<string, string>> = {
     recipientPgpKey: 'a root token is for somebody outside: holders and approvers read the fingerprint of his key',
-    keyNode: 'the node with the private key of an activation token: compared, never sent anything',
     keyHome: 'of a handle; the record is found by run, cid and epoch alone',
     address: 'of an attempt that is followed: compared with the one that is read',
     nonce: 'of an attempt that is followed: compared with the one that is read',

@@ -35,7 +35,7 @@ it.each<[string, keyof RunbookActivities, object]>([
   ['forgetting without a token', 'forgetPrimary', { deployment: DEPLOYMENT, cluster: 'west', kind: 'dr' }],
   ['re-pointing without a token', 'updatePrimary', { ...between, kind: 'dr' }],
   ['re-pointing without a filter', 'updatePrimary', { ...between, kind: 'performance' }],
-  ['no filter for an activation token', 'issueActivationToken', { ...between, kind: 'performance', expected: {} }],
+  ['no filter for an activation token', 'enableSecondary', { ...between, kind: 'performance', expected: {} }],
   ['an input of another runbook', 'assessDrSwitchover', { input: { deployment: DEPLOYMENT, cluster: 'east' } }],
   ['a ledger entry with a path', 'disposeLedgerToken', { deployment: DEPLOYMENT, cluster: 'east', entry: '../x' }],
 ])('%s is refused before anything is read', async (_what, name, input) => {

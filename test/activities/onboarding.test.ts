@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ActivationTokenResult, Authority } from '../../src/contracts/activities';
+import type { Authority } from '../../src/contracts/activities';
 import type { GateName, GatedOperation } from '../../src/contracts/plan';
 import { startSimulatedService } from '../../src/simulator';
 import type { Topology } from '../../src/simulator';
@@ -10,6 +10,7 @@ import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const SEED = 5;
 const UNDER_WAY_MS = 400;
+const ISSUE = 'POST /v1/sys/replication/dr/primary/secondary-token';
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 const ASKED = { deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga', dryRun: false, primary: 'east' };
 
@@ -65,22 +66,14 @@ async function planFor(secondary: string, approved = true): Promise<Authority> {
   return { plan, approvals: approved ? [await bench.approval('wipe', plan.digest)] : [] };
 }
 
-async function issue(secondary: string): Promise<ActivationTokenResult> {
-  const both = { deployment: DEPLOYMENT, primary: 'east', secondary, authority: await planFor(secondary) };
-  const ofKind =
-    secondary === 'europe'
-      ? ({ kind: 'performance', expected: { filter: FILTER } } as const)
-      : ({ kind: 'dr' } as const);
-  return bench.call('issueActivationToken', { ...both, ...ofKind, use: 'enable', form: 'auto' });
-}
-
+const joining = (secondary: string, authority: Authority) =>
+  ({ deployment: DEPLOYMENT, kind: 'dr', primary: 'east', secondary, authority }) as const;
 const enables = (cluster: string) => bench.calls(cluster, 'secondary/enable');
+const issued = () => bench.calls('east', 'primary/secondary-token');
 
 describe('the wipe of a cluster', () => {
-  it('is refused where nobody approved it, or something else was approved', async () => {
+  it('is refused, and no activation token is issued, where nobody approved it or something else was approved', async () => {
     const north = await planFor('north');
-    const activation = await issue('north');
-    const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'north', activation, calledBefore: false };
     const text = north.plan.text.replace('"reason":"a test"', '"reason":"another"');
     const forged: readonly Authority[] = [
       await planFor('north', false),
@@ -94,40 +87,28 @@ describe('the wipe of a cluster', () => {
       { plan: north.plan, approvals: [await bench.approval('wipe', north.plan.digest, 'olga')] },
     ];
     for (const authority of forged)
-      expect(await bench.failure('enableSecondary', { kind: 'dr', ...both, authority })).toMatchObject({
-        code: 'NOT_APPROVED',
-      });
+      expect((await bench.failure('enableSecondary', joining('north', authority))).code).toBe('NOT_APPROVED');
     // Approved for DR replication is not approved for performance replication.
-    const other = { ...both, authority: north, expected: { filter: 'none' } } as const;
-    expect(await bench.failure('enableSecondary', { kind: 'performance', ...other })).toMatchObject({
-      code: 'NOT_APPROVED',
-    });
-    expect(enables('north')).toBe(0);
+    const other = { ...joining('north', north), kind: 'performance', expected: { filter: 'none' } } as const;
+    expect((await bench.failure('enableSecondary', other)).code).toBe('NOT_APPROVED');
+    expect([issued(), enables('north')]).toEqual([0, 0]);
   });
 
-  it('begins with no activation token that nobody approved', async () => {
-    const asked = { deployment: DEPLOYMENT, kind: 'dr', primary: 'east', secondary: 'north', use: 'enable' } as const;
-    const before = bench.calls('east', 'primary/secondary-token');
-    for (const authority of [await planFor('north', false), await planFor('south')])
-      expect((await bench.failure('issueActivationToken', { ...asked, authority })).code).toBe('NOT_APPROVED');
-    expect(bench.calls('east', 'primary/secondary-token')).toBe(before);
-  });
-
-  it('is refused where its approvals are older than they count', async () => {
+  it('is refused where its approvals are older than they count, also where they became so while its token was issued', async () => {
     const authority = await planFor('north');
-    const input = {
-      deployment: DEPLOYMENT,
-      primary: 'east',
-      secondary: 'north',
-      activation: await issue('north'),
-      calledBefore: false,
-    };
     bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * 3_600_000);
-    const refused = await bench.failure('enableSecondary', { kind: 'dr', ...input, authority });
+    const refused = await bench.failure('enableSecondary', joining('north', authority));
     bench.history = { events: [] };
     expect(refused).toMatchObject({ code: 'NOT_APPROVED', details: { outcomeKnown: true } });
     expect(refused.details['observed']).toContain('gate wipe was met at');
-    expect(enables('north')).toBe(0);
+    expect([issued(), enables('north')]).toEqual([0, 0]);
+
+    const action = () => void bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * 3_600_000);
+    bench.service.faults.add({ cluster: 'east', endpoint: ISSUE, when: 'after', action });
+    const late = await bench.failure('enableSecondary', joining('north', authority));
+    bench.history = { events: [] };
+    expect(late).toMatchObject({ code: 'NOT_APPROVED', details: { about: 'approvals too old', outcomeKnown: true } });
+    expect([issued(), enables('north')]).toEqual([1, 0]);
   });
 
   it('is refused where the cluster has another ID than the one that people approved, whatever its name is', async () => {
@@ -136,76 +117,75 @@ describe('the wipe of a cluster', () => {
     expect(text).toContain(`{"cluster":"south","clusterId":"${ids['north']}"}`);
     const digest = createHash('sha256').update(text).digest('base64url');
     const authority = { plan: { text, digest }, approvals: [await bench.approval('wipe', digest)] };
-    const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'south' };
-    const input = { ...both, activation: await issue('south'), authority, calledBefore: false };
-    expect(await bench.failure('enableSecondary', { kind: 'dr', ...input })).toMatchObject({ code: 'NOT_APPROVED' });
+    expect((await bench.failure('enableSecondary', joining('south', authority))).code).toBe('NOT_APPROVED');
     expect(enables('south')).toBe(0);
   });
 
   it('is refused where the paths filter is not the one that was approved', async () => {
     const authority = await planFor('europe');
-    const activation = await issue('europe');
     const id = ids['europe'] ?? '';
-    const both = {
-      deployment: DEPLOYMENT,
-      primary: 'east',
-      secondary: 'europe',
-      activation,
-      authority,
-      calledBefore: false,
-    };
-    const input = { ...both, expected: { filter: FILTER } };
-    expect(await bench.failure('enableSecondary', { kind: 'performance', ...input })).toMatchObject({
+    const join = { ...joining('europe', authority), kind: 'performance' } as const;
+    expect(await bench.failure('enableSecondary', { ...join, expected: { filter: FILTER } })).toMatchObject({
       code: 'PRECONDITION_FAILED',
       details: { observed: `no paths filter under ${id}`, needed: `deny us-customers/ under ${id}` },
     });
-    expect(
-      await bench.failure('enableSecondary', { kind: 'performance', ...both, expected: { filter: 'none' } }),
-    ).toMatchObject({
-      code: 'NOT_APPROVED',
-    });
+    const without = await bench.failure('enableSecondary', { ...join, expected: { filter: 'none' } });
+    expect(without.code).toBe('NOT_APPROVED');
     expect(enables('europe')).toBe(0);
   });
 
-  it('is not told as not done while what an earlier attempt sent can be under way: its id would be revoked', async () => {
+  it.each([
+    ['began to replicate', 'DR disabled, performance primary', () => makePrimary('north')],
+    ['has a node that does not answer', 'does not answer', () => silence('north')],
+  ])(
+    'is refused where the cluster %s while its token was issued, which stays unused',
+    async (_what, observed, change) => {
+      const authority = await planFor('north');
+      bench.service.faults.add({ cluster: 'east', endpoint: ISSUE, when: 'after', action: change });
+      const failure = await bench.failure('enableSecondary', joining('north', authority));
+      bench.service.faults.clear();
+      bench.cluster('north').setRole('performance', { mode: 'disabled' }, bench.service.now());
+      expect(failure).toMatchObject({
+        code: 'PRECONDITION_FAILED',
+        details: {
+          observed: expect.stringContaining(observed) as string,
+          outcomeKnown: true,
+          findings: [expect.objectContaining({ code: 'activation-token-unused' })],
+        },
+      });
+      expect(enables('north')).toBe(0);
+      expect(bench.leaks()).toEqual([]);
+    },
+  );
+
+  it('by an attempt after one that may have sent it: waits for that one, then revokes what was not used and wipes once', async () => {
     const authority = await planFor('north');
-    const activation = { id: ids['north'] ?? '', form: 'none' as const, revokedBefore: false };
-    const input = {
-      deployment: DEPLOYMENT,
-      primary: 'east',
-      secondary: 'north',
-      activation,
-      authority,
-      calledBefore: false,
-    };
+    const revoked = bench.calls('east', 'primary/revoke-secondary');
     const began = Date.now();
-    expect(await bench.call('enableSecondary', { kind: 'dr', ...input }, { attempt: 2 })).toMatchObject({
-      outcome: 'not-done',
-      calls: 0,
+    expect(await bench.call('enableSecondary', joining('north', authority), { attempt: 2 })).toMatchObject({
+      outcome: 'done',
+      calls: 1,
     });
     expect(Date.now() - began).toBeGreaterThan(UNDER_WAY_MS);
-  });
-
-  it('is refused where the cluster began to replicate after the approval; the token that was issued stays unused', async () => {
-    const authority = await planFor('north');
-    const activation = await issue('north');
-    bench
-      .cluster('north')
-      .setRole(
-        'performance',
-        { mode: 'primary', setId: 'a-set', advertisedAddress: '', knownSecondaries: [] },
-        bench.service.now(),
-      );
-    const both = { deployment: DEPLOYMENT, primary: 'east', secondary: 'north', calledBefore: false };
-    const failure = await bench.failure('enableSecondary', { kind: 'dr', ...both, activation, authority });
-    expect(failure).toMatchObject({
-      code: 'PRECONDITION_FAILED',
-      details: { observed: 'DR disabled, performance primary' },
+    expect(bench.calls('east', 'primary/revoke-secondary') - revoked).toBe(1);
+    // A worker that dies now knows nothing of it, and the cluster has another ID since: it is done all the same.
+    const before = issued();
+    expect(await bench.call('enableSecondary', joining('north', authority), { attempt: 3 })).toMatchObject({
+      outcome: 'already',
+      calls: 0,
     });
-    expect(enables('north')).toBe(0);
-    expect(bench.leaks()).toEqual([]);
+    expect([issued(), enables('north')]).toEqual([before, 1]);
   });
 });
+
+function makePrimary(cluster: string): void {
+  const role = { mode: 'primary', setId: 'a-set', advertisedAddress: '', knownSecondaries: [] } as const;
+  bench.cluster(cluster).setRole('performance', role, bench.service.now());
+}
+
+function silence(cluster: string): void {
+  bench.service.faults.add({ cluster, endpoint: 'GET /v1/sys/seal-status', action: 'reset', times: Infinity });
+}
 
 it('no second primary is made while one of its set is silent, although it answered before', async () => {
   const authority = await enablingOf('south', 'dr.primary.enable', 'plan');

@@ -223,56 +223,39 @@ it('update-primary by token serves the secondary and the primary of the approved
   expect(demoted.preconditions).toContainEqual(
     expect.objectContaining({ name: 'attached before, and not demoted since', verdict: 'fail' }),
   );
-  const east = { deployment: DEPLOYMENT, primary: 'europe', secondary: 'east', expected: { filter: 'none' } } as const;
-  expect(await bench.failure('updatePrimary', { kind: 'performance', ...east, authority: approved })).toEqual(
+  const none = { filter: 'none' } as const;
+  const pair = { kind: 'performance', by: 'token', deployment: DEPLOYMENT, primary: 'europe', expected: none } as const;
+  const east = { ...pair, by: 'addresses', secondary: 'east' } as const;
+  expect(await bench.failure('updatePrimary', { ...east, authority: approved })).toEqual(
     refused('PRECONDITION_FAILED'),
   );
 
   const repointing = await assessRepointing(asia);
-  const none = { filter: 'none' } as const;
-  const input = { deployment: DEPLOYMENT, primary: 'europe', secondary: 'asia', expected: none };
+  const input = { ...pair, secondary: 'asia' } as const;
   const right = await authorityOf(repointing, ['repoint', 'grace']);
-  const activation = await bench.call('issueActivationToken', {
-    use: 'update-primary',
-    kind: 'performance',
-    ...input,
-    authority: right,
-  });
-  const use = (authority: Authority) => ({ ...input, activation, authority });
-  expect(await bench.failure('updatePrimary', { kind: 'performance', ...use(await authorityOf(repointing)) })).toEqual(
-    refused('NOT_APPROVED'),
-  );
+  const unapproved = await authorityOf(repointing);
+  expect(await bench.failure('updatePrimary', { ...input, authority: unapproved })).toEqual(refused('NOT_APPROVED'));
   const other = await authorityOf(await assessRepointing({ ...asia, secondary: 'east' }), ['repoint', 'grace']);
-  expect(await bench.failure('updatePrimary', { kind: 'performance', ...use(other) })).toEqual(refused('NOT_APPROVED'));
+  expect(await bench.failure('updatePrimary', { ...input, authority: other })).toEqual(refused('NOT_APPROVED'));
   // The plan says that asia has no filter, and so it must be: with any other one it would be another plan.
   const filter = { mode: 'deny', paths: ['secret/'] } as const;
-  for (const expected of [{ filter }, { filter, skippedBy: 'grace' }]) {
-    expect(await bench.failure('updatePrimary', { kind: 'performance', ...use(right), expected })).toEqual(
+  for (const expected of [{ filter }, { filter, skippedBy: 'grace' }])
+    expect(await bench.failure('updatePrimary', { ...input, authority: right, expected })).toEqual(
       refused('NOT_APPROVED'),
     );
-    expect(
-      await bench.failure('issueActivationToken', {
-        use: 'update-primary',
-        kind: 'performance',
-        ...input,
-        authority: right,
-        expected,
-      }),
-    ).toEqual(refused('NOT_APPROVED'));
-  }
+  expect(bench.calls('europe', 'primary/secondary-token')).toBe(0);
   const { clusterId: id } = bench.cluster('asia');
   const unasked = { deployment: DEPLOYMENT, cluster: 'europe', id, filter, secondary: 'asia', authority: right };
   expect(await bench.failure('writePathsFilter', unasked)).toEqual(refused('NOT_APPROVED'));
   await putFilter('europe', id, filter);
-  expect(await bench.failure('updatePrimary', { kind: 'performance', ...use(right) })).toEqual(
-    refused('PRECONDITION_FAILED'),
-  );
+  expect(await bench.failure('updatePrimary', { ...input, authority: right })).toEqual(refused('PRECONDITION_FAILED'));
   expect(bench.calls('asia', 'secondary/update-primary')).toBe(0);
   const skipped = { ...none, skippedBy: 'skipped by grace: we know' };
-  expect(await bench.call('updatePrimary', { kind: 'performance', ...use(right), expected: skipped })).toMatchObject({
+  expect(await bench.call('updatePrimary', { ...input, authority: right, expected: skipped })).toMatchObject({
     outcome: 'done',
   });
-  const roots = { ...input, kind: 'performance', filtered: false } as const;
+  const sides = { deployment: DEPLOYMENT, primary: 'europe', secondary: 'asia' };
+  const roots = { ...sides, kind: 'performance', filtered: false } as const;
   expect(await bench.call('compareMerkleRoots', roots)).toMatchObject({ verdict: 'equal' });
   expect(await bench.call('compareMerkleRoots', { ...roots, filtered: true })).toMatchObject({
     verdict: 'not-comparable',
@@ -298,6 +281,7 @@ it('by addresses a filter belongs under the id that the secondary has, which is 
 
 it('addresses are given only while their primary is one, knows the secondary and keeps its filter', async () => {
   const addresses = {
+    ...({ kind: 'performance', by: 'addresses' } as const),
     deployment: DEPLOYMENT,
     primary: 'west',
     secondary: 'asia',
@@ -310,7 +294,7 @@ it('addresses are given only while their primary is one, knows the secondary and
       details: expect.objectContaining({ observed: expect.stringContaining(observed) as string }) as unknown,
     }) as unknown;
   // West is a DR secondary, whatever it was when the plan was judged.
-  expect(await bench.failure('updatePrimary', { kind: 'performance', ...addresses })).toEqual(refusal('set not told'));
+  expect(await bench.failure('updatePrimary', addresses)).toEqual(refusal('set not told'));
   // East knows asia no longer.
   const east = bench.cluster('east');
   for (const each of ['asia', 'europe']) bench.service.partition('east', each);
@@ -318,18 +302,14 @@ it('addresses are given only while their primary is one, knows the secondary and
   revokeSecondary(east, 'performance', bench.cluster('asia').clusterId);
   const unknown = { ...addresses, primary: 'east' };
   const { clusterId } = bench.cluster('europe');
-  expect(await bench.failure('updatePrimary', { kind: 'performance', ...unknown })).toEqual(
-    refusal(`known: ${clusterId}`),
-  );
+  expect(await bench.failure('updatePrimary', unknown)).toEqual(refusal(`known: ${clusterId}`));
   // Nor without an approval, whatever they are.
   const unapproved = { ...addresses, authority: { ...addresses.authority, approvals: [] } };
-  expect(await bench.failure('updatePrimary', { kind: 'performance', ...unapproved })).toEqual(refused('NOT_APPROVED'));
+  expect(await bench.failure('updatePrimary', unapproved)).toEqual(refused('NOT_APPROVED'));
   // It keeps no filter for europe under the id that europe has.
   const filter = { mode: 'deny' as const, paths: ['secret/'] };
   const filtered = { ...unknown, secondary: 'europe', expected: { filter } };
-  expect(await bench.failure('updatePrimary', { kind: 'performance', ...filtered })).toEqual(
-    refusal(`no paths filter under ${clusterId}`),
-  );
+  expect(await bench.failure('updatePrimary', filtered)).toEqual(refusal(`no paths filter under ${clusterId}`));
   expect(bench.changes().filter((call) => call.includes('update-primary'))).toEqual([]);
 });
 
@@ -340,9 +320,6 @@ it('a DR secondary is re-pointed by token only as approved', async () => {
   const input = { deployment: DEPLOYMENT, primary: 'east', secondary: 'west' };
   const token = await bench.operationToken('west');
   const asked = { ...input, token, authority: await authorityOf(await assess(), ['promote', 'grace']) };
-  expect(await bench.failure('issueActivationToken', { use: 'update-primary', kind: 'dr', ...asked })).toEqual(
-    refused('NOT_APPROVED'),
-  );
-  const activation = { id: 'any', form: 'none', revokedBefore: false } as const;
-  expect(await bench.failure('updatePrimary', { kind: 'dr', ...asked, activation })).toEqual(refused('NOT_APPROVED'));
+  expect(await bench.failure('updatePrimary', { kind: 'dr', by: 'token', ...asked })).toEqual(refused('NOT_APPROVED'));
+  expect(bench.calls('east', 'primary/secondary-token')).toBe(0);
 });

@@ -2,11 +2,13 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { ActivationTokenResult, Authority, PathsFilterFacts } from '../../src/contracts/activities';
+import type { Authority, PathsFilterFacts } from '../../src/contracts/activities';
 import type { SimulatedCluster } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT, drDemotion } from '../support/activity-environment';
 
 const BASE = '/v1/sys/replication/performance';
+const ISSUE = `POST ${BASE}/primary/secondary-token`;
+const UPDATE = `POST ${BASE}/secondary/update-primary`;
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 const UNDER_WAY_MS = 1_500;
 const TO_WEST = { deployment: DEPLOYMENT, primary: 'west', secondary: 'europe' } as const;
@@ -56,10 +58,8 @@ const write = (id: string, filter: PathsFilterFacts) =>
     authority,
   });
 const expected = { filter: FILTER };
-const issue = () =>
-  bench.call('issueActivationToken', { use: 'update-primary', kind: 'performance', ...TO_WEST, authority, expected });
-const point = (activation: ActivationTokenResult) =>
-  bench.call('updatePrimary', { kind: 'performance', ...TO_WEST, activation, authority, expected });
+const following = () => ({ kind: 'performance', by: 'token', ...TO_WEST, authority, expected }) as const;
+const point = () => bench.call('updatePrimary', following());
 const compare = (id: string, expected?: PathsFilterFacts) =>
   bench.call('compareDynamicFilters', { ...TO_WEST, id, expected });
 
@@ -73,21 +73,16 @@ it('keeps its filter although update-primary drops it: read, used under the clus
   expect({ id, filter }).toEqual({ id: europe.clusterId, filter: FILTER });
   if (!filter) throw new Error('no filter');
   await write(id, filter);
-  const activation = await issue();
-  expect(activation.id).toBe(europe.clusterId);
-  // Somebody deleted it meanwhile: right before the call nothing but what is expected lets europe in.
-  const { storage } = bench.cluster('west');
-  storage.write(`cluster/filter/${id}`, null, bench.service.now());
-  const changes = bench.changes();
-  expect(
-    await bench.failure('updatePrimary', { kind: 'performance', ...TO_WEST, activation, authority, expected }),
-  ).toMatchObject({
+  // Somebody deletes it while the token is issued: right before the call nothing but what is expected lets europe in.
+  const action = () => void bench.cluster('west').storage.write(`cluster/filter/${id}`, null, bench.service.now());
+  bench.service.faults.add({ endpoint: ISSUE, when: 'after', action });
+  expect(await bench.failure('updatePrimary', following())).toMatchObject({
     code: 'PRECONDITION_FAILED',
     details: { observed: `no paths filter under ${id}` },
   });
-  expect(bench.changes()).toEqual(changes);
+  expect(bench.calls('europe', 'secondary/update-primary')).toBe(0);
   await write(id, filter);
-  expect(await point(activation)).toMatchObject({ outcome: 'done', calls: 1 });
+  expect(await point()).toMatchObject({ outcome: 'done', calls: 1 });
   // Both sides agree on no filter at all: that is not what was expected.
   expect((await read()).filter).toBeUndefined();
   bench.limit({ streamingMs: 900 });
@@ -103,7 +98,7 @@ it('keeps its filter although update-primary drops it: read, used under the clus
   bench.limit({ streamingMs: 900 });
   expect(await compare(id)).toMatchObject({ equal: false });
   bench.limit();
-  expect(await issue()).toMatchObject({ form: 'none' });
+  expect(await point()).toMatchObject({ outcome: 'already' });
   // Its id is connected now, so that nothing revokes it.
   expect(bench.cluster('west').snapshotState().performance.knownSecondaries).toContain(id);
 });
@@ -124,31 +119,40 @@ it('a filter that cannot be written ends its activity', async () => {
 });
 
 it('an update-primary without an answer is not sent again while it can be under way', async () => {
-  const activation = await issue();
-  const endpoint = `POST ${BASE}/secondary/update-primary`;
-  bench.service.faults.add({ endpoint, action: 'reset' });
+  bench.service.faults.add({ endpoint: UPDATE, action: 'reset' });
   const sent: number[] = [];
   const tell = () => void sent.push(Date.now());
-  bench.service.faults.add({ endpoint, action: tell, times: Infinity, skip: 1 });
+  bench.service.faults.add({ endpoint: UPDATE, action: tell, times: Infinity, skip: 1 });
   const began = Date.now();
-  expect(await point(activation)).toMatchObject({ outcome: 'done', calls: 2 });
+  expect(await point()).toMatchObject({ outcome: 'done', calls: 2 });
   expect(sent.map((at) => at - began >= UNDER_WAY_MS)).toEqual([true]);
 });
 
-it('an update-primary that is refused is told as not done, with its calls; without an approved plan it is not sent', async () => {
-  const activation = await issue();
+it('a token that is not taken is followed by another, and the filter that it may have dropped is written before that', async () => {
+  const { id } = await read();
+  await write(id, FILTER);
+  const drop = () => void bench.cluster('west').storage.write(`cluster/filter/${id}`, null, bench.service.now());
+  bench.service.faults.add({ endpoint: UPDATE, action: drop });
+  bench.service.faults.add({ endpoint: UPDATE, action: { status: 400 } });
+  const before = bench.changes().length;
+  expect(await point()).toMatchObject({ outcome: 'done', calls: 2 });
+  const changes = bench
+    .changes()
+    .slice(before)
+    .map((call) => call.split('/').at(-1));
+  expect(changes.filter((call) => call === id || call === 'update-primary')).toEqual([
+    'update-primary',
+    id,
+    'update-primary',
+  ]);
+});
+
+it('without an approved plan nothing is issued or sent', async () => {
   const changes = bench.changes();
   const { plan } = authority;
   for (const given of [undefined, { plan, approvals: [] }]) {
-    const asked = { ...TO_WEST, authority: given as Authority, expected };
-    expect(
-      (await bench.failure('issueActivationToken', { use: 'update-primary', kind: 'performance', ...asked })).code,
-    ).toBe('NOT_APPROVED');
-    expect((await bench.failure('updatePrimary', { kind: 'performance', ...asked, activation })).code).toBe(
-      'NOT_APPROVED',
-    );
+    const asked = { ...following(), authority: given as Authority };
+    expect((await bench.failure('updatePrimary', asked)).code).toBe('NOT_APPROVED');
   }
   expect(bench.changes()).toEqual(changes);
-  bench.service.faults.add({ endpoint: `POST ${BASE}/secondary/update-primary`, action: { status: 400 } });
-  expect(await point(activation)).toMatchObject({ outcome: 'not-done', calls: 1 });
 });

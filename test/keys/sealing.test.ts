@@ -87,7 +87,6 @@ describe('sealed values', () => {
     ['another cluster', { cluster: 'east' }],
     ['another cluster ID under the same name', { clusterId: 'id-east' }],
     ['a use that is not listed', { use: 'dr.disable' }],
-    ['another source', { expectedSource: 'east' }],
   ])('are refused for %s', async (_what, changes) => {
     await refused(await seal(), changes);
   });

@@ -30,10 +30,10 @@ describe('a change whose outcome nobody knows is told, however the run ended', (
     ['enablePrimary', 'dr', WEST, 'west may have been made DR primary: read sys/replication/dr/status of it'],
     ['writePathsFilter', '', { ...WEST, id: 'x' }, 'The paths filter of x on west may have been written'],
     [
-      'issueActivationToken',
+      'updatePrimary',
       'dr',
       { deployment: 'payments', primary: 'east', secondary: 'west' },
-      'An activation token for west may have been issued on east',
+      'west may have been pointed at east (DR): read sys/replication/dr/status of it',
     ],
   ])('%s %s', (type, kind, on, text) => {
     const input = { ...on, kind };

@@ -71,7 +71,6 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   enableSecondary: 'approval',
   fenceLostPrimary: 'approval',
   forgetPrimary: 'approval',
-  issueActivationToken: 'approval',
   promoteSecondary: 'approval',
   revokeSecondary: 'approval',
   startDrReindex: 'approval',

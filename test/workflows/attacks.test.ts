@@ -188,7 +188,6 @@ describe('a writer to the namespace', () => {
     for (const name of [
       'demotePrimary',
       'promoteSecondary',
-      'issueActivationToken',
       'updatePrimary',
       'startGeneration',
       'completeGeneration',

@@ -1,9 +1,8 @@
+import type { RunbookActivities } from '../../activities';
 import type { Authority, ExpectedFilter, KnownFilter } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
-import type { JoinUnit } from './join-unit';
-import { carryOutUnit } from './join-unit';
 import type { OperationTokens } from './operation-tokens';
 
 export const STOP_HERE: Choice = {
@@ -26,32 +25,17 @@ export interface RepointTarget {
 export type BeginApproved = <T>(carryOut: (authority: Authority) => Promise<T>) => Promise<T>;
 
 /**
- * Makes `secondary` follow `primary` as DR secondary: operation token, public key, activation token, update-primary,
- * and then proof that it streams. Addresses are not allowed here; the token form wipes no data.
+ * Makes `secondary` follow `primary` as DR secondary: operation token, update-primary by activation token, and then proof
+ * that it streams. Addresses are not allowed here; the token form wipes no data.
  *
  * @returns whether it streams; false where people skipped it
  */
 export async function repointDrSecondary(run: Run, tokens: OperationTokens, target: RepointTarget): Promise<boolean> {
-  const { deployment, primary, secondary, authority, begin = (carryOut) => carryOut(authority) } = target;
+  const { deployment, primary, secondary } = target;
   const effect = `${secondary} stays without a primary; repeat it later with an activation token from ${primary}`;
   if (!(await tokens.ofUnlessSkipped(secondary, effect))) return false;
-  const joined = await run.skippableStep(
-    `Point ${secondary} at ${primary}`,
-    effect,
-    (call) =>
-      begin((approved) => {
-        const asked = async () => ({
-          ...({ deployment, kind: 'dr', primary, secondary, authority: approved } as const),
-          token: await tokens.of(secondary),
-        });
-        return carryOutUnit({
-          issue: async () => call.issueActivationToken({ ...(await asked()), use: 'update-primary' }),
-          use: async (activation) => call.updatePrimary({ ...(await asked()), activation }),
-        });
-      }),
-    { note: (result) => result.observed, choices: [STOP_HERE] },
-  );
-  if (!joined) return false;
+  const how = async () => ({ kind: 'dr', by: 'token', token: await tokens.of(secondary) }) as const;
+  if (!(await point(run, target, `Point ${secondary} at ${primary}`, effect, how))) return false;
   const streaming = await run.skippableStep(
     `Wait until ${secondary} streams from ${primary}`,
     `whether ${secondary} catches up is not known at the end of this run`,
@@ -60,6 +44,26 @@ export async function repointDrSecondary(run: Run, tokens: OperationTokens, targ
   );
   if (streaming) run.state.notifications.protectedAgain(secondary, primary);
   return streaming !== undefined;
+}
+
+type UpdatePrimary = Parameters<RunbookActivities['updatePrimary']>[0];
+
+/** Public key, activation token and update-primary, or addresses alone: one activity. */
+async function point(
+  run: Run,
+  { deployment, primary, secondary, authority: given, begin = (carryOut) => carryOut(given) }: RepointTarget,
+  name: string,
+  effect: string,
+  how: () => Promise<Pick<UpdatePrimary, 'kind' | 'by' | 'token' | 'expected'>>,
+): Promise<boolean> {
+  const pointed = await run.skippableStep(
+    name,
+    effect,
+    (call) =>
+      begin(async (authority) => call.updatePrimary({ deployment, primary, secondary, authority, ...(await how()) })),
+    { note: (result) => result.observed, choices: [STOP_HERE] },
+  );
+  return pointed !== undefined;
 }
 
 /** How a performance secondary is pointed at a primary. */
@@ -90,7 +94,15 @@ export async function repointPerformanceSecondary(
   const before = kept ? 'kept' : await writeFilter(run, target, found, 'before update-primary');
   const skippedBy = filter && before === undefined ? filterNotWritten(run, target, filter) : undefined;
   const expected: ExpectedFilter = { filter: filter ?? 'none', ...(skippedBy === undefined ? {} : { skippedBy }) };
-  const pointed = await (form === 'token' ? pointByToken : pointByAddresses)(run, target, found, expected);
+  const [name, effect] =
+    form === 'token'
+      ? [`Point ${secondary} at ${primary} (performance)`, `${secondary} keeps looking for the old primary`]
+      : [
+          `Give ${secondary} the addresses of ${primary}`,
+          `${secondary} keeps looking for the old primary; re-point it by token`,
+        ];
+  const how = () => Promise.resolve({ kind: 'performance', by: form, expected } as const);
+  const pointed = await point(run, target, name, effect, how);
   const after = form === 'token' ? await writeFilter(run, target, found, 'after update-primary') : before;
   if (form === 'token' && after === 'done') {
     run.state.finding({
@@ -153,55 +165,6 @@ function filterNotWritten(
     next: `Write the filter with filterReconciliation; what ${secondary} received cannot be taken back.`,
   });
   return why;
-}
-
-async function pointByToken(
-  run: Run,
-  { deployment, primary, secondary, authority, begin = (carryOut) => carryOut(authority) }: RepointTarget,
-  { id, filter }: KnownFilter,
-  expected: ExpectedFilter,
-): Promise<boolean> {
-  let tries = 0;
-  const joined = await run.skippableStep(
-    `Point ${secondary} at ${primary} (performance)`,
-    `${secondary} keeps looking for the old primary`,
-    (call) =>
-      begin((approved) => {
-        const asked = { deployment, kind: 'performance', primary, secondary, authority: approved, expected } as const;
-        const unit: JoinUnit = {
-          issue: () => call.issueActivationToken({ ...asked, use: 'update-primary' }),
-          use: async (activation) => {
-            tries += 1;
-            // The try before may have dropped it, and the primary is asked for it right before the call.
-            if (tries > 1 && filter && expected.skippedBy === undefined)
-              await call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter, authority });
-            return call.updatePrimary({ ...asked, activation });
-          },
-        };
-        return carryOutUnit(unit);
-      }),
-    { note: (result) => result.observed, choices: [STOP_HERE] },
-  );
-  return joined !== undefined;
-}
-
-async function pointByAddresses(
-  run: Run,
-  { deployment, primary, secondary, authority, begin = (carryOut) => carryOut(authority) }: RepointTarget,
-  _known: KnownFilter,
-  expected: ExpectedFilter,
-): Promise<boolean> {
-  const pointed = await run.skippableStep(
-    `Give ${secondary} the addresses of ${primary}`,
-    `${secondary} keeps looking for the old primary; re-point it by token`,
-    (call) =>
-      begin((approved) => {
-        const asked = { deployment, kind: 'performance', primary, secondary, authority: approved, expected } as const;
-        return call.updatePrimary(asked);
-      }),
-    { note: (result) => result.observed, choices: [STOP_HERE] },
-  );
-  return pointed !== undefined;
 }
 
 /** Compares the dynamic filter on both sides, and with the filter that must be there. */

@@ -17,7 +17,6 @@ import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
 import { approvePlan } from '../procedures/approved-plan';
 import { STOP_HERE, followUntilStreaming } from '../procedures/first-copy';
-import { carryOutUnit } from '../procedures/join-unit';
 import { compareRoots, sameFilterOnBothSides } from '../procedures/repoint';
 import { kindName, readFinalState } from '../procedures/roles';
 import { failOver } from './dr-failover';
@@ -129,24 +128,13 @@ async function enableSecondary(
   { kind, primary, secondary, form, filter }: SecondaryOnboardingRoute,
   approvals: Approvals,
 ): Promise<void> {
-  let calledBefore = false;
+  const expected = kind === 'performance' ? { filter: filter ?? ('none' as const) } : undefined;
   await run.step(
     `Enable ${secondary} as ${kindName(kind)} secondary of ${primary}`,
     (call) =>
-      approvals.begin('wipe', (authority) => {
-        const asked = () => ({
-          ...{ deployment, kind, primary, secondary, authority, calledBefore },
-          ...(kind === 'performance' && { expected: { filter: filter ?? ('none' as const) } }),
-        });
-        return carryOutUnit({
-          issue: () => call.issueActivationToken({ ...asked(), use: 'enable', form }),
-          use: (activation) => {
-            const using = call.enableSecondary({ ...asked(), activation });
-            calledBefore = true;
-            return using;
-          },
-        });
-      }),
+      approvals.begin('wipe', (authority) =>
+        call.enableSecondary({ deployment, kind, primary, secondary, authority, form, expected }),
+      ),
     { note: ({ observed }) => observed, choices: [STOP_HERE] },
   );
 }

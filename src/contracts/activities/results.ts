@@ -2,16 +2,12 @@ import type { NotificationFacts } from '../notifications';
 import type { ClusterObservation, WalIndex } from '../observations';
 import type { GateName, PlanDocument, Check } from '../plan';
 import type { Attested, Finding } from '../run-facts';
-import type { Sealed } from '../sealed';
 
 /* What activities give and take beside names. Times are epoch milliseconds unless the name says otherwise. */
 
-/**
- * What a changing activity found out: it changed the state, or the state was there already. `not-done`: it did not, and
- * has to be prepared anew, such as a secondary that did not take its activation token.
- */
+/** What a changing activity found out: it changed the state, or the state was there already. */
 export interface ChangeResult {
-  readonly outcome: 'done' | 'already' | 'not-done';
+  readonly outcome: 'done' | 'already';
   /** What was observed afterwards, in a few words. */
   readonly observed: string;
   /** When the call was sent; absent where it was not. */
@@ -74,16 +70,6 @@ export interface DemoteResult extends ChangeResult {
 export interface ProbeResult {
   readonly firstSuccessAt: number;
   readonly tries: number;
-}
-
-export interface ActivationTokenResult {
-  readonly id: string;
-  /** `none` where the secondary follows the primary already: no token was issued. */
-  readonly form: 'encrypted' | 'wrapped' | 'none';
-  readonly token?: Sealed<'activation-token'>;
-  /** The active node of the secondary that holds the private key, where the form is `encrypted`. */
-  readonly keyNode?: string;
-  readonly revokedBefore: boolean;
 }
 
 export interface StreamingResult {

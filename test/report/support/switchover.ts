@@ -229,7 +229,6 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
   for (const [index, secondary] of ['east', 'north'].entries()) {
     const number = 12 + index * 2;
     const joining = { ...onPayments, kind: 'dr', primary: 'west', secondary };
-    const activation = { id: `id-${secondary}`, form: 'encrypted', token: 'eyJ.sealed', revokedBefore: false };
     add({
       type: 'completeGeneration',
       step: { name: `Point ${secondary} at west`, number },
@@ -240,18 +239,10 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
       result: { next: 'token', sealed: 'eyJ.sealed', findings: [] },
     });
     add({
-      type: 'issueActivationToken',
-      step: { name: `Point ${secondary} at west`, number },
-      input: joining,
-      scheduledAt: 75_500,
-      endedAt: 76_000,
-      result: activation,
-    });
-    add({
       type: 'updatePrimary',
       step: { name: `Point ${secondary} at west`, number },
-      input: { ...joining, activation },
-      scheduledAt: 76_100,
+      input: { ...joining, by: 'token' },
+      scheduledAt: 75_500,
       endedAt: 77_000 + index,
       result: {
         outcome: 'done',

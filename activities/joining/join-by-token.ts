@@ -1,0 +1,292 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type {
+  Authority,
+  BetweenClusters,
+  ChangeResult,
+  ExpectedFilter,
+  OfKind,
+  SecondaryToken,
+} from '../../src/contracts/activities';
+import type { ReplicationObservation } from '../../src/contracts/observations';
+import type { Finding } from '../../src/contracts/run-facts';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import type { Secret } from '../../src/secret';
+import type { ActivationToken, JoinParameters, SecondaryPublicKey } from '../../src/vault';
+import type { ClusterAccess } from '../clusters';
+import { Deadline } from '../deadline';
+import { currentExecution } from '../execution';
+import { writePathsFilter } from '../filters/secondary-filters';
+import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
+import { openOperationToken } from '../tokens/operation-token';
+import { demandRole, readKind } from './onboarding-read';
+import { verifyJoining } from './repoint-authority';
+
+/** Life of an activation token: it is used at once. */
+const ACTIVATION_TOKEN_SECONDS = 600;
+/** How long the primary is given to become able to issue tokens, ms. */
+const ISSUE_BUDGET_MS = 60_000;
+/** How often public key, activation token and its use are done anew before the step parks. */
+const MAX_TRIES = 3;
+/** What of a call for a public key says that it is not to be had this way. */
+const NO_KEY: ReadonlySet<string> = new Set([
+  'PERMISSION_DENIED',
+  'BAD_REQUEST',
+  'NOT_FOUND',
+  'CREDENTIAL_UNAVAILABLE',
+  'SERVICE_ERROR',
+]);
+/** What says that an activation token was not taken; it serves once, so that another one is needed. */
+const NOT_TAKEN: ReadonlySet<string> = new Set(['OUTCOME_UNKNOWN', 'CONFIRMATION_TIMEOUT', 'BAD_REQUEST']);
+
+/** A secondary that is to follow a primary. */
+export interface JoinInput extends BetweenClusters, OfKind, SecondaryToken {
+  /** Of a plan that lets this secondary follow this primary. */
+  readonly authority: Authority;
+  /** Demanded of kind `performance`: the filter that must be on the primary under the id of the secondary. */
+  readonly expected?: ExpectedFilter;
+  readonly form?: 'auto' | 'public-key' | 'wrapped';
+}
+
+/** A join by the cluster ID that the secondary has now: the id of its token and of its filter. */
+export interface JoinTarget {
+  readonly input: JoinInput;
+  /** The call that uses the activation token. */
+  readonly use: 'update-primary' | 'enable';
+  readonly source: ClusterAccess;
+  readonly target: ClusterAccess;
+  readonly clusterId: string;
+}
+
+export type TokenParameters = JoinParameters & { readonly token: Secret<'activation-token'> };
+
+/** The call that uses an activation token, and how its effect is seen. */
+interface TokenUse<S> {
+  /** `called`: whether a token was sent by this attempt. */
+  readonly read: (called: boolean) => Promise<S>;
+  readonly until: (state: S, called: boolean) => boolean;
+  readonly describe: (state: S) => string;
+  readonly needed: string;
+  readonly budgetMs: number;
+  readonly allow?: (state: S) => void;
+  /** The last looks, right before the request: where they fail nothing was sent. Gives what sends it. */
+  readonly prepare: () => Promise<(parameters: TokenParameters) => Promise<unknown>>;
+}
+
+export function joinTargetOf(input: JoinInput, use: JoinTarget['use'], clusterId: string): JoinTarget {
+  const { clusters } = currentExecution();
+  const of = (cluster: string) => clusters.of(input.deployment, cluster);
+  return { input, use, source: of(input.primary), target: of(input.secondary), clusterId };
+}
+
+/** Whether an attempt, or a try that people decided on, came before this one, and may have sent the call. */
+export function mayHaveCalledBefore(): boolean {
+  const { doubt, step } = currentExecution();
+  return doubt.mayHaveSent || (step?.attempt ?? 1) > 1;
+}
+
+/**
+ * Public key, activation token and the call that uses it, as one unit. The token never leaves this process: where an
+ * attempt ends before it was used, nobody has it, and the next one revokes its id and does all again. The caller has seen
+ * that no call of an attempt before is under way, because that id is revoked here.
+ *
+ * @param again - a call before this may have dropped the paths filter, which is written again before any other
+ */
+export async function joinByToken<S>(joining: JoinTarget, use: TokenUse<S>, again: boolean): Promise<ChangeResult> {
+  const { source, target, clusterId } = joining;
+  const execution = currentExecution();
+  const { name } = target.entry;
+  const sent: { calls: number; calledAt?: number } = { calls: 0 };
+  let issued = false;
+  await verifyJoining(joining, { begun: false });
+  try {
+    for (let tries = 1; ; tries += 1) {
+      if (again || tries > 1) await writeFilterAgain(joining);
+      const key = await generatePublicKey(joining);
+      const activation = await issueActivationToken(joining, key);
+      issued = true;
+      const used =
+        (await privateKeyGone(joining, activation, key)) ?? (await useActivationToken(joining, use, activation, sent));
+      if (typeof used !== 'string') return used;
+      if (tries === MAX_TRIES) throw notTaken(name, used);
+      execution.progress(`${used}; public key, token and call are done again`);
+    }
+  } catch (error) {
+    if (!issued || !isRunbookError(error)) throw error;
+    throw error.with({ findings: [...error.findings, notSeenUsed(source.entry.name, name, clusterId)] });
+  }
+}
+
+/** @returns why a token cannot be used any more that only the node can read which made the key */
+async function privateKeyGone(
+  { target: { client, entry } }: JoinTarget,
+  { form }: ActivationToken,
+  key: SecondaryPublicKey | undefined,
+): Promise<string | undefined> {
+  if (form === 'wrapped') return undefined;
+  client.forgetActiveNode();
+  if ((await client.activeNode({ signal: currentExecution().signal })) === key?.node) return undefined;
+  return `the active node of ${entry.name} changed: the private key of the activation is gone`;
+}
+
+/** Update-primary by token may drop the filter: it is there again before the secondary is let in once more. */
+async function writeFilterAgain({ input, clusterId: id }: JoinTarget): Promise<void> {
+  const { deployment, kind, primary: cluster, secondary, authority } = input;
+  const { filter = 'none', skippedBy } = input.expected ?? {};
+  if (kind === 'dr' || filter === 'none' || skippedBy !== undefined) return;
+  await writePathsFilter({ deployment, cluster, secondary, id, filter, authority });
+}
+
+/** @returns `undefined` where the secondary makes no key and need not: the token is wrapped then */
+async function generatePublicKey(joining: JoinTarget): Promise<SecondaryPublicKey | undefined> {
+  const { input, use, target } = joining;
+  const { form = 'auto' } = input;
+  if (form === 'wrapped') return undefined;
+  const execution = currentExecution();
+  const { signal } = execution;
+  // Which token the call takes on a demoted DR cluster differs by version (facts, points that only a real service settles).
+  const token = input.kind === 'dr' && use === 'update-primary' ? await updateToken(joining) : undefined;
+  const options = [
+    ...(token ? [() => Promise.resolve({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS })] : []),
+    () => withCredential(target, execution),
+  ];
+  let refusal: RunbookError | undefined;
+  for (const each of options) {
+    try {
+      return await target.client[input.kind].secondary.generatePublicKey(await each());
+    } catch (error) {
+      if (!isRunbookError(error) || !NO_KEY.has(error.code)) throw error;
+      refusal = error;
+    }
+  }
+  if (form === 'public-key' && refusal) throw refusal;
+  return undefined;
+}
+
+/** Of a DR secondary, which does nothing without one. */
+export function updateToken({ input, target, clusterId }: JoinTarget) {
+  const execution = currentExecution();
+  return openOperationToken(execution, execution.run, target, clusterId, input.token, 'dr.update-primary');
+}
+
+/**
+ * Issues a token under the cluster ID of the secondary. An id that the primary knows already is that of a token which
+ * nobody has: it is revoked first, so that no usable token is left behind. The id of a cluster that is connected now is
+ * never revoked.
+ *
+ * @throws RunbookError PRECONDITION_FAILED where the id is taken by a cluster that is connected
+ */
+async function issueActivationToken(
+  joining: JoinTarget,
+  key: SecondaryPublicKey | undefined,
+): Promise<ActivationToken> {
+  const { source, clusterId: id } = joining;
+  const execution = currentExecution();
+  const { primary } = source.client[joining.input.kind];
+  const parameters = { id, ttl: `${ACTIVATION_TOKEN_SECONDS}s`, secondaryPublicKey: key?.publicKey };
+  const deadline = new Deadline(ISSUE_BUDGET_MS);
+  for (;;) {
+    try {
+      return await deadline.poll(async () => {
+        const state = await readPrimary(joining);
+        refuseConnected(id, source.entry.name, state);
+        const options = await withCredential(source, execution);
+        // An attempt that was given up must not revoke the id that the one in its place has used.
+        await execution.assertCurrentAttempt();
+        if (state.knownSecondaries?.includes(id)) await primary.revokeSecondary({ id }, options);
+        await execution.assertCurrentAttempt();
+        return primary.secondaryToken(parameters, options);
+      });
+    } catch (error) {
+      // 412 and 500 for some seconds after a promotion are normal; a lost answer is read at the next turn.
+      if (!isRunbookError(error) || (!error.retryable && error.outcomeKnown)) throw error;
+      if (deadline.isOver) throw notIssued(source.entry.name, deadline, error);
+      execution.progress(`${error.code}; tried again until the budget ends`);
+      await delay(Math.min(error.retryAfterMs ?? 500, 5_000), undefined, { signal: execution.signal });
+    }
+  }
+}
+
+/**
+ * Uses an activation token once. Addresses are given with a wrapped token only.
+ *
+ * @returns why the token was not taken, where it is proven that it was not
+ */
+async function useActivationToken<S>(
+  { source, target }: JoinTarget,
+  { read, until, prepare, ...use }: TokenUse<S>,
+  { token, form }: ActivationToken,
+  sent: { calls: number; calledAt?: number },
+): Promise<ChangeResult | string> {
+  const execution = currentExecution();
+  const { apiAddressForPeers: primaryApiAddr, caFileOnPeers: caFile } = source.entry;
+  const cluster = target.entry.name;
+  try {
+    const changed = await readActConfirm(execution, {
+      ...use,
+      cluster,
+      underWayMs: execution.changeUnderWayMs ?? CHANGE_TIMEOUT_MS,
+      read: () => read(sent.calls > 0),
+      until: (state) => until(state, sent.calls > 0),
+      act: async () => {
+        const send = await beforeSending(prepare);
+        await execution.assertCurrentAttempt();
+        sent.calls += 1;
+        sent.calledAt ??= Date.now();
+        return send(form === 'wrapped' ? { token, primaryApiAddr, caFile } : { token });
+      },
+    });
+    return resultOf({ outcome: changed.outcome, ...sent }, use.describe(changed.state));
+  } catch (error) {
+    // While it may be under way, another token would revoke the id that it uses: the secondary would follow nobody.
+    if (isRunbookError(error) && NOT_TAKEN.has(error.code) && sent.calls > 0 && !execution.doubt.mayHaveSent)
+      return `${cluster} did not take the activation token (${error.code})`;
+    throw error;
+  }
+}
+
+/** Status of the primary, which must be one. */
+export async function readPrimary({ input, source }: JoinTarget): Promise<ReplicationObservation> {
+  const state = await readKind(source, input.kind, currentExecution().signal);
+  demandRole(source.entry.name, input.kind, 'primary', state);
+  return state;
+}
+
+function refuseConnected(id: string, cluster: string, { peers }: ReplicationObservation): void {
+  if (!peers.some((peer) => peer.id === id && peer.connected)) return;
+  throw new RunbookError('PRECONDITION_FAILED', `A secondary with the id ${id} is connected to ${cluster} now.`, {
+    cluster,
+    observed: `${id} connected`,
+    needed: 'an id that no connected secondary has: revoking it would cut that secondary off',
+    next: `Compare the status of ${cluster} with that of the secondary. If the secondary follows, retry; if another cluster has this id, revoke it by hand first.`,
+  });
+}
+
+function notIssued(cluster: string, deadline: Deadline, error: RunbookError): RunbookError {
+  const message = `${cluster} issued no activation token within ${deadline.inWords}: ${error.message}`;
+  return new RunbookError(error.code, message, {
+    retryable: false,
+    cluster,
+    httpStatus: error.httpStatus,
+    observed: error.code,
+    needed: 'an activation token',
+    next: `Look at ${cluster}, then retry: an id without a known token is revoked first.`,
+  });
+}
+
+function notTaken(cluster: string, why: string): RunbookError {
+  return new RunbookError('STATE_DIVERGED', `${MAX_TRIES} activation tokens in a row could not be used: ${why}.`, {
+    cluster,
+    observed: why,
+    needed: 'an active node that stays active and takes the token',
+    next: `Find out why ${cluster} does not take it, then retry: the id of an unused token is revoked first.`,
+  });
+}
+
+function notSeenUsed(primary: string, secondary: string, id: string): Finding {
+  return {
+    severity: 'warning',
+    code: 'activation-token-unused',
+    text: `An activation token for ${secondary} (id ${id}) was issued on ${primary} and not seen used. Nobody has it.`,
+    next: `A retry revokes its id first. Where none follows, revoke that id on ${primary} with revoke-secondary, unless it is in use.`,
+  };
+}
