@@ -1,5 +1,5 @@
 /** Kinds of secret that may pass through Temporal, sealed. */
-export type SealedKind = 'operation-token' | 'activation-token' | 'batch-token' | 'root-token' | 'service-token';
+export type SealedKind = 'operation-token' | 'batch-token' | 'root-token' | 'service-token';
 
 declare const sealedBrand: unique symbol;
 

@@ -21,8 +21,6 @@ export interface SealSpec<K extends SealedKind> {
   readonly clusterId: string;
   /** Closed list of what the secret may be used for, for example `dr.promote`. */
   readonly uses: readonly string[];
-  /** The primary that issued an activation token, as the plan names it; required for activation tokens. */
-  readonly src?: string;
   /** Life in seconds from now, at most 60 days (a lifetime, not a point in time). */
   readonly expSeconds: number;
 }
@@ -35,8 +33,6 @@ export interface OpenSpec<K extends SealedKind> {
   readonly use: string;
   /** Opens also what an earlier run of the same Workflow ID sealed, and what is past its expiry. Deletion uses only. */
   readonly forDeletion?: boolean;
-  /** The primary that must have issued an activation token; required for activation tokens. */
-  readonly expectedSource?: string;
 }
 
 /** Uses that end a secret's life: only these may be opened with `forDeletion`. */
@@ -59,7 +55,6 @@ const protectedHeader = z.strictObject({
   cluster: z.string(),
   clusterId: z.string(),
   uses: z.array(z.string()),
-  src: z.string(),
   iat: z.int(),
   exp: z.int(),
 });
@@ -166,7 +161,6 @@ export async function sealValue<K extends SealedKind>(
 ): Promise<Sealed<K>> {
   if (!(spec.expSeconds > 0 && spec.expSeconds <= MAX_LIFE_SECONDS)) refuse('a life must be between 1 s and 60 days');
   if (spec.uses.length === 0) refuse('it would have no use');
-  if (spec.kind === 'activation-token' && !spec.src) refuse('an activation token needs the primary that issued it');
   const key = keyring.derivedKey(keyring.sealingKid) ?? refuse('no key seals');
   const iat = Math.floor(Date.now() / 1000);
   const plaintext = Buffer.from(secret.reveal(), 'utf8');
@@ -183,7 +177,6 @@ export async function sealValue<K extends SealedKind>(
       cluster: spec.cluster,
       clusterId: spec.clusterId,
       uses: [...spec.uses],
-      src: spec.src ?? '',
       iat,
       exp: iat + Math.ceil(spec.expSeconds),
     })
@@ -195,8 +188,7 @@ export async function sealValue<K extends SealedKind>(
 }
 
 /**
- * Opens a sealed value, if it was sealed for exactly this: the run, kind, cluster, use and, for activation tokens, the
- * issuing primary; and if it is not expired.
+ * Opens a sealed value, if it was sealed for exactly this: the run, kind, cluster and use; and if it is not expired.
  *
  * @param context the activity's own run, never from input.
  * @throws RunbookError `SEALED_VALUE_INVALID`; the text says which binding failed and repeats nothing of the value.
@@ -224,8 +216,6 @@ export async function openValue<K extends SealedKind>(
       next: 'Decide retry: the run makes another one for that, and asks the key holders where it needs them again.',
     });
   }
-  if (spec.kind === 'activation-token' && !spec.expectedSource) refuse('an activation token needs an expected primary');
-  if (spec.expectedSource !== undefined && header.src !== spec.expectedSource) refuse('another primary issued it');
   return new Secret(spec.kind, plaintext);
 }
 
