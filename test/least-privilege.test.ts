@@ -5,7 +5,7 @@ import { BATCH_TOKEN_GRANTS } from '../activities/tokens/batch-token-policy';
 import { ServiceClient } from '../src/vault';
 import { Secret } from '../src/secret';
 import { startSimulatedService } from '../src/simulator';
-import { parsePolicy } from '../src/simulator/policies';
+import { parsePolicy } from '../src/simulator/routes/policies';
 import { callersOnPage, INTERFACE_ROWS } from './support/endpoint-page';
 import {
   BATCH_GRANTS,

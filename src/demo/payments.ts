@@ -1,9 +1,8 @@
-import { randomBytes } from 'node:crypto';
 import { mkdir, mkdtemp, rm, statfs, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { formatPublicKey, addPin, newSealKey, newSigningKey } from '../keys';
-import { ControlEndpoint, startSimulatedService } from '../simulator';
+import { startSimulator } from '../simulator';
 import type { SimulatedService, Topology } from '../simulator';
 import { ClientsAddress } from './clients-address';
 import type { ClientsFiles } from './clients-address';
@@ -11,7 +10,6 @@ import { inventoryText } from './inventory-file';
 import { makePeople } from './people';
 import type { DemoPerson } from './people';
 import { demoCommand } from './programs';
-import type { ControlFile } from './simulated';
 
 /** The name of the simulated deployment. */
 export const DEPLOYMENT = 'payments';
@@ -92,9 +90,12 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
     for (const step of undo.splice(0).reverse()) await step();
   };
   try {
-    const service = await startSimulatedService({ ...TOPOLOGY, pace: options.pace ?? 'realistic' });
-    undo.push(() => service.stop());
-    const simulatedCommand = await startControl(directory, service, undo);
+    // A way in for people, on loopback; its token is in the state file.
+    const stateFile = join(directory, 'simulated.json');
+    const simulator = await startSimulator({ ...TOPOLOGY, pace: options.pace ?? 'realistic' }, stateFile);
+    undo.push(() => simulator.stop());
+    const { service } = simulator;
+    const simulatedCommand = [...demoCommand('simulated'), stateFile] as const;
     const credentials = await writeCredentials(directory, service);
     const people = await makePeople(join(directory, 'people'), service.cluster('east').keyShares);
     const { signingKeyFile, sealKeysFile, pinsFile } = await writeWorkersKeys(directory);
@@ -152,21 +153,6 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
     await stop();
     throw error;
   }
-}
-
-/** A way in for people, on loopback; its token is in a file of the scenario. */
-async function startControl(
-  directory: string,
-  service: SimulatedService,
-  undo: (() => Promise<void>)[],
-): Promise<readonly [string, ...string[]]> {
-  const token = randomBytes(24).toString('base64url');
-  const control = new ControlEndpoint(service, token);
-  const address = await control.start(0);
-  undo.push(() => control.stop());
-  const file = join(directory, 'control.json');
-  await writeFile(file, JSON.stringify({ address, token } satisfies ControlFile), { mode: 0o600 });
-  return [...demoCommand('simulated'), file];
 }
 
 /** Memory-backed where the host has such a place. */

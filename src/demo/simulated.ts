@@ -4,7 +4,7 @@ import { z } from 'zod';
 
 /*
  * What a person does to the simulated clusters of a running demonstration, as a process of its own:
- * `simulated <control file> <command> [<cluster> | <JSON object>]`. The commands are those of the control endpoint
+ * `simulated <state file> <command> [<cluster> | <JSON object>]`. The commands are those of the control endpoint
  * (docs/simulator.md).
  */
 
@@ -13,19 +13,14 @@ simulated restart CLUSTER     they are back, with what they had
 simulated COMMAND '{...}'     any command of docs/simulator.md, such as
                               simulated partition '{"a":"east","b":"west"}', simulated heal, simulated snapshot`;
 
-/** What the control file says. */
-export interface ControlFile {
-  readonly address: string;
-  readonly token: string;
-}
-const CONTROL_FILE: z.ZodType<ControlFile> = z.object({ address: z.string(), token: z.string() });
+const STATE_FILE = z.object({ control: z.object({ address: z.string(), token: z.string() }) });
 
-async function main([controlFile = '', command = '', target = '{}']: readonly string[]): Promise<number> {
+async function main([stateFile = '', command = '', target = '{}']: readonly string[]): Promise<number> {
   if (!/^[a-z][a-z-]*$/.test(command)) {
     console.error(USAGE);
     return 2;
   }
-  const { address, token } = CONTROL_FILE.parse(JSON.parse(await readFile(controlFile, 'utf8')));
+  const { address, token } = STATE_FILE.parse(JSON.parse(await readFile(stateFile, 'utf8'))).control;
   const { statusCode, body } = await request(`${address}/control/${command}`, {
     method: 'POST',
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },

@@ -1,31 +1,82 @@
-import { z } from 'zod';
+import { generateKeyPairSync, sign, verify } from 'node:crypto';
 import type { SimulatedCluster } from './cluster';
-import { decodeStandardBase64 } from './cryptography/encoding';
-import { randomBase62, randomToken } from './cryptography/tokens';
-import type { JsonObject } from './json';
-import { badRequest } from './messages';
-import type { KnownSecondary } from './roles';
-import { ServiceFault } from './service-fault';
+import { badRequest, decodeStandardBase64, ServiceFault, type JsonObject } from './messages';
 import type { ReplicationKind } from './storage';
 
-const CONTENT = z.object({
-  kind: z.enum(['dr', 'performance']),
-  setId: z.string(),
-  secondaryId: z.string(),
-  certificate: z.string(),
-  primaryClusterAddress: z.string(),
-  expiresAt: z.number(),
-});
-
 /** What an activation token gives to its receiver. */
-export type ActivationContent = z.infer<typeof CONTENT>;
+export interface ActivationContent {
+  readonly kind: ReplicationKind;
+  readonly setId: string;
+  readonly secondaryId: string;
+  /** Identifies the client certificate inside; only its holder may connect. */
+  readonly certificate: string;
+  readonly primaryClusterAddress: string;
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number;
+}
 
 /** Of X25519. */
 export const PUBLIC_KEY_BYTES = 32;
 
-const CLAIMS = z.object({ addr: z.string() });
+/** Seconds that a token is dated back, against clocks that differ. */
+const NOT_BEFORE_LEEWAY_SECONDS = 5;
 
-export interface IssuedToken {
+/** Claims of an activation token; times in whole seconds since the epoch. */
+interface Claims {
+  /** Empty in tokens of current versions. */
+  readonly accessor: string;
+  /** API address of the primary, where the receiver unwraps the token. */
+  readonly addr: string;
+  readonly exp: number;
+  readonly iat: number;
+  /** ID of the wrapping token. */
+  readonly jti: string;
+}
+
+/**
+ * Issues and checks activation tokens in the form of a JWT, with a P-521 key that only this primary holds.
+ *
+ * Signatures differ from run to run even under a fixed seed: the key pair and ECDSA take the platform's randomness.
+ */
+export class ActivationTokenSigner {
+  readonly #keys = generateKeyPairSync('ec', { namedCurve: 'P-521' });
+
+  /** The header carries no `kid`. */
+  sign(claims: Claims): string {
+    const payload = { ...claims, nbf: claims.iat - NOT_BEFORE_LEEWAY_SECONDS, type: 'wrapping' };
+    const signed = [{ alg: 'ES512', typ: 'JWT' }, payload]
+      .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+      .join('.');
+    const signature = sign('sha512', Buffer.from(signed), { key: this.#keys.privateKey, dsaEncoding: 'ieee-p1363' });
+    return `${signed}.${signature.toString('base64url')}`;
+  }
+
+  /**
+   * `jti` of a token that this signer issued, undefined for any other text.
+   *
+   * Expiry is not looked at: like the service, the caller decides by the wrapping token that `jti` names.
+   */
+  verify(jwt: string): string | undefined {
+    const [header = '', payload = '', signature = '', ...rest] = jwt.split('.');
+    const key = { key: this.#keys.publicKey, dsaEncoding: 'ieee-p1363' } as const;
+    const signed = Buffer.from(`${header}.${payload}`);
+    const genuine = rest.length === 0 && verify('sha512', signed, key, Buffer.from(signature, 'base64url'));
+    return genuine ? claim(jwt, 'jti') : undefined;
+  }
+}
+
+/** One claim, unchecked; undefined where the token has none that is a text. */
+function claim(jwt: string, name: 'jti' | 'addr'): string | undefined {
+  try {
+    const claims: unknown = JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString('utf8'));
+    const value: unknown = typeof claims === 'object' && claims !== null ? Reflect.get(claims, name) : undefined;
+    return typeof value === 'string' ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+interface IssuedToken {
   readonly wrapInfo?: JsonObject;
   readonly encrypted?: string;
 }
@@ -36,32 +87,30 @@ export function issueActivationToken(
   kind: ReplicationKind,
   request: { id: string; ttlMs: number; publicKey: string; creationPath: string },
 ): IssuedToken {
-  const now = cluster.surroundings.now();
+  const now = cluster.service.now();
   const role = cluster.effectiveRole(kind);
   if (role.mode !== 'primary') throw badRequest(`${kind} secondary tokens can only be generated on a primary`);
   refuseWhileSettling(cluster, now);
   if (role.knownSecondaries.some(({ id }) => id === request.id))
     throw badRequest(`secondary with id "${request.id}" already exists`);
-  const certificate = randomBase62(32, cluster.random.bytes);
-  const expiresAt = now + request.ttlMs;
   const content: ActivationContent = {
     kind,
     setId: role.setId,
     secondaryId: request.id,
-    certificate,
+    certificate: cluster.random.base62(32),
     primaryClusterAddress: role.advertisedAddress === '' ? cluster.clusterAddress : role.advertisedAddress,
-    expiresAt,
+    expiresAt: now + request.ttlMs,
   };
-  const known: KnownSecondary = { id: request.id, certificate, expiresAt, activated: false };
-  const answer =
+  const issued =
     request.publicKey === '' ? wrap(cluster, content, request, now) : encrypt(cluster, content, request.publicKey);
+  const known = { id: request.id, certificate: content.certificate, activated: false };
   cluster.setRole(kind, { ...role, knownSecondaries: [...role.knownSecondaries, known] }, now);
-  return answer;
+  return issued;
 }
 
 /** For a while after a promotion the answer is 412 or 500. */
 function refuseWhileSettling(cluster: SimulatedCluster, now: number): void {
-  const settled = cluster.leadership.restartEndsAt + cluster.timing.secondaryTokenRefusedMs;
+  const settled = cluster.leadership.restartEndsAt + cluster.service.timing.secondaryTokenRefusedMs;
   if (cluster.promotedAt !== undefined && now < settled)
     throw cluster.random.pick([
       new ServiceFault(412, ['required index state not present']),
@@ -77,7 +126,7 @@ function encrypt(cluster: SimulatedCluster, content: ActivationContent, publicKe
   if (decodeStandardBase64(publicKey)?.length !== PUBLIC_KEY_BYTES)
     throw badRequest('failed to parse the secondary public key');
   const encrypted = cluster.random.bytes(320).toString('base64');
-  cluster.surroundings.encryptedTokens.set(encrypted, { publicKey, content });
+  cluster.service.encryptedTokens.set(encrypted, { publicKey, content });
   cluster.tokens.issued.push(encrypted);
   return { encrypted };
 }
@@ -88,16 +137,16 @@ function wrap(
   request: { ttlMs: number; creationPath: string },
   now: number,
 ): IssuedToken {
-  const jti = randomToken(cluster.random.bytes);
+  const jti = cluster.random.token();
   const iat = Math.floor(now / 1_000);
   const ttl = Math.ceil(request.ttlMs / 1_000);
-  const token = cluster.signer.signWrapped({ accessor: '', addr: cluster.apiAddress, exp: iat + ttl, iat, jti });
+  const token = cluster.signer.sign({ accessor: '', addr: cluster.apiAddress, exp: iat + ttl, iat, jti });
   cluster.tokens.issued.push(token, jti);
-  cluster.wrappingTokens.set(jti, { expiresAt: content.expiresAt, content });
+  cluster.wrappingTokens.set(jti, content);
   return {
     wrapInfo: {
       token,
-      accessor: randomBase62(24, cluster.random.bytes),
+      accessor: cluster.random.base62(24),
       ttl,
       creation_time: new Date(now).toISOString(),
       creation_path: request.creationPath,
@@ -115,23 +164,18 @@ export function redeemActivationToken(
   token: string,
   primaryApiAddress: string,
 ): ActivationContent & { readonly source: SimulatedCluster } {
-  const now = receiver.surroundings.now();
+  const now = receiver.service.now();
   const content =
     token.split('.').length === 3
       ? unwrap(receiver, token, primaryApiAddress, now)
       : decrypt(receiver, kind, token, now);
   if (content.kind !== kind) throw badRequest(`activation token is not for ${kind} replication`);
-  const source = receiver.surroundings.clusterByClusterAddress(content.primaryClusterAddress);
+  const source = receiver.service.clusterByClusterAddress(content.primaryClusterAddress);
   const role = source?.effectiveRole(kind);
   const known =
-    role?.mode === 'primary'
-      ? role.knownSecondaries.find(({ certificate }) => certificate === content.certificate)
-      : undefined;
-  const reachable =
-    source !== undefined &&
-    receiver.surroundings.linked(receiver, source) &&
-    source.leadership.serving(now) !== undefined;
-  if (!reachable || source === receiver || role?.mode !== 'primary' || known === undefined || known.activated)
+    role?.mode === 'primary' &&
+    role.knownSecondaries.find(({ certificate, activated }) => certificate === content.certificate && !activated);
+  if (!isReachable(source, receiver, now) || source === receiver || role?.mode !== 'primary' || !known)
     throw new ServiceFault(500, [
       'error fetching secondary bootstrap package: error authing for bootstrap: rpc error: code = Unavailable desc = connection error',
     ]);
@@ -140,8 +184,16 @@ export function redeemActivationToken(
   return { ...content, source };
 }
 
+function isReachable(
+  source: SimulatedCluster | undefined,
+  from: SimulatedCluster,
+  now: number,
+): source is SimulatedCluster {
+  return source !== undefined && from.service.linked(from, source) && source.leadership.serving(now) !== undefined;
+}
+
 function decrypt(receiver: SimulatedCluster, kind: ReplicationKind, token: string, now: number): ActivationContent {
-  const found = receiver.surroundings.encryptedTokens.get(token);
+  const found = receiver.service.encryptedTokens.get(token);
   if (found === undefined || found.publicKey !== receiver.leadership.active?.publicKeys.get(kind))
     throw new ServiceFault(500, ['error decrypting secondary token: no private key fits']);
   if (found.content.expiresAt <= now)
@@ -150,38 +202,19 @@ function decrypt(receiver: SimulatedCluster, kind: ReplicationKind, token: strin
 }
 
 function unwrap(receiver: SimulatedCluster, token: string, primaryApiAddress: string, now: number): ActivationContent {
-  const address = primaryApiAddress === '' ? addressInside(token) : primaryApiAddress;
-  const source = receiver.surroundings.clusterByApiAddress(address);
-  if (
-    source === undefined ||
-    !receiver.surroundings.linked(receiver, source) ||
-    source.leadership.serving(now) === undefined
-  )
+  const address = primaryApiAddress === '' ? claim(token, 'addr') : primaryApiAddress;
+  if (address === undefined) throw badRequest('error parsing the activation token');
+  const source = receiver.service.clusterByApiAddress(address);
+  if (!isReachable(source, receiver, now))
     throw new ServiceFault(500, [
       `error unwrapping secondary token: Post "${address}/v1/sys/wrapping/unwrap": dial tcp: i/o timeout`,
     ]);
-  const content = CONTENT.safeParse(consumeWrappingToken(source, token, now)).data;
-  if (content === undefined)
+  const id = source.signer.verify(token) ?? '';
+  const content = source.wrappingTokens.get(id);
+  if (content === undefined || content.expiresAt <= now)
     throw new ServiceFault(500, [
       'error response unwrapping secondary token; status code is 400, message is "400 Bad Request"',
     ]);
+  source.wrappingTokens.delete(id);
   return content;
-}
-
-function addressInside(token: string): string {
-  try {
-    const payload = Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8');
-    return CLAIMS.parse(JSON.parse(payload)).addr;
-  } catch {
-    throw new ServiceFault(400, ['error parsing the activation token']);
-  }
-}
-
-/** Content of the wrapping token that a JWT names, used up by this; undefined where it is not valid here and now. */
-function consumeWrappingToken(cluster: SimulatedCluster, token: string, now: number): JsonObject | undefined {
-  const id = cluster.signer.verify(token)?.jti ?? '';
-  const found = cluster.wrappingTokens.get(id);
-  if (found === undefined || found.expiresAt <= now) return undefined;
-  cluster.wrappingTokens.delete(id);
-  return found.content;
 }

@@ -1,63 +1,33 @@
-import { ActivationTokenSigner } from './cryptography/activation-token';
-import type { ActivationContent } from './activation';
-import { CanaryWriter } from './canary-writer';
-import type { PathsFilter } from './filters';
-import { GenerationAttempts, type GenerationStrategy } from './generation-attempt';
-import type { JsonObject } from './json';
+import { ActivationTokenSigner, type ActivationContent } from './activation';
 import { Leadership } from './leadership';
-import { SimulatedNode, type ListenerCertificate, type UnauthenticatedAccess } from './node';
+import type { JsonObject } from './messages';
+import { SimulatedNode, type UnauthenticatedAccess } from './node';
 import type { SeededRandom } from './random';
-import type { Readings, Timing } from './readings';
 import { DISABLED, type Role, type SecondaryRole } from './roles';
-import { Seal } from './seal';
-import { ServiceFault } from './service-fault';
-import { takeSnapshot, type ClusterSnapshot } from './snapshot';
-import { Storage, type ReplicationKind } from './storage';
+import type { PathsFilter } from './routes/filters';
+import { TokenStore } from './routes/tokens';
+import type { SimulatedService } from './service';
+import { Seal } from './shamir';
+import { KINDS, Storage, type ReplicationKind, type StoredValue } from './storage';
 import { ReplicationStream } from './stream';
-import { TokenStore } from './tokens';
-import type { TopologyCluster } from './topology';
+import type { Topology } from './topology';
 
-/** What a cluster knows of the world around it. */
-export interface Surroundings {
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
-  /** Brings every cluster up to the present; to be called before anything is changed or read. */
-  readonly advance: () => void;
-  readonly clusters: () => Iterable<SimulatedCluster>;
-  readonly clusterByClusterAddress: (address: string) => SimulatedCluster | undefined;
-  readonly clusterByApiAddress: (address: string) => SimulatedCluster | undefined;
-  /** False while the network between both is cut. */
-  readonly linked: (a: SimulatedCluster, b: SimulatedCluster) => boolean;
-  readonly startNode: (node: SimulatedNode) => Promise<void>;
-  /** Activation tokens in the encrypted form, with what is in them and for whose public key. */
-  readonly encryptedTokens: Map<string, { readonly publicKey: string; readonly content: ActivationContent }>;
-}
-
-/** A wrapping token that was issued and not yet used. */
-export interface WrappingToken {
-  readonly expiresAt: number;
-  readonly content: JsonObject;
-}
-
-/** Time of the last restart of subsystems, and the modes that standby nodes may still report. */
-interface RoleChange {
-  readonly at: number;
-  readonly modesBefore: Readonly<Record<ReplicationKind, string>>;
-}
+type StoredMount = Extract<StoredValue, { type: 'mount' }>;
 
 /** One cluster: its nodes, its storage, its roles, and the handles that tests and the demo use to disturb it. */
 export class SimulatedCluster {
+  readonly name: string;
   /** `sys/health` `cluster_id`. */
   clusterId: string;
   readonly nodes: readonly SimulatedNode[];
   readonly storage: Storage;
   readonly tokens: TokenStore;
   readonly leadership: Leadership;
-  readonly background: CanaryWriter;
   readonly streams: Readonly<Record<ReplicationKind, ReplicationStream>>;
+  readonly random: SeededRandom;
   readonly signer = new ActivationTokenSigner();
-  /** By `jti`. They stay on the cluster that issued them. */
-  readonly wrappingTokens = new Map<string, WrappingToken>();
+  /** Those that were issued here and not yet used, by `jti`. */
+  readonly wrappingTokens = new Map<string, ActivationContent>();
   version: string;
   seal: Seal;
   /** A token with the root policy that is valid here, or (on a DR secondary) will be after its promotion. */
@@ -73,36 +43,34 @@ export class SimulatedCluster {
   licenceExpiry: string | undefined = '2036-01-01T00:00:00Z';
   /** Automatic snapshots by the name of their configuration: when the last one ended, ms, and its error. */
   readonly automaticSnapshots = new Map<string, { readonly endedAt: number; readonly error: string }>();
-  /** End of the running reindex, and when the last one ended; milliseconds since the epoch. */
+  /** The reindex that runs, or ran last; milliseconds since the epoch. */
   reindex: { startedAt: number; endsAt: number } | undefined;
   corruptedPages: { tree: 'replicated' | 'local'; page: number; subpages: number[] } | undefined;
   promotedAt: number | undefined;
-  lastRoleChange: RoleChange | undefined;
+  /** Time of the last restart of subsystems, and the modes that standby nodes may still report. */
+  lastRoleChange: { readonly at: number; readonly modesBefore: Readonly<Record<ReplicationKind, string>> } | undefined;
+  /** Nonce of the generation attempt by token, for tests that ask which attempt made it. */
+  readonly attemptsOfTokens = new Map<string, string>();
   #drRole: Role = DISABLED;
+  #nextCanaryAt = 0;
 
   constructor(
-    readonly name: string,
-    options: TopologyCluster,
-    certificate: ListenerCertificate | undefined,
-    readonly random: SeededRandom,
-    readonly timing: Timing,
-    readonly readings: Readings,
-    readonly surroundings: Surroundings,
+    readonly service: SimulatedService,
+    options: Topology['clusters'][number],
   ) {
-    this.clusterId = random.uuid();
+    this.name = options.name;
+    this.random = service.random.derive(`cluster/${options.name}`);
+    this.clusterId = this.random.uuid();
     this.version = options.version ?? '1.21.4+ent';
-    this.seal = new Seal(options.seal?.shares ?? 5, options.seal?.threshold ?? 3, random.derive('seal'));
-    this.storage = new Storage(BigInt(options.firstWal ?? 1_000 + Math.floor(random.fraction() * 9_000)));
-    this.tokens = new TokenStore(this.storage, random.derive('tokens'));
-    this.background = new CanaryWriter(this);
+    this.seal = new Seal(options.seal?.shares ?? 5, options.seal?.threshold ?? 3, this.random.derive('seal'));
+    this.storage = new Storage(BigInt(options.firstWal ?? 1_000 + Math.floor(this.random.fraction() * 9_000)));
+    this.tokens = new TokenStore(this.storage, service.batchTokens, this.random.derive('tokens'));
     this.streams = { dr: new ReplicationStream('dr', this), performance: new ReplicationStream('performance', this) };
-    this.nodes = Array.from({ length: options.nodes ?? 3 }, (_, index) => {
-      const port = options.ports?.[index] ?? 0;
-      return new SimulatedNode(name, index, port, certificate, () => this.#newAttempts());
-    });
-    this.leadership = new Leadership(this.nodes, timing, readings, random.derive('leadership'), (_node, now) =>
-      this.#becameActive(now),
+    this.nodes = Array.from(
+      { length: options.nodes ?? 3 },
+      (_, index) => new SimulatedNode(this, index, options.ports?.[index] ?? 0),
     );
+    this.leadership = new Leadership(this, this.random.derive('leadership'));
   }
 
   /** API addresses of the nodes, in order. */
@@ -124,6 +92,11 @@ export class SimulatedCluster {
     return this.seal.keyShares;
   }
 
+  /** Every token and activation token that this cluster ever gave out, for tests that look for leaks. */
+  get issuedSecrets(): readonly string[] {
+    return this.tokens.issued;
+  }
+
   /** The role as stored; a DR secondary holds its primary's performance role here. */
   role(kind: ReplicationKind): Role {
     if (kind === 'dr') return this.#drRole;
@@ -133,7 +106,7 @@ export class SimulatedCluster {
 
   /** The role that is in force. */
   effectiveRole(kind: ReplicationKind): Role {
-    return kind === 'performance' && this.#drRole.mode === 'secondary' ? DISABLED : this.role(kind);
+    return kind === 'performance' && this.isDrSecondary ? DISABLED : this.role(kind);
   }
 
   setRole(kind: ReplicationKind, role: Role, now: number): void {
@@ -150,21 +123,26 @@ export class SimulatedCluster {
     return stored?.type === 'filter' ? stored.filter : undefined;
   }
 
-  /** Path of the mount that a path belongs to, with trailing slash. */
-  mountOf(path: string): string | undefined {
+  /** @param path with trailing slash */
+  mountAt(path: string): StoredMount | undefined {
+    const stored = this.storage.get(`mount/${path}`) ?? this.storage.get(`cluster/mount/${path}`);
+    return stored?.type === 'mount' ? stored : undefined;
+  }
+
+  /** The mount that a path belongs to. */
+  mountOf(path: string): (StoredMount & { readonly path: string }) | undefined {
     const segments = path.split('/');
     for (let length = segments.length; length > 0; length -= 1) {
       const candidate = `${segments.slice(0, length).join('/')}/`;
-      if (['mount', 'cluster/mount'].some((prefix) => this.storage.get(`${prefix}/${candidate}`) !== undefined))
-        return candidate;
+      const found = this.mountAt(candidate);
+      if (found !== undefined) return { ...found, path: candidate };
     }
     return undefined;
   }
 
   /** Key of a secret. What is on a local mount stays on this cluster in performance replication. */
   secretKey(path: string): string {
-    const local = this.storage.get(`cluster/mount/${this.mountOf(path) ?? ''}`) !== undefined;
-    return `${local ? 'cluster/data' : 'data'}/${path}`;
+    return `${this.mountOf(path)?.local ? 'cluster/data' : 'data'}/${path}`;
   }
 
   /** Whether a secondary with this role may connect to this cluster now. */
@@ -179,13 +157,10 @@ export class SimulatedCluster {
   }
 
   /** Clusters that are connected to this one as secondaries. */
-  *connectedSecondaries(kind: ReplicationKind): Generator<SimulatedCluster> {
-    for (const other of this.surroundings.clusters())
-      if (other.streams[kind].connected && other.streams[kind].source === this) yield other;
-  }
-
-  connectedSecondaryAddresses(kind: ReplicationKind): string[] {
-    return [...this.connectedSecondaries(kind)].flatMap((other) => other.nodes.map((node) => node.clusterAddress));
+  connectedSecondaries(kind: ReplicationKind): SimulatedCluster[] {
+    return [...this.service.clusters.values()].filter(
+      ({ streams }) => streams[kind].connected && streams[kind].source === this,
+    );
   }
 
   /** A secondary keeps the addresses of its primary's living nodes. */
@@ -193,28 +168,75 @@ export class SimulatedCluster {
     const role = this.role(kind);
     if (role.mode !== 'secondary') return;
     const known = source.nodes.filter((node) => node.up).map((node) => node.clusterAddress);
-    const recorded = this.surroundings.clusterByClusterAddress(role.primaryClusterAddress);
+    const recorded = this.service.clusterByClusterAddress(role.primaryClusterAddress);
     const address = recorded === source ? role.primaryClusterAddress : source.clusterAddress;
     if (address !== role.primaryClusterAddress || known.join() !== role.knownPrimaryAddresses.join())
       this.setRole(kind, { ...role, primaryClusterAddress: address, knownPrimaryAddresses: known }, now);
   }
 
-  /** A first copy of the primary's data brought its tokens too. */
-  dataArrived(): void {
-    this.rootToken = this.streams.dr.source?.rootToken ?? this.rootToken;
+  /** Brings leadership and background writes up to the present. */
+  advance(now: number): void {
+    this.leadership.settle(now);
+    const interval = this.service.timing.canaryMs;
+    if (interval <= 0 || now < this.#nextCanaryAt) return;
+    const isFirst = this.#nextCanaryAt === 0;
+    this.#nextCanaryAt = now + interval;
+    const isPrimary = KINDS.some((kind) => this.effectiveRole(kind).mode === 'primary');
+    if (!isFirst && isPrimary && !this.isDrSecondary && this.leadership.serving(now)) this.writeCanary(now);
   }
 
-  /** Nonce of the generation attempt by token, for tests that ask which attempt made it. */
-  readonly attemptsOfTokens = new Map<string, string>();
-
-  /** Every token and activation token that this cluster ever gave out, for tests that look for leaks. */
-  get issuedSecrets(): readonly string[] {
-    return this.tokens.issued;
+  /** What a primary writes without clients. */
+  writeCanary(now: number): void {
+    const mayBeShared = this.effectiveRole('performance').mode !== 'secondary';
+    this.storage.write(mayBeShared ? 'canary' : 'cluster/canary', { type: 'canary', at: now }, now);
   }
 
-  snapshotState(): ClusterSnapshot {
-    this.surroundings.advance();
-    return takeSnapshot(this);
+  /** A primary that finds another one of its own set revokes leases. */
+  becameActive(now: number): void {
+    const stale = [...this.service.clusters.values()].some(
+      (other) => other !== this && other.promotedAt !== undefined && other.promotedAt <= now && this.#isRivalOf(other),
+    );
+    if (stale)
+      this.storage.write(`cluster/revoked-lease/${this.random.uuid()}`, { type: 'revoked-lease', at: now }, now);
+  }
+
+  /** Both believe to be the DR primary of the same set. */
+  #isRivalOf(other: SimulatedCluster): boolean {
+    const [mine, theirs] = [this.role('dr'), other.role('dr')];
+    return mine.mode === 'primary' && theirs.mode === 'primary' && mine.setId === theirs.setId;
+  }
+
+  /** The state for assertions, past the HTTP interface; holds no secrets. */
+  snapshotState() {
+    this.service.advance();
+    return {
+      name: this.name,
+      clusterId: this.clusterId,
+      activeNode: this.leadership.active?.index,
+      nodes: this.nodes.map(({ up, sealed }) => ({ up, sealed })),
+      dr: this.#replicationState('dr'),
+      performance: this.#replicationState('performance'),
+      /** Operation tokens that exist, whether or not they are usable in the present role. */
+      operationTokens: this.tokens.operationTokenCount,
+      filters: this.storage.keys('cluster/filter/').map((key) => key.slice('cluster/filter/'.length)),
+    };
+  }
+
+  #replicationState(kind: ReplicationKind) {
+    const role = this.effectiveRole(kind);
+    const { state, connected, source, lastRemoteWal, discardedEntries } = this.streams[kind];
+    return {
+      mode: role.mode,
+      setId: role.mode === 'disabled' ? undefined : role.setId,
+      knownSecondaries: role.mode === 'primary' ? role.knownSecondaries.map(({ id }) => id) : [],
+      secondaryId: role.mode === 'secondary' ? role.secondaryId : undefined,
+      state,
+      connectedTo: connected ? source?.name : undefined,
+      lastWal: this.storage.lastWalOf(kind),
+      lastRemoteWal,
+      merkleRoot: this.storage.rootOf(kind),
+      discardedEntries,
+    };
   }
 
   /** A token as `auth/token/create` would give it. @param request.ttlMs null for no expiry */
@@ -224,27 +246,27 @@ export class SimulatedCluster {
     type?: 'service' | 'batch';
     orphan?: boolean;
   }): string {
-    this.surroundings.advance();
+    this.service.advance();
     const { policies, ttlMs = 3_600_000, type = 'service', orphan = type === 'batch' } = request;
-    return this.tokens.create({ policies, ttlMs, type, orphan }, this.surroundings.now()).token;
+    return this.tokens.create({ policies, ttlMs, type, orphan }, this.service.now()).token;
   }
 
   /** Writes a secret past the HTTP interface. @param path with its mount, e.g. `secret/app` */
   write(path: string, data: JsonObject): bigint {
-    this.surroundings.advance();
-    return this.storage.write(this.secretKey(path), { type: 'secret', data }, this.surroundings.now());
+    this.service.advance();
+    return this.storage.write(this.secretKey(path), { type: 'secret', data }, this.service.now());
   }
 
   read(path: string): JsonObject | undefined {
-    this.surroundings.advance();
+    this.service.advance();
     const stored = this.storage.get(this.secretKey(path));
     return stored?.type === 'secret' ? stored.data : undefined;
   }
 
   writePolicy(name: string, rules: { path: string; capabilities: string[] }[]): void {
-    this.surroundings.advance();
+    this.service.advance();
     const text = JSON.stringify({ path: Object.fromEntries(rules.map(({ path, ...rule }) => [path, rule])) });
-    this.storage.write(`policy/${name}`, { type: 'policy', text, rules }, this.surroundings.now());
+    this.storage.write(`policy/${name}`, { type: 'policy', text, rules }, this.service.now());
   }
 
   /**
@@ -256,15 +278,14 @@ export class SimulatedCluster {
 
   /** Holds this secondary's log back (its heartbeats go on, so that it knows what it lacks), or lets it go again. */
   holdStream(kind: ReplicationKind, held: boolean): void {
-    this.surroundings.advance();
+    this.service.advance();
     this.streams[kind].held = held;
   }
 
   /** The active node steps down; another one (the given one, where it can) is active after the election. */
   leaderChange(toNode?: number): void {
-    this.surroundings.advance();
-    const target = toNode === undefined ? undefined : this.node(toNode);
-    this.leadership.stepDown(this.surroundings.now(), target);
+    this.service.advance();
+    this.leadership.stepDown(this.service.now(), toNode === undefined ? undefined : this.node(toNode));
   }
 
   node(index: number): SimulatedNode {
@@ -274,77 +295,44 @@ export class SimulatedCluster {
   }
 
   sealNode(index: number): void {
-    this.surroundings.advance();
-    this.node(index).sealed = true;
-    this.leadership.settle(this.surroundings.now());
+    this.#setSealed(index, true);
   }
 
   unsealNode(index: number): void {
-    this.surroundings.advance();
-    this.node(index).sealed = false;
-    this.leadership.settle(this.surroundings.now());
+    this.#setSealed(index, false);
+  }
+
+  #setSealed(index: number, sealed: boolean): void {
+    this.service.advance();
+    this.node(index).sealed = sealed;
+    this.leadership.settle(this.service.now());
   }
 
   /** Ends the process of a node; its connections break and new ones are refused. */
   async killNode(index: number): Promise<void> {
-    this.surroundings.advance();
-    await this.node(index).kill();
-    this.leadership.settle(this.surroundings.now());
+    await this.#kill([this.node(index)]);
+  }
+
+  async kill(): Promise<void> {
+    await this.#kill(this.nodes);
+  }
+
+  async #kill(nodes: readonly SimulatedNode[]): Promise<void> {
+    this.service.advance();
+    await Promise.all(nodes.map((node) => node.kill()));
+    this.leadership.settle(this.service.now());
   }
 
   /** Starts the process of a node again, on the same address. @param sealed as a Shamir node really starts */
   async startNode(index: number, { sealed = false }: { sealed?: boolean } = {}): Promise<void> {
     const node = this.node(index);
-    if (!node.up) {
-      node.sealed = sealed;
-      await this.surroundings.startNode(node);
-      this.surroundings.advance();
-    }
-  }
-
-  async kill(): Promise<void> {
-    this.surroundings.advance();
-    await Promise.all(this.nodes.map((node) => node.kill()));
-    this.leadership.settle(this.surroundings.now());
+    if (node.up) return;
+    node.sealed = sealed;
+    await node.start();
+    this.service.advance();
   }
 
   async restart(options: { sealed?: boolean } = {}): Promise<void> {
     await Promise.all(this.nodes.map((node) => this.startNode(node.index, options)));
-  }
-
-  #newAttempts(): GenerationAttempts {
-    return new GenerationAttempts({
-      threshold: () => this.seal.threshold,
-      verifyRootKey: (key) => this.seal.opens(key),
-      issueToken: (strategy, nonce) => {
-        const token = this.#issueGeneratedToken(strategy);
-        this.attemptsOfTokens.set(token, nonce);
-        return token;
-      },
-      random: this.random.bytes,
-    });
-  }
-
-  #issueGeneratedToken(strategy: GenerationStrategy): string {
-    const now = this.surroundings.now();
-    if (strategy === 'dr-operation-token') return this.tokens.createOperationToken(now);
-    if (this.isDrSecondary)
-      // The attempt may run here, in the one slot; a root token has no place on a DR secondary.
-      throw new ServiceFault(400, ['path disabled in replication DR secondary mode']);
-    return this.tokens.createRootToken(now);
-  }
-
-  #becameActive(now: number): void {
-    const stale = [...this.surroundings.clusters()].some(
-      (other) => other !== this && other.promotedAt !== undefined && other.promotedAt <= now && this.#sharesSet(other),
-    );
-    if (stale)
-      this.storage.write(`cluster/revoked-lease/${this.random.uuid()}`, { type: 'revoked-lease', at: now }, now);
-  }
-
-  /** Both believe to be the DR primary of the same set. */
-  #sharesSet(other: SimulatedCluster): boolean {
-    const [mine, theirs] = [this.role('dr'), other.role('dr')];
-    return mine.mode === 'primary' && theirs.mode === 'primary' && mine.setId === theirs.setId;
   }
 }

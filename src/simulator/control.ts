@@ -1,7 +1,9 @@
 import { timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { z } from 'zod';
-import { encodeJson, type JsonValue } from './json';
+import { encodeJson, type JsonValue } from './messages';
+import { closeAtOnce, listenOnLoopback } from './node';
 import type { SimulatedService } from './service';
 
 const CLUSTER = z.strictObject({ cluster: z.string() });
@@ -55,17 +57,10 @@ const COMMANDS: Record<string, Command> = {
       service.cluster(cluster).holdStream(kind, on);
     },
   ),
-  snapshot: (service) => [...service.clusters.values()].map((cluster) => asJson(cluster.snapshotState())),
-  calls: (service) => service.calls.map((call) => asJson(call)),
+  // Snapshots and calls hold nothing but plain values.
+  snapshot: (service) => [...service.clusters.values()].map((cluster) => ({ ...cluster.snapshotState() })),
+  calls: (service) => service.calls.map((call) => ({ ...call })),
 };
-
-/** Snapshots and calls hold nothing but plain values. */
-function asJson(value: object): JsonValue {
-  const parsed: unknown = JSON.parse(
-    JSON.stringify(value, (_name, member: unknown) => (typeof member === 'bigint' ? String(member) : member)),
-  );
-  return parsed as JsonValue;
-}
 
 /**
  * The operator's way into a running simulated service: `POST /control/<command>` with the token as bearer. It listens on
@@ -85,19 +80,11 @@ export class ControlEndpoint {
 
   /** Starts listening. @returns the address */
   async start(port: number): Promise<string> {
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen(port, '127.0.0.1', resolve);
-    });
-    const address = this.#server.address();
-    return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : port}`;
+    return `http://127.0.0.1:${await listenOnLoopback(this.#server, port)}`;
   }
 
   async stop(): Promise<void> {
-    await new Promise<void>((resolve) => {
-      this.#server.close(() => resolve());
-      this.#server.closeAllConnections();
-    });
+    await closeAtOnce(this.#server);
   }
 
   async #serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -107,8 +94,8 @@ export class ControlEndpoint {
       reply(response, 404, { error: 'unknown command', commands: Object.keys(COMMANDS) });
     else
       try {
-        const text = await readAll(incoming);
-        reply(response, 200, await run(this.service, text === '' ? {} : JSON.parse(text)));
+        const body = await text(incoming);
+        reply(response, 200, await run(this.service, body === '' ? {} : JSON.parse(body)));
       } catch (error) {
         reply(response, 400, { error: error instanceof Error ? error.message : 'bad request' });
       }
@@ -119,12 +106,6 @@ export class ControlEndpoint {
     const wanted = Buffer.from(this.token);
     return given.length === wanted.length && timingSafeEqual(given, wanted);
   }
-}
-
-async function readAll(incoming: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of incoming) chunks.push(Buffer.from(chunk as Uint8Array));
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 function reply(response: ServerResponse, status: number, body: JsonValue): void {

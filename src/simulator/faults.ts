@@ -1,6 +1,5 @@
 import type { SimulatedCluster } from './cluster';
-import type { JsonValue } from './json';
-import type { ServiceAnswer } from './messages';
+import type { JsonValue, ServiceAnswer } from './messages';
 
 /**
  * What a fault does to a call. `reset` breaks the connection; `lose-answer` lets the call take effect and closes the
@@ -17,10 +16,9 @@ export type FaultAction =
   | 'lose-answer'
   | 'glue-documents'
   | 'arrive-late'
-  | BrokenForwarding
+  | 'break-forwarding'
+  | 'break-forwarding-leaderless'
   | ((cluster: SimulatedCluster, answer?: ServiceAnswer) => void | Promise<void>);
-
-export type BrokenForwarding = 'break-forwarding' | 'break-forwarding-leaderless';
 
 export interface Fault {
   /** Name of a cluster; any where absent. */
@@ -51,76 +49,72 @@ export interface FaultHandle {
 /** What a call meets: `hold` keeps what lets it arrive later. */
 export type MetAction = Exclude<FaultAction, 'arrive-late'> | { readonly hold: (arrive: () => Promise<void>) => void };
 
-class ActiveFault implements FaultHandle {
-  hits = 0;
-  #seen = 0;
-  #held: (() => Promise<void>)[] = [];
+/** `forwarded`: after the effect of a call that a standby passed on. */
+type Moment = 'before' | 'after' | 'forwarded';
 
-  constructor(
-    readonly fault: Fault,
-    private readonly onRemove: (fault: ActiveFault) => void,
-  ) {}
-
-  remove(): void {
-    this.#held = [];
-    this.onRemove(this);
-  }
-
-  async arrive(): Promise<void> {
-    for (const call of this.#held.splice(0)) await call();
-  }
-
-  get action(): MetAction {
-    const { action } = this.fault;
-    return action === 'arrive-late' ? { hold: (arrive) => void this.#held.push(arrive) } : action;
-  }
-
-  /** Whether this call is hit; counts it. */
-  hit(cluster: string, node: number, endpoint: string): boolean {
-    const { fault } = this;
-    const fits = typeof fault.endpoint === 'string' ? fault.endpoint === endpoint : fault.endpoint.test(endpoint);
-    const here =
-      (fault.cluster === undefined || fault.cluster === cluster) && (fault.node === undefined || fault.node === node);
-    if (!fits || !here || this.hits >= (fault.times ?? 1)) return false;
-    this.#seen += 1;
-    if (this.#seen <= (fault.skip ?? 0)) return false;
-    this.hits += 1;
-    return true;
-  }
+/** A call, at one of its moments. */
+interface CallToFault {
+  readonly cluster: string;
+  readonly node: number;
+  /** `METHOD /v1/path` */
+  readonly endpoint: string;
+  /** False where a standby only leads on to the active node. */
+  readonly isServed: boolean;
 }
 
-/** Faults on the HTTP interface of the clusters. Faults are looked at in the order in which they were added. */
+interface ActiveFault {
+  readonly fault: Fault;
+  hits: number;
+  seen: number;
+  held: (() => Promise<void>)[];
+}
+
+/** Faults on the HTTP interface of the clusters. They are looked at in the order in which they were added. */
 export class FaultInjector {
-  readonly #faults: ActiveFault[] = [];
+  #faults: ActiveFault[] = [];
 
   add(fault: Fault): FaultHandle {
-    const active = new ActiveFault(fault, (removed) => {
-      const index = this.#faults.indexOf(removed);
-      if (index !== -1) this.#faults.splice(index, 1);
-    });
+    const active: ActiveFault = { fault, hits: 0, seen: 0, held: [] };
     this.#faults.push(active);
-    return active;
+    return {
+      get hits() {
+        return active.hits;
+      },
+      arrive: async () => {
+        for (const call of active.held.splice(0)) await call();
+      },
+      remove: () => {
+        active.held = [];
+        this.#faults = this.#faults.filter((each) => each !== active);
+      },
+    };
   }
 
   clear(): void {
-    this.#faults.length = 0;
+    this.#faults = [];
   }
 
   /** Actions for a call at one of its moments. */
-  take(cluster: string, node: number, endpoint: string, when: Moment, isServed = true): MetAction[] {
+  take(call: CallToFault, when: Moment): MetAction[] {
     return this.#faults
-      .filter(
-        (active) =>
-          (isServed || active.fault.node !== undefined) &&
-          momentOf(active.fault) === when &&
-          active.hit(cluster, node, endpoint),
-      )
-      .map(({ action }) => action);
+      .filter((active) => momentOf(active.fault) === when && hits(active, call))
+      .map(({ fault: { action }, held }) =>
+        action === 'arrive-late' ? { hold: (arrive) => void held.push(arrive) } : action,
+      );
   }
 }
 
-/** `forwarded`: after the effect of a call that a standby passed on. */
-type Moment = 'before' | 'after' | 'forwarded';
+/** Whether this call is hit; counts it. */
+function hits(active: ActiveFault, call: CallToFault): boolean {
+  const { cluster = call.cluster, node = call.isServed ? call.node : undefined } = active.fault;
+  const { endpoint, times = 1, skip = 0 } = active.fault;
+  const fits = typeof endpoint === 'string' ? endpoint === call.endpoint : endpoint.test(call.endpoint);
+  if (!fits || cluster !== call.cluster || node !== call.node || active.hits >= times) return false;
+  active.seen += 1;
+  if (active.seen <= skip) return false;
+  active.hits += 1;
+  return true;
+}
 
 function momentOf({ action, when }: Fault): Moment {
   if (action === 'break-forwarding' || action === 'break-forwarding-leaderless') return 'forwarded';

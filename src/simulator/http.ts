@@ -1,30 +1,65 @@
+import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
-import { attemptIn, digest, redactBody, type RecordedCall } from './calls';
 import type { SimulatedCluster } from './cluster';
-import type { FaultInjector, MetAction } from './faults';
-import { encodeJson } from './json';
-import { parseBody, type ServiceAnswer, type ServiceRequest } from './messages';
+import type { MetAction } from './faults';
+import {
+  atLeastVersion,
+  badRequest,
+  encodeJson,
+  HandlerPanic,
+  isJsonObject,
+  NO_BODY,
+  parseBody,
+  ServiceFault,
+  type JsonObject,
+  type JsonValue,
+  type ServiceAnswer,
+  type ServiceRequest,
+} from './messages';
 import type { SimulatedNode } from './node';
-import { answerFromActiveNode, answerFromNode } from './router';
-import { HandlerPanic, ServiceFault } from './service-fault';
-import { authenticatesTokenGeneration } from './versions';
+import { answerFromActiveNode, AUTHENTICATES_GENERATION_SINCE } from './router';
+import { canonicalPath } from './routes/filters';
+import { answerFromNode } from './routes/health';
 
 const LARGEST_BODY = 32 * 1024 * 1024;
 const LARGEST_TOKEN = 8 * 1024;
 /** Of the recorded calls the older half goes when there are more. */
 const MOST_CALLS = 100_000;
 
-/** What the HTTP layer needs of the whole service. */
-export interface HttpSurroundings {
-  readonly faults: FaultInjector;
-  readonly calls: RecordedCall[];
-  readonly latencyMs: number;
+/** One request that reached a node, for assertions. */
+export interface RecordedCall {
+  /** Order of arrival, from 1, over all clusters. */
+  readonly seq: number;
+  readonly cluster: string;
+  readonly node: number;
+  readonly method: string;
+  /** With `/v1` and without query. */
+  readonly path: string;
+  /** Secrets appear as `sha256:<hex>` only. */
+  readonly body: JsonObject;
+  /** Digest of the token header, where there was one. */
+  readonly token: string | undefined;
+  /** Whether a standby may pass it on. It then answers 307 or 503 also where it did, and lost the answer. */
+  readonly mayBePassedOn: boolean;
+  /** Of the answer that was sent; 0 while there is none or where the connection was broken instead. */
+  status: number;
+  /** What the answer said of a generation attempt, where it did. */
+  attempt: { readonly nonce: string; readonly progress: number } | undefined;
+  /** Whether the whole answer went out while the caller's connection was there. */
+  delivered: boolean;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  /** When the answer was given or the connection was broken, milliseconds since the epoch; undefined while under way. */
+  answeredAt: number | undefined;
 }
+
+/** Fields that hold no secret. */
+const OPEN_FIELDS =
+  /^(id|ttl|nonce|mode|paths?|force|diff|skip_flush|primary_(cluster|api)_addr|update_primary_addrs|ca_(file|path)|secondary_public_key|pgp_key|policies|type)$/;
 
 /** One request at one node, with its whole body. */
 interface Arrival {
-  readonly service: HttpSurroundings;
   readonly cluster: SimulatedCluster;
   readonly node: SimulatedNode;
   /** `PUT` is `POST`, as in the service. */
@@ -44,14 +79,13 @@ class BrokenConnection extends Error {
   }
 }
 
-interface Delivery {
-  readonly answer: ServiceAnswer;
-  readonly glued: boolean;
+interface Delivery extends ServiceAnswer {
+  /** Its document is sent twice. */
+  readonly glued?: boolean;
 }
 
 /** Serves one request that arrived at a node. */
 export async function serve(
-  service: HttpSurroundings,
   cluster: SimulatedCluster,
   node: SimulatedNode,
   incoming: IncomingMessage,
@@ -63,7 +97,7 @@ export async function serve(
   try {
     const url = urlOf(incoming);
     const arrival: Arrival = {
-      ...{ service, cluster, node, url, text: await readText(incoming) },
+      ...{ cluster, node, url, text: await readText(incoming) },
       method: incoming.method === 'PUT' ? 'POST' : (incoming.method ?? 'GET'),
       token: tokenOf(incoming),
       namespace: namespaceOf(incoming),
@@ -71,28 +105,30 @@ export async function serve(
     };
     const recorded = record(arrival);
     call = recorded;
-    if (service.latencyMs > 0) await delay(service.latencyMs);
-    const { answer, glued } = await answerWithFaults(arrival);
+    const { latencyMs } = cluster.service;
+    if (latencyMs > 0) await delay(latencyMs);
+    const answer = await answerWithFaults(arrival);
     call.status = answer.status;
     call.attempt = attemptIn(answer.body);
     response.once('finish', () => (recorded.delivered = !socket.destroyed));
-    send(response, incoming.method === 'HEAD', answer, glued);
+    send(response, incoming.method === 'HEAD', answer);
   } catch (error) {
     if (error instanceof BrokenConnection && error.by === 'reset') socket.resetAndDestroy();
     else if (error instanceof BrokenConnection || error instanceof HandlerPanic || socket.destroyed) socket.destroy();
     else {
       const answer = faultAnswer(error instanceof ServiceFault ? error : new ServiceFault(500, ['internal error']));
       if (call !== undefined) call.status = answer.status;
-      send(response, false, answer, false);
+      send(response, false, answer);
     }
   } finally {
-    if (call !== undefined) call.answeredAt = cluster.surroundings.now();
+    if (call !== undefined) call.answeredAt = cluster.service.now();
   }
 }
 
-function record({ service, cluster, node, method, url, text, token, mayBePassedOn }: Arrival): RecordedCall {
+function record({ cluster, node, method, url, text, token, mayBePassedOn }: Arrival): RecordedCall {
+  const { calls } = cluster.service;
   const call: RecordedCall = {
-    seq: (service.calls.at(-1)?.seq ?? 0) + 1,
+    seq: (calls.at(-1)?.seq ?? 0) + 1,
     cluster: cluster.name,
     node: node.index,
     method,
@@ -103,12 +139,38 @@ function record({ service, cluster, node, method, url, text, token, mayBePassedO
     status: 0,
     attempt: undefined,
     delivered: false,
-    at: cluster.surroundings.now(),
+    at: cluster.service.now(),
     answeredAt: undefined,
   };
-  service.calls.push(call);
-  if (service.calls.length > MOST_CALLS) service.calls.splice(0, MOST_CALLS / 2);
+  calls.push(call);
+  if (calls.length > MOST_CALLS) calls.splice(0, MOST_CALLS / 2);
   return call;
+}
+
+/** What a body says of a generation attempt. */
+function attemptIn(body: JsonValue | undefined): RecordedCall['attempt'] {
+  if (!isJsonObject(body)) return undefined;
+  const { nonce, progress } = body;
+  return typeof nonce === 'string' && typeof progress === 'number' ? { nonce, progress } : undefined;
+}
+
+function digest(text: string): string {
+  return `sha256:${createHash('sha256').update(text).digest('hex')}`;
+}
+
+/** A body whose values are digests, except in fields that are known to hold no secret. */
+function redactBody(body: JsonValue): JsonObject {
+  if (!isJsonObject(body)) return {};
+  return Object.fromEntries(
+    Object.entries(body).map(([name, value]) => [
+      name,
+      OPEN_FIELDS.test(name) || typeof value === 'boolean' || value === '' ? value : digest(asText(value)),
+    ]),
+  );
+}
+
+function asText(value: JsonValue | undefined): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
 function readableBody(text: string): RecordedCall['body'] {
@@ -120,22 +182,25 @@ function readableBody(text: string): RecordedCall['body'] {
 }
 
 async function answerWithFaults(arrival: Arrival): Promise<Delivery> {
-  const { service, cluster, node, mayBePassedOn } = arrival;
+  const { cluster, node, mayBePassedOn } = arrival;
   const leadsOn = () => !mayBePassedOn && (cluster.leadership.active ?? node) !== node;
-  const met = (when: 'before' | 'after', isServed: boolean) =>
-    service.faults.take(cluster.name, node.index, endpointOf(arrival), when, isServed);
-  const early = await applyFaults(met('before', !leadsOn()), cluster, {
+  const early = await applyFaults(faultsOn(arrival, 'before', !leadsOn()), cluster, {
     // Nobody hears the answer.
     arrive: async () => void (await answerOrFault(arrival).catch(() => undefined)),
   });
   if (early !== undefined) return early;
   const answer = await answerOrFault(arrival);
-  const late = await applyFaults(met('after', answer.status !== 307 || !leadsOn()), cluster, { answer });
-  return late ?? { answer, glued: false };
+  const met = faultsOn(arrival, 'after', answer.status !== 307 || !leadsOn());
+  return (await applyFaults(met, cluster, { answer })) ?? answer;
 }
 
-function endpointOf({ method, url }: Arrival): string {
-  return `${method} ${url.pathname}`;
+function faultsOn(
+  { cluster, node, method, url }: Arrival,
+  when: 'before' | 'after' | 'forwarded',
+  isServed: boolean,
+): MetAction[] {
+  const call = { cluster: cluster.name, node: node.index, endpoint: `${method} ${url.pathname}`, isServed };
+  return cluster.service.faults.take(call, when);
 }
 
 async function applyFaults(
@@ -147,7 +212,7 @@ async function applyFaults(
   for (const action of actions)
     if (action === 'reset' || action === 'lose-answer')
       throw new BrokenConnection(action === 'reset' ? 'reset' : 'close');
-    else if (action === 'glue-documents') delivery = answer === undefined ? undefined : { answer, glued: true };
+    else if (action === 'glue-documents') delivery = answer && { ...answer, glued: true };
     else if (action === 'break-forwarding' || action === 'break-forwarding-leaderless') continue;
     else if (typeof action === 'function') await action(cluster, answer);
     else if ('delayMs' in action) await delay(action.delayMs);
@@ -156,7 +221,7 @@ async function applyFaults(
       throw new BrokenConnection('close');
     } else {
       const { status, body = { errors: ['injected fault'] }, headers = {} } = action;
-      delivery = { answer: { status, body, headers }, glued: false };
+      delivery = { status, body, headers };
     }
   return delivery;
 }
@@ -175,18 +240,18 @@ function faultAnswer(fault: ServiceFault): ServiceAnswer {
 }
 
 async function answerRequest(arrival: Arrival): Promise<ServiceAnswer> {
-  const { service, cluster, node, method, url, token, namespace } = arrival;
-  cluster.surroundings.advance();
+  const { cluster, node, method, url, token, namespace } = arrival;
+  cluster.service.advance();
   if (!node.up) throw new BrokenConnection('reset');
   const redirect = canonicalRedirect(url);
   if (redirect !== undefined) return redirect;
-  if (authenticatesTokenGeneration(cluster.version) && (token?.length ?? 0) > LARGEST_TOKEN)
+  if (atLeastVersion(cluster.version, AUTHENTICATES_GENERATION_SINCE) && (token?.length ?? 0) > LARGEST_TOKEN)
     throw new ServiceFault(431, ['token header too large']);
   const request: ServiceRequest = {
     ...{ method, token, namespace },
     path: decodeURI(url.pathname).replace(/^\/v1\//, ''),
     query: url.searchParams,
-    body: ['GET', 'LIST', 'HEAD'].includes(method) ? {} : parseBody(arrival.text),
+    body: ['GET', 'LIST', 'HEAD'].includes(method) ? NO_BODY : parseBody(arrival.text),
   };
   const own = answerFromNode(cluster, node, request);
   if (own !== undefined) return own;
@@ -196,7 +261,7 @@ async function answerRequest(arrival: Arrival): Promise<ServiceAnswer> {
   if (active === cluster.leadership.former) return redirectTo(active, url);
   const answer = answerFromActiveNode(cluster, active, request);
   if (active === node) return answer;
-  const [broken] = service.faults.take(cluster.name, node.index, endpointOf(arrival), 'forwarded');
+  const [broken] = faultsOn(arrival, 'forwarded', true);
   if (broken === undefined) return answer;
   await answer.catch(() => undefined);
   if (broken === 'break-forwarding') return redirectTo(active, url);
@@ -211,7 +276,7 @@ function redirectTo({ address }: SimulatedNode, url: URL): ServiceAnswer {
 function activeNodeFor(cluster: SimulatedCluster, node: SimulatedNode): SimulatedNode {
   if (node.sealed) throw new ServiceFault(503, ['Vault is sealed']);
   const noActiveNode = new ServiceFault(500, ['local node not active but active cluster node not found']);
-  const now = cluster.surroundings.now();
+  const now = cluster.service.now();
   if (cluster.leadership.restarting(now))
     throw cluster.random.pick([
       noActiveNode,
@@ -239,12 +304,12 @@ function tokenOf(incoming: IncomingMessage): string | undefined {
 
 function namespaceOf(incoming: IncomingMessage): string {
   const header = incoming.headers['x-vault-namespace'];
-  const name = typeof header === 'string' ? header.replace(/^\/+|(?<!\/)\/+$/g, '') : '';
-  return name === '' || name === 'root' ? '' : `${name}/`;
+  const path = canonicalPath(typeof header === 'string' ? header : '');
+  return path === '/' || path === 'root/' ? '' : path;
 }
 
 function urlOf({ url = '/' }: IncomingMessage): URL {
-  if (!url.startsWith('/')) throw new ServiceFault(400, ['bad request']);
+  if (!url.startsWith('/')) throw badRequest('bad request');
   return new URL(`http://node${url}`);
 }
 
@@ -262,9 +327,9 @@ async function readText(incoming: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function send(response: ServerResponse, headOnly: boolean, answer: ServiceAnswer, glued: boolean): void {
+function send(response: ServerResponse, headOnly: boolean, answer: Delivery): void {
   const document = answer.body === undefined ? '' : `${encodeJson(answer.body)}\n`;
-  const body = glued ? document + document : document;
+  const body = answer.glued ? document + document : document;
   response.writeHead(answer.status, {
     'content-type': 'application/json',
     'cache-control': 'no-store',

@@ -1,5 +1,55 @@
-import { isJsonObject, type JsonObject, type JsonValue } from './json';
-import { ServiceFault } from './service-fault';
+/** JSON values as they go over the wire; write-ahead-log indexes are bigint and become plain JSON integers. */
+export type JsonValue =
+  string | number | boolean | null | bigint | JsonValue[] | { [key: string]: JsonValue | undefined };
+export type JsonObject = { [key: string]: JsonValue | undefined };
+
+/** `JSON.stringify` with uint64 integers written in full. Node 20 has no way to make its own one do that. */
+export function encodeJson(value: JsonValue): string {
+  if (typeof value === 'bigint') return value.toString();
+  if (Array.isArray(value)) return `[${value.map(encodeJson).join(',')}]`;
+  if (value !== null && typeof value === 'object') {
+    const members = Object.entries(value).flatMap(([key, member]) =>
+      member === undefined ? [] : [`${JSON.stringify(key)}:${encodeJson(member)}`],
+    );
+    return `{${members.join(',')}}`;
+  }
+  return JSON.stringify(value);
+}
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/**
+ * An answer of the service with an error status. The HTTP layer sends `status` with the body `{"errors": [...]}`.
+ *
+ * The texts are kept out of `message`: some of them leak (a wrong nonce is answered with the right one), and a message
+ * ends in logs.
+ */
+export class ServiceFault extends Error {
+  override readonly name = 'ServiceFault';
+
+  constructor(
+    /** HTTP status, 400 or above. */
+    readonly status: number,
+    /** Texts of the body, as the service sends them; may be empty. */
+    readonly errors: readonly string[],
+  ) {
+    super(`the simulated service answers ${status}`);
+  }
+}
+
+/**
+ * The handler of a request died: the HTTP layer must close the connection without an answer. Effects that the handler
+ * had before it died stay.
+ */
+export class HandlerPanic extends Error {
+  override readonly name = 'HandlerPanic';
+
+  constructor(cause?: unknown) {
+    super('the handler of the simulated service panicked', { cause });
+  }
+}
 
 /** A longer text in a body is an internal error for the service. */
 const LARGEST_TEXT = 1024 * 1024;
@@ -21,29 +71,6 @@ export interface ServiceAnswer {
   readonly status: number;
   readonly body?: JsonValue;
   readonly headers?: Readonly<Record<string, string>>;
-}
-
-/** The answer envelope of logical routes. */
-export function envelope(
-  requestId: string,
-  data: JsonValue,
-  extra: { warnings?: string[]; wrapInfo?: JsonObject; auth?: JsonObject } = {},
-): ServiceAnswer {
-  return {
-    status: 200,
-    body: {
-      // A wrapped answer is built without its request's identity.
-      request_id: extra.wrapInfo === undefined ? requestId : '',
-      lease_id: '',
-      renewable: false,
-      lease_duration: 0,
-      data,
-      wrap_info: extra.wrapInfo ?? null,
-      warnings: extra.warnings ?? null,
-      auth: extra.auth ?? null,
-      mount_type: 'system',
-    },
-  };
 }
 
 export const NO_CONTENT: ServiceAnswer = { status: 204 };
@@ -114,4 +141,46 @@ export function parseBody(text: string): JsonObject {
   if (Object.values(parsed).some((value) => typeof value === 'string' && value.length > LARGEST_TEXT))
     throw new ServiceFault(500, ['JSON string value exceeds allowed length']);
   return parsed;
+}
+
+const UNITS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** Milliseconds of a Go duration ("30m", "1h30m") or of a number of seconds ("1800", 1800); undefined for anything else. */
+export function parseDuration(value: string | number): number | undefined {
+  if (typeof value === 'number' || /^\d+$/.test(value)) {
+    const seconds = Number(value);
+    return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1_000 : undefined;
+  }
+  const parts = [...value.matchAll(/(?<![\d.])(\d+(?:\.\d+)?)(ms|s|m|h|d)/g)];
+  if (parts.length === 0 || parts.map(([whole]) => whole).join('') !== value) return undefined;
+  return parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * (UNITS[unit ?? ''] ?? 0), 0);
+}
+
+function parts(version: string): number[] {
+  return (version.split('+')[0] ?? '').split('.').map(Number);
+}
+
+/** Negative where `a` is older than `b`, 0 where they are the same release. */
+export function compareVersions(a: string, b: string): number {
+  const [left, right] = [parts(a), parts(b)];
+  return [0, 1, 2].map((index) => (left[index] ?? 0) - (right[index] ?? 0)).find((order) => order !== 0) ?? 0;
+}
+
+export function atLeastVersion(version: string, since: string): boolean {
+  return compareVersions(version, since) >= 0;
+}
+
+/**
+ * Standard base64 with padding as the service reads it: line breaks are skipped, anything else that is not canonical
+ * in alphabet, length or padding is refused (Node's own decoder would drop it silently).
+ */
+export function decodeStandardBase64(text: string): Buffer | undefined {
+  const compact = text.replace(/[\r\n]/g, '');
+  if (compact.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(compact)) return undefined;
+  return Buffer.from(compact, 'base64');
+}
+
+/** Hexadecimal in either letter case, or undefined. */
+export function decodeHex(text: string): Buffer | undefined {
+  return text.length % 2 === 0 && /^[0-9a-fA-F]*$/.test(text) ? Buffer.from(text, 'hex') : undefined;
 }

@@ -1,14 +1,11 @@
-import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
+import { once } from 'node:events';
+import { createServer as createHttpServer, type RequestListener, type Server as HttpServer } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
-import type { GenerationAttempts } from './generation-attempt';
+import type { AddressInfo, Server } from 'node:net';
+import type { SimulatedCluster } from './cluster';
+import { serve } from './http';
+import { GenerationAttempts } from './routes/generation';
 import type { ReplicationKind } from './storage';
-
-/** Certificate and key of the API listeners, PEM. */
-export interface ListenerCertificate {
-  readonly certificate: string;
-  readonly key: string;
-}
 
 /** What the server's configuration may open to callers without a token, from 2.0. */
 export type UnauthenticatedAccess = 'generate-operation-token' | 'generate-root';
@@ -27,28 +24,22 @@ export class SimulatedNode {
   unauthenticatedAccess: readonly UnauthenticatedAccess[] = [];
   /** Of `generate-public-key`: the node has the private half for as long as it stands here. */
   readonly publicKeys = new Map<ReplicationKind, string>();
-  #server: Server | undefined;
+  #server: HttpServer | undefined;
   #port: number;
 
   /** @param port 0 for any; kept over restarts of the node once it is known */
   constructor(
-    readonly clusterName: string,
+    private readonly cluster: SimulatedCluster,
     readonly index: number,
     port: number,
-    private readonly certificate: ListenerCertificate | undefined,
-    private readonly newAttempts: () => GenerationAttempts,
   ) {
     this.#port = port;
-    this.attempts = newAttempts();
-  }
-
-  get name(): string {
-    return `${this.clusterName}-${this.index}`;
+    this.attempts = new GenerationAttempts(cluster);
   }
 
   /** API address. */
   get address(): string {
-    return `${this.certificate === undefined ? 'http' : 'https'}://127.0.0.1:${this.#port}`;
+    return `${this.cluster.service.certificate === undefined ? 'http' : 'https'}://127.0.0.1:${this.#port}`;
   }
 
   /** Address of the cluster port, by convention the one above; an identifier only, nothing listens there. */
@@ -57,22 +48,15 @@ export class SimulatedNode {
   }
 
   /** Starts the process: empty memory, listener open. */
-  async start(listener: RequestListener): Promise<void> {
+  async start(): Promise<void> {
+    const { service } = this.cluster;
+    const listener: RequestListener = (incoming, response) => void serve(this.cluster, this, incoming, response);
     const server =
-      this.certificate === undefined
-        ? createHttpServer(listener)
-        : createHttpsServer({ cert: this.certificate.certificate, key: this.certificate.key }, listener);
+      service.certificate === undefined ? createHttpServer(listener) : createHttpsServer(service.certificate, listener);
     server.keepAliveTimeout = 30_000;
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(this.#port, '127.0.0.1', () => {
-        server.removeListener('error', reject);
-        resolve();
-      });
-    });
-    this.#port = portOf(server.address());
+    this.#port = await listenOnLoopback(server, this.#port);
     this.#server = server;
-    this.attempts = this.newAttempts();
+    this.attempts = new GenerationAttempts(this.cluster);
     this.up = true;
   }
 
@@ -83,15 +67,22 @@ export class SimulatedNode {
     this.#server = undefined;
     this.publicKeys.clear();
     this.unsealShares = [];
-    if (server === undefined) return;
-    await new Promise<void>((resolve) => {
-      server.close(() => resolve());
-      server.closeAllConnections();
-    });
+    if (server !== undefined) await closeAtOnce(server);
   }
 }
 
-function portOf(address: string | AddressInfo | null): number {
-  if (address === null || typeof address === 'string') throw new Error('a node listens on a TCP port');
-  return address.port;
+/** Starts listening; gives the port. */
+export async function listenOnLoopback(server: Server, port: number): Promise<number> {
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  // Listening on TCP, so the address is an object.
+  return (server.address() as AddressInfo).port;
+}
+
+/** Closes the server and breaks the connections that are open. */
+export async function closeAtOnce(server: HttpServer): Promise<void> {
+  await new Promise<void>((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
 }

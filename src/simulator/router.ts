@@ -1,17 +1,23 @@
-import { authorise } from './authorization';
 import type { SimulatedCluster } from './cluster';
-import { health, leader, sealStatus } from './health';
-import { booleanField, permissionDenied, textField, type ServiceAnswer, type ServiceRequest } from './messages';
-import { decodeStandardBase64 } from './cryptography/encoding';
+import {
+  atLeastVersion,
+  badRequest,
+  HandlerPanic,
+  permissionDenied,
+  ServiceFault,
+  textField,
+  type ServiceAnswer,
+  type ServiceRequest,
+} from './messages';
 import type { SimulatedNode } from './node';
 import { FILTER_ROUTES } from './routes/filters';
 import { GENERATION_ROUTES } from './routes/generation';
 import { KEY_VALUE_ROUTES } from './routes/key-value';
+import { POLICY_ROUTES } from './routes/policies';
 import { REPLICATION_ROUTES } from './routes/replication';
-import type { Route } from './routes/route';
+import { RouteCall, type Route } from './routes/route';
 import { SYSTEM_ROUTES } from './routes/system';
-import { TOKEN_ROUTES } from './routes/token';
-import { HandlerPanic, ServiceFault } from './service-fault';
+import { TOKEN_ROUTES, type Identity } from './routes/tokens';
 
 /** All routes that need an active node, the more exact ones first. */
 export const ROUTES: readonly Route[] = [
@@ -19,55 +25,37 @@ export const ROUTES: readonly Route[] = [
   ...GENERATION_ROUTES,
   ...FILTER_ROUTES,
   ...SYSTEM_ROUTES,
+  ...POLICY_ROUTES,
   ...TOKEN_ROUTES,
   ...KEY_VALUE_ROUTES,
 ];
 
+/** From then on the generation of tokens needs a token, and a longer token header is refused. */
+export const AUTHENTICATES_GENERATION_SINCE = '2.0.0';
+
 /** Paths that are served by the engine mounts only where nothing of the system owns them. */
 const SYSTEM_PREFIXES = ['sys/', 'auth/token/'];
 
-/** The routes that every node answers for itself, sealed or not. */
-export function answerFromNode(
+const CAPABILITY_OF_METHOD: Record<string, string> = {
+  GET: 'read',
+  HEAD: 'read',
+  LIST: 'list',
+  POST: 'update',
+  DELETE: 'delete',
+};
+
+/** Answers a request on the active node. */
+export async function answerFromActiveNode(
   cluster: SimulatedCluster,
   node: SimulatedNode,
   request: ServiceRequest,
-): ServiceAnswer | undefined {
-  const { method, path } = request;
-  if (path === 'sys/health' && (method === 'GET' || method === 'HEAD')) return health(cluster, node, request.query);
-  if (path === 'sys/seal-status' && method === 'GET') return sealStatus(cluster, node);
-  if (path === 'sys/leader' && method === 'GET') return leader(cluster, node);
-  if (path === 'sys/unseal' && method === 'POST') return unseal(cluster, node, request);
-  return undefined;
-}
-
-function unseal(cluster: SimulatedCluster, node: SimulatedNode, request: ServiceRequest): ServiceAnswer {
-  const key = textField(request.body, 'key');
-  if (booleanField(request.body, 'reset')) node.unsealShares = [];
-  else if (node.sealed) {
-    const share = /^(?:[0-9a-f]{2})+$/i.test(key) ? Buffer.from(key, 'hex') : decodeStandardBase64(key);
-    if (share === undefined || share.length === 0)
-      throw new ServiceFault(400, ["'key' must be a valid hex or base64 string"]);
-    if (!node.unsealShares.some((earlier) => earlier.equals(share))) node.unsealShares.push(share);
-    if (node.unsealShares.length >= cluster.seal.threshold) tryToUnseal(cluster, node);
-  }
-  return sealStatus(cluster, node);
-}
-
-function tryToUnseal(cluster: SimulatedCluster, node: SimulatedNode): void {
-  const shares = node.unsealShares;
-  node.unsealShares = [];
-  if (!opens(cluster, shares)) throw new ServiceFault(400, ['Unseal failed, invalid key']);
-  node.sealed = false;
-  cluster.leadership.settle(cluster.surroundings.now());
-}
-
-/** Shares that do not even combine are as wrong as those that combine to another key. */
-function opens(cluster: SimulatedCluster, shares: readonly Buffer[]): boolean {
-  try {
-    return cluster.seal.opensWithShares(shares);
-  } catch {
-    return false;
-  }
+): Promise<ServiceAnswer> {
+  const { route, parameters } = findRoute(request);
+  if (route.rootNamespaceOnly && request.namespace !== '') throw badRequest('operation unavailable in namespaces');
+  if (cluster.isDrSecondary && !route.onDrSecondary) throw badRequest('path disabled in replication DR secondary mode');
+  if (cluster.auditBlocked && route.credential === 'generation') throw new HandlerPanic();
+  const identity = authorise(cluster, node, route, request);
+  return route.run(new RouteCall(cluster, node, request, parameters, identity));
 }
 
 function match(pattern: string, path: string): Record<string, string> | undefined {
@@ -93,7 +81,7 @@ function findRoute(request: ServiceRequest): { route: Route; parameters: Record<
     if (route.path === '*' && system) continue;
     const parameters = match(route.path, request.path);
     if (parameters !== undefined) {
-      if (route.methods.includes(request.method)) return { route, parameters };
+      if (route.method === request.method) return { route, parameters };
       pathExists = true;
     }
   }
@@ -105,20 +93,93 @@ function findRoute(request: ServiceRequest): { route: Route; parameters: Record<
   throw new ServiceFault(404, ['1 error occurred:\n\t* unsupported path\n\n']);
 }
 
-/** Answers a request on the active node. */
-export async function answerFromActiveNode(
+/** Refuses, or tells who calls. Undefined for routes that ask for nothing. */
+function authorise(
   cluster: SimulatedCluster,
   node: SimulatedNode,
+  { credential }: Route,
   request: ServiceRequest,
-): Promise<ServiceAnswer> {
-  const { route, parameters } = findRoute(request);
-  if (route.rootNamespaceOnly && request.namespace !== '')
-    throw new ServiceFault(400, ['operation unavailable in namespaces']);
-  if (cluster.isDrSecondary && !route.onDrSecondary)
-    throw new ServiceFault(400, ['path disabled in replication DR secondary mode']);
-  if (cluster.auditBlocked && route.credential === 'generation') throw new HandlerPanic();
-  const identity = authorise(cluster, node, route, request);
-  const now = cluster.surroundings.now();
-  const call = { cluster, node, request, parameters, identity, requestId: cluster.random.uuid(), now };
-  return route.run(call);
+): Identity | undefined {
+  switch (credential) {
+    case 'none':
+      return undefined;
+    case 'operation-token':
+      authoriseOperation(cluster, request);
+      return undefined;
+    case 'generation':
+      return atLeastVersion(cluster.version, AUTHENTICATES_GENERATION_SINCE) && !isOpened(node, request)
+        ? authoriseToken(cluster, request, false)
+        : undefined;
+    case 'token':
+    case 'sudo':
+      return authoriseToken(cluster, request, credential === 'sudo');
+  }
+}
+
+/** The active node's own configuration decides. */
+function isOpened({ unauthenticatedAccess }: SimulatedNode, { path }: ServiceRequest): boolean {
+  return unauthenticatedAccess.includes(
+    path.startsWith('sys/generate-root/') ? 'generate-root' : 'generate-operation-token',
+  );
+}
+
+/** Who the header's token stands for on this cluster in its present role. */
+function identify(cluster: SimulatedCluster, token: string): Identity | undefined {
+  const now = cluster.service.now();
+  if (cluster.isDrSecondary && cluster.tokens.isOperationToken(token)) return operationIdentity(now);
+  const identity = cluster.tokens.identify(token, now);
+  if (!cluster.isDrSecondary || identity === undefined) return identity;
+  if (identity.type === 'batch') return identity.orphan ? identity : undefined;
+  const accepted =
+    atLeastVersion(cluster.version, AUTHENTICATES_GENERATION_SINCE) && identity.policies.includes('root');
+  return accepted ? identity : undefined;
+}
+
+function operationIdentity(now: number): Identity {
+  return {
+    type: 'operation',
+    accessor: '',
+    policies: ['root'],
+    orphan: true,
+    displayName: 'dr-operation',
+    path: 'sys/replication/dr/secondary/generate-operation-token',
+    renewable: false,
+    createdAt: now,
+    expiresAt: null,
+  };
+}
+
+function authoriseToken(cluster: SimulatedCluster, request: ServiceRequest, sudo: boolean): Identity {
+  const { token } = request;
+  if (token === undefined || token === '') throw permissionDenied();
+  if (cluster.auditBlocked || cluster.wrappingTokens.has(token)) throw new ServiceFault(500, ['internal error']);
+  const identity = identify(cluster, token);
+  // The text for a token that is not valid at all, as opposed to one without the right.
+  if (identity === undefined)
+    throw new ServiceFault(403, ['2 errors occurred:\n\t* permission denied\n\t* invalid token\n\n']);
+  const granted = cluster.tokens.capabilities(identity, request.namespace + request.path);
+  const wanted = CAPABILITY_OF_METHOD[request.method] ?? 'update';
+  const creates = wanted === 'update' && granted.includes('create');
+  const allowed = (granted.includes(wanted) || creates) && (!sudo || granted.includes('sudo'));
+  if (!granted.includes('root') && !allowed) throw permissionDenied();
+  return identity;
+}
+
+/** `dr_operation_token` in the body: a generated one of this cluster, or an orphan batch token with the right policy. */
+function authoriseOperation(cluster: SimulatedCluster, request: ServiceRequest): void {
+  const token = textField(request.body, 'dr_operation_token');
+  if (token === '') throw badRequest('DR operation token was not provided');
+  if (cluster.auditBlocked) throw new ServiceFault(500, ['internal error']);
+  if (!cluster.isDrSecondary) throw badRequest('cluster is not a DR replication secondary');
+  if (!operationTokenIsValid(cluster, token, request.path)) throw new ServiceFault(403, ['invalid DR operation token']);
+  const headerMissing = identify(cluster, request.token ?? '') === undefined;
+  if (request.path.endsWith('merkle-check') && headerMissing) throw permissionDenied();
+}
+
+function operationTokenIsValid(cluster: SimulatedCluster, token: string, path: string): boolean {
+  if (cluster.tokens.isOperationToken(token)) return true;
+  const identity = cluster.tokens.identify(token, cluster.service.now());
+  if (identity?.type !== 'batch' || !identity.orphan) return false;
+  const granted = cluster.tokens.capabilities(identity, path);
+  return granted.includes('root') || granted.includes('update');
 }

@@ -1,63 +1,77 @@
 import { readFileSync } from 'node:fs';
-import type { RecordedCall } from './calls';
-import { SimulatedCluster, type Surroundings } from './cluster';
+import type { ActivationContent } from './activation';
+import { SimulatedCluster } from './cluster';
 import { FaultInjector } from './faults';
-import { serve } from './http';
+import type { RecordedCall } from './http';
 import type { SimulatedNode } from './node';
 import { SeededRandom } from './random';
-import { HARSH_READINGS, QUICK_TIMING, REALISTIC_TIMING, type Readings, type Timing } from './readings';
-import { checkTopology, type Topology } from './topology';
-import { establish } from './establish';
+import { joinSet } from './roles';
+import { canonicalPaths } from './routes/filters';
+import type { BatchTokens } from './routes/tokens';
+import type { ReplicationKind } from './storage';
+import { HARSH_READINGS, QUICK_TIMING, REALISTIC_TIMING, type Readings, type Timing, type Topology } from './topology';
+
+const DEFAULT_MOUNTS = ['kv/', 'secret/'];
 
 /** Several clusters with the network between them. Make one with {@link startSimulatedService}. */
 export class SimulatedService {
   readonly clusters: ReadonlyMap<string, SimulatedCluster>;
-  readonly faults: FaultInjector;
+  readonly faults = new FaultInjector();
   /** Every request that reached a node, in order of arrival. */
   readonly calls: RecordedCall[] = [];
   readonly timing: Timing;
   readonly readings: Readings;
+  readonly random: SeededRandom;
   /** Added to every HTTP answer, milliseconds. */
   latencyMs: number;
+  /** Of the API listeners, PEM; without it they speak plain HTTP. */
+  readonly certificate: { readonly cert: string; readonly key: string } | undefined;
+  /** Activation tokens in the encrypted form, with what is in them and for whose public key. */
+  readonly encryptedTokens = new Map<string, { readonly publicKey: string; readonly content: ActivationContent }>();
+  readonly batchTokens: BatchTokens = new Map();
   readonly #cuts = new Set<string>();
-  readonly #clusters = new Map<string, SimulatedCluster>();
   #clockShiftMs = 0;
 
   constructor(topology: Topology) {
-    checkTopology(topology);
-    const random = new SeededRandom(topology.seed ?? 1);
+    this.random = new SeededRandom(topology.seed ?? 1);
     this.timing = { ...(topology.pace === 'realistic' ? REALISTIC_TIMING : QUICK_TIMING), ...topology.timing };
     this.readings = { ...HARSH_READINGS, ...topology.readings };
     this.latencyMs = topology.latencyMs ?? 0;
-    this.faults = new FaultInjector();
-    this.clusters = this.#clusters;
-    const certificate =
-      topology.tls === undefined
-        ? undefined
-        : {
-            certificate: readFileSync(topology.tls.certificateFile, 'utf8'),
-            key: readFileSync(topology.tls.keyFile, 'utf8'),
-          };
-    const surroundings = this.#surroundings();
+    const { tls } = topology;
+    this.certificate = tls && {
+      cert: readFileSync(tls.certificateFile, 'utf8'),
+      key: readFileSync(tls.keyFile, 'utf8'),
+    };
+    const clusters = new Map<string, SimulatedCluster>();
     for (const options of topology.clusters) {
-      const source = random.derive(`cluster/${options.name}`);
-      const cluster = new SimulatedCluster(
-        options.name,
-        options,
-        certificate,
-        source,
-        this.timing,
-        this.readings,
-        surroundings,
-      );
-      this.#clusters.set(options.name, cluster);
+      if (clusters.has(options.name)) throw new Error(`topology: cluster ${options.name} twice`);
+      clusters.set(options.name, new SimulatedCluster(this, options));
     }
+    this.clusters = clusters;
   }
 
   cluster(name: string): SimulatedCluster {
-    const cluster = this.#clusters.get(name);
-    if (cluster === undefined) throw new RangeError(`no cluster ${name}`);
+    const cluster = this.clusters.get(name);
+    if (cluster === undefined) throw new RangeError(`unknown cluster ${name}`);
     return cluster;
+  }
+
+  /** The cluster with this cluster address. An address may come with or without scheme. */
+  clusterByClusterAddress(address: string): SimulatedCluster | undefined {
+    return this.#clusterWith((node) => hostOf(node.clusterAddress) === hostOf(address));
+  }
+
+  clusterByApiAddress(address: string): SimulatedCluster | undefined {
+    return this.#clusterWith((node) => hostOf(node.address) === hostOf(address));
+  }
+
+  #clusterWith(fits: (node: SimulatedNode) => boolean): SimulatedCluster | undefined {
+    return [...this.clusters.values()].find(({ nodes }) => nodes.some(fits));
+  }
+
+  /** False while the network between both is cut. */
+  linked(a: SimulatedCluster, b: SimulatedCluster): boolean {
+    return !this.#cuts.has(linkOf(a.name, b.name));
   }
 
   /** Cuts the network between two clusters; their clients still reach both. */
@@ -80,51 +94,35 @@ export class SimulatedService {
     this.advance();
   }
 
+  /** Milliseconds since the epoch. */
   now(): number {
     return Date.now() + this.#clockShiftMs;
   }
 
-  /** Brings leadership, background writes and streams of all clusters up to the present. */
+  /** Brings every cluster up to the present; to be called before anything is changed or read. */
   advance(): void {
     const now = this.now();
-    for (const cluster of this.#clusters.values()) {
-      cluster.leadership.settle(now);
-      cluster.background.advance(now);
-    }
+    for (const cluster of this.clusters.values()) cluster.advance(now);
     // Sources before their secondaries, however the clusters are chained: as many rounds as a chain can be long.
-    for (let round = 0; round < Math.min(3, this.#clusters.size); round += 1)
-      for (const cluster of this.#clusters.values()) {
-        cluster.streams.performance.advance(now);
-        cluster.streams.dr.advance(now);
+    for (let round = 0; round < Math.min(3, this.clusters.size); round += 1)
+      for (const { streams } of this.clusters.values()) {
+        streams.performance.advance(now);
+        streams.dr.advance(now);
       }
-  }
-
-  async startNode(node: SimulatedNode): Promise<void> {
-    const cluster = this.cluster(node.clusterName);
-    await node.start((incoming, response) => {
-      void serve(this, cluster, node, incoming, response);
-    });
   }
 
   /** Ends all nodes. */
   async stop(): Promise<void> {
-    await Promise.all([...this.#clusters.values()].flatMap((cluster) => cluster.nodes.map((node) => node.kill())));
+    await Promise.all(this.#nodes().map((node) => node.kill()));
   }
 
-  #surroundings(): Surroundings {
-    const find = (predicate: (node: SimulatedNode) => boolean): SimulatedCluster | undefined =>
-      [...this.#clusters.values()].find((cluster) => cluster.nodes.some(predicate));
-    return {
-      now: () => this.now(),
-      advance: () => this.advance(),
-      clusters: () => this.#clusters.values(),
-      clusterByClusterAddress: (address) =>
-        address === '' ? undefined : find((node) => hostOf(node.clusterAddress) === hostOf(address)),
-      clusterByApiAddress: (address) => find((node) => hostOf(node.address) === hostOf(address)),
-      linked: (a, b) => !this.#cuts.has(linkOf(a.name, b.name)),
-      startNode: (node) => this.startNode(node),
-      encryptedTokens: new Map(),
-    };
+  /** Starts all nodes. */
+  async start(): Promise<void> {
+    await Promise.all(this.#nodes().map((node) => node.start()));
+  }
+
+  #nodes(): SimulatedNode[] {
+    return [...this.clusters.values()].flatMap(({ nodes }) => nodes);
   }
 }
 
@@ -141,12 +139,74 @@ function hostOf(address: string): string {
 export async function startSimulatedService(topology: Topology): Promise<SimulatedService> {
   const service = new SimulatedService(topology);
   try {
-    for (const cluster of service.clusters.values())
-      await Promise.all(cluster.nodes.map((node) => service.startNode(node)));
+    await service.start();
     establish(service, topology);
   } catch (error) {
     await service.stop();
     throw error;
   }
   return service;
+}
+
+/** Puts the clusters of a topology into the state that it describes. */
+function establish(service: SimulatedService, topology: Topology): void {
+  const now = service.now();
+  for (const cluster of service.clusters.values())
+    initialise(cluster, canonicalPaths(topology.mounts ?? DEFAULT_MOUNTS), now);
+  if (topology.performance !== undefined) {
+    const primary = service.cluster(topology.performance.primary);
+    makePrimary(primary, 'performance', now);
+    for (const { name, filter } of topology.performance.secondaries) {
+      const secondary = service.cluster(name);
+      if (filter !== undefined) {
+        const stored = { mode: filter.mode, paths: canonicalPaths(filter.paths) };
+        primary.storage.write(`cluster/filter/${secondary.clusterId}`, { type: 'filter', filter: stored }, now);
+      }
+      attach(secondary, primary, 'performance', now);
+    }
+  }
+  for (const set of topology.dr ?? []) {
+    const primary = service.cluster(set.primary);
+    makePrimary(primary, 'dr', now);
+    for (const name of set.secondaries) attach(service.cluster(name), primary, 'dr', now);
+  }
+  for (const cluster of service.clusters.values())
+    // A first write streams at once, so that `last_remote_wal` is not 0.
+    if (!cluster.isDrSecondary) cluster.writeCanary(now - service.timing.streamDelayMs);
+  service.advance();
+}
+
+function initialise(cluster: SimulatedCluster, mounts: readonly string[], now: number): void {
+  cluster.leadership.install(cluster.node(0), now);
+  cluster.storage.write('keyring', { type: 'keyring', id: cluster.random.uuid() }, now);
+  for (const path of mounts) {
+    const mountType = path.startsWith('auth/') ? (path.split('/')[1] ?? '') : 'kv';
+    const mount = { type: 'mount', mountType, version: '1', local: false, description: '' } as const;
+    cluster.storage.write(`mount/${path}`, mount, now);
+  }
+  cluster.rootToken = cluster.tokens.createRootToken(now);
+}
+
+function makePrimary(cluster: SimulatedCluster, kind: ReplicationKind, now: number): void {
+  const setId = cluster.random.uuid();
+  cluster.setRole(kind, { mode: 'primary', setId, advertisedAddress: '', knownSecondaries: [] }, now);
+}
+
+/** The id of a secondary is its own cluster id, so that both ways of naming a paths filter agree. */
+function attach(secondary: SimulatedCluster, primary: SimulatedCluster, kind: ReplicationKind, now: number): void {
+  const role = primary.effectiveRole(kind);
+  if (role.mode !== 'primary') throw new Error(`cluster ${primary.name} is not a ${kind} primary`);
+  const certificate = primary.random.base62(32);
+  const known = { id: secondary.clusterId, certificate, activated: true };
+  primary.setRole(kind, { ...role, knownSecondaries: [...role.knownSecondaries, known] }, now);
+  secondary.storage.wipe();
+  joinSet(secondary, kind, {
+    setId: role.setId,
+    secondaryId: secondary.clusterId,
+    certificate,
+    primaryClusterAddress: primary.clusterAddress,
+    source: primary,
+  });
+  secondary.streams[kind].attachNow(now);
+  if (kind === 'performance') secondary.rootToken = secondary.tokens.createRootToken(now);
 }

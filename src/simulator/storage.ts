@@ -1,23 +1,31 @@
 import { createHash } from 'node:crypto';
-import type { JsonObject } from './json';
+import type { JsonObject } from './messages';
 import type { Role } from './roles';
-import type { PathsFilter } from './filters';
-import type { PolicyRule } from './policies';
-import type { ServiceToken, TokenRole } from './tokens';
+import type { PathsFilter } from './routes/filters';
+import type { PolicyRule } from './routes/policies';
+import type { StoredToken, TokenRole } from './routes/tokens';
 
-export type ReplicationKind = 'dr' | 'performance';
+export const KINDS = ['dr', 'performance'] as const;
+export type ReplicationKind = (typeof KINDS)[number];
 
 /** Everything a cluster keeps on disk. Values are never changed in place: a change is a new value under the key. */
 export type StoredValue =
   | { readonly type: 'secret'; readonly data: JsonObject }
   /** The latest version of a key of a version 2 engine. */
   | { readonly type: 'versioned-secret'; readonly data: JsonObject; readonly version: number; readonly at: number }
-  | { readonly type: 'mount'; readonly mountType: string; readonly local: boolean; readonly description: string }
+  | {
+      readonly type: 'mount';
+      readonly mountType: string;
+      /** Of a key-value engine. */
+      readonly version: '1' | '2';
+      readonly local: boolean;
+      readonly description: string;
+    }
   | { readonly type: 'namespace' }
   | { readonly type: 'policy'; readonly text: string; readonly rules: readonly PolicyRule[] }
   | { readonly type: 'token-role'; readonly role: TokenRole }
-  | { readonly type: 'token'; readonly token: ServiceToken }
-  | { readonly type: 'keyring'; readonly batchKey: string }
+  | { readonly type: 'token'; readonly token: StoredToken }
+  | { readonly type: 'keyring'; readonly id: string }
   | { readonly type: 'role'; readonly role: Role }
   | { readonly type: 'filter'; readonly filter: PathsFilter }
   | { readonly type: 'operation-token'; readonly at: number }
@@ -54,10 +62,11 @@ export function replicates(scope: Scope, kind: ReplicationKind): boolean {
 }
 
 function digestOf(key: string, value: StoredValue): bigint {
-  const text = JSON.stringify(value, (_name, member: unknown) =>
-    typeof member === 'bigint' ? String(member) : member,
+  return BigInt(
+    `0x${createHash('sha1')
+      .update(`${key}\0${JSON.stringify(value)}`)
+      .digest('hex')}`,
   );
-  return BigInt(`0x${createHash('sha1').update(`${key}\0${text}`).digest('hex')}`);
 }
 
 /**
@@ -91,7 +100,7 @@ export class Storage {
     this.#place(key, value);
     const scope = scopeOf(key);
     this.#last += 1n;
-    for (const kind of ['dr', 'performance'] as const) if (replicates(scope, kind)) this.#lastOf[kind] = this.#last;
+    for (const kind of KINDS) if (replicates(scope, kind)) this.#lastOf[kind] = this.#last;
     this.#log.push({ index: this.#last, key, value, at, scope });
     if (this.#log.length > 2 * LOG_LENGTH) this.#log = this.#log.slice(-LOG_LENGTH);
     return this.#last;
@@ -154,7 +163,7 @@ export class Storage {
     const scope = scopeOf(key);
     const before = this.#digests.get(key) ?? 0n;
     const after = value === null ? 0n : digestOf(key, value);
-    for (const kind of ['dr', 'performance'] as const)
+    for (const kind of KINDS)
       if (replicates(scope, kind)) this.#roots[kind] = (this.#roots[kind] - before + after) & ROOT_MASK;
     if (value === null) {
       this.#values.delete(key);

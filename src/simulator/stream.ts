@@ -1,10 +1,10 @@
 import type { SimulatedCluster } from './cluster';
-import { dynamicFilterOf, passesFilter, type DynamicFilter, type PathsFilter } from './filters';
+import { atLeastVersion } from './messages';
 import type { SecondaryRole } from './roles';
+import { dynamicFilterOf, passesFilter, type DynamicFilter, type PathsFilter } from './routes/filters';
 import { replicates, type ReplicationKind, type StoredValue, type WalEntry } from './storage';
-import { compareVersions } from './versions';
 
-export type StreamState = 'idle' | 'merkle-diff' | 'merkle-sync' | 'stream-wals';
+type StreamState = 'idle' | 'merkle-diff' | 'merkle-sync' | 'stream-wals';
 
 /**
  * The secondary's side of one replication link: compare Merkle trees, copy, then stream the write-ahead log. It has no
@@ -62,8 +62,7 @@ export class ReplicationStream {
   dynamicFilter(): DynamicFilter | undefined {
     const role = this.cluster.effectiveRole(this.kind);
     if (this.connected && this.source !== undefined && role.mode === 'secondary') {
-      const filter = this.source.filterOf(role.secondaryId);
-      this.#dynamicFilter = filter === undefined ? undefined : dynamicFilterOf(this.source.storage, filter);
+      this.#dynamicFilter = dynamicFilterOf(this.source.storage, this.source.filterOf(role.secondaryId));
     }
     return this.#dynamicFilter;
   }
@@ -110,23 +109,23 @@ export class ReplicationStream {
   }
 
   #findSource(role: SecondaryRole, now: number): SimulatedCluster | undefined {
-    const { clusterByClusterAddress, linked } = this.cluster.surroundings;
+    const { service } = this.cluster;
     const follows =
       this.kind === 'performance' &&
-      this.cluster.readings.performanceSecondariesFollow &&
-      now - (this.#lostAt ?? now) >= this.cluster.timing.followMs;
+      service.readings.performanceSecondariesFollow &&
+      now - (this.#lostAt ?? now) >= service.timing.followMs;
     const addresses = [
       role.primaryClusterAddress,
       ...role.knownPrimaryAddresses,
       ...(follows ? this.#failoverAddresses : []),
     ];
     return addresses
-      .map((address) => clusterByClusterAddress(address))
+      .map((address) => service.clusterByClusterAddress(address))
       .find(
         (candidate) =>
           candidate !== undefined &&
           candidate !== this.cluster &&
-          linked(this.cluster, candidate) &&
+          service.linked(this.cluster, candidate) &&
           candidate.acceptsSecondary(this.kind, role, now),
       );
   }
@@ -141,7 +140,7 @@ export class ReplicationStream {
     this.source = source;
     this.state = 'merkle-diff';
     this.#synchronised = false;
-    this.#phaseEndsAt = now + this.cluster.timing.merkleDiffMs;
+    this.#phaseEndsAt = now + this.cluster.service.timing.merkleDiffMs;
     this.lastStartAt = now;
     this.lastHeartbeatAt = now;
   }
@@ -149,22 +148,24 @@ export class ReplicationStream {
   #connect(source: SimulatedCluster, role: SecondaryRole, now: number): void {
     this.connected = true;
     this.#lostAt = undefined;
-    const interval = Math.max(1, this.cluster.timing.heartbeatMs);
+    const interval = Math.max(1, this.cluster.service.timing.heartbeatMs);
     const last = this.lastHeartbeatAt ?? now;
     this.lastHeartbeatAt = last + Math.floor((now - last) / interval) * interval;
-    this.#failoverAddresses = source.connectedSecondaryAddresses('dr');
+    this.#failoverAddresses = source
+      .connectedSecondaries('dr')
+      .flatMap(({ nodes }) => nodes.map((node) => node.clusterAddress));
     this.cluster.rememberPrimary(this.kind, source, now);
   }
 
   #compare(source: SimulatedCluster, role: SecondaryRole, now: number): void {
-    const tooOld = compareVersions(this.cluster.version, source.version) < 0;
+    const tooOld = !atLeastVersion(this.cluster.version, source.version);
     while (now >= this.#phaseEndsAt)
       if (this.state === 'merkle-diff') {
         this.state = 'merkle-sync';
-        this.#phaseEndsAt += Math.max(1, this.cluster.timing.merkleSyncMs);
+        this.#phaseEndsAt += Math.max(1, this.cluster.service.timing.merkleSyncMs);
       } else if (tooOld) {
         this.state = 'merkle-diff';
-        this.#phaseEndsAt = now + Math.max(1, this.cluster.timing.merkleDiffMs);
+        this.#phaseEndsAt = now + Math.max(1, this.cluster.service.timing.merkleDiffMs);
       } else {
         this.#copy(source, role, now);
         return;
@@ -181,7 +182,8 @@ export class ReplicationStream {
     // Until a write streams.
     this.lastRemoteWal = 0n;
     this.state = 'stream-wals';
-    if (this.kind === 'dr') this.cluster.dataArrived();
+    // The data brought the primary's tokens too.
+    if (this.kind === 'dr') this.cluster.rootToken = source.rootToken;
   }
 
   #receive(source: SimulatedCluster, role: SecondaryRole, now: number): void {
@@ -197,7 +199,7 @@ export class ReplicationStream {
     const filter = this.#filter(source, role);
     let open = !this.held;
     for (const entry of source.storage.entriesAfter(this.#position) ?? []) {
-      open &&= entry.at + this.cluster.timing.streamDelayMs <= until;
+      open &&= entry.at + this.cluster.service.timing.streamDelayMs <= until;
       const wanted = replicates(entry.scope, this.kind);
       if (wanted && entry.at <= (this.lastHeartbeatAt ?? now)) this.#announced = entry.index;
       if (open) {
@@ -210,7 +212,7 @@ export class ReplicationStream {
   #store(entry: WalEntry, filter: PathsFilter | undefined, now: number): void {
     this.lastRemoteWal = entry.index;
     if (this.#passes(filter, entry.key)) {
-      const at = Math.min(now, entry.at + this.cluster.timing.streamDelayMs);
+      const at = Math.min(now, entry.at + this.cluster.service.timing.streamDelayMs);
       this.cluster.storage.write(entry.key, entry.value, at);
     }
   }

@@ -1,5 +1,89 @@
+import { parse } from 'yaml';
 import { z } from 'zod';
-import type { Readings, Timing } from './readings';
+
+/**
+ * What public sources leave open about the real service, and what tests look at both ways. The defaults are the harsh
+ * reading: the one that a runbook has to survive. What is always read harshly stands in docs/simulator.md.
+ */
+const READINGS = z.strictObject({
+  /** A demoted primary still sends what its secondaries lack. */
+  shipsAfterDemote: z.boolean(),
+  /** Promote answers 503 for as long as it knows to lack writes, even where the source will never send them. */
+  promoteRefusedBehindDeadSource: z.boolean(),
+  /** Performance secondaries move to the promoted DR secondary of their primary on their own. */
+  performanceSecondariesFollow: z.boolean(),
+  /** Chance that a role change moves leadership to another node. */
+  leaderChangeChance: z.number().min(0),
+  /** Chance, per answer and field, that an optional status field is missing. */
+  optionalFieldMissingChance: z.number().min(0),
+});
+export type Readings = z.infer<typeof READINGS>;
+
+export const HARSH_READINGS: Readings = {
+  shipsAfterDemote: false,
+  promoteRefusedBehindDeadSource: true,
+  performanceSecondariesFollow: true,
+  leaderChangeChance: 0.3,
+  optionalFieldMissingChance: 0.2,
+};
+
+const milliseconds = z.number().min(0);
+
+/** Durations in milliseconds. */
+const TIMING = z.strictObject({
+  /** After a role change the cluster answers 500, 503 or not at all for this long. */
+  restartMs: milliseconds,
+  /** Without an active node, after a leader was lost, for this long. */
+  electionMs: milliseconds,
+  /** After a role change standby nodes report `unknown` or their old modes for this long. */
+  standbyModeLagMs: milliseconds,
+  /** After a promotion `secondary-token` answers 412 or 500 for this long, counted from the end of the restart. */
+  secondaryTokenRefusedMs: milliseconds,
+  /** A write is on the secondary after this long. */
+  streamDelayMs: milliseconds,
+  /** Interval in which a secondary hears how far its primary is. */
+  heartbeatMs: milliseconds,
+  /** Interval of the primary's own canary writes, which happen without any client; 0 for none. */
+  canaryMs: milliseconds,
+  /** Length of `merkle-diff` and of `merkle-sync` each, when a secondary attaches. */
+  merkleDiffMs: milliseconds,
+  merkleSyncMs: milliseconds,
+  /** Until a performance secondary looks for another address of its set. */
+  followMs: milliseconds,
+  /** Length of a reindex. */
+  reindexMs: milliseconds,
+});
+export type Timing = z.infer<typeof TIMING>;
+
+/** Keeps tests fast. */
+export const QUICK_TIMING: Timing = {
+  restartMs: 50,
+  electionMs: 30,
+  standbyModeLagMs: 30,
+  secondaryTokenRefusedMs: 40,
+  streamDelayMs: 5,
+  heartbeatMs: 100,
+  canaryMs: 5_000,
+  merkleDiffMs: 10,
+  merkleSyncMs: 10,
+  followMs: 30,
+  reindexMs: 60,
+};
+
+/** Nearer to what transcripts of real clusters show: a role change costs about two seconds. */
+export const REALISTIC_TIMING: Timing = {
+  restartMs: 2_000,
+  electionMs: 1_500,
+  standbyModeLagMs: 3_000,
+  secondaryTokenRefusedMs: 2_000,
+  streamDelayMs: 25,
+  heartbeatMs: 1_000,
+  canaryMs: 5_000,
+  merkleDiffMs: 400,
+  merkleSyncMs: 600,
+  followMs: 2_000,
+  reindexMs: 5_000,
+};
 
 const CLUSTER = z.strictObject({
   name: z.string().regex(/^[a-z0-9][a-z0-9-]*$/),
@@ -15,8 +99,7 @@ const CLUSTER = z.strictObject({
 
 const FILTER = z.strictObject({ mode: z.enum(['allow', 'deny']), paths: z.array(z.string()) });
 
-/** Topology file of the simulated service. Names of readings and timing values are checked against the constants. */
-export const TOPOLOGY = z.strictObject({
+const TOPOLOGY = z.strictObject({
   seed: z.number().int().optional(),
   clusters: z.array(CLUSTER).min(1),
   /** DR sets, already streaming at start. */
@@ -28,41 +111,26 @@ export const TOPOLOGY = z.strictObject({
     })
     .optional(),
   /** Added to every HTTP answer. */
-  latencyMs: z.number().min(0).optional(),
+  latencyMs: milliseconds.optional(),
   /** `quick` (default) or `realistic` values to start from. */
   pace: z.enum(['quick', 'realistic']).optional(),
-  timing: z.record(z.string(), z.number().min(0)).optional(),
-  readings: z.record(z.string(), z.union([z.boolean(), z.number()])).optional(),
+  timing: TIMING.partial().optional(),
+  readings: READINGS.partial().optional(),
   /** PEM files of certificate and key; without them plain HTTP. */
   tls: z.strictObject({ certificateFile: z.string(), keyFile: z.string() }).optional(),
   /** Secret and auth mounts of every cluster that starts on its own; default `kv/` and `secret/`. */
   mounts: z.array(z.string()).optional(),
 });
 
-export type TopologyCluster = z.infer<typeof CLUSTER>;
-
 /** Clusters to start and how they replicate among themselves. */
-export type Topology = Omit<z.infer<typeof TOPOLOGY>, 'timing' | 'readings'> & {
-  timing?: Partial<Timing>;
-  readings?: Partial<Readings>;
-};
+export type Topology = z.infer<typeof TOPOLOGY>;
 
-/** Throws with the names that are missing or used twice. */
-export function checkTopology(topology: Topology): void {
-  const names = topology.clusters.map(({ name }) => name);
-  const twice = names.filter((name, index) => names.indexOf(name) !== index);
-  const used = [
-    ...(topology.dr ?? []).flatMap(({ primary, secondaries }) => [primary, ...secondaries]),
-    ...(topology.performance === undefined
-      ? []
-      : [topology.performance.primary, ...topology.performance.secondaries.map(({ name }) => name)]),
-  ];
-  const unknown = used.filter((name) => !names.includes(name));
-  if (twice.length > 0 || unknown.length > 0)
-    throw new Error(
-      `topology: ${twice
-        .map((name) => `cluster ${name} twice`)
-        .concat(unknown.map((name) => `unknown cluster ${name}`))
-        .join(', ')}`,
-    );
+/** A topology from the text of a YAML file. @throws Error naming every wrong field */
+export function parseTopology(text: string): Topology {
+  const parsed = TOPOLOGY.safeParse(parse(text));
+  if (!parsed.success) {
+    const mistakes = parsed.error.issues.map(({ path, message }) => `${path.join('.') || '(top)'}: ${message}`);
+    throw new Error(`topology: ${mistakes.join('; ')}`);
+  }
+  return parsed.data;
 }

@@ -10,7 +10,7 @@ import type { RunbookActivities } from '../../activities';
 import type { Authority } from '../../src/contracts/activities';
 import { GATE_NAMES, OPERATION_GATES } from '../../src/contracts/plan';
 import type { AllowedOperation, GatedOperation } from '../../src/contracts/plan';
-import { revokeSecondary } from '../../src/simulator/role-changes';
+import { revokeSecondary } from '../../src/simulator/roles';
 import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
 import type { Failed } from '../support/activity-environment';
 import { approvalOf, makePerson } from '../support/people';

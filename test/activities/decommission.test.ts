@@ -135,7 +135,7 @@ describe('what changed since the approval counts', () => {
     const europe = bench.cluster('europe');
     const role = europe.effectiveRole('dr');
     if (role.mode !== 'primary') throw new Error('europe is no DR primary');
-    const more = { id: 'new', certificate: 'c', expiresAt: 0, activated: false };
+    const more = { id: 'new', certificate: 'c', activated: false };
     europe.setRole('dr', { ...role, knownSecondaries: [...role.knownSecondaries, more] }, bench.service.now());
     const failed = await bench.failure('disablePrimary', {
       kind: 'dr',

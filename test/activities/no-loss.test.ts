@@ -3,7 +3,7 @@ import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { DecisionAction } from '../../src/contracts/signals';
 import type { SimulatedCluster } from '../../src/simulator';
-import { demotePrimary } from '../../src/simulator/role-changes';
+import { demotePrimary } from '../../src/simulator/roles';
 import type { ActivityEnd } from '../support/activity-events';
 import { activityEvents } from '../support/activity-events';
 import { drDemotion, drPromotion, openBench } from '../support/activity-environment';

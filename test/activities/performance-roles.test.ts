@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Assessment, Authority } from '../../src/contracts/activities';
 import { performancePromotionInput, secondaryRepointingInput } from '../../src/contracts/runbook-inputs';
-import { demotePrimary, revokeSecondary } from '../../src/simulator/role-changes';
+import { demotePrimary, revokeSecondary } from '../../src/simulator/roles';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const PROMOTE = 'POST /v1/sys/replication/performance/secondary/promote';

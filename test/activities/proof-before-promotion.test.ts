@@ -5,7 +5,7 @@
 import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { SimulatedCluster } from '../../src/simulator';
-import { demotePrimary } from '../../src/simulator/role-changes';
+import { demotePrimary } from '../../src/simulator/roles';
 import type { ActivityEnd } from '../support/activity-events';
 import { activityEvents } from '../support/activity-events';
 import { DEPLOYMENT, drPromotion, drDemotion, openBench } from '../support/activity-environment';

@@ -6,7 +6,7 @@ import { parse } from 'yaml';
 import { DYNAMIC_CONFIG, SEARCH_ATTRIBUTES } from '../../src/dev-server';
 import { projectRoot } from '../../src/dev-server/locations';
 import { parseInventory } from '../../src/inventory';
-import { parseTopology } from '../../src/simulator/program';
+import { parseTopology } from '../../src/simulator';
 
 interface Service {
   readonly image: string;

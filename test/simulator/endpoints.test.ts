@@ -1,46 +1,15 @@
 import { startSimulatedService, type SimulatedService } from '../../src/simulator';
+import { INTERFACE_ROWS } from '../support/endpoint-page';
 import { call, deployment } from './client';
 
 const DR = 'sys/replication/dr';
-const PR = 'sys/replication/performance';
 
 /** All 34 endpoints of the interface with what an unprepared call meets on the DR and performance primary. */
-const ENDPOINTS: [method: string, path: string, unauthenticated: number][] = [
-  ['GET', `${DR}/status`, 200],
-  ['POST', `${DR}/primary/enable`, 403],
-  ['POST', `${DR}/primary/demote`, 403],
-  ['POST', `${DR}/primary/disable`, 403],
-  ['POST', `${DR}/primary/secondary-token`, 403],
-  ['POST', `${DR}/primary/revoke-secondary`, 403],
-  ['POST', `${DR}/secondary/generate-public-key`, 403],
-  ['POST', `${DR}/secondary/enable`, 403],
-  ['POST', `${DR}/secondary/promote`, 400],
-  ['POST', `${DR}/secondary/disable`, 400],
-  ['POST', `${DR}/secondary/update-primary`, 400],
-  ['GET', `${DR}/secondary/generate-operation-token/attempt`, 400],
-  ['POST', `${DR}/secondary/generate-operation-token/attempt`, 400],
-  ['DELETE', `${DR}/secondary/generate-operation-token/attempt`, 400],
-  ['POST', `${DR}/secondary/generate-operation-token/update`, 400],
-  ['POST', `${DR}/secondary/operation-token/delete`, 400],
-  ['POST', `${DR}/secondary/reindex`, 400],
-  ['POST', `${DR}/secondary/merkle-check`, 400],
-  ['GET', `${PR}/status`, 200],
-  ['POST', `${PR}/primary/enable`, 403],
-  ['POST', `${PR}/primary/demote`, 403],
-  ['POST', `${PR}/primary/disable`, 403],
-  ['POST', `${PR}/primary/secondary-token`, 403],
-  ['POST', `${PR}/primary/revoke-secondary`, 403],
-  ['POST', `${PR}/primary/paths-filter/some-id`, 403],
-  ['GET', `${PR}/primary/paths-filter/some-id`, 403],
-  ['DELETE', `${PR}/primary/paths-filter/some-id`, 403],
-  ['GET', `${PR}/primary/dynamic-filter/some-id`, 403],
-  ['GET', `${PR}/secondary/dynamic-filter/some-id`, 403],
-  ['POST', `${PR}/secondary/generate-public-key`, 403],
-  ['POST', `${PR}/secondary/enable`, 403],
-  ['POST', `${PR}/secondary/promote`, 403],
-  ['POST', `${PR}/secondary/disable`, 403],
-  ['POST', `${PR}/secondary/update-primary`, 403],
-];
+const ENDPOINTS = INTERFACE_ROWS.map(({ endpoint }) => {
+  const [method = '', path = ''] = endpoint.replace(':id', 'some-id').split(' /');
+  const needsOperationToken = path.startsWith(`${DR}/secondary`) && !/enable$|generate-public-key$/.test(path);
+  return { method, path, status: path.endsWith('/status') ? 200 : needsOperationToken ? 400 : 403 };
+});
 
 let service: SimulatedService;
 beforeAll(async () => {
@@ -48,33 +17,18 @@ beforeAll(async () => {
 });
 afterAll(() => service.stop());
 
-it('knows 18 DR and 16 performance endpoints', () => {
-  expect(ENDPOINTS.filter(([, path]) => path.startsWith(DR))).toHaveLength(18);
-  expect(ENDPOINTS.filter(([, path]) => path.startsWith(PR))).toHaveLength(16);
-});
-
-it.each(ENDPOINTS)('%s %s asks for its credential', async (method, path, status) => {
-  const answer = await call(service.cluster('east'), method, path);
-  expect(answer.status).toBe(status);
-});
-
-const RESTRICTED = ENDPOINTS.filter(([, path]) => !path.endsWith('/status'));
-
-it.each(RESTRICTED)('%s %s is refused in a namespace', async (method, path) => {
+it('every endpoint asks for its credential, takes no other method, and is refused in a namespace', async () => {
   const east = service.cluster('east');
-  const answer = await call(east, method, path, { token: east.rootToken, headers: { 'x-vault-namespace': 'team' } });
-  expect(answer.status).toBe(400);
-});
-
-it.each(ENDPOINTS)('%s %s takes no other method', async (_method, path) => {
-  const answer = await call(service.cluster('east'), 'PATCH', path, { token: service.cluster('east').rootToken });
-  expect(answer.status).toBe(415);
-});
-
-it('both status endpoints answer in a namespace too', async () => {
-  for (const path of [`${DR}/status`, `${PR}/status`]) {
-    const answer = await call(service.cluster('east'), 'GET', path, { headers: { 'x-vault-namespace': 'team' } });
-    expect(answer.status).toBe(200);
+  expect(ENDPOINTS).toHaveLength(34);
+  const token = east.rootToken;
+  for (const { method, path, status } of ENDPOINTS) {
+    const answers = [
+      await call(east, method, path),
+      await call(east, 'PATCH', path, { token }),
+      await call(east, method, path, { token, headers: { 'x-vault-namespace': 'team' } }),
+    ];
+    const seen = [path, ...answers.map((answer) => answer.status)];
+    expect(seen).toEqual([path, status, 415, path.endsWith('/status') ? 200 : 400]);
   }
 });
 

@@ -1,14 +1,9 @@
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  parseTopology,
-  startSimulatedService,
-  startSimulatorProgram,
-  type RunningSimulator,
-  type SimulatorState,
-} from '../../src/simulator';
+import { parseTopology, startSimulatedService, startSimulator, type SimulatorState } from '../../src/simulator';
+import { describeSimulator } from '../../src/simulator/program';
 import { eventually } from './client';
 
 const TOPOLOGY = `
@@ -35,17 +30,14 @@ describe('a topology file', () => {
 
 describe('the program', () => {
   let folder: string;
-  let running: RunningSimulator;
-  let lines: string[];
+  let running: Awaited<ReturnType<typeof startSimulator>>;
   let state: SimulatorState;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'simulator-'));
-    await writeFile(join(folder, 'topology.yaml'), TOPOLOGY);
-    lines = [];
-    const files = { topologyFile: join(folder, 'topology.yaml'), stateFile: join(folder, 'state.json') };
-    running = await startSimulatorProgram({ ...files, log: (line) => lines.push(line) });
-    state = JSON.parse(await readFile(files.stateFile, 'utf8')) as SimulatorState;
+    const stateFile = join(folder, 'state.json');
+    running = await startSimulator(parseTopology(TOPOLOGY), stateFile);
+    state = JSON.parse(await readFile(stateFile, 'utf8')) as SimulatorState;
   });
   afterAll(async () => {
     await running.stop();
@@ -64,11 +56,10 @@ describe('the program', () => {
     const [east, west] = state.clusters;
     expect(east?.addresses).toHaveLength(3);
     expect(west?.keyShares).toEqual(east?.keyShares);
-    const printed = lines.join('\n');
+    const printed = describeSimulator(state, 'state.json').join('\n');
     expect(printed).toContain(east?.addresses[0]);
-    for (const secret of [east?.rootToken, ...(east?.keyShares ?? []), state.control.token]) {
+    for (const secret of [east?.rootToken, ...(east?.keyShares ?? []), state.control.token])
       expect(printed).not.toContain(secret);
-    }
   });
 
   it('lets an operator with the token disturb it, and nobody else', async () => {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { demotePrimary, joinSet } from '../../src/simulator/role-changes';
+import { demotePrimary, joinSet } from '../../src/simulator/roles';
 import { writable } from './faults';
 import { WAIT_MS } from './scenario';
 import type { Scenario, TestRun } from './scenario';
@@ -33,7 +33,7 @@ export async function bringBack(scenario: Scenario, former: string, primary: str
   const role = source.role('dr');
   if (role.mode !== 'primary') throw new Error(`${primary} is no primary`);
   const certificate = `${former}-${service.now()}`;
-  const known = { id: back.clusterId, certificate, expiresAt: service.now() + 1_800_000, activated: true };
+  const known = { id: back.clusterId, certificate, activated: true };
   const others = role.knownSecondaries.filter(({ id }) => id !== back.clusterId);
   source.setRole('dr', { ...role, knownSecondaries: [...others, known] }, service.now());
   joinSet(back, 'dr', {

@@ -156,8 +156,7 @@ function pathOf({ endpoint }: EndpointRow): string {
 export function credentialOf(row: EndpointRow): Credential {
   const [method = ''] = row.endpoint.split(' ');
   const route = ROUTES.find(
-    (each) =>
-      each.methods.includes(method) && each.path.replace(/:\w+/g, ':id') === pathOf(row).replace(/:\w+/g, ':id'),
+    (each) => each.method === method && each.path.replace(/:\w+/g, ':id') === pathOf(row).replace(/:\w+/g, ':id'),
   );
   if (!route) throw new Error(`the simulated service has no route ${row.endpoint}`);
   return route.credential;

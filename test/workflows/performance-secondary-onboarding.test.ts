@@ -1,5 +1,5 @@
 import { writeFile } from 'node:fs/promises';
-import { demotePrimary, promoteSecondary } from '../../src/simulator/role-changes';
+import { demotePrimary, promoteSecondary } from '../../src/simulator/roles';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';

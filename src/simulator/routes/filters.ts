@@ -1,76 +1,119 @@
-import { canonicalPaths, dynamicFilterOf, type DynamicFilter } from '../filters';
-import type { JsonObject } from '../json';
-import { badRequest, envelope, listField, NO_CONTENT, textField, type ServiceAnswer } from '../messages';
-import { requireSecondary } from '../role-changes';
-import { ServiceFault } from '../service-fault';
+import { badRequest, NO_CONTENT, ServiceFault, type ServiceAnswer } from '../messages';
+import { requireSecondary } from '../roles';
+import type { Storage } from '../storage';
 import { route, type Route, type RouteCall } from './route';
 
-function requirePerformancePrimary(call: RouteCall): void {
-  if (call.cluster.effectiveRole('performance').mode !== 'primary')
-    throw badRequest('paths filters are kept on the performance primary');
+export interface PathsFilter {
+  readonly mode: 'allow' | 'deny';
+  readonly paths: readonly string[];
 }
 
-function keyOf(call: RouteCall): string {
-  return `cluster/filter/${call.parameters['id'] ?? ''}`;
+export interface DynamicFilter {
+  readonly mounts: readonly string[];
+  readonly namespaces: readonly string[];
+}
+
+/** Mounts that no filter can leave out. */
+const NOT_FILTERABLE = ['sys/', 'identity/', 'cubbyhole/', 'auth/token/'];
+
+function covers(paths: readonly string[], target: string): boolean {
+  return paths.some((path) => target.startsWith(path));
+}
+
+/** Whether an entry of the storage passes a secondary's filter. */
+export function passesFilter(filter: PathsFilter | undefined, key: string): boolean {
+  // The keys that belong to a mount.
+  const target = /^(?:mount|data|namespace)\/(.*)$/.exec(key)?.[1];
+  if (filter === undefined || target === undefined || covers(NOT_FILTERABLE, target)) return true;
+  const listed = covers(filter.paths, target);
+  if (filter.mode === 'deny') return !listed;
+  // In allow mode a namespace comes along when something inside it is listed.
+  return listed || (key.startsWith('namespace/') && filter.paths.some((path) => path.startsWith(target)));
+}
+
+/** What the listed namespaces and mounts expand to, with children that were made later. */
+export function dynamicFilterOf(storage: Storage, filter: PathsFilter | undefined): DynamicFilter | undefined {
+  if (filter === undefined) return undefined;
+  const named = (prefix: string): string[] =>
+    storage
+      .keys(prefix)
+      .map((key) => key.slice(prefix.length))
+      .filter((path) => covers(filter.paths, path));
+  return { mounts: named('mount/'), namespaces: named('namespace/') };
+}
+
+/** With one trailing slash and no leading one. */
+export function canonicalPath(path: string): string {
+  return `${path.replace(/^\/+|(?<!\/)\/+$/g, '')}/`;
+}
+
+export function canonicalPaths(paths: readonly string[]): string[] {
+  return [...new Set(paths.map(canonicalPath))];
 }
 
 /** Unknown ids are fine: the filter is to exist before its secondary is activated. */
 function writeFilter(call: RouteCall): ServiceAnswer {
-  requirePerformancePrimary(call);
-  const { body } = call.request;
-  const mode = textField(body, 'mode') || 'allow';
+  const mode = call.text('mode') || 'allow';
   if (mode !== 'allow' && mode !== 'deny') throw badRequest('mode must be "allow" or "deny"');
-  const paths = canonicalPaths(listField(body, 'paths'));
-  for (const path of paths) {
-    const exists = ['mount', 'namespace'].some((kind) => call.cluster.storage.get(`${kind}/${path}`) !== undefined);
-    if (!exists) throw badRequest(`path "${path}" must be a mount or a namespace`);
-  }
-  call.cluster.storage.write(keyOf(call), { type: 'filter', filter: { mode, paths } }, call.now);
+  const { storage } = call.cluster;
+  const paths = canonicalPaths(call.list('paths'));
+  for (const path of paths)
+    if (!['mount', 'namespace'].some((kind) => storage.get(`${kind}/${path}`) !== undefined))
+      throw badRequest(`path "${path}" must be a mount or a namespace`);
+  storage.write(`cluster/filter/${call.parameter('id')}`, { type: 'filter', filter: { mode, paths } }, call.now);
   return NO_CONTENT;
 }
 
 function readFilter(call: RouteCall): ServiceAnswer {
-  requirePerformancePrimary(call);
-  const filter = call.cluster.filterOf(call.parameters['id'] ?? '');
+  const filter = call.cluster.filterOf(call.parameter('id'));
   if (filter === undefined) throw new ServiceFault(404, []);
-  return envelope(call.requestId, { mode: filter.mode, paths: [...filter.paths] });
+  return call.answer({ mode: filter.mode, paths: [...filter.paths] });
 }
 
 function deleteFilter(call: RouteCall): ServiceAnswer {
-  requirePerformancePrimary(call);
-  if (call.cluster.storage.get(keyOf(call)) !== undefined) call.cluster.storage.write(keyOf(call), null, call.now);
+  const { cluster, now } = call;
+  const key = `cluster/filter/${call.parameter('id')}`;
+  if (cluster.storage.get(key) !== undefined) cluster.storage.write(key, null, now);
   return NO_CONTENT;
 }
 
 function dynamicAnswer(call: RouteCall, filter: DynamicFilter | undefined): ServiceAnswer {
   if (filter === undefined) throw new ServiceFault(404, []);
-  const data: JsonObject = {
+  return call.answer({
     dynamic_filtered_mounts: [...filter.mounts],
     dynamic_filtered_namespaces: [...filter.namespaces],
-  };
-  return envelope(call.requestId, data);
+  });
 }
 
 function dynamicOnPrimary(call: RouteCall): ServiceAnswer {
-  requirePerformancePrimary(call);
-  const filter = call.cluster.filterOf(call.parameters['id'] ?? '');
-  return dynamicAnswer(call, filter === undefined ? undefined : dynamicFilterOf(call.cluster.storage, filter));
+  const { storage } = call.cluster;
+  return dynamicAnswer(call, dynamicFilterOf(storage, call.cluster.filterOf(call.parameter('id'))));
 }
 
 function dynamicOnSecondary(call: RouteCall): ServiceAnswer {
-  const role = requireSecondary(call.cluster, 'performance');
-  const own = role.secondaryId === call.parameters['id'];
+  const own = requireSecondary(call.cluster, 'performance').secondaryId === call.parameter('id');
   return dynamicAnswer(call, own ? call.cluster.streams.performance.dynamicFilter() : undefined);
 }
 
-const filterRoute = (method: string, path: string, run: Route['run']) =>
-  route(`${method} sys/replication/performance/${path}/:id`, 'token', run, { rootNamespaceOnly: true });
+const PERFORMANCE = 'sys/replication/performance';
+
+const primaryRoute = (method: string, path: string, run: (call: RouteCall) => ServiceAnswer) =>
+  route(
+    `${method} ${PERFORMANCE}/primary/${path}/:id`,
+    'token',
+    (call) => {
+      if (call.cluster.effectiveRole('performance').mode !== 'primary')
+        throw badRequest('paths filters are kept on the performance primary');
+      return run(call);
+    },
+    { rootNamespaceOnly: true },
+  );
 
 /** Paths filters and the read-only dynamic filters. */
 export const FILTER_ROUTES: readonly Route[] = [
-  filterRoute('POST', 'primary/paths-filter', writeFilter),
-  filterRoute('GET', 'primary/paths-filter', readFilter),
-  filterRoute('DELETE', 'primary/paths-filter', deleteFilter),
-  filterRoute('GET', 'primary/dynamic-filter', dynamicOnPrimary),
-  filterRoute('GET', 'secondary/dynamic-filter', dynamicOnSecondary),
+  primaryRoute('POST', 'paths-filter', writeFilter),
+  primaryRoute('GET', 'paths-filter', readFilter),
+  primaryRoute('DELETE', 'paths-filter', deleteFilter),
+  primaryRoute('GET', 'dynamic-filter', dynamicOnPrimary),
+  route(`GET ${PERFORMANCE}/secondary/dynamic-filter/:id`, 'token', dynamicOnSecondary, { rootNamespaceOnly: true }),
 ];

@@ -1,10 +1,210 @@
-import type { GenerationStatus, GenerationStrategy } from '../generation-attempt';
-import type { JsonObject } from '../json';
-import { badRequest, NO_BODY, NO_CONTENT, textField, type ServiceAnswer } from '../messages';
+import { createMessage, encrypt, readKey, type Key } from 'openpgp';
+import type { SimulatedCluster } from '../cluster';
+import {
+  badRequest,
+  decodeHex,
+  decodeStandardBase64,
+  HandlerPanic,
+  NO_BODY,
+  NO_CONTENT,
+  textField,
+  type JsonObject,
+} from '../messages';
+import { TOKEN_LENGTH } from '../random';
 import { route, type Route, type RouteCall } from './route';
 
-function flat(status: GenerationStatus): ServiceAnswer {
-  return { status: 200, body: { ...status } };
+/** What an attempt generates: both kinds share the one slot of a node. */
+type Strategy = 'generate-root' | 'dr-operation-token';
+
+interface Attempt {
+  readonly nonce: string;
+  readonly strategy: Strategy;
+  readonly otp: string;
+  readonly pgpKey: Key | undefined;
+  shares: Buffer[];
+}
+
+const MINIMUM_KEY_BYTES = 16;
+/** 32 bytes of key and the x coordinate. */
+const MAXIMUM_KEY_BYTES = 33;
+const AES_KEY_BYTES = [16, 24, 32];
+
+/**
+ * The generation attempt of one node: `generate-root` and `dr/secondary/generate-operation-token`.
+ *
+ * The slot belongs to the process. It survives seal and unseal, step-down and a return of the leadership with nonce and
+ * progress; another node has another slot; a restart of the process loses it (drop the instance). Calls are served one
+ * after the other.
+ *
+ * Errors come in the service's order of checks and with its texts. Some hold more than a client may expect: a wrong nonce
+ * is answered with the right one, and a wrong share with a raw newline.
+ */
+export class GenerationAttempts {
+  #attempt: Attempt | undefined;
+  #lastCall: Promise<unknown> = Promise.resolve();
+
+  constructor(private readonly cluster: SimulatedCluster) {}
+
+  /** `GET attempt`. Shows an attempt of either strategy. */
+  read(): Promise<JsonObject> {
+    return this.#serialised(() => this.#status());
+  }
+
+  /**
+   * `POST attempt`. Without `otp` and `pgp_key` the service generates a one-time password and shows it once; with both,
+   * the PGP key is not even looked at. A PGP key that cannot encrypt is accepted.
+   */
+  start(strategy: Strategy, given: { readonly otp: string; readonly pgpKey: string }): Promise<JsonObject> {
+    return this.#serialised(async () => {
+      const { random } = this.cluster;
+      const generated = given.otp || given.pgpKey ? '' : random.base62(TOKEN_LENGTH);
+      const otp = given.otp || generated;
+      if (otp && Buffer.byteLength(otp) !== TOKEN_LENGTH) throw badRequest('OTP string is wrong length');
+      const pgpKey = otp ? undefined : await readPgpKey(given.pgpKey);
+      if (this.#attempt !== undefined) throw badRequest('root generation already in progress');
+      this.#attempt = { nonce: random.uuid(), strategy, otp, pgpKey, shares: [] };
+      return { ...this.#status(), otp: generated };
+    });
+  }
+
+  /**
+   * `POST update`: one key share, in hex or base64. With the last one the token is issued and the slot is free again.
+   *
+   * A failure at the threshold puts the progress back to 0 and keeps attempt, nonce and one-time password.
+   *
+   * @throws HandlerPanic when the PGP key cannot encrypt: the token was issued, nobody learns it, and the attempt stays
+   *   started at progress 0
+   */
+  update(strategy: Strategy, given: { readonly key: string; readonly nonce: string }): Promise<JsonObject> {
+    return this.#serialised(async () => {
+      const share = decodeShare(given.key);
+      const attempt = this.#matchingAttempt(strategy, given.nonce);
+      if (attempt.shares.some((earlier) => earlier.equals(share)))
+        throw badRequest('given key has already been provided during this generation operation');
+      attempt.shares.push(share);
+      const answer = { ...this.#status(), otp_length: 0 };
+      if (attempt.shares.length < this.cluster.seal.threshold) return answer;
+
+      const { shares } = attempt;
+      attempt.shares = [];
+      this.#authenticate(shares);
+      const encoded = await encodeToken(attempt, this.#issueToken(attempt));
+      this.#attempt = undefined;
+      const encodedRootToken = strategy === 'generate-root' ? encoded : '';
+      return { ...answer, complete: true, encoded_token: encoded, encoded_root_token: encodedRootToken };
+    });
+  }
+
+  /** `DELETE attempt`: succeeds whether or not one is running, and whatever its strategy. */
+  cancel(): Promise<void> {
+    return this.#serialised(() => {
+      this.#attempt = undefined;
+    });
+  }
+
+  #matchingAttempt(strategy: Strategy, nonce: string): Attempt {
+    const attempt = this.#attempt;
+    if (attempt === undefined) throw badRequest('no root generation in progress');
+    if (nonce !== attempt.nonce)
+      throw badRequest(`incorrect nonce supplied; nonce for this root generation operation is "${attempt.nonce}"`);
+    if (strategy !== attempt.strategy)
+      throw badRequest('incorrect strategy supplied; a generate root operation of another type is already in progress');
+    return attempt;
+  }
+
+  #authenticate(shares: readonly Buffer[]): void {
+    const aborted = 'root generation aborted: unable to authenticate:';
+    const key = this.cluster.seal.combine(shares);
+    if (!AES_KEY_BYTES.includes(key.length))
+      throw badRequest(
+        `${aborted} invalid key: failed to setup unseal key: crypto/aes: invalid key size ${key.length}`,
+      );
+    if (!this.cluster.seal.opens(key))
+      throw badRequest(
+        `${aborted} unable to retrieve stored keys: invalid key: failed to decrypt keys from storage: ` +
+          'error decrypting seal wrapped value\n' +
+          'error decrypting using seal shamir: cipher: message authentication failed',
+      );
+  }
+
+  #issueToken({ strategy, nonce }: Attempt): string {
+    const { cluster } = this;
+    const now = cluster.service.now();
+    // The attempt may run here, in the one slot; a root token has no place on a DR secondary.
+    if (strategy === 'generate-root' && cluster.isDrSecondary)
+      throw badRequest('path disabled in replication DR secondary mode');
+    const token =
+      strategy === 'generate-root' ? cluster.tokens.createRootToken(now) : cluster.tokens.createOperationToken(now);
+    cluster.attemptsOfTokens.set(token, nonce);
+    return token;
+  }
+
+  /** Flat, and every key is always present. */
+  #status(): JsonObject {
+    const attempt = this.#attempt;
+    return {
+      nonce: attempt?.nonce ?? '',
+      started: attempt !== undefined,
+      progress: attempt?.shares.length ?? 0,
+      required: this.cluster.seal.threshold,
+      complete: false,
+      encoded_token: '',
+      encoded_root_token: '',
+      pgp_fingerprint: attempt?.pgpKey?.getFingerprint().toLowerCase() ?? '',
+      otp: '',
+      otp_length: TOKEN_LENGTH,
+    };
+  }
+
+  #serialised<T>(call: () => T | Promise<T>): Promise<T> {
+    const result = this.#lastCall.then(call);
+    this.#lastCall = result.catch(() => undefined);
+    return result;
+  }
+}
+
+/** Hex is tried first and kept only when its length fits, so that base64 made of hex digits is read as base64. */
+function decodeShare(text: string): Buffer {
+  if (text === '') throw badRequest("'key' must be specified in request body as JSON");
+  const hex = decodeHex(text);
+  const hexFits = hex !== undefined && hex.length >= MINIMUM_KEY_BYTES && hex.length <= MAXIMUM_KEY_BYTES;
+  const share = hexFits ? hex : decodeStandardBase64(text);
+  if (share === undefined) throw badRequest("'key' must be a valid hex or base64 string");
+  if (share.length < MINIMUM_KEY_BYTES)
+    throw badRequest(`invalid key: key is shorter than minimum ${MINIMUM_KEY_BYTES} bytes`);
+  if (share.length > MAXIMUM_KEY_BYTES)
+    throw badRequest(`invalid key: key is longer than maximum ${MAXIMUM_KEY_BYTES} bytes`);
+  return share;
+}
+
+async function readPgpKey(base64: string): Promise<Key> {
+  try {
+    return await readKey({ binaryKey: decodeStandardBase64(base64) ?? Buffer.alloc(0) });
+  } catch {
+    throw badRequest(
+      'error parsing PGP key: error parsing given PGP key: openpgp: invalid data: tag byte does not have MSB set',
+    );
+  }
+}
+
+/** XOR with the one-time password in standard base64 without padding, or an OpenPGP message in standard base64. */
+async function encodeToken({ otp, pgpKey }: Attempt, token: string): Promise<string> {
+  if (pgpKey === undefined) {
+    const [left, right] = [Buffer.from(token), Buffer.from(otp)];
+    const mixed = left.map((byte, index) => byte ^ right.readUInt8(index));
+    return Buffer.from(mixed)
+      .toString('base64')
+      .replace(/(?<!=)=+$/, '');
+  }
+  // Until now it was only parsed: one that is sign-only, expired or revoked shows here.
+  await pgpKey.getEncryptionKey().catch((error: unknown) => {
+    throw new HandlerPanic(error);
+  });
+  const message = await createMessage({ binary: Buffer.from(token) });
+  // The declared type hangs on stream types of a package that is not installed.
+  const encrypted: unknown = await encrypt({ message, encryptionKeys: pgpKey, format: 'binary' });
+  if (!(encrypted instanceof Uint8Array)) throw new TypeError('expected a binary OpenPGP message');
+  return Buffer.from(encrypted).toString('base64');
 }
 
 /** A text field whose key may come in any letter case, and nothing but text, as in the service's raw handlers. */
@@ -18,49 +218,36 @@ function looseField(body: JsonObject, name: string, described: string): string {
   );
 }
 
-function requireRole(call: RouteCall, strategy: GenerationStrategy): void {
-  if (strategy === 'dr-operation-token' && !call.cluster.isDrSecondary)
-    throw badRequest('DR operation tokens can only be generated on a DR secondary');
-}
-
-function generationRoutes(base: string, strategy: GenerationStrategy): Route[] {
-  const step = (method: string, path: string, run: Route['run']): Route =>
+function generationRoutes(base: string, strategy: Strategy): Route[] {
+  const step = (what: string, run: (call: RouteCall, attempts: GenerationAttempts) => Promise<JsonObject | void>) =>
     route(
-      `${method} ${base}/${path}`,
+      what.replace(' ', ` ${base}/`),
       'generation',
-      (call) => {
-        requireRole(call, strategy);
-        return run(call);
+      async (call) => {
+        if (strategy === 'dr-operation-token' && !call.cluster.isDrSecondary)
+          throw badRequest('DR operation tokens can only be generated on a DR secondary');
+        const body = await run(call, call.node.attempts);
+        return body === undefined ? NO_CONTENT : { status: 200, body };
       },
       { onDrSecondary: true, rootNamespaceOnly: true },
     );
   return [
-    step('GET', 'attempt', async (call) => flat(await call.node.attempts.read())),
-    step('POST', 'attempt', async (call) => {
-      const { body } = call.request;
-      const started = await call.node.attempts.start(strategy, {
+    step('GET attempt', (_call, attempts) => attempts.read()),
+    step('POST attempt', ({ body }, attempts) =>
+      attempts.start(strategy, {
         otp: looseField(body, 'otp', 'GenerateRootInitRequest.otp'),
-        pgp_key: looseField(body, 'pgp_key', 'GenerateRootInitRequest.pgp_key'),
-      });
-      return flat(started);
-    }),
-    step('DELETE', 'attempt', async (call) => {
-      await call.node.attempts.cancel();
-      return NO_CONTENT;
-    }),
-    step('POST', 'update', async (call) => {
-      const { body } = call.request;
-      if (body === NO_BODY) throw badRequest('EOF');
-      const updated = await call.node.attempts.update(strategy, {
-        key: looseField(body, 'key', 'GenerateRootUpdateRequest.Key'),
-        nonce: looseField(body, 'nonce', 'GenerateRootUpdateRequest.Nonce'),
-      });
-      return flat(updated);
-    }),
-    // Whatever the method: it is a share, and none is there.
-    ...['GET', 'DELETE'].map((method) =>
-      step(method, 'update', () => {
-        throw badRequest('EOF');
+        pgpKey: looseField(body, 'pgp_key', 'GenerateRootInitRequest.pgp_key'),
+      }),
+    ),
+    step('DELETE attempt', (_call, attempts) => attempts.cancel()),
+    // Whatever the method: it is a share, and without a body none is there.
+    ...['POST update', 'GET update', 'DELETE update'].map((what) =>
+      step(what, async ({ body }, attempts) => {
+        if (body === NO_BODY) throw badRequest('EOF');
+        return attempts.update(strategy, {
+          key: looseField(body, 'key', 'GenerateRootUpdateRequest.Key'),
+          nonce: looseField(body, 'nonce', 'GenerateRootUpdateRequest.Nonce'),
+        });
       }),
     ),
   ];

@@ -1,14 +1,12 @@
 import { issueActivationToken, PUBLIC_KEY_BYTES } from '../activation';
-import { parseDuration } from '../duration';
-import type { JsonObject } from '../json';
+import type { SimulatedCluster } from '../cluster';
 import {
+  atLeastVersion,
   badRequest,
-  booleanField,
-  envelope,
-  listField,
   NO_CONTENT,
-  requiredTextField,
-  textField,
+  parseDuration,
+  ServiceFault,
+  type JsonObject,
   type ServiceAnswer,
 } from '../messages';
 import {
@@ -20,148 +18,130 @@ import {
   requireSecondary,
   revokeSecondary,
   updatePrimary,
-} from '../role-changes';
-import { ServiceFault } from '../service-fault';
-import { replicationStatus } from '../status';
-import type { ReplicationKind } from '../storage';
-import { checksMerkleTrees } from '../versions';
+  type PrimaryRole,
+  type SecondaryRole,
+} from '../roles';
+import { KINDS, type ReplicationKind } from '../storage';
+import type { ReplicationStream } from '../stream';
 import { route, type Credential, type Route, type RouteCall } from './route';
 
 const BRIEFLY_UNAVAILABLE = 'Vault will be unavailable for a brief period and will resume service shortly.';
 const FOUND_PRIMARY =
   'Vault has successfully found secondary information; it may take a while to perform setup tasks. Vault will be unavailable until these tasks and initial sync complete.';
+const DISABLED = 'having replication disabled';
 
-/** A role change, whose answer is null data and one warning. */
-function change(run: (call: RouteCall, body: JsonObject) => void, warning: string): Route['run'] {
-  return (call) => {
-    run(call, call.request.body);
-    return envelope(call.requestId, null, { warnings: [warning] });
-  };
-}
+/** Merkle checks, and what the status says of corruption. */
+const MERKLE_CHECKS_SINCE = '1.15.0';
 
 /** What both kinds have. Without a credential (the status) a namespace does not matter. */
 function commonRoutes(kind: ReplicationKind): Route[] {
+  const base = `sys/replication/${kind}`;
   const primary = (path: string, run: Route['run'], credential: Credential = 'token') =>
-    route(`POST sys/replication/${kind}/primary/${path}`, credential, run, { rootNamespaceOnly: true });
-  const secondary = (path: string, run: Route['run'], credential: Credential) =>
-    route(`POST sys/replication/${kind}/secondary/${path}`, credential, run, {
+    route(`POST ${base}/primary/${path}`, credential, run, { rootNamespaceOnly: true });
+  const secondary = (path: string, run: Route['run'], credential: Credential = 'token') =>
+    route(`POST ${base}/secondary/${path}`, credential, run, {
       rootNamespaceOnly: true,
       onDrSecondary: kind === 'dr',
     });
   // Since the token of a DR secondary is its operation token, these need no other credential.
   const own: Credential = kind === 'dr' ? 'operation-token' : 'token';
-  const address = (body: JsonObject) => textField(body, 'primary_cluster_addr');
-  const disable = (as: 'primary' | 'secondary') =>
-    change(
-      ({ cluster }) => disableReplication(cluster, kind, as),
-      `This cluster is having replication disabled. ${BRIEFLY_UNAVAILABLE}`,
-    );
   return [
-    route(
-      `GET sys/replication/${kind}/status`,
-      'none',
-      (call) => envelope(call.requestId, replicationStatus(call.cluster, kind)),
-      { onDrSecondary: true },
-    ),
-    primary(
-      'enable',
-      change(
-        ({ cluster }, body) => enablePrimary(cluster, kind, address(body)),
-        `This cluster is being enabled as a primary for replication. ${BRIEFLY_UNAVAILABLE}`,
-      ),
-    ),
-    primary(
-      'demote',
-      change(
-        ({ cluster }) => demotePrimary(cluster, kind),
-        `This cluster is being demoted to a replication secondary. ${BRIEFLY_UNAVAILABLE}`,
-      ),
-    ),
-    primary('disable', disable('primary')),
+    route(`GET ${base}/status`, 'none', (call) => call.answer(replicationStatus(call.cluster, kind)), {
+      onDrSecondary: true,
+    }),
+    primary('enable', (call) => {
+      enablePrimary(call.cluster, kind, call.text('primary_cluster_addr'));
+      return announced(call, 'being enabled as a primary for replication');
+    }),
+    primary('demote', (call) => {
+      demotePrimary(call.cluster, kind);
+      return announced(call, 'being demoted to a replication secondary');
+    }),
+    primary('disable', (call) => {
+      disableReplication(call.cluster, kind, 'primary');
+      return announced(call, DISABLED);
+    }),
     primary('secondary-token', (call) => secondaryToken(call, kind), 'sudo'),
-    primary('revoke-secondary', (call) => revoke(call, kind)),
-    secondary('generate-public-key', (call) => generatePublicKey(call, kind), 'token'),
-    secondary(
-      'enable',
-      change(({ cluster }, body) => {
-        const token = requiredTextField(body, 'token');
-        enableSecondary(cluster, kind, { token, primaryApiAddress: textField(body, 'primary_api_addr') });
-      }, FOUND_PRIMARY),
-      'token',
-    ),
+    primary('revoke-secondary', (call) => {
+      if (!revokeSecondary(call.cluster, kind, call.required('id'))) throw badRequest('no secondary with that id');
+      return call.answer(null);
+    }),
+    secondary('generate-public-key', (call) => generatePublicKey(call, kind)),
+    secondary('enable', (call) => {
+      const token = call.required('token');
+      enableSecondary(call.cluster, kind, { token, primaryApiAddress: call.text('primary_api_addr') });
+      return call.answer(null, { warning: FOUND_PRIMARY });
+    }),
     secondary(
       'promote',
-      change(
-        ({ cluster }, body) => promoteSecondary(cluster, kind, address(body), booleanField(body, 'force')),
-        `This cluster is being promoted to a replication primary. ${BRIEFLY_UNAVAILABLE}`,
-      ),
+      (call) => {
+        promoteSecondary(call.cluster, kind, call.text('primary_cluster_addr'), call.flag('force'));
+        return announced(call, 'being promoted to a replication primary');
+      },
       own,
     ),
-    secondary('disable', disable('secondary'), own),
+    secondary(
+      'disable',
+      (call) => {
+        disableReplication(call.cluster, kind, 'secondary');
+        return announced(call, DISABLED);
+      },
+      own,
+    ),
     secondary(
       'update-primary',
-      change(
-        ({ cluster }, body) =>
-          updatePrimary(cluster, kind, {
-            token: body['token'] === undefined ? undefined : textField(body, 'token'),
-            primaryApiAddress: textField(body, 'primary_api_addr'),
-            addresses: listField(body, 'update_primary_addrs'),
-          }),
-        FOUND_PRIMARY,
-      ),
+      (call) => {
+        updatePrimary(call.cluster, kind, {
+          token: call.body['token'] === undefined ? undefined : call.text('token'),
+          primaryApiAddress: call.text('primary_api_addr'),
+          addresses: call.list('update_primary_addrs'),
+        });
+        return call.answer(null, { warning: FOUND_PRIMARY });
+      },
       own,
     ),
   ];
 }
 
-function secondaryToken(call: RouteCall, kind: ReplicationKind): ServiceAnswer {
-  const { body, path } = call.request;
-  const ttl = body['ttl'];
-  const ttlMs = parseDuration(typeof ttl === 'number' ? ttl : textField(body, 'ttl') || '30m');
-  if (ttlMs === undefined || ttlMs <= 0)
-    throw badRequest('error converting input for field "ttl": time: invalid duration');
-  const issued = issueActivationToken(call.cluster, kind, {
-    id: requiredTextField(body, 'id'),
-    ttlMs,
-    publicKey: textField(body, 'secondary_public_key'),
-    creationPath: path,
-  });
-  return issued.encrypted === undefined
-    ? envelope(call.requestId, null, issued)
-    : envelope(call.requestId, { token: issued.encrypted });
+/** The answer to a role change: no data, and one warning. */
+function announced(call: RouteCall, change: string): ServiceAnswer {
+  return call.answer(null, { warning: `This cluster is ${change}. ${BRIEFLY_UNAVAILABLE}` });
 }
 
-function revoke(call: RouteCall, kind: ReplicationKind): ServiceAnswer {
-  const known = revokeSecondary(call.cluster, kind, requiredTextField(call.request.body, 'id'));
-  if (!known) throw badRequest('no secondary with that id');
-  return envelope(call.requestId, null);
+function secondaryToken(call: RouteCall, kind: ReplicationKind): ServiceAnswer {
+  const ttlMs = parseDuration(call.text('ttl') || '30m');
+  if (ttlMs === undefined || ttlMs <= 0)
+    throw badRequest('error converting input for field "ttl": time: invalid duration');
+  const { wrapInfo, encrypted } = issueActivationToken(call.cluster, kind, {
+    id: call.required('id'),
+    ttlMs,
+    publicKey: call.text('secondary_public_key'),
+    creationPath: call.request.path,
+  });
+  return wrapInfo === undefined ? call.answer({ token: encrypted }) : call.answer(null, { wrapInfo });
 }
 
 function generatePublicKey(call: RouteCall, kind: ReplicationKind): ServiceAnswer {
-  const role = call.cluster.effectiveRole(kind);
-  if (role.mode === 'primary')
+  if (call.cluster.effectiveRole(kind).mode === 'primary')
     throw badRequest('a public key can only be generated on a secondary or before replication is enabled');
   const publicKey = call.cluster.random.bytes(PUBLIC_KEY_BYTES).toString('base64');
   call.node.publicKeys.set(kind, publicKey);
-  return envelope(call.requestId, { secondary_public_key: publicKey });
+  return call.answer({ secondary_public_key: publicKey });
 }
 
 function reindex(call: RouteCall): ServiceAnswer {
-  requireSecondary(call.cluster, 'dr');
   const { cluster, now } = call;
-  const { body } = call.request;
+  requireSecondary(cluster, 'dr');
   // Read for their types; the length of the simulated reindex does not depend on them.
-  for (const option of ['diff', 'force', 'skip_flush']) booleanField(body, option);
+  for (const option of ['diff', 'force', 'skip_flush']) call.flag(option);
   if (cluster.reindex !== undefined && now < cluster.reindex.endsAt) throw badRequest('reindex already in progress');
-  cluster.reindex = { startedAt: now, endsAt: now + cluster.timing.reindexMs };
+  cluster.reindex = { startedAt: now, endsAt: now + cluster.service.timing.reindexMs };
   cluster.corruptedPages = undefined;
-  return envelope(call.requestId, null, {
-    warnings: ['Reindexing is in progress; progress is shown in the server logs.'],
-  });
+  return call.answer(null, { warning: 'Reindexing is in progress; progress is shown in the server logs.' });
 }
 
 function merkleCheck(call: RouteCall): ServiceAnswer {
-  if (!checksMerkleTrees(call.cluster.version)) throw new ServiceFault(404, []);
+  if (!atLeastVersion(call.cluster.version, MERKLE_CHECKS_SINCE)) throw new ServiceFault(404, []);
   const corrupted = call.cluster.corruptedPages;
   const trees: JsonObject = {};
   for (const [index, tree] of (['replicated', 'local'] as const).entries()) {
@@ -176,7 +156,7 @@ function merkleCheck(call: RouteCall): ServiceAnswer {
           : { [String(affected.page)]: { corrupted: affected.subpages.length === 0, subpages: affected.subpages } },
     };
   }
-  return envelope(call.requestId, {
+  return call.answer({
     merkle_corruption_report: {
       corrupted_root: corrupted !== undefined,
       corrupted_tree_map: corrupted === undefined ? null : trees,
@@ -186,10 +166,136 @@ function merkleCheck(call: RouteCall): ServiceAnswer {
 }
 
 function deleteOperationToken(call: RouteCall): ServiceAnswer {
-  const token = requiredTextField(call.request.body, 'dr_operation_token');
+  const token = call.required('dr_operation_token');
   if (!call.cluster.tokens.isOperationToken(token)) throw badRequest('batch tokens cannot be revoked');
   call.cluster.tokens.deleteOperationToken(token, call.now);
   return NO_CONTENT;
+}
+
+/** Go's zero time in seconds since the epoch: "never". */
+const NEVER = '-62135596800';
+
+/** Fields that older or busy nodes leave out. */
+const OPTIONAL_FIELDS = [
+  'last_reindex_epoch',
+  'last_corruption_check_epoch',
+  'ssct_generation_counter',
+  'clock_skew_ms',
+  'last_heartbeat_duration_ms',
+  'replication_primary_canary_age_ms',
+  'last_start',
+];
+
+/** `data` of a replication status. */
+function replicationStatus(cluster: SimulatedCluster, kind: ReplicationKind): JsonObject {
+  const role = cluster.effectiveRole(kind);
+  switch (role.mode) {
+    case 'disabled':
+      return { mode: 'disabled' };
+    case 'primary':
+      return thinned(cluster, primaryStatus(cluster, kind, role));
+    case 'secondary':
+      return thinned(cluster, secondaryStatus(cluster, kind, role));
+  }
+}
+
+function thinned(cluster: SimulatedCluster, fields: JsonObject): JsonObject {
+  const kept = Object.entries(fields).filter(
+    ([name]) =>
+      !OPTIONAL_FIELDS.includes(name) || !cluster.random.chance(cluster.service.readings.optionalFieldMissingChance),
+  );
+  return Object.fromEntries(kept);
+}
+
+function treeFields(cluster: SimulatedCluster, kind: ReplicationKind): JsonObject {
+  const now = cluster.service.now();
+  const reindex = cluster.reindex;
+  const running = reindex !== undefined && now < reindex.endsAt;
+  return {
+    merkle_root: cluster.storage.rootOf(kind),
+    last_reindex_epoch: reindex === undefined || running ? '0' : String(Math.floor(reindex.endsAt / 1_000)),
+    ...(atLeastVersion(cluster.version, MERKLE_CHECKS_SINCE)
+      ? { corrupted_merkle_tree: cluster.corruptedPages !== undefined, last_corruption_check_epoch: NEVER }
+      : {}),
+    ssct_generation_counter: 0,
+    ...(running ? reindexFields(reindex, now) : {}),
+  };
+}
+
+function reindexFields(reindex: { startedAt: number; endsAt: number }, now: number): JsonObject {
+  const share = (now - reindex.startedAt) / Math.max(1, reindex.endsAt - reindex.startedAt);
+  return share < 0.5
+    ? { reindex_in_progress: true, reindex_stage: 'scanning' }
+    : {
+        reindex_in_progress: true,
+        reindex_stage: 'building',
+        reindex_building_progress: Math.floor(share * 1_000),
+        reindex_building_total: 1_000,
+      };
+}
+
+function primaryStatus(cluster: SimulatedCluster, kind: ReplicationKind, role: PrimaryRole): JsonObject {
+  return {
+    mode: 'primary',
+    state: 'running',
+    cluster_id: role.setId,
+    primary_cluster_addr: role.advertisedAddress,
+    known_secondaries: role.knownSecondaries.map(({ id }) => id),
+    last_wal: cluster.storage.lastWal,
+    [kind === 'dr' ? 'last_dr_wal' : 'last_performance_wal']: cluster.storage.lastWalOf(kind),
+    ...treeFields(cluster, kind),
+    secondaries: [...cluster.connectedSecondaries(kind)].map((secondary) => {
+      const secondaryRole = secondary.effectiveRole(kind);
+      return thinned(cluster, {
+        node_id: secondaryRole.mode === 'secondary' ? secondaryRole.secondaryId : '',
+        api_address: secondary.apiAddress,
+        cluster_address: secondary.clusterAddress,
+        ...heartbeatFields(secondary, secondary.streams[kind]),
+      });
+    }),
+  };
+}
+
+function secondaryStatus(cluster: SimulatedCluster, kind: ReplicationKind, role: SecondaryRole): JsonObject {
+  const stream = cluster.streams[kind];
+  const detached = role.certificate === null;
+  return {
+    mode: 'secondary',
+    state: stream.state,
+    connection_state: detached ? 'idle' : stream.connected ? 'ready' : 'transient_failure',
+    cluster_id: role.setId,
+    secondary_id: role.secondaryId,
+    primary_cluster_addr: role.primaryClusterAddress,
+    known_primary_cluster_addrs: [...role.knownPrimaryAddresses],
+    last_remote_wal: stream.lastRemoteWal,
+    last_start: stream.lastStartAt === undefined ? undefined : timestamp(stream.lastStartAt),
+    ...treeFields(cluster, kind),
+    ...(stream.state === 'merkle-sync' ? { merkle_sync_progress: { sync_total_keys: 1_000, sync_progress: 500 } } : {}),
+    primaries: detached || stream.source === undefined ? [] : primaryPeers(cluster, stream, stream.source),
+  };
+}
+
+function primaryPeers(cluster: SimulatedCluster, stream: ReplicationStream, source: SimulatedCluster): JsonObject[] {
+  const peer = { api_address: source.apiAddress, cluster_address: source.clusterAddress };
+  return [thinned(cluster, { ...peer, ...heartbeatFields(cluster, stream) })];
+}
+
+function heartbeatFields(secondary: SimulatedCluster, stream: ReplicationStream): JsonObject {
+  const now = secondary.service.now();
+  const canary =
+    secondary.storage.get(stream.kind === 'dr' ? 'cluster/canary' : 'canary') ?? secondary.storage.get('canary');
+  return {
+    connection_status: stream.connected ? 'connected' : 'disconnected',
+    last_heartbeat: timestamp(stream.lastHeartbeatAt ?? now),
+    last_heartbeat_duration_ms: '1',
+    clock_skew_ms: '0',
+    replication_primary_canary_age_ms:
+      canary?.type === 'canary' ? String(Math.max(0, Math.round(now - canary.at))) : undefined,
+  };
+}
+
+function timestamp(at: number): string {
+  return new Date(at).toISOString();
 }
 
 const drRoute = (path: string, run: Route['run']) =>
@@ -205,11 +311,10 @@ export const REPLICATION_ROUTES: readonly Route[] = [
   route(
     'GET sys/replication/status',
     'none',
-    (call) =>
-      envelope(call.requestId, {
-        dr: replicationStatus(call.cluster, 'dr'),
-        performance: replicationStatus(call.cluster, 'performance'),
-      }),
+    (call) => {
+      const [dr, performance] = KINDS.map((kind) => replicationStatus(call.cluster, kind));
+      return call.answer({ dr, performance });
+    },
     { onDrSecondary: true },
   ),
   drRoute('operation-token/delete', deleteOperationToken),

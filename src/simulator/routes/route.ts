@@ -1,7 +1,16 @@
 import type { SimulatedCluster } from '../cluster';
-import type { ServiceAnswer, ServiceRequest } from '../messages';
+import {
+  booleanField,
+  listField,
+  requiredTextField,
+  textField,
+  type JsonObject,
+  type JsonValue,
+  type ServiceAnswer,
+  type ServiceRequest,
+} from '../messages';
 import type { SimulatedNode } from '../node';
-import type { Identity } from '../tokens';
+import type { Identity } from './tokens';
 
 /**
  * What a route asks for. `operation-token`: `dr_operation_token` in the body. `generation`: nothing before 2.0, a token
@@ -10,27 +19,82 @@ import type { Identity } from '../tokens';
 export type Credential = 'none' | 'operation-token' | 'generation' | 'token' | 'sudo';
 
 /** A request that reached the active node and was authorised. */
-export interface RouteCall {
-  readonly cluster: SimulatedCluster;
-  readonly node: SimulatedNode;
-  readonly request: ServiceRequest;
-  /** Values of the `:name` parts of the path; `*` is the rest. */
-  readonly parameters: Readonly<Record<string, string>>;
-  readonly identity: Identity | undefined;
-  readonly requestId: string;
+export class RouteCall {
   readonly now: number;
+  readonly #requestId: string;
+
+  constructor(
+    readonly cluster: SimulatedCluster,
+    readonly node: SimulatedNode,
+    readonly request: ServiceRequest,
+    /** Values of the `:name` parts of the path; `*` is the rest. */
+    private readonly parameters: Readonly<Record<string, string>>,
+    readonly identity: Identity | undefined,
+  ) {
+    this.now = cluster.service.now();
+    this.#requestId = cluster.random.uuid();
+  }
+
+  get body(): JsonObject {
+    return this.request.body;
+  }
+
+  parameter(name: string): string {
+    return this.parameters[name] ?? '';
+  }
+
+  /** A text field of the body; the empty string where it is absent. */
+  text(name: string): string {
+    return textField(this.body, name);
+  }
+
+  /** A text field of the body that must be there. */
+  required(name: string): string {
+    return requiredTextField(this.body, name);
+  }
+
+  flag(name: string): boolean {
+    return booleanField(this.body, name);
+  }
+
+  /** A list of texts in the body; a comma-separated text is one too. */
+  list(name: string): string[] {
+    return listField(this.body, name);
+  }
+
+  /** The answer of a logical route, in its envelope. */
+  answer(
+    data: JsonValue,
+    { warning, wrapInfo, auth }: { warning?: string; wrapInfo?: JsonObject; auth?: JsonObject } = {},
+  ): ServiceAnswer {
+    return {
+      status: 200,
+      body: {
+        // A wrapped answer is built without its request's identity.
+        request_id: wrapInfo === undefined ? this.#requestId : '',
+        lease_id: '',
+        renewable: false,
+        lease_duration: 0,
+        data,
+        wrap_info: wrapInfo ?? null,
+        warnings: warning === undefined ? null : [warning],
+        auth: auth ?? null,
+        mount_type: 'system',
+      },
+    };
+  }
 }
 
 export interface Route {
-  readonly methods: readonly string[];
+  readonly method: string;
   /** Below `/v1/`, with `:name` for one segment and `*` for the rest. */
   readonly path: string;
   readonly credential: Credential;
-  /** Whether a DR secondary serves it. */
-  readonly onDrSecondary: boolean;
-  /** Restricted routes exist in the root namespace only. */
-  readonly rootNamespaceOnly: boolean;
   readonly run: (call: RouteCall) => ServiceAnswer | Promise<ServiceAnswer>;
+  /** Whether a DR secondary serves it. */
+  readonly onDrSecondary?: boolean;
+  /** Restricted routes exist in the root namespace only. */
+  readonly rootNamespaceOnly?: boolean;
 }
 
 /** A route; `POST sys/seal` as one text. */
@@ -38,8 +102,8 @@ export function route(
   what: string,
   credential: Credential,
   run: Route['run'],
-  options: { readonly onDrSecondary?: boolean; readonly rootNamespaceOnly?: boolean } = {},
+  options: Pick<Route, 'onDrSecondary' | 'rootNamespaceOnly'> = {},
 ): Route {
   const [method = '', path = ''] = what.split(' ');
-  return { methods: [method], path, credential, onDrSecondary: false, rootNamespaceOnly: false, run, ...options };
+  return { method, path, credential, run, ...options };
 }

@@ -1,9 +1,16 @@
-import type { SimulatedCluster } from './cluster';
-import type { JsonObject } from './json';
-import type { ServiceAnswer } from './messages';
-import type { SimulatedNode } from './node';
-import { ServiceFault } from './service-fault';
-import type { ReplicationKind } from './storage';
+import type { SimulatedCluster } from '../cluster';
+import {
+  booleanField,
+  decodeHex,
+  decodeStandardBase64,
+  ServiceFault,
+  textField,
+  type JsonObject,
+  type ServiceAnswer,
+  type ServiceRequest,
+} from '../messages';
+import type { SimulatedNode } from '../node';
+import type { ReplicationKind } from '../storage';
 
 type HealthState = 'sealed' | 'drsecondary' | 'standby' | 'active';
 
@@ -22,9 +29,29 @@ const CODE_PARAMETERS = [
   'haunhealthycode',
 ];
 
+/** The routes that every node answers for itself, sealed or not; undefined for any other. */
+export function answerFromNode(
+  cluster: SimulatedCluster,
+  node: SimulatedNode,
+  request: ServiceRequest,
+): ServiceAnswer | undefined {
+  switch (`${request.method} ${request.path}`) {
+    case 'GET sys/health':
+    case 'HEAD sys/health':
+      return health(cluster, node, request.query);
+    case 'GET sys/seal-status':
+      return sealStatus(cluster, node);
+    case 'GET sys/leader':
+      return leader(cluster, node);
+    case 'POST sys/unseal':
+      return unseal(cluster, node, request.body);
+  }
+  return undefined;
+}
+
 /** `sys/health`. A standby, and a node without active node, tells the modes late or as `unknown`. */
-export function health(cluster: SimulatedCluster, node: SimulatedNode, query: URLSearchParams): ServiceAnswer {
-  const now = cluster.surroundings.now();
+function health(cluster: SimulatedCluster, node: SimulatedNode, query: URLSearchParams): ServiceAnswer {
+  const now = cluster.service.now();
   const serving = cluster.leadership.serving(now);
   const active = serving === node;
   const modes = reportedModes(cluster, active, serving !== undefined, now);
@@ -61,7 +88,9 @@ function reportedModes(
   if (!served) return { dr: 'unknown', performance: 'unknown' };
   const change = cluster.lastRoleChange;
   const late =
-    !active && change !== undefined && now < change.at + cluster.timing.restartMs + cluster.timing.standbyModeLagMs;
+    !active &&
+    change !== undefined &&
+    now < change.at + cluster.service.timing.restartMs + cluster.service.timing.standbyModeLagMs;
   if (late) return cluster.random.chance(0.5) ? { dr: 'unknown', performance: 'unknown' } : { ...change.modesBefore };
   // The performance mode is the stored one: a DR secondary of a performance primary says `primary` here.
   return { dr: mode(cluster, 'dr'), performance: mode(cluster, 'performance') };
@@ -107,9 +136,9 @@ function licenceFields({ licenceExpiry }: SimulatedCluster, now: number): JsonOb
 }
 
 /** `sys/leader`. */
-export function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
+function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
   if (node.sealed) throw new ServiceFault(503, ['Vault is sealed']);
-  const now = cluster.surroundings.now();
+  const now = cluster.service.now();
   const active = cluster.leadership.serving(now);
   const self = active === node;
   // Standbys go on naming who led last; that node itself knows better.
@@ -133,7 +162,7 @@ export function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceA
 }
 
 /** `sys/seal-status`; `t` and `n` are the primary's after joining. */
-export function sealStatus(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
+function sealStatus(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
   return {
     status: 200,
     body: {
@@ -152,4 +181,25 @@ export function sealStatus(cluster: SimulatedCluster, node: SimulatedNode): Serv
       storage_type: 'raft',
     },
   };
+}
+
+function unseal(cluster: SimulatedCluster, node: SimulatedNode, body: JsonObject): ServiceAnswer {
+  const key = textField(body, 'key');
+  if (booleanField(body, 'reset')) node.unsealShares = [];
+  else if (node.sealed) {
+    const share = decodeHex(key) ?? decodeStandardBase64(key);
+    if (share === undefined || share.length === 0)
+      throw new ServiceFault(400, ["'key' must be a valid hex or base64 string"]);
+    if (!node.unsealShares.some((earlier) => earlier.equals(share))) node.unsealShares.push(share);
+    if (node.unsealShares.length >= cluster.seal.threshold) tryToUnseal(cluster, node);
+  }
+  return sealStatus(cluster, node);
+}
+
+function tryToUnseal(cluster: SimulatedCluster, node: SimulatedNode): void {
+  const shares = node.unsealShares;
+  node.unsealShares = [];
+  if (!cluster.seal.opensWith(shares)) throw new ServiceFault(400, ['Unseal failed, invalid key']);
+  node.sealed = false;
+  cluster.leadership.settle(cluster.service.now());
 }

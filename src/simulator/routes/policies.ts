@@ -1,11 +1,14 @@
+import { z } from 'zod';
+import { badRequest, NO_CONTENT, ServiceFault, type ServiceAnswer } from '../messages';
+import { writeShared } from './key-value';
+import { route, type Route, type RouteCall } from './route';
+
 /** One path rule of a policy. */
 export interface PolicyRule {
   /** With `*` at the end as prefix, `+` for one segment. */
   readonly path: string;
   readonly capabilities: readonly string[];
 }
-
-const EVERYTHING = ['root'];
 
 /** What every token may do, as the service's `default` policy. */
 const DEFAULT_RULES: readonly PolicyRule[] = [
@@ -18,21 +21,16 @@ const DEFAULT_RULES: readonly PolicyRule[] = [
   { path: 'sys/wrapping/unwrap', capabilities: ['update'] },
 ];
 
+const JSON_POLICY = z.object({
+  path: z.record(z.string(), z.object({ capabilities: z.array(z.string()).default([]) })),
+});
+
 /** Rules of a policy text in JSON or HCL; undefined where it is neither. */
 export function parsePolicy(text: string): PolicyRule[] | undefined {
-  return text.trimStart().startsWith('{') ? parseJsonPolicy(text) : parseHclPolicy(text);
-}
-
-function parseJsonPolicy(text: string): PolicyRule[] | undefined {
+  if (!text.trimStart().startsWith('{')) return parseHclPolicy(text);
   try {
-    const parsed: unknown = JSON.parse(text);
-    const paths: unknown = typeof parsed === 'object' && parsed !== null && 'path' in parsed ? parsed.path : undefined;
-    if (typeof paths !== 'object' || paths === null) return undefined;
-    return Object.entries(paths).map(([path, rule]: [string, unknown]) => {
-      const listed: unknown =
-        typeof rule === 'object' && rule !== null && 'capabilities' in rule ? rule.capabilities : undefined;
-      return { path, capabilities: Array.isArray(listed) ? listed.map(String) : [] };
-    });
+    const { path } = JSON_POLICY.parse(JSON.parse(text));
+    return Object.entries(path).map(([pattern, { capabilities }]) => ({ path: pattern, capabilities }));
   } catch {
     return undefined;
   }
@@ -75,7 +73,7 @@ export function capabilitiesOn(
   policies: readonly string[],
   rulesOf: (name: string) => readonly PolicyRule[] | undefined,
 ): string[] {
-  if (policies.includes('root')) return EVERYTHING;
+  if (policies.includes('root')) return ['root'];
   const rules = policies.flatMap((name) => (name === 'default' ? DEFAULT_RULES : (rulesOf(name) ?? [])));
   const fitting = rules.filter((rule) => matches(rule.path, path));
   const best = Math.max(...fitting.map((rule) => precedence(rule.path)));
@@ -85,3 +83,39 @@ export function capabilitiesOn(
   if (granted.size === 0 || granted.has('deny')) return ['deny'];
   return [...granted].sort();
 }
+
+function writePolicy(call: RouteCall): ServiceAnswer {
+  const text = call.required('policy');
+  const rules = parsePolicy(text);
+  if (rules === undefined) throw badRequest('failed to parse policy');
+  writeShared(call, `policy/${call.parameter('name')}`, { type: 'policy', text, rules });
+  return NO_CONTENT;
+}
+
+function readPolicy(call: RouteCall): ServiceAnswer {
+  const name = call.parameter('name');
+  const stored = call.cluster.storage.get(`policy/${name}`);
+  if (stored?.type !== 'policy') throw new ServiceFault(404, []);
+  return call.answer({ name, policy: stored.text });
+}
+
+function deletePolicy(call: RouteCall): ServiceAnswer {
+  writeShared(call, `policy/${call.parameter('name')}`, null);
+  return NO_CONTENT;
+}
+
+function capabilitiesSelf(call: RouteCall): ServiceAnswer {
+  const { identity, cluster } = call;
+  const paths = [...call.list('paths'), ...call.list('path')];
+  if (identity === undefined || paths.length === 0) throw badRequest('paths must be supplied');
+  const perPath = paths.map((path) => [path, cluster.tokens.capabilities(identity, path.replace(/^\//, ''))] as const);
+  return call.answer({ ...Object.fromEntries(perPath), capabilities: perPath[0]?.[1] ?? [] });
+}
+
+/** Policies, and what a token may do by them. */
+export const POLICY_ROUTES: readonly Route[] = [
+  route('POST sys/policies/acl/:name', 'token', writePolicy),
+  route('GET sys/policies/acl/:name', 'token', readPolicy),
+  route('DELETE sys/policies/acl/:name', 'token', deletePolicy),
+  route('POST sys/capabilities-self', 'token', capabilitiesSelf),
+];
