@@ -48,8 +48,9 @@ export function tellRecordAlarm(tellers: Tellers, ns: string, deployment: string
 }
 
 /**
- * Tells what no worker told yet: orphans of a worker that died before it could, and root tokens whose run ended without
- * handing them on. Removes those that the recorded result of their run has.
+ * Tells what no worker told yet: orphans of a worker that died before it could, last shares whose run was ended while they
+ * were given, and root tokens whose run ended without handing them on. Removes those that the recorded result of their run
+ * has.
  */
 export async function sweepLedger(
   dependencies: Tellers & Pick<ActivityDependencies, 'temporal' | 'records'>,
@@ -61,13 +62,19 @@ export async function sweepLedger(
     if (entry.state === 'orphan' && entry.toldAt === undefined) {
       if (await ledger.settle(entry, told)) tellAlarm(dependencies, entry, alarmOf(entry));
     }
-    if (entry.encoded === undefined) continue;
-    const handedOn = await isHandedOn(dependencies, entry).catch(() => undefined);
-    if (handedOn === true) await ledger.settle(entry, undefined);
-    if (handedOn === false && entry.toldAt === undefined) {
-      if (await ledger.settle(entry, told)) tellAlarm(dependencies, entry, notDelivered(entry));
-    }
+    if (entry.encoded === undefined && entry.state !== 'under-way') continue;
+    const run = await runOf(dependencies, entry).catch(() => 'open');
+    if (run === 'handed-on') await ledger.settle(entry, undefined);
+    if (run !== 'ended') continue;
+    // Nobody is left to find out what the last share did: the ledger tells it.
+    if (entry.state === 'under-way') await ledger.settle(entry, { ...entry, state: 'orphan', how: endedUnderWay(entry) });
+    else if (entry.toldAt === undefined && (await ledger.settle(entry, told)))
+      tellAlarm(dependencies, entry, notDelivered(entry));
   }
+}
+
+function endedUnderWay({ mark = 'without-nonce' }: LedgerEntry): string {
+  return `attempt ${mark}: its run was ended while the last share was given`;
 }
 
 /** The open entries of a deployment, without the root tokens that the recorded result of their run has. */
@@ -78,32 +85,32 @@ export async function openEntries(
 ): Promise<LedgerEntry[]> {
   const open: LedgerEntry[] = [];
   for (const entry of await ledger.open(deployment)) {
-    const handedOn = entry.encoded !== undefined && (await isHandedOn({ temporal }, entry).catch(() => false));
-    if (handedOn !== true) open.push(entry);
+    const run = entry.encoded === undefined ? 'not asked' : await runOf({ temporal }, entry).catch(() => 'open');
+    if (run !== 'handed-on') open.push(entry);
   }
   return open;
 }
 
 /**
- * Whether the recorded result of the run that made a root token has it: nothing else is a reason to remove what may be its
- * only copy. Undefined while the run is open.
+ * What became of the run that made a token. `handed-on`: its recorded result has the root token; nothing else is a reason to
+ * remove what may be its only copy. A run that the server does not know any more has ended too.
  *
  * @throws where the server does not say
  */
-async function isHandedOn(
+export async function runOf(
   { temporal }: Pick<ActivityDependencies, 'temporal'>,
   { wid, rid, encoded }: LedgerEntry,
-): Promise<boolean | undefined> {
+): Promise<'open' | 'ended' | 'handed-on'> {
   return temporal.withDeadline(Date.now() + DEADLINE_MS, async () => {
     const handle = temporal.workflow.getHandle(wid, rid, { followRuns: false });
     try {
       const { status } = await handle.describe();
-      if (status.name === 'RUNNING') return undefined;
-      if (status.name !== 'COMPLETED' || encoded === undefined) return false;
+      if (status.name === 'RUNNING') return 'open';
+      if (status.name !== 'COMPLETED' || encoded === undefined) return 'ended';
       const result: unknown = await handle.result();
-      return JSON.stringify(result ?? null).includes(JSON.stringify(encoded));
+      return JSON.stringify(result ?? null).includes(JSON.stringify(encoded)) ? 'handed-on' : 'ended';
     } catch (error) {
-      if (error instanceof WorkflowNotFoundError) return false;
+      if (error instanceof WorkflowNotFoundError) return 'ended';
       throw error;
     }
   });

@@ -143,7 +143,8 @@ async function giveAllButLast(
 
 /**
  * Gives the last share, and is never tried again: that it is in the history is the note that a token may exist. Where it
- * does not say itself how it ended, {@link settleGeneration} finds it out.
+ * does not say itself how it ended, {@link settleGeneration} finds it out; where the run was ended, the entry of the record
+ * says it to the next worker that looks.
  */
 export async function completeGeneration(
   input: GenerationInput & { readonly attempt: OwnAttempt },
@@ -153,6 +154,11 @@ export async function completeGeneration(
   const { attempt } = input;
   const generation = await prepare(input, execution, false);
   const { access, record, slot, cluster, kind } = generation;
+  // A record that cannot be written holds no token back: while its run is open, the run knows.
+  const noted = { ...entryOf(generation, attempt), state: 'under-way' } as const;
+  const noting = ledgerOf(execution)
+    .write(noted)
+    .catch(() => undefined);
   let answer: Awaited<ReturnType<typeof give>>;
   try {
     const shares = await openInHand(execution, record, attempt.set, attempt.set.length);
@@ -162,8 +168,10 @@ export async function completeGeneration(
     const waits = isThis(slot, attempt, seen) && seen.progress === seen.required - 1;
     if (!last || !waits || seen.nonce === undefined) {
       await cancelOwn(slot);
+      await noTokenOf(execution, noted);
       return { next: 'again', findings: [] };
     }
+    await noting;
     await demandUsable(execution, cluster, record.destroyAfter);
     // A share that finds no active node was certainly not sent; one that goes to the former one leaves a doubt.
     access.client.forgetActiveNode();
@@ -171,7 +179,10 @@ export async function completeGeneration(
     answer = await give(slot, last.share, seen.nonce);
   } catch (error) {
     // Whoever was given up leaves the slot to the one who finds out what became of the attempt.
-    if (!execution.doubt.mayHaveSent && !(await execution.mayBeGivenUp())) await cancelOwn(slot);
+    if (!execution.doubt.mayHaveSent && !(await execution.mayBeGivenUp())) {
+      await cancelOwn(slot);
+      await noTokenOf(execution, noted);
+    }
     throw error;
   }
   if (answer.kind === 'attempt' && answer.attempt.encodedToken !== undefined)
@@ -179,13 +190,16 @@ export async function completeGeneration(
   if (answer.kind === 'denied') {
     execution.doubt.mayHaveSent = false;
     await cancelOwn(slot);
+    await noTokenOf(execution, noted);
     throw answer.error;
   }
   const known = answer.kind === 'unclear' && answer.outcomeKnown ? 'not-sent' : 'unknown';
   // Nothing may stop what finds out whether there is a token.
   const onward = { ...execution, signal: new AbortController().signal, throwIfCancelled: () => undefined };
   const ended = await settleLastShare(onward, slot, kind, attempt, answer.kind === 'refused' ? 'refused' : known);
-  return ended.next === 'alarm' ? alarm(generation, attempt, ended.how) : { next: ended.next, findings: [] };
+  if (ended.next === 'alarm') return alarm(generation, attempt, ended.how);
+  await noTokenOf(execution, noted);
+  return { next: ended.next, findings: [] };
 }
 
 /** Finds out by reads what became of an attempt of this run, and frees the slot. Any worker can: it needs no keys. */
@@ -224,6 +238,7 @@ export async function settleGeneration(input: {
     const answer = mayBeSent ? 'unknown' : 'not-sent';
     const ended = await settleLastShare(execution, slot, kind, attempt ?? { nonceDigest: '' }, answer);
     if (ended.next === 'alarm' && attempt) return await alarm(subject, attempt, ended.how);
+    if (noted) await noTokenOf(execution, noted);
     const isFree = ended.next !== 'alarm' && ended.isFree;
     return { next: 'again', findings: isFree ? [] : [attemptLeft(cluster, attempt, 'it was not seen to be gone')] };
   } catch (error) {
@@ -472,6 +487,13 @@ async function alarm(subject: Subject, attempt: OwnAttempt, what: string): Promi
     .write({ ...entryOf(subject, attempt), state: 'orphan', how })
     .catch(() => undefined);
   return { next: 'again', findings: [orphanFinding(subject.kind, subject.cluster, how)] };
+}
+
+/** No token came of an attempt: its entry goes. Where it cannot be written now an alarm too many follows the end of the run. */
+async function noTokenOf(execution: ActivityContext, entry: LedgerEntry): Promise<void> {
+  await ledgerOf(execution)
+    .settle(entry, undefined)
+    .catch(() => undefined);
 }
 
 function entryOf(

@@ -16,8 +16,11 @@ const entrySchema = z.strictObject({
   rid: z.string(),
   /** The ceremony whose shares make the token. */
   cid: z.string().optional(),
-  /** `handed-over`: a root token was made, and its recipient alone can read it. */
-  state: z.enum(['alive', 'kept', 'orphan', 'handed-over']),
+  /**
+   * `under-way`: its last share is being given; one whose run has ended becomes an `orphan`. `handed-over`: a root token was
+   * made, and its recipient alone can read it.
+   */
+  state: z.enum(['under-way', 'alive', 'kept', 'orphan', 'handed-over']),
   /** What the nonce of its attempt begins with, by which people find it in the audit log. */
   mark: z.string().optional(),
   /** Of an `orphan`: what happened, in the words of the alarm. */

@@ -36,6 +36,11 @@ beforeEach(async () => {
 afterEach(() => jest.restoreAllMocks());
 
 const entries = () => bench.tokensKept();
+const sweep = () => {
+  const { inventory, temporal, records } = bench;
+  const log = pino({ level: 'debug' }, { write: (line) => void bench.emitted.push(line) });
+  return sweepLedger({ inventory, temporal, records, log }, DEPLOYMENT);
+};
 const errorLines = () => bench.emitted.filter((line) => /"level":50\b/.test(line));
 const postedEvents = async () => {
   for (const until = Date.now() + 2_000; hook.posted.length === 0 && Date.now() < until;)
@@ -77,10 +82,28 @@ it('what a dead worker left is told once by the worker that finds it', async () 
   expect(entries().map(({ state }) => state)).toEqual(['orphan']);
 });
 
+it('a last share is in the record before it is given; where its run is ended, the next worker tells of it', async () => {
+  let [noted]: LedgerEntry[] = [];
+  bench.service.faults.add({
+    endpoint: 'POST /v1/sys/replication/dr/secondary/generate-operation-token/update',
+    skip: 2,
+    action: () => void ([noted] = entries()),
+  });
+  await bench.generate({ ...{ deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: USES, envelopes } });
+  expect([noted?.state, entries()]).toEqual(['under-way', [expect.objectContaining({ id: noted?.id, state: 'alive' })]]);
+  if (!noted) throw new Error('no entry');
+  // As a worker leaves it that dies now.
+  await bench.ledger.write(noted);
+  await sweep();
+  expect(entries().map(({ state }) => state)).toEqual(['under-way']);
+  bench.openRuns = new Map();
+  for (let times = 0; times < 2; times += 1) await sweep();
+  bench.openRuns = undefined;
+  expect(entries()).toEqual([expect.objectContaining({ state: 'orphan', mark: noted.mark })]);
+  expect(errorLines()).toEqual([expect.stringContaining('its run was ended while the last share was given')]);
+});
+
 it('what a worker that died could not tell is told by the next one, and so is a root token that no result has', async () => {
-  const log = pino({ level: 'debug' }, { write: (line) => void bench.emitted.push(line) });
-  const { inventory, temporal, records } = bench;
-  const sweep = () => sweepLedger({ inventory, temporal, records, log }, DEPLOYMENT);
   const { ledger } = bench;
   const entry: LedgerEntry = {
     ...({ version: 1, deployment: DEPLOYMENT, cluster: 'west', clusterId: 'id', cid: ceremony.cid } as const),

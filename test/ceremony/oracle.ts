@@ -82,6 +82,8 @@ export async function judge(
     if (message.includes('may exist that nobody holds') && !told.some((text) => message.includes(text)))
       mistakes.push(`a parking alarms, and no finding does: ${message}`);
   if (alarms > 0 && report.findings[0]?.code !== 'orphan-token') mistakes.push('the alarm is not the first finding');
+  if (entries.some(({ state }) => state === 'under-way'))
+    mistakes.push('how an attempt ended is known, and the record says that it is under way');
   const inLedger = entries.filter(({ state }) => state === 'orphan').length;
   if (inLedger !== alarms) mistakes.push(`${alarms} alarms in the report, ${inLedger} orphans in the record`);
 
