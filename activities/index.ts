@@ -29,7 +29,12 @@ import { writeReportFiles, requestTakeOver, describeRun } from './reports/run-re
 import { awaitPrimaryGone, fenceLostPrimary } from './roles/dr-failover';
 import { demotePrimary, promoteSecondary } from './roles/role-changes';
 import { prepareBatchTokenRole, rotateBatchToken } from './tokens/batch-tokens';
-import { deleteOperationTokens, assessTokenDisposal, disposeLedgerToken } from './tokens/operation-token-disposal';
+import {
+  assessTokenDisposal,
+  deleteOperationTokens,
+  disposeLedgerToken,
+  forgetLedgerToken,
+} from './tokens/operation-token-disposal';
 
 export type { ActivityDependencies } from './dependencies';
 export { interceptActivities } from './execution';
@@ -43,6 +48,7 @@ export const activities = {
   deleteOperationTokens,
   assessTokenDisposal,
   disposeLedgerToken,
+  forgetLedgerToken,
   prepareBatchTokenRole,
   rotateBatchToken,
   cancelForeignAttempt,

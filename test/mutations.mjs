@@ -363,7 +363,7 @@ export const MUTATIONS = [
   },
   {
     name: 'record: a token leaves it that is not proven dead',
-    file: 'activities/tokens/ledger-disposal.ts',
+    file: 'activities/tokens/operation-token-disposal.ts',
     text: "if (disposal.state === 'deleted') await ledger.remove(entry);",
     replacement: 'if (true) await ledger.remove(entry);',
     test: 'test/activities/operation-token-disposal.test.ts',

@@ -24,7 +24,7 @@ export function ledgerOf(dependencies: Tellers & Pick<ActivityDependencies, 'rec
 }
 
 /** In the log before it returns, and to the targets of the inventory that want critical findings, which is not waited for. */
-function tellAlarm({ inventory, log }: Tellers, about: AlarmSubject, { code, text, next = '' }: Finding): void {
+export function tellAlarm({ inventory, log }: Tellers, about: AlarmSubject, { code, text, next = '' }: Finding): void {
   const { id, deployment, cluster, ns, wid, rid } = about;
   log.error({ deployment, cluster, workflowId: wid, runId: rid, code }, `${text} ${next}`);
   try {
@@ -67,7 +67,8 @@ export async function sweepLedger(
     if (run === 'handed-on') await ledger.settle(entry, undefined);
     if (run !== 'ended') continue;
     // Nobody is left to find out what the last share did: the ledger tells it.
-    if (entry.state === 'under-way') await ledger.settle(entry, { ...entry, state: 'orphan', how: endedUnderWay(entry) });
+    if (entry.state === 'under-way')
+      await ledger.settle(entry, { ...entry, state: 'orphan', how: endedUnderWay(entry) });
     else if (entry.toldAt === undefined && (await ledger.settle(entry, told)))
       tellAlarm(dependencies, entry, notDelivered(entry));
   }
@@ -79,13 +80,12 @@ function endedUnderWay({ mark = 'without-nonce' }: LedgerEntry): string {
 
 /** The open entries of a deployment, without the root tokens that the recorded result of their run has. */
 export async function openEntries(
-  { temporal }: Pick<ActivityDependencies, 'temporal'>,
-  ledger: TokenLedger,
+  dependencies: Pick<ActivityDependencies, 'temporal' | 'records'>,
   deployment: string,
 ): Promise<LedgerEntry[]> {
   const open: LedgerEntry[] = [];
-  for (const entry of await ledger.open(deployment)) {
-    const run = entry.encoded === undefined ? 'not asked' : await runOf({ temporal }, entry).catch(() => 'open');
+  for (const entry of await new TokenLedger(dependencies.records).open(deployment)) {
+    const run = entry.encoded === undefined ? 'not asked' : await runOf(dependencies, entry).catch(() => 'open');
     if (run !== 'handed-on') open.push(entry);
   }
   return open;

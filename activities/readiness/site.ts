@@ -5,7 +5,6 @@ import type { WalSample } from '../../src/contracts/wal-samples';
 import type { Deployment } from '../../src/inventory';
 import { openEntries } from '../ceremony/alarms';
 import type { LedgerEntry } from '../ceremony/token-ledger';
-import { TokenLedger } from '../ceremony/token-ledger';
 import type { OpenRun } from '../checks/runs';
 import { openRun } from '../checks/runs';
 import type { Look } from './look';
@@ -91,7 +90,7 @@ export function ledger(
     look,
     [LEDGER],
     async () => {
-      const entries = await openEntries(look.dependencies, new TokenLedger(look.dependencies.records), name);
+      const entries = await openEntries(look.dependencies, name);
       const run = await held.catch(() => undefined);
       return { entries, working: run?.runId };
     },

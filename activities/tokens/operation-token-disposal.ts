@@ -1,12 +1,49 @@
-import type { Assessment, OnCluster, TokenDisposal } from '../../src/contracts/activities';
+import type { Assessment, Authority, OnCluster, TokenDisposal } from '../../src/contracts/activities';
+import { orphanFinding } from '../../src/contracts/alarms';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { Check } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
-import { ledgerOf } from '../ceremony/alarms';
+import type { Sealed } from '../../src/contracts/sealed';
+import { attestedName, escapeUntrusted } from '../../src/contracts/words';
+import { RunbookError } from '../../src/errors';
+import { gateOf, verifyBeginning } from '../approvals/authority';
+import { judgeGate, verifiedApprovals } from '../approvals/person-lookup';
+import { gateFacts, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
+import { ledgerOf, notDelivered, openEntries, runOf, tellAlarm } from '../ceremony/alarms';
+import type { LedgerEntry } from '../ceremony/token-ledger';
+import { asWarning, check } from '../checks/check';
 import { currentExecution } from '../execution';
-import { assessDisposal, disposeEntry, disposeSealed, notDeleted } from './ledger-disposal';
-import type { DisposalRoute, LedgerDisposal } from './ledger-disposal';
 import { deleteToken } from './token-deletion';
+
+/** A token of the record, as the plan names it: never the token, nor its sealed form. */
+export interface LedgerToken {
+  /** Its place in the record of the deployment, from 1: the oldest is the first. */
+  readonly number: number;
+  /** Id of the entry. */
+  readonly id: string;
+  readonly cluster: string;
+  readonly clusterId: string;
+  readonly kind: 'operation-token' | 'root-token';
+  /** The run that made it. */
+  readonly workflowId: string;
+  readonly runId: string;
+  /** ISO time of the last change of the entry. */
+  readonly at: string;
+  /**
+   * `deletable`: sealed in the record. `orphan`: it may exist, and nobody holds it. `in-use`: its run is open, or cannot
+   * be asked about. `undelivered`: a root token, encrypted to its recipient, that its run did not hand on.
+   */
+  readonly state: 'deletable' | 'orphan' | 'in-use' | 'undelivered';
+}
+
+/** What became of one token of the record. */
+export interface LedgerDisposal extends TokenDisposal {
+  /** Who can end it when, where it is not deleted. */
+  readonly next?: string;
+  readonly findings: readonly Finding[];
+}
 
 /** Deletes generated operation tokens and proves that they are refused afterwards (interface 4.1: `operation-token/delete`). */
 export async function deleteOperationTokens(input: {
@@ -15,51 +52,232 @@ export async function deleteOperationTokens(input: {
 }): Promise<{ readonly disposals: readonly TokenDisposal[]; readonly findings: readonly Finding[] }> {
   const { deployment, tokens } = input;
   const execution = currentExecution();
-  const { clusters } = execution;
-  const ledger = ledgerOf(execution);
   const disposals: TokenDisposal[] = [];
   const findings: Finding[] = [];
-  const known = (await ledger.open(deployment)).filter(({ wid }) => wid === execution.run.wid);
+  const known = (await ledgerOf(execution).open(deployment)).filter(({ wid }) => wid === execution.run.wid);
   const asked = tokens.flatMap((token) => (token.source === 'sealed' ? [token] : []));
+  const again = `the next run on ${deployment} deletes it`;
   for (const token of asked) {
     const entry = known.find(({ sealed }) => sealed === token.value);
-    const disposal = entry
-      ? await disposeSealed(execution, clusters, ledger, entry, execution)
-      : await deleteToken(execution, clusters, deployment, token, execution.run, execution);
+    const disposal = entry ? await disposeSealed(entry) : await deleteToken(deployment, token, execution.run);
     disposals.push(disposal);
-    const of = `The operation token of ${token.cluster}`;
     if (disposal.state !== 'deleted')
-      findings.push(notDeleted(disposal, of, `the next run on ${deployment} deletes it`));
+      findings.push(notDeleted(disposal, `The operation token of ${token.cluster}`, again));
   }
   // Earlier runs may have left a token behind that could not be deleted then: it can be now.
   for (const entry of known.filter(
     ({ sealed }) => sealed !== undefined && !asked.some(({ value }) => value === sealed),
   )) {
-    const disposal = await disposeSealed(execution, clusters, ledger, entry, execution);
+    const disposal = await disposeSealed(entry);
     if (disposal.state === 'deleted') disposals.push(disposal);
     const of = `The operation token of ${entry.cluster}, made by an earlier run,`;
-    if (disposal.state === 'unproven')
-      findings.push(notDeleted(disposal, of, `the next run on ${deployment} deletes it`));
+    if (disposal.state === 'unproven') findings.push(notDeleted(disposal, of, again));
   }
   return { disposals, findings };
 }
 
-/** Reads the record of the deployment. */
-export async function assessTokenDisposal(given: {
+/** What tokens the record of a deployment holds, and what can be done about them now. */
+export async function assessTokenDisposal({
+  input,
+}: {
   readonly input: OperationTokenDisposalInput;
-}): Promise<Assessment<DisposalRoute>> {
-  const { input } = given;
+}): Promise<Assessment<{ readonly tokens: readonly LedgerToken[] }>> {
   const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const ledger = ledgerOf(execution);
-  return assessDisposal(execution, clusters, ledger, input, signal);
+  const { clusters, inventory, signal } = execution;
+  const { deployment, cluster, forget } = input;
+  if (cluster !== undefined) clusters.of(deployment, cluster);
+  const [all, observations] = await Promise.all([
+    tokensOf(deployment),
+    observeDeployment(clusters, deployment, signal),
+  ]);
+  const tokens = all.filter(
+    (token) =>
+      (cluster === undefined || token.cluster === cluster) && (forget === undefined || forget.includes(token.number)),
+  );
+  const about = observations.filter((each) => tokens.some((token) => token.cluster === each.cluster));
+  const deletable = tokens.filter(({ state }) => state === 'deletable');
+  return {
+    observations,
+    site: await siteFacts(execution, deployment),
+    gates: forget ? { ceremony: gateFacts(inventory, clusters.deployment(deployment), 'ceremony') } : {},
+    preconditions: forget
+      ? forget.map((number) => isOrphan(number, tokens))
+      : about.filter((each) => deletable.some((token) => token.cluster === each.cluster)).map(deletesTokens),
+    plan: planDocument({
+      runbook: 'operationTokenDisposal',
+      input,
+      clusters: about,
+      operations: (forget ? tokens : []).map(forgetting),
+      warnings: forget
+        ? ['Nobody is reminded of a forgotten token again: approve where it was ended, or where its risk is accepted.']
+        : [],
+      steps: tokens.length === 0 ? ['The record holds no such token: nothing is done'] : tokens.map(inWords(forget)),
+      choices: { ...(cluster !== undefined && { cluster }), ...(forget && { forget: forget.join(', ') }) },
+    }),
+    route: { tokens },
+  };
 }
 
-/** Deletes one token of the record, whichever run of this deployment made it, and proves that it is refused. */
-export async function disposeLedgerToken(input: OnCluster & { readonly entry: string }): Promise<LedgerDisposal> {
-  const { deployment, cluster, entry } = input;
-  const execution = currentExecution();
-  const { clusters } = execution;
-  const ledger = ledgerOf(execution);
-  return disposeEntry(execution, clusters, ledger, { deployment, cluster, id: entry }, execution);
+function forgetting({ id, cluster, clusterId }: Pick<LedgerToken, 'id' | 'cluster' | 'clusterId'>) {
+  return { operation: 'record.forget-token', on: { cluster, clusterId }, detail: id } as const;
 }
+
+/** What nobody holds can only be forgotten; what can be deleted is deleted. */
+function isOrphan(number: number, tokens: readonly LedgerToken[]): Check {
+  const token = tokens.find((each) => each.number === number);
+  const next = 'Start with {"dryRun": true} and without "forget": the plan numbers the tokens of the record.';
+  const observed = token?.state ?? 'no such entry';
+  return check(`entry ${number}`, token?.cluster, observed === 'orphan', observed, 'an orphan', next);
+}
+
+/** Not deleted now is no refusal: the token is named with when it can be, and the others are deleted. */
+function deletesTokens({ cluster, dr, error }: ClusterObservation): Check {
+  const observed = dr ? dr.mode : (error ?? 'not read');
+  const next = `Its tokens stay sealed in the record until ${cluster} is a DR secondary again.`;
+  const needed = 'a DR secondary that answers';
+  return asWarning(check('deletes operation tokens', cluster, dr?.mode === 'secondary', observed, needed, next));
+}
+
+/**
+ * Deletes one token of the record, whichever run of this deployment made it, and proves that it is refused. The entry is
+ * read anew: what is not in the record is not touched, and neither is the token of a run that is still open.
+ */
+export async function disposeLedgerToken(input: OnCluster & { readonly entry: string }): Promise<LedgerDisposal> {
+  const { deployment, cluster } = input;
+  const entry = await entryIn(input);
+  if (!entry) return { cluster, state: 'deleted', text: 'it is not in the record any more', findings: [] };
+  const { wid, rid } = entry;
+  const state = await stateOf(entry);
+  if (state === 'in-use') {
+    const next = `End ${wid} (run ${rid}) first; it deletes its tokens itself, or start this runbook again.`;
+    return { cluster, state: 'kept', text: `its run ${wid} is open, or cannot be asked about now`, next, findings: [] };
+  }
+  if (state === 'undelivered') return namedOnly('kept', cluster, notDelivered(entry));
+  if (state === 'orphan') {
+    const how = `shares were given by ${wid} (run ${rid}), noted ${entry.at}`;
+    return namedOnly('unproven', cluster, orphanFinding(entry.kind ?? 'operation-token', cluster, how));
+  }
+  const disposal = await disposeSealed(entry);
+  if (disposal.state === 'deleted') return { ...disposal, findings: [] };
+  const of = `The operation token of ${cluster} made by ${wid} (run ${rid})`;
+  const finding = notDeleted(disposal, of, `start operationTokenDisposal on ${deployment} again`);
+  return { ...disposal, next: finding.next, findings: [finding] };
+}
+
+/** Takes an orphan off the record, as people approved. Everybody who was told of it is told who forgot it, and why. */
+export async function forgetLedgerToken(
+  input: OnCluster & { readonly entry: string; readonly authority: Authority },
+): Promise<LedgerDisposal> {
+  const { deployment, cluster, authority } = input;
+  const execution = currentExecution();
+  const { inventory, run } = execution;
+  const entry = await entryIn(input);
+  if (!entry) return { cluster, state: 'forgotten', text: 'it is not in the record any more', findings: [] };
+  const doing = forgetting(entry);
+  const { requestedBy = 'unknown', reason } = await verifyBeginning(inventory, run, deployment, authority, doing);
+  // Changed since it was read: then it is what somebody works with.
+  if ((await stateOf(entry)) !== 'orphan' || !(await ledgerOf(execution).settle(entry, undefined)))
+    throw new RunbookError('PRECONDITION_FAILED', `A token of ${cluster} that somebody holds is not forgotten.`, {
+      cluster,
+      needed: 'an orphan',
+      next: 'Start operationTokenDisposal without "forget": it deletes what is sealed in the record.',
+    });
+  const gate = gateOf(doing.operation);
+  const approvals = await verifiedApprovals(inventory, run, gate, authority.plan.digest, authority.approvals);
+  const { approvedBy } = judgeGate(inventory, deployment, gate, requestedBy, approvals);
+  const by = approvedBy.map((each) => escapeUntrusted(attestedName(each))).join(', ');
+  const what = `${kindInWords(entry.kind)} of ${cluster} that nobody holds (attempt ${entry.mark ?? 'not known'}, made by ${entry.wid}, in the record since ${entry.at})`;
+  const finding: Finding = {
+    severity: 'warning',
+    code: 'orphan-forgotten',
+    text: `The ${what} was taken off the record: asked for by ${escapeUntrusted(requestedBy)}, approved by ${by}; reason: ${escapeUntrusted(reason)}.`,
+    next: 'Where it was not ended it is alive: nothing and nobody is reminded of it again.',
+  };
+  tellAlarm(execution, entry, finding);
+  return { cluster, state: 'forgotten', text: finding.text, findings: [finding] };
+}
+
+/** Deletes what an entry holds sealed, and notes what became of it: it leaves the record only where it is proven dead. */
+async function disposeSealed(entry: LedgerEntry): Promise<TokenDisposal> {
+  const ledger = ledgerOf(currentExecution());
+  const { deployment, cluster, ns, wid, rid, sealed, deletionSentAt: sentAt } = entry;
+  const now = () => new Date().toISOString();
+  // Before the call: a deletion whose outcome could not be noted must not leave a dead token unproven for ever.
+  if (sentAt === undefined) await ledger.write({ ...entry, deletionSentAt: now() });
+  const token = { source: 'sealed', cluster, value: sealed as Sealed<'operation-token'> } as const;
+  // The binding comes from the record, and never from input.
+  const disposal = await deleteToken(deployment, token, { ns, wid, rid }, sentAt !== undefined);
+  if (disposal.state === 'deleted') await ledger.remove(entry);
+  // A cluster that is primary refuses every deletion: it has had none.
+  else if (disposal.state === 'kept')
+    await ledger.write({ ...entry, deletionSentAt: undefined, state: 'kept', at: now() });
+  else await ledger.write({ ...entry, deletionSentAt: sentAt ?? now(), state: 'alive', at: now() });
+  return disposal;
+}
+
+/** @param again what deletes it later */
+function notDeleted({ cluster, state, text }: TokenDisposal, of: string, again: string): Finding & { next: string } {
+  return state === 'kept'
+    ? {
+        severity: 'warning',
+        code: 'token-kept',
+        text: `${of} could not be deleted: ${text}`,
+        next: `It stays sealed in the record. When ${cluster} is a DR secondary again, as after the next switchover or a rejoin, ${again}: the token lives again then.`,
+      }
+    : {
+        severity: 'critical',
+        code: 'token-not-proven-dead',
+        text: `${of} is not proven to be dead: ${text}`,
+        next: `It stays sealed in the record. Find out why ${cluster} gives no clear answer, then ${again}; or delete it by hand with operation-token/delete.`,
+      };
+}
+
+/** Nobody here can end the token: people can. */
+function namedOnly(state: TokenDisposal['state'], cluster: string, finding: Finding): LedgerDisposal {
+  const { text, next } = finding;
+  return { cluster, state, text, ...(next !== undefined && { next }), findings: [finding] };
+}
+
+async function entryIn({ deployment, cluster, entry: id }: OnCluster & { readonly entry: string }) {
+  const entries = await openEntries(currentExecution(), deployment);
+  return entries.find((each) => each.cluster === cluster && each.id === id);
+}
+
+/** Numbered by age, so that a number says the same in the next plan as long as nothing older goes. */
+async function tokensOf(deployment: string): Promise<LedgerToken[]> {
+  const entries = await openEntries(currentExecution(), deployment);
+  const sorted = entries.toSorted((one, other) => one.at.localeCompare(other.at));
+  return Promise.all(
+    sorted.map(async (entry, index) => {
+      const { id, cluster, clusterId, kind = 'operation-token', wid: workflowId, rid: runId, at } = entry;
+      return { number: index + 1, id, cluster, clusterId, kind, workflowId, runId, at, state: await stateOf(entry) };
+    }),
+  );
+}
+
+async function stateOf(entry: LedgerEntry): Promise<LedgerToken['state']> {
+  const run = await runOf(currentExecution(), entry).catch(() => 'open');
+  if (run === 'open') return 'in-use';
+  if (entry.sealed !== undefined) return 'deletable';
+  return entry.encoded === undefined ? 'orphan' : 'undelivered';
+}
+
+function kindInWords(kind: LedgerEntry['kind']): string {
+  return kind === 'root-token' ? 'root token' : 'operation token';
+}
+
+const inWords = (forget: readonly number[] | undefined) => (token: LedgerToken) => {
+  const { number, cluster, workflowId, runId, at, state, kind } = token;
+  const what = `the ${kindInWords(kind)} of ${cluster} made by ${workflowId} (run ${runId}), entry ${number} since ${at}`;
+  if (forget) return `Forget ${what}: it leaves the record, and stays alive where nobody ended it`;
+  switch (state) {
+    case 'deletable':
+      return `Delete ${what}, and prove that it is refused`;
+    case 'orphan':
+      return `Name ${what} as an orphan: nobody holds it, and only people can end it`;
+    case 'undelivered':
+      return `Name ${what}, encrypted to its recipient: its run did not hand it on`;
+    case 'in-use':
+      return `Leave ${what} alone: its run is open, or cannot be asked about`;
+  }
+};

@@ -4,10 +4,9 @@ import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { isRunbookError } from '../../src/errors';
 import type { RunContext } from '../../src/keys';
 import { openValue } from '../../src/keys';
-import type { ActivityDependencies } from '../dependencies';
 import { readKind } from '../joining/onboarding-read';
-import type { ClusterAccess, Clusters } from '../clusters';
-import type { Execution } from '../execution';
+import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
 import { readClusterId } from './operation-token';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 
@@ -26,20 +25,18 @@ const REFUSALS: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'BAD_REQUEST
  * @param sentBefore - an earlier deletion may have taken effect: a token that stays refused is dead then
  */
 export async function deleteToken(
-  dependencies: ActivityDependencies,
-  clusters: Clusters,
   deployment: string,
   token: Extract<OperationTokenReference, { source: 'sealed' }>,
   binding: RunContext,
-  execution: Execution,
   sentBefore = false,
 ): Promise<TokenDisposal> {
+  const execution = currentExecution();
+  const { clusters, sealKeyring, signal } = execution;
   const { cluster } = token;
-  const { signal } = execution;
   try {
     const access = clusters.of(deployment, cluster);
     const clusterId = await readClusterId(access, signal);
-    const drOperationToken = await openValue(dependencies.sealKeyring, binding, token.value, {
+    const drOperationToken = await openValue(sealKeyring, binding, token.value, {
       kind: 'operation-token',
       cluster,
       clusterId,

@@ -69,6 +69,7 @@ export const ACTIVITY_KINDS = {
   fenceLostPrimary: 'change',
   followBootstrap: 'wait',
   followDrReindex: 'wait',
+  forgetLedgerToken: 'change',
   forgetPrimary: 'change',
   noteRehearsalDeclines: 'open',
   notify: 'tell',

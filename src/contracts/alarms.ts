@@ -22,7 +22,7 @@ export function orphanFinding(kind: 'operation-token' | 'root-token', cluster: s
     severity: 'critical',
     code: 'orphan-token',
     text: `An operation token of ${cluster} may exist that nobody holds: ${how}.`,
-    next: `An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe; look for its use in the audit log until then.`,
+    next: `An operation token has no lifetime. Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe; look for its use in the audit log until then. Once that is done, \`operationTokenDisposal\` with \`forget\` takes it off the record.`,
   };
 }
 

@@ -62,6 +62,8 @@ export const OPERATION_GATES = {
   'hook.fence': 'promote',
   'hook.unfence': 'unfence',
   'root-token.generate': 'ceremony',
+  // An orphan leaves the record, and the alarm about it ends.
+  'record.forget-token': 'ceremony',
 } as const satisfies Readonly<Record<string, GateName>>;
 export type GatedOperation = keyof typeof OPERATION_GATES;
 

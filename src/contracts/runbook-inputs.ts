@@ -226,6 +226,8 @@ export const operationTokenDisposalInput = z.strictObject({
   ...asked,
   /** Only the tokens of this cluster; of every cluster of the deployment where none is given. */
   cluster: clusterName.optional(),
+  /** Orphans that leave the record, by their numbers in the plan of a dry run; nothing else is done then. */
+  forget: z.array(z.int().min(1)).min(1).max(20).optional(),
 });
 export type OperationTokenDisposalInput = z.infer<typeof operationTokenDisposalInput>;
 

@@ -60,7 +60,8 @@ function tokensOf(run: RunRecord): Report['tokens'] {
   const deleted = completed(run, 'deleteOperationTokens').flatMap(({ result }) => listOf(result['disposals']));
   const last = new Map([...generated, ...deleted].map(fieldsOf).map((each) => [each['cluster'], disposalOf(each)]));
   // Tokens that earlier runs left in the record: each on its own.
-  return [...last.values(), ...completed(run, 'disposeLedgerToken').map(({ result }) => disposalOf(result))];
+  const ofRecord = completed(run, 'disposeLedgerToken', 'forgetLedgerToken');
+  return [...last.values(), ...ofRecord.map(({ result }) => disposalOf(result))];
 }
 
 function gatesOf(run: RunRecord): Report['gates'] {

@@ -26,6 +26,8 @@ const clustersIn = (list: unknown, inWords: (item: Fields) => string) =>
 const generationEnded = ({ next }: Fields) =>
   next === 'token' ? 'token generated' : next === 'next-set' ? 'these key shares make no token' : 'no token in hand';
 
+const tokenState = ({ cluster, state }: Fields) => `${of(cluster)}: ${of(state)}`;
+
 /** What the result of an activity says, in a few words, for the activities whose result has no `observed`. */
 const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>> = {
   readDeployment: ({ observations }) => `${plural(listOf(observations).length, 'cluster')} read`,
@@ -38,7 +40,8 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
   settleGeneration: generationEnded,
   destroyCeremonyKeys: ({ text }) => textOf(text),
   deleteOperationTokens: ({ disposals }) => clustersIn(disposals, ({ state }) => `: ${of(state)}`),
-  disposeLedgerToken: ({ cluster, state }) => `${of(cluster)}: ${of(state)}`,
+  disposeLedgerToken: tokenState,
+  forgetLedgerToken: tokenState,
   probeMerkleTree: ({ text }) => textOf(text),
   writeMarker: ({ wal }) => `marker written, WAL ${of(wal)}`,
   awaitCatchUp: ({ reached, target, samples }) =>

@@ -132,8 +132,17 @@ async function inputs(): Promise<Readonly<Record<string, object>>> {
     'enableSecondary performance': { primary: 'east', secondary: 'spare', expected: { filter: 'none' } },
     fenceLostPrimary: { from: 'east', to: 'west' },
     unfenceFormerPrimary: { primary: 'west', secondary: 'east' },
+    forgetLedgerToken: { cluster: 'west', entry: await orphan() },
     startDrReindex: { ...onWest, options: { diff: false, force: false, skipFlush: false } },
   };
+}
+
+/** A token that nobody holds. */
+async function orphan(id = '11111111-1111-4111-8111-111111111111'): Promise<string> {
+  const { clusterId } = bench.cluster('west');
+  const of = { ...bench.run, deployment: DEPLOYMENT, cluster: 'west', clusterId } as const;
+  await bench.ledger.write({ ...of, version: 1, id, state: 'orphan', at: new Date().toISOString() });
+  return id;
 }
 
 /** They look whether the secondary is cut off before they look at the plan. */

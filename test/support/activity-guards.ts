@@ -93,6 +93,7 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   awaitDump: 'open',
   awaitServiceReady: 'open',
   disposeLedgerToken: 'open',
+  forgetLedgerToken: 'approval',
   prepareBatchTokenRole: 'open',
   rotateBatchToken: 'open',
   runHook: 'open',

@@ -178,8 +178,22 @@ describe('operationTokenDisposal', () => {
     expect(report.leftToDo.join('\n')).toMatch(/its run walSampler:.* is open/);
     expect(report.leftToDo).toHaveLength(3);
     expect(statuses(scenario, 'west', CHANGING.deleteToken)).toEqual([]);
+
+    // Whoever knows that the orphan was ended takes it off the record, and no other entry.
+    const tokens = report.result?.['tokens'] as readonly { readonly number: number; readonly state: string }[];
+    const numbers = (state: string) => tokens.filter((each) => each.state === state).map(({ number }) => number);
+    const refused = await (await start({ forget: numbers('deletable') })).report();
+    expect(refused).toMatchObject({ outcome: 'refused', failure: { code: 'PRECONDITION_FAILED' } });
+    const forgetting = await start({ forget: numbers('orphan'), reason: 'DR was disabled and enabled on west' });
+    await forgetting.approve('ceremony', 'henry');
+    const forgotten = await forgetting.report();
+    expect(forgotten).toMatchObject({ outcome: 'completed', leftToDo: [], tokens: [{ state: 'forgotten' }] });
+    expect(forgotten.findings).toMatchObject([{ code: 'orphan-forgotten', severity: 'warning' }]);
+    expect(forgotten.findings[0]?.text).toMatch(/asked for by olga, approved by henry.*DR was disabled and enabled/);
     const ledger = new TokenLedger(scenario.recordsOfAWorker());
-    for (const entry of await ledger.all(scenario.name)) await ledger.remove(entry);
+    const left = await ledger.all(scenario.name);
+    expect(left.map(({ state }) => state).sort()).toEqual(['alive', 'alive']);
+    for (const entry of left) await ledger.remove(entry);
   });
 
   it('a token of a cluster that is primary is named with when it can be deleted, and the run after can', async () => {

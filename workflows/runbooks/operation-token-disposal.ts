@@ -1,6 +1,7 @@
-import type { LedgerDisposal, LedgerToken } from '../../activities/tokens/ledger-disposal';
+import type { LedgerDisposal, LedgerToken } from '../../activities/tokens/operation-token-disposal';
 import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
+import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
@@ -8,7 +9,7 @@ import { failOver } from './dr-failover';
 
 /**
  * Works through the generated tokens of the record: each is deleted and proven to be refused. What cannot be deleted now, and
- * what nobody holds, is named with who can end it and when.
+ * what nobody holds, is named with who can end it and when. With `forget`, orphans leave the record as people approved.
  */
 export async function operationTokenDisposal(input: unknown): Promise<RunbookResult> {
   return executeRunbook<OperationTokenDisposalInput>(
@@ -21,13 +22,13 @@ type Disposed = LedgerToken &
   Pick<LedgerDisposal, 'text' | 'next'> & { readonly outcome: LedgerDisposal['state'] | 'skipped' };
 
 async function dispose(run: Run, input: OperationTokenDisposalInput): Promise<Ending> {
-  const { deployment } = input;
+  const { forget } = input;
   return run.abortable(async () => {
     // 1. What does the record hold, and which clusters can delete now?
     const approved = await approvePlan(run, {
       input,
       assess: (call) => call.assessTokenDisposal({ input }),
-      gate: () => undefined,
+      gate: () => (forget ? 'ceremony' : undefined),
     });
     if ('outcome' in approved) return approved;
 
@@ -37,7 +38,7 @@ async function dispose(run: Run, input: OperationTokenDisposalInput): Promise<En
     const disposed: Disposed[] = [];
     for (const cluster of new Set(tokens.map((token) => token.cluster))) {
       const ofCluster = tokens.filter((token) => token.cluster === cluster);
-      disposed.push(...(await disposeOn(run, deployment, cluster, ofCluster)));
+      disposed.push(...(await disposeOn(run, input, approved.approvals, cluster, ofCluster)));
     }
 
     // 3. What is left, and to whom.
@@ -45,7 +46,7 @@ async function dispose(run: Run, input: OperationTokenDisposalInput): Promise<En
     return {
       outcome: 'completed',
       leftToDo: disposed
-        .filter(({ outcome }) => outcome !== 'deleted')
+        .filter(({ outcome }) => outcome !== 'deleted' && outcome !== 'forgotten')
         .map(({ cluster, workflowId, runId, text, next }) =>
           `The token of ${cluster} made by ${workflowId} (run ${runId}): ${text}. ${next ?? ''}`.trim(),
         ),
@@ -56,19 +57,24 @@ async function dispose(run: Run, input: OperationTokenDisposalInput): Promise<En
 
 async function disposeOn(
   run: Run,
-  deployment: string,
+  { deployment, forget }: OperationTokenDisposalInput,
+  approvals: Approvals,
   cluster: string,
   tokens: readonly LedgerToken[],
 ): Promise<Disposed[]> {
   const results = new Map<string, LedgerDisposal>();
   await run.skippableStep(
-    `Delete the tokens of ${cluster}`,
-    'they stay alive, sealed in the record for the next start',
+    forget ? `Forget the orphans of ${cluster}` : `Delete the tokens of ${cluster}`,
+    forget ? 'they stay in the record, for the next start' : 'they stay alive, sealed in the record for the next start',
     async (call) => {
       for (const { id } of tokens) {
         // After a retry only what is not settled yet.
         if (results.has(id)) continue;
-        results.set(id, await call.disposeLedgerToken({ deployment, cluster, entry: id }));
+        const token = { deployment, cluster, entry: id };
+        const disposal = forget
+          ? await approvals.begin('ceremony', (authority) => call.forgetLedgerToken({ ...token, authority }))
+          : await call.disposeLedgerToken(token);
+        results.set(id, disposal);
       }
       return [...results.values()].map(({ state }) => state);
     },

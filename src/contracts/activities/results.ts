@@ -81,7 +81,8 @@ export interface StreamingResult {
 
 export interface TokenDisposal {
   readonly cluster: string;
-  readonly state: 'deleted' | 'kept' | 'unproven';
+  /** `forgotten`: an orphan that people took off the record. */
+  readonly state: 'deleted' | 'kept' | 'unproven' | 'forgotten';
   readonly text: string;
 }
 
