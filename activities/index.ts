@@ -3,7 +3,7 @@ import { checkApprovals, checkDecisions, checkDeclines } from './approvals/peopl
 import { checkUnaskedShares, createCeremony, destroyCeremonyKeys, openEnvelopes } from './ceremony/ceremony';
 import { cancelForeignAttempt } from './ceremony/foreign-attempts';
 import { completeGeneration, settleGeneration, startGeneration } from './ceremony/generation';
-import { readSignalEvents } from './ceremony/plain-shares';
+import { readSignalEvents } from './approvals/arrived-signals';
 import { probeProvidedToken, takeProvidedTokens } from './ceremony/provided-tokens';
 import { assessRehearsal, createRehearsal, noteRehearsalDeclines, openRehearsal } from './ceremony/rehearsal';
 import { awaitSecondaryGone, awaitReplicationDisabled } from './ending/decommission';

@@ -282,7 +282,7 @@ export const MUTATIONS = [
   {
     name: 'documents: whom the server saw send one is not compared',
     file: 'src/keys/approvals.ts',
-    text: 'if (!isAmong(person, [sender]))',
+    text: 'if (!isSender(person, sender))',
     replacement: 'if (false)',
     test: 'test/activities/arrived-signals.test.ts',
     named: 'refuses an approval where somebody else sent it',
@@ -398,8 +398,8 @@ export const MUTATIONS = [
   {
     name: 'generation: an attempt that is gone after its last share has made nothing',
     file: 'activities/ceremony/last-share.ts',
-    text: "{ ...every('make-useless'), gone: 'alarm', unreadable: 'alarm' }",
-    replacement: "every('again')",
+    text: "unknown: { waiting: 'make-useless', reset: 'make-useless', gone: 'alarm', unreadable: 'alarm' }",
+    replacement: "unknown: { waiting: 'again', reset: 'again', gone: 'again', unreadable: 'again' }",
     test: 'test/activities/support/last-share.test.ts',
   },
   {

@@ -10,6 +10,7 @@ import { RunbookError, isRunbookError } from '../../src/errors';
 import { firstValue, timestampMs } from '../../src/report/run-history';
 import { textOf } from '../../src/report/run-record';
 import type { RunContext } from '../../src/keys';
+import { currentExecution } from '../execution';
 
 type SignaledEvent = temporal.api.history.v1.IHistoryEvent;
 
@@ -209,4 +210,25 @@ export async function judgeArrived<More>(
     }
   }
   return verdicts;
+}
+
+/** A signal by its name and its number among those of this name; `unknown`: those of names that no runbook knows. */
+export interface NumberedSignal {
+  readonly signal: SignalName | 'unknown';
+  readonly arrival: number;
+}
+
+/**
+ * The events of signals with key shares in plain text: those that are to be purged. Nothing of what they say leaves the
+ * worker.
+ */
+export async function readSignalEvents({ signals }: { readonly signals: readonly NumberedSignal[] }): Promise<{
+  readonly events: readonly (NumberedSignal & { readonly eventId: number })[];
+}> {
+  const arrived = new ArrivedSignals(currentExecution().run);
+  const events = signals.map(async ({ signal, arrival }) => {
+    const { eventId } = await arrived.of(signal, arrival);
+    return { signal, arrival, eventId };
+  });
+  return { events: await Promise.all(events) };
 }

@@ -1,21 +1,18 @@
 import type { CeremonyHandle, CeremonyTarget, EnvelopeVerdict } from '../../src/contracts/ceremony';
 import { RunbookError } from '../../src/errors';
-import type { CeremonyFacts, InspectedEnvelope, InvitationTarget } from '../../src/keys';
-import { OpenedBefore, checkFurtherEnvelopes, createInvitation } from '../../src/keys';
+import type { InvitationTarget } from '../../src/keys';
+import { createInvitation, examineEnvelope, openShares } from '../../src/keys';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import { personLookup } from '../approvals/person-lookup';
 import { currentExecution } from '../execution';
 import { readClusterId } from '../tokens/operation-token';
 import { fileDigest, readThreshold, usableRecipient } from './ceremony-facts';
 import { invitedNow, providersNow } from './ceremony-roster';
-import { inspect, verdictOf } from './envelope-verdicts';
+import { undecodable, verdictOf } from './envelope-verdicts';
 
 /** Nothing that arrives is meant for it: only plain text is told apart. */
-const NO_CEREMONY: CeremonyFacts = { cid: '', epoch: 0, invitationDigest: '', holders: [], exp: 0 };
+const NO_CEREMONY = { cid: '', epoch: 0, invitationDigest: '', holders: [], exp: 0 };
 const NO_CEREMONY_TEXT = 'refused: this run collects no key shares now';
-
-/** What was opened and fitted, for all activities of this process. */
-const before = new OpenedBefore();
 
 /** Makes keys and the signed invitation of one epoch: of operation tokens, or of a root token for its recipient. */
 export async function createCeremony(input: {
@@ -79,12 +76,14 @@ export async function checkUnaskedShares(input: {
   readonly arrived: readonly number[];
 }): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }> {
   const { run, inventory } = currentExecution();
+  const person = personLookup(inventory);
   const verdicts: EnvelopeVerdict[] = [];
   for (const signal of await new ArrivedSignals(run).all('share', input.arrived)) {
     const { arrival } = signal;
-    const { verdict } = await inspect(signal, NO_CEREMONY, personLookup(inventory));
-    const isTold = verdict.code === 'undecodable' || verdict.code === 'plain-text-share';
-    verdicts.push(isTold ? verdict : { arrival, code: 'no-ceremony', text: NO_CEREMONY_TEXT });
+    const examined = await examineEnvelope(signal, NO_CEREMONY, person);
+    const isPlain = 'refused' in examined && examined.refused.verdict === 'plain-text-share';
+    const noticed = undecodable(signal) ?? (isPlain ? verdictOf(person, signal, examined.refused) : undefined);
+    verdicts.push(noticed ?? { arrival, code: 'no-ceremony', text: NO_CEREMONY_TEXT });
   }
   return { verdicts };
 }
@@ -105,20 +104,14 @@ export async function openEnvelopes(input: {
     new ArrivedSignals(run).all('share', [...held, ...arrived]),
     keyRecords.read({ run, cid, epoch }),
   ]);
-  const verdicts = new Map<number, EnvelopeVerdict>();
-  const passed: { readonly signal: (typeof signals)[number]; readonly envelope: InspectedEnvelope }[] = [];
-  for (const signal of signals) {
-    const seen = await inspect(signal, record, person);
-    verdicts.set(signal.arrival, seen.verdict);
-    if (seen.passed) passed.push({ signal, envelope: seen.passed });
-  }
-  const envelopes = Promise.resolve(passed.map(({ envelope }) => envelope));
-  const receipts = await checkFurtherEnvelopes(record, [], envelopes, person, before);
-  for (const [index, { signal }] of passed.entries()) {
-    const receipt = receipts[index];
-    if (!receipt) throw new RunbookError('INTERNAL', 'An envelope has no verdict.');
-    verdicts.set(signal.arrival, verdictOf(person, signal, receipt));
-  }
+  const readable = signals.filter((signal) => undecodable(signal) === undefined);
+  const { receipts } = await openShares(record, readable, person);
+  const verdicts = new Map(
+    signals.map((signal) => {
+      const receipt = receipts[readable.indexOf(signal)];
+      return [signal.arrival, receipt ? verdictOf(person, signal, receipt) : undecodable(signal)];
+    }),
+  );
   return { verdicts: arrived.flatMap((arrival) => verdicts.get(arrival) ?? []) };
 }
 

@@ -341,12 +341,7 @@ async function openInHand(
   needed: number,
 ): Promise<ArrivedShare[]> {
   const signals = await new ArrivedSignals(run).all('share', arrivals);
-  const sendersOf = (envelope: unknown) =>
-    Promise.resolve(
-      signals.flatMap(({ content, principal }) => (content === envelope && principal ? [principal] : [])),
-    );
-  const contents = signals.map(({ content }) => content);
-  const { shares, receipts } = await openShares(record, contents, personLookup(inventory), sendersOf);
+  const { shares, receipts } = await openShares(record, signals, personLookup(inventory));
   const arrivalOf = new Map(
     receipts.flatMap(({ verdict, envelopeDigest }, index) =>
       verdict === 'accepted' ? [[envelopeDigest, signals[index]?.arrival ?? 0] as const] : [],

@@ -6,37 +6,32 @@ import type { Slot } from './generation-slot';
 import { cancelOwn, digestOf, isOurs, readAttempt } from './generation-slot';
 import { endDoubt } from './give-share';
 
-/** What the service said to the last share. `not-sent`: it is certain that it did not arrive. */
-export type LastAnswer = 'token' | 'refused' | 'not-sent' | 'unknown';
+/** What the service said to a last share that gave no token. `not-sent`: it is certain that it did not arrive. */
+export type LastAnswer = 'refused' | 'not-sent' | 'unknown';
 
-/** Our attempt as it is seen after the last share. `reset`: it holds no share. `fewer`: it waits for more than the last. */
-export type SeenAfter = 'waiting' | 'fewer' | 'reset' | 'gone' | 'unreadable';
+/** Our attempt as it is seen after the last share. `waiting`: it holds shares. `reset`: it holds none. */
+export type SeenAfter = 'waiting' | 'reset' | 'gone' | 'unreadable';
 
 /**
  * What follows. `next-set`: these shares do not make a token together. `again`: no token came of it, the same shares make
  * another attempt. `make-useless`: a share that is under way must not complete it. `alarm`: a token may exist that nobody
  * holds.
  */
-export type Next = 'keep-token' | 'next-set' | 'again' | 'make-useless' | 'alarm';
-
-const every = (next: Next): Readonly<Record<SeenAfter, Next>> => ({
-  ...{ waiting: next, fewer: next, reset: next, gone: next, unreadable: next },
-});
+export type Next = 'next-set' | 'again' | 'make-useless' | 'alarm';
 
 /** The core of a token generation: what the service answered, and what a look afterwards shows, say what follows. */
 export const AFTER_LAST_SHARE: Readonly<Record<LastAnswer, Readonly<Record<SeenAfter, Next>>>> = {
-  token: every('keep-token'),
   // A complete set that does not combine puts the attempt back to no share.
-  refused: { ...every('again'), reset: 'next-set' },
-  'not-sent': every('again'),
-  unknown: { ...every('make-useless'), gone: 'alarm', unreadable: 'alarm' },
+  refused: { waiting: 'again', reset: 'next-set', gone: 'again', unreadable: 'again' },
+  'not-sent': { waiting: 'again', reset: 'again', gone: 'again', unreadable: 'again' },
+  // An attempt that is there proves nothing by itself: what was sent may arrive after the look.
+  unknown: { waiting: 'make-useless', reset: 'make-useless', gone: 'alarm', unreadable: 'alarm' },
 };
 
 /** How an attempt of the service is seen, beside the one that was given its last share. */
 export function seenAs(slot: Slot, attempt: Pick<OwnAttempt, 'nonceDigest'>, seen: GenerationAttempt): SeenAfter {
   if (!isThis(slot, attempt, seen)) return 'gone';
-  if (seen.progress === 0) return 'reset';
-  return seen.progress === seen.required - 1 ? 'waiting' : 'fewer';
+  return seen.progress === 0 ? 'reset' : 'waiting';
 }
 
 /** Whether it is this very attempt of ours. */
@@ -58,7 +53,7 @@ export async function settleLastShare(
   slot: Slot,
   kind: GeneratedTokenKind,
   attempt: Pick<OwnAttempt, 'nonceDigest'>,
-  answer: Exclude<LastAnswer, 'token'>,
+  answer: LastAnswer,
 ): Promise<Ended> {
   const seen = await readAttempt(execution, slot).catch((error: unknown) => {
     if (!isRunbookError(error) || execution.signal.aborted) throw error;
@@ -76,7 +71,6 @@ export async function settleLastShare(
 
 const HOW: Readonly<Record<SeenAfter, string>> = {
   waiting: 'the answer to the last share was lost, and the share may have arrived late',
-  fewer: 'the answer to the last share was lost, and the share may have arrived late',
   reset: 'the connection closed at the last share, and the attempt is there at progress 0',
   gone: 'the answer to the last share was lost, and the attempt was not there afterwards',
   unreadable: 'what the last share did could not be read',

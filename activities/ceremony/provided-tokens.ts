@@ -121,13 +121,12 @@ async function takeOne(
   const person = personLookup(inventory);
   const unread = undecodable(signal);
   if (unread) return unread;
-  const { content, at, principal } = signal;
-  const { receipt, provided } = await openProvidedToken(record, content, { person, receivedAt: at, principal });
+  const { receipt, provided } = await openProvidedToken(record, signal, person);
   const { envelopeDigest } = receipt;
   const verdict = (code: EnvelopeVerdictCode) => verdictOf(person, signal, { ...receipt, verdict: code });
   if (receipt.verdict === 'plain-text-share')
     return {
-      ...verdict(PLAIN_TOKEN.test(textOf(content)) ? 'plain-text-token' : 'plain-text-share'),
+      ...verdict(PLAIN_TOKEN.test(textOf(signal.content)) ? 'plain-text-token' : 'plain-text-share'),
       eventId: signal.eventId,
     };
   if (provided === undefined) return verdict(receipt.verdict);

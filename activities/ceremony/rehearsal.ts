@@ -155,8 +155,7 @@ async function judge(
 ): Promise<{ readonly verdict: EnvelopeVerdict; readonly answer?: RehearsalAnswer }> {
   const unread = undecodable(signal);
   if (unread) return { verdict: unread };
-  const { content, at, principal } = signal;
-  const { receipt, answer } = await openRehearsalAnswer(record, content, { person, receivedAt: at, principal });
+  const { receipt, answer } = await openRehearsalAnswer(record, signal, person);
   const seen = verdictOf(person, signal, receipt);
   const verdict = seen.code === 'accepted' ? { ...seen, text: 'rehearsed: tool, key and access work' } : seen;
   return answer === undefined ? { verdict } : { verdict, answer };

@@ -9,7 +9,7 @@ import { RunbookError } from '../errors';
 import { claimedPayload, DOCUMENT_TYPES, signDocument, verifyDocument } from '../documents/documents';
 import type { DocumentType } from '../documents/documents';
 import type { SigningKey } from '../documents/signing-keys';
-import { isAmong, keyOfPerson } from './people';
+import { isSender, keyOfPerson } from './people';
 import type { PersonLookup } from './people';
 import { redact } from './redaction';
 import type { RunContext } from './sealing';
@@ -146,7 +146,7 @@ async function readAttested<T extends Attestable>(
     const { principal } = context;
     const sender = typeof principal === 'function' ? await principal() : principal;
     if (sender === undefined) refuse('the server recorded nobody as its sender: is authentication on?');
-    if (!isAmong(person, [sender])) refuse('the server saw somebody else send it');
+    if (!isSender(person, sender)) refuse('the server saw somebody else send it');
   }
   const { ns, wid, rid, ...said } = payload;
   if (ns !== context.run.ns || wid !== context.run.wid) refuse('it is for another workflow');

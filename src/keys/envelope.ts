@@ -8,7 +8,7 @@ import type { DocumentType } from '../documents/documents';
 import { envelopePayload, ENVELOPES, tokenEnvelopePayload } from '../documents/envelope';
 import type { EnvelopeKind, EnvelopePayload } from '../documents/envelope';
 import { holdsPlainShare, looksLikeShare } from '../documents/key-shares';
-import { isAmong, keyOfPerson } from './people';
+import { isSender, keyOfPerson } from './people';
 import type { PersonFacts, PersonLookup } from './people';
 
 /** What stage 1 must know of the ceremony; every member is public. */
@@ -19,20 +19,17 @@ export interface CeremonyFacts {
   readonly holders: readonly string[];
   /** End of the collecting, seconds since 1970. */
   readonly exp: number;
-  /** What is collected: envelopes of a ceremony where it is not said. None takes those of another. */
-  readonly envelopes?: EnvelopeKind;
 }
 
-/** How an envelope arrived. */
-export interface Arrival {
+/** An envelope as it arrived. */
+export interface ArrivedEnvelope {
+  /** Anything at all. */
+  readonly content: unknown;
   /** The signal event's time in milliseconds: it alone decides about expiry. */
-  readonly receivedAt: number;
+  readonly at: number;
   /** The server's principal on the signal's event, where authentication is on. */
   readonly principal?: Principal | undefined;
 }
-
-/** All whom the server saw send an envelope that is in hand already. */
-export type SendersOf = (envelope: unknown) => Promise<readonly Principal[]>;
 
 /** An envelope that passed stage 1. */
 export interface InspectedEnvelope {
@@ -41,67 +38,47 @@ export interface InspectedEnvelope {
   readonly person: PersonFacts;
 }
 
-/** Stage 1 gave a refusal. */
-export interface RefusedEnvelope {
-  readonly refused: EnvelopeReceipt;
+/** The receipt for an envelope that passed stage 1. */
+export function receiptOf(
+  { payload, digest }: InspectedEnvelope,
+  verdict: EnvelopeVerdictCode = 'accepted',
+): EnvelopeReceipt {
+  return { holder: payload.holder, seq: payload.seq, envelopeDigest: digest, verdict };
 }
 
 /**
  * Stage 1, on arrival: cheap and without ceremony keys. Size, form, plain text, ceremony, epoch, invited, the
  * attestation that the inventory demands of this person, time.
  *
- * @param envelope as it arrived; anything at all.
- * @returns a receipt that repeats nothing of what arrived but a known holder's name and the sequence number.
+ * @param kind what is collected: none takes the envelopes of another.
+ * @returns the members of an envelope that passes; else a receipt that repeats nothing of what arrived but a known holder's
+ * name and the sequence number.
  */
-export async function inspectEnvelope(
-  envelope: unknown,
-  context: { readonly ceremony: CeremonyFacts; readonly person: PersonLookup } & Arrival,
-): Promise<EnvelopeReceipt> {
-  return receiptOf(await examineEnvelope(envelope, context));
-}
-
-/** The receipt for what stage 1 gave. */
-export function receiptOf(
-  examined: InspectedEnvelope | RefusedEnvelope,
-  verdict: EnvelopeVerdictCode = 'accepted',
-): EnvelopeReceipt {
-  if ('refused' in examined) return examined.refused;
-  const { payload, digest } = examined;
-  return { holder: payload.holder, seq: payload.seq, envelopeDigest: digest, verdict };
-}
-
-/** As {@link inspectEnvelope}, and gives the members of an envelope that passes. */
 export async function examineEnvelope(
-  envelope: unknown,
-  context: {
-    readonly ceremony: CeremonyFacts;
-    readonly person: PersonLookup;
-    readonly sendersOf?: SendersOf | undefined;
-  } & Partial<Arrival>,
-): Promise<InspectedEnvelope | RefusedEnvelope> {
-  const wanted = ENVELOPES[context.ceremony.envelopes ?? 'ceremony'].typ;
-  const read = readEnvelope(unwrapDocument(envelope), wanted);
+  { content, at, principal }: ArrivedEnvelope,
+  ceremony: CeremonyFacts,
+  personOf: PersonLookup,
+  kind: EnvelopeKind = 'ceremony',
+): Promise<InspectedEnvelope | { readonly refused: EnvelopeReceipt }> {
+  const wanted = ENVELOPES[kind].typ;
+  const read = readEnvelope(unwrapDocument(content), wanted);
   if (typeof read === 'string') return { refused: { envelopeDigest: '', verdict: read } };
   const { payload, digest, jws } = read;
-  const person = context.person(payload.holder);
-  const refuse = (verdict: EnvelopeVerdictCode): RefusedEnvelope => ({
+  const person = personOf(payload.holder);
+  const refuse = (verdict: EnvelopeVerdictCode) => ({
     // A name that the inventory does not know is text of the sender: it could be anything.
     refused: { ...(person && { holder: person.name, seq: payload.seq }), envelopeDigest: digest, verdict },
   });
 
-  const { ceremony } = context;
   const other = jws === undefined ? undefined : otherKind(jws, wanted);
   if (other !== undefined) return refuse(other);
   if (payload.cid !== ceremony.cid) return refuse('wrong-ceremony');
   if (payload.epoch !== ceremony.epoch) return refuse('wrong-epoch');
   if (payload.inv !== ceremony.invitationDigest) return refuse('wrong-ceremony');
   if (person === undefined || !ceremony.holders.includes(payload.holder)) return refuse('not-invited');
-  const { principal, sendersOf } = context;
-  const senders =
-    principal === undefined ? () => sendersOf?.(envelope) ?? Promise.resolve([]) : () => Promise.resolve([principal]);
-  const attestation = await checkAttestation(jws, wanted, person, senders);
+  const attestation = await checkAttestation(jws, wanted, person, principal);
   if (attestation !== undefined) return refuse(attestation);
-  if (context.receivedAt !== undefined && context.receivedAt > ceremony.exp * 1000) return refuse('expired');
+  if (at > ceremony.exp * 1000) return refuse('expired');
   return { payload, digest, person };
 }
 
@@ -110,7 +87,7 @@ async function checkAttestation(
   jws: string | undefined,
   wanted: DocumentType,
   person: PersonFacts,
-  senders: () => Promise<readonly Principal[]>,
+  principal: Principal | undefined,
 ): Promise<EnvelopeVerdictCode | undefined> {
   if (jws === undefined) {
     if (person.attestation === 'signed') return 'not-signed';
@@ -121,8 +98,7 @@ async function checkAttestation(
       return 'wrong-signer';
     }
   }
-  if (person.attestation === 'principal' && !isAmong(person, await senders())) return 'wrong-signer';
-  return undefined;
+  return person.attestation === 'principal' && !isSender(person, principal) ? 'wrong-signer' : undefined;
 }
 
 /** A rehearsal's envelope in a ceremony, and the other way round, are told by name: the holder sees what he mixed up. */

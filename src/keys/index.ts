@@ -19,12 +19,9 @@ export { KeyRecords } from './key-records';
 export type { KeyRecord, RecordName } from './key-records';
 export { createInvitation, createRehearsal, readOwnInvitation } from './invitation';
 export type { CreatedInvitation, InvitationFacts } from './invitation';
-export { examineEnvelope, inspectEnvelope, receiptOf } from './envelope';
-export type { CeremonyFacts, InspectedEnvelope } from './envelope';
-export { checkFurtherEnvelopes, OpenedBefore, openShares } from './opening';
-export type { OpenedShare } from './opening';
-export { openProvidedToken, openRehearsalAnswer } from './single-envelopes';
-export type { RehearsalAnswer } from './single-envelopes';
+export { examineEnvelope, receiptOf } from './envelope';
+export { openProvidedToken, openRehearsalAnswer, openShares } from './opening';
+export type { OpenedShare, RehearsalAnswer } from './opening';
 export {
   signApproval,
   signControl,

@@ -20,7 +20,7 @@ export function keyOfPerson(person: PersonFacts | undefined, kid: string): Verif
   return person && key && { name: person.name, publicKey: importPublicKey(key.x) };
 }
 
-/** Whether one of those whom the server saw send something is this person: type and name. */
-export function isAmong({ principal }: PersonFacts, senders: readonly Principal[]): boolean {
-  return senders.some(({ type, name }) => type === principal?.type && name === principal.name);
+/** Whether whom the server saw send something is this person: type and name. */
+export function isSender({ principal }: PersonFacts, sender: Principal | undefined): boolean {
+  return sender !== undefined && sender.type === principal?.type && sender.name === principal.name;
 }

@@ -65,10 +65,8 @@ it('asks for the cluster and, hidden, for the token; what it prints opens with t
   expect(out + err).not.toContain(TOKEN);
   const record = invited.get('tokens');
   if (!record) throw new Error('no record');
-  const { receipt, provided } = await openProvidedToken(record, JSON.parse(out), {
-    person: claimed,
-    receivedAt: Date.now(),
-  });
+  const arrived = { content: JSON.parse(out) as unknown, at: Date.now() };
+  const { receipt, provided } = await openProvidedToken(record, arrived, claimed);
   expect(receipt).toMatchObject({ verdict: 'accepted', holder: 'ada' });
   expect([provided?.cluster, provided?.token.reveal()]).toEqual(['north', TOKEN]);
 });

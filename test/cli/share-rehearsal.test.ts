@@ -54,7 +54,7 @@ const claimed: PersonLookup = (name) => (name === 'ada' ? { name, attestation: '
 
 async function opened(text: string, person = claimed) {
   const record = await records.read({ run: RUN, cid: invited.invitation.cid, epoch: 1 });
-  return openRehearsalAnswer(record, JSON.parse(text), { person, receivedAt: Date.now() });
+  return openRehearsalAnswer(record, { content: JSON.parse(text), at: Date.now() }, person);
 }
 
 describe('runbook share, in a rehearsal', () => {

@@ -3,6 +3,7 @@ import { RunbookError } from '../../src/errors';
 import { Secret } from '../../src/secret';
 import { createCeremonyKeys } from '../../src/keys/ceremony-keys';
 import type { CeremonyKeys } from '../../src/keys/ceremony-keys';
+import type { ArrivedEnvelope } from '../../src/keys/envelope';
 import type { InvitationFacts } from '../../src/keys/invitation';
 import type { KeyRecord } from '../../src/keys/key-records';
 import type { PersonFacts, PersonLookup } from '../../src/keys/people';
@@ -100,6 +101,11 @@ export function invitationFacts(changes: Partial<InvitationFacts> = {}): Invitat
     useForMs: 1_800_000,
     ...changes,
   };
+}
+
+/** An envelope as it arrives. */
+export function arrived(content: unknown, more: Partial<ArrivedEnvelope> = {}): ArrivedEnvelope {
+  return { content, at: Date.now(), ...more };
 }
 
 /** The code and the whole text of the error that `run` throws: also what a log would print of it. */

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
-import type { Principal } from '../../src/contracts/run-facts';
 import { signDocument } from '../../src/documents/documents';
 import { createEnvelope } from '../../src/documents/envelope';
 import type { EnvelopePayload } from '../../src/documents/envelope';
-import { inspectEnvelope } from '../../src/keys/envelope';
+import { examineEnvelope, receiptOf } from '../../src/keys/envelope';
+import type { ArrivedEnvelope } from '../../src/keys/envelope';
 import { parseShare } from '../../src/documents/key-shares';
 import { CID, DIGEST, failureOf, jwt, lookup, person, share, shareText, sharedCeremonyKeys } from './builders';
 
@@ -22,8 +22,10 @@ const ceremony = {
   exp: NOW / 1000,
 };
 
-const inspect = (envelope: unknown, changes: { receivedAt?: number; principal?: Principal } = {}) =>
-  inspectEnvelope(envelope, { ceremony, person: people, receivedAt: NOW - 1000, ...changes });
+async function inspect(content: unknown, changes: Partial<ArrivedEnvelope> = {}) {
+  const examined = await examineEnvelope({ content, at: NOW - 1000, ...changes }, ceremony, people);
+  return 'refused' in examined ? examined.refused : receiptOf(examined);
+}
 
 let plain: EnvelopePayload;
 beforeAll(async () => {
@@ -98,8 +100,8 @@ describe('on arrival', () => {
   });
 
   it('the time of the event decides about expiry, not what the holder says', async () => {
-    expect((await inspect(plain, { receivedAt: NOW })).verdict).toBe('accepted');
-    expect((await inspect(by('dan', { iat: 1 }), { receivedAt: NOW + 1 })).verdict).toBe('expired');
+    expect((await inspect(plain, { at: NOW })).verdict).toBe('accepted');
+    expect((await inspect(by('dan', { iat: 1 }), { at: NOW + 1 })).verdict).toBe('expired');
   });
 
   it('what is too large is refused unread', async () => {

@@ -2,9 +2,8 @@ import { Encrypter, generateHybridIdentity, generateX25519Identity, identityToRe
 import { inspect } from 'node:util';
 import { createEnvelope } from '../../src/documents/envelope';
 import type { EnvelopePayload } from '../../src/documents/envelope';
-import { examineEnvelope } from '../../src/keys/envelope';
-import { checkFurtherEnvelopes, OpenedBefore, openShares } from '../../src/keys/opening';
-import { CID, DIGEST, lookup, person, record, share, shareText, sharedCeremonyKeys } from './builders';
+import { openShares } from '../../src/keys/opening';
+import { arrived, CID, DIGEST, lookup, person, record, share, shareText, sharedCeremonyKeys } from './builders';
 
 const people = lookup(...['ben', 'cyd', 'dan', 'eve'].map((name) => person(name, 'claimed')));
 
@@ -26,7 +25,11 @@ async function sealedAs(inner: unknown, recipients?: readonly string[]): Promise
 const inner = { ctx: 'runbooks/share/v1', inv: DIGEST, cid: CID, epoch: 1, holder: 'ben', seq: 1, share: shareText(1) };
 
 async function verdicts(envelopes: readonly unknown[], changes: Parameters<typeof record>[1] = {}): Promise<string[]> {
-  const { receipts } = await openShares(record(await sharedCeremonyKeys(), changes), envelopes, people);
+  const { receipts } = await openShares(
+    record(await sharedCeremonyKeys(), changes),
+    envelopes.map((each) => arrived(each)),
+    people,
+  );
   expect(inspect(receipts, { depth: 9 })).not.toContain(shareText(1).slice(0, 16));
   return receipts.map(({ verdict }) => verdict);
 }
@@ -35,7 +38,11 @@ describe('where the keys are', () => {
   it('shares of different holders open, and only the burst gets them', async () => {
     const envelopes = [await envelope('ben', 1), await envelope('cyd', 2), await envelope('dan', 3)];
     expect(await verdicts(envelopes)).toEqual(['accepted', 'accepted', 'accepted']);
-    const { shares } = await openShares(record(await sharedCeremonyKeys()), envelopes, people);
+    const { shares } = await openShares(
+      record(await sharedCeremonyKeys()),
+      envelopes.map((each) => arrived(each)),
+      people,
+    );
     expect(shares.map((one) => [one.holder, one.share.reveal()])).toEqual([
       ['ben', shareText(1)],
       ['cyd', shareText(2)],
@@ -56,7 +63,7 @@ describe('where the keys are', () => {
       share: share(1),
       signingKey: ben.key,
     });
-    const { shares } = await openShares(record(await sharedCeremonyKeys()), [jws], lookup(ben));
+    const { shares } = await openShares(record(await sharedCeremonyKeys()), [arrived(jws)], lookup(ben));
     expect(shares.map((one) => one.share.reveal())).toEqual([shareText(1)]);
   });
 
@@ -71,7 +78,11 @@ describe('where the keys are', () => {
         null,
       ]),
     ).toEqual(['not-invited', 'wrong-epoch', 'wrong-ceremony', 'plain-text-share', 'malformed']);
-    const { receipts } = await openShares(record(await sharedCeremonyKeys()), [good], lookup(person('ben', 'signed')));
+    const { receipts } = await openShares(
+      record(await sharedCeremonyKeys()),
+      [arrived(good)],
+      lookup(person('ben', 'signed')),
+    );
     expect(receipts.map(({ verdict }) => verdict)).toEqual(['not-signed']);
   });
 
@@ -125,7 +136,7 @@ describe('envelopes together', () => {
     expect(await verdicts([first, second])).toEqual(['superseded', 'accepted']);
     expect(await verdicts([second, first])).toEqual(['accepted', 'superseded']);
     expect(await verdicts([first, first])).toEqual(['accepted', 'repeated']);
-    const { shares } = await openShares(record(await sharedCeremonyKeys()), [first, second], people);
+    const { shares } = await openShares(record(await sharedCeremonyKeys()), [arrived(first), arrived(second)], people);
     expect(shares.map((one) => one.share.reveal())).toEqual([shareText(4)]);
   });
 
@@ -152,79 +163,5 @@ describe('envelopes together', () => {
     const [cyd, dan] = [await envelope('cyd', 2), await envelope('dan', 3)];
     expect(await verdicts([odd, cyd, dan])).toEqual(['wrong-length', 'accepted', 'accepted']);
     expect(await verdicts([odd, cyd])).toEqual(['accepted', 'accepted']);
-  });
-});
-
-describe('one envelope more', () => {
-  /** The last one arrives, the others are in hand. */
-  const check = async (
-    before: OpenedBefore,
-    envelopes: readonly unknown[],
-    changes: Parameters<typeof record>[1] = {},
-  ) => {
-    const keys = record(await sharedCeremonyKeys(), changes);
-    const arrived = await examineEnvelope(envelopes.at(-1), { ceremony: keys, person: people });
-    const passed = Promise.resolve('refused' in arrived ? [] : [arrived]);
-    const inHand = envelopes.slice(0, 'refused' in arrived ? undefined : -1);
-    const checked = await checkFurtherEnvelopes(keys, inHand, passed, people, before);
-    return checked.map(({ verdict }) => verdict);
-  };
-
-  it('is judged beside those that were opened before, which are not opened again', async () => {
-    const before = new OpenedBefore();
-    const [ben, cyd] = [await envelope('ben', 1), await envelope('cyd', 2)];
-    expect(await check(before, [ben, cyd])).toEqual(['accepted', 'accepted']);
-    // Nothing opens with these keys any more, so what is accepted comes from memory.
-    const { identity } = record(await sharedCeremonyKeys()).keys;
-    const blind = jest.spyOn(identity, 'reveal').mockReturnValue(await generateHybridIdentity());
-    try {
-      expect(await check(before, [ben, cyd])).toEqual(['accepted', 'accepted']);
-      expect(await check(before, [ben], { epoch: 2 })).toEqual(['wrong-epoch']);
-      expect(await check(new OpenedBefore(), [ben])).toEqual(['does-not-open']);
-    } finally {
-      blind.mockRestore();
-    }
-    expect(await check(before, [ben, cyd, await envelope('dan', 2)])).toEqual([
-      'accepted',
-      'accepted',
-      'same-share-as-another',
-    ]);
-    expect(await check(before, [ben, cyd, await envelope('dan', 3, 1, 32)])).toEqual([
-      'accepted',
-      'accepted',
-      'wrong-length',
-    ]);
-    expect(inspect(before, { depth: 9, showHidden: true })).not.toContain(shareText(1).slice(0, 16));
-  });
-
-  it('a changed one is another envelope', async () => {
-    const before = new OpenedBefore();
-    const ben = await envelope('ben', 1);
-    await check(before, [ben]);
-    expect(await check(before, [{ ...ben, ct: 'AAAA' }])).toEqual(['does-not-open']);
-  });
-
-  it('one that passed the first stage for another invitation is not opened', async () => {
-    const keys = record(await sharedCeremonyKeys());
-    const elsewhere = await examineEnvelope(await envelope('ben', 1), { ceremony: keys, person: people });
-    if ('refused' in elsewhere) throw new Error('it is refused');
-    for (const other of [{ epoch: 2 }, { invitationDigest: 'A'.repeat(43) }, { holders: ['cyd'] }]) {
-      const look = checkFurtherEnvelopes(
-        { ...keys, ...other },
-        [],
-        Promise.resolve([elsewhere]),
-        people,
-        new OpenedBefore(),
-      );
-      await expect(look).rejects.toMatchObject({ code: 'INTERNAL' });
-    }
-  });
-
-  it('with a threshold of one nothing is remembered: the place would be the key', async () => {
-    const before = new OpenedBefore();
-    const keep = jest.spyOn(before, 'of');
-    await check(before, [await envelope('ben', 2, 1, 32)], { threshold: 1 });
-    await check(before, [await envelope('ben', 2, 1, 32)], { threshold: 1 });
-    expect(keep.mock.results.map(({ value }) => value as unknown)).toEqual([undefined, undefined]);
   });
 });

@@ -76,9 +76,10 @@ describe('bytes that held a secret', () => {
     const { cid, invitation, epoch } = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }]);
     const envelopes = await bench.envelopes(invitation, ['ada', 'bert']);
     const record = await bench.keyRecords.read({ run: bench.run, cid, epoch });
+    const arrived = envelopes.map((content) => ({ content, at: Date.now() }));
     const shares: string[] = [];
     const buffers = await decodedDuring(async () => {
-      const opened = await openShares(record, envelopes, (name) => bench.inventory.people.get(name));
+      const opened = await openShares(record, arrived, (name) => bench.inventory.people.get(name));
       shares.push(...opened.shares.map(({ share }) => share.reveal()));
     });
     expect(shares).toEqual([bench.person('ada').share, bench.person('bert').share]);

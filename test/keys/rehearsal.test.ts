@@ -12,9 +12,8 @@ import { createInvitation, createRehearsal, readOwnInvitation } from '../../src/
 import type { CreatedInvitation } from '../../src/keys/invitation';
 import { KeyRecords } from '../../src/keys/key-records';
 import type { KeyRecord } from '../../src/keys/key-records';
-import { openShares } from '../../src/keys/opening';
-import { openRehearsalAnswer } from '../../src/keys/single-envelopes';
-import { invitationFacts, lookup, person, share, shareText } from './builders';
+import { openRehearsalAnswer, openShares } from '../../src/keys/opening';
+import { arrived, invitationFacts, lookup, person, share, shareText } from './builders';
 
 const RUN = { ns: 'default', wid: 'rehearsal:payments', rid: '0f7c9a52-5b0e-4c7a-9d7e-8f1a2b3c4d5e' };
 const TOOL = 'runbook 1.2.3';
@@ -24,7 +23,6 @@ const workers = newSigningKey().key;
 const pins = [{ environment: 'production', ...workers }];
 const [ben, cyd] = [person('ben'), person('cyd', 'claimed')];
 const people = lookup(ben, cyd);
-const arrival = () => ({ person: people, receivedAt: Date.now() });
 
 let directory: string;
 let records: KeyRecords;
@@ -102,13 +100,13 @@ async function forged(record: KeyRecord, typ: 'share' | 'rehearsalShare', inner:
 }
 
 async function verdictInRehearsal(envelope: unknown) {
-  const { receipt, answer: proven } = await openRehearsalAnswer(rehearsal, envelope, arrival());
+  const { receipt, answer: proven } = await openRehearsalAnswer(rehearsal, arrived(envelope), people);
   expect(proven === undefined).toBe(receipt.verdict !== 'accepted');
   return receipt.verdict;
 }
 
 async function verdictInCeremony(envelope: unknown) {
-  const { receipts, shares } = await openShares(ceremony, [envelope], people);
+  const { receipts, shares } = await openShares(ceremony, [arrived(envelope)], people);
   expect(shares).toEqual([]);
   return receipts[0]?.verdict;
 }
@@ -162,13 +160,13 @@ describe('the invitation', () => {
 
 describe('an answer', () => {
   it('proves who gave it, how that is known, and with which tool; nothing of its value comes out', async () => {
-    const opened = await openRehearsalAnswer(rehearsal, { document: await answer() }, arrival());
+    const opened = await openRehearsalAnswer(rehearsal, arrived({ document: await answer() }), people);
     expect(opened.receipt).toMatchObject({ verdict: 'accepted', holder: 'ben', seq: 1 });
     expect(opened.answer).toEqual({ holder: 'ben', how: 'signed', kid: ben.key.kid, tool: TOOL });
     const claimed = await openRehearsalAnswer(
       rehearsal,
-      await answer({ holder: 'cyd', signingKey: undefined }),
-      arrival(),
+      arrived(await answer({ holder: 'cyd', signingKey: undefined })),
+      people,
     );
     expect(claimed.answer).toEqual({ holder: 'cyd', how: 'claimed', tool: TOOL });
   });
@@ -198,8 +196,8 @@ describe('an answer', () => {
     const elsewhere = { ...created.invitation, recipient: ceremony.keys.recipient };
     expect(await verdictInRehearsal(await answer({ invitation: elsewhere }))).toBe('does-not-open');
     expect(await verdictInRehearsal(`${signed(await answer())}x`)).toBe('wrong-signer');
-    const late = { person: people, receivedAt: (created.invitation.exp + 1) * 1000 };
-    expect((await openRehearsalAnswer(rehearsal, await answer(), late)).receipt.verdict).toBe('expired');
+    const late = arrived(await answer(), { at: (created.invitation.exp + 1) * 1000 });
+    expect((await openRehearsalAnswer(rehearsal, late, people)).receipt.verdict).toBe('expired');
   });
 
   it('in plain text is told as everywhere', async () => {
@@ -234,8 +232,10 @@ describe('mixed up', () => {
 
   it('the keys of one open nothing for the other, whoever asks', async () => {
     const refused = { code: 'DOCUMENT_INVALID' };
-    await expect(openShares(rehearsal, [await realEnvelope(rehearsal)], people)).rejects.toMatchObject(refused);
-    await expect(openShares(rehearsal, [await answer()], people)).rejects.toMatchObject(refused);
-    await expect(openRehearsalAnswer(ceremony, await answer(), arrival())).rejects.toMatchObject(refused);
+    await expect(openShares(rehearsal, [arrived(await realEnvelope(rehearsal))], people)).rejects.toMatchObject(
+      refused,
+    );
+    await expect(openShares(rehearsal, [arrived(await answer())], people)).rejects.toMatchObject(refused);
+    await expect(openRehearsalAnswer(ceremony, arrived(await answer()), people)).rejects.toMatchObject(refused);
   });
 });

@@ -1,5 +1,5 @@
 import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
-import type { NumberedSignal } from '../../activities/ceremony/plain-shares';
+import type { NumberedSignal } from '../../activities/approvals/arrived-signals';
 import { holdsKeyShare } from '../../src/contracts/plain-shares';
 import { checks } from './activity-calls';
 import { failureFacts } from './failures';

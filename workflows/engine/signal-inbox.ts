@@ -1,5 +1,5 @@
 import { defineSignal, defineUpdate, setDefaultSignalHandler, setHandler } from '@temporalio/workflow';
-import type { NumberedSignal } from '../../activities/ceremony/plain-shares';
+import type { NumberedSignal } from '../../activities/approvals/arrived-signals';
 import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
 import type { SignalRecord } from '../../src/report/run-record';
 import { SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../src/contracts/signals';

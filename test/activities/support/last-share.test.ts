@@ -5,14 +5,13 @@ import { digestOf } from '../../../activities/ceremony/generation-slot';
 import type { Slot } from '../../../activities/ceremony/generation-slot';
 import type { GenerationAttempt } from '../../../src/vault';
 
-const SEEN: readonly SeenAfter[] = ['waiting', 'fewer', 'reset', 'gone', 'unreadable'];
+const SEEN: readonly SeenAfter[] = ['waiting', 'reset', 'gone', 'unreadable'];
 /** By answer, in the order of {@link SEEN}. */
 const TABLE: Readonly<Record<LastAnswer, readonly Next[]>> = {
-  token: ['keep-token', 'keep-token', 'keep-token', 'keep-token', 'keep-token'],
-  refused: ['again', 'again', 'next-set', 'again', 'again'],
-  'not-sent': ['again', 'again', 'again', 'again', 'again'],
+  refused: ['again', 'next-set', 'again', 'again'],
+  'not-sent': ['again', 'again', 'again', 'again'],
   // An attempt that is there proves nothing by itself: what was sent may arrive after the look.
-  unknown: ['make-useless', 'make-useless', 'make-useless', 'alarm', 'alarm'],
+  unknown: ['make-useless', 'make-useless', 'alarm', 'alarm'],
 };
 
 it.each(Object.entries(TABLE))('after the answer "%s" follows what the table says', (answer, nexts) => {
@@ -33,7 +32,7 @@ describe('an attempt is this one', () => {
   it.each([
     ['with its nonce and our key', seen, 'waiting'],
     ['put back to no share', { ...seen, progress: 0 }, 'reset'],
-    ['that waits for more than the last', { ...seen, progress: 1 }, 'fewer'],
+    ['that waits for more than the last', { ...seen, progress: 1 }, 'waiting'],
     ['not with another nonce', { ...seen, nonce: 'another' }, 'gone'],
     ['not with another key', { ...seen, pgpFingerprint: 'another' }, 'gone'],
     ['not with a one-time password', { ...seen, pgpFingerprint: undefined }, 'gone'],
