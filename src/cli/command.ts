@@ -1,7 +1,10 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Command } from 'commander';
+import { projectRoot } from '../dev-server/locations';
 import type { CliContext } from './context';
 import { SUMMARIES } from './command-table';
-import type { ExitCode } from './exit-codes';
+import type { ExitCode } from './errors';
 import { jsonText } from './text';
 import type * as temporalModule from './temporal';
 import type { ConnectionFlags, TemporalSession } from './temporal';
@@ -18,13 +21,13 @@ export type ServerOptions = CommonOptions & ConnectionFlags;
 /** What runs a command's work and keeps its exit code. */
 export interface CommandHost {
   readonly context: CliContext;
-  finish(code: ExitCode): void;
+  readonly finish: (code: ExitCode) => void;
 }
 
 /**
  * A new command with the common options and examples under its help.
  *
- * @param summary of a command below another one; the table says it of the others.
+ * @param summary of a command below another one; those of the others stand in the table.
  */
 export function newCommand(name: string, examples: readonly string[], summary = SUMMARIES[name] ?? ''): Command {
   return new Command(name)
@@ -42,6 +45,9 @@ export function withServerOptions(command: Command): Command {
     .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE, the profile file, "default")')
     .option('--profile <name>', 'profile of the Temporal profile file');
 }
+
+/** Collects the values of an option that may be given several times. */
+export const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
 
 /** Runs `work` with an open connection, which is closed on every path. */
 export async function withSession<T>(
@@ -67,6 +73,11 @@ export function printResult(
   result: unknown,
   lines: readonly string[],
 ): void {
-  if (options.json === true) context.out(jsonText(result));
-  else for (const line of lines) context.out(line);
+  for (const line of options.json === true ? [jsonText(result)] : lines) context.out(line);
+}
+
+/** The version of this program, as package.json has it. */
+export function programVersion(): string {
+  const manifest: unknown = JSON.parse(readFileSync(join(projectRoot(), 'package.json'), 'utf8'));
+  return (manifest as { readonly version: string }).version;
 }

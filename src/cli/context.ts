@@ -7,9 +7,9 @@ import { RunbookError } from '../errors';
 export interface CliContext {
   readonly env: NodeJS.ProcessEnv;
   /** Results, to standard output, one line. */
-  out(line: string): void;
+  readonly out: (line: string) => void;
   /** Messages for people, to standard error, one line. */
-  err(line: string): void;
+  readonly err: (line: string) => void;
   /** How wide the terminals are to which results and messages go; undefined where one goes to none. */
   columns?(): { readonly out: number | undefined; readonly err: number | undefined };
   /** Whether a person can be asked. */
@@ -57,7 +57,7 @@ export function processContext(stop: AbortSignal): CliContext {
     readInput: () => readStream(stdin),
     ask: async (question) => {
       needPerson(question);
-      // A hidden question may follow, and whoever types ahead does not wait for it to be loaded.
+      // A hidden question may follow, and a person who types ahead does not wait for it to load.
       const next = loadPassword();
       try {
         return await new Promise<string>((resolve, reject) => {
@@ -95,7 +95,7 @@ function loadPassword() {
   return import('@inquirer/password');
 }
 
-/** By their names: Ctrl-C and an aborted signal are told by errors of three programs. */
+/** By their names: Ctrl-C and an aborted signal give errors of three packages. */
 const ENDED: ReadonlySet<unknown> = new Set(['AbortError', 'ExitPromptError', 'AbortPromptError']);
 
 function endedByPerson(error: unknown): never {

@@ -3,26 +3,66 @@ import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
 import { QUERIES } from '../contracts/signals';
-import { parsePublicKey, spokenFingerprint } from '../documents';
-import type { PinnedKey } from '../documents';
+import {
+  asksForToken,
+  confirmationOf,
+  findInvitation,
+  formatPublicKey,
+  namedSigner,
+  noShareWanted,
+  parsePublicKey,
+  requestFacts,
+  requestInShort,
+  spokenFingerprint,
+  verifyRequest,
+} from '../documents';
+import type { CeremonyRequest, PinnedKey, PublicKeyEntry } from '../documents';
 import { RunbookError } from '../errors';
 import { addPin, notAKey, readPins } from '../keys';
 import type { CliContext } from './context';
-import { activityResults, fetchEvents } from './history';
-import type { RunReference } from './history';
-import { queryRun } from './run-view';
-import { shellLine } from './text';
+import { activityResults, fetchEvents, queryRun } from './run';
+import type { RunReference } from './run';
+import { askAgain } from './secret-input';
+import { oneLine, shellLine } from './text';
+
+/** Pinned workers' keys, and how one is pinned on the way. */
+export interface PinOptions {
+  readonly workersKey?: string;
+  readonly environment: string;
+  readonly pins?: string;
+}
+
+/** Who answers, and what they trust. */
+export interface HolderOptions extends PinOptions {
+  readonly holder: string;
+  readonly confirm?: string;
+  readonly shareFile?: string;
+  readonly shareStdin?: boolean;
+}
+
+export const PINS_OPTION = [
+  '--pins <file>',
+  "pinned workers' keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)",
+] as const;
+
+/** What the workers' environment is called unless a person names it. */
+export const DEFAULT_ENVIRONMENT = 'production';
+
+/** The options with which the workers' key is pinned on the way, once. */
+export function withPinningOptions(command: Command): Command {
+  return command
+    .option(
+      '--workers-key <key>',
+      'the workers\' public key "<kid>:<x>", to be pinned after its fingerprint is compared',
+    )
+    .option('--environment <name>', 'what you call the environment of these workers', DEFAULT_ENVIRONMENT)
+    .option(...PINS_OPTION);
+}
 
 /** The file of pinned workers' keys: `--pins`, else `RUNBOOKS_PINS`, else in the user's configuration directory. */
 export function pinsPath(env: NodeJS.ProcessEnv, given?: string): string {
-  const named = given ?? env['RUNBOOKS_PINS'];
-  if (named !== undefined && named !== '') return named;
-  const base = env['XDG_CONFIG_HOME'];
-  return join(
-    base !== undefined && base !== '' ? base : join(homedir(), '.config'),
-    'replication-runbooks',
-    'pins.json',
-  );
+  const base = env['XDG_CONFIG_HOME'] || join(homedir(), '.config');
+  return given || env['RUNBOOKS_PINS'] || join(base, 'replication-runbooks', 'pins.json');
 }
 
 /**
@@ -34,10 +74,9 @@ export async function fetchInvitation(client: Client, run: RunReference): Promis
   const answered = await queryRun<unknown>(client, run, QUERIES.invitation);
   if (typeof answered === 'string') return answered;
   const events = await fetchEvents(client, run);
-  const recorded = ['createCeremony', 'createRehearsal']
-    .flatMap((activity) => activityResults(events, activity))
-    .findLast(hasInvitation);
-  if (recorded !== undefined) return recorded.invitation;
+  const recorded = activityResults(events, (type) => type === 'createCeremony' || type === 'createRehearsal');
+  const newest = recorded.findLast(hasInvitation);
+  if (newest !== undefined) return newest.invitation;
   throw new RunbookError('NOT_FOUND', `The run ${run.workflowId} has no invitation: it asks for no key shares now.`, {
     next: `Look at what it does: ${shellLine('runbook', 'status', run.workflowId)}`,
   });
@@ -47,51 +86,27 @@ function hasInvitation(value: unknown): value is { readonly invitation: string }
   return typeof value === 'object' && value !== null && 'invitation' in value && typeof value.invitation === 'string';
 }
 
-/** The option of every command that looks at pinned keys. */
-export const PINS_OPTION = [
-  '--pins <file>',
-  "pinned workers' keys (default: RUNBOOKS_PINS, ~/.config/replication-runbooks/pins.json)",
-] as const;
-
-/** The options with which the workers' key is pinned on the way, once. */
-export function withPinningOptions(command: Command): Command {
-  return command
-    .option(
-      '--workers-key <key>',
-      'the workers\' public key "<kid>:<x>", to be pinned after its fingerprint is compared',
-    )
-    .option('--environment <name>', 'what you call the environment of these workers', USUAL_ENVIRONMENT)
-    .option(...PINS_OPTION);
-}
-
-/** How a workers' key is called where a person gives no name of his own. */
-export const USUAL_ENVIRONMENT = 'production';
-
 /**
- * Pins a workers' key, after the person compared its fingerprint: with an operator by voice, or with his own note.
+ * Pins a workers' key after the person compared its fingerprint, with an operator by voice or with their own note.
  *
- * @param options.line `<kid>:<x>`, from anywhere: what counts is the fingerprint.
- * @param options.compared the person said already that it is the right one.
+ * @param line `<kid>:<x>`, from anywhere: what counts is the fingerprint.
+ * @param compared the person has already said that it is the right one.
  * @throws RunbookError `INVALID_INPUT` where the line is no key, or the person does not confirm it.
  */
 export async function pinAfterComparing(
   context: CliContext,
-  options: {
-    readonly pinsFile: string;
-    readonly environment: string;
-    readonly line: string;
-    readonly compared?: boolean;
-  },
-): Promise<PinnedKey> {
-  const key = parsePublicKey(options.line.trim());
+  { pins: path, environment }: PinOptions,
+  line: string,
+  compared = false,
+): Promise<{ readonly pin: PinnedKey; readonly file: string }> {
+  const file = pinsPath(context.env, path);
+  const key = parsePublicKey(line.trim());
   if (key === undefined) throw notAKey();
-  const pins = await readPins(options.pinsFile);
-  const known = pins.some(({ kid, environment }) => kid === key.kid && environment === options.environment);
+  const pinned = (await readPins(file)).filter((pin) => pin.environment === environment);
   // Nobody is called about a key that was compared before.
-  if (options.compared !== true && !known) {
-    const others = pins.filter(({ kid, environment }) => kid !== key.kid && environment === options.environment);
-    for (const { kid } of others)
-      context.err(`Pinned for "${options.environment}" so far: ${spokenFingerprint(kid)}. This is ANOTHER key.`);
+  if (!compared && !pinned.some(({ kid }) => kid === key.kid)) {
+    for (const { kid } of pinned)
+      context.err(`Pinned for "${environment}" so far: ${spokenFingerprint(kid)}. This is ANOTHER key.`);
     context.err(`Fingerprint of the workers' key: ${spokenFingerprint(key.kid)}`);
     const answer = await context.ask(
       'Compare it with an operator by voice, or with your own note. Type "yes" if it is the same',
@@ -99,8 +114,139 @@ export async function pinAfterComparing(
     if (answer !== 'yes')
       throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was pinned.', {
         needed: 'yes',
-        next: 'Is it another fingerprint than the one that you were told? Do not go on: call the operators, at a number that you know.',
+        next: 'Is the fingerprint different from the one that you were told? Stop, and call the operators at a number that you know.',
       });
   }
-  return addPin(options.pinsFile, options.environment, options.line);
+  return { pin: await addPin(file, environment, line), file };
+}
+
+/**
+ * Checks what a holder was sent as their tool must (protocol: "Invitation"), shows it, and lets them confirm it.
+ *
+ * @param text the invitation as the run or somebody gave it, with what came along.
+ * @param expected the run that the holder named; without a connection nobody knows the namespace.
+ * @throws RunbookError with what to do about it; no share was asked for.
+ */
+export async function readAndConfirm(
+  context: CliContext,
+  options: HolderOptions,
+  gives: 'share' | 'provide-token',
+  text: string,
+  expected: { readonly namespace?: string; readonly workflowId: string },
+): Promise<{ readonly request: CeremonyRequest; readonly confirmed: string }> {
+  const { jws, keys } = findInvitation(text);
+  const pins = await pinsFor(context, options, namedSigner(jws), keys);
+  const request = await verifyRequest(jws, { pins, now: Date.now(), holder: options.holder });
+  const { ns, wid } = request.invitation;
+  if ((expected.namespace ?? ns) !== ns || wid !== expected.workflowId) {
+    throw new RunbookError('DOCUMENT_INVALID', 'The invitation belongs to another run than the one that you named.', {
+      observed: oneLine(`${wid} in namespace ${ns}`),
+      needed: `${expected.workflowId}${expected.namespace === undefined ? '' : ` in namespace ${expected.namespace}`}`,
+      next: 'Ask the operators which run it is. If it is the one of the invitation, name that one.',
+    });
+  }
+  if (request.kind === 'rehearsal') refuseShare(options);
+  // To standard error: standard output stays clean for --print and --json.
+  for (const line of requestLines(request)) context.err(line);
+  if (gives === 'provide-token' && !asksForToken(request)) {
+    throw new RunbookError('INVALID_INPUT', 'This run asks for no operation token. Yours was not asked for.', {
+      needed: 'a run that was started with token source "provided"',
+      next: `What it asks for: ${shellLine('runbook', 'status', expected.workflowId)}`,
+    });
+  }
+  if (gives === 'share' && asksForToken(request)) throw noShareWanted();
+  return { request, confirmed: await confirm(context, options.confirm, request) };
+}
+
+/** Every member of the request in plain words; what it is about stands first, and again at the end, where the eye rests. */
+export function requestLines(request: CeremonyRequest, now = Date.now()): string[] {
+  const facts = requestFacts(request, now);
+  const width = Math.max(...facts.map(({ label }) => label.length));
+  return [
+    ...(request.kind === 'rehearsal' ? ['REHEARSAL: no key share is asked for. Keep yours where it is.'] : []),
+    'Invitation: the signature verifies with a key that is pinned on this machine.',
+    ...facts.flatMap(({ label, lines: [first = '', ...others], warning }) => [
+      `${warning ? '!' : ' '} ${label.padEnd(width)}  ${first}`,
+      ...others.map((line) => `  ${''.padEnd(width)}  ${line}`),
+    ]),
+    '',
+    'In short:',
+    ...requestInShort(request).map((line) => `  ${line}`),
+    'Is this not what you were told? Stop (Ctrl-C), and call the operators at a number that you know.',
+  ];
+}
+
+/** A rehearsal asks for no share: one that is handed in all the same is not even read. */
+function refuseShare({ shareFile, shareStdin }: HolderOptions): void {
+  if (shareFile === undefined && shareStdin !== true) return;
+  throw new RunbookError('INVALID_INPUT', 'This is a REHEARSAL: it asks for no key share, and none was read.', {
+    needed: 'the same command without --share-file and --share-stdin',
+    next: 'Never give your key share to a rehearsal: this command makes a value that means nothing.',
+  });
+}
+
+async function confirm(context: CliContext, given: string | undefined, request: CeremonyRequest): Promise<string> {
+  const { what, wanted } = confirmationOf(request);
+  const compare = (typed: string, needed?: string): string => {
+    if (wanted.includes(typed)) return typed;
+    throw new RunbookError('INVALID_INPUT', `This is not ${what}. Nothing else was asked for.`, {
+      needed,
+      next: 'If you expected another one, stop and call the operators, at a number that you know.',
+    });
+  };
+  if (given !== undefined) return compare(given, wanted.join(' or '));
+  // The question does not give the name away: the person has read it above.
+  const question = `To go on${request.kind === 'rehearsal' ? ' with the REHEARSAL' : ''}, type ${what}`;
+  return askAgain(context, async () => compare(await context.ask(question)));
+}
+
+/**
+ * The pinned keys, the signer's among them. The very first signer is pinned here, where its key is at hand and the holder
+ * compares the fingerprint; a different signer later takes a command of its own ("runbook keys trust").
+ */
+async function pinsFor(
+  context: CliContext,
+  options: HolderOptions,
+  signer: string | undefined,
+  keys: readonly PublicKeyEntry[],
+): Promise<readonly PinnedKey[]> {
+  const { workersKey, environment } = options;
+  const file = pinsPath(context.env, options.pins);
+  const observed = signer === undefined ? 'no readable signer' : `key ${spokenFingerprint(signer)}`;
+  const given = workersKey === undefined ? undefined : parsePublicKey(workersKey.trim());
+  if (workersKey !== undefined && given === undefined) throw notAKey();
+  if (given !== undefined && given.kid !== signer) {
+    throw new RunbookError('DOCUMENT_INVALID', 'The invitation is not signed with the key that you gave.', {
+      observed,
+      needed: `key ${spokenFingerprint(given.kid)}`,
+      next: 'Your share was not asked for. Call the operators, at a number that you know.',
+    });
+  }
+  const key = given ?? keys.find(({ kid }) => kid === signer);
+  if (key !== undefined && context.interactive && (await readPins(file)).length === 0)
+    await pinAfterComparing(context, options, formatPublicKey(key));
+  const pins = await readPins(file);
+  if (pins.some(({ kid }) => kid === signer)) return pins;
+
+  const words = ['runbook', 'keys', 'trust', environment, key ? formatPublicKey(key) : 'KID:KEY'];
+  const command = shellLine(...words, ...(options.pins === undefined ? [] : ['--pins', options.pins]));
+  if (pins.length > 0)
+    throw new RunbookError(
+      'DOCUMENT_INVALID',
+      'STOP. The invitation is signed with another key than the one pinned on this machine. Your share was not asked for.',
+      {
+        observed,
+        needed: pins.map((pin) => `key ${spokenFingerprint(pin.kid)} of "${pin.environment}"`).join(', or '),
+        next: `Call the operators, at a number that you know. Only if they tell you that the workers have a new key, compare its fingerprint with them by voice: ${command}`,
+      },
+    );
+  throw new RunbookError(
+    'DOCUMENT_INVALID',
+    'The invitation is signed with a key that is not pinned on this machine. Your share was not asked for.',
+    {
+      observed,
+      needed: "the workers' key, pinned once",
+      next: `Get the workers' public key from the operators by another route, and compare its fingerprint by voice: ${command}`,
+    },
+  );
 }

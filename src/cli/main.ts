@@ -1,12 +1,18 @@
 #!/usr/bin/env node
-import './guard';
-import { processContext } from './context';
-import { runCli } from './program';
+import { guardProcess } from '../process-guard';
+import type * as contextModule from './context';
+import type * as programModule from './program';
+
+guardProcess();
+// Loaded only now that the process is guarded.
+/* eslint-disable @typescript-eslint/no-require-imports -- an import would come before the guard */
+const { processContext } = require('./context') as typeof contextModule;
+const { runCli } = require('./program') as typeof programModule;
 
 const stop = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort());
 
-// Whoever reads has read enough (`runbook status ... | head`): that is no failure.
+// The reader has read enough (`runbook status ... | head`): that is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
   process.exit();

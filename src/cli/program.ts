@@ -1,11 +1,10 @@
 import { Command, CommanderError } from 'commander';
 import type { CliContext } from './context';
 import type { CommandHost } from './command';
-import { COMMANDS, SUMMARIES } from './command-table';
-import { EXIT, exitCodeOf } from './exit-codes';
-import type { ExitCode } from './exit-codes';
+import { SUMMARIES, loadCommands } from './command-table';
+import { EXIT, exitCodeOf, printError } from './errors';
+import type { ExitCode } from './errors';
 import { processFacts, refuseUnsafeStart } from '../process-guard';
-import { printError } from './print-error';
 import { terminalLine, wrapped } from './text';
 
 /**
@@ -32,12 +31,10 @@ A switchover, by the people who do it:
 Exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 not finished or no answer yet, 5 not found,
 6 the run ended otherwise (aborted, rolled back), 7 ready with warnings (readiness).`,
     );
-  const one = COMMANDS.find(({ summaries }) => only !== undefined && Object.hasOwn(summaries, only));
-  if (only !== undefined && one === undefined) {
-    for (const [name, summary] of Object.entries(SUMMARIES)) program.command(name).description(summary);
+  if (only === undefined || Object.hasOwn(SUMMARIES, only)) {
+    for (const command of loadCommands(host, only)) program.addCommand(command);
   } else {
-    for (const { load } of one === undefined ? COMMANDS : [one])
-      for (const command of load().commands(host)) program.addCommand(command);
+    for (const [name, summary] of Object.entries(SUMMARIES)) program.command(name).description(summary);
   }
   settle(program, host.context);
   return program;
@@ -46,7 +43,7 @@ Exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 not finished or
 /** The name of a key, or a public key, that begins with a hyphen: one in 64 does. No option is as long. */
 const HYPHENATED_KEY = /^-[A-Za-z0-9_-]{42}(?::[A-Za-z0-9_-]{43})?$/;
 
-/** A space before such a word keeps it from being read as an option. Whoever takes a key trims it. */
+/** A space before such a word keeps it from being read as an option. The commands trim it. */
 function keyNotOption(word: string): string {
   return HYPHENATED_KEY.test(word) ? ` ${word}` : word;
 }
@@ -54,18 +51,13 @@ function keyNotOption(word: string): string {
 /** Commands neither end the process nor write past the context. */
 function settle(command: Command, context: CliContext): void {
   command.exitOverride().configureOutput({
-    writeOut: (text) => linesOf(text).forEach((line) => context.out(line)),
-    writeErr: (text) => linesOf(text).forEach((line) => context.err(line)),
+    writeOut: (text) => text.replace(/\n$/, '').split('\n').forEach(context.out),
+    writeErr: (text) => text.replace(/\n$/, '').split('\n').forEach(context.err),
   });
   for (const each of command.commands) settle(each, context);
 }
 
-/** The texts of the help, and of a wrong command line. */
-function linesOf(text: string): string[] {
-  return text.replace(/\n$/, '').split('\n');
-}
-
-/** The same context, in which every line is one line, and no more than that, whatever others wrote into it. */
+/** The same context, in which every line is one line and nothing more, whatever others wrote into it. */
 function lineByLine(context: CliContext): CliContext {
   return {
     ...context,
@@ -88,11 +80,7 @@ export async function runCli(words: readonly string[], given: CliContext): Promi
     return code;
   } catch (error) {
     if (error instanceof CommanderError) {
-      const wanted =
-        error.code === 'commander.helpDisplayed' ||
-        error.code === 'commander.version' ||
-        error.code === 'commander.help';
-      return wanted && error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+      return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     }
     printError(context, error, { json: words.includes('--json'), debug: words.includes('--debug') });
     return exitCodeOf(error);

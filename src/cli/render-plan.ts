@@ -27,22 +27,16 @@ function parsed(text: string): unknown {
   }
 }
 
-function numbered(steps: readonly string[]): string[] {
-  return steps.flatMap((step, index) => terminalText(`${index + 1}. ${step}`, '    '));
-}
-
-/** The start of a run may name anybody. */
-function requester({ requestedBy }: { readonly requestedBy?: string | undefined }): string {
-  return requestedBy === undefined
-    ? 'not told'
-    : `${escapeUntrusted(requestedBy)}, as the start of the run says, unverified`;
-}
-
 function gateLines(plan: RunbookPlan, digest: string, gate: string): string[] {
-  const { clusters, operations, warnings, steps, choices } = plan;
+  const { clusters, operations, warnings, steps, choices, requestedBy } = plan;
+  // The start of a run may name anybody.
+  const requester =
+    requestedBy === undefined
+      ? 'nobody is named'
+      : `${escapeUntrusted(requestedBy)}, as the start of the run says, unverified`;
   return [
     `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
-    `  Requested by: ${requester(plan)}`,
+    `  Requested by: ${requester}`,
     `  Reason: ${escapeUntrusted(plan.reason)}`,
     '  What the approval allows, and nothing else',
     ...operations.map(
@@ -52,19 +46,21 @@ function gateLines(plan: RunbookPlan, digest: string, gate: string): string[] {
     ...warnings.flatMap((warning) => terminalText(`KNOW THIS: ${warning}`, '  ')),
     ...columns(
       clusters.map(({ cluster, clusterId, version, dr, performance }) => [
-        `  ${cluster}`,
-        `DR ${dr}, performance ${performance}`,
-        version,
-        clusterId,
+        ...[`  ${cluster}`, `DR ${dr}, performance ${performance}`],
+        ...[version, clusterId],
       ]),
     ),
     ...Object.entries(choices).map(([name, choice]) => `  ${name}: ${choice}`),
     '  Steps',
-    ...numbered(steps),
+    ...numbered(steps, '    '),
   ];
 }
 
-/** What the run found, apart from the plan: whoever writes to the namespace can make it say anything. */
+function numbered(steps: readonly string[], indent: string): string[] {
+  return steps.flatMap((step, index) => terminalText(`${index + 1}. ${step}`, indent));
+}
+
+/** What the run found, apart from the plan: anybody who writes to the namespace can make it say anything. */
 export function unsignedLines(findings: readonly Finding[]): string[] {
   const told = findings.filter(({ severity }) => severity !== 'info');
   if (told.length === 0) return [];
@@ -75,31 +71,32 @@ export function unsignedLines(findings: readonly Finding[]): string[] {
 }
 
 /** A plan as `runbook plan` prints it. */
-export function planLines(report: Pick<Report, 'plan' | 'preconditions' | 'runbook' | 'deployment'>): string[] {
-  const content = inLines(report.plan?.content);
-  const lines = ['Preconditions', ...preconditionLines(report.preconditions)];
+export function planLines(report: Pick<Report, 'plan' | 'preconditions'>): string[] {
+  const plan = inLines(report.plan);
   const failed = report.preconditions.filter(({ verdict }) => verdict === 'fail').length;
-  if (content !== undefined) {
-    const { digest = '' } = report.plan ?? {};
-    lines.push(
-      '',
-      `Plan of ${content.runbook}, digest ${digest}`,
-      ...content.clusters.map(
-        ({ cluster, version, dr, performance }) => `  ${cluster} (${version}): DR ${dr}, performance ${performance}`,
-      ),
-      ...content.warnings.flatMap((warning) => terminalText(`Know this: ${warning}`, '  ')),
-    );
-    lines.push(...content.steps.flatMap((step, index) => terminalText(`${index + 1}. ${step}`, '  ')));
-  }
-  const verdict =
-    failed === 0
-      ? 'Nothing stands against it.'
-      : `${failed} precondition${failed === 1 ? ' stands' : 's stand'} against it; a run would be refused.`;
-  return [...lines, '', `${verdict} Nothing was changed.`];
+  const against = `${failed} precondition${failed === 1 ? ' stands' : 's stand'} against it; a run would be refused.`;
+  return [
+    'Preconditions',
+    ...preconditionLines(report.preconditions),
+    ...(plan === undefined ? [] : ['', ...contentLines(plan.content, plan.digest)]),
+    '',
+    `${failed === 0 ? 'Nothing stands against it.' : against} Nothing was changed.`,
+  ];
+}
+
+function contentLines({ runbook, clusters, warnings, steps }: RunbookPlan, digest: string): string[] {
+  return [
+    `Plan of ${runbook}, digest ${digest}`,
+    ...clusters.map(
+      ({ cluster, version, dr, performance }) => `  ${cluster} (${version}): DR ${dr}, performance ${performance}`,
+    ),
+    ...warnings.flatMap((warning) => terminalText(`Know this: ${warning}`, '  ')),
+    ...numbered(steps, '  '),
+  ];
 }
 
 /** Preconditions as columns: verdict, name, observed, needed. Below those that have one, who does what, with its command. */
-export function preconditionLines(preconditions: readonly Check[]): string[] {
+function preconditionLines(preconditions: readonly Check[]): string[] {
   const all = inLines(preconditions);
   const rows = all.map((each) => [
     `  ${each.verdict}`,

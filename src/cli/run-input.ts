@@ -18,7 +18,7 @@ export function runbookName(name: string): RunbookName {
 /** An input that passed the runbook's schema: what lock and messages need of it, and the object to send. */
 export interface CheckedInput {
   readonly deployment: string;
-  readonly cluster?: string;
+  readonly cluster?: string | undefined;
   readonly dryRun: boolean;
   /** As it was given: the run itself fills in the defaults. */
   readonly object: Readonly<Record<string, unknown>>;
@@ -33,10 +33,11 @@ export interface CheckedInput {
 export async function buildInput(
   context: CliContext,
   runbook: RunbookName,
-  given: { readonly input?: string; readonly fields: Readonly<Record<string, unknown>> },
+  fields: Readonly<Record<string, unknown>>,
+  whole?: string,
 ): Promise<CheckedInput> {
-  const fields = Object.fromEntries(Object.entries(given.fields).filter(([, value]) => value !== undefined));
-  const object = { ...(given.input === undefined ? {} : await readObject(context, given.input)), ...fields };
+  const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+  const object = { ...(whole === undefined ? {} : await readObject(context, whole)), ...given };
   refusePlainShare(object);
   const parsed = RUNBOOK_INPUTS[runbook].safeParse(object);
   if (!parsed.success) {
@@ -45,27 +46,23 @@ export async function buildInput(
       next: 'Correct these fields; nothing was started.',
     });
   }
-  const data: { readonly deployment: string; readonly dryRun?: boolean; readonly cluster?: string | undefined } =
-    parsed.data;
-  const { deployment, cluster, dryRun = false } = data;
-  return { deployment, dryRun, object, ...(cluster === undefined ? {} : { cluster }) };
+  const data: { deployment: string; dryRun?: boolean; cluster?: string | undefined } = parsed.data;
+  return { deployment: data.deployment, cluster: data.cluster, dryRun: data.dryRun ?? false, object };
 }
 
-async function readObject(context: CliContext, input: string): Promise<Record<string, unknown>> {
+async function readObject(context: CliContext, input: string): Promise<object> {
   const text =
     input === '@-' ? await context.readInput() : input.startsWith('@') ? await readTextFile(input.slice(1)) : input;
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    throw new RunbookError('INVALID_INPUT', 'The input is not JSON.', {
-      needed: 'one JSON object, @file or @- for standard input',
-    });
+    // Refused below, as what is JSON and no object.
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new RunbookError('INVALID_INPUT', 'The input is not a JSON object.', { needed: 'one JSON object' });
-  }
-  return { ...value };
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  throw new RunbookError('INVALID_INPUT', 'The input is not a JSON object.', {
+    needed: 'one JSON object, @file or @- for standard input',
+  });
 }
 
 /** One field of a runbook's input. */
@@ -73,9 +70,9 @@ export interface InputField {
   readonly name: string;
   /** In words: `text`, `true or false`, `one of a, b`, a number, an object. */
   readonly type: string;
-  readonly needed: boolean;
-  /** What counts where it is not given. */
-  readonly otherwise: string;
+  readonly required: boolean;
+  /** What counts where it is not given: its default, as JSON. */
+  readonly default: string | undefined;
 }
 
 interface FieldSchema {
@@ -97,8 +94,8 @@ export function inputFields(runbook: RunbookName): InputField[] {
   return Object.entries(schema.properties ?? {}).map(([name, field]) => ({
     name,
     type: inWords(field),
-    needed: schema.required?.includes(name) ?? false,
-    otherwise: field.default === undefined ? 'may be left out' : `default ${JSON.stringify(field.default)}`,
+    required: schema.required?.includes(name) ?? false,
+    default: JSON.stringify(field.default),
   }));
 }
 

@@ -6,7 +6,7 @@ import type { SigningKey } from '../documents';
 import { errnoOf, isRunbookError, RunbookError } from '../errors';
 import { Secret } from '../secret';
 import type { CliContext } from './context';
-import { printError } from './print-error';
+import { printError } from './errors';
 
 /** Where a key share may come from. Never from an argument: those are visible to every user of the machine. */
 export interface ShareOptions {
@@ -19,20 +19,17 @@ export interface ShareOptions {
  *
  * @throws RunbookError `INVALID_INPUT` where it is no key share; what was typed is never repeated.
  */
-export async function readShare(context: CliContext, options: ShareOptions): Promise<Secret<'key-share'>> {
-  if (options.shareFile !== undefined && options.shareStdin === true) {
+export async function readShare(
+  context: CliContext,
+  { shareFile, shareStdin }: ShareOptions,
+): Promise<Secret<'key-share'>> {
+  if (shareFile !== undefined && shareStdin === true) {
     throw new RunbookError('INVALID_INPUT', 'Both --share-file and --share-stdin are given.', {
       needed: 'one of them',
       next: 'Give the same command with one of them, or with none: then you are asked.',
     });
   }
-  if (options.shareFile !== undefined) {
-    await warnAboutOpenFile(context, options.shareFile);
-    return parseShare(await readTextFile(options.shareFile));
-  }
-  if (options.shareStdin === true) return parseShare(await context.readInput());
-  const ask = async () => parseShare(await context.askHidden('Your key share'));
-  return askAgain(context, ask, ({ code }) => code === 'INVALID_INPUT');
+  return readSecret(context, { file: shareFile, stdin: shareStdin, question: 'Your key share' }, parseShare);
 }
 
 /** Where an operation token may come from, never from an argument either. */
@@ -51,20 +48,24 @@ export async function readOperationToken(
   { tokenFile, tokenStdin }: TokenOptions,
   cluster: string,
 ): Promise<Secret<'operation-token'>> {
-  if (tokenFile !== undefined) {
-    await warnAboutOpenFile(context, tokenFile);
-    return parseOperationToken(await readTextFile(tokenFile));
-  }
-  if (tokenStdin === true) return parseOperationToken(await context.readInput());
-  const ask = async () => parseOperationToken(await context.askHidden(`The operation token of ${cluster}`));
-  return askAgain(context, ask, ({ code }) => code === 'INVALID_INPUT');
+  const source = { file: tokenFile, stdin: tokenStdin, question: `The operation token of ${cluster}` };
+  return readSecret(context, source, parseOperationToken);
 }
 
-/** A secret's file that others can read is a mistake, but not ours to refuse in the middle of a ceremony. */
-async function warnAboutOpenFile(context: CliContext, path: string): Promise<void> {
-  const mode = (await stat(path).catch(() => undefined))?.mode;
-  if (mode !== undefined && (mode & 0o077) !== 0)
-    context.err(`Warning: other users of this machine may read ${path} (chmod 600).`);
+async function readSecret<T>(
+  context: CliContext,
+  source: { readonly file: string | undefined; readonly stdin: boolean | undefined; readonly question: string },
+  parse: (text: string) => T,
+): Promise<T> {
+  const { file, stdin, question } = source;
+  if (file !== undefined) {
+    const mode = (await stat(file).catch(() => undefined))?.mode ?? 0;
+    // A mistake, but not ours to refuse in the middle of a ceremony.
+    if ((mode & 0o077) !== 0) context.err(`Warning: other users of this machine may read ${file} (chmod 600).`);
+    return parse(await readTextFile(file));
+  }
+  if (stdin === true) return parse(await context.readInput());
+  return askAgain(context, async () => parse(await context.askHidden(question)));
 }
 
 /** Options of the commands that sign. */
@@ -74,8 +75,8 @@ export interface SigningOptions {
 }
 
 /**
- * Opens the person's signing key, where one is given by option or `RUNBOOKS_KEY_FILE`. The passphrase comes from a file or a hidden prompt, never from
- * an argument. A person at a terminal may mistype it twice.
+ * Opens the person's signing key, where one is given by option or `RUNBOOKS_KEY_FILE`. The passphrase comes from a file or
+ * a hidden prompt, never from an argument. A person at a terminal may mistype it twice.
  *
  * @throws RunbookError `DOCUMENT_INVALID` for a wrong passphrase, `NOT_FOUND` for a missing file.
  */
@@ -89,6 +90,7 @@ export async function signingKey(context: CliContext, options: SigningOptions): 
     });
   }
   const file = await readTextFile(keyFile);
+  const passphraseOf = (text: string) => new Secret('passphrase', text.trim());
   if (passphraseFile !== undefined) return readHolderKey(file, passphraseOf(await readTextFile(passphraseFile)));
   const ask = async () => {
     const passphrase = passphraseOf(await context.askHidden('Passphrase of the signing key'));
@@ -99,14 +101,10 @@ export async function signingKey(context: CliContext, options: SigningOptions): 
   return askAgain(context, ask, mayBeMistyped);
 }
 
-function passphraseOf(text: string): Secret<'passphrase'> {
-  return new Secret('passphrase', text.trim());
-}
-
 const TRIES = 3;
 
 /**
- * Asks a person up to three times, where he may have mistyped. Where no person is asked, the first answer counts.
+ * Asks a person up to three times, where they may have mistyped. Where no person is asked, the first answer counts.
  *
  * @param mistyped whether another answer may do
  * @throws the error of the last answer
@@ -114,14 +112,14 @@ const TRIES = 3;
 export async function askAgain<T>(
   context: CliContext,
   ask: () => Promise<T>,
-  mistyped: (error: RunbookError) => boolean,
+  mistyped = (error: RunbookError) => error.code === 'INVALID_INPUT',
 ): Promise<T> {
   for (let tries = 1; ; tries += 1) {
     try {
       return await ask();
     } catch (error) {
       if (!context.interactive || !isRunbookError(error) || !mistyped(error) || tries === TRIES) throw error;
-      printError(context, error, { json: false, debug: false });
+      printError(context, error);
       context.err(`Again (${tries + 1} of ${TRIES}); Ctrl-C ends it.`);
     }
   }
@@ -132,9 +130,8 @@ export async function readTextFile(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    const reason = errnoOf(error) ?? 'unknown reason';
-    throw new RunbookError('NOT_FOUND', `The file ${path} cannot be read (${reason}).`, {
-      needed: 'a file that is there, and that you may read',
+    throw new RunbookError('NOT_FOUND', `The file ${path} cannot be read (${errnoOf(error) ?? 'unknown reason'}).`, {
+      needed: 'a file that exists, and that you may read',
       next: 'Correct the path, or the rights of the file, and give the same command again.',
     });
   }
@@ -146,8 +143,7 @@ export async function writeSecretFile(path: string, content: string): Promise<vo
   try {
     await writeFile(path, content, { mode: 0o600, flag: 'wx' });
   } catch (error) {
-    if (errnoOf(error) !== 'EEXIST') throw error;
-    throw existing(path);
+    throw errnoOf(error) === 'EEXIST' ? existing(path) : error;
   }
 }
 
@@ -159,7 +155,7 @@ export async function refuseExisting(path: string): Promise<void> {
 function existing(path: string): RunbookError {
   return new RunbookError('INVALID_INPUT', `The file ${path} exists; a key is never overwritten.`, {
     needed: 'the path of a new file',
-    next: 'Give another path, or move the old file away where it is not needed any more.',
+    next: 'Give another path, or move the old file away if it is no longer needed.',
   });
 }
 
@@ -173,6 +169,6 @@ export function refusePlainShare(input: unknown): void {
   if (!holdsKeyShare(input)) return;
   throw new RunbookError('PLAIN_TEXT_SHARE', 'This seems to hold a key share in plain text. Nothing was sent.', {
     needed: 'a text without key shares',
-    next: 'A key share is given by "runbook share" alone, which encrypts it. It stands in the history of your shell now: remove it there.',
+    next: 'A key share is given by "runbook share" alone, which encrypts it. It is now in the history of your shell: remove it there.',
   });
 }

@@ -4,87 +4,95 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { WorkflowNotFoundError, isGrpcServiceError } from '@temporalio/client';
 import type { z } from 'zod';
+import { approvalPayload, controlPayload, decisionPayload, declinePayload } from '../contracts/payloads';
 import type { Receipt } from '../contracts/run-facts';
-import { SIGNALS, UPDATES } from '../contracts/signals';
+import { SIGNALS, UPDATES, UPDATES_FROM } from '../contracts/signals';
 import type { SignalName } from '../contracts/signals';
 import { RunbookError } from '../errors';
 import { DOCUMENT_TYPES, signDocument } from '../documents/documents';
-import { printResult } from './command';
+import { printResult, withServerOptions } from './command';
 import type { CommandHost, ServerOptions } from './command';
 import type { CliContext } from './context';
-import { EXIT } from './exit-codes';
-import type { ExitCode } from './exit-codes';
-import { fetchEvents, signalEvents } from './history';
-import type { RunReference } from './history';
+import { EXIT } from './errors';
+import type { ExitCode } from './errors';
 import { receiptLines } from './render-status';
-import { queryStatus } from './run-view';
+import { fetchEvents, queryStatus, signalInputs } from './run';
+import type { RunReference } from './run';
 import { refusePlainShare, signingKey } from './secret-input';
 import type { SigningOptions } from './secret-input';
+import type { TemporalSession } from './temporal';
 import { jsonText, shellLine } from './text';
-
-/** What a command that gives a signal may be told. */
-export interface GivingOptions extends ServerOptions {
-  /** Print the signal's input instead of sending it. */
-  readonly print?: boolean;
-}
 
 export const PRINT_OPTION = ['--print', "print the signal's input as one line instead of sending it"] as const;
 
 /** Options of the commands by which a person says something that a run acts on. */
-export interface StatementOptions extends GivingOptions, SigningOptions {}
+export interface StatementOptions extends ServerOptions, SigningOptions {
+  /** Print the signal's input instead of sending it. */
+  readonly print?: boolean;
+}
 
 /** @param what as the help calls it, with its article: `the approval` */
 export function withStatementOptions(command: Command, what: string): Command {
-  return command
+  command
     .option(
       '--key-file <file>',
       `your signing key ("runbook keys init"), else RUNBOOKS_KEY_FILE; without one ${what} is a claim`,
     )
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option(...PRINT_OPTION);
+  return withServerOptions(command);
 }
 
+/** What people say to a run: its name in a sentence, and its members. */
+const STATEMENTS = {
+  approval: ['The approval', approvalPayload],
+  decision: ['The decision', decisionPayload],
+  decline: ['The decline', declinePayload],
+  control: ['The order', controlPayload],
+} as const;
+type StatementMembers<T extends keyof typeof STATEMENTS> = Omit<
+  z.input<(typeof STATEMENTS)[T][1]>,
+  'ns' | 'wid' | 'rid' | 'iat'
+>;
+
+/** One run of a Workflow ID. */
+export type ExactRun = RunReference & { readonly runId: string };
+
 /**
- * What a person says to one run: signed where there is a key, else the plain members, which count as a claim.
+ * What a person says to one run: signed where they have a key, else the plain members, which count as a claim.
  *
- * @param statement.what as the person calls it, with its article.
- * @throws RunbookError `INVALID_INPUT` where the members are not those of such a document; `refusal` says what to do.
+ * @throws RunbookError `INVALID_INPUT` where the members are not those of such a document.
  */
-export async function statementOf<P extends object>(
+export async function statementOf<T extends keyof typeof STATEMENTS>(
   context: CliContext,
   options: SigningOptions,
-  statement: {
-    readonly what: string;
-    readonly typ: keyof typeof DOCUMENT_TYPES;
-    readonly members: z.ZodType<P>;
-    readonly refusal?: { readonly needed: string; readonly next: string };
-  },
-  said: object,
-): Promise<{ readonly document: string } | P> {
-  const parsed = statement.members.safeParse({ ...said, iat: Math.floor(Date.now() / 1000) });
+  { namespace: ns }: TemporalSession,
+  { workflowId: wid, runId: rid }: ExactRun,
+  type: T,
+  members: { readonly [M in keyof StatementMembers<T>]: unknown },
+): Promise<object> {
+  const [what, schema] = STATEMENTS[type];
+  const parsed = schema.safeParse({ ns, wid, rid, ...members, iat: Math.floor(Date.now() / 1000) });
   if (!parsed.success) {
     const mistakes = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ');
-    const text = `${statement.what} is refused: ${mistakes}. Nothing was sent.`;
-    throw new RunbookError('INVALID_INPUT', text.replace(/^t/, 'T'), {
+    throw new RunbookError('INVALID_INPUT', `${what} is refused: ${mistakes}. Nothing was sent.`, {
       next: 'Correct it, and give the same command again.',
-      ...statement.refusal,
     });
   }
   const key = await signingKey(context, options);
   if (key === undefined) return parsed.data;
-  return { document: await signDocument(DOCUMENT_TYPES[statement.typ], parsed.data, key) };
+  return { document: await signDocument(DOCUMENT_TYPES[type], parsed.data, key) };
 }
 
 /** Sends the signal and says what became of it; or prints its input as one line, to paste into the Web UI. */
 export async function giveSignal(
-  host: CommandHost,
-  options: GivingOptions,
+  { context, finish }: CommandHost,
+  options: StatementOptions,
   client: Client,
   run: RunReference,
   signal: SignalName,
   input: unknown,
 ): Promise<void> {
-  const { context } = host;
   // An envelope is encrypted, and has checks of its own.
   if (signal !== SIGNALS.share) refusePlainShare(input);
   if (options.print === true) {
@@ -93,7 +101,7 @@ export async function giveSignal(
   }
   const sent = await sendSignal(client, run, signal, input, context.stop);
   printResult(context, options, sent, sent.lines);
-  host.finish(sent.exitCode);
+  finish(sent.exitCode);
 }
 
 /** What became of a signal within the time that a person waits for it. */
@@ -101,17 +109,12 @@ export interface SentSignal {
   readonly signal: SignalName;
   readonly workflowId: string;
   /** Counts the signals of this name in the run, from 1; absent where it could not be found out. */
-  readonly arrival?: number;
+  readonly arrival: number | undefined;
   /** Absent where the run has not said anything yet. */
-  readonly receipt?: Receipt;
+  readonly receipt: Receipt | undefined;
   readonly lines: readonly string[];
   readonly exitCode: ExitCode;
 }
-
-const RECEIPT_DEADLINE_MS = 30_000;
-/** A check takes about 90 ms: earlier looks would only be in its way. */
-const FIRST_LOOKS_MS = [50, 100, 200];
-const POLL_MS = 250;
 
 /**
  * Sends a signal and waits up to 30 s for what the run says of it.
@@ -126,34 +129,21 @@ export async function sendSignal(
   stop: AbortSignal,
 ): Promise<SentSignal> {
   const { workflowId } = run;
-  let sent: Sent;
-  try {
-    sent = await give(client, run, signal, input, stop);
-  } catch (error) {
+  const { arrival, receipt } = await give(client, run, signal, input, stop).catch((error: unknown): never => {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
-    throw new RunbookError(
-      'NOT_FOUND',
-      `There is no open run with the Workflow ID "${workflowId}"; nothing was sent.`,
-      {
-        next: '"runbook list --open" shows the open runs.',
-        cause: error,
-      },
-    );
-  }
-  const { arrival, receipt } = sent;
-  const common = { signal, workflowId, ...(arrival === undefined ? {} : { arrival }) };
+    const message = `There is no open run with the Workflow ID "${workflowId}"; nothing was sent.`;
+    throw new RunbookError('NOT_FOUND', message, { next: '"runbook list --open" shows the open runs.', cause: error });
+  });
+  const common = { signal, workflowId, arrival, receipt };
   if (receipt === undefined) {
     const line = `Sent, and recorded by Temporal. No receipt yet: look with "${shellLine('runbook', 'status', workflowId)}".`;
     return { ...common, lines: [line], exitCode: EXIT.pending };
   }
-  const exitCode = receipt.verdict === 'accepted' ? EXIT.ok : EXIT.refused;
-  return { ...common, receipt, lines: receiptLines(receipt), exitCode };
+  return { ...common, lines: receiptLines(receipt), exitCode: receipt.verdict === 'accepted' ? EXIT.ok : EXIT.refused };
 }
 
-type Sent = Pick<SentSignal, 'arrival' | 'receipt'>;
-
 /**
- * As a signal; where the server takes none any more for this run, or the run looks at no more, as the update of the same
+ * As a signal; where the server takes no more of them for this run, or the run looks at no more, as the update of the same
  * name where there is one.
  */
 async function give(
@@ -162,38 +152,27 @@ async function give(
   signal: SignalName,
   input: unknown,
   stop: AbortSignal,
-): Promise<Sent> {
+): Promise<Pick<SentSignal, 'arrival' | 'receipt'>> {
   const handle = client.workflow.getHandle(run.workflowId, run.runId);
   const update = UPDATES.find((name) => name === signal);
   try {
     await handle.signal(signal, input);
-    const arrival = await findArrival(client, run, signal, input);
-    const receipt =
-      arrival === undefined
-        ? undefined
-        : await awaitReceipt(client, run, { signal, arrival, mayGiveUp: !!update }, stop);
-    if (receipt !== 'not looked at') return { arrival, receipt };
+    // Which of the signals of this name is ours: receipts are known by that number.
+    const mine = digestOf(input);
+    const index = signalInputs(await fetchEvents(client, run), signal).findLastIndex((each) => digestOf(each) === mine);
+    if (index === -1) return { arrival: undefined, receipt: undefined };
+    const arrival = index + 1;
+    const receipt = await awaitReceipt(client, run, signal, arrival, stop);
+    if (receipt !== 'flooded') return { arrival, receipt };
   } catch (error) {
     const { cause } = error instanceof Error ? error : {};
     const full = isGrpcServiceError(cause) && cause.details.includes('limit for signal events');
     if (!full || update === undefined) throw error;
   }
-  if (update === undefined) return {};
+  if (update === undefined) return { arrival: undefined, receipt: undefined };
   const arrival = await handle.executeUpdate<number, [unknown]>(update, { args: [input] });
-  const receipt = await awaitReceipt(client, run, { signal, arrival, mayGiveUp: false }, stop);
-  return { arrival, ...(receipt === 'not looked at' ? {} : { receipt }) };
-}
-
-/** Which of the signals of this name ours is: receipts are known by that number. */
-async function findArrival(
-  client: Client,
-  run: RunReference,
-  signal: SignalName,
-  input: unknown,
-): Promise<number | undefined> {
-  const mine = digestOf(input);
-  const events = await fetchEvents(client, run);
-  return signalEvents(events, signal).findLast((event) => digestOf(event.input) === mine)?.arrival;
+  const receipt = await awaitReceipt(client, run, signal, arrival, stop);
+  return { arrival, receipt: receipt === 'flooded' ? undefined : receipt };
 }
 
 function digestOf(input: unknown): string {
@@ -202,21 +181,24 @@ function digestOf(input: unknown): string {
     .digest('hex');
 }
 
-/** A check takes no longer where the run looks at the signal at all. */
+const RECEIPT_DEADLINE_MS = 30_000;
+/** A check takes about 90 ms: earlier looks would only be in its way. */
+const FIRST_PAUSES_MS = [50, 50, 100];
+const POLL_MS = 250;
+/** A check takes no longer, where the run looks at the signal at all. */
 const LOOKED_AT_WITHIN_MS = 3_000;
 
+/** What the run says of a signal; `flooded` where it has too many to look at this one, and takes an update instead. */
 async function awaitReceipt(
   client: Client,
   run: RunReference,
-  {
-    signal,
-    arrival,
-    mayGiveUp,
-  }: { readonly signal: SignalName; readonly arrival: number; readonly mayGiveUp: boolean },
+  signal: SignalName,
+  arrival: number,
   stop: AbortSignal,
-): Promise<Receipt | 'not looked at' | undefined> {
+): Promise<Receipt | 'flooded' | undefined> {
   const begin = Date.now();
-  const pauses = FIRST_LOOKS_MS.map((at, index) => at - (FIRST_LOOKS_MS[index - 1] ?? 0));
+  const otherWay = arrival < UPDATES_FROM && UPDATES.some((name) => name === signal);
+  const pauses = [...FIRST_PAUSES_MS];
   while (Date.now() < begin + RECEIPT_DEADLINE_MS && !stop.aborted) {
     await delay(pauses.shift() ?? POLL_MS);
     const status = await queryStatus(client, run);
@@ -225,7 +207,7 @@ async function awaitReceipt(
     );
     if (receipt !== undefined) return receipt;
     const flooded = status?.findings.some(({ code }) => code === 'too-many-signals') === true;
-    if (mayGiveUp && flooded && Date.now() > begin + LOOKED_AT_WITHIN_MS) return 'not looked at';
+    if (flooded && otherWay && Date.now() > begin + LOOKED_AT_WITHIN_MS) return 'flooded';
   }
   return undefined;
 }

@@ -1,13 +1,9 @@
 import { Client, Connection, isGrpcServiceError } from '@temporalio/client';
-import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { RunbookError } from '../errors';
+import { connectionSettings, DATA_CONVERTER } from '../worker/connection';
+import type { ConnectionFlags } from '../worker/connection';
 
-/** How the command line says which server and namespace to use; the profile file and `TEMPORAL_*` say the rest. */
-export interface ConnectionFlags {
-  readonly address?: string;
-  readonly namespace?: string;
-  readonly profile?: string;
-}
+export type { ConnectionFlags };
 
 /** An open connection; close it. */
 export interface TemporalSession {
@@ -18,33 +14,6 @@ export interface TemporalSession {
 }
 
 const CONNECT_TIMEOUT_MS = 3_000;
-const DEFAULT_ADDRESS = '127.0.0.1:7233';
-
-/** Address, namespace and the rest of the connection's settings, from flags, `TEMPORAL_*` and the profile file. */
-export function connectionSettings(flags: ConnectionFlags, env: NodeJS.ProcessEnv) {
-  const overrideEnvVars = Object.fromEntries(
-    Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
-  );
-  try {
-    const loaded = loadClientConnectConfig({
-      overrideEnvVars,
-      ...(flags.profile === undefined ? {} : { profile: flags.profile }),
-    });
-    return {
-      connectionOptions: {
-        ...loaded.connectionOptions,
-        address: flags.address ?? loaded.connectionOptions.address ?? DEFAULT_ADDRESS,
-      },
-      namespace: flags.namespace ?? loaded.namespace ?? 'default',
-    };
-  } catch (cause) {
-    throw new RunbookError('INVALID_INPUT', 'The Temporal profile file or the TEMPORAL_* variables cannot be used.', {
-      observed: cause instanceof Error ? cause.message : 'unknown',
-      next: 'Correct the file named by TEMPORAL_CONFIG_FILE, or choose another profile with --profile.',
-      cause,
-    });
-  }
-}
 
 /**
  * Connects to the Temporal server.
@@ -52,16 +21,12 @@ export function connectionSettings(flags: ConnectionFlags, env: NodeJS.ProcessEn
  * @throws RunbookError `TEMPORAL_UNAVAILABLE` where nobody answers at the address.
  */
 export async function connectTemporal(flags: ConnectionFlags, env: NodeJS.ProcessEnv): Promise<TemporalSession> {
-  const { connectionOptions, namespace } = connectionSettings(flags, env);
+  const { connectionOptions, namespace = 'default' } = connectionSettings(env, flags);
   const { address } = connectionOptions;
   try {
     const connection = await Connection.connect({ ...connectionOptions, connectTimeout: CONNECT_TIMEOUT_MS });
     // Other people's payloads are read here too: one that cannot be decoded must not end the command.
-    const client = new Client({
-      connection,
-      namespace,
-      dataConverter: { payloadConverterPath: require.resolve('../contracts/payload-converter') },
-    });
+    const client = new Client({ connection, namespace, dataConverter: DATA_CONVERTER });
     return { client, namespace, address, close: () => connection.close() };
   } catch (cause) {
     throw new RunbookError('TEMPORAL_UNAVAILABLE', `No Temporal server answers at ${address}.`, {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Progress } from '../cli/progress';
-import { readRunView } from '../cli/run-view';
-import type { RunView } from '../cli/run-view';
+import { Progress } from '../cli/render-status';
+import { readRunView } from '../cli/run';
+import type { RunView } from '../cli/run';
 import type { TemporalSession } from '../cli/temporal';
 import type { RunStatus, Waiting } from '../contracts/run-status';
 import { approveWords, rehearsalWords, shareWords } from './guide';

@@ -1,7 +1,7 @@
 import { DEFAULT_TASK_QUEUE, deploymentWorkflowId, lockWorkflowId } from '../contracts/names';
 import type { RunbookName } from '../contracts/names';
 import type { GateName } from '../contracts/plan';
-import { startFormLink } from '../cli/web-ui';
+import { startFormLink } from '../cli/run';
 import { shellLine } from '../cli/text';
 import { DEPLOYMENT } from './payments';
 import { OPERATOR } from './people';

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { printError } from '../cli/print-error';
+import { printError } from '../cli/errors';
 import { processContext } from '../cli/context';
 import { guideLines } from './guide';
 import { rehearse } from './rehearse';

@@ -1,10 +1,8 @@
 import { readFile } from 'node:fs/promises';
-import { readReport } from '../cli/read-report';
-import { activityResults, fetchEvents } from '../cli/history';
-import { summaryLines } from '../cli/render-report';
+import { readReport, summaryLines } from '../cli/read-report';
+import { activityResults, fetchEvents, runLink } from '../cli/run';
 import { connectTemporal } from '../cli/temporal';
 import type { TemporalSession } from '../cli/temporal';
-import { runLink } from '../cli/web-ui';
 import { deploymentWorkflowId } from '../contracts/names';
 import { Cast, follow } from './cast';
 import { SWITCHOVER } from './guide';
@@ -64,7 +62,7 @@ function primaryOf({ service }: Payments) {
 async function reportFiles({ client }: TemporalSession, runId: string): Promise<string[]> {
   const last: unknown = activityResults(
     await fetchEvents(client, { workflowId: WORKFLOW_ID, runId }),
-    'writeReportFiles',
+    (type) => type === 'writeReportFiles',
   ).at(-1);
   const files: unknown = typeof last === 'object' && last !== null && 'files' in last ? last.files : undefined;
   return Array.isArray(files) ? files.filter((file): file is string => typeof file === 'string') : [];

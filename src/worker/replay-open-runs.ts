@@ -33,16 +33,14 @@ export async function replayOpenRuns(
 ): Promise<number> {
   const histories = await openHistories(client, taskQueue);
   histories.forEach(look);
-  const holdsLock = (run: HistoryAndWorkflowId) => locks.has(run.workflowId) && isRunbook(run.history);
-  const foreign = await misfits(
-    code,
-    histories.filter((run) => !holdsLock(run)),
+  const found = await misfits(code, histories);
+  const locking = found.filter(
+    ({ workflowId, type }) => locks.has(workflowId) && RUNBOOK_NAMES.some((name) => name === type),
   );
-  const locking = await misfits(code, histories.filter(holdsLock));
-  for (const run of ignoreFailures ? [...foreign, ...locking] : foreign) {
+  for (const { workflowId, runId } of ignoreFailures ? found : found.filter((each) => !locking.includes(each))) {
     const text =
       'An open run does not replay with this version: it will not go on. Terminate it, or let it end elsewhere';
-    log.error({ ...run, code: 'STATE_DIVERGED' }, text);
+    log.error({ workflowId, runId, code: 'STATE_DIVERGED' }, text);
   }
   if (locking.length > 0 && !ignoreFailures) {
     throw new RunbookError(
@@ -58,19 +56,26 @@ export async function replayOpenRuns(
   return histories.length;
 }
 
+/** A run that does not replay. */
 interface Misfit {
   readonly workflowId: string;
   readonly runId: string;
+  readonly type: string | undefined;
 }
 
 async function misfits(code: WorkflowCode, histories: readonly HistoryAndWorkflowId[]): Promise<Misfit[]> {
   if (histories.length === 0) return [];
   const found: Misfit[] = [];
-  const results = Worker.runReplayHistories({ ...code, ...REPLAY }, histories);
-  for await (const { workflowId, runId, error } of results) {
-    if (error !== undefined) found.push({ workflowId, runId });
+  for await (const { workflowId, runId, error } of Worker.runReplayHistories({ ...code, ...REPLAY }, histories)) {
+    if (error !== undefined) found.push({ workflowId, runId, type: typeOf(histories, workflowId) });
   }
   return found;
+}
+
+/** Of the runs of one queue only one is open under a Workflow ID. */
+function typeOf(histories: readonly HistoryAndWorkflowId[], workflowId: string): string | undefined {
+  const [started] = eventsOf(histories.find((each) => each.workflowId === workflowId)?.history);
+  return started?.workflowExecutionStartedEventAttributes?.workflowType?.name ?? undefined;
 }
 
 async function openHistories(client: Client, taskQueue: string): Promise<HistoryAndWorkflowId[]> {
@@ -78,21 +83,12 @@ async function openHistories(client: Client, taskQueue: string): Promise<History
   const histories: HistoryAndWorkflowId[] = [];
   for await (const item of client.workflow.list({ query }).intoHistories()) {
     // A run that no worker has touched yet has nothing to replay.
-    if (hasBeenWorkedOn(item.history)) histories.push(item);
+    if (eventsOf(item.history).some((event) => event.workflowTaskCompletedEventAttributes)) histories.push(item);
   }
   return histories;
 }
 
-function hasBeenWorkedOn(history: unknown): boolean {
-  return eventsOf(history).some((event) => event.workflowTaskCompletedEventAttributes);
-}
-
-function isRunbook(history: unknown): boolean {
-  const type = eventsOf(history)[0]?.workflowExecutionStartedEventAttributes?.workflowType?.name;
-  return RUNBOOK_NAMES.some((name) => name === type);
-}
-
 function eventsOf(history: unknown): readonly temporal.api.history.v1.IHistoryEvent[] {
   // The client gives the decoded message; the type leaves room for JSON, which only callers of the replay give.
-  return (history as temporal.api.history.v1.IHistory).events ?? [];
+  return (history as temporal.api.history.v1.IHistory | undefined)?.events ?? [];
 }

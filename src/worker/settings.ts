@@ -22,6 +22,9 @@ export interface WorkerSettings {
 
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'];
 
+/** Memory-backed on Linux. Elsewhere there is no such place, and the key storage must be declared to be a disk. */
+const DEFAULT_KEY_DIRECTORY = `/dev/shm/replication-runbooks-${userInfo().uid}/keys`;
+
 /**
  * Reads the settings of a worker.
  *
@@ -30,19 +33,18 @@ const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'];
 export function workerSettings(env: NodeJS.ProcessEnv): WorkerSettings {
   const logLevel = env['RUNBOOKS_LOG_LEVEL'] ?? 'info';
   if (!LOG_LEVELS.includes(logLevel)) throw badVariable('RUNBOOKS_LOG_LEVEL', LOG_LEVELS.join(', '));
+  const keyStorage = given(env, 'RUNBOOKS_KEY_STORAGE') ?? 'memory';
+  if (keyStorage !== 'memory' && keyStorage !== 'disk') throw badVariable('RUNBOOKS_KEY_STORAGE', 'memory or disk');
+  const reportDirectory = given(env, 'RUNBOOKS_REPORT_DIR');
   return {
     inventoryPath: inventoryPath(env),
     sealKeys: readSealKeys(env),
-    keyDirectory: resolve(given(env, 'RUNBOOKS_KEY_DIR') ?? defaultKeyDirectory()),
-    keyStorage: keyStorage(env),
-    reportDirectory: optionalPath(given(env, 'RUNBOOKS_REPORT_DIR')),
+    keyDirectory: resolve(given(env, 'RUNBOOKS_KEY_DIR') ?? DEFAULT_KEY_DIRECTORY),
+    keyStorage,
+    reportDirectory: reportDirectory === undefined ? undefined : resolve(reportDirectory),
     taskQueue: taskQueueSetting(env),
     logLevel,
   };
-}
-
-function optionalPath(path: string | undefined): string | undefined {
-  return path === undefined ? undefined : resolve(path);
 }
 
 /** The task queue of this site: `RUNBOOKS_TASK_QUEUE` or the default one. */
@@ -58,12 +60,6 @@ export function inventoryPath(env: NodeJS.ProcessEnv): string {
     needed: 'the path of the inventory file',
     next: 'Set RUNBOOKS_INVENTORY, and try the file with "runbook inventory check".',
   });
-}
-
-function keyStorage(env: NodeJS.ProcessEnv): KeyStorage {
-  const storage = given(env, 'RUNBOOKS_KEY_STORAGE') ?? 'memory';
-  if (storage === 'memory' || storage === 'disk') return storage;
-  throw badVariable('RUNBOOKS_KEY_STORAGE', 'memory or disk');
 }
 
 function readSealKeys(env: NodeJS.ProcessEnv): Secret<'private-key'> {
@@ -84,15 +80,9 @@ function readSealKeys(env: NodeJS.ProcessEnv): Secret<'private-key'> {
   }
 }
 
-/** Memory-backed on Linux. Elsewhere there is no such place, and the key storage must be declared to be a disk. */
-function defaultKeyDirectory(): string {
-  return `/dev/shm/replication-runbooks-${userInfo().uid}/keys`;
-}
-
 /** An empty variable counts as not set, as in most programs. */
 function given(env: NodeJS.ProcessEnv, name: string): string | undefined {
-  const value = env[name];
-  return value === undefined || value === '' ? undefined : value;
+  return env[name] || undefined;
 }
 
 function badVariable(name: string, needed: string): RunbookError {

@@ -1,6 +1,5 @@
 import { mkdir } from 'node:fs/promises';
-import { Client } from '@temporalio/client';
-import { loadClientConnectConfig } from '@temporalio/envconfig';
+import { Client, WorkflowNotFoundError } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import type { Logger } from 'pino';
@@ -12,13 +11,13 @@ import { loadInventory, readSigningKey } from '../inventory';
 import type { Inventory } from '../inventory';
 import { SEARCH_ATTRIBUTES } from '../dev-server/settings';
 import { KeyRecords, SealKeyring, missingSealKeys } from '../keys';
-import { sweepKeys } from './key-sweeper';
+import { connectionSettings, DATA_CONVERTER } from './connection';
 import { createLogger, installLogger, releaseRuntime } from './logging';
 import { measureActivities } from './measure-activities';
 import { replayOpenRuns } from './replay-open-runs';
 import { workerSettings } from './settings';
 import type { WorkerSettings } from './settings';
-import { DATA_CONVERTER, workflowCode, WORKFLOW_TURN_LIMIT } from './workflow-code';
+import { workflowCode, WORKFLOW_TURN_LIMIT } from './workflow-code';
 import type { WorkflowCode } from './workflow-code';
 
 /** What an embedding program may give instead of the environment. */
@@ -95,11 +94,12 @@ async function prepare(
   const { reportDirectory, taskQueue } = settings;
   if (reportDirectory !== undefined) await mkdir(reportDirectory, { recursive: true });
 
-  const opened = options.connection === undefined ? await connect(env) : undefined;
-  const connection = opened?.connection ?? options.connection;
-  if (connection === undefined) throw new RunbookError('INTERNAL', 'There is no connection.');
-  const namespace = options.namespace ?? opened?.namespace ?? inventory.temporal.namespace;
-  const close = async (): Promise<void> => opened?.connection.close();
+  const given = options.connection;
+  const opened =
+    given === undefined ? await connect(env) : { connection: given, namespace: undefined, address: undefined };
+  const { connection } = opened;
+  const namespace = options.namespace ?? opened.namespace ?? inventory.temporal.namespace;
+  const close = async (): Promise<void> => (given === undefined ? connection.close() : undefined);
   try {
     const temporal = new Client({ connection, namespace, dataConverter: DATA_CONVERTER });
     const code = workflowCode(options.bundle);
@@ -117,17 +117,10 @@ async function prepare(
         alarm: (deployment, finding) => tellRecordAlarm({ inventory, log }, namespace, deployment, finding),
       }),
       searchAttributesRegistered: await searchAttributesRegistered(connection, namespace),
-      temporalAddress: opened?.address,
+      temporalAddress: opened.address,
     };
-    const workers = await createWorkers(dependencies, { connection, namespace, code, taskQueue });
+    const workers = await createWorkers(dependencies, { connection, namespace }, code, taskQueue);
     await sweepKeys(dependencies, namespace);
-    // Once this worker polls: it may be the only one that answers for the records.
-    const sweepRecords = async (): Promise<void> => {
-      for (const deployment of inventory.deployments.keys())
-        await sweepLedger(dependencies, deployment).catch((error: unknown) =>
-          log.warn({ error }, 'Sweeping the tokens of the records failed; the next sweep tries again'),
-        );
-    };
     const { keyHome } = keyRecords;
     log.info({ taskQueue, namespace, keyHome, openRuns }, 'Worker ready; open runs were replayed');
     let stopping = false;
@@ -140,18 +133,13 @@ async function prepare(
       },
       run: async () => {
         const running = runTogether(workers);
-        let sweep = sweepRecords();
-        const sweeping = setInterval(() => {
-          sweep = sweepKeys(dependencies, namespace).then(sweepRecords);
-        }, SWEEP_INTERVAL_MS);
-        sweeping.unref();
+        const stopSweeping = startSweeping(dependencies, namespace);
         try {
           // Asked to stop before it ran: a worker that was made must run once to let go of the connection.
           if (stopping) workers.forEach(shutDown);
           await running;
         } finally {
-          clearInterval(sweeping);
-          await sweep;
+          await stopSweeping();
           await close();
         }
       },
@@ -162,25 +150,29 @@ async function prepare(
   }
 }
 
+async function connect(env: NodeJS.ProcessEnv) {
+  const { connectionOptions, namespace } = connectionSettings(env);
+  const { address } = connectionOptions;
+  try {
+    return { connection: await NativeConnection.connect(connectionOptions), namespace, address };
+  } catch (cause) {
+    throw new RunbookError('TEMPORAL_UNAVAILABLE', `No Temporal server answers at ${address}.`, {
+      next: 'Start one, or name it with TEMPORAL_ADDRESS or a profile file.',
+      cause,
+    });
+  }
+}
+
 /** One process serves two task queues: that of all workers, and that of its key directory. */
 async function createWorkers(
   dependencies: ActivityDependencies,
-  {
-    connection,
-    namespace,
-    code,
-    taskQueue,
-  }: {
-    readonly connection: NativeConnection;
-    readonly namespace: string;
-    readonly code: WorkflowCode;
-    readonly taskQueue: string;
-  },
+  server: { readonly connection: NativeConnection; readonly namespace: string },
+  code: WorkflowCode,
+  taskQueue: string,
 ): Promise<readonly Worker[]> {
   const interceptors = { activity: [measureActivities, interceptActivities(dependencies)] };
   const common = {
-    connection,
-    namespace,
+    ...server,
     dataConverter: DATA_CONVERTER,
     activities,
     shutdownGraceTime: SHUTDOWN_GRACE,
@@ -197,6 +189,68 @@ async function createWorkers(
   });
   const keys = keyTaskQueue(dependencies.keyRecords.keyHome);
   return [main, await Worker.create({ ...common, interceptors, taskQueue: keys })];
+}
+
+/** Runs all workers; when one ends, by failure or shutdown, the others are shut down too. */
+async function runTogether(workers: readonly Worker[]): Promise<void> {
+  const runs = workers.map((worker) => worker.run().finally(() => workers.forEach(shutDown)));
+  const results = await Promise.allSettled(runs);
+  for (const result of results) if (result.status === 'rejected') throw result.reason;
+}
+
+function shutDown(worker: Worker): void {
+  if (worker.getState() === 'RUNNING') worker.shutdown();
+}
+
+/**
+ * Sweeps the records' tokens now, once this worker polls: it may be the only one that answers for them. Then ceremony keys
+ * and tokens every few minutes. Gives what ends it.
+ */
+function startSweeping(dependencies: ActivityDependencies, namespace: string): () => Promise<void> {
+  const { inventory, log } = dependencies;
+  const sweepRecords = async (): Promise<void> => {
+    for (const deployment of inventory.deployments.keys())
+      await sweepLedger(dependencies, deployment).catch((error: unknown) =>
+        log.warn({ error }, 'Sweeping the tokens of the records failed; the next sweep tries again'),
+      );
+  };
+  let sweep = sweepRecords();
+  const sweeping = setInterval(() => {
+    sweep = sweepKeys(dependencies, namespace).then(sweepRecords);
+  }, SWEEP_INTERVAL_MS);
+  sweeping.unref();
+  return () => {
+    clearInterval(sweeping);
+    return sweep;
+  };
+}
+
+const DESCRIBE_DEADLINE_MS = 5_000;
+
+/** Destroys ceremony keys that are past their time or belong to ended runs. A failure is logged; the next sweep tries again. */
+export async function sweepKeys(
+  { keyRecords, temporal, log }: Pick<ActivityDependencies, 'keyRecords' | 'temporal' | 'log'>,
+  namespace: string,
+): Promise<void> {
+  const isClosed = async (wid: string, rid: string, ns: string): Promise<boolean> => {
+    // Another namespace's runs are not ours to judge.
+    if (ns !== namespace) return false;
+    try {
+      const handle = temporal.workflow.getHandle(wid, rid);
+      const { status } = await temporal.withDeadline(Date.now() + DESCRIBE_DEADLINE_MS, () => handle.describe());
+      return status.name !== 'RUNNING';
+    } catch (error) {
+      // A run that the server no longer knows has ended too. Where it does not answer, the record waits for its time.
+      if (error instanceof WorkflowNotFoundError) return true;
+      throw error;
+    }
+  };
+  try {
+    const destroyed = await keyRecords.sweep(Date.now(), isClosed);
+    for (const { cid, epoch, why } of destroyed) log.info({ cid, epoch, state: why }, 'Ceremony keys destroyed');
+  } catch (error) {
+    log.warn({ error }, 'Sweeping the ceremony keys failed; the next sweep tries again');
+  }
 }
 
 const SEARCH_ATTRIBUTES_DEADLINE_MS = 5_000;
@@ -237,39 +291,6 @@ function warnOfSealKeys(keyring: SealKeyring, log: Logger) {
   };
 }
 
-async function connect(
-  env: NodeJS.ProcessEnv,
-): Promise<{ connection: NativeConnection; namespace: string | undefined; address: string | undefined }> {
-  const overrideEnvVars = Object.fromEntries(
-    Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
-  );
-  const { connectionOptions, namespace } = loadClientConnectConfig({ overrideEnvVars });
-  try {
-    const { address } = connectionOptions;
-    return { connection: await NativeConnection.connect(connectionOptions), namespace, address };
-  } catch (cause) {
-    throw new RunbookError(
-      'TEMPORAL_UNAVAILABLE',
-      `No Temporal server answers at ${connectionOptions.address ?? '127.0.0.1:7233'}.`,
-      {
-        next: 'Start one, or name it with TEMPORAL_ADDRESS or a profile file.',
-        cause,
-      },
-    );
-  }
-}
-
-/** Runs all workers; when one ends, by failure or shutdown, the others are shut down too. */
-async function runTogether(workers: readonly Worker[]): Promise<void> {
-  const runs = workers.map((worker) => worker.run().finally(() => workers.forEach(shutDown)));
-  const results = await Promise.allSettled(runs);
-  for (const result of results) if (result.status === 'rejected') throw result.reason;
-}
-
-function shutDown(worker: Worker): void {
-  if (worker.getState() === 'RUNNING') worker.shutdown();
-}
-
 /**
  * A command hook that runs as the worker's user can read the worker's environment: seal keys do not stand there. As another
  * user it runs only where the worker is root.
@@ -282,22 +303,24 @@ function refuseWhatHooksCouldRead({ deployments }: Inventory, env: NodeJS.Proces
       entry?.kind === 'command' ? [{ what: `${hook} of ${name}`, user: entry.user }] : [],
     ),
   );
-  const refuse = (message: string, observed: readonly { readonly what: string }[], next: string): RunbookError =>
-    new RunbookError('INVALID_INPUT', message, {
-      observed: `command hooks: ${observed.map(({ what }) => what).join(', ')}`,
-      next,
-    });
   const others = commands.filter(({ user }) => user !== undefined);
+  const observed = (hooks: typeof commands) => `command hooks: ${hooks.map(({ what }) => what).join(', ')}`;
   if (others.length > 0 && process.getuid?.() !== 0)
-    throw refuse(
+    throw new RunbookError(
+      'INVALID_INPUT',
       'The inventory has hooks that run as another user, which only root can do.',
-      others,
-      'Make them HTTP hooks, which is better; or take `user` away; or run the worker as root.',
+      {
+        observed: observed(others),
+        next: 'Make them HTTP hooks, which is better; or take `user` away; or run the worker as root.',
+      },
     );
   if (commands.length > 0 && (env['RUNBOOKS_SEAL_KEYS'] ?? '') !== '')
-    throw refuse(
+    throw new RunbookError(
+      'INVALID_INPUT',
       'RUNBOOKS_SEAL_KEYS stands in the environment, which command hooks can read.',
-      commands,
-      'Put the keys into a file, and name it with RUNBOOKS_SEAL_KEYS_FILE; or make the hooks HTTP hooks.',
+      {
+        observed: observed(commands),
+        next: 'Put the keys into a file, and name it with RUNBOOKS_SEAL_KEYS_FILE; or make the hooks HTTP hooks.',
+      },
     );
 }

@@ -2,9 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { WorkerInterceptors, WorkflowBundleOption } from '@temporalio/worker';
 import { projectRoot } from '../dev-server/locations';
-
-/** Where the payload converter is, for workers and clients: it must be loadable by the SDK itself. */
-export const DATA_CONVERTER = { payloadConverterPath: require.resolve('../contracts/payload-converter') };
+import { DATA_CONVERTER } from './connection';
 
 /**
  * One turn of a workflow may take longer than the SDK's five seconds: it ends one that does in the middle of its promises,

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SUMMARIES } from '../../src/cli/command-table';
-import { EXIT } from '../../src/cli/exit-codes';
+import { EXIT } from '../../src/cli/errors';
 import { buildProgram } from '../../src/cli/program';
 import type { CliContext } from '../../src/cli/context';
 

@@ -1,5 +1,5 @@
-import { Progress } from '../../src/cli/progress';
-import type { RunView } from '../../src/cli/run-view';
+import { Progress } from '../../src/cli/render-status';
+import type { RunView } from '../../src/cli/run';
 import type { RunStatus } from '../../src/contracts/run-status';
 
 const NOW = Date.parse('2026-11-21T12:00:30Z');

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { readinessText } from '../../src/cli/commands/readiness';
-import { exitCodeOf, exitCodeOfReadiness } from '../../src/cli/exit-codes';
+import { exitCodeOf, exitCodeOfReadiness } from '../../src/cli/errors';
 import type { ReadinessPoint, ReadinessResult } from '../../src/contracts/readiness';
 import { RunbookError } from '../../src/errors';
 import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';

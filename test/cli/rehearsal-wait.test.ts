@@ -1,5 +1,5 @@
 /** What operators and holders see of a rehearsal that waits: that no key share is asked for, who is missing, the command of each. */
-import { Progress } from '../../src/cli/progress';
+import { Progress } from '../../src/cli/render-status';
 import { waitingLines } from '../../src/cli/render-status';
 import { nextCommands } from '../../src/contracts/next-commands';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';

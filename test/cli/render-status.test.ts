@@ -1,6 +1,6 @@
 /** What `runbook status` shows first: what is wrong, whom the run waits for, and each command alone in its line. */
 import { statusLines } from '../../src/cli/render-status';
-import type { RunView } from '../../src/cli/run-view';
+import type { RunView } from '../../src/cli/run';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import { currentDetails } from '../../workflows/engine/current-details';

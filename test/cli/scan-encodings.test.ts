@@ -2,7 +2,7 @@
 import { createCipheriv, createHash } from 'node:crypto';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import * as fc from 'fast-check';
-import { canary } from '../../src/cli/scan/canary';
+import { canary } from '../../src/cli/scan/encodings';
 import { SecretSearch } from '../../src/cli/scan/search';
 
 const SEED = 20261121;

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { canary } from '../../src/cli/scan/canary';
+import { canary } from '../../src/cli/scan/encodings';
 import { SecretSearch } from '../../src/cli/scan/search';
 import { cli } from './support';
 

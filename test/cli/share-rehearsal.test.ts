@@ -2,7 +2,7 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { programVersion } from '../../src/cli/program-version';
+import { programVersion } from '../../src/cli/command';
 import { Secret } from '../../src/secret';
 import {
   addPin,

@@ -1,5 +1,5 @@
 import type { CliContext } from '../../src/cli/context';
-import type { ExitCode } from '../../src/cli/exit-codes';
+import type { ExitCode } from '../../src/cli/errors';
 import { runCli } from '../../src/cli/program';
 
 /** What a command line gave. */

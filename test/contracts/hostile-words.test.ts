@@ -3,15 +3,15 @@
  * no terminal and no browser obeys them, and none of them becomes a command, a link or a heading of ours.
  */
 import { messageOf, plainText } from '../../activities/notifications/notification-texts';
-import { requestLines } from '../../src/cli/ceremony-request';
+import { requestLines } from '../../src/cli/invitation';
 import { readinessText } from '../../src/cli/commands/readiness';
-import { errorLines } from '../../src/cli/print-error';
-import { Progress } from '../../src/cli/progress';
+import { errorLines } from '../../src/cli/errors';
+import { Progress } from '../../src/cli/render-status';
 import { approvalLines, planLines } from '../../src/cli/render-plan';
 import { wrapped } from '../../src/cli/text';
-import { summaryLines } from '../../src/cli/render-report';
+import { summaryLines } from '../../src/cli/read-report';
 import { receiptLines, statusLines, waitingLines } from '../../src/cli/render-status';
-import type { RunView } from '../../src/cli/run-view';
+import type { RunView } from '../../src/cli/run';
 import { runCli } from '../../src/cli/program';
 import { askedInWords } from '../../src/contracts/asked';
 import type { Check } from '../../src/contracts/plan';

@@ -11,10 +11,9 @@ import { createCeremonyKeys, KeyRecords, newSealKey, newSigningKey } from '../..
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import { startWorker } from '../../src/worker';
 import type { RunningWorker, WorkerOptions, WorkerSettings } from '../../src/worker';
-import { sweepKeys } from '../../src/worker/key-sweeper';
 import { projectRoot } from '../../src/dev-server/locations';
 import { parseInventory } from '../../src/inventory';
-import { searchAttributesRegistered } from '../../src/worker/start-worker';
+import { searchAttributesRegistered, sweepKeys } from '../../src/worker/start-worker';
 import { quietRuntime } from '../support/temporal-runtime';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 import { workflowBundle } from '../support/workflow-bundle';

@@ -6,7 +6,7 @@ import { projectRoot } from '../../dev-server/locations';
 import { RunbookError } from '../../errors';
 import { formatPublicKey, parseFingerprint, parsePublicKey, spokenFingerprint } from '../../documents';
 import { notAKey } from '../../keys';
-import { newCommand, printResult } from '../command';
+import { collect, newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 
 export const commands = (host: CommandHost): Command[] => [holderPageCommand(host)];
@@ -22,14 +22,12 @@ interface PageOptions extends CommonOptions {
   readonly holder?: string;
 }
 
-const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
-
 /** `runbook holder-page`: writes the holder's page, for a holder who has only a browser. */
 function holderPageCommand({ context }: CommandHost): Command {
   return newCommand('holder-page', [
     'runbook holder-page --output holder-page.html --key KID:KEY   (trusts the workers with this key and no others)',
     'runbook holder-page --output holder-page.html --key KID:KEY --environment production --holder ada',
-    'runbook holder-page --output holder-page.html   (as published: the holder gives his noted fingerprint each time)',
+    'runbook holder-page --output holder-page.html   (as published: holders give the fingerprint that they noted each time)',
   ])
     .requiredOption('--output <file>', 'the file to write')
     .option(
@@ -64,7 +62,7 @@ function holderPageCommand({ context }: CommandHost): Command {
           ? ['This is the page as it is published with the release.']
           : [`The same command gives the same file. Without what was filled in: ${hashes.publishedSha256}`]),
         ...fingerprints.map((fingerprint) => `It trusts the workers' key ${fingerprint}`),
-        'Give it to the holder beforehand; he compares hash and fingerprint with you by voice, and keeps the file.',
+        'Give it to the holder beforehand, who compares hash and fingerprint with you by voice, and keeps the file.',
       ]);
     });
 }
@@ -89,7 +87,7 @@ function trustedKeys(options: PageOptions): readonly { readonly kid: string; rea
       throw new RunbookError('INVALID_INPUT', 'The key does not have the fingerprint that was given.', {
         observed: whole.map((key) => spokenFingerprint(key.kid)).join(', '),
         needed: spokenFingerprint(kid),
-        next: 'Do not make a page of this key before you know whose it is: compare it with whoever made the key of the workers.',
+        next: 'Do not make a page of this key before you know whose it is: compare it with the person who made the key of the workers.',
       });
     }
     return { kid, text: kid };
@@ -104,15 +102,12 @@ export function fillPage(
 ): string {
   return Object.entries(values).reduce((text, [name, value]) => {
     const empty = `<meta name="${name}" content="">`;
-    if (!text.includes(empty)) throw damagedPage();
+    if (!text.includes(empty))
+      throw new RunbookError('INTERNAL', "The built holder's page is damaged.", {
+        next: 'Build it again: npm run build. Installed from a package: install it again.',
+      });
     return text.replace(empty, () => `<meta name="${name}" content="${escape(value)}">`);
   }, page);
-}
-
-function damagedPage(): RunbookError {
-  return new RunbookError('INTERNAL', "The built holder's page is damaged.", {
-    next: 'Build it again: npm run build. Installed from a package: install it again.',
-  });
 }
 
 function escape(value: string): string {

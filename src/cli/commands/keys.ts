@@ -16,6 +16,7 @@ import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { pinAfterComparing, PINS_OPTION, pinsPath, withPinningOptions } from '../invitation';
+import type { PinOptions } from '../invitation';
 import { readTextFile, refuseExisting, writeSecretFile } from '../secret-input';
 import { shellLine } from '../text';
 
@@ -36,13 +37,10 @@ function keysCommand(host: CommandHost): Command {
     .addCommand(sealCommand(host));
 }
 
-interface InitOptions extends CommonOptions {
+interface InitOptions extends CommonOptions, PinOptions {
   readonly output: string;
   readonly ownPassphrase?: boolean;
   readonly passphraseFile?: string;
-  readonly workersKey?: string;
-  readonly environment: string;
-  readonly pins?: string;
   readonly yes?: boolean;
 }
 
@@ -65,34 +63,24 @@ function initCommand({ context }: CommandHost): Command {
     );
   return withPinningOptions(command).action(async (options: InitOptions) => {
     await refuseExisting(options.output);
-    const pinsFile = pinsPath(context.env, options.pins);
-    const pinned =
-      options.workersKey === undefined
-        ? undefined
-        : await pinAfterComparing(context, {
-            pinsFile,
-            environment: options.environment,
-            line: options.workersKey,
-            compared: options.yes === true,
-          });
-    const key = await createHolderKey(await newPassphrase(context, options), context.keyWorkFactor);
-    await writeSecretFile(options.output, key.file);
-    const fingerprint = spokenFingerprint(key.kid);
-    const workers = pinned && { environment: pinned.environment, kid: pinned.kid, file: pinsFile };
-    printResult(
-      context,
-      options,
-      { file: options.output, kid: key.kid, publicKey: key.inventoryLine, fingerprint, ...(workers && { workers }) },
-      [
-        `Key file: ${options.output}`,
-        ...(pinned === undefined
-          ? ['No workers\' key was pinned: "runbook keys trust <environment> <key>" does it.']
-          : [`Workers' key of "${pinned.environment}" pinned in ${pinsFile}: ${spokenFingerprint(pinned.kid)}`]),
-        'Give this line to the operators, for your entry in the inventory:',
-        `  publicKeys: ['${key.inventoryLine}']`,
-        `Fingerprint, to compare by voice: ${fingerprint}`,
-      ],
+    const { output, workersKey, yes } = options;
+    const pinned = workersKey === undefined ? undefined : await pinAfterComparing(context, options, workersKey, yes);
+    const { kid, file, inventoryLine } = await createHolderKey(
+      await newPassphrase(context, options),
+      context.keyWorkFactor,
     );
+    await writeSecretFile(output, file);
+    const fingerprint = spokenFingerprint(kid);
+    const workers = pinned && { environment: pinned.pin.environment, kid: pinned.pin.kid, file: pinned.file };
+    printResult(context, options, { file: output, kid, publicKey: inventoryLine, fingerprint, workers }, [
+      `Key file: ${output}`,
+      workers === undefined
+        ? 'No workers\' key was pinned: "runbook keys trust <environment> <key>" does it.'
+        : `Workers' key of "${workers.environment}" pinned in ${workers.file}: ${spokenFingerprint(workers.kid)}`,
+      'Give this line to the operators, for your entry in the inventory:',
+      `  publicKeys: ['${inventoryLine}']`,
+      `Fingerprint, to compare by voice: ${fingerprint}`,
+    ]);
   });
 }
 
@@ -117,7 +105,7 @@ async function newPassphrase(context: CliContext, options: InitOptions): Promise
   return new Secret('passphrase', typed);
 }
 
-/** A passphrase is shown once; a person proves that he kept it before anything rests on it. */
+/** A passphrase is shown once; a person proves that they kept it before anything rests on it. */
 async function madePassphrase(context: CliContext, options: InitOptions): Promise<Secret<'passphrase'>> {
   const passphrase = generatePassphrase();
   context.err(`Passphrase of your key (shown only now; keep it in a password store): ${passphrase.reveal()}`);
@@ -148,22 +136,14 @@ function trustCommand({ context }: CommandHost): Command {
     .option(...PINS_OPTION)
     .option('-y, --yes', 'do not ask: the fingerprint was compared already')
     .action(async (environment: string, line: string, options: TrustOptions) => {
-      const file = pinsPath(context.env, options.pins);
-      const pin = await pinAfterComparing(context, {
-        pinsFile: file,
-        environment,
-        line,
-        compared: options.yes === true,
-      });
+      const { pin, file } = await pinAfterComparing(context, { ...options, environment }, line, options.yes);
       const fingerprint = spokenFingerprint(pin.kid);
-      const others = (await readPins(file)).filter(
-        ({ kid, ...one }) => kid !== pin.kid && one.environment === environment,
-      );
+      const others = (await readPins(file)).filter((each) => each.kid !== pin.kid && each.environment === environment);
       printResult(context, options, { environment, kid: pin.kid, fingerprint, file }, [
         `Pinned for "${environment}" in ${file}: ${fingerprint}`,
         ...others.flatMap(({ kid }) => [
           `Still trusted for "${environment}": ${spokenFingerprint(kid)}`,
-          `  Once the workers do not sign with it any more: ${shellLine('runbook', 'keys', 'distrust', kid)}`,
+          `  Once the workers no longer sign with it: ${shellLine('runbook', 'keys', 'distrust', kid)}`,
         ]),
       ]);
     });

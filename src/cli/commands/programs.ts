@@ -48,12 +48,12 @@ function simulatorCommand({ context }: CommandHost): Command {
       'where addresses, tokens and key shares are written (mode 0600; removed at the end)',
     )
     .option('--control-port <port>', 'port of the control endpoint for faults (default: a free one)')
-    .action(async (topology: string, options: SimulatorOptions) => {
+    .action(async (topology: string, { stateFile, controlPort }: SimulatorOptions) => {
       await runSimulatorProgram({
         topologyFile: resolve(topology),
-        stateFile: resolve(options.stateFile),
-        ...(options.controlPort === undefined ? {} : { controlPort: Number(options.controlPort) }),
-        log: (line) => context.err(line),
+        stateFile: resolve(stateFile),
+        ...(controlPort !== undefined && { controlPort: Number(controlPort) }),
+        log: context.err,
       });
     });
 }
@@ -63,7 +63,7 @@ function devCommand({ context }: CommandHost): Command {
   return newCommand('dev', ['runbook dev'])
     .option('--reports <directory>', 'where reports go', 'reports')
     .action(async (options: CommonOptions & { readonly reports: string }) => {
-      const say = (line: string): void => context.err(line);
+      const say = context.err;
       const stage = await startStage({ reportDirectory: resolve(options.reports), say });
       try {
         for (const line of guideLines(stage)) context.out(line);

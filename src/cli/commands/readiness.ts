@@ -6,13 +6,11 @@ import { readinessResult } from '../../contracts/readiness';
 import { verdictWords } from '../../contracts/readiness-words';
 import type { ReadinessPoint, ReadinessResult } from '../../contracts/readiness';
 import type { Report } from '../../contracts/report';
-import { RunbookError } from '../../errors';
 import { taskQueueSetting } from '../../worker/settings';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
-import { EXIT, exitCodeOfOutcome, exitCodeOfReadiness } from '../exit-codes';
+import { EXIT, exitCodeOfOutcome, exitCodeOfReadiness } from '../errors';
 import { buildInput } from '../run-input';
-import type { TemporalSession } from '../temporal';
 import { columns, inLines, shellLine, unmarked } from '../text';
 
 export const commands = (host: CommandHost): Command[] => [readinessCommand(host)];
@@ -30,30 +28,33 @@ function readinessCommand(host: CommandHost): Command {
   ])
     .argument('<deployment>')
     .option('--about <question>', 'only this one decides the exit code: switchover or failover', question)
-    .option('--timeout <seconds>', 'give up waiting after so long; the check goes on', Number, 120);
+    .option('--timeout <seconds>', 'give up waiting after so long; the check goes on', seconds, 120);
   return withServerOptions(command).action(async (deployment: string, options: ReadinessOptions) => {
-    const { context } = host;
-    const { object } = await buildInput(context, 'readiness', { fields: { deployment } });
-    await withSession(context, options, async (session) => {
+    const { context, finish } = host;
+    const { object } = await buildInput(context, 'readiness', { deployment });
+    await withSession(context, options, async ({ client }) => {
       const workflowId = lockWorkflowId('readiness', { deployment }) ?? '';
-      const report = await resultOf(session, workflowId, object, {
+      const handle = await client.workflow.start<(given: unknown) => Promise<Report>>('readiness', {
+        workflowId,
         taskQueue: taskQueueSetting(context.env),
-        timeoutMs: options.timeout * 1_000,
-        stop: context.stop,
+        args: [object],
+        // The question is the same: a check that runs already answers it.
+        workflowIdConflictPolicy: 'USE_EXISTING',
+        workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+        staticSummary: 'readiness',
       });
+      const report = await within(options.timeout * 1_000, context.stop, handle.result());
       if (report === undefined) {
         context.err(`Not waiting any more; the check goes on: ${shellLine('runbook', 'status', workflowId)}`);
-        host.finish(EXIT.pending);
-        return;
+        return finish(EXIT.pending);
       }
       const found = readinessResult.safeParse(report.result);
       if (!found.success) {
         context.err(`The check ended as "${report.outcome}" without a verdict.`);
-        host.finish(report.outcome === 'completed' ? EXIT.failed : exitCodeOfOutcome(report.outcome));
-        return;
+        return finish(report.outcome === 'completed' ? EXIT.failed : exitCodeOfOutcome(report.outcome));
       }
       printResult(context, options, found.data, readinessText(found.data));
-      host.finish(exitCodeOfReadiness(found.data, options.about));
+      finish(exitCodeOfReadiness(found.data, options.about));
     });
   });
 }
@@ -63,28 +64,19 @@ function question(text: string): 'switchover' | 'failover' {
   throw new InvalidArgumentError('switchover or failover');
 }
 
-/** The report of the check; of the one that runs already, where there is one. Undefined where the time was over first. */
-async function resultOf(
-  { client }: TemporalSession,
-  workflowId: string,
-  input: unknown,
-  options: { readonly taskQueue: string; readonly timeoutMs: number; readonly stop: AbortSignal },
-): Promise<Report | undefined> {
-  if (!(options.timeoutMs >= 0)) throw new RunbookError('INVALID_INPUT', '--timeout is a number of seconds.');
-  const handle = await client.workflow.start<(given: unknown) => Promise<Report>>('readiness', {
-    workflowId,
-    taskQueue: options.taskQueue,
-    args: [input],
-    // The question is the same: the check that runs answers it.
-    workflowIdConflictPolicy: 'USE_EXISTING',
-    workflowIdReusePolicy: 'ALLOW_DUPLICATE',
-    staticSummary: 'readiness',
-  });
+function seconds(text: string): number {
+  const value = Number(text);
+  if (value >= 0) return value;
+  throw new InvalidArgumentError('a number of seconds');
+}
+
+/** What `work` gives; undefined where the time was over first, or the person ended the command. */
+async function within<T>(timeoutMs: number, stop: AbortSignal, work: Promise<T>): Promise<T | undefined> {
   const over = new AbortController();
-  const signal = AbortSignal.any([options.stop, over.signal]);
-  const waited = delay(options.timeoutMs, undefined, { signal }).catch(() => undefined);
+  const signal = AbortSignal.any([stop, over.signal]);
+  const waited = delay(timeoutMs, undefined, { signal }).catch(() => undefined);
   try {
-    return await Promise.race([handle.result(), waited]);
+    return await Promise.race([work, waited]);
   } finally {
     over.abort();
   }
@@ -93,29 +85,23 @@ async function resultOf(
 /** Points by verdict, the red ones first; under each what it needs and who can do what. */
 export function readinessText(given: ReadinessResult): string[] {
   const { switchover, failover, score, comparedWith, changes, candidates, points } = inLines(given);
-  const of = (verdict: ReadinessPoint['verdict']): ReadinessPoint[] =>
-    points.filter((each) => each.verdict === verdict);
+  const rowsOf = (verdict: ReadinessPoint['verdict']) => points.filter((each) => each.verdict === verdict).map(row);
   const before = comparedWith ? ` (${comparedWith.score} at ${comparedWith.at})` : '';
-  const several = candidates.length > 1;
+  const each = candidates.map(
+    (one) =>
+      `  to ${one.cluster} (${one.drSet}): switchover ${verdictWords(one.switchover)}, failover ${verdictWords(one.failover)}`,
+  );
+  const changed = changes.map(({ change, before: was, now, ...point }) => {
+    return [change, nameOf(point), `${was} before, ${now} now`];
+  });
   return [
     `Switchover: ${verdictWords(switchover)}. Failover: ${verdictWords(failover)}. Score ${score} of 100${before}.`,
-    ...(several
-      ? candidates.map(
-          (each) =>
-            `  to ${each.cluster} (${each.drSet}): switchover ${verdictWords(each.switchover)}, failover ${verdictWords(each.failover)}`,
-        )
-      : []),
-    ...section(
-      'Since the last check',
-      changes.map(({ change, before: was, now, ...point }) => [change, nameOf(point), `${was} before, ${now} now`]),
-    ),
-    ...section('Red', of('fail').map(row)),
-    ...section('Warnings', of('warn').map(row)),
-    ...section('Not checkable', of('not-checkable').map(row)),
-    ...section(
-      'Good',
-      of('ok').map((point) => [nameOf(point), aboutOf(point), point.observed]),
-    ),
+    ...(candidates.length > 1 ? each : []),
+    ...section('Since the last check', changed),
+    ...section('Red', rowsOf('fail')),
+    ...section('Warnings', rowsOf('warn')),
+    ...section('Not checkable', rowsOf('not-checkable')),
+    ...section('Good', rowsOf('ok')),
     '',
     'Nothing was changed.',
   ];
@@ -126,21 +112,13 @@ function section(title: string, rows: readonly (readonly string[])[]): string[] 
 }
 
 function row(point: ReadinessPoint): string[] {
-  const { observed, needed, reason, next } = point;
+  const { verdict, about, observed, needed, reason, next } = point;
   const why = reason === undefined ? '' : ` (${reason})`;
-  return [
-    nameOf(point),
-    aboutOf(point),
-    unmarked(
-      `${observed}${why}. Needed: ${needed}.${next === undefined || point.verdict === 'not-checkable' ? '' : ` ${next}`}`,
-    ),
-  ];
+  const then = next === undefined || verdict === 'not-checkable' ? '' : ` ${next}`;
+  const text = verdict === 'ok' ? observed : unmarked(`${observed}${why}. Needed: ${needed}.${then}`);
+  return [nameOf(point), about === 'both' ? '' : about, text];
 }
 
 function nameOf({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>): string {
   return cluster === undefined ? id : `${id} (${cluster})`;
-}
-
-function aboutOf({ about }: ReadinessPoint): string {
-  return about === 'both' ? '' : about;
 }

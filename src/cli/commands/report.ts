@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { RunbookError } from '../../errors';
 import { renderHtml } from '../../report/render-html';
@@ -6,10 +7,69 @@ import { writeReportFiles } from '../../report/report-files';
 import type { Report } from '../../contracts/report';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
-import { readReport } from '../read-report';
-import { jsonText } from '../text';
+import type { CliContext } from '../context';
+import { EXIT, exitCodeOfOutcome } from '../errors';
+import type { ExitCode } from '../errors';
+import { readReport, summaryLines } from '../read-report';
+import { Progress } from '../render-status';
+import { readRunView } from '../run';
+import type { RunReference } from '../run';
+import type { TemporalSession } from '../temporal';
+import { jsonText, shellLine } from '../text';
 
-export const commands = (host: CommandHost): Command[] => [reportCommand(host)];
+export const commands = (host: CommandHost): Command[] => [watchCommand(host), reportCommand(host)];
+
+interface WatchOptions extends ServerOptions {
+  readonly runId?: string;
+  readonly timeout?: string;
+}
+
+const POLL_MS = 500;
+
+/** `runbook watch`: live progress until the run ends; the exit code tells how it ended. */
+function watchCommand(host: CommandHost): Command {
+  const command = newCommand('watch', [
+    'runbook watch deployment:payments',
+    'runbook watch deployment:payments --timeout 600 --json   (one JSON object per line, the report last)',
+  ])
+    .argument('<workflowId>')
+    .option('--run-id <id>', 'an earlier run of this Workflow ID')
+    .option('--timeout <seconds>', 'give up watching after so long; the run goes on');
+  return withServerOptions(command).action(async (workflowId: string, options: WatchOptions) => {
+    const run = { workflowId, runId: options.runId };
+    await withSession(host.context, options, async (session) => {
+      host.finish(await watchRun(host.context, session, run, options));
+    });
+  });
+}
+
+/** Follows one run until it ends, the time is over, or the person ends the command. */
+async function watchRun(
+  context: CliContext,
+  session: TemporalSession,
+  run: RunReference,
+  { json, timeout }: WatchOptions,
+): Promise<ExitCode> {
+  const deadline = timeout === undefined ? Infinity : Date.now() + Number(timeout) * 1000;
+  const progress = new Progress();
+  let view = await readRunView(session, run);
+  // From here on the same run is meant, also when another one starts under this Workflow ID.
+  const same = { workflowId: view.workflowId, runId: view.runId };
+  for (;;) {
+    for (const line of progress.lines(view)) context.out(json === true ? jsonText({ progress: line }) : line);
+    if (view.state !== 'running') break;
+    if (Date.now() >= deadline || context.stop.aborted) {
+      context.err(`Not watching any more; the run goes on: ${shellLine('runbook', 'status', run.workflowId)}`);
+      return EXIT.pending;
+    }
+    await delay(POLL_MS, undefined, { signal: context.stop }).catch(() => undefined);
+    view = await readRunView(session, same, { repeatedly: true });
+  }
+  const report = await readReport(session, same);
+  if (json === true) context.out(jsonText({ report }));
+  else for (const line of summaryLines(report)) context.out(line);
+  return exitCodeOfOutcome(report.outcome);
+}
 
 interface ReportOptions extends ServerOptions {
   readonly runId?: string;
@@ -24,7 +84,7 @@ const RENDERERS: Readonly<Record<string, (report: Report) => string>> = {
 };
 
 /** `runbook report`: what a run did, also of one that is open or was terminated. */
-function reportCommand(host: CommandHost): Command {
+function reportCommand({ context }: CommandHost): Command {
   const command = newCommand('report', [
     'runbook report deployment:payments',
     'runbook report deployment:payments --format html > report.html',
@@ -35,22 +95,19 @@ function reportCommand(host: CommandHost): Command {
     .option('--format <format>', 'md, html or json (default: md; json with --json)')
     .option('--output <directory>', 'write files there and print their paths');
   return withServerOptions(command).action(async (workflowId: string, options: ReportOptions) => {
-    const format = options.format ?? (options.json === true ? 'json' : 'md');
+    const { runId, format = options.json === true ? 'json' : 'md', output } = options;
     const render = RENDERERS[format];
     if (render === undefined) {
       throw new RunbookError('INVALID_INPUT', `There is no report format "${format}".`, {
         needed: Object.keys(RENDERERS).join(', '),
       });
     }
-    await withSession(host.context, options, async (session) => {
-      const { runId } = options;
-      const report = await readReport(session, { workflowId, ...(runId === undefined ? {} : { runId }) });
-      if (options.output === undefined) {
-        for (const line of render(report).trimEnd().split('\n')) host.context.out(line);
-        return;
-      }
-      const files = await writeReportFiles(report, options.output);
-      printResult(host.context, options, { files }, files);
-    });
+    const report = await withSession(context, options, (session) => readReport(session, { workflowId, runId }));
+    if (output === undefined) {
+      for (const line of render(report).trimEnd().split('\n')) context.out(line);
+      return;
+    }
+    const files = await writeReportFiles(report, output);
+    printResult(context, options, { files }, files);
   });
 }

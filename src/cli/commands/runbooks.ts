@@ -23,7 +23,12 @@ function runbooksCommand({ context }: CommandHost): Command {
       printResult(context, options, { runbook, purpose: RUNBOOK_PURPOSES[runbook], fields }, [
         `${runbook}: ${RUNBOOK_PURPOSES[runbook]}`,
         '',
-        ...columns(fields.map((field) => [`  ${field.name}`, field.type, field.needed ? 'needed' : field.otherwise])),
+        ...columns(
+          fields.map((field) => {
+            const without = field.default === undefined ? 'optional' : `default ${field.default}`;
+            return [`  ${field.name}`, field.type, field.required ? 'required' : without];
+          }),
+        ),
       ]);
     });
 }

@@ -4,11 +4,11 @@ import { errnoOf, RunbookError } from '../../errors';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
-import { EXIT } from '../exit-codes';
-import { fetchEvents } from '../history';
+import { EXIT } from '../errors';
+import { fetchEvents } from '../run';
 import { readTextFile } from '../secret-input';
-import { canary } from '../scan/canary';
-import type { Canary } from '../scan/canary';
+import { canary } from '../scan/encodings';
+import type { Canary } from '../scan/encodings';
 import { SecretSearch } from '../scan/search';
 import { columns } from '../text';
 
@@ -35,24 +35,24 @@ function scanCommand(host: CommandHost): Command {
     .option('--canary-prompt', 'ask for a secret to look for, on a hidden prompt');
   return withServerOptions(command).action(async (workflowId: string | undefined, options: ScanOptions) => {
     const { context } = host;
+    const { files = [], runId } = options;
     if (workflowId === undefined && options.files === undefined) {
       throw new RunbookError('INVALID_INPUT', 'Nothing to search.', { needed: 'a Workflow ID, --files, or both' });
     }
     const canaries = await readCanaries(context, options);
     const search = new SecretSearch(canaries);
-    const events = workflowId === undefined ? 0 : await scanHistory(context, options, workflowId, search);
-    for (const file of options.files ?? []) {
-      await scanFile(file, search);
-    }
-    const { findings } = search;
-    const searched = {
-      ...{ events, files: options.files?.length ?? 0, canaries: canaries.length },
-      complete: !search.incomplete,
-    };
-    printResult(context, options, { findings, searched }, [
+    const events =
+      workflowId === undefined
+        ? []
+        : await withSession(context, options, ({ client }) => fetchEvents(client, { workflowId, runId }));
+    for (const event of events) search.value(`event ${String(event.eventId)}`, event);
+    for (const file of files) await scanFile(file, search);
+    const { findings, incomplete } = search;
+    const counts = { events: events.length, files: files.length, canaries: canaries.length };
+    printResult(context, options, { findings, searched: { ...counts, complete: !incomplete } }, [
       ...columns(findings.map(({ where, kind, what }) => [kind, where, what])),
-      `Searched ${events} events and ${searched.files} files for ${canaries.length} given secrets and for secret-looking values: ${findings.length} found.`,
-      ...(search.incomplete ? ['Not everything was opened: something is nested too deep, or too much of it.'] : []),
+      `Searched ${counts.events} events and ${counts.files} files for ${counts.canaries} given secrets and for secret-looking values: ${findings.length} found.`,
+      ...(incomplete ? ['Not everything was opened: something is nested too deep, or too much of it.'] : []),
       'A search proves presence, never absence.',
     ]);
     if (findings.length > 0) host.finish(EXIT.failed);
@@ -71,31 +71,15 @@ async function scanFile(file: string, search: SecretSearch): Promise<void> {
 }
 
 async function readCanaries(context: CliContext, options: ScanOptions): Promise<Canary[]> {
-  const given =
-    options.canaryFile === undefined
-      ? []
-      : (await readTextFile(options.canaryFile)).split('\n').map((line) => line.trim());
-  if (options.canaryPrompt === true) given.push(await context.askHidden('A secret to look for'));
-  const secrets = given.filter((secret) => secret !== '');
+  const { canaryFile, canaryPrompt } = options;
+  const given = canaryFile === undefined ? [] : (await readTextFile(canaryFile)).split('\n');
+  if (canaryPrompt === true) given.push(await context.askHidden('A secret to look for'));
+  const secrets = given.map((line) => line.trim()).filter((secret) => secret !== '');
   return secrets.map((secret, index) => {
     const made = canary(`given secret ${index + 1}`, secret);
     if (made !== undefined) return made;
     throw new RunbookError('INVALID_INPUT', `Given secret ${index + 1} is too short to be looked for.`, {
       needed: 'at least 8 characters',
     });
-  });
-}
-
-async function scanHistory(
-  context: CliContext,
-  options: ScanOptions,
-  workflowId: string,
-  search: SecretSearch,
-): Promise<number> {
-  return withSession(context, options, async ({ client }) => {
-    const run = { workflowId, ...(options.runId === undefined ? {} : { runId: options.runId }) };
-    const events = await fetchEvents(client, run);
-    for (const event of events) search.value(`event ${String(event.eventId)}`, event);
-    return events.length;
   });
 }

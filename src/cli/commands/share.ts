@@ -12,15 +12,21 @@ import {
   spokenFingerprint,
 } from '../../documents';
 import type { CeremonyRequest } from '../../documents';
-import { readAndConfirm } from '../ceremony-request';
 import { readPins } from '../../keys';
-import { newCommand, printResult, withServerOptions, withSession } from '../command';
+import { newCommand, printResult, programVersion, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
-import { fetchInvitation, PINS_OPTION, pinsPath, USUAL_ENVIRONMENT, withPinningOptions } from '../invitation';
-import { programVersion } from '../program-version';
+import {
+  DEFAULT_ENVIRONMENT,
+  fetchInvitation,
+  PINS_OPTION,
+  pinsPath,
+  readAndConfirm,
+  withPinningOptions,
+} from '../invitation';
+import type { HolderOptions } from '../invitation';
 import { readOperationToken, readShare, readTextFile, signingKey } from '../secret-input';
-import type { ShareOptions, TokenOptions } from '../secret-input';
+import type { TokenOptions } from '../secret-input';
 import { PRINT_OPTION, giveSignal } from '../signals';
 import type { StatementOptions } from '../signals';
 import { jsonText, shellLine } from '../text';
@@ -31,13 +37,8 @@ export const commands = (host: CommandHost): Command[] => [
   invitationCommand(host),
 ];
 
-interface ShareCommandOptions extends StatementOptions, ShareOptions, TokenOptions {
-  readonly holder?: string;
+interface ShareOptions extends StatementOptions, HolderOptions, TokenOptions {
   readonly invitationFile?: string;
-  readonly workersKey?: string;
-  readonly environment: string;
-  readonly pins?: string;
-  readonly confirm?: string;
   /** Write the signal's input to this file instead of sending it. */
   readonly output?: string;
   /** Send an envelope that somebody made elsewhere. */
@@ -61,7 +62,8 @@ function shareCommand(host: CommandHost): Command {
   ])
     .option('--share-file <file>', 'read the key share from a file (default: hidden prompt)')
     .option('--share-stdin', 'read the key share from standard input');
-  return givingCommand(host, command, 'share');
+  const confirmed = 'the name of the first target cluster (in a rehearsal: of the deployment)';
+  return givingCommand(host, command, 'share', confirmed);
 }
 
 /** `runbook provide-token`: as `share`, for an operation token that people generated with the service's command line. */
@@ -74,58 +76,43 @@ function provideTokenCommand(host: CommandHost): Command {
   ])
     .option('--token-file <file>', 'read the token from a file (default: hidden prompt)')
     .option('--token-stdin', 'read the token from standard input');
-  return givingCommand(host, command, 'provide-token');
+  return givingCommand(host, command, 'provide-token', 'the name of the cluster on which the token was generated');
 }
 
-function givingCommand(host: CommandHost, command: Command, gives: Gives): Command {
+function givingCommand(host: CommandHost, command: Command, gives: Gives, confirmed: string): Command {
   command
     .argument('<workflowId>', 'the run that asks, for example deployment:payments')
     .option('--holder <name>', 'your name as the inventory lists it')
     .option('--key-file <file>', 'your signing key ("runbook keys init"), else RUNBOOKS_KEY_FILE')
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of asking the run')
-    .option(
-      '--confirm <cluster>',
-      gives === 'share'
-        ? 'the name of the first target cluster (in a rehearsal: of the deployment), instead of typing it when asked'
-        : 'the name of the cluster on which the token was generated, instead of typing it when asked',
-    )
+    .option('--confirm <cluster>', `${confirmed}, instead of typing it when asked`)
     .option('--output <file>', "write the signal's input to a file instead of sending it")
     .option('--envelope-file <file>', 'send an envelope that a holder made offline; asks for nothing')
     .option(...PRINT_OPTION);
   withServerOptions(withPinningOptions(command));
-  return command.action(async (workflowId: string, options: ShareCommandOptions) => {
+  return command.action(async (workflowId: string, options: ShareOptions) => {
     const { context } = host;
-    if (options.envelopeFile !== undefined) {
-      const envelope = readEnvelopeText(await readTextFile(options.envelopeFile));
-      await withSession(context, options, ({ client }) =>
+    const { envelopeFile, invitationFile, print, output } = options;
+    if (envelopeFile !== undefined) {
+      const envelope = readEnvelopeText(await readTextFile(envelopeFile));
+      return withSession(context, options, ({ client }) =>
         giveSignal(host, options, client, { workflowId }, SIGNALS.share, envelope),
       );
-      return;
     }
-    const { holder } = options;
-    if (holder === undefined) command.error("error: required option '--holder <name>' not specified");
-    const sends = options.print !== true && options.output === undefined;
-    const given = { ...options, holder, ...(gives === 'provide-token' && ({ gives: 'token' } as const)) };
-    if (!sends && options.invitationFile !== undefined) {
-      const text = await readTextFile(options.invitationFile);
-      const input = await sayingHowAgain(gives, workflowId, options, async () =>
-        inputOf(context, given, await readAndConfirm(context, given, text, { workflowId })),
-      );
-      await keep(context, gives, options, workflowId, input);
-      return;
+    if ((options.holder as string | undefined) === undefined)
+      command.error("error: required option '--holder <name>' not specified");
+    const sends = print !== true && output === undefined;
+    const given = invitationFile === undefined ? undefined : await readTextFile(invitationFile);
+    if (given !== undefined && !sends) {
+      const { input } = await answer(context, gives, options, given, { workflowId });
+      return keep(context, gives, options, workflowId, input);
     }
     await withSession(context, options, async ({ client, namespace }) => {
-      const text =
-        options.invitationFile === undefined
-          ? await fetchInvitation(client, { workflowId })
-          : await readTextFile(options.invitationFile);
-      const { request, input } = await sayingHowAgain(gives, workflowId, options, async () => {
-        const read = await readAndConfirm(context, given, text, { namespace, workflowId });
-        return { request: read.request, input: await inputOf(context, given, read) };
-      });
+      const text = given ?? (await fetchInvitation(client, { workflowId }));
+      const { request, input } = await answer(context, gives, options, text, { namespace, workflowId });
       if (!sends) return keep(context, gives, options, workflowId, input);
-      // To the very run that invited: a run that came after it must not get it.
+      // To the very run that invited: a later run must not get it.
       const run = { workflowId, runId: request.invitation.rid };
       await giveSignal(host, options, client, run, SIGNALS.share, input);
     });
@@ -136,69 +123,64 @@ function givingCommand(host: CommandHost, command: Command, gives: Gives): Comma
 async function keep(
   context: CliContext,
   gives: Gives,
-  options: ShareCommandOptions,
+  { output }: ShareOptions,
   workflowId: string,
   input: object,
 ): Promise<void> {
   const line = jsonText(input);
-  if (options.output === undefined) {
+  if (output === undefined) {
     context.out(line);
     return;
   }
-  await writeFile(options.output, `${line}\n`, { mode: 0o600 });
-  context.err(`Envelope: ${options.output}. It is encrypted: anybody may send it, by`);
-  context.err(`  ${shellLine('runbook', gives, workflowId, '--envelope-file', options.output)}`);
-  context.err('or by pasting its one line as input of signal "share" in the Web UI.');
+  await writeFile(output, `${line}\n`, { mode: 0o600 });
+  context.err(`Envelope: ${output}. It is encrypted. Anybody may send it, with`);
+  context.err(`  ${shellLine('runbook', gives, workflowId, '--envelope-file', output)}`);
+  context.err('or by pasting its one line as the input of signal "share" in the Web UI.');
 }
 
-/** The input of the signal: `{document}` where it is signed, else the plain members of the envelope. */
-async function inputOf(
+/**
+ * The signal's input: `{document}` where it is signed, else the plain members of the envelope. A refusal ends with the
+ * command that this very person gives next.
+ */
+async function answer(
   context: CliContext,
-  options: ShareCommandOptions & { readonly holder: string; readonly gives?: 'token' },
-  { request, confirmed }: { readonly request: CeremonyRequest; readonly confirmed: string },
-): Promise<object> {
-  const { holder } = options;
-  const key = await signingKey(context, options);
-  if (options.gives === 'token') {
-    const token = await readOperationToken(context, options, confirmed);
-    return envelopeInput(await answerWithToken(request, { holder, signingKey: key, cluster: confirmed, token }));
-  }
-  const tool = `runbook ${programVersion()}`;
-  const share = () => readShare(context, options);
-  const envelope = await answerRequest(request, { holder, tool, signingKey: key, share });
-  if (request.kind === 'rehearsal')
-    context.err('REHEARSAL: a value that means nothing was made and encrypted. Your key share was not asked for.');
-  return envelopeInput(envelope);
-}
-
-/** What is refused here ends with the command that this very person gives next. */
-async function sayingHowAgain<T>(
   gives: Gives,
-  workflowId: string,
-  options: ShareCommandOptions,
-  work: () => Promise<T>,
-): Promise<T> {
+  options: ShareOptions,
+  text: string,
+  run: { readonly namespace?: string; readonly workflowId: string },
+): Promise<{ readonly request: CeremonyRequest; readonly input: object }> {
   try {
-    return await work();
+    const { request, confirmed } = await readAndConfirm(context, options, gives, text, run);
+    const { holder } = options;
+    const key = await signingKey(context, options);
+    if (gives === 'provide-token') {
+      const token = await readOperationToken(context, options, confirmed);
+      const envelope = await answerWithToken(request, { holder, signingKey: key, cluster: confirmed, token });
+      return { request, input: envelopeInput(envelope) };
+    }
+    const tool = `runbook ${programVersion()}`;
+    const share = () => readShare(context, options);
+    const envelope = await answerRequest(request, { holder, tool, signingKey: key, share });
+    if (request.kind === 'rehearsal')
+      context.err('REHEARSAL: a value that means nothing was made and encrypted. Your key share was not asked for.');
+    return { request, input: envelopeInput(envelope) };
   } catch (error) {
     if (!isRunbookError(error) || error.next === undefined || error.next.includes('runbook status')) throw error;
-    throw error.with({ next: `${error.next} When that is settled: ${again(gives, workflowId, options)}` });
+    throw error.with({ next: `${error.next} When that is settled: ${again(gives, run.workflowId, options)}` });
   }
 }
 
 /** The same command again, as far as it says who gives what to which run, by which server and which pins. */
-function again(gives: Gives, workflowId: string, options: ShareCommandOptions): string {
-  const { environment, print } = options;
-  const option = (name: string, value: string | undefined) => (value === undefined ? [] : [name, value]);
-  return shellLine(
-    ...['runbook', gives, workflowId, ...option('--holder', options.holder), ...option('--key-file', options.keyFile)],
-    ...[...option('--invitation-file', options.invitationFile), ...option('--workers-key', options.workersKey)],
-    ...option('--environment', environment === USUAL_ENVIRONMENT ? undefined : environment),
-    ...[...option('--pins', options.pins), ...option('--address', options.address)],
-    ...[...option('--namespace', options.namespace), ...option('--profile', options.profile)],
-    ...option('--output', options.output),
-    ...(print === true ? ['--print'] : []),
-  );
+function again(gives: Gives, workflowId: string, given: ShareOptions): string {
+  const environment = given.environment === DEFAULT_ENVIRONMENT ? undefined : given.environment;
+  const named = {
+    ...{ '--holder': given.holder, '--key-file': given.keyFile, '--invitation-file': given.invitationFile },
+    ...{ '--workers-key': given.workersKey, '--environment': environment, '--pins': given.pins },
+    ...{ '--address': given.address, '--namespace': given.namespace, '--profile': given.profile },
+    '--output': given.output,
+  };
+  const options = Object.entries(named).flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
+  return shellLine('runbook', gives, workflowId, ...options, ...(given.print === true ? ['--print'] : []));
 }
 
 interface InvitationOptions extends ServerOptions {
@@ -211,7 +193,7 @@ interface InvitationOptions extends ServerOptions {
  * Nothing in it is secret. Where this machine has the signer's key pinned, its public key goes along: a holder who has
  * only noted the fingerprint needs it.
  */
-function invitationCommand(host: CommandHost): Command {
+function invitationCommand({ context }: CommandHost): Command {
   const command = newCommand('invitation', [
     'runbook invitation deployment:payments',
     'runbook invitation deployment:payments --output invitation.txt',
@@ -220,21 +202,15 @@ function invitationCommand(host: CommandHost): Command {
     .option('--output <file>', 'write it to a file instead of printing it')
     .option(...PINS_OPTION);
   return withServerOptions(command).action(async (workflowId: string, options: InvitationOptions) => {
-    const { context } = host;
-    await withSession(context, options, async ({ client }) => {
-      const invitation = await fetchInvitation(client, { workflowId });
-      const signer = namedSigner(invitation);
-      const key = (await readPins(pinsPath(context.env, options.pins))).find(({ kid }) => kid === signer);
-      const text = [invitation, ...(key === undefined ? [] : [formatPublicKey(key)])];
-      if (options.output !== undefined) await writeFile(options.output, `${text.join('\n')}\n`);
-      const result = {
-        workflowId,
-        invitation,
-        ...(signer === undefined ? {} : { fingerprint: spokenFingerprint(signer) }),
-        ...(key === undefined ? {} : { workersKey: formatPublicKey(key) }),
-        ...(options.output === undefined ? {} : { file: options.output }),
-      };
-      printResult(context, options, result, options.output === undefined ? text : [`Invitation: ${options.output}`]);
-    });
+    const { output: file, pins } = options;
+    const invitation = await withSession(context, options, ({ client }) => fetchInvitation(client, { workflowId }));
+    const signer = namedSigner(invitation);
+    const key = (await readPins(pinsPath(context.env, pins))).find(({ kid }) => kid === signer);
+    const workersKey = key && formatPublicKey(key);
+    const fingerprint = signer === undefined ? undefined : spokenFingerprint(signer);
+    const text = [invitation, ...(workersKey === undefined ? [] : [workersKey])];
+    if (file !== undefined) await writeFile(file, `${text.join('\n')}\n`);
+    const result = { workflowId, invitation, fingerprint, workersKey, file };
+    printResult(context, options, result, file === undefined ? text : [`Invitation: ${file}`]);
   });
 }

@@ -1,6 +1,19 @@
-import type { Canary } from './canary';
-import { decompressed, readings, runsOf } from './decoding';
-import { SECRET_SHAPES } from './secret-looking';
+import { decompressed, readings, runsOf } from './encodings';
+import type { Canary } from './encodings';
+
+/** Shapes that a secret has and hardly anything else; what is found is a suspicion, to be looked at by a person. */
+const SECRET_SHAPES: readonly (readonly [string, RegExp])[] = [
+  // A part of a sealed value may end in "-s", before its dot.
+  ['a token of the service', /(?:(?<![A-Za-z0-9])hv[srb]|(?<![A-Za-z0-9_-])[srb])\.[A-Za-z0-9_-]{22,}/],
+  ['an age identity', /AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{20,}/],
+  ['a private key block', /-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----/],
+  ['an Ed25519 private JWK', /"d"\s*:\s*"[A-Za-z0-9_-]{43}"/],
+  ['a key share in hexadecimal', /(?<![0-9A-Za-z])(?=[0-9a-f]*[a-f])[0-9a-f]{66}(?![0-9A-Za-z])/i],
+  [
+    'a key share in base64',
+    /(?<![A-Za-z0-9+/_=-])(?=[A-Za-z0-9+/]{44}(?![A-Za-z0-9+/_=-]))(?=\D{0,43}[0-9])(?=[^A-Z]{0,43}[A-Z])(?=[^a-z]{0,43}[a-z])[A-Za-z0-9+/]{44}/,
+  ],
+];
 
 /** Something found. It says where and what, never the value. */
 export interface ScanFinding {
@@ -48,10 +61,12 @@ export class SecretSearch {
       this.#incomplete = true;
       return;
     }
-    if (typeof value === 'string') this.#text(where, value, depth);
-    else if (typeof value === 'symbol') this.#text(where, value.description ?? '', depth);
-    else if (value instanceof Uint8Array) this.#bytes(where, Buffer.from(value), depth);
-    else if (typeof value === 'object' || typeof value === 'function') this.#object(where, value, depth);
+    const text = typeof value === 'symbol' ? (value.description ?? '') : value;
+    if (typeof text === 'string') this.#once(text, () => this.#text(where, text, depth));
+    else if (value instanceof Uint8Array) {
+      const bytes = Buffer.from(value);
+      this.#once(`bytes ${bytes.toString('latin1')}`, () => this.#bytes(where, bytes, depth));
+    } else if (typeof value === 'object' || typeof value === 'function') this.#object(where, value, depth);
   }
 
   #object(where: string, value: object, depth: number): void {
@@ -80,10 +95,6 @@ export class SecretSearch {
   }
 
   #text(where: string, text: string, depth: number): void {
-    this.#once(text, () => this.#lookAtText(where, text, depth));
-  }
-
-  #lookAtText(where: string, text: string, depth: number): void {
     this.#match(where, text);
     const json = parseJson(text);
     if (json !== undefined) this.value(where, json, depth + 1);
@@ -96,10 +107,6 @@ export class SecretSearch {
   }
 
   #bytes(where: string, bytes: Buffer, depth: number): void {
-    if (bytes.length > 0) this.#once(`bytes ${bytes.toString('latin1')}`, () => this.#lookAtBytes(where, bytes, depth));
-  }
-
-  #lookAtBytes(where: string, bytes: Buffer, depth: number): void {
     this.#match(where, bytes.toString('latin1'));
     // UTF-16 of plain text: every second byte is none.
     if (bytes.includes(0)) this.#match(`${where} (without zero bytes)`, bytes.toString('latin1').replaceAll('\0', ''));

@@ -1,0 +1,199 @@
+import { WorkflowNotFoundError, isGrpcDeadlineError } from '@temporalio/client';
+import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
+import { temporal } from '@temporalio/proto';
+import { payloadConverter } from '../contracts/payload-converter';
+import { QUERIES } from '../contracts/signals';
+import type { RunMemo, RunStatus } from '../contracts/run-status';
+import { RunbookError } from '../errors';
+import type { TemporalSession } from './temporal';
+
+type HistoryEvent = temporal.api.history.v1.IHistoryEvent;
+
+/** A run's Workflow ID, and its Run ID unless the newest run is meant. */
+export interface RunReference {
+  readonly workflowId: string;
+  readonly runId?: string | undefined;
+}
+
+/** What can be said of a run without a worker, and the worker's answer where there is one. */
+export interface RunView {
+  readonly workflowId: string;
+  readonly runId: string;
+  readonly runbook: string;
+  readonly taskQueue: string;
+  /** Temporal's status in lower case: running, completed, failed, terminated, ... */
+  readonly state: string;
+  readonly startedAt: string;
+  readonly closedAt?: string | undefined;
+  /** Events of the history when it was described. */
+  readonly asOfEvent: number;
+  readonly memo?: RunMemo | undefined;
+  /** Activities that are under way or wait for their next try. */
+  readonly pendingActivities: readonly {
+    readonly type: string;
+    readonly attempt: number;
+    /** Started and not answered, or scheduled and waiting for a worker or a retry. */
+    readonly started: boolean;
+    readonly lastFailure?: string | undefined;
+    readonly lastHeartbeatAgeMs?: number | undefined;
+  }[];
+  /** Who polls its task queue, as the server remembers it for some minutes; `lastSeenMs`: age of the newest poll. */
+  readonly pollers?: { readonly count: number; readonly lastSeenMs?: number | undefined } | undefined;
+  /** The answer of the `status` query; absent where no worker answered in time. */
+  readonly status?: RunStatus | undefined;
+}
+
+const QUERY_DEADLINE_MS = 3_000;
+/** Of the second query to a worker that polls and did not answer the first: it may be busy, or replay a long history. */
+const BUSY_QUERY_DEADLINE_MS = 12_000;
+/** A live worker polls at least this often. */
+const POLLED_LATELY_MS = 65_000;
+const POLLERS_DEADLINE_MS = 2_000;
+
+/**
+ * Reads a run: first what the server knows by itself, then the status query with a deadline of 3 s. Where a worker polls, it
+ * gets a second query with a longer deadline, unless this run is read `repeatedly`. Never hangs on a worker that is gone.
+ *
+ * @throws RunbookError `NOT_FOUND`.
+ */
+export async function readRunView(
+  session: TemporalSession,
+  run: RunReference,
+  { repeatedly = false } = {},
+): Promise<RunView> {
+  const { client } = session;
+  const description = await describe(client, run);
+  const { workflowId, runId, taskQueue, memo } = description;
+  const exactly = { workflowId, runId };
+  const [pollers, atOnce] = await Promise.all([readPollers(session, taskQueue), queryStatus(client, exactly)]);
+  const polled = (pollers?.lastSeenMs ?? Infinity) < POLLED_LATELY_MS;
+  const status =
+    atOnce ?? (polled && !repeatedly ? await queryStatus(client, exactly, BUSY_QUERY_DEADLINE_MS) : undefined);
+  return {
+    ...{ workflowId, runId, taskQueue, pollers, status },
+    runbook: description.type,
+    state: description.status.name.toLowerCase(),
+    startedAt: description.startTime.toISOString(),
+    closedAt: description.closeTime?.toISOString(),
+    asOfEvent: description.historyLength,
+    // The run itself writes it in this shape.
+    memo: memo !== undefined && 'phase' in memo ? (memo as unknown as RunMemo) : undefined,
+    pendingActivities: (description.raw.pendingActivities ?? []).map(pendingActivity),
+  };
+}
+
+/** @throws RunbookError `NOT_FOUND`. */
+export function describe(client: Client, run: RunReference): Promise<WorkflowExecutionDescription> {
+  return client.workflow.getHandle(run.workflowId, run.runId).describe().catch(refuseUnknown(run));
+}
+
+/** All events of a run. @throws RunbookError `NOT_FOUND`. */
+export async function fetchEvents(client: Client, run: RunReference): Promise<readonly HistoryEvent[]> {
+  const handle = client.workflow.getHandle(run.workflowId, run.runId);
+  const { events } = await handle.fetchHistory().catch(refuseUnknown(run));
+  return events ?? [];
+}
+
+function refuseUnknown({ workflowId }: RunReference): (error: unknown) => never {
+  return (error) => {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+    throw new RunbookError('NOT_FOUND', `There is no run with the Workflow ID "${workflowId}".`, {
+      next: '"runbook list" shows the runs of this namespace.',
+      cause: error,
+    });
+  };
+}
+
+/** Answer of a query, or undefined where no worker answers in time or the run does not know it. */
+export async function queryRun<T>(
+  client: Client,
+  run: RunReference,
+  query: string,
+  withinMs = QUERY_DEADLINE_MS,
+): Promise<T | undefined> {
+  const handle = client.workflow.getHandle(run.workflowId, run.runId);
+  return client.withDeadline(Date.now() + withinMs, () => handle.query<T>(query)).catch(() => undefined);
+}
+
+/** The `status` of a run, or undefined where no worker answers in time: within 3 s unless told otherwise. */
+export function queryStatus(client: Client, run: RunReference, withinMs?: number): Promise<RunStatus | undefined> {
+  return queryRun<RunStatus>(client, run, QUERIES.status, withinMs);
+}
+
+async function readPollers(
+  { client, namespace }: TemporalSession,
+  taskQueue: string,
+): Promise<Exclude<RunView['pollers'], undefined> | undefined> {
+  const taskQueueType = temporal.api.enums.v1.TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW;
+  try {
+    const { pollers } = await client.withDeadline(Date.now() + POLLERS_DEADLINE_MS, () =>
+      client.workflowService.describeTaskQueue({ namespace, taskQueue: { name: taskQueue }, taskQueueType }),
+    );
+    const ages = pollers.flatMap(({ lastAccessTime }) => ageOf(lastAccessTime) ?? []);
+    return { count: pollers.length, lastSeenMs: ages.length === 0 ? undefined : Math.min(...ages) };
+  } catch (error) {
+    if (isGrpcDeadlineError(error)) return undefined;
+    throw error;
+  }
+}
+
+function pendingActivity(pending: temporal.api.workflow.v1.IPendingActivityInfo): RunView['pendingActivities'][number] {
+  const { lastFailure, activityType, attempt, state } = pending;
+  return {
+    type: activityType?.name ?? 'unknown',
+    attempt: attempt ?? 1,
+    started: state === temporal.api.enums.v1.PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
+    lastFailure: (lastFailure?.applicationFailureInfo?.type ?? lastFailure?.message) || undefined,
+    lastHeartbeatAgeMs: ageOf(pending.lastHeartbeatTime),
+  };
+}
+
+function ageOf(time: { readonly seconds?: unknown } | null | undefined): number | undefined {
+  return time?.seconds ? Math.max(0, Date.now() - Number(time.seconds) * 1000) : undefined;
+}
+
+/** The value of an event's one argument; what cannot be decoded becomes the marker of the converter. */
+function firstValue(payloads: temporal.api.common.v1.IPayloads | null | undefined): unknown {
+  const [first] = payloads?.payloads ?? [];
+  return first === undefined ? undefined : payloadConverter.fromPayload<unknown>(first);
+}
+
+/** Results of the completed activities of the types that are wanted, oldest first. */
+export function activityResults(events: readonly HistoryEvent[], wanted: (type: string) => boolean): unknown[] {
+  const scheduled = new Set(
+    events.flatMap(({ eventId, activityTaskScheduledEventAttributes: attributes }) =>
+      wanted(attributes?.activityType?.name ?? '') ? [String(eventId)] : [],
+    ),
+  );
+  return events.flatMap(({ activityTaskCompletedEventAttributes: attributes }) =>
+    attributes && scheduled.has(String(attributes.scheduledEventId)) ? [firstValue(attributes.result)] : [],
+  );
+}
+
+/** The inputs of the signals of a name, oldest first; the run counts them in this order, from 1. */
+export function signalInputs(events: readonly HistoryEvent[], name: string): unknown[] {
+  return events.flatMap(({ workflowExecutionSignaledEventAttributes: attributes }) =>
+    attributes?.signalName === name ? [firstValue(attributes.input)] : [],
+  );
+}
+
+/** Address of something in the Web UI, where `RUNBOOKS_TEMPORAL_UI` says where that is. */
+function webUi(env: NodeJS.ProcessEnv, namespace: string, path: string): string | undefined {
+  const base = env['RUNBOOKS_TEMPORAL_UI']?.replace(/(?<!\/)\/+$/, '');
+  return base ? `${base}/namespaces/${encodeURIComponent(namespace)}/workflows/${path}` : undefined;
+}
+
+/** Link to a run in the Web UI. */
+export function runLink(env: NodeJS.ProcessEnv, namespace: string, run: RunReference): string | undefined {
+  const tail = run.runId === undefined ? '' : `/${encodeURIComponent(run.runId)}/history`;
+  return webUi(env, namespace, `${encodeURIComponent(run.workflowId)}${tail}`);
+}
+
+/** Link to the start form of the Web UI with Workflow ID, task queue and runbook filled in. */
+export function startFormLink(
+  env: NodeJS.ProcessEnv,
+  namespace: string,
+  { runbook: workflowType, ...form }: { workflowId: string; taskQueue: string; runbook: string },
+): string | undefined {
+  return webUi(env, namespace, `start-workflow?${new URLSearchParams({ ...form, workflowType }).toString()}`);
+}

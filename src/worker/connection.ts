@@ -1,0 +1,38 @@
+import { loadClientConnectConfig } from '@temporalio/envconfig';
+import { RunbookError } from '../errors';
+
+/** Where the payload converter is, for workers and clients: it must be loadable by the SDK itself. */
+export const DATA_CONVERTER = { payloadConverterPath: require.resolve('../contracts/payload-converter') };
+
+/** How a command line says which server and namespace to use; the profile file and `TEMPORAL_*` say the rest. */
+export interface ConnectionFlags {
+  readonly address?: string;
+  readonly namespace?: string;
+  readonly profile?: string;
+}
+
+/**
+ * Address, namespace and the rest of the connection's settings, from flags, `TEMPORAL_*` and the profile file.
+ *
+ * @throws RunbookError `INVALID_INPUT` where they cannot be read.
+ */
+export function connectionSettings(env: NodeJS.ProcessEnv, flags: ConnectionFlags = {}) {
+  const overrideEnvVars = Object.fromEntries(
+    Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
+  const { profile } = flags;
+  try {
+    const loaded = loadClientConnectConfig({ overrideEnvVars, ...(profile !== undefined && { profile }) });
+    const address = flags.address ?? loaded.connectionOptions.address ?? '127.0.0.1:7233';
+    return {
+      connectionOptions: { ...loaded.connectionOptions, address },
+      namespace: flags.namespace ?? loaded.namespace,
+    };
+  } catch (cause) {
+    throw new RunbookError('INVALID_INPUT', 'The Temporal profile file or the TEMPORAL_* variables cannot be used.', {
+      observed: cause instanceof Error ? cause.message : 'unknown',
+      next: 'Correct the file named by TEMPORAL_CONFIG_FILE, or choose another profile with --profile.',
+      cause,
+    });
+  }
+}
