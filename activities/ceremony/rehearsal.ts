@@ -77,7 +77,7 @@ export async function createRehearsal(input: {
     ...{ deployment, reason, epoch, cid, inputDigest, runbook: RUNBOOK },
     requestedBy: { name: input.requestedBy, how: 'claimed' },
     holders: holders.map(({ name }) => name),
-    collectForMs: duration.parse(input.collectFor),
+    collectForMs: duration.parse(input.collectFor).ms,
   });
   return {
     cid: invitation.cid,

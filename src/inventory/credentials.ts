@@ -4,7 +4,7 @@ import { Secret } from '../secret';
 import type { SecretKind } from '../secret';
 import { importSigningKey } from '../documents/signing-keys';
 import type { SigningKey } from '../documents/signing-keys';
-import type { CredentialSource } from './types';
+import type { CredentialSource } from './schema';
 
 /** The source in words, for messages: it names the variable or the file, never the value. */
 export function describeSource(source: CredentialSource): string {

@@ -13,24 +13,22 @@ export {
 } from './lookup';
 export type { RosterAt } from './lookup';
 export { describeSource, readCredential, readSecret, readSigningKey } from './credentials';
+export type { ClusterEntry, Deployment, Inventory } from './load';
 export type {
   BatchTokenRotationEntry,
   BatchTokenSink,
   BatchTokenSource,
   CallHook,
   CeremonyPolicy,
-  ClusterEntry,
   CommandHook,
   CredentialSource,
-  Deployment,
   GatePolicy,
   HookEntry,
   HookName,
-  Inventory,
   KeyValuePlace,
   Limits,
   NotificationTarget,
   Person,
   ProbeHook,
   WantedFilter,
-} from './types';
+} from './schema';

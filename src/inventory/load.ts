@@ -3,13 +3,34 @@ import { isAlias, isMap, isNode, isPair, isScalar, isSeq, LineCounter, parseDocu
 import type { Document } from 'yaml';
 import { errnoOf, RunbookError } from '../errors';
 import { redact } from '../keys/redaction';
-import { crossCheck } from './checks';
 import type { ShareGroup } from '../contracts/share-groups';
+import { crossChecks } from './checks';
 import { inventorySchema } from './schema';
-import type { ParsedInventory } from './schema';
+import type { BatchTokenSource, ParsedDeployment, ParsedInventory, Person } from './schema';
 import { mistakesOf } from './schema-values';
 import type { Mistake } from './schema-values';
-import type { BatchTokenSource, ClusterEntry, Inventory } from './types';
+
+/** One cluster: its nodes' API addresses and the sources of its credentials. */
+export type ClusterEntry = Readonly<Omit<Parsed<ParsedDeployment['clusters']>, 'batchToken'>> & {
+  readonly batchToken?: BatchTokenSource | undefined;
+  readonly deployment: string;
+  /** The DR set that it is a member of. Membership, not a role. */
+  readonly drSet: string;
+};
+type Parsed<M> = M extends ReadonlyMap<string, infer T> ? T : never;
+
+/** A named group of clusters that replicate among themselves. It states membership, never roles. */
+export type Deployment = Readonly<Omit<ParsedDeployment, 'clusters'>> & {
+  readonly clusters: ReadonlyMap<string, ClusterEntry>;
+  /** The groups of the ceremony's policy with their members on the roster, in term or not. */
+  readonly shareGroups: readonly ShareGroup[];
+};
+
+/** What the worker knows of the site. */
+export interface Inventory extends Pick<ParsedInventory, 'temporal' | 'workers'> {
+  readonly people: ReadonlyMap<string, Person>;
+  readonly deployments: ReadonlyMap<string, Deployment>;
+}
 
 /**
  * Loads and checks the inventory file.
@@ -34,33 +55,32 @@ export async function loadInventory(path: string): Promise<Inventory> {
 export function parseInventory(text: string, name: string): Inventory {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, version: '1.2' });
-  const report = (found: readonly { readonly offset: number; readonly text: string }[]) => {
-    const sorted = [...found].sort((a, b) => a.offset - b.offset);
-    const listed = sorted.map((mistake) => {
-      const { line, col } = lines.linePos(mistake.offset);
-      return `${name}:${line}:${col}: ${redact(mistake.text)}`;
-    });
+  const refusal = (found: readonly { readonly offset: number; readonly text: string }[]) => {
+    const listed = found
+      .toSorted((a, b) => a.offset - b.offset)
+      .map((mistake) => {
+        const { line, col } = lines.linePos(mistake.offset);
+        return `${name}:${line}:${col}: ${redact(mistake.text)}`;
+      });
     const count = listed.length === 1 ? '1 mistake' : `${listed.length} mistakes`;
     return new RunbookError('INVENTORY_INVALID', `The inventory has ${count}:\n${listed.join('\n')}`);
   };
+  const refusalOf = (mistakes: readonly Mistake[]) =>
+    refusal(mistakes.map((mistake) => ({ offset: offsetOf(document, mistake.path), text: describe(mistake) })));
 
-  if (document.errors.length > 0) {
-    throw report(document.errors.map((error) => ({ offset: error.pos[0], text: error.message })));
-  }
-  const parsed = inventorySchema.safeParse(toPlain(document, report));
-  const mistakes = parsed.success ? crossCheck(parsed.data) : parsed.error.issues.flatMap(mistakesOf);
-  if (mistakes.length > 0) {
-    throw report(mistakes.map((mistake) => ({ offset: offsetOf(document, mistake.path), text: describe(mistake) })));
-  }
-  return assemble(inventorySchema.parse(document.toJS()));
-}
-
-function toPlain(document: Document, report: (found: { offset: number; text: string }[]) => RunbookError): unknown {
+  if (document.errors.length > 0)
+    throw refusal(document.errors.map((error) => ({ offset: error.pos[0], text: error.message })));
+  let plain: unknown;
   try {
-    return document.toJS({ maxAliasCount: 100 });
+    plain = document.toJS({ maxAliasCount: 100 });
   } catch {
-    throw report([{ offset: 0, text: 'an alias is unknown, or there are too many of them' }]);
+    throw refusal([{ offset: 0, text: 'an alias is unknown, or there are too many of them' }]);
   }
+  const parsed = inventorySchema.safeParse(plain);
+  if (!parsed.success) throw refusalOf(parsed.error.issues.flatMap(mistakesOf));
+  const mistakes = [...crossChecks(parsed.data)];
+  if (mistakes.length > 0) throw refusalOf(mistakes);
+  return assemble(parsed.data);
 }
 
 function describe({ path, message }: Mistake): string {
@@ -89,46 +109,22 @@ function offsetOf(document: Document, path: readonly PropertyKey[]): number {
   return offset;
 }
 
-type ParsedDeployment = ParsedInventory['deployments'][string];
-
 function assemble({ temporal, workers, people, deployments }: ParsedInventory): Inventory {
-  const shareGroups = ({ ceremony }: ParsedDeployment): readonly ShareGroup[] => {
-    const roster = [...ceremony.holders, ...ceremony.standBy];
-    return ceremony.groups.map(({ group, shares }) => ({
-      group,
-      shares,
-      members: roster.filter((name) => people[name]?.groups.includes(group) === true),
-    }));
-  };
-  return {
-    temporal,
-    workers,
-    people: new Map(Object.entries(people).map(([name, person]) => [name, { name, ...person }])),
-    deployments: new Map(
-      Object.entries(deployments).map(([name, entry]) => [
-        name,
-        {
-          ...entry,
-          name,
-          clusters: clustersOf(name, entry),
-          drSets: new Map(Object.entries(entry.drSets)),
-          shareGroups: shareGroups(entry),
-        },
-      ]),
-    ),
-  };
+  const assembled = [...deployments.values()].map((deployment): Deployment => {
+    const { holders, standBy, groups } = deployment.ceremony;
+    const membersOf = (group: string) =>
+      [...holders, ...standBy].filter((name) => people.get(name)?.groups.includes(group) === true);
+    const shareGroups = groups.map((each) => ({ ...each, members: membersOf(each.group) }));
+    return { ...deployment, clusters: clustersOf(deployment), shareGroups };
+  });
+  return { temporal, workers, people, deployments: new Map(assembled.map((each) => [each.name, each])) };
 }
 
-function clustersOf(
-  deployment: string,
-  { clusters, drSets, batchTokens }: ParsedDeployment,
-): ReadonlyMap<string, ClusterEntry> {
-  return new Map(
-    Object.entries(clusters).map(([name, cluster]) => {
-      const drSet = Object.entries(drSets).find(([, members]) => members.includes(name))?.[0] ?? name;
-      // A token that a rotation keeps is read where it is put.
-      const batchToken: BatchTokenSource | undefined = cluster.batchToken ?? batchTokens[drSet]?.sink;
-      return [name, { ...cluster, batchToken, name, deployment, drSet }];
-    }),
-  );
+function clustersOf({ name: deployment, clusters, drSets, batchTokens }: ParsedDeployment): Deployment['clusters'] {
+  const entries = [...clusters.values()].map((cluster): ClusterEntry => {
+    const drSet = [...drSets].find(([, members]) => members.includes(cluster.name))?.[0] ?? cluster.name;
+    // A token that a rotation keeps is read where it is put.
+    return { ...cluster, deployment, drSet, batchToken: cluster.batchToken ?? batchTokens[drSet]?.sink };
+  });
+  return new Map(entries.map((each) => [each.name, each]));
 }

@@ -2,7 +2,8 @@ import { RunbookError } from '../errors';
 import type { GateName } from '../contracts/plan';
 import type { Attestation } from '../contracts/run-facts';
 import type { ShareGroup } from '../contracts/share-groups';
-import type { CeremonyPolicy, ClusterEntry, Deployment, Inventory, Person } from './types';
+import type { ClusterEntry, Deployment, Inventory } from './load';
+import type { CeremonyPolicy, Person } from './schema';
 
 const listed = (names: Iterable<string>): string => [...names].sort().join(', ') || 'none';
 
@@ -39,14 +40,14 @@ export function drSetOf(
   return { name: drSet, members: deployment.drSets.get(drSet) ?? [cluster] };
 }
 
-/** The holders of a deployment's ceremonies in the order of the inventory, who stands by last; in office or not. */
+/** The holders of a deployment's ceremonies in the order of the inventory, stand-by holders last; in office or not. */
 export function holdersOf(inventory: Inventory, deployment: Deployment): readonly Person[] {
   const { holders, standBy } = deployment.ceremony;
   return [...holders, ...standBy].flatMap((name) => inventory.people.get(name) ?? []);
 }
 
 /**
- * The one rule about claims: in a laboratory a name that anybody may use counts, elsewhere it counts for nothing, at no gate
+ * The one rule about claims: in a laboratory a name that anybody may use counts; elsewhere it counts for nothing, at no gate
  * and in no decision.
  */
 export function countsIn({ laboratory }: Pick<Deployment, 'laboratory'>, how: Attestation): boolean {
@@ -58,7 +59,7 @@ export function approversOf(inventory: Inventory, deployment: Deployment, gate: 
   return membersWhoCount(inventory, deployment, deployment.gates[gate].groups);
 }
 
-/** Who may decide about a parked step: whoever may approve at some gate of this deployment, and its operators. */
+/** Who may decide about a parked step: everybody who may approve at some gate of this deployment, and its operators. */
 export function decidersOf(inventory: Inventory, deployment: Deployment): readonly Person[] {
   const ofGates = Object.values(deployment.gates).flatMap(({ groups }) => groups);
   return membersWhoCount(inventory, deployment, [...ofGates, ...deployment.operators]);
@@ -87,7 +88,7 @@ export function endOfTerm({ until }: Pick<Term, 'until'>): number | undefined {
   return until === undefined ? undefined : Date.parse(`${until}T00:00:00.000Z`) + 24 * 3_600_000;
 }
 
-/** Why somebody is not in office at this time; undefined where he is. Pure. */
+/** Why somebody is not in office at this time; undefined where they are. Pure. */
 export function outOfTerm(term: Term | undefined, now: number): string | undefined {
   if (term?.from !== undefined && now < Date.parse(`${term.from}T00:00:00.000Z`)) return `in office from ${term.from}`;
   const end = term && endOfTerm(term);

@@ -3,9 +3,8 @@ import { GATE_NAMES } from '../contracts/plan';
 import type { GateName } from '../contracts/plan';
 import { tokenSourceChoice } from '../contracts/inputs/common';
 import { parsePublicKey } from '../documents/public-keys';
-import { hooks } from './hook-schema';
-import { notifications, people } from './notification-schema';
-import { absolutePath, credentialSource, duration, inMs, name, origin } from './schema-values';
+import { hooks, notifications } from './schema-outside';
+import { absolutePath, atMost, byName, credentialSource, duration, inMs, name, origin } from './schema-values';
 
 const publicKey = z.string().transform((line, context) => {
   const key = parsePublicKey(line.trim());
@@ -22,7 +21,7 @@ const person = z
     attestation: z.enum(['signed', 'principal', 'claimed']),
     /** Ed25519 keys of this person; several while a key is replaced. */
     publicKeys: z.array(publicKey).default([]),
-    /** The server's principal on this person's signals: the `sub` of a JWT, or of another type. Needed where the attestation is `principal`. */
+    /** The server's principal on this person's signals: the `sub` of a JWT, or of another type. */
     principal: z
       .union(
         [text.transform((sub) => ({ type: 'jwt', name: sub })), z.strictObject({ type: text, name: text })],
@@ -30,19 +29,19 @@ const person = z
       )
       .optional(),
   })
-  .superRefine((value, context) => {
-    if (value.attestation === 'signed' && value.publicKeys.length === 0) {
-      context.addIssue({ code: 'custom', path: ['publicKeys'], message: 'a person who signs needs a public key' });
-    }
-    if (value.attestation === 'principal' && value.principal === undefined) {
-      context.addIssue({ code: 'custom', path: ['principal'], message: 'attestation "principal" needs the principal' });
-    }
+  .refine(({ attestation, publicKeys }) => attestation !== 'signed' || publicKeys.length > 0, {
+    path: ['publicKeys'],
+    message: 'a person who signs needs a public key',
+  })
+  .refine(({ attestation, principal }) => attestation !== 'principal' || principal !== undefined, {
+    path: ['principal'],
+    message: 'attestation "principal" needs the principal',
   });
 
 const cluster = z.strictObject({
   addresses: z.array(origin).min(1, 'a cluster has at least one API address'),
   caFile: absolutePath.optional(),
-  clusterId: z.string().min(1).optional(),
+  clusterId: text.optional(),
   advertisedClusterAddress: z.union([z.literal('node-address'), origin], 'an https address, or the word node-address'),
   apiAddressForPeers: origin.optional(),
   caFileOnPeers: absolutePath.optional(),
@@ -51,7 +50,7 @@ const cluster = z.strictObject({
   ceremonyCredential: credentialSource.optional(),
 });
 
-/** A holder by name, or with the term of office. */
+/** A holder by name, or with the term of office: both days included, in UTC. */
 const holder = z.union([
   name.transform((each): { name: string; from?: string | undefined; until?: string | undefined } => ({ name: each })),
   z
@@ -77,15 +76,12 @@ const ceremony = z
     tokenProviders: z.array(name).min(1, 'list who may provide tokens, or leave it out').optional(),
     batchMargin: duration.prefault('30m'),
   })
-  .transform(({ holders, standBy, groups, tokenSource, tokenProviders, ...times }) => ({
-    groups,
-    tokenSource,
-    tokenProviders,
+  .transform(({ holders, standBy, ...rest }) => ({
+    ...inMs(rest),
     holders: holders.map((each) => each.name),
     standBy: standBy.map((each) => each.name),
     /** From when until when somebody is a holder, where that is limited. */
     terms: [...holders, ...standBy].filter((each) => each.from !== undefined || each.until !== undefined),
-    ...inMs(times),
   }));
 
 const gate = z
@@ -95,30 +91,20 @@ const gate = z
     excludeRequester: z.boolean().default(true),
     validFor: duration,
   })
-  .transform(({ validFor, ...rest }) => ({ ...rest, validForMs: validFor }));
+  .transform(inMs);
 
 const FORCE_APPROVALS = 2;
 const forceGate = gate.refine(({ approvals }) => approvals >= FORCE_APPROVALS, {
   path: ['approvals'],
   message: 'force needs two different people at least',
 });
+const optionalGates = Object.fromEntries(GATE_NAMES.map((each) => [each, gate.optional()])) as Readonly<
+  Record<GateName, z.ZodOptional<typeof gate>>
+>;
 
 /** `plan` and `go` are given; every other gate takes the policy of `plan` where none is, and `force` two approvers. */
 const gates = z
-  .strictObject({
-    plan: gate,
-    go: gate,
-    promote: gate.optional(),
-    force: forceGate.optional(),
-    unfence: gate.optional(),
-    wipe: gate.optional(),
-    repoint: gate.optional(),
-    filter: gate.optional(),
-    revoke: gate.optional(),
-    disable: gate.optional(),
-    reindex: gate.optional(),
-    ceremony: gate.optional(),
-  })
+  .strictObject({ ...optionalGates, plan: gate, go: gate, force: forceGate.optional() })
   .transform((given) => {
     const { plan } = given;
     const force = { ...plan, approvals: Math.max(FORCE_APPROVALS, plan.approvals) };
@@ -129,14 +115,11 @@ const gates = z
 /** What a performance secondary must not see, or all that it may see. */
 const wantedFilter = z.union([
   z.literal('none'),
-  z.strictObject({ mode: z.enum(['allow', 'deny']), paths: z.array(z.string().min(1)).min(1) }),
+  z.strictObject({ mode: z.enum(['allow', 'deny']), paths: z.array(text).min(1) }),
 ]);
 
 /** A change is one attempt of an activity: Temporal ends it after nine minutes, and a call taken last is seen within half more. */
-const LONGEST_CHANGE_MS = 5 * 60_000;
-const changeBudget = duration
-  .prefault('60s')
-  .refine((milliseconds) => milliseconds <= LONGEST_CHANGE_MS, 'a change is given 5 minutes at most; retry goes on');
+const changeBudget = atMost(5 * 60_000, 'a change is given 5 minutes at most; retry goes on', '60s');
 
 const limits = z
   .strictObject({
@@ -155,14 +138,19 @@ const limits = z
     unseal: duration.prefault('4h'),
     reindex: duration.prefault('12h'),
   })
-  .transform(({ lagWalEntries, ...times }) => ({ lagWalEntries, ...inMs(times) }));
+  .transform(inMs);
+
+/** When people who are waited for are reminded, and when others are told. */
+const people = z
+  .strictObject({ remindAfter: duration.prefault('10m'), escalateAfter: duration.prefault('20m') })
+  .transform(inMs);
 
 /** How the age of the newest snapshot is known. */
 const snapshots = z.union(
   [
     /** Name of a configuration of automatic snapshots, asked on the DR primary. */
     z.strictObject({ automatic: z.string().regex(/^[\w-]+$/) }),
-    /** A file on the worker that whoever takes the snapshots touches. */
+    /** A file on the worker that is touched with every snapshot. */
     z.strictObject({ stampFile: absolutePath }),
     /** When somebody took one: attested, and old after a while. */
     z.strictObject({ takenAt: z.iso.datetime({ offset: true }) }),
@@ -189,17 +177,14 @@ const readiness = z
     /** People attest that worker, Temporal, DNS and credential sources outlive every cluster of the deployment. */
     independent: z.boolean().default(false),
   })
-  .transform(({ snapshots, independent, ...times }) => ({ snapshots, independent, ...inMs(times) }));
+  .transform(inMs);
 
 /** A token role or policy of the service. */
 const objectName = z.string().regex(/^[A-Za-z0-9][\w.-]*$/, 'a name of a role or policy of the service');
 const pathOfKey = z
   .string()
   .regex(/^[^/\s]+(\/[^/\s]+)*$/, 'a path without a slash at its ends')
-  .refine((text) => !text.split('/').some((part) => part === '.' || part === '..'), 'a path without dots alone');
-
-/** The service caps a batch token at this by default. */
-const LONGEST_BATCH_TOKEN_MS = 768 * 3_600_000;
+  .refine((path) => !path.split('/').some((part) => part === '.' || part === '..'), 'a path without dots alone');
 
 /** A key of a key-value engine of another deployment. */
 const keyValuePlace = z.strictObject({
@@ -209,7 +194,7 @@ const keyValuePlace = z.strictObject({
   mount: pathOfKey,
   path: pathOfKey,
   version: z.union([z.literal(1), z.literal(2)], 'the version of the engine: 1 or 2').default(2),
-  field: z.string().min(1).default('token'),
+  field: text.default('token'),
 });
 
 const sink = z.union(
@@ -222,22 +207,23 @@ const batchTokenRotation = z
   .strictObject({
     role: objectName.default('runbooks-batch'),
     policy: objectName.default('runbooks-batch'),
-    ttl: duration
-      .prefault('8h')
-      .refine((ttl) => ttl <= LONGEST_BATCH_TOKEN_MS, 'the service caps a batch token at 768h: 32d'),
+    ttl: atMost(768 * 3_600_000, 'the service caps a batch token at 768h: 32d', '8h'),
     sink,
   })
-  .transform(({ ttl, ...rest }) => ({ ...rest, ttlMs: ttl }));
+  .transform(inMs);
 
 const deployment = z.strictObject({
   laboratory: z.boolean().default(false),
-  clusters: z.record(name, cluster).refine((value) => Object.keys(value).length > 0, 'a deployment has clusters'),
-  drSets: z.record(name, z.array(name).min(1, 'a DR set has at least one cluster')),
+  clusters: byName(cluster).refine(({ size }) => size > 0, 'a deployment has clusters'),
+  /** Members of each DR set, as listed. */
+  drSets: z
+    .record(name, z.array(name).min(1, 'a DR set has at least one cluster'))
+    .transform((sets): ReadonlyMap<string, readonly string[]> => new Map(Object.entries(sets))),
   ceremony,
   gates,
   /** Groups whose members decide about parked steps, beside those of the gates. */
   operators: z.array(name).default(['operators']),
-  /** By DR set: how its batch token is made anew, and where it is kept. */
+  /** By DR set: how its batch token is renewed, and where it is kept. */
   batchTokens: z.record(name, batchTokenRotation).default({}),
   /** The wanted paths filter of each performance secondary. */
   pathsFilters: z.record(name, wantedFilter).default({}),
@@ -247,7 +233,7 @@ const deployment = z.strictObject({
     .default({ path: 'kv/runbooks-marker' }),
   hooks,
   notifications,
-  people,
+  people: people.prefault({}),
   readiness: readiness.prefault({}),
 });
 
@@ -255,16 +241,44 @@ const deployment = z.strictObject({
 export const inventorySchema = z.strictObject({
   version: z.literal(1, 'this program reads inventories of version 1'),
   temporal: z
-    .strictObject({
-      uiAddress: z.url({ protocol: /^https?$/ }).optional(),
-      namespace: z.string().min(1).default('default'),
-    })
+    .strictObject({ uiAddress: z.url({ protocol: /^https?$/ }).optional(), namespace: text.default('default') })
     .prefault({}),
   workers: z.strictObject({ signingKey: credentialSource }),
-  people: z.record(name, person),
-  deployments: z
-    .record(name, deployment)
-    .refine((value) => Object.keys(value).length > 0, 'an inventory has deployments'),
+  people: byName(person),
+  deployments: byName(deployment).refine(({ size }) => size > 0, 'an inventory has deployments'),
 });
 
 export type ParsedInventory = z.infer<typeof inventorySchema>;
+export type ParsedDeployment = z.infer<typeof deployment> & { readonly name: string };
+export type ParsedGate = z.infer<typeof gate>;
+
+/** Where a secret is read from: an environment variable, or a file that is read again at every use. */
+export type CredentialSource = z.infer<typeof credentialSource>;
+/** A holder, approver or operator. How documents must be attested the inventory says; what arrives cannot lower it. */
+export type Person = Readonly<z.infer<typeof person>> & { readonly name: string };
+/** How the batch token of a DR set is renewed, and where it is kept. Times in milliseconds. */
+export type BatchTokenRotationEntry = Readonly<z.infer<typeof batchTokenRotation>>;
+export type BatchTokenSink = z.infer<typeof sink>;
+/** A key of a key-value engine of another deployment. */
+export type KeyValuePlace = z.infer<typeof keyValuePlace>;
+/** Where a batch token is read from. */
+export type BatchTokenSource = CredentialSource | BatchTokenSink;
+/** Who must approve at a gate. */
+export type GatePolicy = Readonly<ParsedGate>;
+export type WantedFilter = Readonly<z.infer<typeof wantedFilter>>;
+/** Lag limit in WAL entries, time limits in milliseconds. */
+export type Limits = z.infer<typeof limits>;
+/** Who is asked for key shares, and for how long. */
+export type CeremonyPolicy = Readonly<z.infer<typeof ceremony>>;
+
+type Hooks = z.infer<typeof hooks>;
+/** What a hook is for; the probe only looks. */
+export type HookName = Exclude<keyof Hooks, 'probe'>;
+/** A hook: a program to run on the worker, or an HTTP call. */
+export type HookEntry = NonNullable<Hooks[HookName]>;
+export type CommandHook = Extract<HookEntry, { kind: 'command' }>;
+export type CallHook = Extract<HookEntry, { kind: 'call' }>;
+/** The address through which clients reach the service. */
+export type ProbeHook = NonNullable<Hooks['probe']>;
+/** Somebody who is told of what happens in runs. */
+export type NotificationTarget = Readonly<z.infer<typeof notifications>[number]>;

@@ -38,7 +38,7 @@ describe('docs/cli.md', () => {
   });
 
   it('names every variable that the worker and the command line read', () => {
-    const sources = ['worker/settings.ts', 'cli/web-ui.ts', 'cli/invitation.ts'].map((file) =>
+    const sources = ['worker/settings.ts', 'cli/run.ts', 'cli/invitation.ts'].map((file) =>
       readFileSync(join(__dirname, '..', '..', 'src', file), 'utf8'),
     );
     const variables = new Set(sources.join('\n').match(/RUNBOOKS_[A-Z_]+/g));

@@ -53,7 +53,7 @@ describe('without a worker', () => {
   it('report says that only a worker can tell it, and what to do', async () => {
     const { code, err } = await cli(['report', workflowId], { env });
     expect(code).toBe(4);
-    expect(err).toContain('No worker answers, and only a worker can tell the report of this run.');
+    expect(err).toContain('No worker answers, and only a worker can give the report of this run.');
     expect(err).toContain('runbook worker');
   });
 

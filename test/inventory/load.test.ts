@@ -182,18 +182,7 @@ describe('mistakes', () => {
       `'${formatPublicKey(adaKey).slice(0, -2)}AA'`,
       'a public key is',
     ],
-    [
-      'approle',
-      'credential: { env: EU_TOKEN }',
-      'credential: { approle: { roleId: a } }',
-      'not available in this version',
-    ],
-    [
-      'kubernetes',
-      'credential: { env: EU_TOKEN }',
-      'credential: { kubernetes: { role: a } }',
-      'not available in this version',
-    ],
+    ['a login', '{ env: EU_TOKEN }', '{ approle: { roleId: a } }', 'a source is { env: VARIABLE } or'],
     ['a relative hook', '/opt/quiesce', 'quiesce', 'absolute path of a program'],
     [
       'a hook that is a command and a call',

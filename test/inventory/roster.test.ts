@@ -63,7 +63,7 @@ describe('a mistake in the roster has its line', () => {
       'holder and stand-by',
       'holders: [ben, cyd]\nstandBy:\n  - dan\n  - ben',
       3,
-      'standBy[1]: ben is a holder already: who stands by is asked later',
+      'standBy[1]: ben is a holder already: stand-by holders are asked later',
     ],
     [
       'a term that ends before it begins',
@@ -76,7 +76,7 @@ describe('a mistake in the roster has its line', () => {
       'a group of nobody',
       'holders: [ben, cyd]\ngroups:\n  - { group: approvers, shares: 1 }',
       2,
-      'groups[0]: no holder and nobody who stands by is in group approvers',
+      'groups[0]: no holder, stand-by or not, is in group approvers',
     ],
     [
       'a group that is too small',
@@ -94,7 +94,7 @@ describe('a mistake in the roster has its line', () => {
       'stand-by holders who are never asked',
       'holders: [ben]\nstandBy: [cyd]\ninviteStandByAfter: 20m\ncollectFor: 20m',
       2,
-      'inviteStandByAfter: who stands by would never be asked: collectFor ends before',
+      'inviteStandByAfter: stand-by holders would never be asked: collectFor ends before',
     ],
     ['a holder whom only JavaScript knows', 'holders: [constructor]\ngroups: [{ group: holders, shares: 1 }]', 0, ''],
   ])('%s', (_what, ceremony, line, message) => {
