@@ -17,8 +17,7 @@ import {
 import type { CeremonyRequest, SigningKey } from '../documents';
 import { Secret } from '../secret';
 import { box, byId, element, emptied, fillAll, linesOf } from './dom';
-import { isServed, lookAround, readMadeFor } from './surroundings';
-import { verifyPasted } from './trust';
+import { readMadeFor, verifyPasted } from './trust';
 
 interface Session {
   readonly request: CeremonyRequest;
@@ -26,8 +25,10 @@ interface Session {
 }
 
 const TITLE = 'Answer an invitation';
-
+const SHARE_HINT = 'As you keep it: hexadecimal, or base64. It is encrypted on this device, and cleared here at once.';
 const madeFor = readMadeFor();
+/** Whether the page came from a web server, which could change it at any time, instead of from a file. */
+const isServed = /^https?:$/.test(location.protocol);
 const FIELDS = ['note', 'invitation', 'cluster', 'share', 'key-text', 'passphrase', 'envelope', 'key-file'] as const;
 let session: Session | undefined;
 
@@ -105,19 +106,15 @@ function showRequest(request: CeremonyRequest): void {
   part('run').textContent = rid;
   const rehearsal = request.kind === 'rehearsal';
   const token = asksForToken(request);
-  entitle(titleOf(request), rehearsal || token);
+  const title = token ? 'Do not type your key share here' : 'Give your key share';
+  entitle(rehearsal ? 'REHEARSAL: no key share is asked for' : title, rehearsal || token);
   part('confirm').hidden = token;
   if (token) part('facts').prepend(box('warn', linesOf(noShareWanted())));
   for (const each of document.querySelectorAll<HTMLElement>('.ceremony')) each.hidden = rehearsal;
   for (const each of document.querySelectorAll<HTMLElement>('.rehearsal')) each.hidden = !rehearsal;
 }
 
-/** What the holder must know at first sight, whatever else he reads. */
-function titleOf(request: CeremonyRequest): string {
-  if (request.kind === 'rehearsal') return 'REHEARSAL: no key share is asked for';
-  return asksForToken(request) ? 'Do not type your key share here' : 'Give your key share';
-}
-
+/** What the holder must know at first sight, whatever else they read. */
 function entitle(title: string, warning: boolean): void {
   document.title = title;
   part('title').textContent = title;
@@ -131,7 +128,7 @@ async function agree(): Promise<void> {
       next: 'Read above which one it is. If you expected another one, stop and call the operators.',
     });
   }
-  input('share').disabled = isServed();
+  input('share').disabled = isServed;
   show(3);
   if (request.kind === 'ceremony') input('share').focus({ preventScroll: true });
 }
@@ -139,7 +136,7 @@ async function agree(): Promise<void> {
 async function encrypt(): Promise<void> {
   const { request, holder } = current();
   if (request.kind === 'ceremony') {
-    if (isServed() && !input('accept-served').checked) {
+    if (isServed && !input('accept-served').checked) {
       throw new RunbookError('INVALID_INPUT', 'This page came from a server.', {
         needed: 'the saved file',
         next: 'Close this page and open the file that you saved; or tick the box above.',
@@ -148,7 +145,7 @@ async function encrypt(): Promise<void> {
     readShare();
   }
   const envelope = await answerRequest(request, {
-    ...{ holder, share: readShare, tool: toolName() },
+    ...{ holder, share: readShare, tool: `holder page ${madeFor.version}`.trim() },
     signingKey: await signingKey(),
   });
   clearSecrets();
@@ -157,10 +154,6 @@ async function encrypt(): Promise<void> {
 }
 
 const readShare = (): Secret<'key-share'> => parseShare(input('share').value);
-
-function toolName(): string {
-  return `holder page ${document.querySelector('meta[name="version"]')?.getAttribute('content') ?? ''}`.trim();
-}
 
 async function signingKey(): Promise<SigningKey | undefined> {
   const chosen = input('key-file').files?.[0];
@@ -221,8 +214,6 @@ async function copy(): Promise<void> {
   said('good', 'Copied. What you typed is cleared from this page.');
 }
 
-const SHARE_HINT = 'As you keep it: hexadecimal, or base64. It is encrypted on this device, and cleared here at once.';
-
 /** What is typed is counted, not shown: a mistake is noticed before it is sent. */
 function watchShare(): void {
   const hint = part('share-hint');
@@ -263,24 +254,40 @@ function pressOnEnter(fields: readonly string[], id: string): void {
   });
 }
 
-async function begin(): Promise<void> {
-  const { usable, warnings } = await lookAround();
-  part('warnings').replaceChildren(...warnings);
-  if (!usable) return;
-  clearAll();
-  if (madeFor.trusted.length > 0) {
-    part('trusted').hidden = false;
-    part('trusted-environment').textContent = madeFor.environment === '' ? '' : ` of "${madeFor.environment}"`;
-    part('trusted-fingerprints').replaceChildren(
-      ...madeFor.trusted.map((kid) => element('p', spokenFingerprint(kid), 'fingerprint code')),
-    );
-    part('key-hint').hidden = madeFor.keys.length === madeFor.trusted.length;
-  } else {
-    part('own-note').hidden = false;
+/** Why the page must not be used here; undefined where it may be. */
+async function whyUnusable(): Promise<readonly string[] | undefined> {
+  if (window.top !== window)
+    return ['This page is shown inside of another page. Do not use it here.', 'Open the saved file.'];
+  try {
+    await crypto.subtle.generateKey('Ed25519', false, ['sign', 'verify']);
+    return undefined;
+  } catch {
+    return [
+      'This browser is too old: it cannot verify signatures (Ed25519).',
+      'Needed: Chrome or Edge 137, Firefox 130, Safari 17, or newer. Or use the terminal: runbook share.',
+    ];
   }
-  part('served').hidden = !isServed();
+}
+
+async function begin(): Promise<void> {
+  const unusable = await whyUnusable();
+  const served = [
+    `This page came from a server: ${location.host}.`,
+    'Anybody who runs that server, or stands between, could change the page and read your share. Use the file that you saved beforehand, whose SHA-256 you compared.',
+  ];
+  if (unusable ?? isServed) part('warnings').append(box('bad', unusable ?? served));
+  if (unusable) return;
+  clearAll();
+  const { trusted, keys, environment } = madeFor;
+  part(trusted.length > 0 ? 'trusted' : 'own-note').hidden = false;
+  part('trusted-environment').textContent = environment === '' ? '' : ` of "${environment}"`;
+  part('trusted-fingerprints').append(
+    ...trusted.map((kid) => element('p', spokenFingerprint(kid), 'fingerprint code')),
+  );
+  part('key-hint').hidden = trusted.length > 0 && keys.length === trusted.length;
+  part('served').hidden = !isServed;
   input('accept-served').addEventListener('change', () => {
-    input('share').disabled = isServed() && !input('accept-served').checked;
+    input('share').disabled = isServed && !input('accept-served').checked;
   });
   whenPressed('check', 1, check);
   whenPressed('agree', 2, agree);
@@ -296,7 +303,7 @@ async function begin(): Promise<void> {
   pressOnEnter(['holder'], 'check');
   pressOnEnter(['cluster'], 'agree');
   pressOnEnter(['share', 'passphrase'], 'encrypt');
-  // Nothing waits in the browser's memory of pages for whoever goes back.
+  // Nothing waits in the browser's memory of pages for the next person who goes back.
   window.addEventListener('pagehide', clearAll);
   setInterval(tick, 1_000);
   part('step-1').hidden = false;
