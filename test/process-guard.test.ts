@@ -11,7 +11,7 @@ import { cli } from './cli/support';
 const ROOT = join(__dirname, '..');
 const TYPESCRIPT = join(ROOT, 'scripts', 'register-typescript.cjs');
 const PROGRAM = join(ROOT, 'dist', 'src', 'cli', 'main.js');
-const GUARD = join(ROOT, 'src', 'cli', 'guard.ts');
+const GUARD = join(ROOT, 'src', 'process-guard.ts');
 
 let directory: string;
 beforeAll(async () => {
@@ -32,7 +32,7 @@ async function program(
   options: { readonly limits?: string; readonly guarded?: boolean; readonly onReady?: (pid: number) => Promise<void> },
 ): Promise<Ended> {
   const typescript = options.guarded === false ? [] : ['-r', TYPESCRIPT];
-  const guard = options.guarded === false ? '' : `require(${JSON.stringify(GUARD)});`;
+  const guard = options.guarded === false ? '' : `require(${JSON.stringify(GUARD)}).guardProcess();`;
   const child = spawn(
     'sh',
     ['-c', `${options.limits ?? ':'}; exec "$0" "$@"`, process.execPath, ...typescript, '-e', guard + script],

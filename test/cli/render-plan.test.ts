@@ -45,7 +45,9 @@ it('who asked and what the approval allows come first, then what is lost, then t
   expect(places[0]).toBe(1);
   expect(lines[1]).toContain('as the start of the run says, unverified');
   // Where the plan does not say it, that is said.
-  expect(approvalLines({ text: JSON.stringify(PLAN), digest: 'd' }, 'wipe')[1]).toContain('Requested by: nobody is named');
+  expect(approvalLines({ text: JSON.stringify(PLAN), digest: 'd' }, 'wipe')[1]).toContain(
+    'Requested by: nobody is named',
+  );
 });
 
 it('what the run found stands apart from the plan, as what nobody signed', () => {

@@ -1,6 +1,13 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { CliContext } from '../../src/cli/context';
 import type { ExitCode } from '../../src/cli/errors';
 import { runCli } from '../../src/cli/program';
+import { addPin, createHolderKey, createInvitation, formatPublicKey, KeyRecords, newSigningKey } from '../../src/keys';
+import type { CreatedInvitation, InvitationFacts, PersonFacts } from '../../src/keys';
+import { Secret } from '../../src/secret';
+import { invitationFacts, lookup, RUN } from '../keys/builders';
 
 /** What a command line gave. */
 export interface CliResult {
@@ -77,3 +84,71 @@ export async function atTerminal(
     });
   }
 }
+
+/** A deployment's workers, as far as a holder's tool meets them: their keys, invitations in files, a file of pins. */
+export class HolderBench {
+  readonly workersKey = newSigningKey().key;
+  private constructor(
+    readonly directory: string,
+    readonly records: KeyRecords,
+  ) {}
+
+  static async open(): Promise<HolderBench> {
+    const directory = await mkdtemp(join(tmpdir(), 'holder-'));
+    const bench = new HolderBench(
+      directory,
+      await KeyRecords.open({ directory: join(directory, 'keys'), storage: 'disk' }),
+    );
+    await addPin(bench.pins, 'production', formatPublicKey(bench.workersKey));
+    return bench;
+  }
+
+  close = () => rm(this.directory, { recursive: true });
+
+  path(name: string): string {
+    return join(this.directory, name);
+  }
+
+  get pins(): string {
+    return this.path('pins.json');
+  }
+
+  /** Writes a file, and gives its path. */
+  async file(name: string, content: string, mode = 0o600): Promise<string> {
+    await writeFile(this.path(name), content, { mode });
+    return this.path(name);
+  }
+
+  invite(changes: Partial<InvitationFacts> = {}, key = this.workersKey, now?: number): Promise<CreatedInvitation> {
+    return createInvitation(
+      this.records,
+      key,
+      RUN,
+      invitationFacts({ holders: ['ada', 'bert'], threshold: 2, ...changes }),
+      now,
+    );
+  }
+
+  /** A new key of a holder: its file, and the person whom the inventory lists with it. */
+  async holderKey(passphrase: string): Promise<{ readonly file: string; readonly person: PersonFacts }> {
+    const { kid, inventoryLine, file } = await createHolderKey(new Secret('passphrase', passphrase), 2);
+    const publicKeys = [{ kid, x: inventoryLine.split(':')[1] ?? '' }];
+    const person = { name: 'ada', attestation: 'signed', publicKeys } as const;
+    return { file: await this.file(`${kid}.key`, file), person };
+  }
+
+  /** `runbook share`, or `provide-token`, from an invitation in a file; prints what it would send. */
+  give(
+    file: string,
+    words: readonly string[] = [],
+    typed: Typed = {},
+    command: 'share' | 'provide-token' = 'share',
+    workflowId = RUN.wid,
+  ): Promise<CliResult> {
+    const from = ['--holder', 'ada', '--invitation-file', file, '--pins', this.pins, '--print'];
+    return cli([command, workflowId, ...from, ...words], typed);
+  }
+}
+
+/** Ada without a key. */
+export const claimedAda = lookup({ name: 'ada', attestation: 'claimed', publicKeys: [] });
