@@ -8,7 +8,7 @@ import { probeProvidedToken, takeProvidedTokens } from './ceremony/provided-toke
 import { assessRehearsal, createRehearsal, noteRehearsalDeclines, openRehearsal } from './ceremony/rehearsal';
 import { awaitSecondaryGone, awaitReplicationDisabled } from './ending/decommission';
 import { revokeSecondary, forgetPrimary, disablePrimary, disableSecondary } from './ending/replication-end';
-import { writeMarker, awaitCatchUp, compareAfterDemotion } from './evidence/data-evidence';
+import { writeMarker, compareAfterDemotion } from './evidence/data-evidence';
 import { awaitServiceReady } from './evidence/service-readiness';
 import { sampleWal } from './evidence/wal-samples';
 import { deletePathsFilter, readPathsFilters } from './filters/filters';
@@ -68,7 +68,6 @@ export const activities = {
   followDrReindex,
   awaitServiceReady,
   writeMarker,
-  awaitCatchUp,
   compareAfterDemotion,
   readRunbookInput,
   sampleWal,

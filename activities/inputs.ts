@@ -141,7 +141,6 @@ const MEMBERS = {
   tokens: list(verified),
   tried: count,
   uses: list(text(100)),
-  wal: walIndex,
   walBefore: walIndex,
   wanted: z.looseObject({
     kind: z.enum(['operation-token', 'root-token']),
@@ -189,6 +188,7 @@ const OF_KIND = {
   awaitReplicationDisabled: ofKind,
   awaitSecondaryGone: ofKind,
   awaitServiceReady: ofKind,
+  compareAfterDemotion: ofKind,
   compareMerkleRoots: ofKind,
   demotePrimary: ofKind,
   disablePrimary: ofKind,
@@ -200,6 +200,7 @@ const OF_KIND = {
   promoteSecondary: onSecondary,
   revokeSecondary: ofKind,
   updatePrimary: onSecondary.refine(hasFilter, filterNeeded),
+  writeMarker: ofKind,
 } as const satisfies Readonly<Record<OfOneKind, z.ZodType>>;
 const schemas = new Map<string, z.ZodType>([
   ...Object.entries(OF_KIND),

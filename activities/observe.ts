@@ -5,6 +5,7 @@ import type {
   PeerObservation,
   ReplicationObservation,
 } from '../src/contracts/observations';
+import type { ReplicationKind } from '../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { redact } from '../src/keys';
 import type { ClusterAccess } from './clusters';
@@ -14,10 +15,18 @@ const NODE_TIMEOUT_MS = 3_000;
 /** `server_time_utc` has whole seconds and is read a moment before or after the status. */
 const CLOCK_TOLERANCE_MS = 2_000;
 
-/** Reads one cluster: health of every node, the active node, both replication statuses, the attempt slot of a DR secondary. */
+/** Reads one cluster: health of every node, both replication statuses of the active one, the attempt slot of a DR secondary. */
 export async function observeCluster(access: ClusterAccess, signal: AbortSignal): Promise<ClusterObservation> {
   const { entry, client } = access;
-  const nodes = await Promise.all(entry.addresses.map((address) => observeNode(client, address, signal)));
+  const options = { signal, timeoutMs: NODE_TIMEOUT_MS };
+  const read = async (node: string) => ({ node, status: await client.sys.replicationStatus({ ...options, node }) });
+  const [nodes, active] = await Promise.all([
+    Promise.all(entry.addresses.map((address) => observeNode(client, address, signal))),
+    client.atActiveNode(read, options).catch((error: unknown) => {
+      if (signal.aborted) throw error;
+      return { error: errorText(error) };
+    }),
+  ]);
   const health = nodes.flatMap((node) => (node.health ? [node.health] : []));
   const base = {
     cluster: entry.name,
@@ -26,26 +35,18 @@ export async function observeCluster(access: ClusterAccess, signal: AbortSignal)
     clusterId: health.find((each) => each.clusterId)?.clusterId,
     version: health.find((each) => each.version)?.version,
   };
-  try {
-    const options = { signal, timeoutMs: NODE_TIMEOUT_MS };
-    const read = async (node: string) => {
-      const both = () => client.sys.replicationStatus({ ...options, node });
-      return { activeNode: node, ...(await withServerTime(client, node, signal, both)) };
-    };
-    const { activeNode, status, serverNow } = await client.atActiveNode(read, options);
-    const dr = observeReplication(status.dr, serverNow);
-    return {
-      ...base,
-      reachable: true,
-      activeNode,
-      dr,
-      performance: observeReplication(status.performance, serverNow),
-      ...(dr.mode === 'secondary' ? await observeAttempt(access, base.version, signal) : {}),
-    };
-  } catch (error) {
-    if (signal.aborted) throw error;
-    return { ...base, reachable: false, error: errorText(error) };
-  }
+  if ('error' in active) return { ...base, reachable: false, error: active.error };
+  const { node: activeNode, status } = active;
+  const serverNow = serverTime(health.find(({ node }) => node === activeNode));
+  const dr = observeReplication(status.dr, serverNow);
+  return {
+    ...base,
+    reachable: true,
+    activeNode,
+    dr,
+    performance: observeReplication(status.performance, serverNow),
+    ...(dr.mode === 'secondary' ? await observeAttempt(access, base.version, signal) : {}),
+  };
 }
 
 async function observeNode(
@@ -101,40 +102,53 @@ export async function withServerTime<S>(
 ): Promise<{ readonly status: S; readonly serverNow: number | undefined }> {
   const [status, serverNow] = await Promise.all([
     read(),
-    client.sys.health({ node, signal, timeoutMs: NODE_TIMEOUT_MS }).then(
-      ({ serverTimeUtc }) => (serverTimeUtc === undefined ? undefined : serverTimeUtc * 1_000),
-      (error: unknown) => {
-        if (signal.aborted || !isRunbookError(error)) throw error;
-        return undefined;
-      },
-    ),
+    client.sys.health({ node, signal, timeoutMs: NODE_TIMEOUT_MS }).then(serverTime, (error: unknown) => {
+      if (signal.aborted || !isRunbookError(error)) throw error;
+      return undefined;
+    }),
   ]);
   return { status, serverNow };
 }
 
+function serverTime(health: Health | undefined): number | undefined {
+  return health?.serverTimeUtc === undefined ? undefined : health.serverTimeUtc * 1_000;
+}
+
 /**
- * Reads one replication kind of the node that is active by agreement, found anew: roles and leaders change under the
- * activities, and a standby may tell what was.
+ * Reads one replication kind of the node that is active by agreement: roles and leaders change under the activities, and a
+ * standby may tell what was.
  *
  * @throws RunbookError SERVICE_UNAVAILABLE, which may be tried again, where the node restarts and tells no mode
  */
 export async function readActive(
-  { client, entry }: ClusterAccess,
+  access: ClusterAccess,
   signal: AbortSignal,
   read: (node: string) => Promise<ReplicationStatus>,
 ): Promise<ReplicationObservation> {
-  const { status, serverNow } = await client.atActiveNode(
-    (node) => withServerTime(client, node, signal, () => read(node)),
-    { signal },
-  );
-  if (status.mode === 'unknown') {
-    throw new RunbookError('SERVICE_UNAVAILABLE', `${entry.name} does not tell its mode: it restarts.`, {
-      cluster: entry.name,
-      observed: 'mode unknown',
-      needed: 'a mode',
-    });
-  }
-  return observeReplication(status, serverNow);
+  const { client } = access;
+  const timed = (node: string) => withServerTime(client, node, signal, () => read(node));
+  const { status, serverNow } = await client.atActiveNode(timed, { signal });
+  return observeReplication(demandMode(access, status), serverNow);
+}
+
+/** As {@link readActive}, where nothing depends on the age of a heartbeat: the clock is not asked for, and none is told. */
+export async function readStatus(
+  access: ClusterAccess,
+  kind: ReplicationKind,
+  signal: AbortSignal,
+): Promise<ReplicationObservation> {
+  const { client } = access;
+  const status = await client.atActiveNode((node) => client[kind].status({ node, signal }), { signal });
+  return observeReplication(demandMode(access, status), undefined);
+}
+
+function demandMode({ entry }: ClusterAccess, status: ReplicationStatus): ReplicationStatus {
+  if (status.mode !== 'unknown') return status;
+  throw new RunbookError('SERVICE_UNAVAILABLE', `${entry.name} does not tell its mode: it restarts.`, {
+    cluster: entry.name,
+    observed: 'mode unknown',
+    needed: 'a mode',
+  });
 }
 
 /**

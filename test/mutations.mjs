@@ -4,6 +4,7 @@
  */
 const authority = 'activities/approvals/authority.ts';
 const changes = 'activities/roles/role-changes.ts';
+const evidence = 'activities/evidence/data-evidence.ts';
 const otherSide = 'activities/roles/other-side.ts';
 const roles = 'test/activities/dr-roles.test.ts';
 const claims = 'test/activities/claims.test.ts';
@@ -19,8 +20,8 @@ export const MUTATIONS = [
   {
     name: 'DR promotion: the other side is not looked at',
     file: changes,
-    text: 'await proveNotPrimary(execution, run, proof, signal, memory);',
-    replacement: '',
+    text: 'const former = await proveNotPrimary(execution, run, proof, signal, memory);',
+    replacement: 'const former = undefined;',
     test: roles,
     named: 'a secondary is not promoted while the other cluster says that it is primary',
   },
@@ -88,8 +89,8 @@ export const MUTATIONS = [
   {
     name: 'performance promotion: it is not proven that the other side is no primary',
     file: changes,
-    text: 'await proveNotPrimary(execution, run, proof, signal, memory);',
-    replacement: '',
+    text: 'const former = await proveNotPrimary(execution, run, proof, signal, memory);',
+    replacement: 'const former = undefined;',
     test: performance,
     named: 'a silent primary that this run did not demote',
   },
@@ -105,15 +106,15 @@ export const MUTATIONS = [
   // No loss.
   {
     name: 'DR demotion: the successor need not have what was caught up with',
-    file: changes,
-    text: "(wal === undefined || BigInt(seen.lastRemoteWal ?? '0') >= BigInt(wal))",
-    replacement: 'true',
+    file: evidence,
+    text: "return wal === undefined || BigInt(lastRemoteWal ?? '0') >= BigInt(wal);",
+    replacement: 'return true;',
     test: roles,
     named: 'a primary is not demoted while its successor',
   },
   {
     name: 'DR demotion: the successor need not stream',
-    file: changes,
+    file: evidence,
     text: "seen.state === 'stream-wals' &&",
     replacement: '',
     test: roles,
@@ -121,9 +122,9 @@ export const MUTATIONS = [
   },
   {
     name: 'performance demotion: the successor need not have what was caught up with',
-    file: changes,
-    text: "(wal === undefined || BigInt(seen.lastRemoteWal ?? '0') >= BigInt(wal))",
-    replacement: 'true',
+    file: evidence,
+    text: "return wal === undefined || BigInt(lastRemoteWal ?? '0') >= BigInt(wal);",
+    replacement: 'return true;',
     test: performance,
     named: 'no cluster is promoted while the primary is one',
   },
@@ -148,6 +149,14 @@ export const MUTATIONS = [
     file: 'activities/evidence/no-loss.ts',
     text: 'if (former !== undefined && former === next) return;',
     replacement: 'if (former !== undefined) return;',
+    test: noLoss,
+    named: 'is refused where the roots differ',
+  },
+  {
+    name: 'evidence of no loss: roots that were read while the call was prepared and differ count as the same',
+    file: 'activities/evidence/no-loss.ts',
+    text: 'if (roots.former !== undefined && roots.former === roots.next) return;',
+    replacement: 'if (roots.former !== undefined) return;',
     test: noLoss,
     named: 'is refused where the roots differ',
   },

@@ -35,8 +35,11 @@ export async function credentialFacts(
   let token: Secret | undefined;
   try {
     token = await read();
-    const facts = await primary.client.sys.lookupSelf({ token, signal });
-    const capabilities = await primary.client.sys.capabilitiesSelf(paths, { token, signal });
+    const { sys } = primary.client;
+    const [facts, capabilities] = await Promise.all([
+      sys.lookupSelf({ token, signal }),
+      sys.capabilitiesSelf(paths, { token, signal }),
+    ]);
     const { ttlSeconds, creationTtlSeconds, type, orphan } = facts;
     return {
       usable: true,

@@ -1,14 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import type { OnCluster, BetweenClusters } from '../../src/contracts/activities';
+import type { OfKind, OnCluster } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
-import type { WalIndex } from '../../src/contracts/observations';
-import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { ReplicationObservation, WalIndex } from '../../src/contracts/observations';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import type { KnownRecord } from '../record';
 import { kindName, readKind } from '../joining/onboarding-read';
-import { describeReplication, heartbeatAge, isAlive } from '../observe';
+import { describeReplication, isAlive, readStatus } from '../observe';
 import { CHANGE_TIMEOUT_MS, awaitState } from '../read-act-confirm';
 
 export interface MarkerResult {
@@ -16,21 +15,13 @@ export interface MarkerResult {
   readonly path: string;
   /** The value written: random, not a secret. */
   readonly value: string;
-  /** W: the primary's `last_dr_wal` read after the write. */
+  /** W: the primary's `last_dr_wal` (or `last_performance_wal`) read after the write. */
   readonly wal: WalIndex;
+  /** The secondary's `last_remote_wal` when it had reached W; absent where none was waited for. */
+  readonly reached?: WalIndex;
   readonly at: number;
   /** What the marker before told of the deployment's record, and does not hold any more. */
   readonly findings?: readonly Finding[];
-}
-
-export interface CatchUpResult {
-  readonly target: WalIndex;
-  readonly reached: WalIndex;
-  readonly samples: number;
-  readonly heartbeatAgeMs?: number;
-  /** The primary's `last_dr_wal` when the secondary had reached the target. */
-  readonly primaryWal?: WalIndex;
-  readonly at: number;
 }
 
 /** `none` is proven by equal Merkle roots; `bounded` says by how much at most, as far as it could be read. */
@@ -73,89 +64,90 @@ function parsed(text: unknown): unknown {
   }
 }
 
-/** `kind`: whose WAL index is told and waited for; `dr` where none is given. */
-export async function writeMarker(input: OnCluster & { readonly kind?: ReplicationKind }): Promise<MarkerResult> {
-  const { deployment, cluster, kind = 'dr' } = input;
-  const { clusters, signal, run } = currentExecution();
+/**
+ * Writes a marker on a primary and, where a secondary is named, waits until that has it, and so every write before it. Made
+ * again it writes another one, which is harmless: the last value counts, and the WAL index is read after it.
+ */
+export async function writeMarker(
+  input: OnCluster & OfKind & { readonly secondary?: string | undefined },
+): Promise<MarkerResult> {
+  const { deployment, cluster, kind, secondary } = input;
+  const execution = currentExecution();
+  const { clusters, signal, run } = execution;
+  // What an attempt before this one wrote means nothing any more.
+  execution.doubt.mayHaveSent = false;
   const access = clusters.of(deployment, cluster);
   const { path } = clusters.deployment(deployment).marker;
   const token = await access.credential();
   const value = randomUUID();
   const { head, alarms } = await recordByMarker(access, deployment, path);
-  // Writing twice is harmless: the last value counts, and the WAL index is read after it.
   await access.client.keyValue.write(
     { path, data: { value, run: run.rid, ...(head && { record: JSON.stringify(head) }) } },
     { token, signal, timeoutMs: CHANGE_TIMEOUT_MS },
   );
-  const replication = await readKind(access, kind, signal);
-  if (replication.mode !== 'primary' || replication.lastWal === undefined) {
+  const { mode, lastWal: wal, ...rest } = await readStatus(access, kind, signal);
+  if (mode !== 'primary' || wal === undefined) {
     throw new RunbookError('PRECONDITION_FAILED', `${cluster} does not tell its last ${kindName(kind)} WAL index.`, {
       cluster,
-      observed: describeReplication(replication),
+      observed: describeReplication({ mode, ...rest }),
       needed: `a primary that tells last_${kind}_wal`,
       next: 'Version 1.4 or later of the service is needed.',
     });
   }
-  return {
-    ...{ path, value, wal: replication.lastWal, at: Date.now() },
-    ...(alarms.length > 0 && { findings: alarms }),
-  };
+  const reached = secondary === undefined ? {} : await awaitReached({ deployment, kind, secondary, wal });
+  return { path, value, wal, ...reached, at: Date.now(), ...(alarms.length > 0 && { findings: alarms }) };
 }
 
-export async function awaitCatchUp(
-  input: BetweenClusters & {
-    readonly wal: WalIndex;
-    readonly kind?: ReplicationKind;
-  },
-): Promise<CatchUpResult> {
-  const { deployment, primary, secondary, wal, kind = 'dr' } = input;
+/** Once is enough: a demotion looks again, with the same demands, right before it is sent. */
+async function awaitReached({
+  deployment,
+  kind,
+  secondary,
+  wal,
+}: OfKind & { readonly deployment: string; readonly secondary: string; readonly wal: WalIndex }) {
   const execution = currentExecution();
   const { clusters, signal } = execution;
-  const access = clusters.of(deployment, secondary);
   const { limits } = clusters.deployment(deployment);
-  const target = BigInt(wal);
-  let samples = 0;
-  const state = await awaitState(execution, {
-    read: () => readKind(access, kind, signal),
-    until: (dr) => {
-      samples += 1;
-      // Once is enough: a demotion looks again, with the same demands, right before it is sent.
-      return (
-        BigInt(dr.lastRemoteWal ?? '0') >= target && dr.state === 'stream-wals' && isAlive(dr, limits.heartbeatAgeMs)
-      );
-    },
+  const { lastRemoteWal: reached } = await awaitState(execution, {
+    read: () => readKind(clusters.of(deployment, secondary), kind, signal),
+    until: (seen) => mayTakeOver(seen, limits.heartbeatAgeMs, wal),
     budgetMs: limits.catchUpMs,
     describe: describeReplication,
     needed: `last_remote_wal of ${secondary} at least ${wal}, streaming, connected, fresh heartbeat`,
     cluster: secondary,
   });
-  const source = await readKind(clusters.of(deployment, primary), kind, signal);
-  return {
-    target: wal,
-    reached: state.lastRemoteWal ?? '0',
-    samples,
-    heartbeatAgeMs: heartbeatAge(state),
-    primaryWal: source.lastWal,
-    at: Date.now(),
-  };
+  return { reached };
 }
 
-export async function compareAfterDemotion(input: {
-  readonly deployment: string;
-  readonly oldPrimary: string;
-  readonly newPrimary: string;
-  readonly walBefore?: WalIndex;
-  readonly kind?: ReplicationKind;
-}): Promise<LossEvidence> {
-  const { deployment, oldPrimary, newPrimary, walBefore, kind = 'dr' } = input;
+/** A live secondary that has every write of its primary up to `wal`, as far as one look can tell. */
+export function mayTakeOver(seen: ReplicationObservation, heartbeatAgeMs: number, wal: WalIndex | undefined): boolean {
+  return (
+    seen.mode === 'secondary' && seen.state === 'stream-wals' && isAlive(seen, heartbeatAgeMs) && hasReached(seen, wal)
+  );
+}
+
+export function hasReached({ lastRemoteWal }: ReplicationObservation, wal: WalIndex | undefined): boolean {
+  return wal === undefined || BigInt(lastRemoteWal ?? '0') >= BigInt(wal);
+}
+
+/** Compares the Merkle roots of both sides of a demotion, for the short time that an outage allows. */
+export async function compareAfterDemotion(
+  input: OfKind & {
+    readonly deployment: string;
+    readonly oldPrimary: string;
+    readonly newPrimary: string;
+    readonly walBefore?: WalIndex;
+  },
+): Promise<LossEvidence> {
+  const { deployment, oldPrimary, newPrimary, walBefore, kind } = input;
   const execution = currentExecution();
   const { clusters, signal } = execution;
   const { limits } = clusters.deployment(deployment);
   let reached: string | undefined;
   const roots = async () => {
     const [former, next] = await Promise.all([
-      readKind(clusters.of(deployment, oldPrimary), kind, signal),
-      readKind(clusters.of(deployment, newPrimary), kind, signal),
+      readStatus(clusters.of(deployment, oldPrimary), kind, signal),
+      readStatus(clusters.of(deployment, newPrimary), kind, signal),
     ]);
     reached = next.lastRemoteWal ?? reached;
     return { oldPrimaryRoot: former.merkleRoot, newPrimaryRoot: next.merkleRoot };

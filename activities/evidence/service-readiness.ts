@@ -5,8 +5,7 @@ import { drSetOf } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { diagnoseServerError } from '../../src/vault';
 import { currentExecution } from '../execution';
-import { readKind } from '../joining/onboarding-read';
-import { describeReplication } from '../observe';
+import { describeReplication, readStatus } from '../observe';
 import { CHANGE_TIMEOUT_MS, awaitState } from '../read-act-confirm';
 import type { MarkerResult } from './data-evidence';
 
@@ -54,7 +53,7 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
   let primaryAt = 0;
 
   const tryToUse = async (): Promise<Tried> => {
-    const state = await readKind(access, kind, signal);
+    const state = await readStatus(access, kind, signal);
     const node = await client.activeNode({ signal });
     if (state.mode !== 'primary' || state.state !== 'running')
       return { missing: `${describeReplication(state)}, active node ${node}` };

@@ -4,7 +4,7 @@ import { isRunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { readPerformance } from '../filters/paths-filters';
-import { describeReplication, heartbeatAge, isAlive } from '../observe';
+import { describeReplication, heartbeatAge, isAlive, readStatus } from '../observe';
 import { awaitState } from '../read-act-confirm';
 import { readKind } from './onboarding-read';
 
@@ -54,8 +54,7 @@ export async function awaitDrStreaming({ deployment, primary, secondary }: Betwe
   let needed: bigint | undefined;
   const state = await awaitState(execution, {
     read: async () => {
-      const dr = await readKind(target, 'dr', signal);
-      const from = await readKind(source, 'dr', signal);
+      const [dr, from] = await Promise.all([readKind(target, 'dr', signal), readStatus(source, 'dr', signal)]);
       needed ??= from.lastWal === undefined ? undefined : BigInt(from.lastWal);
       return { dr, from };
     },
@@ -142,7 +141,7 @@ export async function compareMerkleRoots(
       observed: `${secondary} has a paths filter: its root differs from that of ${primary} by design`,
     };
   }
-  const root = async (cluster: string) => (await readKind(clusters.of(deployment, cluster), kind, signal)).merkleRoot;
+  const root = async (cluster: string) => (await readStatus(clusters.of(deployment, cluster), kind, signal)).merkleRoot;
   let last: readonly (string | undefined)[] = [];
   try {
     await awaitState(execution, {

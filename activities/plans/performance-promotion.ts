@@ -407,7 +407,7 @@ function steps(input: PerformancePromotionInput, route: PromotionRoute): string[
     ...(mode === 'planned'
       ? [
           ...(hooks.quiesce ? ['Quiesce the clients'] : []),
-          `Write a marker on ${from} and wait until ${to} has its WAL index`,
+          `Write a marker on ${from} and wait until ${to} has it`,
           `Demote ${from} (no performance primary from here on)`,
           `Compare the Merkle roots; where loss cannot be excluded ${input.acceptLoss === 'none' ? `promote ${from} back` : 'go on and state the bound'}`,
           `Promote ${to}; where that is refused promote ${from} back`,

@@ -9,9 +9,9 @@ import { signsAgree } from '../checks/signs';
 import type { ClusterAccess } from '../clusters';
 import { alsoGoneIn, readSigns, spokeAgainst } from '../evidence/failover-evidence';
 import { currentExecution } from '../execution';
-import { kindName, readKind } from '../joining/onboarding-read';
+import { kindName } from '../joining/onboarding-read';
 import { goneChecks } from '../checks/performance-gone';
-import { describeReplication } from '../observe';
+import { describeReplication, readStatus } from '../observe';
 import { awaitState } from '../read-act-confirm';
 import type { ProofMemory, RoleOpinions } from './prove-not-primary';
 import { askRole, proveNotPrimary, refuseDoubtful, refusePrimary } from './prove-not-primary';
@@ -29,7 +29,7 @@ export function awaitTold(access: ClusterAccess): Promise<ReplicationObservation
   const execution = currentExecution();
   const { name, deployment } = access.entry;
   return awaitState(execution, {
-    read: () => readKind(access, 'dr', execution.signal),
+    read: () => readStatus(access, 'dr', execution.signal),
     until: () => true,
     budgetMs: execution.clusters.deployment(deployment).limits.promoteMs,
     describe: describeReplication,
@@ -128,7 +128,7 @@ async function readIfTold(
   signal: AbortSignal,
 ): Promise<ReplicationObservation | undefined> {
   try {
-    return await readKind(access, kind, signal);
+    return await readStatus(access, kind, signal);
   } catch (error) {
     if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
     return undefined;
@@ -137,7 +137,7 @@ async function readIfTold(
 
 /** The cluster must serve as primary now: demoting the only primary would leave clients without one. */
 export async function demandServing(access: ClusterAccess, kind: ReplicationKind, consequence: string): Promise<void> {
-  const state = await readKind(access, kind, currentExecution().signal);
+  const state = await readStatus(access, kind, currentExecution().signal);
   if (state.mode === 'primary' && state.state !== 'idle') return;
   const { name } = access.entry;
   throw new RunbookError(

@@ -54,6 +54,8 @@ export interface RoleOpinions {
   readonly active: string | undefined;
   /** What every node says, or why it says nothing. */
   readonly nodes: readonly string[];
+  /** Of the active node. */
+  readonly merkleRoot?: string | undefined;
 }
 
 /**
@@ -61,6 +63,7 @@ export interface RoleOpinions {
  * otherwise; or, where that node does not answer, the demotion that this run made lately left it as a secondary, no role
  * changed since, and the candidate heard no primary since. A standby's word alone proves nothing: it may tell what was.
  *
+ * @returns the Merkle root that it told meanwhile, where it did
  * @throws RunbookError STATE_DIVERGED where it is primary; PRECONDITION_FAILED where it cannot be proven
  */
 export async function proveNotPrimary(
@@ -69,7 +72,7 @@ export async function proveNotPrimary(
   promotion: Promotion,
   signal: AbortSignal,
   memory: ProofMemory = {},
-): Promise<void> {
+): Promise<string | undefined> {
   const { other } = promotion;
   const { name } = other.entry;
   const { kind = 'dr' } = memory;
@@ -82,14 +85,15 @@ export async function proveNotPrimary(
 
   if (saysSecondary(first)) {
     const inDoubt = promotions.some(({ state, failure }) => state !== 'completed' && failure?.outcomeKnown !== true);
-    if (!inDoubt || memory.settled) return;
+    if (!inDoubt || memory.settled) return first.merkleRoot;
     await awaitSettled(other, signal, kind, memory.settleMs ?? SETTLE_MS);
     memory.settled = true;
-    return;
+    return undefined;
   }
   const { gates } = findDeployment(dependencies.inventory, promotion.deployment);
   const against = await againstDemotion(record, promotion, kind, gates[promotion.gate].validForMs + STEPS_MS, signal);
   if (against !== undefined) throw unproven(name, first, against, kind);
+  return undefined;
 }
 
 function promotionsIn({ activities }: RunHistory, kind: ReplicationKind): readonly RecordedActivity[] {
@@ -266,22 +270,22 @@ export async function askRole(
   signal: AbortSignal,
   kind: ReplicationKind = 'dr',
 ): Promise<RoleOpinions> {
-  const status = (node: string) =>
-    kind === 'dr' ? client.dr.status({ node, signal }) : client.performance.status({ node, signal });
   client.forgetActiveNode();
-  const [activeNode, ...nodes] = await Promise.all([
-    orElse(undefined, () => client.activeNode({ signal })),
-    ...entry.addresses.map((node) => orElse('does not answer', async () => (await status(node)).mode)),
+  const [activeNode, ...statuses] = await Promise.all([
+    orNothing(() => client.activeNode({ signal })),
+    ...entry.addresses.map((node) => orNothing(() => client[kind].status({ node, signal }))),
   ]);
-  const active = activeNode === undefined ? undefined : nodes[entry.addresses.indexOf(activeNode)];
-  return { active: active === 'unknown' || active === 'does not answer' ? undefined : active, nodes };
+  const nodes = statuses.map((status) => status?.mode ?? 'does not answer');
+  const active = activeNode === undefined ? undefined : statuses[entry.addresses.indexOf(activeNode)];
+  if (active === undefined || active.mode === 'unknown') return { active: undefined, nodes };
+  return { active: active.mode, nodes, merkleRoot: 'merkleRoot' in active ? active.merkleRoot : undefined };
 }
 
-async function orElse<T, E>(otherwise: E, read: () => Promise<T>): Promise<T | E> {
+async function orNothing<T>(read: () => Promise<T>): Promise<T | undefined> {
   try {
     return await read();
   } catch (error) {
     if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
-    return otherwise;
+    return undefined;
   }
 }

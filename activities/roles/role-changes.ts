@@ -1,5 +1,5 @@
 import type { Authority, ChangeResult, DemoteResult, SecondaryToken } from '../../src/contracts/activities';
-import type { WalIndex } from '../../src/contracts/observations';
+import type { ReplicationObservation, WalIndex } from '../../src/contracts/observations';
 import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
@@ -10,12 +10,20 @@ import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { identityOfLost } from '../plans/failover-sides';
 import { inPlaceOf } from '../plans/performance-promotion';
-import { describeReplication, isAlive } from '../observe';
+import { describeReplication, readStatus } from '../observe';
 import { primaryClusterAddrOf } from '../joining/onboarding-primary';
 import { demandRole, kindName, readKind } from '../joining/onboarding-read';
 import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
-import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
-import { demandNoLoss, lastWriteToReach, latest } from '../evidence/no-loss';
+import {
+  CHANGE_TIMEOUT_MS,
+  awaitState,
+  beforeSending,
+  readActConfirm,
+  resultOf,
+  withCredential,
+} from '../read-act-confirm';
+import { hasReached, mayTakeOver } from '../evidence/data-evidence';
+import { demandNoLoss } from '../evidence/no-loss';
 import { notePrimaryChange } from './primary-changes';
 import type { Sides } from './other-side';
 import {
@@ -32,6 +40,13 @@ import { proveNotPrimary } from './prove-not-primary';
 /** A cluster whose role changes, and the one on the other side: never are both primary. */
 interface RoleChange extends Sides {
   readonly authority: Authority;
+}
+
+interface Demotion extends RoleChange {
+  /** The cluster was a primary before another one took its place, which must serve now. */
+  readonly former?: boolean;
+  /** How far the other cluster was seen to have caught up. */
+  readonly reached?: WalIndex;
 }
 
 interface Promotion extends RoleChange, SecondaryToken {
@@ -55,9 +70,7 @@ const NOT_YET: Readonly<Record<ReplicationKind, readonly string[]>> = {
  * Makes a primary an unconnected secondary (interface 4.1, 4.2: `primary/demote`). Right before the call the other cluster
  * must be a live secondary that has every write up to `reached`; of a `former` primary, it must serve as the primary.
  */
-export async function demotePrimary(
-  input: RoleChange & { readonly former?: boolean; readonly reached?: WalIndex },
-): Promise<DemoteResult> {
+export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const { deployment, kind, cluster, otherCluster, authority, former = false } = input;
   const execution = currentExecution();
   const { clusters, inventory, signal, run } = execution;
@@ -72,11 +85,12 @@ export async function demotePrimary(
   if (!on || !successor) throw new TypeError('two clusters have two IDs');
   const doing = { operation: `${kind}.primary.demote`, on, with: successor } as const;
   const { choices } = await verifyOperation(inventory, run, deployment, authority, doing);
+  const mayLose = former || choices['acceptLoss'] === 'bounded';
   const token = await access.credential();
-  let walBefore: string | undefined;
+  let written: WalIndex | undefined;
 
   const changed = await readActConfirm(execution, {
-    read: () => readKind(access, kind, signal),
+    read: () => readStatus(access, kind, signal),
     until: ({ mode }) => mode === 'secondary',
     budgetMs: demoteMs,
     describe: describeReplication,
@@ -84,17 +98,15 @@ export async function demotePrimary(
     cluster,
     allow: (state) => {
       demandRole(cluster, kind, 'primary', state);
-      walBefore = state.lastWal ?? walBefore;
+      written = state.lastWal;
+      if (!mayLose && written === undefined) throw untoldWal(cluster, kind, state);
     },
     act: async () => {
+      const verify = () => verifyBeginning(inventory, run, deployment, authority, doing);
       // The last look before the point of no return.
       await beforeSending(async () => {
-        const mayLose = former || choices['acceptLoss'] === 'bounded';
-        const pair = { deployment, kind, primary: cluster, successor: otherCluster } as const;
-        const written = mayLose ? undefined : await lastWriteToReach(clusters, execution, pair);
-        await verifyBeginning(inventory, run, deployment, authority, doing);
-        if (former) await demandServing(other, kind, `${cluster} was not demoted`);
-        else await demandSuccessor(input, latest(input.reached, written));
+        if (former) await Promise.all([demandServing(other, kind, `${cluster} was not demoted`), verify()]);
+        else await demandSuccessor(input, verify, mayLose ? undefined : written);
       });
       execution.throwIfCancelled();
       return access.client[kind].primary.demote({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
@@ -103,7 +115,7 @@ export async function demotePrimary(
   if (former) await demandNoNodePrimary(access, kind, demoteMs);
   else await refuseSecondPrimary(input, changed.state.setId);
   const seen = former ? '' : `; no other ${kindName(kind)} primary in its set`;
-  return { ...resultOf(changed, `${cluster}: ${describeReplication(changed.state)}${seen}`), walBefore };
+  return { ...resultOf(changed, `${cluster}: ${describeReplication(changed.state)}${seen}`), walBefore: written };
 }
 
 /**
@@ -116,14 +128,19 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
   const { clusters, signal, run } = execution;
   const { promoteMs } = clusters.deployment(deployment).limits;
   const access = clusters.of(deployment, cluster);
-  const clusterId = await awaitClusterId(access, execution, promoteMs);
-  const approved = await approvedPromotion(input, clusterId);
+  const [clusterId, otherId] = await Promise.all([
+    awaitClusterId(access, execution, promoteMs),
+    kind === 'dr' && input.mode === 'planned'
+      ? clusterIdIfTold(clusters.of(deployment, input.otherCluster), signal)
+      : undefined,
+  ]);
+  const approved = await approvedPromotion(input, clusterId, otherId);
   const memory: ProofMemory = { kind };
-  let setId: string | undefined;
+  let seen: ReplicationObservation | undefined;
   let findings: readonly Finding[] = [];
 
   const changed = await readActConfirm(execution, {
-    read: () => readKind(access, kind, signal),
+    read: () => readStatus(access, kind, signal),
     until: ({ mode }) => mode === 'primary',
     budgetMs: promoteMs,
     describe: describeReplication,
@@ -131,14 +148,15 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
     cluster,
     allow: (state) => {
       demandRole(cluster, kind, 'secondary', state);
-      setId = state.setId;
+      seen = state;
     },
     notYet: ({ code }) => NOT_YET[kind].includes(code),
     act: async () => {
       findings = await beforeSending(async () => {
         const silent = kind === 'dr' ? await refusePrimaryMember(input) : [];
-        if (kind === 'performance') await refuseSecondPrimary(input, setId);
-        await (input.mode === 'planned' ? demandDemoted : demandLost)(input, approved, memory);
+        if (kind === 'performance') await refuseSecondPrimary(input, seen?.setId);
+        if (input.mode === 'planned') await demandDemoted(input, approved, memory, seen?.merkleRoot);
+        else await demandLost(input, approved, memory);
         return silent;
       });
       const primaryClusterAddr = primaryClusterAddrOf(access.entry);
@@ -168,8 +186,12 @@ interface ApprovedPromotion {
 }
 
 /** The plan that lets this cluster be promoted in the place of the other one, as both are now. */
-async function approvedPromotion(input: Promotion, clusterId: string): Promise<ApprovedPromotion> {
-  const { clusters, inventory, run, signal } = currentExecution();
+async function approvedPromotion(
+  input: Promotion,
+  clusterId: string,
+  otherId: string | undefined,
+): Promise<ApprovedPromotion> {
+  const { clusters, inventory, run } = currentExecution();
   const { deployment, kind, cluster, otherCluster, authority, mode } = input;
   const on = { cluster, clusterId };
   const verify = async (doing: AllowedOperation): Promise<ApprovedPromotion> => ({
@@ -183,37 +205,46 @@ async function approvedPromotion(input: Promotion, clusterId: string): Promise<A
     if (planned !== (mode === 'planned')) throw otherMode(cluster, planned);
     return approved;
   }
-  const other = clusters.of(deployment, otherCluster);
   if (mode === 'planned') {
     const operation = 'dr.secondary.promote-after-demotion';
     const named = otherSideOf(deployment, authority, { operation, on }, otherCluster);
-    const told = await clusterIdIfTold(other, signal);
     // It may be gone since its demotion: then the plan's word for it has to do.
-    return verify({ operation, on, with: told === undefined ? named : { cluster: otherCluster, clusterId: told } });
+    return verify({
+      operation,
+      on,
+      with: otherId === undefined ? named : { cluster: otherCluster, clusterId: otherId },
+    });
   }
   const operation = mode === 'forced' ? 'dr.secondary.promote-force' : 'dr.secondary.promote';
   const { setId } = await awaitTold(clusters.of(deployment, cluster));
-  return verify({ operation, on, with: identityOfLost(other.entry, setId) });
+  const { entry } = clusters.of(deployment, otherCluster);
+  return verify({ operation, on, with: identityOfLost(entry, setId) });
 }
 
-/** Planned: the other cluster is proven to be no primary, and nothing of what it wrote is missing here. */
+/**
+ * Planned: the other cluster is proven to be no primary, and nothing of what it wrote is missing here.
+ *
+ * @param root - the Merkle root of the cluster that is to be promoted, as it was read a moment ago
+ */
 async function demandDemoted(
   input: Promotion,
   { plan, operation }: ApprovedPromotion,
   memory: ProofMemory,
+  root: string | undefined,
 ): Promise<void> {
   const { deployment, kind, cluster, otherCluster } = input;
   const execution = currentExecution();
   const { clusters, run, signal } = execution;
   const [candidate, other] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
   const proof = { deployment, gate: lastGateOf(plan, operation), candidate, other };
-  await proveNotPrimary(execution, run, proof, signal, memory);
+  const former = await proveNotPrimary(execution, run, proof, signal, memory);
   // The old primary has every write: promoted back it needs no evidence.
   const back = plan.operations.some(
     (each) => each.operation === `${kind}.primary.demote` && each.on.cluster === cluster,
   );
   if (back || plan.choices['acceptLoss'] === 'bounded') return;
-  await demandNoLoss(execution, execution, { deployment, kind, oldPrimary: other, newPrimary: candidate });
+  const roots = { former, next: root };
+  await demandNoLoss(execution, execution, { deployment, kind, oldPrimary: other, newPrimary: candidate, roots });
 }
 
 /** Unplanned: the other cluster is gone, and it is this outage that people approved to end. */
@@ -238,25 +269,65 @@ async function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Prom
   }
 }
 
-/** The successor must be there and must be a live secondary that has every write up to `wal`, as far as one look can tell. */
+/** The successor had everything a moment ago: for how long it may take to have the last writes too, ms. */
+const CATCH_UP_MS = 30_000;
+
+/**
+ * The successor must be a live secondary that has every write up to what was caught up with before, and, where nothing may
+ * be lost, is given a moment to have what the primary wrote since. Each look also judges whether this may begin still.
+ *
+ * @param written - how far the primary wrote, where the successor must have that too
+ */
 async function demandSuccessor(
-  { deployment, kind, cluster, otherCluster }: Sides,
-  wal: WalIndex | undefined,
+  { deployment, kind, cluster, otherCluster, reached }: Demotion,
+  verify: () => Promise<unknown>,
+  written: WalIndex | undefined,
 ): Promise<void> {
-  const { clusters, signal } = currentExecution();
-  const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
-  const seen = await readKind(clusters.of(deployment, otherCluster), kind, signal);
-  const ready =
-    seen.mode === 'secondary' &&
-    seen.state === 'stream-wals' &&
-    isAlive(seen, heartbeatAgeMs) &&
-    (wal === undefined || BigInt(seen.lastRemoteWal ?? '0') >= BigInt(wal));
-  if (ready) return;
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
+  const { heartbeatAgeMs, catchUpMs } = clusters.deployment(deployment).limits;
+  const wal = latest(reached, written);
+  const look = async () => {
+    const [seen] = await Promise.all([readKind(clusters.of(deployment, otherCluster), kind, signal), verify()]);
+    return seen;
+  };
+  const awaited = {
+    read: look,
+    until: (each: ReplicationObservation) => each.state !== 'stream-wals' || hasReached(each, wal),
+    budgetMs: Math.min(catchUpMs, CATCH_UP_MS),
+    describe: describeReplication,
+    needed: `last remote WAL of ${otherCluster} at least ${wal ?? 'any'}`,
+    cluster: otherCluster,
+  };
+  const seen = written === undefined ? await look() : await awaitState(execution, awaited).catch(lookAgain(look));
+  if (mayTakeOver(seen, heartbeatAgeMs, wal)) return;
   throw new RunbookError('PRECONDITION_FAILED', `${otherCluster} could not take over; ${cluster} was not demoted.`, {
     cluster: otherCluster,
     observed: describeReplication(seen),
     needed: `secondary, stream-wals, connected, fresh heartbeat${wal === undefined ? '' : `, last remote WAL at least ${wal}`}`,
     next: `Find out why ${otherCluster} is not ready, then retry.`,
+  });
+}
+
+function lookAgain<T>(look: () => Promise<T>) {
+  return (error: unknown): Promise<T> => {
+    if (isRunbookError(error, 'CONFIRMATION_TIMEOUT')) return look();
+    throw error;
+  };
+}
+
+/** The later one of two WAL indexes, where both are needed. */
+function latest(one: WalIndex | undefined, other: WalIndex | undefined): WalIndex | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return BigInt(one) > BigInt(other) ? one : other;
+}
+
+function untoldWal(cluster: string, kind: ReplicationKind, state: ReplicationObservation): RunbookError {
+  return new RunbookError('PRECONDITION_FAILED', `The plan accepts no loss; ${cluster} was not demoted.`, {
+    cluster,
+    observed: describeReplication(state),
+    needed: `${cluster} tells its last ${kindName(kind)} WAL index`,
+    next: 'Start again with {"acceptLoss": "bounded"}, or upgrade the service to 1.4 or later.',
   });
 }
 

@@ -4,9 +4,9 @@ import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { isRunbookError } from '../../src/errors';
 import type { RunContext } from '../../src/keys';
 import { openValue } from '../../src/keys';
-import { readKind } from '../joining/onboarding-read';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
+import { readStatus } from '../observe';
 import { readClusterId } from './operation-token';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 
@@ -90,7 +90,7 @@ export async function deleteToken(
 /** The cluster's DR mode; undefined where it cannot be read now. */
 async function modeOf(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
   try {
-    return (await readKind(access, 'dr', signal)).mode;
+    return (await readStatus(access, 'dr', signal)).mode;
   } catch (error) {
     if (!isRunbookError(error) || !error.retryable) throw error;
     return undefined;

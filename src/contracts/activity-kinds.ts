@@ -32,7 +32,6 @@ export const ACTIVITY_KINDS = {
   assessSecondaryDecommission: 'read',
   assessSecondaryRepointing: 'read',
   assessTokenDisposal: 'read',
-  awaitCatchUp: 'wait',
   awaitDrStreaming: 'wait',
   awaitDump: 'long-change',
   awaitPerformanceSecondaries: 'wait',
@@ -97,7 +96,7 @@ export const ACTIVITY_KINDS = {
   takeProvidedTokens: 'keys',
   unfenceFormerPrimary: 'change',
   updatePrimary: 'change',
-  writeMarker: 'change',
+  writeMarker: 'long-change',
   writeReportFiles: 'tell',
   writePathsFilter: 'change',
 } as const satisfies Readonly<Record<string, ActivityKind>>;

@@ -43,9 +43,8 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
   disposeLedgerToken: tokenState,
   forgetLedgerToken: tokenState,
   probeMerkleTree: ({ text }) => textOf(text),
-  writeMarker: ({ wal }) => `marker written, WAL ${of(wal)}`,
-  awaitCatchUp: ({ reached, target, samples }) =>
-    `WAL ${of(reached)} reached, ${of(target)} needed, ${plural(numberOf(samples) ?? 0, 'sample')}`,
+  writeMarker: ({ wal, reached }) =>
+    `marker written, WAL ${of(wal)}${reached === undefined ? '' : `, ${of(reached)} reached`}`,
   compareAfterDemotion: ({ loss, why }) => `loss ${of(loss)}: ${textOf(why) ?? ''}`,
   awaitServiceReady: ({ stableActiveNode, markerReadAt }) =>
     `active node ${of(stableActiveNode)}, written${markerReadAt === undefined ? '' : ', marker read'}`,

@@ -13,9 +13,8 @@ export async function callEndpoint(
   parameters: unknown,
   options: CallOptions | undefined,
 ): Promise<unknown> {
-  const { method, effect, dataStatuses, anyNode, unavailableMeansBehind, read, mayBeAbsent, tokenForHeader } = endpoint;
-  const description = { method, effect, dataStatuses, anyNode, unavailableMeansBehind };
-  const request = { ...description, path: pathOf(endpoint, parameters), body: endpoint.body?.(parameters) };
+  const { read, mayBeAbsent, tokenForHeader } = endpoint;
+  const request = { ...endpoint, path: pathOf(endpoint, parameters), body: endpoint.body?.(parameters) };
   try {
     const answer = await caller.call(request, options);
     if (read === undefined) return { node: answer.node, warnings: warningsOf(answer) };

@@ -46,8 +46,8 @@ function find<T>(path: string, read: Read<string, T>): Endpoint<string, T | unde
 }
 
 /** A call without parameters that changes something and has no data to return. */
-function act(path: string, method: HttpMethod = 'POST'): Endpoint<void, Accepted> {
-  return { method, path, effect: 'changes', takesParameters: false };
+function act(path: string, more: { readonly method?: HttpMethod; readonly changesRoles?: boolean } = {}) {
+  return endpoint<void, Accepted>({ method: 'POST', path, effect: 'changes', takesParameters: false, ...more });
 }
 
 function change<P>(
@@ -106,13 +106,17 @@ function commonEndpoints<A extends object>(kind: ReplicationKind, authorisation:
     status: get(`${base}/status`, data(answer.replicationStatus(kind))),
     primary: {
       /** Makes the cluster a primary. Replication of this kind must be disabled. */
-      enable: change(`${base}/primary/enable`, (parameters: Pick<PromoteParameters, 'primaryClusterAddr'>) => ({
-        primary_cluster_addr: parameters.primaryClusterAddr,
-      })),
+      enable: change(
+        `${base}/primary/enable`,
+        (parameters: Pick<PromoteParameters, 'primaryClusterAddr'>) => ({
+          primary_cluster_addr: parameters.primaryClusterAddr,
+        }),
+        { changesRoles: true },
+      ),
       /** Makes the primary an unconnected secondary. */
-      demote: act(`${base}/primary/demote`),
+      demote: act(`${base}/primary/demote`, { changesRoles: true }),
       /** Ends replication here: all secondaries are cut off for good. */
-      disable: act(`${base}/primary/disable`),
+      disable: act(`${base}/primary/disable`, { changesRoles: true }),
       /**
        * Issues an activation token. Needs `sudo`. Where the answer is lost, the id is taken and its token is unknown:
        * revoke the id, then ask again. `id`: use the secondary's cluster ID, so that paths filters fit either reading of
@@ -142,6 +146,7 @@ function commonEndpoints<A extends object>(kind: ReplicationKind, authorisation:
           token: filledSecret('token', token),
           ...joinBody(join),
         }),
+        { changesRoles: true },
       ),
       /** Makes the secondary a primary. For DR: NOT_CAUGHT_UP while it lags. */
       promote: change(
@@ -151,15 +156,19 @@ function commonEndpoints<A extends object>(kind: ReplicationKind, authorisation:
           primary_cluster_addr: parameters.primaryClusterAddr,
           force: parameters.force,
         }),
-        { unavailableMeansBehind: kind === 'dr' },
+        { unavailableMeansBehind: kind === 'dr', changesRoles: true },
       ),
       /** Ends replication on the secondary. */
-      disable: change(`${base}/secondary/disable`, authorisation),
+      disable: change(`${base}/secondary/disable`, authorisation, { changesRoles: true }),
       /** Assigns another primary. No data is wiped; paths filters must be created again after a new token. */
-      updatePrimary: change(`${base}/secondary/update-primary`, (parameters: UpdatePrimaryParameters & A) => ({
-        ...authorisation(parameters),
-        ...updatePrimaryBody(parameters),
-      })),
+      updatePrimary: change(
+        `${base}/secondary/update-primary`,
+        (parameters: UpdatePrimaryParameters & A) => ({
+          ...authorisation(parameters),
+          ...updatePrimaryBody(parameters),
+        }),
+        { changesRoles: true },
+      ),
     },
   };
 }
@@ -184,7 +193,7 @@ export function generationEndpoints<K extends GeneratedTokenKind>(base: string, 
       read,
     ),
     /** Succeeds whether or not there is one. */
-    cancelAttempt: act(`${base}/attempt`, 'DELETE'),
+    cancelAttempt: act(`${base}/attempt`, { method: 'DELETE' }),
     /** Gives one key share. Where the answer to the last share is lost, a token exists that nobody knows. */
     update: post(
       `${base}/update`,

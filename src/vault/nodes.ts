@@ -20,6 +20,8 @@ const DEFAULT_CONNECT_TIMEOUT_MS = 5_000;
 const DEFAULT_RESPONSE_BYTES = 16 * 1024 * 1024;
 /** Then the nodes are asked again: a former leader can show old modes for seconds. */
 const ACTIVE_NODE_KEPT_MS = 5_000;
+/** For how long the agreement of all nodes stands while the one they agreed on goes on saying that it leads. */
+const AGREEMENT_MS = 1_000;
 /** For one node's part in finding the active one. */
 const LEADER_TIMEOUT_MS = 5_000;
 /** Once a node says that it is active, how long the others may take to contradict: one dead node must not slow all. */
@@ -56,6 +58,8 @@ export class NodeCaller implements Caller {
   private active: { readonly node: NodeAddress; readonly until: number } | undefined;
   /** The node that was agreed on last, however long ago. */
   private ledLast: NodeAddress | undefined;
+  /** Until when what all nodes agreed on needs the word of that node alone, ms of `performance.now()`. */
+  private agreedUntil = 0;
 
   constructor(
     target: ClusterTarget,
@@ -82,14 +86,16 @@ export class NodeCaller implements Caller {
 
   forgetActiveNode(): void {
     this.active = undefined;
+    this.agreedUntil = 0;
   }
 
   async atActiveNode<T>(read: (node: string) => Promise<T>, options: CallOptions = {}): Promise<T> {
     const { ledLast } = this;
-    this.forgetActiveNode();
-    const early = ledLast && settled(read(ledLast.address));
-    const node = await this.findActiveNode(options);
-    if (early === undefined || node !== ledLast) return read(node.address);
+    if (ledLast === undefined) return read((await this.findAnew(options)).address);
+    const early = settled(read(ledLast.address));
+    const leadsStill = performance.now() < this.agreedUntil && (await this.saysThatItLeads(ledLast, options));
+    const node = leadsStill ? ledLast : await this.findAnew(options);
+    if (node !== ledLast) return read(node.address);
     const result = await early;
     if (result.status === 'rejected') throw result.reason;
     return result.value;
@@ -109,6 +115,9 @@ export class NodeCaller implements Caller {
         if (!(error instanceof RunbookError) || !mayTryNextNode(request, error)) throw error;
         this.forgetActiveNode();
         failures.push(error);
+      } finally {
+        // Whatever became of it: the nodes may choose another leader now.
+        if (request.changesRoles === true) this.agreedUntil = 0;
       }
     }
     // An answer says more than a node that is away.
@@ -210,7 +219,18 @@ export class NodeCaller implements Caller {
     }
     const node = agreeOnActiveNode(this.cluster, opinions);
     this.keep(node);
+    this.agreedUntil = performance.now() + AGREEMENT_MS;
     return node;
+  }
+
+  private findAnew(options: CallOptions): Promise<NodeAddress> {
+    this.forgetActiveNode();
+    return this.findActiveNode(options);
+  }
+
+  private async saysThatItLeads(node: NodeAddress, options: CallOptions): Promise<boolean> {
+    const opinion = await this.askLeader(node, options);
+    return 'leader' in opinion && (opinion.leader.isSelf || !opinion.leader.haEnabled);
   }
 
   private keep(node: NodeAddress): void {

@@ -54,8 +54,9 @@ export class ServiceClient {
   }
 
   /**
-   * Reads from the node that is active by agreement, found anew. The node that led last is read in the same wave in which
-   * all are asked who leads; what it says counts only where the answers of that wave name it, else the new one is read.
+   * Reads from the node that is active by agreement. The node that led last is read in the same wave in which all are asked
+   * who leads; what it says counts only where the answers of that wave name it, else the new one is read. For a second
+   * after all agreed, and until a role is changed, that node alone is asked, and says that it leads still.
    *
    * @throws RunbookError as {@link activeNode}, or what `read` throws of the node that leads
    */

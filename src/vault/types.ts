@@ -61,6 +61,8 @@ export interface RequestDescription {
   readonly dataStatuses?: ReadonlySet<number>;
   /** Every node answers for itself: no need to look for the active one first. */
   readonly anyNode?: boolean;
+  /** The roles of clusters change with it, and the leader with them. */
+  readonly changesRoles?: boolean;
   /** 503 of this call means that the secondary has not caught up, unless the node is sealed. */
   readonly unavailableMeansBehind?: boolean;
 }

@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 
 describe('service', () => {
-  const marker = async () => bench.call('writeMarker', { deployment: DEPLOYMENT, cluster: 'east' });
+  const marker = async () => bench.call('writeMarker', { deployment: DEPLOYMENT, kind: 'dr', cluster: 'east' });
   const ready = { deployment: DEPLOYMENT, kind: 'dr' as const, cluster: 'east', credentialOf: 'east' };
 
   it('is ready once the same node is active, the marker reads back and a write is taken', async () => {

@@ -42,12 +42,19 @@ describe('progress of a run', () => {
       phase: 'outage',
       outageSince: at(10),
       steps: [
-        { number: 1, name: 'Wait until west has it', state: 'done', attempt: 1, startedAt: at(8), endedAt: at(9) },
+        {
+          number: 1,
+          name: 'Write a marker on east and wait until west has it',
+          state: 'done',
+          attempt: 1,
+          startedAt: at(8),
+          endedAt: at(9),
+        },
         { number: 2, name: 'Demote east', state: 'running', attempt: 1, startedAt: at(11) },
       ],
     });
     expect(progress.lines(look, NOW)).toEqual([
-      '12:00:09Z 1. Wait until west has it: done in 1.0 s',
+      '12:00:09Z 1. Write a marker on east and wait until west has it: done in 1.0 s',
       '12:00:10Z == OUTAGE: no primary serves clients',
       '12:00:11Z 2. Demote east ...',
     ]);

@@ -33,7 +33,6 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   assessSecondaryDecommission: 'reads',
   assessSecondaryRepointing: 'reads',
   assessTokenDisposal: 'reads',
-  awaitCatchUp: 'reads',
   awaitDrStreaming: 'reads',
   awaitPerformanceSecondaries: 'reads',
   awaitPrimaryGone: 'reads',

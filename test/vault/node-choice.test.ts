@@ -66,6 +66,24 @@ describe('the choice of the node', () => {
     expect(await read().catch((error: unknown) => error)).toMatchObject({ httpStatus: 503 });
   });
 
+  it('asks the node alone for a second after all agreed, until a call changes roles', async () => {
+    second.on(STATUS, disabled).on(DEMOTE, { action: 'reset' });
+    const client = bothClient();
+    const read = () => client.atActiveNode((node) => client.dr.status({ node }));
+    const questions = () => first.requests.filter(({ path }) => path === '/v1/sys/leader').length;
+    await read();
+    await read();
+    expect(questions()).toBe(1);
+    // Also where its answer was lost.
+    await failureOf(client.dr.primary.demote());
+    await read();
+    expect(questions()).toBe(2);
+    const clock = jest.spyOn(performance, 'now').mockReturnValue(performance.now() + 1_500);
+    await read();
+    clock.mockRestore();
+    expect(questions()).toBe(3);
+  });
+
   it('finds the active node in time although another node is silent', async () => {
     first.on('GET sys/leader', { action: 'hang' });
     expect(await bothClient().activeNode()).toBe(second.address);

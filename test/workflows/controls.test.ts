@@ -58,7 +58,11 @@ describe('whoever may only signal', () => {
     const scenario = await Scenario.start();
     try {
       const run = await scenario.start({ go: 'auto' });
-      await run.handle.signal('pause', { by: 'nobody', reason: 'an attack', before: 'Write a marker on east' });
+      await run.handle.signal('pause', {
+        by: 'nobody',
+        reason: 'an attack',
+        before: 'Write a marker on east and wait until west has it',
+      });
       await receiptOf(run, 'pause');
       await run.people({ go: false });
       expect(await run.report()).toMatchObject({ outcome: 'completed' });

@@ -94,7 +94,7 @@ describe('a failover that takes the lock over', () => {
       scenario.limit({ catchUp: '1s' });
       scenario.service.cluster('west').holdStream('dr', true);
       const run = await underWay(scenario, {});
-      await run.waitsFor('decision', ({ step }) => step === 'Wait until west has it');
+      await run.waitsFor('decision', ({ step }) => step === 'Write a marker on east and wait until west has it');
       scenario.service.cluster('west').holdStream('dr', false);
       await expectServesAlone(scenario, 'east');
       await scenario.service.cluster('east').kill();
@@ -102,7 +102,7 @@ describe('a failover that takes the lock over', () => {
       await run.approve('promote');
       const report = await run.report();
       expect(report.outcome).toBe('completed');
-      expect(report.parkings.map(({ step }) => step)).toEqual(['Wait until west has it']);
+      expect(report.parkings.map(({ step }) => step)).toEqual(['Write a marker on east and wait until west has it']);
       expect(invitations(report)).toBe(1);
       await expectServesAlone(scenario, 'west');
 

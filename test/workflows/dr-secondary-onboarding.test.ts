@@ -183,7 +183,7 @@ describe('a new DR secondary', () => {
     });
     const run = await onboard(scenario, 'south');
     await run.approve('wipe');
-    await run.decide('skip', 'See the marker arrive on south');
+    await run.decide('skip', 'Write a marker on east and see it arrive on south');
     const report = await run.report();
     scenario.service.cluster('south').holdStream('dr', false);
     expect(report.outcome).toBe('completed');

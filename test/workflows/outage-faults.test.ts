@@ -123,7 +123,7 @@ describe('faults in the outage', () => {
       scenario.limit({ catchUp: '1s' });
       scenario.service.cluster('west').holdStream('dr', true);
       const run = await underWay(scenario);
-      await run.waitsFor('decision', ({ step }) => step === 'Wait until west has it');
+      await run.waitsFor('decision', ({ step }) => step === 'Write a marker on east and wait until west has it');
       await run.decide('abort');
       const report = await run.report();
 

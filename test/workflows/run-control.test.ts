@@ -113,7 +113,7 @@ describe('people control a run', () => {
       scenario.service.cluster('west').holdStream('dr', true);
       const run = await scenario.start();
       await run.people();
-      await run.waitsFor('decision', ({ step }) => step === 'Wait until west has it');
+      await run.waitsFor('decision', ({ step }) => step === 'Write a marker on east and wait until west has it');
       await run.control('abort', { reason: 'not today' });
       const report = await run.report();
       scenario.service.cluster('west').holdStream('dr', false);
@@ -179,28 +179,38 @@ describe('people control a run', () => {
     expect(await currentDetails(run)).toContain(`runbook resume ${scenario.workflowId} --name YOUR-NAME --reason WHY`);
     expect(scenario.calls('west', 'generate-operation-token/attempt')).toBe(1);
 
-    await run.control('pause', { reason: 'look first', before: 'Write a marker on east' }, 'henry');
+    await run.control(
+      'pause',
+      { reason: 'look first', before: 'Write a marker on east and wait until west has it' },
+      'henry',
+    );
     await run.control('resume', { reason: 'go on' });
     // Resume lifts every pause: the later one is set again, with a document of its own.
     await run.until('resumed', ({ paused }) => !paused);
-    await run.control('pause', { reason: 'look first, as I said', before: 'Write a marker on east' }, 'henry');
+    await run.control(
+      'pause',
+      { reason: 'look first, as I said', before: 'Write a marker on east and wait until west has it' },
+      'henry',
+    );
     await run.approve('go', 'henry');
     await run.waitsFor('resume', ({ by }) => by === 'henry');
-    expect((await run.status()).steps.map(({ name }) => name)).not.toContain('Write a marker on east');
+    expect((await run.status()).steps.map(({ name }) => name)).not.toContain(
+      'Write a marker on east and wait until west has it',
+    );
 
     scenario.limit({ catchUp: '1s' });
     scenario.service.cluster('west').holdStream('dr', true);
     await run.control('resume', {}, 'henry');
     const parked = await run.waitsFor('decision');
     expect(parked).toMatchObject({
-      step: 'Wait until west has it',
+      step: 'Write a marker on east and wait until west has it',
       code: 'CONFIRMATION_TIMEOUT',
       needed: expect.stringContaining('last_remote_wal of west') as string,
     });
     expect(parked.observed).toContain('last remote WAL');
     expect(parked.choices.map(({ action }) => action)).toEqual(['retry', 'abort']);
     expect(await currentDetails(run)).toContain(
-      `runbook decide ${scenario.workflowId} --step 'Wait until west has it' --action retry`,
+      `runbook decide ${scenario.workflowId} --step 'Write a marker on east and wait until west has it' --action retry`,
     );
     // A pause while the step is parked counts after it.
     await run.control('pause', { reason: 'once more', before: 'Read the final state' });
@@ -214,11 +224,14 @@ describe('people control a run', () => {
     expect(report.outcome).toBe('completed');
     expect(report.outage?.peopleMs).toBe(0);
     expect(report.parkings).toMatchObject([
-      { step: 'Wait until west has it', decision: { action: 'retry', by: { name: 'grace', how: 'signed' } } },
+      {
+        step: 'Write a marker on east and wait until west has it',
+        decision: { action: 'retry', by: { name: 'grace', how: 'signed' } },
+      },
     ]);
     expect(
       report.steps
-        .filter(({ name }) => name === 'Wait until west has it')
+        .filter(({ name }) => name === 'Write a marker on east and wait until west has it')
         .map(({ attempt, outcome }) => [attempt, outcome]),
     ).toEqual([
       [1, 'failed'],

@@ -144,7 +144,10 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
 
   it('decisions for another run, step, parking or choice leave the step parked; the right one is heard', async () => {
     const parked = await run.waitsFor('decision');
-    expect(parked).toMatchObject({ step: 'Wait until west has it', code: 'CONFIRMATION_TIMEOUT' });
+    expect(parked).toMatchObject({
+      step: 'Write a marker on east and wait until west has it',
+      code: 'CONFIRMATION_TIMEOUT',
+    });
     const right = { ...(await identity()), step: parked.step, parkingNo: parked.parkingNo, action: 'retry' as const };
     const refused = async (change: object, code: string, text: RegExp) => {
       expect(await send('decide', await decisionOf(person('grace'), { ...right, ...change }))).toMatchObject({

@@ -63,7 +63,7 @@ describe('the report of a terminated run tells the truth, from its history alone
     expect(report.tokens).toMatchObject([{ cluster: 'west', state: 'unproven' }]);
     expect(report.leftToDo.join('\n')).toMatch(/A DR operation token of west was generated and is not proven deleted/);
     expect(report.findings.find(({ code }) => code === 'run-terminated')?.text).toContain(
-      'It waited for: decision on parked step "Wait until west has it" (parking 1): CONFIRMATION_TIMEOUT.',
+      'It waited for: decision on parked step "Write a marker on east and wait until west has it" (parking 1): CONFIRMATION_TIMEOUT.',
     );
     expect(report.leftToDo.join('\n')).not.toMatch(/no primary/);
     expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);

@@ -61,9 +61,7 @@ type Outage = PrimaryChange & { readonly run: Run };
 /** What comes next in the outage: planned, decided by a person, or the side where service is. */
 type Next = OutageDecision['choice'] | Side;
 
-/**
- * Writes a marker on the primary and waits until the secondary has it, and so every write before it.
- */
+/** Writes a marker on the primary and waits until the secondary has it, and so every write before it. */
 export async function proveCaughtUp(
   run: Run,
   kind: ReplicationKind,
@@ -71,16 +69,11 @@ export async function proveCaughtUp(
   { from, to }: { readonly from: string; readonly to: string },
 ): Promise<MarkerResult> {
   const { findings, ...marker } = await run.step(
-    `Write a marker on ${from}`,
-    (call) => call.writeMarker({ deployment, cluster: from, kind }),
-    { note: ({ wal }) => `last_${kind}_wal ${wal}` },
+    `Write a marker on ${from} and wait until ${to} has it`,
+    (call) => call.writeMarker({ deployment, kind, cluster: from, secondary: to }),
+    { note: ({ wal, reached }) => `last_${kind}_wal ${wal}, last_remote_wal of ${to} ${reached ?? 'not read'}` },
   );
   run.state.noteFindings(findings);
-  await run.step(
-    `Wait until ${to} has it`,
-    (call) => call.awaitCatchUp({ deployment, primary: from, secondary: to, wal: marker.wal, kind }),
-    { note: ({ reached, target }) => `last_remote_wal ${reached}, needed ${target}` },
-  );
   return marker;
 }
 

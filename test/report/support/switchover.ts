@@ -125,7 +125,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
   history.signal('approve', 60_000);
   add({
     type: 'writeMarker',
-    step: { name: 'Write a marker on east', number: 5 },
+    step: { name: 'Write a marker on east and wait until west has it', number: 5 },
     facts: [
       ended('Read and check again', 42_050),
       gate('go', 'opened', 42_060),
@@ -141,25 +141,16 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
         from: olga,
       },
     ],
-    input: { ...onPayments, cluster: 'east' },
+    input: { ...onPayments, kind: 'dr', cluster: 'east', secondary: 'west' },
     scheduledAt: 60_100,
-    endedAt: 60_400,
-    result: { path: 'marker', value: 'm', wal: '4711', at: when(60_300) },
-  });
-  add({
-    type: 'awaitCatchUp',
-    step: { name: 'Wait until west has it', number: 6 },
-    facts: [ended('Write a marker on east', 60_420)],
-    input: { ...onPayments, primary: 'east', secondary: 'west', wal: '4711' },
-    scheduledAt: 60_500,
     endedAt: 64_800,
-    result: { target: '4711', reached: '4711', samples: 2, at: when(64_700) },
+    result: { path: 'marker', value: 'm', wal: '4711', reached: '4711', at: when(64_700) },
   });
   history.memo(65_000, { phase: 'outage', waitingFor: null });
   add({
     type: 'demotePrimary',
-    step: { name: 'Demote east', number: 7 },
-    facts: [ended('Wait until west has it', 64_900)],
+    step: { name: 'Demote east', number: 6 },
+    facts: [ended('Write a marker on east and wait until west has it', 64_900)],
     input: { ...onPayments, cluster: 'east', authority: { approvals: [{ document: 'eyJ.approval' }] } },
     scheduledAt: 65_000,
     endedAt: 67_000,
@@ -174,7 +165,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
   });
   add({
     type: 'compareAfterDemotion',
-    step: { name: 'Compare the data of both clusters', number: 8 },
+    step: { name: 'Compare the data of both clusters', number: 7 },
     facts: [ended('Demote east', 67_010)],
     input: { ...onPayments, oldPrimary: 'east', newPrimary: 'west' },
     scheduledAt: 67_050,
@@ -188,7 +179,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
   });
   add({
     type: 'promoteSecondary',
-    step: { name: 'Promote west', number: 9 },
+    step: { name: 'Promote west', number: 8 },
     facts: [ended('Compare the data of both clusters', 67_410)],
     input: { ...onPayments, kind: 'dr', mode: 'planned', cluster: 'west', otherCluster: 'east' },
     scheduledAt: 67_450,
@@ -203,7 +194,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
   });
   add({
     type: 'awaitServiceReady',
-    step: { name: 'Wait until west serves', number: 10 },
+    step: { name: 'Wait until west serves', number: 9 },
     facts: [ended('Promote west', 70_010)],
     input: { ...onPayments, cluster: 'west', credentialOf: 'east' },
     scheduledAt: 70_050,
@@ -218,7 +209,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
   });
   add({
     type: 'probeService',
-    step: { name: 'Probe the clients’ address', number: 11 },
+    step: { name: 'Probe the clients’ address', number: 10 },
     facts: [ended('Wait until west serves', 73_060)],
     input: onPayments,
     scheduledAt: 73_100,
@@ -227,7 +218,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
   });
   history.memo(74_600, { phase: 're-protecting' });
   for (const [index, secondary] of ['east', 'north'].entries()) {
-    const number = 12 + index * 2;
+    const number = 11 + index * 2;
     const joining = { ...onPayments, kind: 'dr', primary: 'west', secondary };
     add({
       type: 'completeGeneration',
@@ -269,7 +260,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
   }
   add({
     type: 'awaitPerformanceSecondaries',
-    step: { name: 'Wait until the performance secondaries follow', number: 16 },
+    step: { name: 'Wait until the performance secondaries follow', number: 15 },
     input: { ...onPayments, primary: 'west', secondaries: ['branch'] },
     scheduledAt: 77_150,
     endedAt: 79_000,
@@ -277,7 +268,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
   });
   add({
     type: 'deleteOperationTokens',
-    step: { name: 'Delete the operation tokens', number: 17 },
+    step: { name: 'Delete the operation tokens', number: 16 },
     facts: [
       ended('Wait until east streams from west', 81_060),
       ended('Wait until north streams from west', 85_060),
@@ -304,7 +295,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
   });
   add({
     type: 'destroyCeremonyKeys',
-    step: { name: 'Destroy the keys of the ceremony', number: 18 },
+    step: { name: 'Destroy the keys of the ceremony', number: 17 },
     facts: [ended('Delete the operation tokens', 86_010)],
     input: { ceremony },
     scheduledAt: 86_100,
@@ -313,7 +304,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
   });
   add({
     type: 'readDeployment',
-    step: { name: 'Read the final state', number: 19 },
+    step: { name: 'Read the final state', number: 18 },
     facts: [ended('Destroy the keys of the ceremony', 86_310)],
     input: onPayments,
     scheduledAt: 86_400,

@@ -4,7 +4,7 @@ import { activityOptions } from '../../../workflows/engine/activity-calls';
 
 const NAMES = [
   'readDeployment',
-  'awaitCatchUp',
+  'writeMarker',
   'awaitServiceReady',
   'probeService',
   'startGeneration',
