@@ -20,13 +20,13 @@ export function cell(runbook: RunbookName, kind: CellKind, about = ''): string {
 
 /** History events that a run without a fault may take at most; docs/benchmarks.md has the same table. */
 export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
-  drSecondaryOnboarding: 115,
-  drSwitchover: 200,
+  drSecondaryOnboarding: 110,
+  drSwitchover: 194,
   drFailover: 141,
   drRejoin: 194,
   secondaryRepointing: 142,
-  performancePromotion: 171,
-  performanceSecondaryOnboarding: 148,
+  performancePromotion: 165,
+  performanceSecondaryOnboarding: 143,
   primaryEnablement: 70,
   filterReconciliation: 78,
   secondaryDecommission: 141,
