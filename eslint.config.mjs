@@ -27,13 +27,7 @@ const LAYERS = [
   // It knows Temporal and people; then comes what knows replication and serves several runbooks.
   {
     folder: 'workflows/engine',
-    may: [
-      'src/contracts',
-      'src/words',
-      'src/report/run-record',
-      'src/report/report-of-run',
-      'workflows/procedures/operation-tokens',
-    ],
+    may: ['src/contracts', 'src/words', 'src/report/run-record', 'src/report/report-of-run'],
     types: ['activities'],
     never: DETERMINISTIC,
   },

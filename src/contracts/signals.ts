@@ -103,7 +103,7 @@ export type ControlAction = (typeof CONTROL_ACTIONS)[number];
 
 /** A signal that waits to be looked at. `arrival` counts the signals of that name in this run, from 1. */
 export interface InboxItem {
-  readonly signal: SignalName;
+  readonly signal: SignalName | 'unknown';
   readonly arrival: number;
   readonly receivedAt: number;
   readonly input: unknown;

@@ -66,22 +66,12 @@ export class StepFailed extends Error {
   }
 }
 
-interface FailureDetails {
-  readonly observed?: string;
-  readonly needed?: string;
-  readonly next?: string;
-  readonly cluster?: string;
-  readonly about?: string;
-  readonly findings?: readonly Finding[];
-  readonly outcomeKnown?: boolean;
-}
-
 /** Reads the facts out of what an activity or a step body threw; undefined for what is no failure of the step. */
 export function failureFacts(error: unknown): FailureFacts | undefined {
   if (isCancellation(error)) return undefined;
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (cause instanceof ApplicationFailure) {
-    const details = (cause.details?.[0] ?? {}) as FailureDetails;
+    const details = (cause.details?.[0] ?? {}) as Partial<FailureFacts>;
     return {
       code: cause.type ?? 'INTERNAL',
       message: cause.message,
@@ -90,7 +80,7 @@ export function failureFacts(error: unknown): FailureFacts | undefined {
       next: details.next,
       cluster: details.cluster,
       about: details.about,
-      ...(details.findings && { findings: details.findings }),
+      findings: details.findings,
       // Not one of ours, or not complete: nothing vouches for what the last call did.
       outcomeKnown: details.outcomeKnown ?? false,
     };
@@ -113,7 +103,7 @@ export function failureFacts(error: unknown): FailureFacts | undefined {
 export function stepFailure(
   code: string,
   message: string,
-  details: Omit<FailureDetails, 'outcomeKnown'> = {},
+  details: Omit<FailureFacts, 'code' | 'message' | 'outcomeKnown'> = {},
 ): ApplicationFailure {
   return ApplicationFailure.create({
     type: code,
@@ -126,4 +116,26 @@ export function stepFailure(
 /** Whether the error means that this run was cancelled rather than that something failed. */
 export function isStop(error: unknown): boolean {
   return error instanceof RunStopped || error instanceof CancelledFailure || isCancellation(error);
+}
+
+/** What a check of what people sent gave; undefined where it could not be made now: they are told to send it again. */
+export async function checked<T>(check: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await check();
+  } catch (error) {
+    if (!failureFacts(error)) throw error;
+    return undefined;
+  }
+}
+
+/** Of what could not be checked. */
+export const NOT_CHECKED = { code: 'not-checked', text: 'could not be checked now; send it again' } as const;
+
+/** Runs branches side by side and waits for every one, also where one fails: none is left running unseen. */
+export async function inParallel<T>(branches: readonly Promise<T>[]): Promise<T[]> {
+  const settled = await Promise.allSettled(branches);
+  return settled.map((branch) => {
+    if (branch.status === 'rejected') throw branch.reason;
+    return branch.value;
+  });
 }

@@ -7,7 +7,7 @@ import type { Attested, Receipt } from '../../src/contracts/run-facts';
 import { unwrapDocument } from '../../src/contracts/signals';
 import type { InboxItem } from '../../src/contracts/signals';
 import { checks } from './activity-calls';
-import { RunStopped, failureFacts } from './failures';
+import { NOT_CHECKED, RunStopped, checked } from './failures';
 import type { Run } from './run';
 
 /** A point where the run waits for people to approve what comes next. */
@@ -21,11 +21,6 @@ export interface GateRequest {
   /** What it approves ends an outage, also where the run has not said yet that there is one. */
   readonly endsOutage?: boolean | undefined;
 }
-
-/** By gate and plan: the signed approvals that met it before in this run. Where it opens again they are as old as they were. */
-type Met = Map<string, ReadonlySet<string>>;
-
-const MET = new WeakMap<Run, Met>();
 
 /**
  * Opens the gate and waits until its policy is met. While clients have no primary no clock ends that: people are reminded.
@@ -43,9 +38,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
   }
   const accepted: unknown[] = [];
   const counted: number[] = [];
-  const allMet = MET.get(run) ?? new Map<string, ReadonlySet<string>>();
-  MET.set(run, allMet);
-  const metWith = allMet.get(keyOf(gate, planDigest));
+  const metWith = run.gatesMet.get(keyOf(gate, planDigest));
   const openedAt = Date.now();
   const signed: string[] = [];
   let missing: readonly string[] = [`${policy.approvals} of ${policy.approvers.join(', ')}`];
@@ -55,15 +48,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
   const limitMs = request.endsOutage === true || run.state.serviceIsOut ? undefined : policy.validForMs;
   const until = limitMs === undefined ? undefined : Date.now() + limitMs;
   const show = () =>
-    run.state.wait(`gate:${gate}`, {
-      for: 'approval',
-      gate,
-      planDigest,
-      missing,
-      approved: approvedBy,
-      ...(until === undefined ? {} : { until }),
-      ...(again === undefined ? {} : { again }),
-    });
+    run.state.wait(`gate:${gate}`, { for: 'approval', gate, planDigest, missing, approved: approvedBy, until, again });
 
   run.signals.on('approve', async (items) => {
     const anew = items.filter((item) => {
@@ -72,12 +57,9 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
       return !refusal;
     });
     if (anew.length === 0) return;
-    const checked = await checkApprovals(run, request, { accepted, counted, signed }, anew);
-    if (!checked) return;
-    satisfied = checked.satisfied;
-    missing = checked.missing;
-    approvedBy = checked.approvedBy;
-    rejectedBy = checked.rejectedBy;
+    const known = await checkApprovals(run, request, { accepted, counted, signed }, anew);
+    if (!known) return;
+    ({ satisfied, missing, approvedBy, rejectedBy } = known);
     if (!satisfied && !rejectedBy) show();
   });
   record('opened');
@@ -94,7 +76,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
       throw run.stop(new RunStopped(rejectedBy.name, `rejected at gate ${gate}`));
     }
     record('approved', approvedBy);
-    allMet.set(keyOf(gate, planDigest), new Set([...(metWith ?? []), ...signed]));
+    run.gatesMet.set(keyOf(gate, planDigest), new Set([...(metWith ?? []), ...signed]));
     return accepted;
   } finally {
     run.signals.on('approve', undefined);
@@ -125,39 +107,38 @@ function refuseAll(run: Run, items: readonly InboxItem[], code: string, text: st
   run.state.receiptsOf(items.map(({ arrival }) => ({ signal: 'approve', arrival, verdict: 'refused', code, text })));
 }
 
+interface Counted {
+  /** As they arrived; where the server vouches for the sender, with the number of the signal, by which it is found again. */
+  readonly accepted: unknown[];
+  readonly counted: number[];
+  readonly signed: string[];
+}
+
 async function checkApprovals(
   run: Run,
-  request: GateRequest,
-  {
-    accepted,
-    counted,
-    signed,
-  }: { readonly accepted: unknown[]; readonly counted: number[]; readonly signed: string[] },
+  { gate, planDigest, requestedBy }: GateRequest,
+  { accepted, counted, signed }: Counted,
   items: readonly InboxItem[],
 ) {
-  try {
-    const checked = await checks.checkApprovals({
-      deployment: run.state.deployment,
-      gate: request.gate,
-      planDigest: request.planDigest,
-      requestedBy: request.requestedBy,
-      accepted: [...counted],
-      arrived: items.map(({ arrival }) => arrival),
-    });
-    const receipts: Receipt[] = [];
-    for (const { arrival, accepted: counts, code, text, by } of checked.verdicts) {
-      receipts.push({ signal: 'approve', arrival, verdict: counts ? 'accepted' : 'refused', code, text, from: by });
-      const item = items.find((each) => each.arrival === arrival);
-      // With the number of its signal, by which dangerous activities find out again who sent it.
-      if (counts && item) accepted.push(by?.how === 'principal' ? { approval: item.input, arrival } : item.input);
-      if (counts && item) counted.push(arrival);
-      if (counts && item && by?.how === 'signed') signed.push(keyOf(item.input));
-    }
-    run.state.receiptsOf(receipts);
-    return checked;
-  } catch (error) {
-    if (!failureFacts(error)) throw error;
-    refuseAll(run, items, 'not-checked', 'could not be checked now; send it again');
+  const { deployment } = run.state;
+  const arrived = items.map(({ arrival }) => arrival);
+  const request = { deployment, gate, planDigest, requestedBy, accepted: [...counted], arrived };
+  const known = await checked(() => checks.checkApprovals(request));
+  if (!known) {
+    refuseAll(run, items, NOT_CHECKED.code, NOT_CHECKED.text);
     return undefined;
   }
+  for (const { arrival, accepted: counts, by } of known.verdicts) {
+    const item = items.find((each) => each.arrival === arrival);
+    if (!counts || !item) continue;
+    accepted.push(by?.how === 'principal' ? { approval: item.input, arrival } : item.input);
+    counted.push(arrival);
+    if (by?.how === 'signed') signed.push(keyOf(item.input));
+  }
+  run.state.receiptsOf(
+    known.verdicts.map(({ arrival, accepted: counts, code, text, by }): Receipt => ({
+      ...{ signal: 'approve', arrival, verdict: counts ? 'accepted' : 'refused', code, text, from: by },
+    })),
+  );
+  return known;
 }

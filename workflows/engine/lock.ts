@@ -1,6 +1,7 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { ApplicationFailure, ParentClosePolicy, proxyActivities, startChild, workflowInfo } from '@temporalio/workflow';
 import type { RunbookActivities } from '../../activities';
+import type { RunbookName } from '../../src/contracts/names';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 
 /** What a run that was started under another Workflow ID gives: where the real run is. */
@@ -52,25 +53,32 @@ export async function handOver(
       };
     }
     const { type, runId, status, taskQueue, startedBy, terminate } = holder;
-    const known = `${type} (run ${runId}, ${status}`;
+    const known = `${lockId} is held by ${type} (run ${runId}, ${status}`;
+    const [foreign, next] =
+      terminate === undefined
+        ? [
+            '',
+            `Look at it: \`runbook status ${lockId}\`. Start again when it has ended; a failover takes it over with {"takeOver": true}.`,
+          ]
+        : [
+            `, task queue ${taskQueue}, started by ${startedBy}`,
+            `An administrator of Temporal looks at it and at who started it, and ends it: \`${terminate}\`. Then start again.`,
+          ];
+    const ours = terminate === undefined ? '' : ', which is no runbook of these workers';
     throw ApplicationFailure.create({
       type: 'LOCK_HELD',
       nonRetryable: true,
-      message:
-        terminate === undefined
-          ? `${lockId} is held by ${known}). Nothing was touched.`
-          : `${lockId} is held by ${known}, task queue ${taskQueue}, started by ${startedBy}), which is no runbook of these workers. Nothing was touched.`,
-      details: [
-        {
-          ...holder,
-          next:
-            terminate === undefined
-              ? `Look at it: \`runbook status ${lockId}\`. Start again when it has ended; a failover takes it over with {"takeOver": true}.`
-              : `An administrator of Temporal looks at it and at who started it, and ends it: \`${terminate}\`. Then start again.`,
-        },
-      ],
+      message: `${known}${foreign})${ours}. Nothing was touched.`,
+      details: [{ ...holder, next }],
     });
   }
+}
+
+/** The input with which a failover asks for the lock of another run; undefined where it does not ask. */
+export function takeOverOf(runbook: RunbookName, input: object): DrFailoverInput | undefined {
+  if (runbook !== 'drFailover') return undefined;
+  const asked = input as DrFailoverInput;
+  return asked.takeOver && !asked.dryRun ? asked : undefined;
 }
 
 /** Refuses to run where the server could end the run without its clean-up. */

@@ -2,8 +2,9 @@ import { workflowInfo } from '@temporalio/workflow';
 import type { Attested, Receipt } from '../../src/contracts/run-facts';
 import type { DecisionAction, InboxItem } from '../../src/contracts/signals';
 import { checks } from './activity-calls';
+import type { StepCalls } from './activity-calls';
 import type { FailureFacts } from './failures';
-import { failureFacts } from './failures';
+import { NOT_CHECKED, checked } from './failures';
 import type { RunState } from './run-state';
 import { escapeUntrusted } from '../../src/contracts/words';
 
@@ -35,6 +36,28 @@ export const LEAVE: Choice = {
   action: 'leave',
   effect: 'end the run now; NO cluster is primary and a person must promote one by hand',
 };
+
+/** One more thing that people may decide about a failure, and that is then done before the step is run again. */
+export interface Remedy {
+  /** Under which name the step is parked: what a decision names. */
+  readonly step: string;
+  readonly choice: Choice;
+  readonly carryOut: (call: StepCalls) => Promise<void>;
+}
+
+/** What a step may be told beside its name and body. */
+export interface StepOptions<T> {
+  /** What was observed, in a few words, for the timeline. */
+  readonly note?: (result: T) => string | undefined;
+  /** Choices beside `retry`, where the step parks; `abort` alone where nothing is given. */
+  readonly choices?: readonly Choice[];
+  /** Failures that the runbook itself deals with: the step ends as failed and the error is thrown on. */
+  readonly leaveToRunbook?: (failure: FailureFacts) => boolean;
+  /** What may be decided beside `choices`, for failures that have a remedy. */
+  readonly remedy?: (failure: FailureFacts) => Remedy | undefined;
+  /** Skipping it counts only when a second, different person decides it too. */
+  readonly skipNeedsTwo?: boolean;
+}
 
 /** What a person decided. */
 export interface Decision {
@@ -90,16 +113,8 @@ export class Parking {
     const { code, message, observed, needed, next } = failure;
     parked.show = () =>
       this.#state.wait(key, {
-        for: 'decision',
-        step,
-        parkingNo: parked.parkingNo,
-        code,
-        message,
-        observed,
-        needed,
-        next,
-        choices,
-        ...(parked.first && { decidedOnce: { action: parked.first.action, by: parked.first.by } }),
+        ...{ for: 'decision', step, parkingNo: parked.parkingNo, code, message, observed, needed, next, choices },
+        decidedOnce: parked.first && { action: parked.first.action, by: parked.first.by },
       });
     parked.show();
     try {
@@ -116,9 +131,9 @@ export class Parking {
 
   /** Checks decisions as they arrive: each must name this run, a parked step, its parking number and one of its choices. */
   async decide(items: readonly InboxItem[]): Promise<void> {
-    const checked = await this.#check(items.map(({ arrival }) => arrival));
+    const verdicts = await this.#check(items.map(({ arrival }) => arrival));
     this.#state.receiptsOf(
-      checked.map((each): Receipt => {
+      verdicts.map((each): Receipt => {
         const { arrival, accepted, code, text, by } = this.#withSecond(each);
         return { signal: 'decide', arrival, verdict: accepted ? 'accepted' : 'refused', code, text, from: by };
       }),
@@ -154,22 +169,11 @@ export class Parking {
   }
 
   async #check(arrived: readonly number[]): Promise<readonly CheckedDecision[]> {
-    const open = this.#parked.filter((each) => each.decision === undefined);
-    try {
-      const { verdicts } = await checks.checkDecisions({
-        deployment: this.#state.deployment,
-        parked: open.map(({ step, parkingNo, choices }) => ({
-          step,
-          parkingNo,
-          choices: choices.map((choice) => choice.action),
-        })),
-        arrived,
-      });
-      return verdicts;
-    } catch (error) {
-      if (!failureFacts(error)) throw error;
-    }
-    const text = 'could not be checked now; send it again';
-    return arrived.map((arrival) => ({ arrival, accepted: false, code: 'not-checked', text }));
+    const parked = this.#parked
+      .filter((each) => each.decision === undefined)
+      .map(({ step, parkingNo, choices }) => ({ step, parkingNo, choices: choices.map(({ action }) => action) }));
+    const { deployment } = this.#state;
+    const known = await checked(() => checks.checkDecisions({ deployment, parked, arrived }));
+    return known?.verdicts ?? arrived.map((arrival) => ({ arrival, accepted: false, ...NOT_CHECKED }));
   }
 }

@@ -53,7 +53,7 @@ export class RunState {
   acknowledgedRunId: string | undefined;
   /** Tells people outside of the run; silent until the site is known. */
   readonly notifications: Notifications = new Notifications(this);
-  #site: SiteFacts = { searchAttributesRegistered: false };
+  site: SiteFacts = { searchAttributesRegistered: false };
   /** What the activities of the steps were given and gave. */
   readonly activities = new ActivityLog((findings) => this.noteFindings(findings));
   readonly #facts: RunFact[] = [];
@@ -63,19 +63,15 @@ export class RunState {
   readonly #receipted = new Map<Receipt['signal'], number>();
 
   constructor(
-    private runbookName: RunbookName,
+    /** What the run is: another runbook than its workflow type once a failover took it over. */
+    public runbook: RunbookName,
     readonly deployment: string,
     private readonly input: object,
     private readonly signals: readonly SignalRecord[],
   ) {}
 
-  /** What the run is: another runbook than its workflow type once a failover took it over. */
-  get runbook(): RunbookName {
-    return this.runbookName;
-  }
-
   become(runbook: RunbookName): void {
-    this.runbookName = runbook;
+    this.runbook = runbook;
     this.plan = undefined;
     this.waiting.clear();
     this.notifications.allWaitsOver();
@@ -83,13 +79,9 @@ export class RunState {
     this.enterPhase('checking');
   }
 
-  get site(): SiteFacts {
-    return this.#site;
-  }
-
   /** Takes what the workers know of the site. Unregistered search attributes would fail the task for ever. */
   learnSite(site: SiteFacts): void {
-    this.#site = site;
+    this.site = site;
     if (site.searchAttributesRegistered) {
       upsertSearchAttributes({ RunbookDeployment: [this.deployment], RunbookName: [this.runbook] });
     }
@@ -114,13 +106,9 @@ export class RunState {
 
   /** The context of an activity call. */
   stepContext(step: Pick<StepRecord, 'name' | 'number' | 'attempt'>): StepContext {
-    return {
-      name: step.name,
-      number: step.number,
-      attempt: step.attempt,
-      originalRunId: workflowInfo().originalExecutionRunId,
-      ...(this.acknowledgedRunId === undefined ? {} : { acknowledgedRunId: this.acknowledgedRunId }),
-    };
+    const { name, number, attempt } = step;
+    const { originalExecutionRunId: originalRunId } = workflowInfo();
+    return { name, number, attempt, originalRunId, acknowledgedRunId: this.acknowledgedRunId };
   }
 
   /** Runs `body`, whose activities belong to no step of the timeline, such as checks of what people sent. */
@@ -139,6 +127,12 @@ export class RunState {
     this.findings.push(finding);
     if (!isOrphanAlarm(finding)) return;
     this.findings.splice(0, this.findings.length, ...alarmsFirst(this.findings));
+    this.notifications.alarm(finding);
+  }
+
+  /** A finding that is told outside of the run at once. */
+  alarm(finding: Finding): void {
+    this.finding(finding);
     this.notifications.alarm(finding);
   }
 
@@ -218,25 +212,23 @@ export class RunState {
       steps: this.steps,
       receipts: this.receipts,
       findings: this.findings,
-      ...(this.leftAtEnd.length === 0 ? {} : { leftToDo: this.leftAtEnd }),
-      ...(this.#summary.length === 0 ? {} : { summary: this.#summary }),
-      ...(this.#site.plainDocuments === true ? { plainDocuments: true as const } : {}),
+      leftToDo: this.leftAtEnd,
+      summary: this.#summary,
+      plainDocuments: this.site.plainDocuments,
       invitation: this.invitation,
-      ...(this.invitation !== undefined && this.asked && { asked: this.asked }),
+      asked: this.invitation === undefined ? undefined : this.asked,
     };
   }
 
   /** All that the run knows of itself. */
   record(): RunRecord {
     const { namespace, workflowId, runId, workflowType, startTime, historyLength } = workflowInfo();
-    const { requestedBy } = this.input as { readonly requestedBy?: string };
-    const claimed: Attested | undefined = requestedBy === undefined ? undefined : { name: requestedBy, how: 'claimed' };
-    const by = this.#site.startedBy ?? claimed;
-    const waitingFor = this.#waitingFor();
+    const { requestedBy: name } = this.input as { readonly requestedBy?: string };
+    const claimed: Attested | undefined = name === undefined ? undefined : { name, how: 'claimed' };
     return {
       ...{ namespace, workflowId, runId, runbook: workflowType, deployment: this.deployment },
       input: { ...this.input },
-      ...(by && { requestedBy: by }),
+      requestedBy: this.site.startedBy ?? claimed,
       startedAt: startTime.getTime(),
       asOf: Date.now(),
       events: historyLength,
@@ -244,14 +236,14 @@ export class RunState {
       signals: this.signals,
       facts: this.#facts,
       phase: this.phase,
-      ...(waitingFor !== '' && { waitingFor }),
-      ...(this.outageSince !== undefined && { outageSince: this.outageSince }),
-      ...(this.ending && { ending: this.ending }),
+      waitingFor: this.#waitingFor(),
+      outageSince: this.outageSince,
+      ending: this.ending,
     };
   }
 
-  #waitingFor(): string {
-    return [...this.waiting.values()].map(waitingInWords).join('; ');
+  #waitingFor(): string | undefined {
+    return [...this.waiting.values()].map(waitingInWords).join('; ') || undefined;
   }
 
   /** Redraws the current details; costs no event. */
@@ -274,13 +266,12 @@ export class RunState {
   }
 
   #writeMemo(): void {
-    const waitingFor = this.#waitingFor();
     const memo: RunMemo = {
       runbook: this.runbook,
       deployment: this.deployment,
       phase: this.phase,
       step: this.steps.at(-1)?.name,
-      waitingFor: waitingFor === '' ? undefined : waitingFor,
+      waitingFor: this.#waitingFor(),
       outageSince: this.outageSince === undefined ? undefined : new Date(this.outageSince).toISOString(),
     };
     const key = JSON.stringify([memo.phase, memo.waitingFor, memo.outageSince]);

@@ -8,29 +8,21 @@ import { activities } from './activity-calls';
 import type { StepCalls } from './activity-calls';
 import { OutageDecision, RunStopped, StepFailed, TakenOver, failureFacts, isStop } from './failures';
 import type { FailureFacts } from './failures';
-import type { OperationTokens } from '../procedures/operation-tokens';
 import { inStep } from './interceptors';
-import type { Choice, Decision } from './parking';
+import type { Choice, Decision, StepOptions } from './parking';
 import { ABORT, LEAVE, Parking, RETRY } from './parking';
-import type { Control } from './run-controls';
-import { Pauses, checkControls, heldBefore, noteControl } from './run-controls';
+import type { Control } from './controls';
+import { Pauses, checkControls, heldBefore, noteControl } from './controls';
 import type { RunState, StepRecord } from './run-state';
-import type { StepOptions } from './step-options';
-import type { SignalInbox } from './signal-inbox';
-import { SignalPump } from './signal-pump';
+import type { Signals } from './signals';
 import { escapeUntrusted } from '../../src/contracts/words';
-
-export { StepFailed } from './failures';
-export type { StepOptions } from './step-options';
 
 /** One execution of a runbook: its steps, what people tell it, and how it stops. */
 export class Run {
-  /** Who looks at the signals. */
-  readonly signals: SignalPump;
-  /** The operation tokens of this run, and the key shares that make more of them. A failover goes on with them. */
-  tokens: OperationTokens | undefined;
   /** Clients were told to hold off: whoever ends with a primary lets them through. */
   clientsHeld = false;
+  /** By gate and plan: the signed approvals that met it before. Where it opens again they are as old as they were. */
+  readonly gatesMet = new Map<string, ReadonlySet<string>>();
   readonly #parking: Parking;
   #scope: CancellationScope | undefined;
   #stop: RunStopped | undefined;
@@ -44,9 +36,8 @@ export class Run {
 
   constructor(
     readonly state: RunState,
-    inbox: SignalInbox,
+    readonly signals: Signals,
   ) {
-    this.signals = new SignalPump(state, inbox);
     this.#parking = new Parking(state);
     this.signals.on('decide', (items) => this.#parking.decide(items));
     this.signals.on('takeOver', (items) => this.#orderTakeOver(items));
@@ -92,9 +83,9 @@ export class Run {
     body: (call: StepCalls) => Promise<T>,
     options: StepOptions<T> = {},
   ): Promise<T | undefined> {
-    const skip: Choice = options.skipNeedsTwo
-      ? { action: 'skip', effect: `${effect}; a second person must decide it too`, needsTwo: true }
-      : { action: 'skip', effect };
+    const needsTwo = options.skipNeedsTwo === true;
+    const second = needsTwo ? '; a second person must decide it too' : '';
+    const skip: Choice = { action: 'skip', effect: `${effect}${second}`, needsTwo };
     const choices = [skip, ...(options.choices ?? [this.#wayOut])];
     const outcome = await this.#runStep(name, body, options, choices);
     if (outcome !== SKIPPED) return outcome;
@@ -188,7 +179,7 @@ export class Run {
   async cleanUp(name: string, body: (call: StepCalls) => Promise<void>): Promise<void> {
     const record = this.beginStep(name);
     try {
-      await this.#asStep(record, () => body(activities));
+      await inStep(this.state, record, () => body(activities));
       this.#end(record, 'done');
     } catch (error) {
       const failure = failureFacts(error);
@@ -220,7 +211,7 @@ export class Run {
     for (;;) {
       try {
         const remedied = carryOut;
-        const result = await this.#asStep(record, async () => {
+        const result = await inStep(this.state, record, async () => {
           await remedied?.(activities);
           return body(activities);
         });
@@ -242,12 +233,10 @@ export class Run {
         record.state = 'parked';
         const remedy = options.remedy?.(failure);
         const offered = remedy ? [RETRY, remedy.choice, ...choices] : [RETRY, ...choices];
-        const decision = await this.#parking.park(remedy?.step ?? name, failure, offered, (ready) =>
-          this.waitFor(ready),
-        );
-        if (!decision) throw new TypeError('parking ended without a decision', { cause: error });
-        carryOut = decision.action === remedy?.choice.action ? remedy.carryOut : undefined;
-        switch (decision.action) {
+        const decision = await this.park(remedy?.step ?? name, failure, offered);
+        const { action, by, reason } = decision;
+        carryOut = action === remedy?.choice.action ? remedy.carryOut : undefined;
+        switch (action) {
           case 'cancel-attempt':
           case 'retry':
             if (failure.code === 'RUN_WAS_RESET') this.state.acknowledgedRunId = workflowInfo().runId;
@@ -256,40 +245,27 @@ export class Run {
             this.state.show();
             continue;
           case 'skip':
-            this.#end(
-              record,
-              'skipped',
-              `skipped by ${escapeUntrusted(decision.by.name)}: ${escapeUntrusted(decision.reason)}`,
-            );
+            this.#end(record, 'skipped', `skipped by ${escapeUntrusted(by.name)}: ${escapeUntrusted(reason)}`);
             return SKIPPED;
           case 'abort':
             this.#end(record, 'failed', failure.code);
-            throw this.stop(new RunStopped(decision.by.name, decision.reason));
+            throw this.stop(new RunStopped(by.name, reason));
           case 'promote-secondary':
           case 'promote-back':
           case 'leave':
             this.#end(record, 'failed', failure.code);
-            throw new OutageDecision(decision.action);
+            throw new OutageDecision(action);
           case 'force':
-            throw new TypeError(`step ${name} offers no ${decision.action}`, { cause: error });
+            throw new TypeError(`step ${name} offers no ${action}`, { cause: error });
         }
       }
     }
   }
 
-  #asStep<T>(record: StepRecord, body: () => Promise<T>): Promise<T> {
-    return inStep(this.state, record, body);
-  }
-
   /** Puts a new line into the timeline. */
   beginStep(name: string): StepRecord {
-    const record: StepRecord = {
-      number: this.state.steps.length + 1,
-      name,
-      state: 'running',
-      attempt: 1,
-      startedAt: Date.now(),
-    };
+    const number = this.state.steps.length + 1;
+    const record: StepRecord = { number, name, state: 'running', attempt: 1, startedAt: Date.now() };
     this.state.steps.push(record);
     this.state.show();
     return record;

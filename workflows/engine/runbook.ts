@@ -20,15 +20,14 @@ import { reportOf } from '../../src/report/report-of-run';
 import type { RunTail } from '../../src/report/run-record';
 import { withTail } from '../../src/report/run-record';
 import { shellLine } from '../../src/contracts/next-commands';
-import { RunStopped, TakenOver, failureFacts } from './failures';
+import { RunStopped, StepFailed, TakenOver, failureFacts } from './failures';
 import type { FailureFacts } from './failures';
 import type { HandedOver } from './lock';
-import { handOver, refuseTimeouts } from './lock';
-import { refusePlainShareInput } from './plain-shares';
-import { Run, StepFailed } from './run';
-import { takeOverOf } from './take-over';
+import { handOver, refuseTimeouts, takeOverOf } from './lock';
+import { refusePlainShareInput } from './holder-signals';
+import { Run } from './run';
 import { RunState } from './run-state';
-import { SignalInbox } from './signal-inbox';
+import { Signals } from './signals';
 import { escapeUntrusted } from '../../src/contracts/words';
 
 /** What the body of a runbook ends with. */
@@ -82,8 +81,8 @@ interface Beginning<I> {
 
 /** Executes a runbook: handlers first, input, lock, body, clean-ups, report. */
 export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unknown): Promise<RunbookResult> {
-  const inbox = new SignalInbox();
-  inbox.registerHandlers();
+  const signals = new Signals();
+  signals.registerHandlers();
   const known: { state?: RunState } = {};
   setHandler(defineQuery<RunStatus | undefined>(QUERIES.status), () => known.state?.status(), {
     description: 'Phase, steps, what is waited for and from whom, receipts, findings',
@@ -104,22 +103,22 @@ export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, ra
   if (input.dryRun !== true && lockId !== undefined && workflowInfo().workflowId !== lockId)
     return handOver(workflowInfo().workflowType, lockId, raw, takeOverOf(runbook.name, input));
 
-  const state = new RunState(runbook.name, input.deployment, input, inbox.came);
+  const state = new RunState(runbook.name, input.deployment, input, signals.came);
   known.state = state;
   findings.forEach((each) => state.finding(each));
   if (input.dryRun === true || runbook.quiet === true) state.notifications.silence();
-  const run = new Run(state, inbox);
+  const run = new Run(state, signals);
   return CancellationScope.nonCancellable(async () => {
-    const pump = run.signals.pump();
+    const pump = signals.pump(state);
     const ending = await runBody(runbook, run, input);
     await run.cleanUpAll();
     state.notifications.finished(ending.outcome, [...(ending.leftToDo ?? []), ...state.leftToDo]);
     await state.notifications.settle();
-    run.signals.close();
+    signals.close(state);
     await pump;
     const found = foundOut(run, ending) ?? (await writeReport(run, ending));
     await condition(allHandlersFinished);
-    run.signals.refuseLate();
+    signals.refuseLate(state);
     if (ending.failure) throw ending.failure;
     return { ...(found ?? reportNow(state)), ...(record && { record }) };
   });

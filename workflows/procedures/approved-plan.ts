@@ -4,11 +4,11 @@ import type { GateName, PlanDocument } from '../../src/contracts/plan';
 import type { ChangeWindow, TokenSource } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from '../engine/activity-calls';
 import { Approvals, awaitWindow, openGate } from '../engine/approvals';
-import { planned, refusalOf, verdictsInWords } from '../engine/assessment';
+import { planned, refusalOf, verdictsInWords } from '../engine/approvals';
 import { stepFailure } from '../engine/failures';
-import { OperationTokens, tokensFromPeople } from './operation-tokens';
+import { OperationTokens, tokensFromPeople, tokensHeldBy } from './operation-tokens';
 import type { PeoplesTokens } from './operation-tokens';
-import { inParallel } from '../engine/parallel';
+import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 
@@ -78,7 +78,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
 export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise<Approved<R> | Ending> {
   const { input } = request;
   // A run that was taken over may hold a ceremony: its attempt is ours.
-  const ownFingerprint = run.tokens?.ceremony?.fingerprint;
+  const ownFingerprint = tokensHeldBy(run)?.ceremony?.fingerprint;
   let assessed = await run.step(
     'Read and check the deployment',
     (call) => request.assess(call, ownFingerprint === undefined ? {} : { ownFingerprint }),
@@ -192,7 +192,7 @@ async function collectShares(ceremony?: PeoplesTokens, need?: TokenNeed): Promis
  */
 function tokensFor(run: Run, input: ChangeInput, need: TokenNeed, plan: PlanDocument): OperationTokens {
   const { source, targets, essential } = need;
-  const held = run.tokens;
+  const held = tokensHeldBy(run);
   const covered = (essential ? [essential] : targets).every((target) => held?.covers(target) === true);
   const sameSource = held !== undefined && (held.ceremony?.source ?? 'batch') === source;
   if (covered && sameSource) return held;

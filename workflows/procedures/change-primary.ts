@@ -9,7 +9,7 @@ import type { OperationTokens } from './operation-tokens';
 import type { Choice } from '../engine/parking';
 import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from '../engine/parking';
 import type { Run } from '../engine/run';
-import { StepFailed } from '../engine/run';
+import { StepFailed } from '../engine/failures';
 import type { Ending } from '../engine/runbook';
 import { CLIENTS_HELD } from './held-clients';
 import { lastLook, rolesInWords } from './roles';

@@ -7,7 +7,7 @@ import type { StepCalls } from '../engine/activity-calls';
 import { activities } from '../engine/activity-calls';
 import { failureFacts } from '../engine/failures';
 import type { Run } from '../engine/run';
-import { receiveVerdicts } from '../engine/share-receipts';
+import { receiveVerdicts } from '../engine/holder-signals';
 
 /** Codes after which the keys cannot be used any more: people are asked again, in a new epoch. */
 export const KEYS_LOST: ReadonlySet<string> = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);

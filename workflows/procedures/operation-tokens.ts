@@ -1,6 +1,6 @@
 import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { TokenSource, TokenUse } from '../../src/contracts/runbook-inputs';
-import { inParallel } from '../engine/parallel';
+import { inParallel } from '../engine/failures';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import { ProvidedTokens } from './provided-tokens';
@@ -63,6 +63,13 @@ interface Made {
   readonly at: number;
 }
 
+const TOKENS = new WeakMap<Run, OperationTokens>();
+
+/** The tokens of a run, and the key shares that make more of them: a failover that takes the run over goes on with them. */
+export function tokensHeldBy(run: Run): OperationTokens | undefined {
+  return TOKENS.get(run);
+}
+
 /**
  * The tokens for DR operations that one run needs: from the prepared batch token, or made by the ceremony when they are
  * needed, or provided by people, one per cluster. What was made is deleted at the end, on every path.
@@ -84,7 +91,7 @@ export class OperationTokens {
     this.#deployment = deployment;
     this.#targets = targets;
     this.ceremony = ceremony;
-    run.tokens = this;
+    TOKENS.set(run, this);
     run.onEnd(() => this.#abandon());
   }
 

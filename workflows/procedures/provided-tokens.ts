@@ -10,7 +10,7 @@ import { Collection } from './collection';
 import { OutageDecision, RunStopped } from '../engine/failures';
 import type { Choice, Decision } from '../engine/parking';
 import { ABORT, LEAVE } from '../engine/parking';
-import { whereItStands } from '../engine/plain-shares';
+import { whereItStands } from '../engine/holder-signals';
 import type { Run } from '../engine/run';
 import type { CeremonyRequest, Parked } from './token-ceremony';
 
@@ -216,7 +216,7 @@ export class ProvidedTokens extends Collection {
     const finding = {
       severity: 'critical',
       code: 'plain-text-token',
-      text: `A token seems to stand in plain text in ${whereItStands({ what, eventId })}. It was refused and copied nowhere, and is in Temporal's database.`,
+      text: `A token seems to stand in plain text in ${whereItStands(what, eventId)}. It was refused and copied nowhere, and is in Temporal's database.`,
       next: 'In this order: end that token now (an operation token with operation-token/delete on its cluster, any other by revoking it); finish this run; then delete this run, its resets, exports and backups.',
     } as const;
     state.finding(finding);

@@ -1,5 +1,5 @@
 import type { Authority } from '../../src/contracts/activities';
-import { inParallel } from '../engine/parallel';
+import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
 import type { OperationTokens } from './operation-tokens';
 import { repointDrSecondary, repointPerformanceSecondary, seenFollowing } from './repoint';

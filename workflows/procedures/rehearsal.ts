@@ -4,7 +4,7 @@ import type { Declined } from '../../src/contracts/run-status';
 import type { InboxItem } from '../../src/contracts/signals';
 import { activities } from '../engine/activity-calls';
 import type { StepCalls } from '../engine/activity-calls';
-import { receiveDeclines } from '../engine/decline-receipts';
+import { receiveDeclines } from '../engine/holder-signals';
 import { failureFacts } from '../engine/failures';
 import type { Run } from '../engine/run';
 import { Collection } from './collection';

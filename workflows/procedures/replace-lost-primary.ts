@@ -7,7 +7,7 @@ import { OutageDecision, RunStopped } from '../engine/failures';
 import type { Choice } from '../engine/parking';
 import { RETRY } from '../engine/parking';
 import type { Run } from '../engine/run';
-import { StepFailed } from '../engine/run';
+import { StepFailed } from '../engine/failures';
 import { serviceBack } from './service-back';
 
 /** An unplanned change of the primary: it is gone, and a secondary takes its place. */

@@ -6,8 +6,8 @@ import type { Declined, Waiting } from '../../src/contracts/run-status';
 import { canSatisfyGroups, groupRule, groupStates } from '../../src/contracts/share-groups';
 import type { InboxItem } from '../../src/contracts/signals';
 import { checks } from '../engine/activity-calls';
-import { receiveDeclines } from '../engine/decline-receipts';
-import type { DeclineVerdicts } from '../engine/decline-receipts';
+import { receiveDeclines } from '../engine/holder-signals';
+import type { DeclineVerdict } from '../../activities/approvals/people';
 import { failureFacts } from '../engine/failures';
 import type { Run } from '../engine/run';
 
@@ -152,7 +152,7 @@ export class Roster {
   }
 
   /** Who is asked anew may well be able to give: what was checked while the round ended counts in neither. */
-  #ofThisRound(verdicts: DeclineVerdicts): DeclineVerdicts {
+  #ofThisRound(verdicts: readonly DeclineVerdict[]): readonly DeclineVerdict[] {
     if (!this.#superseded) return verdicts;
     const text = 'refused: it is for another round of this ceremony; say it again for the present one';
     return verdicts.map((each) => (each.accepted ? { ...each, accepted: false, code: 'refused', text } : each));

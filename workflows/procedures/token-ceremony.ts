@@ -9,7 +9,7 @@ import type { FailureFacts } from '../engine/failures';
 import type { Choice } from '../engine/parking';
 import { LEAVE } from '../engine/parking';
 import type { Run } from '../engine/run';
-import type { Remedy } from '../engine/step-options';
+import type { Remedy } from '../engine/parking';
 import { Collection, KEYS_LOST } from './collection';
 import { HeldShares } from './held-shares';
 import { Roster } from './roster';

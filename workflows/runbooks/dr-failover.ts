@@ -3,7 +3,7 @@ import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
-import { planned } from '../engine/assessment';
+import { planned } from '../engine/approvals';
 import { failureFacts } from '../engine/failures';
 import type { ReprotectInput } from '../procedures/re-protection';
 import { restoreProtection } from '../procedures/re-protection';

@@ -1,7 +1,7 @@
 /** What a step makes of what was thrown: facts to park with, or nothing where the run was told to stop. */
 import { ActivityFailure, ApplicationFailure, CancelledFailure, TimeoutFailure } from '@temporalio/common';
 import { failureFacts, isStop, RunStopped, stepFailure } from '../../../workflows/engine/failures';
-import { inParallel } from '../../../workflows/engine/parallel';
+import { inParallel } from '../../../workflows/engine/failures';
 
 const activityFailure = (cause: Error) => new ActivityFailure('activity', 'demotePrimary', '1', 'TIMEOUT', 'w', cause);
 

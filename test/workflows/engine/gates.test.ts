@@ -45,6 +45,7 @@ describe('a gate that was met and opens again', () => {
       } as never),
     );
     const run = {
+      gatesMet: new Map(),
       state: {
         fact: nothing,
         wait: nothing,
@@ -123,6 +124,7 @@ describe('a gate that nobody approves', () => {
       wait: (_: string, each: unknown) => waits.push(each),
     };
     const run = {
+      gatesMet: new Map(),
       state,
       signals: { on: nothing },
       stop: (stopped: RunStopped) => stopped,

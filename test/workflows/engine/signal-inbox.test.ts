@@ -1,6 +1,6 @@
 /** What a run looks at of a flood, and when it hears people again. */
 import { setHandler } from '@temporalio/workflow';
-import { SignalInbox } from '../../../workflows/engine/signal-inbox';
+import { Signals } from '../../../workflows/engine/signals';
 
 jest.mock('@temporalio/workflow', () => ({
   ...jest.requireActual<object>('@temporalio/workflow'),
@@ -22,7 +22,7 @@ it.each([
 ])('a flood of %s silences nobody for good, but where it goes on', (_of, way, goesOn) => {
   jest.useFakeTimers({ now: 0 });
   jest.mocked(setHandler).mockClear();
-  const inbox = new SignalInbox();
+  const inbox = new Signals();
   inbox.registerHandlers();
   const [, handler, options] =
     jest.mocked(setHandler).mock.calls.find(([name]: readonly unknown[]) => name === way) ?? [];

@@ -1,12 +1,12 @@
+import { holdsDeploymentLock } from '../../src/contracts/names';
 import { isUndecodable } from '../../src/contracts/signals';
 import type { ControlAction, InboxItem } from '../../src/contracts/signals';
 import type { Attested, Receipt } from '../../src/contracts/run-facts';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { checks } from './activity-calls';
-import { failureFacts } from './failures';
+import { NOT_CHECKED, checked } from './failures';
 import type { RunState } from './run-state';
-import { cannotTakeOver } from './take-over';
 
 /** What somebody who may decide ordered of the whole run. */
 export interface Control {
@@ -41,38 +41,39 @@ export async function checkControls(
 ): Promise<{ readonly orders: readonly Control[]; readonly missing: readonly string[] }> {
   const refused: Receipt[] = [];
   const refuse = (arrival: number, code: string, text: string, from?: Attested) =>
-    void refused.push({ signal: action, arrival, verdict: 'refused', code, text, ...(from && { from }) });
-  try {
-    const arrived = items.map(({ arrival }) => arrival);
-    const { deployment } = state;
-    const { verdicts, missing } = await checks.checkControls({ deployment, action, arrived, before, requestedBy });
-    const orders = verdicts.flatMap(({ arrival, accepted, code, text, by, control, failover }): readonly Control[] => {
-      const cannot = failover && cannotTakeOver(state, failover);
-      if (cannot) {
-        refuse(arrival, cannot.code, cannot.text, by);
-        return [];
-      }
-      if (!accepted || !by || !control) {
-        refuse(arrival, code, text, by);
-        return [];
-      }
-      const { reason, before: step, digest } = control;
-      if (digest !== undefined && used.has(digest)) {
-        refuse(arrival, 'repeated', 'this very document counted before: each counts once', by);
-        return [];
-      }
-      if (digest !== undefined) used.add(digest);
-      return [{ arrival, by, reason, failover, ...(step === undefined ? {} : { before: step }) }];
-    });
-    return { orders, missing };
-  } catch (error) {
-    if (!failureFacts(error)) throw error;
+    void refused.push({ signal: action, arrival, verdict: 'refused', code, text, from });
+  const { deployment } = state;
+  const arrived = items.map(({ arrival }) => arrival);
+  const known = await checked(() => checks.checkControls({ deployment, action, arrived, before, requestedBy }));
+  const orders = known?.verdicts.flatMap(({ arrival, accepted, code, text, by, control, failover }): Control[] => {
+    const cannot = failover && cannotTakeOver(state, failover);
+    const repeated = control?.digest !== undefined && used.has(control.digest);
+    if (cannot) refuse(arrival, cannot.code, cannot.text, by);
+    else if (!accepted || !by || !control) refuse(arrival, code, text, by);
+    else if (repeated) refuse(arrival, 'repeated', 'this very document counted before: each counts once', by);
+    else {
+      if (control.digest !== undefined) used.add(control.digest);
+      return [{ arrival, by, reason: control.reason, failover, before: control.before }];
+    }
+    return [];
+  });
+  if (!orders)
     for (const { arrival, input } of items)
-      refuse(arrival, isUndecodable(input) ? 'undecodable' : 'not-checked', 'could not be checked now; send it again');
-    return { orders: [], missing: [] };
-  } finally {
-    state.receiptsOf(refused);
-  }
+      refuse(arrival, isUndecodable(input) ? 'undecodable' : NOT_CHECKED.code, NOT_CHECKED.text);
+  state.receiptsOf(refused);
+  return { orders: orders ?? [], missing: known?.missing ?? [] };
+}
+
+/** Why a failover cannot take this run over, as the code and the text of its receipt; undefined where it can. */
+function cannotTakeOver(
+  { deployment, runbook }: RunState,
+  input: DrFailoverInput,
+): { readonly code: string; readonly text: string } | undefined {
+  if (input.deployment !== deployment) return { code: 'other-deployment', text: `this run is about ${deployment}` };
+  if (input.dryRun) return { code: 'dry-run', text: 'a dry run takes nothing over: start it on its own' };
+  if (!holdsDeploymentLock(runbook)) return { code: 'no-lock', text: `${runbook} holds no lock of a deployment` };
+  if (runbook === 'drFailover') return { code: 'failover-already', text: 'this run is a failover already' };
+  return undefined;
 }
 
 /** The receipt of an order that counts, and its place in the report. */
@@ -80,7 +81,7 @@ export function noteControl(state: RunState, action: ControlAction, control: Con
   const { arrival, by, reason, before } = control;
   state.receipt({ signal: action, arrival, verdict: 'accepted', code: 'accepted', text, from: by });
   const kind = action === 'takeOver' ? 'take-over' : action;
-  state.fact({ kind: 'control', control: kind, by: by.name, reason, ...(before === undefined ? {} : { before }) });
+  state.fact({ kind: 'control', control: kind, by: by.name, reason, before });
 }
 
 /** What a run that does not know its steps beforehand can say of a pause. */

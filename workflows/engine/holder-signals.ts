@@ -1,0 +1,133 @@
+import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
+import type { DeclineVerdict } from '../../activities/approvals/people';
+import type { EnvelopeVerdict } from '../../src/contracts/ceremony';
+import { holdsKeyShare } from '../../src/contracts/plain-shares';
+import { ENVELOPE_VERDICTS, nextOfDecline, nextOfShare, withNext } from '../../src/contracts/receipts';
+import type { Receipt } from '../../src/contracts/run-facts';
+import type { Declined } from '../../src/contracts/run-status';
+import type { InboxItem } from '../../src/contracts/signals';
+import { checks } from './activity-calls';
+import { checked } from './failures';
+import type { RunState } from './run-state';
+
+/* What key holders send: receipts of shares and declines, and key shares in plain text wherever they came. */
+
+/** Findings of their own; of a flood the rest is only counted, in receipts. */
+const FINDINGS = 20;
+
+/** What to do about a key share in the database of Temporal, in the order that counts. */
+const AFTER_PLAIN_SHARE =
+  'In this order: finish this run; rekey the cluster, so that the share is worth nothing; then delete this run, its resets, exports and backups.';
+
+/** Where something stands that must not be readable: namespace, workflow, run and event. The start input is event 1. */
+export function whereItStands(what: string, eventId: number | undefined): string {
+  const { namespace, workflowId, runId } = workflowInfo();
+  const event = eventId === undefined ? what : `event ${eventId} (${what})`;
+  return `${event} of workflow ${workflowId}, run ${runId}, namespace ${namespace}`;
+}
+
+/** The critical finding, told at once also outside of the run. */
+function notePlainShare(state: RunState, what: string, eventId: number | undefined): void {
+  const code = 'plain-text-share';
+  const before = state.findings.filter((each) => each.code === code).length;
+  if (before > FINDINGS) return;
+  if (before === FINDINGS) {
+    const text = 'Further signals seem to hold key shares in plain text: their receipts name them.';
+    state.finding({ severity: 'critical', code, text, next: 'Find out who sends them, and stop it.' });
+    return;
+  }
+  const text = `A key share seems to stand in plain text in ${whereItStands(what, eventId)}. It was refused and copied nowhere, and is in Temporal's database.`;
+  state.alarm({ severity: 'critical', code, text, next: AFTER_PLAIN_SHARE });
+}
+
+/**
+ * Refuses a start input that seems to hold a key share: before anything of it is copied, also to a run of another
+ * Workflow ID.
+ *
+ * @throws ApplicationFailure PLAIN_TEXT_SHARE, which fails the run
+ */
+export function refusePlainShareInput(runbook: string, input: unknown): void {
+  if (!holdsKeyShare(input)) return;
+  const where = whereItStands(`the input of ${runbook}`, 1);
+  throw ApplicationFailure.create({
+    type: 'PLAIN_TEXT_SHARE',
+    nonRetryable: true,
+    message: `A key share seems to stand in plain text in ${where}. Nothing was touched and nothing copied; it is in Temporal's database.`,
+    details: [{ observed: where, needed: 'an input without key shares', next: AFTER_PLAIN_SHARE, outcomeKnown: true }],
+  });
+}
+
+/**
+ * Refuses signals that hold what seems to be a key share, before anything looks at them. Where nobody finds their events
+ * the finding still comes, with the number of the signal.
+ */
+export async function refusePlainShares(state: RunState, items: readonly InboxItem[]): Promise<void> {
+  const signals = items.map(({ signal, arrival }) => ({ signal, arrival }));
+  const found = await checked(() => checks.readSignalEvents({ signals: signals.slice(0, FINDINGS) }));
+  for (const { signal, arrival } of signals) {
+    const text = 'refused: it seems to hold a key share in plain text, and was copied nowhere';
+    state.receipt({ signal, arrival, verdict: 'refused', code: 'plain-text-share', text });
+    const event = found?.events.find((each) => each.signal === signal && each.arrival === arrival);
+    const name = signal === 'unknown' ? 'signal of an unknown name' : `signal ${signal}`;
+    notePlainShare(state, `${name}, number ${arrival}`, event?.eventId);
+  }
+}
+
+/** Gives each envelope its receipt. A key share in plain text is also a finding: it stays in the database of Temporal. */
+export function receiveVerdicts(state: RunState, verdicts: readonly EnvelopeVerdict[], gives?: 'token'): void {
+  for (const { arrival, code, text, holder, eventId } of verdicts) {
+    const verdict = code === 'accepted' ? 'accepted' : 'refused';
+    const { workflowId } = workflowInfo();
+    const next = nextOfShare(code, { workflowId, holder: holder?.name, how: holder?.how, gives });
+    state.receipt({ signal: 'share', arrival, verdict, code, text: withNext(text, next), from: holder });
+    if (code === 'plain-text-share') notePlainShare(state, `signal share, number ${arrival}`, eventId);
+  }
+}
+
+/** Refuses what arrives while no ceremony is under way; plain text is noticed all the same. */
+export async function refuseShares(state: RunState, items: readonly InboxItem[]): Promise<void> {
+  const { deployment } = state;
+  const arrived = items.map(({ arrival }) => arrival);
+  const known = await checked(() => checks.checkUnaskedShares({ deployment, arrived }));
+  const unchecked = ({ arrival, input }: InboxItem): EnvelopeVerdict =>
+    holdsKeyShare(input)
+      ? { arrival, code: 'plain-text-share', text: ENVELOPE_VERDICTS['plain-text-share'] }
+      : { arrival, code: 'no-ceremony', text: 'refused: this run collects no key shares now' };
+  receiveVerdicts(state, known?.verdicts ?? items.map(unchecked));
+}
+
+/**
+ * Gives each decline its receipt.
+ *
+ * @param held - whose shares are in hand: they have nothing left to decline
+ * @returns those that count
+ */
+export function receiveDeclines(
+  state: RunState,
+  verdicts: readonly DeclineVerdict[],
+  held: readonly string[],
+): Declined[] {
+  return verdicts.flatMap(({ arrival, accepted, code, text, by, reason, eventId }): Declined[] => {
+    if (code === 'plain-text-share') notePlainShare(state, `signal decline, number ${arrival}`, eventId);
+    const receipt = { signal: 'decline', arrival, from: by } as const;
+    if (!accepted || !by) return refuseDecline(state, { ...receipt, code, text });
+    if (held.includes(by.name)) {
+      const inHand = 'the key share of this holder is in hand already';
+      return refuseDecline(state, { ...receipt, code: 'share-in-hand', text: inHand });
+    }
+    state.receipt({ ...receipt, verdict: 'accepted', code, text });
+    return [{ by, reason: reason ?? '' }];
+  });
+}
+
+function refuseDecline(state: RunState, receipt: Omit<Receipt, 'verdict'>): [] {
+  const next = nextOfDecline(receipt.code, { workflowId: workflowInfo().workflowId, holder: receipt.from?.name });
+  state.receipt({ ...receipt, verdict: 'refused', text: withNext(receipt.text, next) });
+  return [];
+}
+
+/** Refuses what arrives while nobody is asked for a key share. */
+export async function refuseDeclines(state: RunState, items: readonly InboxItem[]): Promise<void> {
+  const text = 'refused: this run asks for no key shares now';
+  for (const { arrival } of items) refuseDecline(state, { signal: 'decline', arrival, code: 'no-ceremony', text });
+}

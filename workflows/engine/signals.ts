@@ -1,0 +1,266 @@
+import { condition, defineSignal, defineUpdate, setDefaultSignalHandler, setHandler } from '@temporalio/workflow';
+import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
+import { SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../src/contracts/signals';
+import type { InboxItem, SignalName, UpdateName } from '../../src/contracts/signals';
+import type { SignalRecord } from '../../src/report/run-record';
+import { inParallel } from './failures';
+import { refuseDeclines, refusePlainShares, refuseShares } from './holder-signals';
+import type { RunState } from './run-state';
+
+/** Unknown signals that get a receipt of their own; the rest is only counted. */
+const UNKNOWN_RECEIPTS = 50;
+/**
+ * Signals of one name that are looked at in a run, and of these with one person's name on them, as far as it was read for
+ * that; the rest is only counted. A turn of the run must stay short, also where it replays 10,000 signals.
+ */
+const LOOKED_AT = { perSignal: 200, perName: 40, namesRead: 1_000 };
+/** One more in so many ms: a run hears people again once nobody floods it any more. */
+const ONE_MORE_MS = 5 * 60_000;
+const MAX_UPDATE = 16 * 1024;
+const SIGNALS_KEPT = 1_000;
+/** The server takes 10,000 signals for a run: people are warned at a fifth. */
+const MANY_SIGNALS = 2_000;
+
+const DESCRIPTIONS: Record<SignalName, string> = {
+  share:
+    "A key holder gives the envelope that `runbook share --print`, or the holder's page, made. Never a key share in plain text.",
+  approve:
+    'An approver approves or rejects a gate: what `runbook approve --print` printed; or the JSON object of the current details, where the inventory lets you claim who you are.',
+  decide:
+    'An operator decides what happens with a parked step: what `runbook decide --print` printed; or the JSON object of the current details, where the inventory lets you claim who you are.',
+  pause: 'Hold the run before its next step: what `runbook pause --print` printed.',
+  resume: 'Let a paused run go on: what `runbook resume --print` printed.',
+  takeOver: 'A failover takes this run over: what `runbook start drFailover --take-over --print` printed.',
+  decline: 'A key holder cannot give a share now: what `runbook decline --print` printed. Stand-by holders are asked.',
+  abort: 'End the run at its next safe point and clean up: what `runbook abort --print` printed.',
+};
+
+const NEXT_IN_FLOOD =
+  'Find out who sends them, and take their right to signal away. `runbook approve` and `runbook decide` go another way by themselves.';
+
+/** What waits: by its name; of an unknown name; what seems to hold a key share in plain text, without what it holds. */
+type Kind = SignalName | 'unknown' | 'plain';
+type Processor = (items: readonly InboxItem[]) => Promise<void>;
+
+/** Looked at side by side: their checks take different time, and none may hold back a decision inside an outage. */
+const LANES: readonly (readonly Kind[])[] = [
+  ['share', 'decline'],
+  ['approve'],
+  ['decide'],
+  ['pause', 'resume', 'abort', 'takeOver', 'unknown'],
+  ['plain'],
+];
+
+/**
+ * What arrives by signal and update: handlers only append, because one that throws fails the whole run; the pump, started
+ * before the first await of the runbook, gives each signal to what looks at its name.
+ */
+export class Signals {
+  /** The first ones of a flood, for the report: it must stay small enough to be a result. */
+  readonly came: SignalRecord[] = [];
+  /** By kind, so that asking whether something waits costs nothing: after each signal of a flood it is asked again. */
+  readonly #waiting = new Map<Kind, InboxItem[]>();
+  readonly #processors = new Map<Kind, Processor>();
+  /** What looks at a name as long as nothing else does. */
+  readonly #otherwise = new Map<Kind, Processor>();
+  readonly #since = Date.now();
+  readonly #lookedAt = new Map<string, number>();
+  /** Signals of each name that nobody looks at, because more came than a run looks at. */
+  readonly #beyond = new Map<SignalName, number>();
+  readonly #arrivals = new Map<Kind, number>();
+  readonly #updates = new Map<UpdateName, number>();
+  #total = 0;
+  #closing = false;
+
+  /** Registers every handler; the default one last, since it would swallow signals that came before the first task. */
+  registerHandlers(): void {
+    for (const name of Object.values(SIGNALS)) {
+      setHandler(defineSignal<[unknown]>(name), (input: unknown) => this.#append(name, input), {
+        description: DESCRIPTIONS[name],
+      });
+    }
+    for (const name of UPDATES) {
+      setHandler(defineUpdate<number, [unknown]>(name), (input: unknown) => this.#appendUpdate(name, input), {
+        validator: (input: unknown) => this.#refuseUpdate(name, input),
+        description: `As the signal ${name}, where the server takes no signal any more. Gives its number.`,
+      });
+    }
+    setDefaultSignalHandler((name: string, ...args: unknown[]) => this.#appendUnknown(name, args));
+  }
+
+  /** Says what looks at the signals of a name from now on. Approvals that nothing looks at wait. */
+  on(name: SignalName, processor: Processor | undefined): void {
+    if (processor) this.#processors.set(name, processor);
+    else this.#processors.delete(name);
+  }
+
+  /** Removes and gives all items of one kind. */
+  take(kind: Kind): readonly InboxItem[] {
+    const taken = this.#waiting.get(kind) ?? [];
+    this.#waiting.delete(kind);
+    return taken;
+  }
+
+  /** Looks at every signal until {@link close}. */
+  async pump(state: RunState): Promise<void> {
+    this.#otherwise.set('share', (items) => refuseShares(state, items));
+    this.#otherwise.set('decline', (items) => refuseDeclines(state, items));
+    this.#otherwise.set('plain', (items) => refusePlainShares(state, items));
+    this.#otherwise.set('unknown', async (items) => {
+      for (const { arrival, input } of items) {
+        const text = `no runbook knows the signal ${String(input)}`;
+        state.receipt({ signal: 'unknown', arrival, verdict: 'refused', code: 'unknown-signal', text });
+      }
+    });
+    await inParallel([this.#watchFlood(state), ...LANES.map((lane) => this.#pumpLane(state, lane))]);
+  }
+
+  /** What still waits gets a receipt and the pump ends. */
+  close(state: RunState): void {
+    this.on('approve', async (items) => {
+      for (const { arrival } of items) {
+        const text = 'no gate waits for an approval any more';
+        state.receipt({ signal: 'approve', arrival, verdict: 'refused', code: 'no-gate-open', text });
+      }
+    });
+    const unknown = (this.#arrivals.get('unknown') ?? 0) - UNKNOWN_RECEIPTS;
+    if (unknown > 0) {
+      state.finding({
+        severity: 'warning',
+        code: 'unknown-signals',
+        text: `${unknown} more signals of unknown names arrived than the run gives receipts for.`,
+        next: 'Find out who sends them: each costs an event of this run.',
+      });
+    }
+    const notLookedAt = [...this.#beyond].map(([name, count]) => `${count} ${name}`);
+    if (notLookedAt.length > 0) {
+      state.finding({
+        severity: 'warning',
+        code: 'signals-not-looked-at',
+        text: `Signals that this run refused unread: ${notLookedAt.join(', ')}.`,
+        next: NEXT_IN_FLOOD,
+      });
+    }
+    this.#closing = true;
+  }
+
+  /** What came while the report was written is not in it: the status of the ended run tells what became of it. */
+  refuseLate(state: RunState): void {
+    for (const { signal, arrival } of [...this.#waiting.keys()].flatMap((kind) => this.take(kind))) {
+      const text = 'refused: the run has ended';
+      state.receipt({ signal, arrival, verdict: 'refused', code: 'run-ended', text });
+    }
+    state.show();
+  }
+
+  async #pumpLane(state: RunState, lane: readonly Kind[]): Promise<void> {
+    const processorOf = (kind: Kind) => this.#processors.get(kind) ?? this.#otherwise.get(kind);
+    const waits = () => lane.some((kind) => this.#waiting.has(kind) && processorOf(kind) !== undefined);
+    for (;;) {
+      await condition(() => waits() || this.#closing);
+      if (!waits()) return;
+      for (const kind of lane) {
+        // Asked for only now: while another signal was looked at, a ceremony or a gate may have ended.
+        const processor = processorOf(kind);
+        const items = processor ? this.take(kind) : [];
+        if (processor && items.length > 0) await processor(items);
+      }
+      state.show();
+    }
+  }
+
+  /** Says at once what is not looked at any more, and warns people while the server still takes signals. */
+  async #watchFlood(state: RunState): Promise<void> {
+    const noted = new Set<SignalName>();
+    let warned = false;
+    const flooded = () => !warned && this.#total >= MANY_SIGNALS;
+    const newly = () => this.#beyond.size > noted.size || flooded();
+    for (;;) {
+      await condition(() => newly() || this.#closing);
+      if (!newly()) return;
+      for (const name of this.#beyond.keys()) {
+        if (noted.has(name)) continue;
+        noted.add(name);
+        state.finding({
+          severity: 'warning',
+          code: 'too-many-signals',
+          text: `More signals ${name} came than this run looks at, in all or in one person's name: further ones are refused unread, and only counted.`,
+          next: NEXT_IN_FLOOD,
+        });
+      }
+      if (!flooded()) continue;
+      warned = true;
+      state.alarm({
+        severity: 'critical',
+        code: 'signal-flood',
+        text: `${this.#total} signals came to this run. The server takes 10,000 and refuses every further one, also of people who are waited for.`,
+        next: NEXT_IN_FLOOD,
+      });
+    }
+  }
+
+  #append(signal: SignalName, input: unknown): void {
+    const arrival = this.#count(signal);
+    // A name is a claim here: it shares out what is looked at, so that one person's flood leaves room for the others.
+    if (arrival > LOOKED_AT.namesRead || !this.#countLookedAt(signal, nameIn(input) ?? '')) {
+      this.#beyond.set(signal, (this.#beyond.get(signal) ?? 0) + 1);
+      return;
+    }
+    // What is sent as a share has checks of its own, which know envelopes.
+    if (signal !== 'share' && holdsKeyShare(input)) this.#put('plain', signal, arrival);
+    else this.#put(signal, signal, arrival, input);
+  }
+
+  /** A name is shown where it looks like a slip of the keyboard; anything else could be somebody's secret. */
+  #appendUnknown(name: string, args: readonly unknown[]): void {
+    const arrival = this.#count('unknown');
+    if (textHoldsKeyShare(name) || holdsKeyShare(args)) this.#put('plain', 'unknown', arrival);
+    else if (arrival <= UNKNOWN_RECEIPTS)
+      this.#put('unknown', 'unknown', arrival, /^[A-Za-z][A-Za-z-]{0,24}$/.test(name) ? name : '(not shown)');
+  }
+
+  /** A refused update leaves no event: what is not in form, and what is too much, costs the run nothing. */
+  #refuseUpdate(name: UpdateName, input: unknown): void {
+    const document = unwrapDocument(input);
+    const size = typeof document === 'string' ? document.length : (JSON.stringify(document) ?? '').length;
+    if (size > MAX_UPDATE) throw new TypeError('refused: larger than 16 KiB');
+    const by = nameIn(input);
+    if (by === undefined) throw new TypeError(`refused: not a document as \`runbook ${name}\` makes it`);
+    if (holdsKeyShare(input)) throw new TypeError('refused: it seems to hold a key share in plain text');
+    if (!this.#countLookedAt(`update ${name}`, by))
+      throw new TypeError('refused: this run has looked at as many as it does, in all or in this name');
+  }
+
+  #appendUpdate(signal: UpdateName, input: unknown): number {
+    const arrival = Math.max(UPDATES_FROM, this.#updates.get(signal) ?? 0) + 1;
+    this.#updates.set(signal, arrival);
+    this.#put(signal, signal, arrival, input);
+    return arrival;
+  }
+
+  /** @returns the number of the signal among those of its name */
+  #count(signal: SignalRecord['signal']): number {
+    const arrival = (this.#arrivals.get(signal) ?? 0) + 1;
+    this.#arrivals.set(signal, arrival);
+    this.#total += 1;
+    if (this.came.length < SIGNALS_KEPT) this.came.push({ signal, arrival, at: Date.now() });
+    return arrival;
+  }
+
+  #put(kind: Kind, signal: SignalRecord['signal'], arrival: number, input?: unknown): void {
+    const item = { signal, arrival, receivedAt: Date.now(), input };
+    const waiting = this.#waiting.get(kind);
+    if (waiting) waiting.push(item);
+    else this.#waiting.set(kind, [item]);
+  }
+
+  #countLookedAt(way: string, name: string): boolean {
+    const named = JSON.stringify([way, name]);
+    const [all, ofName] = [this.#lookedAt.get(way) ?? 0, this.#lookedAt.get(named) ?? 0];
+    const more = Math.floor((Date.now() - this.#since) / ONE_MORE_MS);
+    if (all >= LOOKED_AT.perSignal + more || ofName >= LOOKED_AT.perName + more) return false;
+    this.#lookedAt.set(way, all + 1);
+    this.#lookedAt.set(named, ofName + 1);
+    return true;
+  }
+}
