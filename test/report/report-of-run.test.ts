@@ -208,19 +208,12 @@ describe('the end of a run', () => {
   });
 
   it('gives the steps without activities their line', () => {
+    const ended = { kind: 'step-ended', attempt: 1 } as const;
     const run = new RunBuilder()
       .started('drSwitchover', INPUT)
       .activity({ type: 'readDeployment', step: { name: 'Read', number: 1 }, scheduledAt: 10, endedAt: 80 })
-      .fact({ kind: 'step-ended', at: when(95), step: 'Read', outcome: 'already' })
-      .fact({
-        kind: 'step-ended',
-        at: when(90),
-        step: 'Think',
-        number: 2,
-        attempt: 1,
-        startedAt: when(85),
-        outcome: 'done',
-      })
+      .fact({ ...ended, at: when(95), step: 'Read', number: 1, startedAt: when(10), outcome: 'already' })
+      .fact({ ...ended, at: when(90), step: 'Think', number: 2, startedAt: when(85), outcome: 'done' })
       .activity({ type: 'readDeployment', step: { name: 'Read again', number: 3 }, scheduledAt: 100, endedAt: 200 });
     expect(reportOf(run.build()).steps.map((step) => [position(step), step.outcome])).toEqual([
       ['1 Read', 'already'],

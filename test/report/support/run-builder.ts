@@ -10,17 +10,12 @@ export const START = Date.parse('2026-11-21T01:00:00.000Z');
 
 export const IDENTITY = { namespace: 'default', workflowId: 'deployment:payments', runId: '0c1d-run' } as const;
 
-/** A fact as a test writes it: which step ended is found by its name. */
-export type WrittenFact =
-  | RunFact
-  | { readonly kind: 'step-ended'; readonly at: number; readonly step: string; readonly outcome: 'done' | 'already' };
-
 /** One activity as a test describes it; without `endedAt` it still runs. */
 export interface ActivitySpecification {
   readonly type: string;
   readonly step?: { readonly name: string; readonly number: number; readonly attempt?: number };
   readonly input?: object;
-  readonly facts?: readonly WrittenFact[];
+  readonly facts?: readonly RunFact[];
   readonly scheduledAt: number;
   readonly startedAt?: number;
   readonly endedAt?: number;
@@ -44,7 +39,7 @@ export class RunBuilder {
   #input: object = {};
   readonly #activities: ActivitySpecification[] = [];
   readonly #changes: { readonly at: number; readonly change: Change }[] = [];
-  readonly #facts: WrittenFact[] = [];
+  readonly #facts: RunFact[] = [];
   readonly #signals: { readonly name: string; readonly at: number }[] = [];
 
   started(runbook: string, input: object): this {
@@ -58,7 +53,7 @@ export class RunBuilder {
     return this;
   }
 
-  fact(fact: WrittenFact): this {
+  fact(fact: RunFact): this {
     this.#facts.push(fact);
     return this;
   }
@@ -107,7 +102,7 @@ export class RunBuilder {
       .toSorted((one, other) => one.scheduledAt - other.scheduledAt)
       .map((each) => this.#record(each, within(each.endedAt)));
     const facts = [
-      ...[...this.#activities.flatMap((each) => each.facts ?? []), ...this.#facts].map((fact) => this.#resolved(fact)),
+      ...[...this.#activities.flatMap((each) => each.facts ?? []), ...this.#facts],
       ...activities.flatMap(({ result, closedAt = 0 }) =>
         listOf(result['findings']).map(
           (finding) => ({ ...fieldsOf(finding), kind: 'finding', at: closedAt }) as RunFact,
@@ -186,14 +181,5 @@ export class RunBuilder {
         },
       }),
     };
-  }
-
-  #resolved(fact: WrittenFact): RunFact {
-    if (fact.kind !== 'step-ended' || 'number' in fact) return fact;
-    const last = this.#activities.findLast(
-      ({ step, scheduledAt }) => step?.name === fact.step && START + scheduledAt <= fact.at,
-    );
-    const { number = 0, attempt = 1 } = last?.step ?? {};
-    return { ...fact, number, attempt, startedAt: fact.at };
   }
 }
