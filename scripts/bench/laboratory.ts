@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { inventoryText } from '../../src/demo/inventory-file';
+import { inventoryText } from '../../src/demo/payments';
 import { startWorkerProcess } from '../../src/demo/programs';
 import type { TemporalServer } from '../../src/dev-server';
 import type { OwnProcess } from '../../src/dev-server/child-process';

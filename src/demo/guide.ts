@@ -1,11 +1,8 @@
 import { DEFAULT_TASK_QUEUE, deploymentWorkflowId, lockWorkflowId } from '../contracts/names';
 import type { RunbookName } from '../contracts/names';
-import type { GateName } from '../contracts/plan';
 import { startFormLink } from '../cli/run';
 import { shellLine } from '../cli/text';
-import { DEPLOYMENT } from './payments';
-import { OPERATOR } from './people';
-import type { DemoPerson } from './people';
+import { approveWords, DEPLOYMENT, OPERATOR, shareWords } from './people';
 import type { Stage } from './stage';
 
 /** The input of the demonstration's switchover. */
@@ -20,37 +17,6 @@ export const SWITCHOVER = {
 const FAILOVER = { deployment: DEPLOYMENT, to: 'west', reason: 'east is gone', requestedBy: OPERATOR } as const;
 
 const REJOIN = { deployment: DEPLOYMENT, cluster: 'east', reason: 'east is back', requestedBy: OPERATOR } as const;
-
-/** Options with which a person signs. */
-function signingWords({ keyFile, passphraseFile }: DemoPerson): string[] {
-  return ['--key-file', keyFile, '--passphrase-file', passphraseFile];
-}
-
-/** The words after `runbook` with which a holder gives the share without being asked anything. */
-export function shareWords(
-  holder: DemoPerson,
-  workflowId = deploymentWorkflowId(DEPLOYMENT),
-  firstTarget = 'west',
-): string[] {
-  const words = ['share', workflowId, '--holder', holder.name, ...signingWords(holder), '--confirm', firstTarget];
-  return holder.shareFile === undefined ? words : [...words, '--share-file', holder.shareFile];
-}
-
-/** The words after `runbook` with which a holder answers a rehearsal: no key share is among them. */
-export function rehearsalWords(holder: DemoPerson, workflowId: string): string[] {
-  return ['share', workflowId, '--holder', holder.name, ...signingWords(holder), '--confirm', DEPLOYMENT];
-}
-
-/** The words after `runbook` with which an approver approves a gate; where the plan is named, without being asked anything. */
-export function approveWords(
-  approver: DemoPerson,
-  gate: GateName,
-  workflowId = deploymentWorkflowId(DEPLOYMENT),
-  planDigest?: string,
-): string[] {
-  const named = planDigest === undefined ? [] : ['--yes', '--plan-digest', planDigest];
-  return ['approve', workflowId, '--gate', gate, '--name', approver.name, ...signingWords(approver), ...named];
-}
 
 /** The exact commands and links for a person who plays all the parts. */
 export function guideLines({ server, payments, environment, environmentFile }: Stage): string[] {

@@ -2,9 +2,8 @@ import { resolve } from 'node:path';
 import { printError } from '../cli/errors';
 import { processContext } from '../cli/context';
 import { guideLines } from './guide';
-import { rehearse } from './rehearse';
 import { startStage } from './stage';
-import { tour } from './tour';
+import { rehearse, tour } from './stories';
 
 const USAGE = `npm run demo                    a planned switchover of a simulated deployment, all people played; ends by itself
 npm run demo -- --tour          every runbook once, one after the other, all people played; ends by itself

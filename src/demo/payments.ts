@@ -1,18 +1,15 @@
 import { mkdir, mkdtemp, rm, statfs, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { stringify } from 'yaml';
 import { formatPublicKey, addPin, newSealKey, newSigningKey } from '../keys';
 import { startSimulator } from '../simulator';
 import type { SimulatedService, Topology } from '../simulator';
-import { ClientsAddress } from './clients-address';
-import type { ClientsFiles } from './clients-address';
-import { inventoryText } from './inventory-file';
-import { makePeople } from './people';
+import { Clients } from './clients';
+import { DEPLOYMENT, makePeople } from './people';
 import type { DemoPerson } from './people';
-import { demoCommand } from './programs';
+import { simulatedCommand } from './programs';
 
-/** The name of the simulated deployment. */
-export const DEPLOYMENT = 'payments';
 /** The environment for which the workers' key is pinned. */
 const ENVIRONMENT = 'demo';
 const DR_SETS = { main: ['east', 'west', 'north', 'spare'], europe: ['europe', 'europe-dr'], asia: ['asia'] } as const;
@@ -67,10 +64,9 @@ export interface Payments {
   readonly directory: string;
   readonly inventoryFile: string;
   readonly people: ReadonlyMap<string, DemoPerson>;
-  /** The address that clients use; the traffic hook points it to another cluster. */
+  readonly clients: Clients;
+  /** Address of the clients' hooks and their probe. */
   readonly clientsAddress: string;
-  readonly clientsTokenFile: string;
-  readonly clientsFiles: ClientsFiles;
   /** Command with which a person ends clusters, restarts them, cuts them off from each other. */
   readonly simulatedCommand: readonly [string, ...string[]];
   /** What people do after a cluster was wiped: makes a new token for the workers and puts it where they read it. */
@@ -95,24 +91,17 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
     const simulator = await startSimulator({ ...TOPOLOGY, pace: options.pace ?? 'realistic' }, stateFile);
     undo.push(() => simulator.stop());
     const { service } = simulator;
-    const simulatedCommand = [...demoCommand('simulated'), stateFile] as const;
+
     const credentials = await writeCredentials(directory, service);
     const people = await makePeople(join(directory, 'people'), service.cluster('east').keyShares);
     const { signingKeyFile, sealKeysFile, pinsFile } = await writeWorkersKeys(directory);
 
-    const clientsFiles = {
-      target: join(directory, 'clients-target'),
-      quiesce: join(directory, 'clients-quiesce'),
-      writer: join(directory, 'clients-writer.json'),
-    };
-    await writeFile(clientsFiles.target, 'east', { mode: 0o600 });
     const clusters = [...service.clusters.values()];
     const nodes = new Map(clusters.map(({ name, addresses }) => [name, addresses]));
-    const clients = new ClientsAddress(nodes, clientsFiles, credentials.clientsToken);
+    const clients = new Clients(nodes, 'east', credentials.clientsToken);
     const clientsAddress = await clients.start();
     undo.push(() => clients.stop());
 
-    const command = [...demoCommand('hook'), clientsFiles.target, clientsFiles.quiesce, clientsFiles.writer];
     const inventoryFile = join(directory, 'inventory.yaml');
     const text = inventoryText({
       name: DEPLOYMENT,
@@ -127,7 +116,9 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
         // A deployment of a demonstration is switched over and back within minutes.
         limits: { coolDown: '1s', primaryGone: '10s', heartbeatAge: '5s' },
         hooks: {
-          ...Object.fromEntries(HOOKS.map((name) => [name, { command, timeout: '15s', idempotent: true }])),
+          ...Object.fromEntries(
+            HOOKS.map((name) => [name, { url: `${clientsAddress}/hooks`, timeout: '15s', idempotent: true }]),
+          ),
           probe: { url: `${clientsAddress}/probe`, expectStatus: [200] },
         },
       },
@@ -143,8 +134,8 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
       RUNBOOKS_PINS: pinsFile,
     };
     return {
-      ...{ service, directory, inventoryFile, people, clientsAddress, clientsFiles, simulatedCommand },
-      clientsTokenFile: credentials.clientsTokenFile,
+      ...{ service, directory, inventoryFile, people, clients, clientsAddress },
+      simulatedCommand: [...simulatedCommand(), stateFile],
       newCredential: credentials.renew,
       environment,
       stop,
@@ -210,15 +201,73 @@ async function writeCredentials(directory: string, service: SimulatedService) {
     if (UNUSED.some((name) => name === cluster)) return join(folder, cluster);
     return join(folder, cluster.startsWith('europe') ? 'europe' : 'main');
   };
-  const issue = async (cluster: string, policies: string[], file = fileOf(cluster)): Promise<string> => {
+  const renew = async (cluster: string, policies = ['runbooks']): Promise<void> => {
     const token = service.cluster(cluster).createToken({ policies, ttlMs: TOKEN_LIFE_MS });
-    await writeFile(file, token, { mode: 0o600 });
-    return token;
+    await writeFile(fileOf(cluster), token, { mode: 0o600 });
   };
-  const renew = async (cluster: string): Promise<void> => void (await issue(cluster, ['runbooks']));
-  await issue('east', ['runbooks', 'batch-tokens']);
+  await renew('east', ['runbooks', 'batch-tokens']);
   for (const name of ['europe', ...UNUSED]) await renew(name);
-  const clientsTokenFile = join(folder, 'clients');
-  const clientsToken = await issue('east', ['clients'], clientsTokenFile);
-  return { fileOf, renew, clientsToken, clientsTokenFile };
+  const clientsToken = east.createToken({ policies: ['clients'], ttlMs: TOKEN_LIFE_MS });
+  return { fileOf, renew, clientsToken };
+}
+
+/** A person as an inventory lists one who signs. */
+interface InventoryPerson {
+  readonly name: string;
+  readonly groups: readonly string[];
+  /** `<kid>:<x>` */
+  readonly publicKey: string;
+}
+
+/** What the inventory of a simulated deployment is made of. */
+interface InventoryFacts {
+  readonly name: string;
+  /** API addresses and token file of each cluster. */
+  readonly clusters: readonly {
+    readonly name: string;
+    readonly addresses: readonly string[];
+    readonly credentialFile: string;
+  }[];
+  /** Those of group `holders` hold the key shares, those of `approvers` approve. */
+  readonly people: Iterable<InventoryPerson>;
+  readonly signingKeyFile: string;
+  readonly temporal: { readonly namespace: string; readonly uiAddress?: string };
+  /** Further members of the deployment: DR sets, limits, hooks. */
+  readonly members: Readonly<Record<string, unknown>>;
+}
+
+/** The inventory file (docs/inventory.md) of one simulated deployment. */
+export function inventoryText({ name, clusters, people, signingKeyFile, temporal, members }: InventoryFacts): string {
+  const listed = [...people];
+  const gate = { approvals: 1, groups: ['approvers'], excludeRequester: true };
+  const deployment = {
+    clusters: Object.fromEntries(
+      clusters.map((cluster) => [
+        cluster.name,
+        {
+          addresses: [...cluster.addresses],
+          advertisedClusterAddress: 'node-address',
+          credential: { file: cluster.credentialFile },
+        },
+      ]),
+    ),
+    ceremony: {
+      holders: listed.filter(({ groups }) => groups.includes('holders')).map((person) => person.name),
+      tokenSource: 'ceremony',
+    },
+    gates: { plan: { ...gate, validFor: '4h' }, go: { ...gate, validFor: '10m' } },
+    ...members,
+  };
+  return stringify({
+    version: 1,
+    temporal,
+    workers: { signingKey: { file: signingKeyFile } },
+    people: Object.fromEntries(
+      listed.map(({ name, groups, publicKey }) => [
+        name,
+        { groups: [...groups], attestation: 'signed', publicKeys: [publicKey] },
+      ]),
+    ),
+    deployments: { [name]: deployment },
+  });
 }

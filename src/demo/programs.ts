@@ -15,9 +15,9 @@ export function runbookCommand(): readonly [string, ...string[]] {
   return programCommand(join(__dirname, '..', 'cli', 'main'));
 }
 
-/** A program of this folder. */
-export function demoCommand(name: 'hook' | 'simulated' | 'writer'): readonly [string, ...string[]] {
-  return programCommand(join(__dirname, name));
+/** The program with which people end and restart simulated clusters. */
+export function simulatedCommand(): readonly [string, ...string[]] {
+  return programCommand(join(__dirname, 'simulated'));
 }
 
 /** Memory is given back early, as in the systemd unit: without these a worker takes twice as much, and not less time. */

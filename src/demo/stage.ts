@@ -6,7 +6,7 @@ import { startProcess } from '../dev-server/child-process';
 import type { OwnProcess } from '../dev-server/child-process';
 import { startPayments } from './payments';
 import type { Payments } from './payments';
-import { demoCommand, runbookCommand, startWorkerProcess } from './programs';
+import { runbookCommand, startWorkerProcess } from './programs';
 
 export interface StageOptions {
   readonly reportDirectory: string;
@@ -19,7 +19,6 @@ export interface Stage {
   readonly server: TemporalServer;
   readonly payments: Payments;
   readonly worker: OwnProcess;
-  readonly writer: OwnProcess;
   /** Environment for the command line and the worker. */
   readonly environment: Readonly<Record<string, string>>;
   /** Shell file that sets this environment and puts `runbook` and `simulated` on the PATH. */
@@ -65,21 +64,14 @@ export async function startStage({ reportDirectory, say }: StageOptions): Promis
     say(
       'Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr, spare, asia',
     );
-    const writing = {
-      ...process.env,
-      WRITER_ADDRESS: payments.clientsAddress,
-      WRITER_TOKEN_FILE: payments.clientsTokenFile,
-      WRITER_FILE: payments.clientsFiles.writer,
-      WRITER_QUIESCE_FILE: payments.clientsFiles.quiesce,
-    };
-    const writer = owned(startProcess(demoCommand('writer'), writing, (line) => say(`writer: ${line}`)));
-    say(`Clients           write all the time through ${payments.clientsAddress}`);
+    payments.clients.startWriting();
+    say(`Clients           write all the time; their hooks are at ${payments.clientsAddress}`);
     const workerEnvironment = { ...environment, RUNBOOKS_LOG_LEVEL: 'warn' };
     const worker = owned(await startWorkerProcess(workerEnvironment, (line) => say(`worker: ${line}`)));
     say('Worker            ready, a process of its own');
     const runbook: Stage['runbook'] = (words, onLine) =>
       owned(startProcess([...runbookCommand(), ...words], { ...process.env, ...environment }, onLine));
-    return { server, payments, writer, worker, environment, environmentFile, runbook, stop };
+    return { server, payments, worker, environment, environmentFile, runbook, stop };
   } catch (error) {
     await stop();
     throw error;

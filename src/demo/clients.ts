@@ -1,0 +1,152 @@
+import { createServer } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { json } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
+import { request } from 'undici';
+import { z } from 'zod';
+
+/** What of a hook's input matters here (docs/inventory.md). */
+const HOOK_INPUT = z.object({ hook: z.string(), to: z.string().optional() });
+
+const ATTEMPT_TIMEOUT_MS = 2_000;
+const PAUSE_MS = 20;
+/** Writes go to as many paths, over and over. */
+const SLOTS = 100;
+
+/** Path of a slot, with its mount. */
+export function slotPath(slot: number): string {
+  return `secret/orders/${slot}`;
+}
+
+/**
+ * The clients of the simulated deployment: one that writes all the time, so that the lag is real, and that knows which of
+ * its writes were acknowledged, so that a lost one is noticed. Their address leads to one cluster, as a load balancer
+ * would. On loopback the workers' hooks steer them: `/hooks` takes every hook, and `/probe` makes one write, so that
+ * "clients can write again" is observed and not inferred.
+ */
+export class Clients {
+  /** For each slot, the number that was acknowledged last. */
+  readonly slots = new Map<number, number>();
+  acknowledged = 0;
+  refused = 0;
+  /** Longest time between two acknowledged writes, milliseconds. */
+  longestGapMs = 0;
+  #quiesced = false;
+  #stopped = false;
+  #lastWrite: Promise<unknown> = Promise.resolve();
+  #writing: Promise<void> = Promise.resolve();
+  #preferred: string | undefined;
+  readonly #server = createServer((incoming, response) => void this.#serve(incoming, response));
+
+  /**
+   * @param nodes the API addresses of each cluster
+   * @param target the cluster to which the clients are led
+   */
+  constructor(
+    private readonly nodes: ReadonlyMap<string, readonly string[]>,
+    private target: string,
+    private readonly token: string,
+  ) {}
+
+  /** Listens on a free port of loopback and gives the address. */
+  async start(): Promise<string> {
+    await new Promise<void>((resolve, reject) => {
+      this.#server.once('error', reject);
+      this.#server.listen(0, '127.0.0.1', resolve);
+    });
+    // Listening on TCP, so the address is an object.
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  startWriting(): void {
+    this.#writing = this.#write();
+  }
+
+  /** After the write that is under way. */
+  async stopWriting(): Promise<void> {
+    this.#stopped = true;
+    await this.#writing;
+  }
+
+  async stop(): Promise<void> {
+    await this.stopWriting();
+    this.#server.closeAllConnections();
+    await new Promise<void>((resolve) => this.#server.close(() => resolve()));
+  }
+
+  async #write(): Promise<void> {
+    let lastSuccess = Date.now();
+    for (let sequence = 1; !this.#stopped; await delay(PAUSE_MS)) {
+      if (this.#quiesced) continue;
+      const slot = sequence % SLOTS;
+      const write = this.#post(slotPath(slot), { sequence });
+      this.#lastWrite = write;
+      if (await write) {
+        const now = Date.now();
+        this.longestGapMs = Math.max(this.longestGapMs, now - lastSuccess);
+        lastSuccess = now;
+        this.acknowledged += 1;
+        this.slots.set(slot, sequence);
+      } else this.refused += 1;
+      sequence += 1;
+    }
+  }
+
+  /** Tries the nodes of the cluster, the one that answered last first. */
+  async #post(path: string, body: object): Promise<boolean> {
+    const nodes = [...(this.nodes.get(this.target) ?? [])];
+    for (const node of nodes.sort((a, b) => Number(b === this.#preferred) - Number(a === this.#preferred))) {
+      try {
+        const answer = await request(`${node}/v1/${path}`, {
+          method: 'POST',
+          headers: { 'x-vault-token': this.token },
+          body: JSON.stringify(body),
+          headersTimeout: ATTEMPT_TIMEOUT_MS,
+          bodyTimeout: ATTEMPT_TIMEOUT_MS,
+        });
+        await answer.body.dump();
+        if (answer.statusCode < 300) {
+          this.#preferred = node;
+          return true;
+        }
+      } catch {
+        // The next node.
+      }
+    }
+    return false;
+  }
+
+  async #serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (incoming.url === '/probe') {
+      response.writeHead((await this.#post('kv/clients-probe', { at: Date.now() })) ? 200 : 502).end();
+      return;
+    }
+    const input = HOOK_INPUT.safeParse(await json(incoming).catch(() => undefined));
+    const done = incoming.url === '/hooks' && input.success && (await this.#hook(input.data.hook, input.data.to));
+    response.writeHead(done ? 200 : 404).end(done || 'there is no such hook');
+  }
+
+  /** Gives what it did; undefined where there is no such hook. */
+  async #hook(hook: string, to = this.target): Promise<string | undefined> {
+    switch (hook) {
+      case 'quiesce':
+        this.#quiesced = true;
+        await this.#lastWrite;
+        return 'no write is under way';
+      case 'traffic':
+        this.target = to;
+        this.#quiesced = false;
+        return `clients are led to ${to}`;
+      case 'release':
+        this.#quiesced = false;
+        return 'clients may write';
+      // Simulated clusters have no network of their own that could be cut off.
+      case 'fence':
+      case 'unfence':
+      case 'dump':
+        return `${hook} of the demonstration: nothing to do`;
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,266 @@
+import { generateKey } from 'openpgp';
+import { readReport, summaryLines } from '../cli/read-report';
+import { activityResults, fetchEvents, runLink } from '../cli/run';
+import { connectTemporal } from '../cli/temporal';
+import type { TemporalSession } from '../cli/temporal';
+import { columns } from '../cli/text';
+import { deploymentWorkflowId, lockWorkflowId } from '../contracts/names';
+import type { RunbookName } from '../contracts/names';
+import { slotPath } from './clients';
+import { SWITCHOVER } from './guide';
+import type { Payments } from './payments';
+import { Cast, DEPLOYMENT, follow, OPERATOR } from './people';
+import type { Stage } from './stage';
+
+const WORKFLOW_ID = deploymentWorkflowId(DEPLOYMENT);
+
+/** Plays all the parts of a switchover, each person as a process of its own. Gives whether all went well. */
+export async function rehearse(stage: Stage, say: (line: string) => void, stop: AbortSignal): Promise<boolean> {
+  const people = new Cast(stage, say);
+  say('');
+  if ((await people.play('olga', ['start', 'drSwitchover', '--input', JSON.stringify(SWITCHOVER)])) !== 0) return false;
+  const session = await connectTemporal({}, stage.environment);
+  try {
+    const { runId } = await follow(session, WORKFLOW_ID, people, say, stop);
+    const report = await readReport(session, { workflowId: WORKFLOW_ID, runId });
+    for (const line of summaryLines(report)) say(line);
+    const kept = await clientsSawEverything(stage, say);
+    const files = await reportFiles(session, runId);
+    for (const file of files) say(`  Report: ${file}`);
+    say(
+      `  Web UI: ${runLink(stage.environment, session.namespace, { workflowId: WORKFLOW_ID, runId }) ?? stage.server.uiAddress}`,
+    );
+    return report.outcome === 'completed' && kept && files.length > 0;
+  } finally {
+    await session.close();
+  }
+}
+
+/** Compares what clients were told with what the new primary has. */
+async function clientsSawEverything({ payments }: Stage, say: (line: string) => void): Promise<boolean> {
+  const { clients, service } = payments;
+  await clients.stopWriting();
+  const primary = ['east', 'west', 'north']
+    .map((name) => service.cluster(name))
+    .find((cluster) => cluster.snapshotState().dr.mode === 'primary');
+  const lost = [...clients.slots].filter(
+    ([slot, acknowledged]) => Number(primary?.read(slotPath(slot))?.['sequence'] ?? 0) < acknowledged,
+  );
+  say(
+    `  Clients: ${clients.acknowledged} writes acknowledged, ${clients.refused} refused, longest pause ${(clients.longestGapMs / 1000).toFixed(1)} s`,
+  );
+  say(
+    `  On ${primary?.name ?? 'no primary'}: ${lost.length === 0 ? 'every acknowledged write is there' : `${lost.length} acknowledged writes are MISSING`}`,
+  );
+  return primary !== undefined && lost.length === 0;
+}
+
+/** Paths of the report's files, as the run's last activity gave them. */
+async function reportFiles({ client }: TemporalSession, runId: string): Promise<string[]> {
+  const last: unknown = activityResults(
+    await fetchEvents(client, { workflowId: WORKFLOW_ID, runId }),
+    (type) => type === 'writeReportFiles',
+  ).at(-1);
+  const files: unknown = typeof last === 'object' && last !== null && 'files' in last ? last.files : undefined;
+  return Array.isArray(files) ? files.filter((file): file is string => typeof file === 'string') : [];
+}
+
+/** One run of the tour. */
+interface Act {
+  readonly runbook: RunbookName;
+  /** Why now, in a few words. */
+  readonly title: string;
+  /** The input, beside deployment, reason and requester. */
+  readonly input: (
+    payments: Payments,
+  ) => Readonly<Record<string, unknown>> | Promise<Readonly<Record<string, unknown>>>;
+  /** What happens to the simulated clusters before it. */
+  readonly before?: (payments: Payments) => void | Promise<void>;
+}
+
+/** Every runbook once, in an order in which each finds what it is for; the deployment is at the end as at the beginning. */
+const ACTS: readonly Act[] = [
+  {
+    runbook: 'walSampler',
+    title: 'samples, for readiness and for a failover',
+    input: () => ({ samples: 4, everySeconds: 0.25 }),
+  },
+  {
+    runbook: 'ceremonyRehearsal',
+    title: 'all holders go the whole way with a value that means nothing',
+    input: () => ({ collectFor: '10m' }),
+  },
+  {
+    runbook: 'batchTokenRotation',
+    title: 'a batch token for the day without key holders; role and policy are made, too',
+    input: () => ({ createRoleAndPolicy: true }),
+  },
+  { runbook: 'readiness', title: 'would a switchover and a failover start now?', input: () => ({}) },
+  {
+    runbook: 'filterReconciliation',
+    title: 'europe must not see secret/ either',
+    input: () => ({ filters: { europe: { mode: 'deny', paths: ['us-customers/', 'secret/'] } } }),
+  },
+  {
+    runbook: 'filterReconciliation',
+    title: 'and back to what the inventory wants: wider, so a gate',
+    input: () => ({}),
+  },
+  { runbook: 'merkleCheck', title: 'is the tree of west sound?', input: () => ({ cluster: 'west' }) },
+  { runbook: 'drReindex', title: 'it is made anew all the same', input: () => ({ cluster: 'west', force: true }) },
+  {
+    runbook: 'secondaryDecommission',
+    title: 'north is revoked and forgets its primary',
+    input: () => ({ kind: 'dr', primary: 'east', secondary: 'north' }),
+  },
+  {
+    runbook: 'secondaryRepointing',
+    title: 'north gets a new activation token and follows east again',
+    input: () => ({ kind: 'dr', primary: 'east', secondary: 'north' }),
+  },
+  {
+    runbook: 'drSecondaryOnboarding',
+    title: 'spare is wiped and becomes a DR secondary',
+    input: () => ({ primary: 'east', secondary: 'spare' }),
+  },
+  {
+    runbook: 'secondaryDecommission',
+    title: 'spare leaves again',
+    input: () => ({ kind: 'dr', primary: 'east', secondary: 'spare', afterwards: 'disable' }),
+  },
+  {
+    runbook: 'primaryEnablement',
+    title: 'asia becomes a DR primary',
+    input: () => ({ kind: 'dr', cluster: 'asia' }),
+  },
+  { runbook: 'replicationTeardown', title: 'and ends it', input: () => ({ kind: 'dr', cluster: 'asia' }) },
+  {
+    runbook: 'operationTokenCeremony',
+    title: 'a token for north, as a run of its own',
+    input: () => ({ cluster: 'north', uses: ['dr.update-primary'] }),
+  },
+  { runbook: 'operationTokenDisposal', title: 'which is deleted and proven dead', input: () => ({}) },
+  {
+    runbook: 'rootTokenCeremony',
+    title: 'a root token of east that only its recipient can read',
+    input: async () => ({ cluster: 'east', recipientPgpKey: await recipientKey() }),
+  },
+  {
+    runbook: 'drFailover',
+    title: 'east is gone',
+    before: async ({ service }) => service.cluster('east').kill(),
+    input: () => ({ to: 'west' }),
+  },
+  {
+    runbook: 'drRejoin',
+    title: 'east is back, and thinks that it is primary',
+    before: async ({ service }) => service.cluster('east').restart(),
+    input: () => ({ cluster: 'east' }),
+  },
+  {
+    runbook: 'batchTokenRotation',
+    title: 'west is primary now, and makes the next one',
+    input: () => ({}),
+  },
+  {
+    runbook: 'drSwitchover',
+    title: 'back to east, with the batch token: no key holder is asked',
+    input: () => ({ to: 'east', go: 'auto', tokenSource: 'batch' }),
+  },
+  {
+    runbook: 'performanceSecondaryOnboarding',
+    title: 'asia is wiped and becomes a performance secondary',
+    input: () => ({ primary: 'east', secondary: 'asia', filter: 'none' }),
+  },
+  {
+    runbook: 'performancePromotion',
+    title: 'asia becomes the performance primary',
+    before: (payments) => payments.newCredential('asia'),
+    input: () => ({ to: 'asia' }),
+  },
+];
+
+/** The public key of somebody who gets a root token: base64 of the binary key. */
+async function recipientKey(): Promise<string> {
+  const { publicKey } = await generateKey({ userIDs: [{ name: 'olga' }], format: 'binary', type: 'ecc' });
+  return Buffer.from(publicKey).toString('base64');
+}
+
+interface Ended {
+  readonly act: Act;
+  readonly outcome: string;
+  readonly seconds: number;
+  readonly events: number;
+}
+
+/** Every runbook once: started by the command line, all people played. Gives whether each of them completed. */
+export async function tour(stage: Stage, say: (line: string) => void, stop: AbortSignal): Promise<boolean> {
+  const session = await connectTemporal({}, stage.environment);
+  const ended: Ended[] = [];
+  try {
+    for (const [index, act] of ACTS.entries()) {
+      say('');
+      say(`=== ${index + 1} of ${ACTS.length}. ${act.runbook}: ${act.title}`);
+      const result = await perform(stage, session, act, say, stop);
+      ended.push(result);
+      if (result.outcome !== 'completed') break;
+    }
+  } finally {
+    await session.close();
+  }
+  say('');
+  for (const line of columns(
+    ended.map(({ act, outcome, seconds, events }) => [
+      act.runbook,
+      outcome,
+      `${seconds.toFixed(1)} s`,
+      `${events} events`,
+      act.title,
+    ]),
+  ))
+    say(line);
+  return ended.length === ACTS.length && ended.every(({ outcome }) => outcome === 'completed');
+}
+
+async function perform(
+  stage: Stage,
+  session: TemporalSession,
+  act: Act,
+  say: (line: string) => void,
+  stop: AbortSignal,
+): Promise<Ended> {
+  const { payments } = stage;
+  await act.before?.(payments);
+  const asks = act.runbook !== 'walSampler' && act.runbook !== 'readiness';
+  const input = {
+    deployment: DEPLOYMENT,
+    ...(asks ? { reason: `tour: ${act.title}`, requestedBy: OPERATOR } : {}),
+    ...(await act.input(payments)),
+  };
+  const people = new Cast(stage, say, { showAll: false, onAction: () => unsealAll(payments) });
+  const begin = Date.now();
+  const workflowId = lockWorkflowId(act.runbook, input) ?? `${act.runbook}:${DEPLOYMENT}:tour`;
+  if (lockWorkflowId(act.runbook, input) === undefined) {
+    await session.client.workflow.start(act.runbook, {
+      workflowId,
+      taskQueue: stage.environment['RUNBOOKS_TASK_QUEUE'] ?? '',
+      args: [input],
+    });
+  } else if ((await people.play(OPERATOR, ['start', act.runbook, '--input', JSON.stringify(input)])) !== 0) {
+    return { act, outcome: 'not started', seconds: 0, events: 0 };
+  }
+  const { runId } = await follow(session, workflowId, people, say, stop);
+  const seconds = (Date.now() - begin) / 1000;
+  const report = await readReport(session, { workflowId, runId });
+  for (const { severity, text } of report.findings) say(`  Finding (${severity}): ${text}`);
+  for (const left of report.leftToDo) say(`  Left to do: ${left}`);
+  say(`  ${act.runbook}: ${report.outcome}, ${seconds.toFixed(1)} s, ${report.historyEvents} events`);
+  return { act, outcome: report.outcome, seconds, events: report.historyEvents };
+}
+
+/** What people do while a run waits for sealed standbys. */
+function unsealAll({ service }: Payments): void {
+  for (const { name, addresses } of service.clusters.values()) {
+    addresses.forEach((_, index) => service.cluster(name).unsealNode(index));
+  }
+}
