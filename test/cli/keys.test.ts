@@ -105,10 +105,51 @@ describe('runbook keys', () => {
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect(out + err).not.toContain(entry.split(':')[1]);
   });
+});
 
-  it('trust refuses what is no public key', async () => {
-    expect((await cli(['keys', 'trust', 'production', 'abc', '--yes', '--pins', join(directory, 'p.json')])).code).toBe(
-      3,
-    );
+describe('a new signing key of the workers', () => {
+  const { key: first } = newSigningKey();
+  const { key: second } = newSigningKey();
+  let file: string;
+  const pins = () => ['--pins', file];
+  const pinned = async () => (await readPins(file)).map(({ kid }) => kid);
+
+  beforeEach(async () => {
+    file = join(directory, `pins-${newSigningKey().key.kid}`);
+    expect((await cli(['keys', 'trust', 'production', formatPublicKey(first), '--yes', ...pins()])).code).toBe(0);
+  });
+
+  it('is pinned again, beside the earlier one: both fingerprints are shown before, and how to give the earlier one up', async () => {
+    const trust = ['keys', 'trust', 'production', formatPublicKey(second), ...pins()];
+    const refused = await cli(trust, { answers: ['no'] });
+    expect(refused.code).toBe(3);
+    expect(await pinned()).toEqual([first.kid]);
+    const { code, out, err } = await cli(trust, { answers: ['yes'] });
+    expect(code).toBe(0);
+    expect(err).toContain(`so far: ${spokenFingerprint(first.kid)}. This is ANOTHER key`);
+    expect(err).toContain(spokenFingerprint(second.kid));
+    expect(out).toContain(`runbook keys distrust ${first.kid}`);
+    expect(await pinned()).toEqual([first.kid, second.kid]);
+    // Nobody is asked about a key that is pinned already.
+    expect(await cli(trust)).toMatchObject({ code: 0, questions: [] });
+  });
+
+  it('distrust gives a key up: it counts no more', async () => {
+    await cli(['keys', 'trust', 'production', formatPublicKey(second), '--yes', ...pins()]);
+    const given = await cli(['keys', 'distrust', spokenFingerprint(first.kid), ...pins()]);
+    expect([given.code, given.out.includes(`Still trusted: ${spokenFingerprint(second.kid)}`)]).toEqual([0, true]);
+    expect(await pinned()).toEqual([second.kid]);
+    expect((await cli(['keys', 'distrust', first.kid, ...pins()])).code).not.toBe(0);
+    for (const verb of [['trust', 'production'], ['distrust']])
+      expect((await cli(['keys', ...verb, 'abc', ...pins()])).code).toBe(3);
+  });
+
+  it('a key whose name begins with a hyphen is no option: it is pinned and given up like any other', async () => {
+    let { key } = newSigningKey();
+    while (!key.kid.startsWith('-')) ({ key } = newSigningKey());
+    expect((await cli(['keys', 'trust', 'production', formatPublicKey(key), '--yes', ...pins()])).code).toBe(0);
+    expect(await pinned()).toContain(key.kid);
+    expect((await cli(['keys', 'distrust', key.kid, ...pins()])).code).toBe(0);
+    expect(await pinned()).not.toContain(key.kid);
   });
 });

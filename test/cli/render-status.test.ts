@@ -1,7 +1,8 @@
-/** What `runbook status` shows first: what is wrong, whom the run waits for, and each command alone in its line. */
-import { statusLines } from '../../src/cli/render-status';
+/** What `runbook status` and `watch` show first: what is wrong, whom the run waits for, each command alone in its line. */
+import { Progress, statusLines, waitingLines } from '../../src/cli/render-status';
 import type { RunView } from '../../src/cli/run';
 import type { Finding } from '../../src/contracts/run-facts';
+import { nextCommands } from '../../src/contracts/next-commands';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import { currentDetails } from '../../workflows/engine/current-details';
 
@@ -90,4 +91,124 @@ it('people who do the same have one command', () => {
   expect(statusLines({ ...VIEW, status: { ...STATUS, waiting: [waiting] } }, 0).join('\n')).toContain(
     `  ada, bert:\n      ${command}\n`,
   );
+});
+
+const NOW = Date.parse('2026-11-21T12:00:30Z');
+const at = (seconds: number): number => Date.parse('2026-11-21T12:00:00Z') + seconds * 1000;
+/** A run at its beginning; without a status no worker answers. */
+function view(changes: Partial<RunStatus> | undefined): RunView {
+  const { status: _status, ...unanswered } = { ...VIEW, asOfEvent: 42 };
+  const begun = { phase: 'checking', waiting: [], steps: [], receipts: [], findings: [] } as const;
+  return changes === undefined ? unanswered : { ...unanswered, status: { ...STATUS, ...begun, ...changes } };
+}
+
+it('tells what one look brings in the order in which it happened, and nothing twice', () => {
+  const progress = new Progress();
+  const look = view({
+    phase: 'outage',
+    outageSince: at(10),
+    steps: [
+      { number: 1, name: 'Wait until west has it', state: 'done', attempt: 1, startedAt: at(8), endedAt: at(9) },
+      { number: 2, name: 'Demote east', state: 'running', attempt: 1, startedAt: at(11) },
+    ],
+  });
+  expect(progress.lines(look, NOW)).toEqual([
+    '12:00:09Z 1. Wait until west has it: done in 1.0 s',
+    '12:00:10Z == OUTAGE: no primary serves clients',
+    '12:00:11Z 2. Demote east ...',
+  ]);
+  expect(progress.lines(look, NOW)).toEqual([]);
+});
+
+it('says how long the outage was, once service is back', () => {
+  const progress = new Progress();
+  const lines = progress.lines(view({ phase: 're-protecting', outageSince: at(10), serviceBackAt: at(14) }), NOW);
+  expect(lines).toContain('12:00:14Z == Service is back after 4.0 s');
+});
+
+it('tells each outage: one that was not begun after all is followed by the one that is', () => {
+  const progress = new Progress();
+  const told = [
+    { phase: 'outage', outageSince: at(10) },
+    { phase: 'preparing' },
+    { phase: 'outage', outageSince: at(20) },
+    { phase: 're-protecting', outageSince: at(20), serviceBackAt: at(24) },
+  ] as const;
+  expect(told.flatMap((each) => progress.lines(view(each), NOW))).toEqual([
+    '12:00:10Z == OUTAGE: no primary serves clients',
+    '12:00:30Z == Last checks; service is up',
+    '12:00:20Z == OUTAGE: no primary serves clients',
+    '12:00:24Z == Service is back after 4.0 s',
+    '12:00:24Z == Protection is being restored',
+  ]);
+});
+
+it('announces a parked step with each choice, its effect and the exact command', () => {
+  const waiting = {
+    for: 'decision' as const,
+    step: 'Promote west',
+    parkingNo: 2,
+    code: 'NOT_CAUGHT_UP',
+    message: 'behind',
+    choices: [{ action: 'retry' as const, effect: 'tries it again' }],
+  };
+  const text = new Progress().lines(view({ waiting: [waiting] }), NOW).join('\n');
+  expect(text).toContain('PARKED at "Promote west"');
+  expect(text).toContain("runbook decide deployment:payments --step 'Promote west' --action retry");
+  expect(text).toContain('tries it again');
+});
+
+it('announces a gate again that is opened again, with why, and never says in an outage that service is up', () => {
+  const progress = new Progress();
+  const gate = { for: 'approval', gate: 'promote', planDigest: 'd', missing: ['1 of grace'], approved: [] } as const;
+  const look = (more: object) =>
+    progress
+      .lines(view({ phase: 'waiting-for-people', outageSince: at(10), waiting: [{ ...gate, ...more }] }), NOW)
+      .join('\n');
+  const first = look({});
+  expect(first).toContain('Waits for approval of gate promote for as long as the outage lasts');
+  expect(first).not.toContain('service is up');
+  expect(look({})).toBe('');
+  expect(look({ again: 'the approvals were too old' })).toMatch(
+    /-> Waits for approval.*Asked for again: the approvals were too old[^]*1 of grace:\n +runbook approve deployment:payments --gate promote/,
+  );
+});
+
+it('says once that no worker answers, and that one answers again', () => {
+  const progress = new Progress();
+  expect(progress.lines(view(undefined), NOW)).toEqual(['12:00:30Z no worker answers; as of event 42']);
+  expect(progress.lines(view(undefined), NOW)).toEqual([]);
+  expect(progress.lines(view({}), NOW).join()).toContain('a worker answers again');
+});
+
+const rehearsal = (answered: readonly string[], missing: readonly string[]): Waiting => ({
+  ...{ for: 'rehearsal', epoch: 1, answered, missing, until: Date.parse('2026-03-01T10:00:00Z') },
+});
+
+it('in a rehearsal: the exact command for each missing person, and for nobody who has answered', () => {
+  expect(nextCommands({ workflowId: 'rehearsal:payments', waiting: [rehearsal(['ada'], ['bert', 'cleo'])] })).toEqual([
+    { who: 'bert', command: 'runbook share rehearsal:payments --holder bert' },
+    { who: 'cleo', command: 'runbook share rehearsal:payments --holder cleo' },
+    {
+      who: 'whoever cannot give',
+      command: 'runbook decline rehearsal:payments --holder YOUR-NAME --reason WHY',
+    },
+  ]);
+});
+
+it('in a rehearsal: the status says that no key share is asked for', () => {
+  const [first] = waitingLines('rehearsal:payments', rehearsal(['ada'], ['bert']), Date.parse('2026-03-01T09:00:00Z'));
+  expect(first).toBe('REHEARSAL: no key share is asked for. Waits until 10:00:00Z. Answered: ada. Not yet: bert.');
+  const declined = [{ by: { name: 'cleo', how: 'claimed' as const }, reason: 'ill' }];
+  const lines = waitingLines('w', { ...rehearsal(['ada'], ['bert']), declined } as Waiting, 0);
+  expect(lines).toContain('  declined: cleo (UNVERIFIED), ill');
+});
+
+it('a follower is told once, and again when somebody has answered', () => {
+  const progress = new Progress();
+  const lines = (each: Waiting) =>
+    progress.lines(view({ waiting: [each] }), NOW).filter((line) => line.includes('REHEARSAL'));
+  expect(lines(rehearsal([], ['ada', 'bert']))).toHaveLength(1);
+  expect(lines(rehearsal([], ['ada', 'bert']))).toHaveLength(0);
+  expect(lines(rehearsal(['ada'], ['bert']))).toHaveLength(1);
 });

@@ -1,6 +1,17 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { SUMMARIES } from '../../src/cli/command-table';
+import { processContext } from '../../src/cli/context';
+import { EXIT } from '../../src/cli/errors';
+import { buildProgram } from '../../src/cli/program';
+import { inputFields } from '../../src/cli/run-input';
+import { RUNBOOK_NAMES } from '../../src/contracts/names';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { cli } from './support';
 
+const DOCUMENTATION = readFileSync(join(__dirname, '..', '..', 'docs', 'cli.md'), 'utf8');
+const PLAIN_SHARE = createHash('shake256', { outputLength: 33 }).update('a share').digest('hex');
 const NAMES = Object.keys(SUMMARIES);
 
 describe('the command line', () => {
@@ -66,5 +77,91 @@ describe('the command line', () => {
 
   it('ends with 5 where a named file does not exist', async () => {
     expect((await cli(['start', 'drSwitchover', '--input', '@/nonexistent/input.json'])).code).toBe(5);
+  });
+});
+
+it('lists every runbook with what it is for', async () => {
+  const { code, out } = await cli(['runbooks', '--json'], {});
+  expect(code).toBe(0);
+  expect((JSON.parse(out) as { name: string }[]).map(({ name }) => name)).toEqual([...RUNBOOK_NAMES]);
+});
+
+it.each(RUNBOOK_NAMES)('tells the fields of %s: those that are needed are refused when they are missing', (name) => {
+  const fields = inputFields(name);
+  expect(fields.map((field) => field.name)).toContain('deployment');
+  const parsed = RUNBOOK_INPUTS[name].safeParse({});
+  const missing = (parsed.error?.issues ?? []).map(({ path }) => String(path[0]));
+  for (const { required, name: field } of fields) if (required) expect(missing).toContain(field);
+});
+
+it('prints one runbook as columns, and an unknown one with the list of the known', async () => {
+  const { out } = await cli(['runbooks', 'drFailover'], {});
+  expect(out).toMatch(/fencing +one of auto, hook, attested +default "auto"/);
+  const { code, err } = await cli(['runbooks', 'drFailOver'], {});
+  expect(code).not.toBe(0);
+  expect(err).toContain('drFailover');
+});
+
+it('--set gives any field, as JSON or as text, and names a mistake before anything is started', async () => {
+  const { code, err } = await cli([
+    'start',
+    'drReindex',
+    '--deployment',
+    'payments',
+    '--reason',
+    'x',
+    '--set',
+    'diff=maybe',
+    '--set',
+    'cluster=west',
+  ]);
+  expect(code).toBe(3);
+  expect(err).toContain('diff');
+  expect(err).not.toContain('cluster:');
+});
+
+describe('a key share in plain text on a command line', () => {
+  it.each([
+    [
+      'start',
+      ['start', 'drSwitchover', '--deployment', 'payments', '--to', 'west', '--reason', `it is ${PLAIN_SHARE}`],
+    ],
+    ['plan', ['plan', 'drSwitchover', '--deployment', 'payments', '--to', 'west', '--reason', PLAIN_SHARE]],
+    ['pause', ['pause', 'deployment:payments', '--name', 'grace', '--reason', PLAIN_SHARE]],
+    ['abort', ['abort', 'deployment:payments', '--name', 'grace', '--reason', PLAIN_SHARE]],
+  ])('does not leave the machine: %s', async (_what, words) => {
+    // There is no server: what would be sent would fail to connect.
+    const { code, err } = await cli(words, { env: { TEMPORAL_ADDRESS: '127.0.0.1:1' } });
+    expect([code, err]).toEqual([3, expect.stringContaining('Nothing was sent')]);
+    expect(err).not.toContain(PLAIN_SHARE);
+  });
+});
+
+describe('docs/cli.md', () => {
+  it('names every command and sub-command', () => {
+    const context = { ...processContext(new AbortController().signal), env: {} };
+    const program = buildProgram({ context, finish: () => undefined });
+    const names = program.commands.flatMap((command) =>
+      command.commands.length === 0
+        ? [command.name()]
+        : command.commands.map((sub) => `${command.name()} ${sub.name()}`),
+    );
+    expect(new Set(program.commands.map((command) => command.name()))).toEqual(new Set(Object.keys(SUMMARIES)));
+    for (const name of names) expect(DOCUMENTATION).toContain(`\`${name}`);
+    // The help says this without loading the commands.
+    expect(SUMMARIES).toEqual(Object.fromEntries(program.commands.map((each) => [each.name(), each.description()])));
+  });
+
+  it('names every exit code', () => {
+    for (const code of Object.values(EXIT)) expect(DOCUMENTATION).toContain(`\n| ${code} | `);
+  });
+
+  it('names every variable that the worker and the command line read', () => {
+    const sources = ['worker/settings.ts', 'cli/run.ts', 'cli/invitation.ts'].map((file) =>
+      readFileSync(join(__dirname, '..', '..', 'src', file), 'utf8'),
+    );
+    const variables = new Set(sources.join('\n').match(/RUNBOOKS_[A-Z_]+/g));
+    expect(variables.size).toBeGreaterThan(8);
+    for (const variable of variables) expect(DOCUMENTATION).toContain(`| \`${variable}\` |`);
   });
 });

@@ -1,4 +1,6 @@
 import { formatPublicKey } from '../../src/documents/public-keys';
+import { RunbookError } from '../../src/errors';
+import { parseInventory } from '../../src/inventory';
 import { newSigningKey } from '../../src/keys/holder-keys';
 
 export const adaKey = newSigningKey().key;
@@ -50,3 +52,27 @@ deployments:
       dump: { command: [/opt/dump], timeout: 2h }
       probe: { url: 'https://payments.example/health', expectStatus: [200, 204] }
 `;
+
+/** The mistakes of an inventory, one per line: `inventory.yaml:line:column: path: what`. */
+export function mistakes(text: string): string[] {
+  try {
+    parseInventory(text, 'inventory.yaml');
+  } catch (error) {
+    if (error instanceof RunbookError && error.code === 'INVENTORY_INVALID') return error.message.split('\n').slice(1);
+    throw error;
+  }
+  return [];
+}
+
+/** The example, changed: what is replaced must be there, so that no test passes because nothing was. */
+export function changed(from: string, to: string): string {
+  expect(EXAMPLE).toContain(from);
+  return EXAMPLE.replace(from, to);
+}
+
+/** The example with more members of its deployment, as lines of YAML. */
+export function withMembers(...members: readonly string[]): string {
+  return changed('    drSets:', `${members.map((line) => `    ${line}\n`).join('')}    drSets:`);
+}
+
+export const paymentsOf = (text: string) => parseInventory(text, 'inventory.yaml').deployments.get('payments');

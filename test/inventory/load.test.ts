@@ -1,28 +1,12 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { RunbookError } from '../../src/errors';
 import { loadInventory, parseInventory } from '../../src/inventory/load';
 import { formatPublicKey } from '../../src/documents/public-keys';
 import { newSigningKey } from '../../src/keys/holder-keys';
-import { adaKey, EXAMPLE } from './example';
+import { adaKey, changed, EXAMPLE, mistakes, paymentsOf, withMembers } from './example';
 
-/** The mistakes of `text`, one per line, without the head line. */
-function mistakes(text: string): string[] {
-  try {
-    parseInventory(text, 'inventory.yaml');
-  } catch (error) {
-    if (error instanceof RunbookError && error.code === 'INVENTORY_INVALID') return error.message.split('\n').slice(1);
-    throw error;
-  }
-  return [];
-}
-
-/** Replaces what must be there, so that a test cannot pass because nothing was replaced. */
-function changed(from: string, to: string): string {
-  expect(EXAMPLE).toContain(from);
-  return EXAMPLE.replace(from, to);
-}
+const KEY = formatPublicKey(adaKey);
 
 function lineOf(text: string, part: string): number {
   return text.slice(0, text.indexOf(part)).split('\n').length;
@@ -84,9 +68,12 @@ describe('an inventory', () => {
     const page = await readFile(join(__dirname, '../../docs/inventory.md'), 'utf8');
     const [, example = ''] = /```yaml\n([\s\S]*?)```/.exec(page) ?? [];
     expect(example).toContain('<kid>:<x>');
-    expect(mistakes(example.replaceAll('<kid>:<x>', formatPublicKey(adaKey)))).toEqual([]);
+    expect(mistakes(example.replaceAll('<kid>:<x>', KEY))).toEqual([]);
   });
 });
+
+const QUIESCE = "quiesce: { command: [/opt/quiesce, '--all'], timeout: 20s }";
+const CALL = 'quiesce: { url: "https://hooks.example/quiesce"';
 
 describe('mistakes', () => {
   it('are reported all at once, in order, each with line, column and path', () => {
@@ -108,48 +95,23 @@ describe('mistakes', () => {
   });
 
   it.each([
-    [
-      'a holder whom nobody knows',
-      '[ben, cyd, dan]',
-      '[ben, cyd, eve]',
-      'ceremony.holders[2]: eve is not among the people',
-    ],
+    ['an unknown holder', '[ben, cyd, dan]', '[ben, cyd, eve]', 'ceremony.holders[2]: eve is not among the people'],
     ['a holder twice', '[ben, cyd, dan]', '[ben, cyd, ben]', 'ceremony.holders[2]: ben is listed twice'],
     ['no holders', '[ben, cyd, dan]', '[]', 'a ceremony needs holders'],
     ['a cluster in no DR set', 'main: [east, west]', 'main: [east]', 'cluster west is in no DR set'],
     ['a cluster in two DR sets', 'europe: [eu]', 'europe: [eu, west]', 'cluster west is in DR set main already'],
     ['a cluster that only JavaScript knows', 'europe: [eu]', 'europe: [eu, constructor]', 'has no cluster constructor'],
     ['a DR set of nobody', 'europe: [eu]', 'europe: [eu, mars]', 'this deployment has no cluster mars'],
-    [
-      'an address of two clusters',
-      'https://10.2.0.4:8200',
-      'https://10.1.0.5:8200',
-      'cluster east has this address already',
-    ],
-    [
-      'plain http beyond loopback',
-      'http://127.0.0.1:8300',
-      'http://10.9.0.1:8300',
-      'plain http is allowed on loopback addresses only',
-    ],
+    ['an address twice', 'https://10.2.0.4:8200', 'https://10.1.0.5:8200', 'cluster east has this address already'],
+    ['plain http', 'http://127.0.0.1:8300', 'http://10.9.0.1:8300', 'plain http is allowed on loopback addresses only'],
     ['an address with a path', 'https://10.2.0.4:8200', 'https://10.2.0.4:8200/v1', 'an address holds no path'],
-    [
-      'an address with a password',
-      'https://10.2.0.4:8200',
-      'https://a:b@10.2.0.4:8200',
-      'no user name and no password',
-    ],
+    ['a password', 'https://10.2.0.4:8200', 'https://a:b@10.2.0.4:8200', 'no user name and no password'],
     ['no address at all', "['https://10.2.0.4:8200']", '[]', 'a cluster has at least one API address'],
     ['a bad name', '      west:', '      West_1:', 'lower-case letters, digits and hyphens'],
     ['a bad duration', 'heartbeatAge: 15s', 'heartbeatAge: 15', 'limits.heartbeatAge'],
     ['a change without end', 'heartbeatAge: 15s', 'promote: 6m', 'a change is given 5 minutes at most'],
     ['a duration of nothing', 'heartbeatAge: 15s', 'heartbeatAge: 0s', 'a positive number with a unit'],
-    [
-      'more approvals than approvers',
-      'plan: { approvals: 1',
-      'plan: { approvals: 2',
-      '2 needed, but only 1 may approve',
-    ],
+    ['too few approvers', 'plan: { approvals: 1', 'plan: { approvals: 2', '2 needed, but only 1 may approve'],
     [
       'approvals that could only be claims',
       'ben: { groups: [holders], attestation: claimed }',
@@ -162,52 +124,17 @@ describe('mistakes', () => {
       '      force: { approvals: 1, groups: [approvers], validFor: 1h }\n      go: {',
       'force needs two different people at least',
     ],
-    [
-      'a group of nobody',
-      'groups: [approvers], validFor: 10m',
-      'groups: [approvers, auditors], validFor: 10m',
-      'nobody is in group auditors',
-    ],
-    [
-      'a signer without a key',
-      `, publicKeys: ['${formatPublicKey(adaKey)}']`,
-      '',
-      'a person who signs needs a public key',
-    ],
+    ['a group of nobody', '[approvers], validFor: 10m', '[approvers, none], validFor: 10m', 'nobody is in group none'],
+    ['a signer without a key', `, publicKeys: ['${KEY}']`, '', 'a person who signs needs a public key'],
     ['a principal without a name', "principal: 'user:dan'", 'principal: { type: certificate }', 'or { type, name }'],
     ['a principal without a principal', ", principal: 'user:dan'", '', 'needs the principal'],
-    [
-      'a mistyped key',
-      `'${formatPublicKey(adaKey)}'`,
-      `'${formatPublicKey(adaKey).slice(0, -2)}AA'`,
-      'a public key is',
-    ],
+    ['a mistyped key', `'${KEY}'`, `'${KEY.slice(0, -2)}AA'`, 'a public key is'],
     ['a login', '{ env: EU_TOKEN }', '{ approle: { roleId: a } }', 'a source is { env: VARIABLE } or'],
     ['a relative hook', '/opt/quiesce', 'quiesce', 'absolute path of a program'],
-    [
-      'a hook that is a command and a call',
-      "quiesce: { command: [/opt/quiesce, '--all'], timeout: 20s }",
-      'quiesce: { url: "https://hooks.example/quiesce", command: [/opt/quiesce] }',
-      'hooks.quiesce.command: unknown field',
-    ],
-    [
-      'a header in the inventory itself',
-      "quiesce: { command: [/opt/quiesce, '--all'], timeout: 20s }",
-      'quiesce: { url: "https://hooks.example/quiesce", headers: { authorization: Bearer-1 } }',
-      'the secret itself never stands in the inventory',
-    ],
-    [
-      'a header that the call sets itself',
-      "quiesce: { command: [/opt/quiesce, '--all'], timeout: 20s }",
-      'quiesce: { url: "https://hooks.example/quiesce", headers: { Host: { env: HOST } } }',
-      'the call sets this header itself',
-    ],
-    [
-      'a hook over plain http beyond loopback',
-      "quiesce: { command: [/opt/quiesce, '--all'], timeout: 20s }",
-      'quiesce: { url: "http://hooks.example/quiesce" }',
-      'plain http is allowed on loopback addresses only',
-    ],
+    ['a command and a call', QUIESCE, `${CALL}, command: [/opt/quiesce] }`, 'hooks.quiesce.command: unknown field'],
+    ['a header in the file', QUIESCE, `${CALL}, headers: { a: Bearer-1 } }`, 'the secret itself never stands'],
+    ['a reserved header', QUIESCE, `${CALL}, headers: { Host: { env: HOST } } }`, 'the call sets this header itself'],
+    ['a hook by plain http', QUIESCE, `${CALL.replace('https', 'http')} }`, 'plain http is allowed on loopback'],
     ['a hook that takes longer than an attempt may', 'timeout: 20s', 'timeout: 20m', 'takes at most 150 s'],
     ['another version', 'version: 1', 'version: 2', 'inventories of version 1'],
   ])('%s', (_what, from, to, message) => {
@@ -234,7 +161,7 @@ describe('mistakes', () => {
 
   it('one key of two people', () => {
     const ben = 'ben: { groups: [holders], attestation: claimed';
-    const text = changed(ben, `${ben}, publicKeys: ['${formatPublicKey(adaKey)}']`);
+    const text = changed(ben, `${ben}, publicKeys: ['${KEY}']`);
     expect(mistakes(text)).toEqual([
       `inventory.yaml:${lineOf(text, ben)}:64: people.ben.publicKeys[0]: the same public key is listed for ada`,
     ]);
@@ -278,5 +205,101 @@ describe('mistakes', () => {
       expect(found).not.toContain('canary');
       expect(found).not.toContain(d);
     }
+  });
+});
+
+const withTargets = (...lines: readonly string[]) =>
+  withMembers('notifications:', ...lines.map((line) => `  - ${line}`));
+const MAIL = 'name: mail, kind: email, host: smtp.example.com, port: 587, from: a@example.com, to: [b@example.com]';
+
+describe('notifications of an inventory', () => {
+  it('are none by default, and people are reminded after 10 and escalated after 20 minutes', () => {
+    const payments = paymentsOf(EXAMPLE);
+    expect(payments?.notifications).toEqual([]);
+    expect(payments?.people).toEqual({ remindAfterMs: 600_000, escalateAfterMs: 1_200_000 });
+  });
+
+  it('have defaults: every event, but only what wakes people for a pager', () => {
+    const [chat, pager, mail] =
+      paymentsOf(
+        withTargets(
+          '{ name: chat, kind: slack, url: { env: CHAT } }',
+          '{ name: pager, kind: pagerduty, routingKey: { file: /run/key } }',
+          `{ ${MAIL} }`,
+        ),
+      )?.notifications ?? [];
+    expect(chat).toMatchObject({ timeoutMs: 5_000, url: { env: 'CHAT' } });
+    expect(chat?.events).toContain('protected-again');
+    expect(pager?.events).toEqual(['parked', 'escalation', 'outage-started', 'service-ready', 'critical-finding']);
+    expect(mail).toMatchObject({ security: 'starttls', port: 587 });
+  });
+
+  it.each([
+    [
+      'an address that everybody could read',
+      '{ name: a, kind: slack, url: https://hooks.example/secret }',
+      'a source is',
+    ],
+    ['an unknown event', '{ name: a, kind: slack, url: { env: A }, events: [birthday] }', 'events[0]'],
+    ['no event at all', '{ name: a, kind: slack, url: { env: A }, events: [] }', 'never be told anything'],
+    ['an unknown kind', '{ name: a, kind: pigeon, url: { env: A } }', 'kind'],
+    ['a long time limit', '{ name: a, kind: webhook, url: { env: A }, timeout: 1m }', '10 s at most'],
+    ['mail in plain text', `{ ${MAIL}, security: none }`, 'loopback hosts only'],
+    ['a user without a password', `{ ${MAIL}, username: u }`, 'given together'],
+    ['no mailbox', `{ ${MAIL.replace('b@example.com', 'b')} }`, 'an e-mail address'],
+    [
+      'a relay in plain text',
+      '{ name: a, kind: pagerduty, routingKey: { env: A }, url: http://x.example/ }',
+      'plain http',
+    ],
+  ])('refuse %s', (_what, line, text) => {
+    expect(mistakes(withTargets(line)).join()).toContain(text);
+  });
+
+  it('refuse two targets of one name, since findings name them', () => {
+    const line = '{ name: chat, kind: slack, url: { env: CHAT } }';
+    expect(mistakes(withTargets(line, line)).join()).toContain('chat is listed twice');
+  });
+});
+
+const DAY_MS = 86_400_000;
+
+describe('readiness of a deployment', () => {
+  it('has defaults, and attests nothing by itself', () => {
+    expect(paymentsOf(EXAMPLE)?.readiness).toEqual({
+      snapshots: undefined,
+      snapshotAgeMs: 26 * 3_600_000,
+      termWarningMs: 30 * DAY_MS,
+      certificateLifeMs: 21 * DAY_MS,
+      licenceLifeMs: 30 * DAY_MS,
+      canaryAgeMs: 120_000,
+      clockSkewMs: 5_000,
+      sampleAgeMs: 900_000,
+      rehearsalAgeMs: 90 * DAY_MS,
+      independent: false,
+    });
+  });
+
+  it.each(['{ automatic: hourly }', '{ stampFile: /run/snapshot }', "{ takenAt: '2026-01-01T00:00:00Z' }"])(
+    'knows of snapshots by %s',
+    (snapshots) => {
+      expect(
+        paymentsOf(withMembers(`readiness: { snapshots: ${snapshots}, independent: true }`))?.readiness,
+      ).toMatchObject({
+        independent: true,
+        snapshots: expect.any(Object) as object,
+      });
+    },
+  );
+
+  it.each([
+    ['{ snapshots: { stampFile: relative } }', 'readiness.snapshots'],
+    ['{ snapshots: { automatic: ../status } }', 'readiness.snapshots'],
+    ['{ snapshots: { automatic: a, stampFile: /b } }', 'readiness.snapshots'],
+    ['{ clockSkew: 5 }', 'readiness.clockSkew'],
+    ['{ rehearsalAge: 0d }', 'readiness.rehearsalAge'],
+    ['{ independant: true }', 'readiness.independant'],
+  ])('%s is a mistake', (member, path) => {
+    expect(mistakes(withMembers(`readiness: ${member}`)).join()).toContain(path);
   });
 });

@@ -1,24 +1,10 @@
-import { RunbookError } from '../../src/errors';
 import { findDeployment, outOfTerm, parseInventory, rosterAt } from '../../src/inventory';
-import { EXAMPLE } from './example';
+import { changed, mistakes } from './example';
 
 const CEREMONY = 'ceremony: { holders: [ben, cyd, dan], collectFor: 20m, tokenSource: auto, batchMargin: 45m }';
 
-function inventoryWith(ceremony: string): string {
-  expect(EXAMPLE).toContain(CEREMONY);
-  return EXAMPLE.replace(CEREMONY, `ceremony:\n      ${ceremony.split('\n').join('\n      ')}`);
-}
-
-function mistakes(text: string): string[] {
-  try {
-    parseInventory(text, 'inventory.yaml');
-  } catch (error) {
-    if (error instanceof RunbookError) return error.message.split('\n').slice(1);
-    throw error;
-  }
-  return [];
-}
-
+const inventoryWith = (ceremony: string) =>
+  changed(CEREMONY, `ceremony:\n      ${ceremony.split('\n').join('\n      ')}`);
 const at = (date: string) => Date.parse(date);
 
 describe('a term of office', () => {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { replayRun } from '../support/replay';
+import { reportOf } from '../support/reports';
 import { pair, Scenario } from '../support/scenario';
 import { takeOverBy } from '../support/take-over';
 import { temporalServer, uniqueTaskQueue } from '../support/temporal-server';
@@ -27,7 +28,12 @@ describe('one changing run for each deployment', () => {
     const { runId } = await real.handle.describe();
     expect(handedOver).toMatchObject({ outcome: 'handed-over', workflowId: scenario.workflowId, runId });
     expect(handedOver['link']).toContain(`/workflows/${encodeURIComponent(scenario.workflowId)}/${runId}`);
-    // Its starter has closed; the run lives on.
+    // Its starter has closed, and its report names the run that goes on.
+    const starters = await reportOf(first);
+    expect([starters.outcome, starters.findings]).toEqual([
+      'handed-over',
+      [expect.objectContaining({ code: 'handed-over', text: `It goes on as ${scenario.workflowId} (run ${runId}).` })],
+    ]);
     await real.waitsFor('approval', ({ gate }) => gate === 'plan');
 
     const second = await scenario.start({}, `ui-${randomUUID()}`);
