@@ -11,7 +11,7 @@ const claims = 'test/activities/claims.test.ts';
 const noLoss = 'test/activities/no-loss.test.ts';
 const failover = 'test/activities/dr-failover.test.ts';
 const performance = 'test/activities/performance-roles.test.ts';
-const generation = 'test/activities/token-generation.test.ts';
+const generation = 'test/activities/generation-mishaps.test.ts';
 const documents = 'test/keys/approvals.test.ts';
 const sealing = 'test/keys/sealing.test.ts';
 
@@ -330,16 +330,16 @@ export const MUTATIONS = [
   },
   {
     name: 'orders to a run: anybody of the inventory may give them',
-    file: 'activities/approvals/controls.ts',
-    text: 'if (!deciders.includes(name))',
-    replacement: 'if (false)',
+    file: 'activities/approvals/person-lookup.ts',
+    text: 'if (deciders.includes(name)) return undefined;',
+    replacement: 'return undefined;',
     test: 'test/activities/controls.test.ts',
     named: 'by a document of somebody who may not decide here',
   },
   {
     name: 'orders to a run: a claim counts',
-    file: 'activities/approvals/controls.ts',
-    text: 'if (!countsIn(found, how))',
+    file: 'activities/approvals/person-lookup.ts',
+    text: 'if (!countsIn(deployment, how))',
     replacement: 'if (false)',
     test: 'test/activities/controls.test.ts',
     named: 'by a name that is only claimed',

@@ -46,31 +46,23 @@ export class ArrivedSignals {
    * @throws RunbookError DOCUMENT_INVALID where the history holds no such signal
    */
   async of(signal: SignalName | 'unknown', arrival: number): Promise<ArrivedSignal> {
-    const update = arrival > UPDATES_FROM && signal !== 'unknown';
-    const event = update
-      ? (await this.#updates(signal))[arrival - UPDATES_FROM - 1]
-      : (await this.#named(signal))[arrival - 1];
+    const isUpdate = arrival > UPDATES_FROM;
+    const events = await (isUpdate ? this.#updates(signal) : this.#signals(signal));
+    const event = events[isUpdate ? arrival - UPDATES_FROM - 1 : arrival - 1];
     if (!event) throw noSuchSignal();
     return arrivedSignal(event, arrival);
   }
 
   /** Every signal of a name that is in the history now, and every update, the earliest first. */
   async every(signal: SignalName): Promise<readonly ArrivedSignal[]> {
-    const signals = (await this.#named(signal)).map((event, index) => arrivedSignal(event, index + 1));
+    const signals = (await this.#signals(signal)).map((event, index) => arrivedSignal(event, index + 1));
     const updates = (await this.#updates(signal)).map((event, index) => arrivedSignal(event, UPDATES_FROM + index + 1));
     return [...signals, ...updates].toSorted((one, other) => one.at - other.at);
   }
 
-  /** Those that the run accepted: the others left no event. */
-  async #updates(name: SignalName): Promise<readonly SignaledEvent[]> {
-    this.#events ??= this.#read();
-    return (await this.#events).filter((event) => updateInput(event)?.name === name);
-  }
-
   /** The window that the run was started with, epoch ms. */
   async window(): Promise<{ readonly notBefore?: number; readonly notAfter?: number }> {
-    this.#events ??= this.#read();
-    const started = (await this.#events)[0]?.workflowExecutionStartedEventAttributes;
+    const started = (await this.#all())[0]?.workflowExecutionStartedEventAttributes;
     const input = (firstValue(started?.input) ?? {}) as { readonly window?: unknown };
     const { data } = changeWindow.safeParse(input.window);
     if (!data) return {};
@@ -80,16 +72,19 @@ export class ArrivedSignals {
 
   /** When the server recorded the newest event, epoch ms. */
   async newest(): Promise<number> {
-    this.#events ??= this.#read();
-    return timestampMs((await this.#events).at(-1)?.eventTime) ?? 0;
+    return timestampMs((await this.#all()).at(-1)?.eventTime) ?? 0;
   }
 
-  async #named(signal: SignalName | 'unknown'): Promise<readonly SignaledEvent[]> {
-    this.#events ??= this.#read();
-    return (await this.#events).filter(({ workflowExecutionSignaledEventAttributes: signaled }) => {
+  async #signals(signal: SignalName | 'unknown'): Promise<readonly SignaledEvent[]> {
+    return (await this.#all()).filter(({ workflowExecutionSignaledEventAttributes: signaled }) => {
       const name = signaled?.signalName;
       return signal === 'unknown' ? typeof name === 'string' && !KNOWN.has(name) : name === signal;
     });
+  }
+
+  /** Those that the run accepted: the others left no event. */
+  async #updates(name: string): Promise<readonly SignaledEvent[]> {
+    return (await this.#all()).filter((event) => updateInput(event)?.name === name);
   }
 
   /** The named ones, in the order of their arrival. */
@@ -108,9 +103,8 @@ export class ArrivedSignals {
     return principal;
   }
 
-  async #read(): Promise<readonly SignaledEvent[]> {
-    const { events } = await historyOf(getClient(), this.#run);
-    return events ?? [];
+  #all(): Promise<readonly SignaledEvent[]> {
+    return (this.#events ??= historyOf(getClient(), this.#run).then(({ events }) => events ?? []));
   }
 }
 

@@ -5,14 +5,14 @@ import { drFailoverInput } from '../../src/contracts/runbook-inputs';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import type { ControlAction } from '../../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import { countsIn, decidersOf, findDeployment } from '../../src/inventory';
+import { findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
 import { verifyControl } from '../../src/keys';
 import type { DocumentContext, RunContext, VerifiedControl } from '../../src/keys';
 import { currentExecution } from '../execution';
 import { ArrivedSignals, judgeArrived } from './arrived-signals';
 import type { JudgedSignal } from './arrived-signals';
-import { judgeGate, onlyClaimed, personLookup } from './person-lookup';
+import { judgeGate, mayNotOrder, personLookup } from './person-lookup';
 
 /** What an accepted order says; of `takeOver` with the input of the failover. */
 interface More {
@@ -46,16 +46,9 @@ export async function demandControl(
 ): Promise<VerifiedControl> {
   const { action, run } = context;
   const control = await verifyControl(document, { ...context, person: personLookup(inventory) });
-  const { name, how } = control;
-  const found = findDeployment(inventory, deployment);
-  if (!countsIn(found, how))
-    throw new RunbookError('NOT_APPROVED', onlyClaimed(name, nextCommandOf.control(action, run.wid, name)));
-  const deciders = decidersOf(inventory, found).map((each) => each.name);
-  if (!deciders.includes(name))
-    throw new RunbookError(
-      'NOT_APPROVED',
-      `"${action}" is for the approvers and operators of this deployment: ${deciders.join(', ')}`,
-    );
+  const command = nextCommandOf.control(action, run.wid, control.name);
+  const mayNot = mayNotOrder(inventory, deployment, control, action, command);
+  if (mayNot) throw new RunbookError('NOT_APPROVED', mayNot.text);
   return control;
 }
 

@@ -116,18 +116,34 @@ export function onlyClaimed(name: string, command: string): string {
   );
 }
 
-/** Why a verified decision does not count, as the code and the text of its receipt; undefined where it does. */
-export function mayNotDecide(
+/**
+ * Why what somebody orders does not count, as the code and the text of its receipt; undefined where it does. Outside of a
+ * laboratory no claim counts.
+ *
+ * @param command - what they gave, without a key
+ */
+export function mayNotOrder(
   inventory: Inventory,
   deploymentName: string,
-  { wid }: RunContext,
-  { name, how, step, action }: Pick<VerifiedDecision, 'name' | 'how' | 'step' | 'action'>,
+  { name, how }: Attested,
+  action: string,
+  command: string,
 ): { readonly code: string; readonly text: string } | undefined {
   const deployment = findDeployment(inventory, deploymentName);
-  if (!countsIn(deployment, how))
-    return { code: 'only-claimed', text: onlyClaimed(name, nextCommandOf.decide(wid, step, action, name)) };
+  if (!countsIn(deployment, how)) return { code: 'only-claimed', text: onlyClaimed(name, command) };
   const deciders = decidersOf(inventory, deployment).map((each) => each.name);
   if (deciders.includes(name)) return undefined;
   const text = `"${action}" is for the approvers and operators of this deployment: ${deciders.join(', ')}`;
   return { code: 'may-not-decide', text };
+}
+
+/** As {@link mayNotOrder}, of a verified decision. */
+export function mayNotDecide(
+  inventory: Inventory,
+  deployment: string,
+  { wid }: RunContext,
+  decision: Pick<VerifiedDecision, 'name' | 'how' | 'step' | 'action'>,
+): ReturnType<typeof mayNotOrder> {
+  const { name, step, action } = decision;
+  return mayNotOrder(inventory, deployment, decision, action, nextCommandOf.decide(wid, step, action, name));
 }

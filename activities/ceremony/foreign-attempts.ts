@@ -5,11 +5,11 @@ import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import type { Inventory } from '../../src/inventory';
 import type { RunContext } from '../../src/keys';
-import type { GeneratedTokenKind, GenerationAttempt, GenerationEndpoints } from '../../src/vault';
+import type { GenerationAttempt } from '../../src/vault';
 import { decisionsOf } from '../approvals/people';
-import { ceremonyToken } from '../clusters';
 import { currentExecution } from '../execution';
 import { CHANGE_TIMEOUT_MS, readActConfirm } from '../read-act-confirm';
+import { ceremonyToken, endpointsOf } from './ceremony-access';
 import { keyInWords, readAttempt } from './generation-slot';
 
 const DECIDERS = 2;
@@ -29,8 +29,7 @@ export async function cancelForeignAttempt(
   const access = clusters.of(deployment, cluster);
   const { version } = await access.client.sys.health({ signal: execution.signal });
   const token = await ceremonyToken(access, version, kind, execution.signal);
-  const endpoints: GenerationEndpoints<GeneratedTokenKind> =
-    kind === 'root-token' ? access.client.sys.generateRoot : access.client.dr.secondary.generateOperationToken;
+  const endpoints = endpointsOf(access, kind);
   const slot = { endpoints, token, cluster };
   const first = await readAttempt(execution, slot);
   if (!first.started) return { outcome: 'already', calls: 0, ...seenNow(cluster, first) };

@@ -162,7 +162,8 @@ export async function completeGeneration(
   let answer: Awaited<ReturnType<typeof give>>;
   try {
     const shares = await openInHand(execution, record, attempt.set, attempt.set.length);
-    requireGroupsOf(execution, input, record, shares);
+    const deployment = findDeployment(execution.inventory, input.deployment);
+    requireGroups(deployment, holdersOf(shares), record.threshold, cluster);
     const last = shares.at(-1);
     const seen = await readAttempt(execution, slot);
     const waits = isThis(slot, attempt, seen) && seen.progress === seen.required - 1;
@@ -357,27 +358,14 @@ async function openInHand(
   });
 }
 
+function holdersOf(shares: readonly ArrivedShare[]): string[] {
+  return shares.map(({ holder }) => holder);
+}
+
 /** Some mistakes show only beside the shares of others, such as an odd length: whose share counts no more, and why. */
 function unfitInWords(receipts: readonly EnvelopeReceipt[]): string {
   const unfit = receipts.filter(({ verdict }) => verdict !== 'accepted' && verdict !== 'superseded');
   return unfit.map(({ holder = 'somebody', verdict }) => `; ${holder}: ${ENVELOPE_VERDICTS[verdict]}`).join('');
-}
-
-/** Groups are read from the inventory of this worker, never from an input, right before the shares are used. */
-function requireGroupsOf(
-  { inventory }: ActivityContext,
-  { deployment, cluster }: GenerationInput,
-  { threshold }: KeyRecord,
-  shares: readonly ArrivedShare[],
-): ReturnType<typeof findDeployment>['shareGroups'] {
-  const groups = findDeployment(inventory, deployment).shareGroups;
-  requireGroups(
-    groups,
-    shares.map(({ holder }) => holder),
-    threshold,
-    cluster,
-  );
-  return groups;
 }
 
 /**
@@ -393,7 +381,9 @@ function nextSet(
 ): readonly ArrivedShare[] {
   const { cluster, rejected, tried } = input;
   const { threshold } = record;
-  const groups = requireGroupsOf(execution, input, record, shares);
+  const deployment = findDeployment(execution.inventory, input.deployment);
+  requireGroups(deployment, holdersOf(shares), threshold, cluster);
+  const groups = deployment.shareGroups;
   const markOf = (arrivals: readonly number[]) => arrivals.toSorted((one, other) => one - other).join(' ');
   const known = new Set(rejected.map(markOf));
   const [set] = setsToTry(shares, threshold, (names) => {
@@ -408,7 +398,7 @@ function nextSet(
     `${cluster} rejected ${tried} ${tried === 1 ? 'set' : 'sets'} of ${threshold} out of ${shares.length} key shares.`,
     {
       cluster,
-      observed: `${tried} of ${all} possible ${all === 1 ? 'set' : 'sets'} tried, ${tried < all ? `${bound}at most ${MAX_SETS} at a time, ` : ''}and all rejected; holders: ${shares.map(({ holder }) => holder).join(', ')}`,
+      observed: `${tried} of ${all} possible ${all === 1 ? 'set' : 'sets'} tried, ${tried < all ? `${bound}at most ${MAX_SETS} at a time, ` : ''}and all rejected; holders: ${holdersOf(shares).join(', ')}`,
       needed: `${threshold} shares of this cluster's key`,
       next: 'At least one of these shares is wrong, and none is proven to be. A holder corrects his, or a further holder gives his: then subsets tell which. No set is tried twice.',
     },

@@ -16,7 +16,7 @@ import { personLookup } from '../approvals/person-lookup';
 import { siteFacts } from '../approvals/planning';
 import { undecodable, verdictOf } from './envelope-verdicts';
 import { keepRehearsal, lastRehearsals } from './rehearsal-records';
-import { rosterOfRehearsal } from './rehearsal-roster';
+import { rosterOfRehearsal } from './ceremony-roster';
 import { escapeUntrusted } from '../../src/contracts/words';
 
 const RUNBOOK = 'ceremonyRehearsal';

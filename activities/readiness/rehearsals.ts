@@ -1,6 +1,6 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment, Inventory } from '../../src/inventory';
-import { rehearsingPeople } from '../ceremony/rehearsal-roster';
+import { rehearsingPeople } from '../ceremony/ceremony-roster';
 import { lastRehearsals } from '../ceremony/rehearsal-records';
 import type { DeclinedRehearsal, RehearsalRecord } from '../ceremony/rehearsal-records';
 import type { Look } from './look';

@@ -2,10 +2,11 @@ import { askedInWords } from '../contracts/asked';
 import { RunbookError } from '../errors';
 import type { Secret } from '../secret';
 import { claimedHeader, DOCUMENT_TYPES } from './documents';
-import { createEnvelope, createRehearsalEnvelope, createTokenEnvelope } from './envelope';
+import { createEnvelope, createRehearsalEnvelope, sealEnvelope } from './envelope';
 import type { EnvelopePayload, TokenEnvelopePayload } from './envelope';
 import { verifyInvitation } from './invitation';
 import type { HolderChecks, VerifiedInvitation } from './invitation';
+import { parseOperationToken } from './operation-tokens';
 import { plainFacts, plainRehearsalFacts } from './plain-words';
 import type { PlainFact } from './plain-words';
 import type { SigningKey } from './signing-keys';
@@ -81,8 +82,14 @@ export async function answerWithToken(
     throw new RunbookError('INVALID_INPUT', 'A rehearsal takes no operation token.', {
       next: 'Wait until a run asks for a token; its details name the command.',
     });
+  const { cluster, token, holder, signingKey } = given;
   const { invitation, digest: invitationDigest } = request;
-  return createTokenEnvelope({ ...given, invitation, invitationDigest, seq: Date.now() });
+  if (!asksForToken(request) || !invitation.targets.some((target) => target.cluster === cluster))
+    throw new RunbookError('INVALID_INPUT', 'This run asks for no operation token of that cluster.', {
+      next: 'Name a cluster of the invitation, on which the token was generated.',
+    });
+  const envelope = { invitation, invitationDigest, holder, signingKey, seq: Date.now() };
+  return sealEnvelope('tokens', envelope, { token: parseOperationToken(token.reveal()).reveal() }, { cluster });
 }
 
 /** What a holder answers with. */

@@ -6,7 +6,6 @@ import type { Secret } from '../secret';
 import { DOCUMENT_TYPES, encodeBase64url, signDocument } from './documents';
 import type { Invitation } from './invitation';
 import { parseShare } from './key-shares';
-import { parseOperationToken } from './operation-tokens';
 import type { SigningKey } from './signing-keys';
 
 const JWS = /^eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
@@ -114,28 +113,6 @@ export async function createEnvelope({
 }): Promise<string | EnvelopePayload> {
   if (options.invitation.collects === 'tokens') throw noShareWanted();
   return sealEnvelope('ceremony', options, { share: parseShare(share.reveal()).reveal() }, {});
-}
-
-/**
- * As {@link createEnvelope}, with an operation token of one of the invitation's clusters.
- *
- * @throws RunbookError `INVALID_INPUT` where it is no such token, or the run takes none of that cluster.
- */
-export async function createTokenEnvelope({
-  cluster,
-  token,
-  ...options
-}: EnvelopeOptions & {
-  readonly invitation: Invitation;
-  readonly cluster: string;
-  readonly token: Secret<'operation-token'>;
-}): Promise<string | TokenEnvelopePayload> {
-  const { collects, targets } = options.invitation;
-  if (collects !== 'tokens' || !targets.some((target) => target.cluster === cluster))
-    throw new RunbookError('INVALID_INPUT', 'This run asks for no operation token of that cluster.', {
-      next: 'Name a cluster of the invitation, on which the token was generated.',
-    });
-  return sealEnvelope('tokens', options, { token: parseOperationToken(token.reveal()).reveal() }, { cluster });
 }
 
 /**

@@ -68,22 +68,13 @@ export async function verifyApproval(
 }
 
 /**
- * Verifies a decision: form, the attestation that the inventory demands of the named person, the run, the step and the
- * number of the parking, so that one decision never serves two parkings.
+ * Verifies a decision: form, the attestation that the inventory demands of the named person, and the run. Step and number
+ * of the parking are the caller's to compare, so that one decision never serves two parkings.
  *
- * @param context.parked the step that is parked now; without it every step of this run fits (its caller compares).
  * @throws RunbookError `DOCUMENT_INVALID`; the text repeats nothing of the document.
  */
-export async function verifyDecision(
-  document: unknown,
-  context: DocumentContext & { readonly parked?: { readonly step: string; readonly parkingNo: number } },
-): Promise<VerifiedDecision> {
-  const decision = await readAttested(document, DOCUMENT_TYPES.decision, decisionPayload, context);
-  if (context.parked !== undefined) {
-    if (decision.step !== context.parked.step) refuse('it decides about another step than the one that is parked');
-    if (decision.parkingNo !== context.parked.parkingNo) refuse('it decides about another parking of this step');
-  }
-  return decision;
+export function verifyDecision(document: unknown, context: DocumentContext): Promise<VerifiedDecision> {
+  return readAttested(document, DOCUMENT_TYPES.decision, decisionPayload, context);
 }
 
 /**

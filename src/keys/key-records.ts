@@ -63,11 +63,13 @@ const storedRecord = z.strictObject({
   cid: z.string(),
   epoch: z.int(),
   kind: z.enum(['operation-token', 'root-token', 'rehearsal']),
-  recipient: z.string(),
-  identity: z.string(),
-  pgpPublicKey: z.string(),
-  pgpFingerprint: z.string(),
-  pgpPrivateKey: z.string(),
+  keys: z.strictObject({
+    recipient: z.string(),
+    identity: z.string(),
+    pgpPublicKey: z.string(),
+    pgpFingerprint: z.string(),
+    pgpPrivateKey: z.string(),
+  }),
   invitation: z.string(),
   invitationDigest: z.string(),
   holders: z.array(z.string()),
@@ -153,17 +155,14 @@ export class KeyRecords {
    * @throws RunbookError `STATE_DIVERGED` where this epoch has a record: an epoch has exactly one invitation.
    */
   async create(record: NewKeyRecord): Promise<KeyRecord> {
-    const { keys, ...rest } = record;
+    const { identity, pgpPrivateKey, ...keys } = record.keys;
+    const { ns, wid, rid } = record.run;
     const stored: z.infer<typeof storedRecord> = {
       version: 1,
-      ...rest,
-      run: { ns: record.run.ns, wid: record.run.wid, rid: record.run.rid },
+      ...record,
+      run: { ns, wid, rid },
       holders: [...record.holders],
-      recipient: keys.recipient,
-      identity: keys.identity.reveal(),
-      pgpPublicKey: keys.pgpPublicKey,
-      pgpFingerprint: keys.pgpFingerprint,
-      pgpPrivateKey: keys.pgpPrivateKey.reveal(),
+      keys: { ...keys, identity: identity.reveal(), pgpPrivateKey: pgpPrivateKey.reveal() },
     };
     if (!(await writeNewFile(this.#directory, fileName(record), JSON.stringify(stored)))) {
       throw new RunbookError('STATE_DIVERGED', `Epoch ${record.epoch} of this ceremony has keys already.`);
@@ -291,15 +290,14 @@ function parseStored(text: string): z.infer<typeof storedRecord> | undefined {
 }
 
 function present(stored: z.infer<typeof storedRecord>, burst: string | undefined): KeyRecord {
-  const { version: _version, recipient, identity, pgpPublicKey, pgpFingerprint, pgpPrivateKey, ...rest } = stored;
+  const { version: _version, keys, ...rest } = stored;
+  const { identity, pgpPrivateKey } = keys;
   const firstBurst = burst === undefined ? undefined : Number(burst);
   return {
     ...rest,
     keys: {
-      recipient,
+      ...keys,
       identity: new Secret('private-key', identity),
-      pgpPublicKey,
-      pgpFingerprint,
       pgpPrivateKey: new Secret('private-key', pgpPrivateKey),
     },
     state: firstBurst === undefined ? 'collecting' : 'bursting',

@@ -3,8 +3,7 @@ import { chmod, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ActivityDependencies } from '../../activities/dependencies';
-import { BatchTokenFile } from '../../activities/tokens/batch-token-file';
-import { BatchTokenKey } from '../../activities/tokens/batch-token-key';
+import { BatchTokenFile, BatchTokenKey } from '../../activities/tokens/batch-token-store';
 import { Clusters } from '../../activities/clusters';
 import { judgeDue } from '../../activities/plans/batch-token-rotation';
 import { neededGrants } from '../../activities/tokens/batch-token-policy';

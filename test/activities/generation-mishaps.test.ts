@@ -41,6 +41,9 @@ beforeAll(async () => {
   west = bench.cluster('west');
   ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
   envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
+  const { keys } = await bench.keyRecords.read({ run: bench.run, ...ceremony });
+  bench.canary('age identity', keys.identity.reveal());
+  bench.canary('PGP key', keys.pgpPrivateKey.reveal().split('\n')[3] ?? '');
 });
 beforeEach(async () => {
   bench.service.faults.clear();
@@ -115,15 +118,26 @@ const restart: Fault['action'] = async (cluster) => {
 };
 
 /** By point, in the order of {@link POINTS}. */
-const MISHAPS: readonly (readonly [name: string, action: Fault['action'], expected: readonly Expected[]])[] = [
+const MISHAPS: readonly (readonly [string, Fault['action'], expected: readonly (Expected | undefined)[]])[] = [
   ['the leader changes', leaderChange, [ONE, AGAIN, AGAIN, AGAIN, AGAIN, DOUBT, ONE, ONE]],
   ['the service restarts on its node', restart, [ONE, ONE, AGAIN, AGAIN, AGAIN, DOUBT, ORPHAN, ONE]],
   ['the attempt is lost or expires', () => stranger('DELETE'), [ONE, AGAIN, AGAIN, AGAIN, AGAIN, AGAIN, ONE, ONE]],
   ['the connection breaks', 'reset', [ONE, ONE, ONE, AGAIN, ONE, AGAIN, ORPHAN, ONE]],
+  // It says so before it does anything.
+  ['the node is busy', { status: 503 }, [ONE, undefined, undefined, AGAIN, undefined, AGAIN, undefined, ONE]],
+  ['two documents are in one answer', 'glue-documents', [ONE, ONE, ONE, ONE, ONE, ONE, ONE, ONE]],
+  [
+    'the active node dies',
+    (it) => it.killNode(it.snapshotState().activeNode ?? 0),
+    [ONE, ONE, AGAIN, AGAIN, AGAIN, DOUBT, ORPHAN, ONE],
+  ],
   ['the answer is an error', { status: 500 }, [ONE, ONE, ONE, AGAIN, ONE, AGAIN, ORPHAN, ONE]],
 ];
 const ROWS = MISHAPS.flatMap(([name, action, expected]) =>
-  POINTS.map(([point, at], index) => [name, point, at, action, expected[index] ?? ONE] as const),
+  POINTS.flatMap(([point, at], index) => {
+    const wanted = expected[index];
+    return wanted ? [[name, point, at, action, wanted] as const] : [];
+  }),
 );
 
 it.each(ROWS)('%s %s', async (_name, _point, at, action, expected) => {
@@ -610,5 +624,122 @@ describe('a worker that died', () => {
     const { token, findings } = await bench.generate(input());
     expect(await reveal(token)).toBe(west.issuedSecrets.at(-1));
     expect([findings, west.issuedSecrets.length - before]).toEqual([[], 1]);
+  });
+});
+
+describe('the slot', () => {
+  const nonce = async () =>
+    ((await (await fetch(`${west.addresses[0]}${BASE}/attempt`)).json()) as { nonce: string }).nonce;
+
+  const cancellations = () => bench.service.calls.filter(({ method }) => method === 'DELETE').length;
+
+  it("is left alone while another's attempt is in it", async () => {
+    await stranger('POST');
+    const [theirs, before] = [await nonce(), cancellations()];
+    const failure = await bench.generationFailure(input());
+    expect(failure).toMatchObject({ code: 'ATTEMPT_FOREIGN', retryable: false });
+    expect(failure.details['observed']).toContain('a one-time password');
+    expect([await nonce(), cancellations()]).toEqual([theirs, before]);
+    expect(bench.calls('west', 'generate-operation-token/update')).toBeGreaterThan(0);
+  });
+
+  it.each([
+    ['in the middle of ours', { skip: 1 }],
+    ['right before our last share', { skip: 1, when: 'after' }],
+  ] as const)('is left alone when the other attempt begins %s', async (_when, when) => {
+    // Ours is cancelled by somebody who then starts his own.
+    let theirs = '';
+    bench.service.faults.add({
+      cluster: 'west',
+      endpoint: GIVE,
+      ...when,
+      action: async () => {
+        await stranger('DELETE');
+        await stranger('POST');
+        theirs = await nonce();
+      },
+    });
+    const failure = await bench.generationFailure(input());
+    expect(failure.code).toBe('ATTEMPT_FOREIGN');
+    const left = await (await fetch(`${west.addresses[0]}${BASE}/attempt`)).json();
+    expect(left).toMatchObject({ nonce: theirs, progress: 0 });
+  });
+
+  it('is cleared of an attempt of ours that comes back with a former leader', async () => {
+    bench.service.faults.add({
+      cluster: 'west',
+      endpoint: GIVE,
+      skip: 1,
+      action: (cluster) => cluster.leaderChange(1),
+    });
+    bench.service.faults.add({
+      cluster: 'west',
+      endpoint: GIVE,
+      skip: 3,
+      action: (cluster) => cluster.leaderChange(0),
+    });
+    const { token, attempts } = await bench.generate(input());
+    expect(west.issuedSecrets.at(-1)).toBe(await reveal(token));
+    expect(attempts).toBeGreaterThan(1);
+  });
+
+  it('is free again after a burst that failed', async () => {
+    const [bad = ''] = await bench.envelopes(ceremony.invitation, ['ada'], { ada: '11'.repeat(33) });
+    const failure = await bench.generationFailure({ ...input(), envelopes: [bad, ...envelopes.slice(1)] });
+    expect(failure.code).toBe('SHARES_REJECTED');
+    expect(await nonce()).toBe('');
+  });
+
+  it('is free again after a burst that was cancelled', async () => {
+    let cancel = (): void => undefined;
+    bench.service.faults.add({ cluster: 'west', endpoint: GIVE, skip: 1, action: () => cancel() });
+    const before = west.issuedSecrets.length;
+    const failure = await bench.generationFailure(input(), {
+      onStart: (how) => (cancel = how),
+    });
+    expect(failure.code).toBe('CancelledFailure');
+    expect([await nonce(), west.issuedSecrets.length]).toEqual(['', before]);
+  });
+});
+
+describe('bounds', () => {
+  it('an attempt that is lost again and again ends the burst, with what was orphaned in the error and in the ledger', async () => {
+    const before = west.issuedSecrets.length;
+    bench.service.faults.add({
+      cluster: 'west',
+      endpoint: GIVE,
+      when: 'after',
+      action: 'lose-answer',
+      times: Infinity,
+    });
+    const failure = await bench.generationFailure(input());
+    expect(failure).toMatchObject({ code: 'ATTEMPT_LOST', retryable: false });
+    expect(failure.alarms[0]).toMatchObject({ severity: 'critical', code: 'orphan-token' });
+    expect(failure.alarms[0]?.next).toContain('audit log');
+    const orphans = bench.tokensKept().filter(({ state }) => state === 'orphan');
+    expect(orphans).toHaveLength(west.issuedSecrets.length - before);
+    expect(orphans).not.toEqual([]);
+  });
+
+  it('a start that is always refused ends the burst', async () => {
+    bench.service.faults.add({ cluster: 'west', endpoint: START, action: { status: 503 }, times: Infinity });
+    const starts = bench.calls('west', 'generate-operation-token/attempt');
+    const failure = await bench.generationFailure(input());
+    expect(failure.code).toBe('SERVICE_UNAVAILABLE');
+    expect(bench.calls('west', 'generate-operation-token/attempt') - starts).toBeLessThan(20);
+  });
+
+  it('an attempt of ours that cannot be cancelled ends the burst', async () => {
+    const { keys } = await bench.keyRecords.read({ run: bench.run, ...ceremony });
+    const body = JSON.stringify({ pgp_key: keys.pgpPublicKey });
+    await fetch(`${west.addresses[0]}${BASE}/attempt`, { method: 'POST', body });
+    bench.service.faults.add({
+      cluster: 'west',
+      endpoint: `DELETE ${BASE}/attempt`,
+      action: { status: 500 },
+      times: Infinity,
+    });
+    const failure = await bench.generationFailure(input());
+    expect(failure).toMatchObject({ code: 'ATTEMPT_LOST', retryable: false });
   });
 });

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { judgeRehearsals } from '../../activities/readiness/rehearsals';
 import { keepRehearsal, lastRehearsals } from '../../activities/ceremony/rehearsal-records';
 import type { DeclinedRehearsal, RehearsalRecord } from '../../activities/ceremony/rehearsal-records';
-import { rosterOfRehearsal } from '../../activities/ceremony/rehearsal-roster';
+import { rosterOfRehearsal } from '../../activities/ceremony/ceremony-roster';
 import type { Records } from '../../activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { parseInventory } from '../../src/inventory';
