@@ -92,27 +92,18 @@ export function mayHaveCalledBefore(): boolean {
  * @param again - a call before this may have dropped the paths filter, which is written again before any other
  */
 export async function joinByToken<S>(joining: JoinTarget, use: TokenUse<S>, again: boolean): Promise<ChangeResult> {
-  const { source, target, clusterId } = joining;
   const execution = currentExecution();
-  const { name } = target.entry;
   const sent: { calls: number; calledAt?: number } = { calls: 0 };
-  let issued = false;
   await verifyJoining(joining, { begun: false });
-  try {
-    for (let tries = 1; ; tries += 1) {
-      if (again || tries > 1) await writeFilterAgain(joining);
-      const key = await generatePublicKey(joining);
-      const activation = await issueActivationToken(joining, key);
-      issued = true;
-      const used =
-        (await privateKeyGone(joining, activation, key)) ?? (await useActivationToken(joining, use, activation, sent));
-      if (typeof used !== 'string') return used;
-      if (tries === MAX_TRIES) throw notTaken(name, used);
-      execution.progress(`${used}; public key, token and call are done again`);
-    }
-  } catch (error) {
-    if (!issued || !isRunbookError(error)) throw error;
-    throw error.with({ findings: [...error.findings, notSeenUsed(source.entry.name, name, clusterId)] });
+  for (let tries = 1; ; tries += 1) {
+    if (again || tries > 1) await writeFilterAgain(joining);
+    const key = await generatePublicKey(joining);
+    const activation = await issueActivationToken(joining, key);
+    const used =
+      (await privateKeyGone(joining, activation, key)) ?? (await useActivationToken(joining, use, activation, sent));
+    if (typeof used !== 'string') return used;
+    if (tries === MAX_TRIES) throw notTaken(joining, used);
+    execution.progress(`${used}; public key, token and call are done again`);
   }
 }
 
@@ -212,11 +203,12 @@ async function issueActivationToken(
  * @returns why the token was not taken, where it is proven that it was not
  */
 async function useActivationToken<S>(
-  { source, target }: JoinTarget,
+  joining: JoinTarget,
   { read, until, prepare, ...use }: TokenUse<S>,
   { token, form }: ActivationToken,
   sent: { calls: number; calledAt?: number },
 ): Promise<ChangeResult | string> {
+  const { source, target } = joining;
   const execution = currentExecution();
   const { apiAddressForPeers: primaryApiAddr, caFileOnPeers: caFile } = source.entry;
   const cluster = target.entry.name;
@@ -240,7 +232,7 @@ async function useActivationToken<S>(
     // While it may be under way, another token would revoke the id that it uses: the secondary would follow nobody.
     if (isRunbookError(error) && NOT_TAKEN.has(error.code) && sent.calls > 0 && !execution.doubt.mayHaveSent)
       return `${cluster} did not take the activation token (${error.code})`;
-    throw error;
+    throw isRunbookError(error) ? error.with({ findings: [...error.findings, notSeenUsed(joining)] }) : error;
   }
 }
 
@@ -273,20 +265,23 @@ function notIssued(cluster: string, deadline: Deadline, error: RunbookError): Ru
   });
 }
 
-function notTaken(cluster: string, why: string): RunbookError {
+function notTaken(joining: JoinTarget, why: string): RunbookError {
+  const { name } = joining.target.entry;
   return new RunbookError('STATE_DIVERGED', `${MAX_TRIES} activation tokens in a row could not be used: ${why}.`, {
-    cluster,
+    cluster: name,
     observed: why,
     needed: 'an active node that stays active and takes the token',
-    next: `Find out why ${cluster} does not take it, then retry: the id of an unused token is revoked first.`,
+    next: `Find out why ${name} does not take it, then retry: the id of an unused token is revoked first.`,
+    findings: [notSeenUsed(joining)],
   });
 }
 
-function notSeenUsed(primary: string, secondary: string, id: string): Finding {
+function notSeenUsed({ source, target, clusterId }: JoinTarget): Finding {
+  const primary = source.entry.name;
   return {
     severity: 'warning',
     code: 'activation-token-unused',
-    text: `An activation token for ${secondary} (id ${id}) was issued on ${primary} and not seen used. Nobody has it.`,
+    text: `An activation token for ${target.entry.name} (id ${clusterId}) was issued on ${primary} and not seen used. Nobody has it.`,
     next: `A retry revokes its id first. Where none follows, revoke that id on ${primary} with revoke-secondary, unless it is in use.`,
   };
 }
