@@ -11,8 +11,13 @@ import { revokeSecondary, forgetPrimary, disablePrimary, disableSecondary } from
 import { writeMarker, compareAfterDemotion } from './evidence/data-evidence';
 import { awaitServiceReady } from './evidence/service-readiness';
 import { sampleWal } from './evidence/wal-samples';
-import { deletePathsFilter, readPathsFilters } from './filters/filters';
-import { compareDynamicFilters, readPathsFilter, writePathsFilter } from './filters/secondary-filters';
+import {
+  compareDynamicFilters,
+  deletePathsFilter,
+  readPathsFilter,
+  readPathsFilters,
+  writePathsFilter,
+} from './filters/filters';
 import { runHook, awaitDump, probeService } from './hooks/hooks';
 import { readRunbookInput } from './run-beginning';
 import { checkFormerPrimaryDemoted, describeSplit, unfenceFormerPrimary } from './joining/dr-rejoin';

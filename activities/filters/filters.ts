@@ -1,55 +1,154 @@
-import type { SecondaryFilters } from './paths-filters';
 import type {
-  FilterChangeResult,
-  OnCluster,
   Authority,
+  BetweenClusters,
+  ChangeResult,
+  FilterState,
+  OnCluster,
   OnDeployment,
   PathsFilterFacts,
 } from '../../src/contracts/activities';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import type { DynamicFilter } from '../../src/vault';
+import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
 import { currentExecution } from '../execution';
-import { demandApproval } from '../joining/filter-authority';
-import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm } from '../read-act-confirm';
-import { beforeOf, describeFilter, readFiltersOf } from './paths-filters';
-
-const FILTER_BUDGET_MS = 30_000;
+import { pairOf, verifyFollowing } from '../joining/repoint-authority';
+import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm, resultOf } from '../read-act-confirm';
+import { ANSWER_BUDGET_MS, awaitClusterId } from '../tokens/operation-token';
+import { needsApproval } from './filter-difference';
+import type { SecondaryFilters } from './paths-filters';
+import { describeFilter, readFiltersOf, readPerformance, stateOf } from './paths-filters';
 
 /* Paths filters of a performance primary become what is wanted (interface 4.2: `paths-filter`; facts 6). */
 
-/** Deletes a filter: the secondary gets everything. Demands the approval of gate `filter`. */
-export async function deletePathsFilter(
-  input: OnCluster & { readonly id: string; readonly secondary: string; readonly authority: Authority },
+const FILTER_BUDGET_MS = 30_000;
+const COMPARE_BUDGET_MS = 20_000;
+
+/** The filter of a secondary, on its performance primary, under one of its ids. */
+interface FilterChange extends OnCluster {
+  readonly id: string;
+  /** Whose filter it is, and a plan that allows it: absent only where the input was made by hand. */
+  readonly secondary?: string;
+  readonly authority?: Authority;
+}
+
+interface FilterChangeResult extends ChangeResult {
+  /** What was there, for the report; absent where nothing had to be changed. */
+  readonly before?: FilterState;
+}
+
+/** Writes a paths filter, as an approved plan allows for this secondary. */
+export async function writePathsFilter(
+  input: FilterChange & { readonly filter: PathsFilterFacts },
 ): Promise<FilterChangeResult> {
+  return changeFilter(input, input.filter);
+}
+
+/** Deletes a filter: the secondary gets everything. */
+export async function deletePathsFilter(input: FilterChange): Promise<FilterChangeResult> {
+  return changeFilter(input, 'none');
+}
+
+async function changeFilter(input: FilterChange, filter: FilterState): Promise<FilterChangeResult> {
+  const { deployment, cluster, id } = input;
   const execution = currentExecution();
   const { clusters, signal } = execution;
-  const { deployment, cluster, id } = input;
   const access = clusters.of(deployment, cluster);
   const token = await access.credential();
   const filters = access.client.performance.primary.pathsFilter;
-  let before: PathsFilterFacts | undefined;
-  const { outcome, calledAt, calls } = await readActConfirm(execution, {
+  const wanted = describeFilter(filter);
+  let before: FilterState = 'none';
+  const changed = await readActConfirm(execution, {
     read: () => filters.read(id, { token, signal }),
-    until: (found) => found === undefined,
+    until: (found) => describeFilter(found) === wanted,
     budgetMs: FILTER_BUDGET_MS,
     describe: describeFilter,
-    needed: `under ${id}: no paths filter`,
+    needed: `under ${id}: ${wanted}`,
     cluster,
     allow: (found) => {
-      before = found;
+      before = stateOf(found);
     },
     act: async () => {
-      await beforeSending(() => demandApproval(input, before ?? 'none', 'none'));
+      await beforeSending(() => demandApproval(input, before, filter));
       execution.throwIfCancelled();
-      return filters.delete(id, { token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
+      const options = { token, signal, timeoutMs: CHANGE_TIMEOUT_MS };
+      return filter === 'none' ? filters.delete(id, options) : filters.write({ id, ...filter }, options);
     },
   });
-  return {
-    outcome,
-    observed: 'no paths filter',
-    calledAt,
-    confirmedAt: Date.now(),
-    calls,
-    ...beforeOf(calls, before),
-  };
+  return { ...resultOf(changed, wanted), ...(changed.calls > 0 && { before }) };
+}
+
+/**
+ * Called right before a filter is written or deleted, with what was read a moment ago: exactly this filter for exactly
+ * this secondary must have been approved. Where the secondary sees nothing more afterwards, a plan serves too that lets it
+ * join or follow this primary with this filter: it is written for that.
+ *
+ * @throws RunbookError NOT_APPROVED
+ */
+async function demandApproval(
+  { deployment, cluster, id, secondary, authority }: FilterChange,
+  before: FilterState,
+  filter: FilterState,
+): Promise<void> {
+  const { clusters, inventory, run, signal } = currentExecution();
+  if (secondary === undefined || authority === undefined)
+    throw notApproved(`${describeFilter(before)} becomes ${describeFilter(filter)}, and nobody approved it`);
+  const target = clusters.of(deployment, secondary);
+  const [pair, status] = await Promise.all([
+    pairOf(target, clusters.of(deployment, cluster), signal),
+    readPerformance(target, signal),
+  ]);
+  const { on, with: primary } = pair;
+  if (id !== on.clusterId && id !== status.secondaryId)
+    throw notApproved(`${id} is not an id of ${secondary}, whose cluster ID is ${on.clusterId}`);
+  const detail = describeFilter(filter);
+  const writing = { operation: 'performance.primary.paths-filter', on: primary, with: on, detail } as const;
+  const enabling = { operation: 'performance.secondary.enable', ...pair, detail } as const;
+  const following = { ...pair, filter, begun: true };
+  await verifyOneOf([
+    () => verifyBeginning(inventory, run, deployment, authority, writing),
+    ...(needsApproval(before, filter)
+      ? []
+      : [
+          () => verifyFollowing(deployment, authority, { ...following, form: 'token' as const }),
+          () => verifyFollowing(deployment, authority, { ...following, form: 'addresses' as const }),
+          () => verifyOperation(inventory, run, deployment, authority, enabling),
+        ]),
+  ]);
+}
+
+function notApproved(why: string): RunbookError {
+  return new RunbookError('NOT_APPROVED', `This is not approved: ${why}.`, {
+    observed: why,
+    needed: 'an approved plan that allows this filter for this secondary',
+    next: 'Start filterReconciliation with the wanted filter; its gate asks for what is missing.',
+  });
+}
+
+/** The paths filter that the primary keeps for a secondary, under the id that it has or its cluster ID. */
+export async function readPathsFilter({ deployment, primary, secondary }: BetweenClusters) {
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
+  const target = clusters.of(deployment, secondary);
+  const source = clusters.of(deployment, primary);
+  const { streamingMs } = clusters.deployment(deployment).limits;
+  const id = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs));
+  const { secondaryId } = await readPerformance(target, signal);
+  const token = await source.credential();
+  const ids = [...new Set([secondaryId ?? id, id])];
+  const found = await Promise.all(
+    ids.map((each) => source.client.performance.primary.pathsFilter.read(each, { token, signal })),
+  );
+  const filters = found.filter((filter) => filter !== undefined);
+  if (new Set(filters.map(describeFilter)).size > 1) {
+    throw new RunbookError('STATE_DIVERGED', `${primary} has different paths filters for ${secondary}.`, {
+      cluster: primary,
+      observed: ids.map((each, index) => `${each}: ${describeFilter(found[index])}`).join('; '),
+      needed: 'one filter',
+      next: `Write the right filter under ${ids.join(' and ')} on ${primary}, then retry.`,
+    });
+  }
+  const [filter] = filters;
+  return { id, filter, observed: describeFilter(filter) };
 }
 
 /** The filters of these secondaries as they are. */
@@ -63,4 +162,56 @@ export async function readPathsFilters(
       secondaries.map((each) => readFiltersOf(clusters.of(deployment, primary), clusters.of(deployment, each), signal)),
     ),
   };
+}
+
+/** Compares the dynamic filter of a secondary as both sides tell it, and with what is expected. */
+export async function compareDynamicFilters(
+  input: BetweenClusters & { readonly id: string; readonly expected?: PathsFilterFacts },
+): Promise<{ readonly equal: boolean; readonly observed: string }> {
+  const { deployment, primary, secondary, id, expected } = input;
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
+  const source = clusters.of(deployment, primary);
+  const target = clusters.of(deployment, secondary);
+  const wanted = describeFilter(expected);
+  const read = async () => {
+    const onSource = { token: await source.credential(), signal };
+    const [filter, onPrimary, onSecondary] = await Promise.all([
+      source.client.performance.primary.pathsFilter.read(id, onSource),
+      source.client.performance.primary.dynamicFilter(id, onSource),
+      target.client.performance.secondary.dynamicFilter(id, { token: await target.credential(), signal }),
+    ]);
+    return { filter: describeFilter(filter), onPrimary, onSecondary };
+  };
+  type Seen = Awaited<ReturnType<typeof read>>;
+  const describe = ({ filter, onPrimary, onSecondary }: Seen) =>
+    `paths filter ${filter}, expected ${wanted}; ${primary}: ${dynamicText(onPrimary)}; ${secondary}: ${dynamicText(onSecondary)}`;
+  try {
+    const seen = await awaitState(execution, {
+      read,
+      until: ({ filter, onPrimary, onSecondary }) =>
+        dynamicText(onPrimary) === dynamicText(onSecondary) &&
+        // Two sides may agree, and yet let everything through or keep away what nobody wants kept away.
+        filter === wanted &&
+        (expected === undefined || comesFrom(onPrimary, expected)),
+      budgetMs: Math.min(COMPARE_BUDGET_MS, clusters.deployment(deployment).limits.streamingMs),
+      describe,
+      needed: 'the expected filter, and the same dynamic filter on both sides',
+    });
+    return { equal: true, observed: `the same on both sides: ${dynamicText(seen.onPrimary)}` };
+  } catch (error) {
+    if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
+    return { equal: false, observed: error.observed ?? 'not readable' };
+  }
+}
+
+/** Whether the expansion is there, and names nothing that is not below a path of the filter. */
+function comesFrom(dynamic: DynamicFilter | undefined, { paths }: PathsFilterFacts): boolean {
+  const below = (each: string) => paths.some((path) => each.startsWith(path.endsWith('/') ? path : `${path}/`));
+  return dynamic !== undefined && [...dynamic.mounts, ...dynamic.namespaces].every(below);
+}
+
+function dynamicText(filter: DynamicFilter | undefined): string {
+  if (!filter) return 'none';
+  return `mounts ${[...filter.mounts].sort().join(', ') || 'none'}, namespaces ${[...filter.namespaces].sort().join(', ') || 'none'}`;
 }

@@ -49,11 +49,6 @@ export async function readFiltersOf(
   return { secondary: target.entry.name, id: known, filters, attached };
 }
 
-function stateOf(filter: PathsFilterFacts | undefined): FilterState {
+export function stateOf(filter: PathsFilterFacts | undefined): FilterState {
   return filter === undefined ? 'none' : { mode: filter.mode, paths: canonicalPaths(filter.paths) };
-}
-
-/** For the report: what the filter was before this change, where there was one. */
-export function beforeOf(calls: number, before: PathsFilterFacts | undefined): { readonly before?: FilterState } {
-  return calls === 0 ? {} : { before: stateOf(before) };
 }

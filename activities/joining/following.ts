@@ -1,4 +1,4 @@
-import type { BetweenClusters, OfKind, RootsVerdict, StreamingResult } from '../../src/contracts/activities';
+import type { BetweenClusters, OfKind } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { isRunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
@@ -44,7 +44,7 @@ export function isAttached(
 }
 
 /** Waits until a DR secondary streams from its primary, and has what that had written when this began. */
-export async function awaitDrStreaming({ deployment, primary, secondary }: BetweenClusters): Promise<StreamingResult> {
+export async function awaitDrStreaming({ deployment, primary, secondary }: BetweenClusters) {
   const execution = currentExecution();
   const { clusters } = execution;
   const { signal } = execution;
@@ -125,13 +125,12 @@ export async function awaitPerformanceSecondaries(input: {
 const ROOTS_BUDGET_MS = 30_000;
 
 /**
- * Compares the Merkle roots of both sides.
+ * Compares the Merkle roots of both sides. `equal` proves that both hold the same; anything else proves nothing while the
+ * primary takes writes.
  *
  * @param input.filtered - the secondary has a paths filter: its root differs by design
  */
-export async function compareMerkleRoots(
-  input: BetweenClusters & OfKind & { readonly filtered: boolean },
-): Promise<RootsVerdict> {
+export async function compareMerkleRoots(input: BetweenClusters & OfKind & { readonly filtered: boolean }) {
   const { deployment, primary, secondary, kind, filtered } = input;
   const execution = currentExecution();
   const { clusters, signal } = execution;

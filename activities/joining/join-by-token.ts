@@ -15,7 +15,7 @@ import type { ActivationToken, JoinParameters, SecondaryPublicKey } from '../../
 import type { ClusterAccess } from '../clusters';
 import { Deadline } from '../deadline';
 import { currentExecution } from '../execution';
-import { writePathsFilter } from '../filters/secondary-filters';
+import { writePathsFilter } from '../filters/filters';
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { openOperationToken } from '../tokens/operation-token';
 import { demandRole, readKind } from './onboarding-read';

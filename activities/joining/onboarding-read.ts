@@ -1,4 +1,3 @@
-import type { SealsResult } from '../../src/contracts/activities';
 import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../../src/errors';
@@ -70,8 +69,18 @@ export function demandRole(
 
 const NODE_TIMEOUT_MS = 3_000;
 
+/** The seal of every node of a cluster, and what people need to unseal them. */
+export interface Seals {
+  /** `sealed` is absent where the node does not answer; `progress`: key shares that were given to it so far. */
+  readonly nodes: readonly { readonly address: string; readonly sealed?: boolean; readonly progress?: number }[];
+  /** Key shares that a node needs; a secondary has the primary's. */
+  readonly threshold?: number;
+  readonly shares?: number;
+  readonly observed: string;
+}
+
 /** Asks every node for its seal. Unauthenticated, and answered by sealed nodes too (facts 1.6). */
-export async function readSealsOf({ entry, client }: ClusterAccess, signal: AbortSignal): Promise<SealsResult> {
+export async function readSealsOf({ entry, client }: ClusterAccess, signal: AbortSignal): Promise<Seals> {
   const seen = await Promise.all(
     entry.addresses.map(async (address) => {
       try {
@@ -89,16 +98,16 @@ export async function readSealsOf({ entry, client }: ClusterAccess, signal: Abor
 }
 
 /** Nodes that are known to be sealed. */
-export function sealedNodes({ nodes }: Pick<SealsResult, 'nodes'>): readonly string[] {
+export function sealedNodes({ nodes }: Pick<Seals, 'nodes'>): readonly string[] {
   return nodes.filter((node) => node.sealed === true).map((node) => node.address);
 }
 
 /** Every node answers and is unsealed. */
-export function allUnsealed({ nodes }: Pick<SealsResult, 'nodes'>): boolean {
+export function allUnsealed({ nodes }: Pick<Seals, 'nodes'>): boolean {
   return nodes.every((node) => node.sealed === false);
 }
 
-function sealsText(nodes: SealsResult['nodes']): string {
+function sealsText(nodes: Seals['nodes']): string {
   return nodes
     .map(({ address, sealed, progress }) => {
       if (sealed === undefined) return `${address} does not answer`;

@@ -1,26 +1,29 @@
-import type { BetweenClusters, BootstrapResult, OfKind, OnCluster, SealsResult } from '../../src/contracts/activities';
+import type { BetweenClusters, OfKind, OnCluster } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { currentExecution } from '../execution';
 import { describeReplication, isAlive } from '../observe';
 import { awaitState } from '../read-act-confirm';
+import type { Seals } from './onboarding-read';
 import { allUnsealed, kindName, readKind, readSealsOf, sealedNodes } from './onboarding-read';
 
 /* After a cluster was enabled as secondary: seals, the first copy, and whether it takes a credential (facts 2.8, 3.2). */
 
 /** Reads in a row that must say the same before it counts: a node that restarts is sealed or disabled for a moment. */
 const STABLE_READS = 3;
+/** `sealed`: nodes sealed themselves and wait for people. */
+type Verdict = 'streaming' | 'sealed';
 /** Between two looks at what takes minutes to days, ms. */
 const WATCH_MS = 500;
 
 /** The seal of every node of a cluster, and what people need to unseal them. */
-export async function readSeals({ deployment, cluster }: OnCluster): Promise<SealsResult> {
+export async function readSeals({ deployment, cluster }: OnCluster): Promise<Seals> {
   const { clusters, signal } = currentExecution();
   return readSealsOf(clusters.of(deployment, cluster), signal);
 }
 
 /** Polls until every node is unsealed; people unseal them meanwhile. */
-export async function awaitUnsealed({ deployment, cluster }: OnCluster): Promise<SealsResult> {
+export async function awaitUnsealed({ deployment, cluster }: OnCluster): Promise<Seals> {
   const execution = currentExecution();
   const { clusters } = execution;
   let inARow = 0;
@@ -45,7 +48,7 @@ export async function followBootstrap(
       /** People chose to leave nodes sealed. */
       readonly sealedIsKnown?: boolean;
     },
-): Promise<BootstrapResult> {
+) {
   const execution = currentExecution();
   const { clusters } = execution;
   const { deployment, secondary, kind, sealedIsKnown } = input;
@@ -102,7 +105,7 @@ const NOT_VALID: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'CREDENTIAL
 /** Judges one look after the other. */
 class BootstrapWatch {
   readonly phases: string[] = [];
-  verdict: BootstrapResult['verdict'] | undefined;
+  verdict: Verdict | undefined;
   #sealedInARow = 0;
   #disabledInARow = 0;
   #stuckSince: number | undefined;
@@ -120,7 +123,7 @@ class BootstrapWatch {
     replication: ReplicationObservation | undefined,
     cluster: string,
     kind: 'dr' | 'performance',
-  ): BootstrapResult['verdict'] | undefined {
+  ): Verdict | undefined {
     const phase = phaseOf(replication);
     if (this.phases.at(-1) !== phase) this.phases.push(phase);
     this.#sealedInARow = sealed.length > 0 ? this.#sealedInARow + 1 : 0;

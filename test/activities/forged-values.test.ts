@@ -206,7 +206,10 @@ describe('no activity signs or encrypts what it is passed', () => {
 
   it('by the contracts of their inputs', () => {
     const named = new Map<string, string[]>();
-    for (const source of readSources('src/contracts/activities').values()) {
+    const contracts = [...readSources('src/contracts').values()].filter(({ path }) =>
+      path.endsWith('contracts/activities.ts'),
+    );
+    for (const source of contracts) {
       const visit = (node: ts.Node, inParameter: boolean): void => {
         const inside = inParameter || ts.isParameter(node);
         if (inside && ts.isPropertySignature(node) && SUSPICIOUS.test(node.name.getText(source.syntax))) {

@@ -47,7 +47,7 @@ export interface Remedy {
 
 /** What a step may be told beside its name and body. */
 export interface StepOptions<T> {
-  /** What was observed, in a few words, for the timeline. */
+  /** What was observed, in a few words, for the timeline: what the result says of it where nothing is given. */
   readonly note?: (result: T) => string | undefined;
   /** Choices beside `retry`, where the step parks; `abort` alone where nothing is given. */
   readonly choices?: readonly Choice[];

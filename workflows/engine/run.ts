@@ -215,7 +215,7 @@ export class Run {
           await remedied?.(activities);
           return body(activities);
         });
-        this.#end(record, outcomeOf(result), options.note?.(result));
+        this.#end(record, outcomeOf(result), options.note ? options.note(result) : observedOf(result));
         this.#throwBetweenSteps();
         return result;
       } catch (error) {
@@ -390,6 +390,12 @@ export class Run {
 const SKIPPED = Symbol('skipped');
 
 const ENDS_LATER = 'noted: the run ends once a cluster serves, and until then only a step that parks has choices';
+
+/** What an activity observed, where its result says it. */
+function observedOf(result: unknown): string | undefined {
+  const observed = typeof result === 'object' && result !== null && 'observed' in result ? result.observed : undefined;
+  return typeof observed === 'string' ? observed : undefined;
+}
 
 function outcomeOf(result: unknown): 'done' | 'already' {
   return typeof result === 'object' && result !== null && (result as Partial<ChangeResult>).outcome === 'already'

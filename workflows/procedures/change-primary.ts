@@ -123,7 +123,7 @@ async function demote(outage: Outage): Promise<Next> {
         const sides = { deployment, kind, cluster: oldPrimary, otherCluster: newPrimary };
         return call.demotePrimary({ ...sides, authority, reached: outage.marker.wal });
       }),
-    { note: ({ observed }) => observed, choices: [PROMOTE_BACK, LEAVE] },
+    { choices: [PROMOTE_BACK, LEAVE] },
   );
   const evidence = await run.skippableStep(
     COMPARE_STEP,
@@ -186,7 +186,7 @@ async function promote(outage: Outage, { step, choices, leaveToRunbook, ...pair 
       const sides = { deployment, kind, ...pair, authority: approvals.authority };
       return call.promoteSecondary({ ...sides, mode: 'planned', token: await tokenOf() });
     },
-    { note: ({ observed }) => observed, choices, ...(leaveToRunbook && { leaveToRunbook }) },
+    { choices, ...(leaveToRunbook && { leaveToRunbook }) },
   );
 }
 

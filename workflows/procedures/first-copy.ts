@@ -1,4 +1,5 @@
-import type { SealsResult, SecondaryOnboardingRoute } from '../../src/contracts/activities';
+import type { Seals } from '../../activities/joining/onboarding-read';
+import type { SecondaryOnboardingRoute } from '../../src/contracts/activities';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 
@@ -26,7 +27,7 @@ export async function followUntilStreaming(
       `Watch the first copy of ${secondary}`,
       `whether ${secondary} got everything that ${primary} holds is not known`,
       (call) => call.followBootstrap({ deployment, primary, secondary, kind, sealedIsKnown }),
-      { note: ({ observed }) => observed, choices: [STOP_HERE] },
+      { choices: [STOP_HERE] },
     );
     if (seen?.verdict !== 'sealed') return seen !== undefined;
   }
@@ -42,7 +43,7 @@ async function unsealed(
     `Read the seals of ${secondary}`,
     `nodes of ${secondary} may be sealed and nobody is told`,
     (call) => call.readSeals({ deployment, cluster: secondary }),
-    { note: ({ observed }) => observed, choices: [STOP_HERE] },
+    { choices: [STOP_HERE] },
   );
   if (seals === undefined) return false;
   if (seals.nodes.every(({ sealed }) => sealed === false)) return true;
@@ -56,7 +57,7 @@ async function unsealed(
       `Wait until the nodes of ${secondary} are unsealed`,
       `nodes of ${secondary} stay sealed: it may have no active node, and does not survive the loss of one`,
       (call) => call.awaitUnsealed({ deployment, cluster: secondary }),
-      { note: ({ observed }) => observed, choices: [STOP_HERE] },
+      { choices: [STOP_HERE] },
     );
     return opened !== undefined;
   } finally {
@@ -65,7 +66,7 @@ async function unsealed(
 }
 
 /** What people have to do at each node, and when the cluster works again. */
-function unsealing(primary: string, secondary: string, { nodes, threshold, shares }: SealsResult): string[] {
+function unsealing(primary: string, secondary: string, { nodes, threshold, shares }: Seals): string[] {
   const sealed = nodes.filter((node) => node.sealed === true);
   const silent = nodes.filter((node) => node.sealed === undefined);
   const quorum = Math.floor(nodes.length / 2) + 1;

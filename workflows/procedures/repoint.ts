@@ -40,7 +40,7 @@ export async function repointDrSecondary(run: Run, tokens: OperationTokens, targ
     `Wait until ${secondary} streams from ${primary}`,
     `whether ${secondary} catches up is not known at the end of this run`,
     (call) => call.awaitDrStreaming({ deployment, primary, secondary }),
-    { note: (result) => result.observed, choices: [STOP_HERE] },
+    { choices: [STOP_HERE] },
   );
   if (streaming) run.state.notifications.protectedAgain(secondary, primary);
   return streaming !== undefined;
@@ -61,7 +61,7 @@ async function point(
     effect,
     (call) =>
       begin(async (authority) => call.updatePrimary({ deployment, primary, secondary, authority, ...(await how()) })),
-    { note: (result) => result.observed, choices: [STOP_HERE] },
+    { choices: [STOP_HERE] },
   );
   return pointed !== undefined;
 }
@@ -124,7 +124,7 @@ function readFilterOf(run: Run, { deployment, primary, secondary }: RepointTarge
     `Read the paths filter of ${secondary}`,
     `${secondary} is not re-pointed: it would receive what its filter kept away from it`,
     (call) => call.readPathsFilter({ deployment, primary, secondary }),
-    { note: (result) => result.observed, choices: [STOP_HERE] },
+    { choices: [STOP_HERE] },
   );
 }
 
@@ -140,7 +140,7 @@ async function writeFilter(
     `Write the paths filter of ${secondary} (${when})`,
     `${secondary} may receive what its filter kept away from it`,
     (call) => call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter, authority }),
-    { note: (result) => result.observed, choices: [STOP_HERE], skipNeedsTwo: true },
+    { choices: [STOP_HERE], skipNeedsTwo: true },
   );
   return written && (written.outcome === 'already' ? 'already' : 'done');
 }
@@ -177,7 +177,7 @@ export async function sameFilterOnBothSides(
     `Compare the dynamic filter of ${secondary} on both sides`,
     'whether both sides filter the same is not known',
     (call) => call.compareDynamicFilters({ deployment, primary, secondary, id, expected: filter }),
-    { note: (result) => result.observed, choices: [STOP_HERE], skipNeedsTwo: true },
+    { choices: [STOP_HERE], skipNeedsTwo: true },
   );
   if (compared && !compared.equal) {
     run.state.finding({
@@ -231,7 +231,7 @@ export async function compareRoots(
     `Compare the Merkle roots of ${primary} and ${secondary}`,
     'whether both hold the same data is not known',
     (call) => call.compareMerkleRoots(asked),
-    { note: ({ observed }) => observed, choices: [STOP_HERE] },
+    { choices: [STOP_HERE] },
   );
   if (compared && compared.verdict !== 'equal' && compared.verdict !== 'not-comparable') {
     run.state.finding({

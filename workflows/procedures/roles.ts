@@ -52,3 +52,12 @@ export async function lastLook(
     silent: clusters.filter((cluster) => !seen.some((each) => each.cluster === cluster && each[kind])),
   };
 }
+
+/** After a kind of replication was disabled on a cluster: every node says so. */
+export function seeDisabled(run: Run, asked: { deployment: string; kind: ReplicationKind; cluster: string }) {
+  return run.skippableStep(
+    `See on every node of ${asked.cluster} that it is disabled`,
+    `whether every node of ${asked.cluster} ended its replication is not known`,
+    (call) => call.awaitReplicationDisabled(asked),
+  );
+}

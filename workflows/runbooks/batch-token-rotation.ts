@@ -33,7 +33,6 @@ function carryOut(run: Run, input: BatchTokenRotationInput): Promise<Ending> {
         `Make ${prepare.join(' and ')} on ${primary}`,
         'without them no token can be made; a person makes them by hand',
         (call) => call.prepareBatchTokenRole({ deployment, cluster: primary, drSet }),
-        { note: ({ observed }) => observed },
       );
     }
 

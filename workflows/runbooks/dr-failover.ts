@@ -97,13 +97,7 @@ async function gatherEvidence(
   }
   run.state.fact({ kind: 'loss', ...loss });
   for (const finding of findings) run.state.finding(finding);
-  await run.step(
-    `Make sure that ${from} is gone`,
-    (call) => call.awaitPrimaryGone({ deployment, from, to, alsoGone }),
-    {
-      note: ({ observed }) => observed,
-    },
-  );
+  await run.step(`Make sure that ${from} is gone`, (call) => call.awaitPrimaryGone({ deployment, from, to, alsoGone }));
 }
 
 /** Step 2: nobody may reach the old primary when it comes back. Attested fencing is in the plan that was approved. */
@@ -132,7 +126,7 @@ async function fence(
           throw error;
         }
       }),
-    { note: ({ observed }) => observed, skipNeedsTwo: true },
+    { skipNeedsTwo: true },
   );
 }
 

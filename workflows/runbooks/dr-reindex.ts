@@ -101,27 +101,23 @@ async function carryOut(
     return Promise.resolve();
   });
   await tokens.of(cluster);
-  const result = await run.step(
-    `Reindex ${cluster}`,
-    async (call) => {
-      const before = begun;
-      begun ??= 'may have been started';
-      const options = { diff, force, skipFlush };
-      // The check before it may have taken hours.
-      await approvals.begin('reindex', async (authority) => {
-        const token = await tokens.of(cluster);
-        try {
-          return await call.startDrReindex({ deployment, cluster, token, authority, options, epochBefore });
-        } catch (error) {
-          if (failureFacts(error)?.outcomeKnown === true) begun = before;
-          throw error;
-        }
-      });
-      begun = 'was started';
-      return call.followDrReindex({ deployment, cluster, epochBefore });
-    },
-    { note: ({ observed }) => observed },
-  );
+  const result = await run.step(`Reindex ${cluster}`, async (call) => {
+    const before = begun;
+    begun ??= 'may have been started';
+    const options = { diff, force, skipFlush };
+    // The check before it may have taken hours.
+    await approvals.begin('reindex', async (authority) => {
+      const token = await tokens.of(cluster);
+      try {
+        return await call.startDrReindex({ deployment, cluster, token, authority, options, epochBefore });
+      } catch (error) {
+        if (failureFacts(error)?.outcomeKnown === true) begun = before;
+        throw error;
+      }
+    });
+    begun = 'was started';
+    return call.followDrReindex({ deployment, cluster, epochBefore });
+  });
   begun = undefined;
   return result;
 }

@@ -77,7 +77,6 @@ async function describeSplit(
     `State what ${cluster} wrote after the split`,
     'how much is lost is then not known',
     (call) => call.describeSplit({ deployment, primary, secondary: cluster }),
-    { note: ({ observed }) => observed },
   );
   if (split) {
     const { atMostWalEntries: boundWalEntries, observed: why } = split;
@@ -92,7 +91,6 @@ async function describeSplit(
       `Save what ${cluster} holds`,
       `what ${cluster} wrote after the split is lost without a copy`,
       (call) => call.awaitDump({ deployment, from: cluster, to: primary }),
-      { note: ({ observed }) => observed },
     );
   }
   return split;
@@ -106,15 +104,12 @@ async function demote(
   approvals: Approvals,
 ): Promise<void> {
   // DANGER: what the former primary is the only one to hold is out of reach from here on.
-  await run.step(
-    `Demote ${secondary}`,
-    (call) =>
-      // A dump may have taken hours.
-      approvals.begin('plan', (authority) => {
-        const sides = { deployment, kind: 'dr', cluster: secondary, otherCluster: primary } as const;
-        return call.demotePrimary({ ...sides, former: true, authority });
-      }),
-    { note: ({ observed }) => observed },
+  await run.step(`Demote ${secondary}`, (call) =>
+    // A dump may have taken hours.
+    approvals.begin('plan', (authority) => {
+      const sides = { deployment, kind: 'dr', cluster: secondary, otherCluster: primary } as const;
+      return call.demotePrimary({ ...sides, former: true, authority });
+    }),
   );
 }
 
@@ -131,9 +126,7 @@ async function unfence(
   const { deployment } = input;
   const { cluster: secondary, primary, hooks } = route;
   const see = (name: string) =>
-    run.step(name, (call) => call.checkFormerPrimaryDemoted({ deployment, primary, secondary }), {
-      note: ({ observed }) => observed,
-    });
+    run.step(name, (call) => call.checkFormerPrimaryDemoted({ deployment, primary, secondary }));
   const seen = await see(`See that no node of ${secondary} is primary`);
   run.state.enterPhase('waiting-for-people');
   if (!hooks.unfence) {
@@ -166,7 +159,6 @@ async function unfence(
     `Unfence ${secondary}`,
     `${secondary} stays fenced unless people take the fence away by hand`,
     (call) => call.unfenceFormerPrimary({ deployment, primary, secondary, authority }),
-    { note: ({ observed }) => observed },
   );
   if (unfenced) progress.unfenced = 'yes';
   return authority;

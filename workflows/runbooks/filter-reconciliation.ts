@@ -96,7 +96,7 @@ async function changeFilter(
           ? call.deletePathsFilter({ deployment, cluster, id, secondary, authority })
           : call.writePathsFilter({ deployment, cluster, id, filter: wanted, secondary, authority }),
       ),
-    { note: ({ observed }) => observed, skipNeedsTwo: true },
+    { skipNeedsTwo: true },
   );
 }
 
@@ -120,7 +120,7 @@ async function compare(
         next: `See that ${secondary} is connected and streams, then retry.`,
       });
     },
-    { note: ({ observed }) => observed, skipNeedsTwo: true },
+    { skipNeedsTwo: true },
   );
 }
 

@@ -1,25 +1,21 @@
 import type { TeardownRoute } from '../../activities/plans/replication-teardown';
 import type { ReplicationTeardownInput } from '../../src/contracts/runbook-inputs';
-import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
-import type { OperationTokens } from '../procedures/operation-tokens';
-import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { readFinalState } from '../procedures/roles';
+import { kindName, readFinalState, seeDisabled } from '../procedures/roles';
 
 /**
  * One kind of replication ends on one cluster, primary or secondary. The other kind stays as it is, and no data is
  * wiped; but what replicated with it can do so again only after a wipe, which the plan names secondary by secondary.
  */
 export async function replicationTeardown(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<ReplicationTeardownInput>({ name: 'replicationTeardown', body: carryOut, failOver }, input);
-}
-
-function carryOut(run: Run, input: ReplicationTeardownInput): Promise<Ending> {
-  return run.abortable(() => tearDown(run, input));
+  return executeRunbook<ReplicationTeardownInput>(
+    { name: 'replicationTeardown', body: (run, asked) => run.abortable(() => tearDown(run, asked)), failOver },
+    input,
+  );
 }
 
 async function tearDown(run: Run, input: ReplicationTeardownInput): Promise<Ending> {
@@ -30,24 +26,29 @@ async function tearDown(run: Run, input: ReplicationTeardownInput): Promise<Endi
     input,
     assess: (call, again) => call.assessReplicationTeardown({ input, ...again }),
     gate: ({ gates }) => (gates.disable?.needed === true ? 'disable' : undefined),
-    tokens: tokenNeed,
+    // A DR secondary does nothing without an operation token.
+    tokens: ({ tokenSource: source }) =>
+      source && { source, targets: [{ cluster, uses: ['dr.disable', 'dr.operation-token.delete'] }] },
   });
   if ('outcome' in approved) return approved;
   const { route, tokens, approvals } = approved;
 
   // 2. The role ends. A run that is stopped afterwards says what is left all the same.
   if (route.role !== 'disabled') {
-    await disable(run, input, route, tokens, approvals);
+    await tokens?.of(cluster);
+    run.state.enterPhase('working');
+    await run.step(`Disable ${kindName(kind)} replication on ${cluster}`, (call) =>
+      approvals.begin('disable', async (authority) => {
+        const ending = { deployment, kind, cluster, authority };
+        if (route.role === 'primary') return call.disablePrimary(ending);
+        return call.disableSecondary({ ...ending, token: await tokens?.of(cluster) });
+      }),
+    );
     run.state.leftToDo.push(...leftToDo(input, route));
   }
 
   // 3. Every node says so; nothing of ours stays behind; the last look is in the report.
-  await run.skippableStep(
-    `See on every node of ${cluster} that it is disabled`,
-    `whether every node of ${cluster} ended its replication is not known`,
-    (call) => call.awaitReplicationDisabled({ deployment, cluster, kind }),
-    { note: ({ observed }) => observed },
-  );
+  await seeDisabled(run, { deployment, kind, cluster });
   run.state.enterPhase('finishing');
   await tokens?.dispose();
   await readFinalState(run, deployment);
@@ -61,34 +62,6 @@ async function tearDown(run: Run, input: ReplicationTeardownInput): Promise<Endi
       undo: undoInWords(input, route),
     },
   };
-}
-
-/** A DR secondary does nothing without an operation token. */
-function tokenNeed({ tokenSource, cluster }: TeardownRoute): TokenNeed | undefined {
-  if (tokenSource === undefined) return undefined;
-  return { source: tokenSource, targets: [{ cluster, uses: ['dr.disable', 'dr.operation-token.delete'] }] };
-}
-
-/** Step 2. */
-async function disable(
-  run: Run,
-  { deployment, kind, cluster }: ReplicationTeardownInput,
-  route: TeardownRoute,
-  tokens: OperationTokens | undefined,
-  approvals: Approvals,
-): Promise<void> {
-  await tokens?.of(cluster);
-  run.state.enterPhase('working');
-  await run.step(
-    `Disable ${kind === 'dr' ? 'DR' : 'performance'} replication on ${cluster}`,
-    (call) =>
-      approvals.begin('disable', async (authority) => {
-        const token = await tokens?.of(cluster);
-        const ending = { deployment, kind, cluster, authority };
-        return route.role === 'primary' ? call.disablePrimary(ending) : call.disableSecondary({ ...ending, token });
-      }),
-    { note: ({ observed }) => observed },
-  );
 }
 
 /** What the others still believe, and how to end that. */

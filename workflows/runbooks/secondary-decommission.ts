@@ -8,18 +8,17 @@ import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { readFinalState } from '../procedures/roles';
+import { kindName, readFinalState, seeDisabled } from '../procedures/roles';
 
 /**
  * A secondary is cut off for good: revoked on its primary, then made to forget the primary, or its replication disabled.
  * The secondary keeps its data; nothing is wiped.
  */
 export async function secondaryDecommission(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<SecondaryDecommissionInput>({ name: 'secondaryDecommission', body: carryOut, failOver }, input);
-}
-
-function carryOut(run: Run, input: SecondaryDecommissionInput): Promise<Ending> {
-  return run.abortable(() => decommission(run, input));
+  return executeRunbook<SecondaryDecommissionInput>(
+    { name: 'secondaryDecommission', body: (run, asked) => run.abortable(() => decommission(run, asked)), failOver },
+    input,
+  );
 }
 
 async function decommission(run: Run, input: SecondaryDecommissionInput): Promise<Ending> {
@@ -70,20 +69,16 @@ async function cutOff(
 ): Promise<void> {
   const { deployment, kind } = input;
   const { primary: cluster, id, secondary } = route;
-  await run.step(
-    `Revoke ${secondary ?? id} on ${cluster}`,
-    (call) =>
-      approvals.begin('revoke', (authority) =>
-        call.revokeSecondary({ deployment, kind, cluster, id, secondary, authority }),
-      ),
-    { note: ({ observed }) => observed },
+  await run.step(`Revoke ${secondary ?? id} on ${cluster}`, (call) =>
+    approvals.begin('revoke', (authority) =>
+      call.revokeSecondary({ deployment, kind, cluster, id, secondary, authority }),
+    ),
   );
   run.state.leftToDo.push(secondarySide(input, route), ...filterLeft(input, route));
   await run.skippableStep(
     `See that ${secondary ?? id} is gone`,
     `whether ${secondary ?? id} is disconnected from ${cluster} is not known`,
     (call) => call.awaitSecondaryGone({ deployment, cluster, kind, id, secondary }),
-    { note: ({ observed }) => observed },
   );
 }
 
@@ -98,44 +93,23 @@ async function settle(
   const { deployment, kind } = input;
   const { secondary: cluster, afterwards } = route;
   if (cluster === undefined || afterwards === 'nothing') return;
-  const ending = { deployment, kind, cluster };
-  const done = () => {
-    const at = run.state.leftToDo.indexOf(secondarySide(input, route));
-    if (at >= 0) run.state.leftToDo.splice(at, 1);
-  };
-  if (afterwards === 'forget-primary') {
-    const forgotten = await run.skippableStep(
-      `Make ${cluster} forget its primary`,
-      `${cluster} goes on looking for a primary that refuses it`,
-      (call) =>
-        approvals.begin('revoke', async (authority) =>
-          call.forgetPrimary({ ...ending, authority, token: await tokens?.of(cluster) }),
-        ),
-      { note: ({ observed }) => observed },
-    );
-    if (forgotten) done();
-    return;
-  }
-  const disabled = await run.skippableStep(
-    `Disable ${inWords(kind)} replication on ${cluster}`,
-    `${cluster} stays a ${inWords(kind)} secondary and looks for a primary that refuses it`,
+  const forgets = afterwards === 'forget-primary';
+  const settled = await run.skippableStep(
+    forgets ? `Make ${cluster} forget its primary` : `Disable ${kindName(kind)} replication on ${cluster}`,
+    forgets
+      ? `${cluster} goes on looking for a primary that refuses it`
+      : `${cluster} stays a ${kindName(kind)} secondary and looks for a primary that refuses it`,
     (call) =>
-      approvals.begin('disable', async (authority) =>
-        call.disableSecondary({ ...ending, authority, token: await tokens?.of(cluster) }),
-      ),
-    { note: ({ observed }) => observed },
+      approvals.begin(forgets ? 'revoke' : 'disable', async (authority) => {
+        const ending = { deployment, kind, cluster, authority, token: await tokens?.of(cluster) };
+        return forgets ? call.forgetPrimary(ending) : call.disableSecondary(ending);
+      }),
   );
-  if (!disabled) return;
-  done();
-  await run.skippableStep(
-    `See on every node of ${cluster} that it is disabled`,
-    `whether every node of ${cluster} ended its replication is not known`,
-    (call) => call.awaitReplicationDisabled({ deployment, cluster, kind }),
-    { note: ({ observed }) => observed },
-  );
+  if (!settled) return;
+  const at = run.state.leftToDo.indexOf(secondarySide(input, route));
+  if (at >= 0) run.state.leftToDo.splice(at, 1);
+  if (!forgets) await seeDisabled(run, { deployment, kind, cluster });
 }
-
-const inWords = (kind: SecondaryDecommissionInput['kind']) => (kind === 'dr' ? 'DR' : 'performance');
 
 /** What is left to do on the secondary once its primary has revoked it. */
 function secondarySide(
@@ -144,9 +118,9 @@ function secondarySide(
 ): string {
   if (cluster === undefined) {
     const name = named ?? `the secondary with the id ${id}`;
-    return `Nothing was done on ${name}: on it, send update-primary with "token": "" so that it forgets its primary, or disable its ${inWords(kind)} replication. It keeps a copy of the data either way: erase it where it is not wanted.`;
+    return `Nothing was done on ${name}: on it, send update-primary with "token": "" so that it forgets its primary, or disable its ${kindName(kind)} replication. It keeps a copy of the data either way: erase it where it is not wanted.`;
   }
-  return `${cluster} is still a ${inWords(kind)} secondary with a copy of the data and looks for its primary: start secondaryDecommission for it again, or disable it with replicationTeardown {"kind": "${kind}", "cluster": "${cluster}"}.`;
+  return `${cluster} is still a ${kindName(kind)} secondary with a copy of the data and looks for its primary: start secondaryDecommission for it again, or disable it with replicationTeardown {"kind": "${kind}", "cluster": "${cluster}"}.`;
 }
 
 /** The filter of a revoked performance secondary is not touched: it keeps data away should the id be used again. */

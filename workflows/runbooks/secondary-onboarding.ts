@@ -100,10 +100,8 @@ export async function enablePrimary(
   approvals: Approvals,
   gate: 'plan' | 'wipe',
 ): Promise<ChangeResult> {
-  return run.step(
-    `Enable ${asked.cluster} as ${kindName(asked.kind)} primary`,
-    (call) => approvals.begin(gate, (authority) => call.enablePrimary({ ...asked, authority })),
-    { note: ({ observed }) => observed },
+  return run.step(`Enable ${asked.cluster} as ${kindName(asked.kind)} primary`, (call) =>
+    approvals.begin(gate, (authority) => call.enablePrimary({ ...asked, authority })),
   );
 }
 
@@ -114,10 +112,8 @@ async function writeFilter(
   filter: PathsFilterFacts,
   { authority }: Approvals,
 ): Promise<void> {
-  await run.step(
-    `Write the paths filter of ${secondary} on ${primary}`,
-    (call) => call.writePathsFilter({ deployment, cluster: primary, id, filter, secondary, authority }),
-    { note: ({ observed }) => observed },
+  await run.step(`Write the paths filter of ${secondary} on ${primary}`, (call) =>
+    call.writePathsFilter({ deployment, cluster: primary, id, filter, secondary, authority }),
   );
 }
 
@@ -135,7 +131,7 @@ async function enableSecondary(
       approvals.begin('wipe', (authority) =>
         call.enableSecondary({ deployment, kind, primary, secondary, authority, form, expected }),
       ),
-    { note: ({ observed }) => observed, choices: [STOP_HERE] },
+    { choices: [STOP_HERE] },
   );
 }
 
@@ -182,11 +178,8 @@ async function compareFilters(
   filter: PathsFilterFacts,
 ): Promise<boolean> {
   const skipped = `the dynamic filter of ${secondary} was not compared on both sides: the token of the workers for ${secondary} went with its data`;
-  const taken = await run.skippableStep(
-    `Look whether ${secondary} takes a credential again`,
-    skipped,
-    (call) => call.checkCredential({ deployment, cluster: secondary }),
-    { note: ({ observed }) => observed },
+  const taken = await run.skippableStep(`Look whether ${secondary} takes a credential again`, skipped, (call) =>
+    call.checkCredential({ deployment, cluster: secondary }),
   );
   if (!taken) return false;
   await sameFilterOnBothSides(run, { deployment, primary, secondary }, { id, filter });

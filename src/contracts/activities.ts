@@ -1,0 +1,241 @@
+import type { CeremonyHandle, OperationTokenReference, OwnAttempt } from './ceremony';
+import type { NotificationFacts } from './notifications';
+import type { ClusterObservation, WalIndex } from './observations';
+import type { Check, GateName, PlanDocument } from './plan';
+import type { Attested, Finding } from './run-facts';
+import type { ReplicationKind, TokenSource, TokenUse } from './runbook-inputs';
+import type { Sealed } from './sealed';
+
+/*
+ * What activities give and take that more than one of them, or a workflow, knows by name. Names only: no address, path or
+ * credential passes through Temporal. Times are epoch milliseconds unless the name says otherwise.
+ */
+
+export interface OnDeployment {
+  readonly deployment: string;
+}
+
+export interface OnCluster extends OnDeployment {
+  readonly cluster: string;
+}
+
+/** A primary and one of its secondaries. */
+export interface BetweenClusters extends OnDeployment {
+  readonly primary: string;
+  readonly secondary: string;
+}
+
+export interface OfKind {
+  readonly kind: ReplicationKind;
+}
+
+/** What a secondary of kind `dr` takes nothing without: there it is demanded at the activity's border. */
+export interface SecondaryToken {
+  readonly token?: OperationTokenReference | undefined;
+}
+
+/** What a changing activity found out: it changed the state, or the state was there already. */
+export interface ChangeResult {
+  readonly outcome: 'done' | 'already';
+  /** What was observed afterwards, in a few words. */
+  readonly observed: string;
+  /** When the call was sent; absent where it was not. */
+  readonly calledAt?: number;
+  readonly confirmedAt: number;
+  /** Calls to the changing endpoint that this attempt made. */
+  readonly calls: number;
+  readonly findings?: readonly Finding[];
+}
+
+/** What lets a dangerous activity check for itself that it may act. */
+export interface Authority {
+  readonly plan: PlanDocument;
+  /** The approvals as they arrived: JWS strings or plain members. */
+  readonly approvals: readonly unknown[];
+}
+
+/** What the workers know of the site, so that the workflow need not guess. */
+export interface SiteFacts {
+  /** Whether workers keep reports as files; the run asks where it does not know. */
+  readonly reportFiles?: boolean;
+  /** Whom the server saw start this run; absent where it records nobody, or another run started it. */
+  readonly startedBy?: Attested;
+  readonly searchAttributesRegistered: boolean;
+  /** Base of links to the Web UI, where the inventory gives one. */
+  readonly uiAddress?: string;
+  /** The groups of which key shares must come, in words; absent where the inventory names none. */
+  readonly shareGroups?: string;
+  /** Somebody who may decide is known without a signature: plain documents can be accepted. */
+  readonly plainDocuments?: true;
+  /** Absent where nobody outside of the run is told anything. */
+  readonly notifications?: NotificationFacts;
+}
+
+export interface GatePolicyFacts {
+  readonly needed: boolean;
+  readonly validForMs: number;
+  /** Names that may approve, for the messages. */
+  readonly approvers: readonly string[];
+  readonly approvals: number;
+}
+
+/** What was read, what stands against the run, and the plan where one can be made. `R`: what the workflow follows. */
+export interface Assessment<R> {
+  readonly observations: readonly ClusterObservation[];
+  readonly preconditions: readonly Check[];
+  /** Absent where a precondition fails so early that no plan can be made. */
+  readonly plan?: PlanDocument;
+  readonly site: SiteFacts;
+  readonly gates: Partial<Readonly<Record<GateName, GatePolicyFacts>>>;
+  /** What the plan says, for the workflow to follow. */
+  readonly route?: R;
+}
+
+export interface DemoteResult extends ChangeResult {
+  /** The primary's `last_dr_wal` read right before the call. */
+  readonly walBefore?: WalIndex;
+}
+
+export interface ProbeResult {
+  readonly firstSuccessAt: number;
+  readonly tries: number;
+}
+
+export interface TokenDisposal {
+  readonly cluster: string;
+  /** `forgotten`: an orphan that people took off the record. */
+  readonly state: 'deleted' | 'kept' | 'unproven' | 'forgotten';
+  readonly text: string;
+}
+
+/** A paths filter of a performance secondary. */
+export interface PathsFilterFacts {
+  readonly mode: 'allow' | 'deny';
+  readonly paths: readonly string[];
+}
+
+/** The paths filter of a performance secondary; `none` where it gets everything. */
+export type FilterState = PathsFilterFacts | 'none';
+
+/** What a primary must keep for a secondary right before that is pointed at it. */
+export interface ExpectedFilter {
+  readonly filter: FilterState;
+  /** Who decided that the filter is not written. It is not looked for then. */
+  readonly skippedBy?: string;
+}
+
+export interface PrimaryEnablementRoute {
+  readonly kind: ReplicationKind;
+  readonly cluster: string;
+}
+
+/** What `drSecondaryOnboarding` and `performanceSecondaryOnboarding` follow. */
+export interface SecondaryOnboardingRoute {
+  readonly kind: ReplicationKind;
+  readonly primary: string;
+  readonly secondary: string;
+  /** `sys/health` cluster_id of the secondary before it is wiped: the id of its activation token and of its filter. */
+  readonly id: string;
+  /** Whether the primary has to be enabled first. */
+  readonly enablesPrimary: boolean;
+  readonly form: 'auto' | 'public-key' | 'wrapped';
+  /** The paths filter that it gets; absent where it gets everything. */
+  readonly filter?: PathsFilterFacts;
+}
+
+/** The filter that a secondary must have, under the id of its next activation token. */
+export interface KnownFilter {
+  /** The cluster ID of the secondary. */
+  readonly id: string;
+  /** Absent where it has none. */
+  readonly filter?: PathsFilterFacts;
+}
+
+/** What `secondaryRepointing` follows. */
+export interface RepointingRoute {
+  readonly kind: ReplicationKind;
+  readonly primary: string;
+  readonly secondary: string;
+  readonly form: 'token' | 'addresses';
+  /** Where the operation token comes from; absent where none is needed. */
+  readonly tokenSource?: TokenSource;
+  /** Of a performance secondary. */
+  readonly filter?: KnownFilter;
+  /** By addresses: the id that it has, and keeps. */
+  readonly addressesId?: string;
+}
+
+/** A secondary that is to follow the new primary, with the filter that it must have there. */
+export interface Follower extends KnownFilter {
+  readonly cluster: string;
+  /** The id that it has now, and keeps where it follows by addresses; absent where it has none. */
+  readonly addressesId?: string;
+}
+
+/** What `performancePromotion` follows. */
+export interface PromotionRoute {
+  readonly mode: 'planned' | 'unplanned';
+  /** The performance primary, or the one that is gone. */
+  readonly from: string;
+  readonly to: string;
+  readonly repoint: 'token' | 'addresses';
+  /** Every other secondary that answers. */
+  readonly others: readonly Follower[];
+  /** The others that do not answer: people re-point them later. */
+  readonly silent: readonly string[];
+  /** The old primary, with the filter that it gets as a secondary; absent where it stays out. */
+  readonly old?: Follower;
+  /** Why it stays out. */
+  readonly staysOut?: string;
+  /** The new primary as it is now, for where it stays a secondary. */
+  readonly candidate: Follower;
+  /** Whether clients are held off, and let through again. */
+  readonly hooks: { readonly quiesce: boolean };
+}
+
+/** What a former primary wrote after another cluster had become primary, as far as it can be known. */
+export interface SplitFacts {
+  /** Its `last_dr_wal`; absent where it does not tell one, as after its demotion. */
+  readonly wal?: WalIndex;
+  /** WAL entries that the primary lacks, at most; absent where no sample bounds them. */
+  readonly atMostWalEntries?: string;
+  readonly why: string;
+  readonly observed: string;
+  readonly findings: readonly Finding[];
+}
+
+/** What `rootTokenCeremony` follows. */
+export interface RootTokenRoute {
+  /** Fingerprint of the recipient's OpenPGP key, lower-case hexadecimal. */
+  readonly fingerprint: string;
+}
+
+/** The token that is generated, and what it is made for. */
+export type WantedToken =
+  | { readonly kind: 'operation-token'; readonly uses: readonly TokenUse[] }
+  | { readonly kind: 'root-token'; readonly recipientPgpKey: string; readonly authority: Authority };
+
+/** What a token generation needs, in each of its activities. */
+export interface GenerationInput extends OnCluster {
+  readonly ceremony: CeremonyHandle;
+  readonly wanted: WantedToken;
+  /** Attempts of this run that did not end, for tokens whose key says nothing of whose attempt it is. */
+  readonly attempts: readonly OwnAttempt[];
+}
+
+/**
+ * How a last share ended. `next-set`: the service rejected these shares. `again`: no token is in hand; where one may exist
+ * that nobody holds, the findings say it.
+ */
+export type GenerationOutcome =
+  | {
+      readonly next: 'token';
+      /** An operation token, sealed for this run. */
+      readonly sealed?: Sealed<'operation-token'>;
+      /** A root token: base64 of an OpenPGP message to the recipient. */
+      readonly encrypted?: string;
+      readonly findings: readonly Finding[];
+      /** What people do to close the ceremony's calls again, where the cluster lets everybody in. */
+      readonly closeAfterwards?: readonly string[];
+    }
+  | { readonly next: 'next-set' | 'again'; readonly findings: readonly Finding[] };
