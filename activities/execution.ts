@@ -18,7 +18,7 @@ import { Clusters } from './clusters';
 import type { ActivityDependencies } from './dependencies';
 import { AttemptFence } from './given-up';
 import { checkInput } from './inputs';
-import { NotificationBound } from './notifications/notification-bound';
+import { NotificationBound } from './notifications/tell-targets';
 
 const HEARTBEAT_MS = 1_500;
 /** Another attempt begins 9 s after the last heartbeat that arrived, and the SDK holds one back for up to 4 s. */

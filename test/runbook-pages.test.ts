@@ -5,7 +5,7 @@ import { inputFields } from '../src/cli/run-input';
 import { RUNBOOK_NAMES } from '../src/contracts/names';
 import { GATE_NAMES, OPERATION_GATES } from '../src/contracts/plan';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
-import { RUNBOOK_PURPOSES } from '../src/contracts/runbook-purposes';
+import { RUNBOOK_PURPOSES } from '../src/cli/commands/runbooks';
 import { ROOT, codeBlocks, page } from './support/documents';
 import { EVENT_LIMITS } from './support/matrix';
 

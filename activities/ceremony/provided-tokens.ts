@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { CeremonyHandle, EnvelopeVerdict, OperationTokenReference } from '../../src/contracts/ceremony';
+import type { CeremonyHandle, EnvelopeVerdict, OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
 import type { EnvelopeVerdictCode } from '../../src/contracts/receipts';
-import type { Sealed } from '../../src/contracts/sealed';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { InvitationTarget, KeyRecord } from '../../src/keys';

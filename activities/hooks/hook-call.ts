@@ -4,9 +4,8 @@ import { RunbookError } from '../../src/errors';
 import { describeSource, readSecret } from '../../src/inventory';
 import type { CallHook, CredentialSource } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
-import type { HookEnd } from './hook-command';
-import type { HookFacts } from './hook-facts';
 import { OutputTail } from './hook-output';
+import type { HookEnd, HookFacts } from './hook-output';
 
 /** Codes of an error before anything was sent: no address, no connection, no handshake. */
 const NOT_SENT =

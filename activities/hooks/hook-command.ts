@@ -3,24 +3,13 @@ import type { ChildProcess } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { RunbookError } from '../../src/errors';
 import type { CommandHook } from '../../src/inventory';
-import type { HookFacts } from './hook-facts';
 import { OutputTail } from './hook-output';
+import type { HookEnd, HookFacts } from './hook-output';
 
 /** How long a program that was told to end may take before it is killed. */
 const END_WITHIN_MS = 1_000;
 /** How long what it wrote last is waited for after it ended: a process that it left behind may hold the pipe. */
 const REST_WITHIN_MS = 200;
-
-/** How a hook ended. */
-export interface HookEnd {
-  readonly ok: boolean;
-  /** Such as `exit 0` or `status 503`. */
-  readonly how: string;
-  /** Whether it is certain that it was not begun. */
-  readonly begun: boolean;
-  /** Its last lines, redacted. */
-  readonly output: string;
-}
 
 /** Runs a hook without a shell, in a process group of its own, and ends the group where its time is over. */
 export async function runCommand(entry: CommandHook, facts: HookFacts, signal: AbortSignal): Promise<HookEnd> {

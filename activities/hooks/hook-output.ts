@@ -1,5 +1,31 @@
 import { redact } from '../../src/keys';
 
+/** What a hook is told: as JSON in the body of a call, and in RUNBOOK_FACTS of a command. Names only, never a secret. */
+export interface HookFacts {
+  readonly hook: string;
+  readonly deployment: string;
+  /** The cluster that is, or was, primary: the one that is fenced, unfenced or dumped. */
+  readonly from: string;
+  /** The cluster that clients are led to. */
+  readonly to: string;
+  readonly workflowId: string;
+  readonly runId: string;
+  readonly step: string;
+  /** The same for every try of one attempt of a step: a receiver can tell a repetition by it. */
+  readonly key: string;
+}
+
+/** How a hook ended. */
+export interface HookEnd {
+  readonly ok: boolean;
+  /** Such as `exit 0` or `status 503`. */
+  readonly how: string;
+  /** Whether it is certain that it was not begun. */
+  readonly begun: boolean;
+  /** Its last lines, redacted. */
+  readonly output: string;
+}
+
 /** Kept while a hook runs. */
 const KEPT_BYTES = 16_384;
 /** Shown of it, in characters. */

@@ -8,8 +8,7 @@ import { describeReplication, readActive } from '../observe';
 import { awaitState, beforeSending } from '../read-act-confirm';
 import { makeCall } from './hook-call';
 import { runCommand } from './hook-command';
-import type { HookEnd } from './hook-command';
-import type { HookFacts } from './hook-facts';
+import type { HookEnd, HookFacts } from './hook-output';
 
 /** How long a cluster is asked for its role before clients are led there. */
 const ROLE_BUDGET_MS = 10_000;

@@ -1,11 +1,10 @@
 import type { Assessment, Authority, OnCluster, TokenDisposal } from '../../src/contracts/activities';
 import { orphanFinding } from '../../src/contracts/alarms';
-import type { OperationTokenReference } from '../../src/contracts/ceremony';
+import type { OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
-import type { Sealed } from '../../src/contracts/sealed';
 import { attestedName, escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { gateOf, verifyBeginning } from '../approvals/authority';

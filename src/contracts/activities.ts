@@ -1,10 +1,9 @@
-import type { CeremonyHandle, OperationTokenReference, OwnAttempt } from './ceremony';
+import type { CeremonyHandle, OperationTokenReference, OwnAttempt, Sealed } from './ceremony';
 import type { NotificationFacts } from './notifications';
 import type { ClusterObservation, WalIndex } from './observations';
 import type { Check, GateName, PlanDocument } from './plan';
 import type { Attested, Finding } from './run-facts';
 import type { ReplicationKind, TokenSource, TokenUse } from './runbook-inputs';
-import type { Sealed } from './sealed';
 
 /*
  * What activities give and take that more than one of them, or a workflow, knows by name. Names only: no address, path or

@@ -1,5 +1,5 @@
 import type { Attested } from './run-facts';
-import type { TokenUse } from './inputs/common';
+import type { TokenUse } from './input-members';
 import type { RunStatus, Waiting } from './run-status';
 import { attestedName, escapeUntrusted } from './words';
 

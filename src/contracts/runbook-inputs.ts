@@ -9,11 +9,11 @@ import {
   replicationKind,
   tokenSourceChoice,
   tokenUse,
-} from './inputs/common';
+} from './input-members';
 import type { RunbookName } from './names';
 import { controlPayload } from './payloads';
 
-export * from './inputs/common';
+export * from './input-members';
 
 /** The input of `drSwitchover`: planned, both sides answer, nothing may be lost. */
 export const drSwitchoverInput = z.strictObject({

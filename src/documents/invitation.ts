@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { tokenUse } from '../contracts/inputs/common';
+import { tokenUse } from '../contracts/input-members';
 import { RunbookError, isRunbookError } from '../errors';
 import { claimedHeader, DOCUMENT_TYPES, verifyDocument } from './documents';
 import { importPublicKey } from './public-keys';

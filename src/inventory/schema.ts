@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { GATE_NAMES } from '../contracts/plan';
 import type { GateName } from '../contracts/plan';
-import { tokenSourceChoice } from '../contracts/inputs/common';
+import { tokenSourceChoice } from '../contracts/input-members';
 import { parsePublicKey } from '../documents/public-keys';
 import { hooks, notifications } from './schema-outside';
 import { absolutePath, atMost, byName, credentialSource, duration, inMs, name, origin } from './schema-values';

@@ -1,7 +1,7 @@
 import { hkdfSync, randomBytes } from 'node:crypto';
 import { CompactEncrypt, compactDecrypt, decodeProtectedHeader } from 'jose';
 import { z } from 'zod';
-import type { Sealed, SealedKind } from '../contracts/sealed';
+import type { Sealed, SealedKind } from '../contracts/ceremony';
 import { looksLikeShare } from '../documents/key-shares';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';

@@ -4,7 +4,7 @@ import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { attemptMark } from '../../src/contracts/ceremony';
 import type { RunStatus } from '../../src/contracts/run-status';
-import type { Sealed } from '../../src/contracts/sealed';
+import type { Sealed } from '../../src/contracts/ceremony';
 import { openValue, SealKeyring } from '../../src/keys';
 import { findCanaries, historyText } from '../support/canaries';
 import type { Scenario } from '../support/scenario';

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { WEB_UI } from '../../src/contracts/web-ui';
+import { WEB_UI } from '../../workflows/engine/current-details';
 import { SEARCH_ATTRIBUTES, startDevServer } from '../../src/dev-server';
 import { projectRoot } from '../../src/dev-server/locations';
 import * as ports from '../../src/dev-server/ports';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { CompactEncrypt } from 'jose';
 import { inspect } from 'node:util';
-import type { Sealed } from '../../src/contracts/sealed';
+import type { Sealed } from '../../src/contracts/ceremony';
 import { Secret } from '../../src/secret';
 import { newSealKey, openValue, SealKeyring, sealValue } from '../../src/keys/sealing';
 import type { OpenSpec, RunContext, SealSpec } from '../../src/keys/sealing';

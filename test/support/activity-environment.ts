@@ -24,9 +24,9 @@ import type {
   CeremonyTarget,
   EnvelopeVerdict,
   OperationTokenReference,
+  Sealed,
 } from '../../src/contracts/ceremony';
 import type { Finding, StepContext } from '../../src/contracts/run-facts';
-import type { Sealed } from '../../src/contracts/sealed';
 import type { SignalName, UpdateName } from '../../src/contracts/signals';
 import type { DrSwitchoverInput, TokenUse } from '../../src/contracts/runbook-inputs';
 import { drSwitchoverInput } from '../../src/contracts/runbook-inputs';

@@ -1,10 +1,34 @@
 import { planIn } from '../../src/contracts/plan';
 import type { RunbookPlan } from '../../src/contracts/plan';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
-import { WEB_UI, sendInWebUi } from '../../src/contracts/web-ui';
 import { inCode, inLines, jsonText, prose, escapeMarkdown } from '../../src/contracts/words';
 import { inOutage, phaseText, receiptText, statusText, stepText } from '../../src/words/status';
 import type { Line, Statement } from '../../src/words/waiting';
+
+/** What the Web UI of Temporal calls the things that people are told to use there; a test compares it with the dev server's. */
+export const WEB_UI = {
+  actions: 'More Actions',
+  sendSignal: 'Send a Signal',
+  signalName: 'Signal name',
+  data: 'Data',
+  encoding: 'json/plain',
+  submit: 'Submit',
+  start: 'Start Workflow',
+  details: 'User Metadata',
+  queries: 'Queries',
+} as const;
+
+/**
+ * How a signal is sent there. Tab comes before the button: the field formats what was pasted when it is left, the form
+ * grows, and a click on the button would miss it and may close the form.
+ *
+ * @param signal - its name, as Markdown
+ * @param what - what is pasted
+ */
+function sendInWebUi(signal: string, what: string): string {
+  const { actions, sendSignal, data, submit } = WEB_UI;
+  return `${actions}, ${sendSignal}, ${signal}; paste ${what} into ${data}, press Tab, ${submit}`;
+}
 
 /** Bytes. The server refuses details above 20,000; older steps give way first. */
 const MAX_BYTES = 15_000;

@@ -1,9 +1,8 @@
 import { workflowInfo } from '@temporalio/workflow';
-import type { CeremonyHandle, CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
+import type { CeremonyHandle, CeremonyTarget, OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
-import type { Sealed } from '../../src/contracts/sealed';
 import { attestedName } from '../../src/contracts/words';
 import type { StepCalls } from '../engine/activity-calls';
 import { Collection } from './collection';

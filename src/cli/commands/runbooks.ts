@@ -1,10 +1,36 @@
 import type { Command } from 'commander';
 import { RUNBOOK_NAMES } from '../../contracts/names';
-import { RUNBOOK_PURPOSES } from '../../contracts/runbook-purposes';
+import type { RunbookName } from '../../contracts/names';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import { inputFields, runbookName } from '../run-input';
 import { columns } from '../text';
+
+/** What each runbook is for, in one sentence; the README's table and `runbook runbooks` say the same. */
+export const RUNBOOK_PURPOSES: Readonly<Record<RunbookName, string>> = {
+  drSwitchover:
+    'Planned: the DR primary and one of its DR secondaries change roles, and nothing is lost. Failback too.',
+  drFailover: 'Unplanned: the DR primary is gone, and a DR secondary becomes primary.',
+  drRejoin: 'A former primary is back after a failover: it is demoted, unfenced and becomes a DR secondary.',
+  drSecondaryOnboarding: 'A cluster without replication is wiped and becomes a DR secondary.',
+  performanceSecondaryOnboarding:
+    'A cluster without replication is wiped and becomes a performance secondary, filtered from the start.',
+  performancePromotion: 'A performance secondary becomes the performance primary, planned or unplanned.',
+  secondaryRepointing: 'A secondary follows another primary, by token or by addresses.',
+  filterReconciliation: 'The paths filters of performance secondaries become what is wanted.',
+  secondaryDecommission: 'A secondary is revoked and leaves for good.',
+  primaryEnablement: 'A cluster becomes a primary for DR or performance replication.',
+  replicationTeardown: 'Replication of one kind ends on a cluster.',
+  operationTokenCeremony: 'Key holders give their shares for one DR operation token.',
+  operationTokenDisposal: 'Operation tokens that runs left behind are deleted and proven dead.',
+  rootTokenCeremony: 'Key holders give their shares for a root token that only its recipient can read.',
+  ceremonyRehearsal: 'Every key holder goes the whole way once, with a value that means nothing.',
+  batchTokenRotation: 'A fresh batch token for DR operations is made on the primary and put where it is kept.',
+  drReindex: 'The Merkle tree of a DR secondary is made anew.',
+  merkleCheck: 'Says whether the Merkle tree of a DR secondary is sound.',
+  walSampler: 'Records WAL indexes, lag and heartbeats on a schedule, so that a failover can bound what was lost.',
+  readiness: 'Says whether a switchover and a failover would start now, point by point.',
+};
 
 export const commands = (host: CommandHost): Command[] => [runbooksCommand(host)];
 
