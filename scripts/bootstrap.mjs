@@ -13,6 +13,8 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const STAMP = join(ROOT, 'node_modules', '.bootstrap-stamp');
+const TSC = program('typescript', 'bin/tsc');
+const JEST = program('jest', 'bin/jest.js');
 const [task, ...taskArguments] = process.argv.slice(2);
 
 /** What takes long: seeded orders, faults upon faults, killed workers, recorded histories, real servers. By folder. */
@@ -21,79 +23,68 @@ const LONG_TESTS = ['test/ceremony/', 'test/long/', 'test/real/'];
 const TASKS = {
   demo: async () => {
     await build();
-    await step('Demo', process.execPath, ['dist/src/demo/main.js', ...taskArguments]);
+    await node('Demo', 'dist/src/demo/main.js', ...taskArguments);
   },
   test: async () => {
     await ensureTemporal();
     await sideBySide(
       async () => {
-        await step('Type check', process.execPath, [
-          program('typescript', 'bin/tsc'),
-          '-p',
-          'tsconfig.json',
-          '--noEmit',
-        ]);
-        await step("Type check of the holder's page", process.execPath, [
-          program('typescript', 'bin/tsc'),
-          '-p',
-          'src/holder-page',
-          '--noEmit',
-        ]);
+        await node('Type check', TSC, '-p', 'tsconfig.json', '--noEmit');
+        await node("Type check of the holder's page", TSC, '-p', 'src/holder-page', '--noEmit');
         // Some tests run the programs of the build as processes of their own.
         await build();
       },
-      () =>
-        step('Lint', process.execPath, [
-          program('eslint', 'bin/eslint.js'),
-          '.',
-          '--max-warnings',
-          '0',
-          '--cache',
-          '--cache-location',
-          'node_modules/.cache/eslint/',
-        ]),
+      () => {
+        const cache = ['--cache', '--cache-location', 'node_modules/.cache/eslint/'];
+        return node('Lint', program('eslint', 'bin/eslint.js'), '.', '--max-warnings', '0', ...cache);
+      },
     );
     process.env.RUNBOOKS_TEST_BUNDLE = 'dist/workflow-bundle.js';
     // Who names test files gets those.
     const named = taskArguments.some((each) => each.startsWith('test'));
-    const shorter = named ? [] : LONG_TESTS.map((pattern) => `--testPathIgnorePatterns=${pattern}`);
-    await step('Tests', process.execPath, [program('jest', 'bin/jest.js'), ...shorter, ...taskArguments]);
+    const shorter = named ? [] : longTests().map((folder) => `--testPathIgnorePatterns=${folder}`);
+    await node('Tests', JEST, ...shorter, ...taskArguments);
   },
   'test:long': async () => {
     await ensureTemporal();
     // Workers that are killed run as processes of their own.
     await build();
-    await step('Long tests', process.execPath, [program('jest', 'bin/jest.js'), ...LONG_TESTS, ...taskArguments]);
+    await node('Long tests', JEST, ...longTests(), ...taskArguments);
   },
   // All the seeded orders of shares and events; RUNBOOKS_CEREMONY_SEEDS and _FROM choose others.
   'test:ceremony': async () => {
     process.env.RUNBOOKS_CEREMONY_SEEDS ??= '1000';
     await ensureTemporal();
-    const chosen = ['test/ceremony', '--maxWorkers=2', ...taskArguments];
-    await step('Orders of shares and events', process.execPath, [program('jest', 'bin/jest.js'), ...chosen]);
+    await node('Orders of shares and events', JEST, 'test/ceremony', '--maxWorkers=2', ...taskArguments);
   },
   // Safety checks that are taken out one at a time: a test must fail without each.
   'test:mutations': async () => {
     await ensureTemporal();
-    await step('Mutations', process.execPath, ['scripts/mutations.mjs', ...taskArguments]);
+    await node('Mutations', 'scripts/mutations.mjs', ...taskArguments);
   },
   bench: async () => {
     await build();
-    await step('Benchmarks', process.execPath, ['dist/scripts/benchmark.js', ...taskArguments]);
+    await node('Benchmarks', 'dist/scripts/benchmark.js', ...taskArguments);
   },
 };
 
+/** A folder that is not there would leave its tests out of both runs, unseen. */
+function longTests() {
+  const missing = LONG_TESTS.filter((folder) => !existsSync(join(ROOT, folder)));
+  if (missing.length > 0)
+    throw new TaskFailed(`There is no ${missing.join(', no ')} (LONG_TESTS in scripts/bootstrap.mjs)`);
+  return LONG_TESTS;
+}
+
 async function ensureTemporal() {
-  const script = 'scripts/ensure-temporal.ts';
-  await step('Temporal server', process.execPath, ['-r', './scripts/register-typescript.cjs', script]);
+  await node('Temporal server', '-r', './scripts/register-typescript.cjs', 'scripts/ensure-temporal.ts');
 }
 
 /** Without its type check, which `npm test` and `npm run build` make: whoever runs the demo waits for nothing else. */
 async function build() {
-  const compiler = program('typescript', 'bin/tsc');
-  await step('Compile', process.execPath, [compiler, '-p', 'tsconfig.build.json', '--noCheck']);
-  await step('Bundle the workflows', process.execPath, ['dist/scripts/bundle-workflows.js']);
-  await step("Bundle the holder's page", process.execPath, ['dist/scripts/bundle-holder-page.js']);
+  await node('Compile', TSC, '-p', 'tsconfig.build.json', '--noCheck');
+  await node('Bundle the workflows', 'dist/scripts/bundle-workflows.js');
+  await node("Bundle the holder's page", 'dist/scripts/bundle-holder-page.js');
 }
 
 /** Does several things at once, each on a core of its own; waits for all, and fails when one has failed. */
@@ -174,6 +165,11 @@ function readJson(path) {
   } catch {
     return undefined;
   }
+}
+
+/** Runs a script with this Node. */
+function node(title, ...parameters) {
+  return step(title, process.execPath, parameters);
 }
 
 /** Runs a program to its end with our terminal; a failure ends the task. */

@@ -1,13 +1,39 @@
+import { execFile, spawn } from 'node:child_process';
+import { createHash, randomUUID } from 'node:crypto';
+import { constants, readFileSync } from 'node:fs';
+import { access, mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { RunbookError } from '../errors';
-import { buildTemporal } from './build-temporal';
-import { downloadTemporal, findDownloaded } from './download-temporal';
-import { examineExecutable, findOnPath, isExecutable } from './executable';
-import type { Finding, TemporalExecutable } from './executable';
-import { temporalRecipe } from './locations';
-import type { TemporalRecipe } from './locations';
+import { endWithThisProcess } from './child-process';
+import { projectRoot, userCacheDirectory } from './locations';
 
 /** Takes one line for people about work that takes long. */
 export type OnProgress = (line: string) => void;
+
+/** What a Temporal CLI says of itself. */
+export interface TemporalExecutable {
+  readonly path: string;
+  /** First line of `temporal --version`, with the versions of CLI, server and Web UI. */
+  readonly version: string;
+  /** Options of `temporal server start-dev` that this version has and older ones have not. */
+  readonly flags: { readonly disableNewsFetch: boolean };
+}
+
+/** Answer of a way to a Temporal CLI: the executable, or why there is none. */
+type Finding = { readonly executable: TemporalExecutable } | { readonly reason: string };
+
+/** Where the recipe of the server lies, and where what is made from it is kept. */
+export interface TemporalRecipe {
+  /** Directory with `go.mod` and `go.sum`. */
+  readonly directory: string;
+  /** Version of the Temporal CLI that the recipe asks for, without a leading `v`. */
+  readonly version: string;
+  /** The finished binary. It appears under this name only when it is complete. */
+  readonly binary: string;
+  /** Its folder, for this recipe on this platform: another recipe never finds this one's binary. */
+  readonly cacheDirectory: string;
+}
 
 /** What may be chosen while looking for a server; the defaults are right outside tests. */
 interface FindOptions {
@@ -25,6 +51,13 @@ interface FoundExecutable {
 
 /** A server that somebody else runs, or the executable to start one with. */
 type FoundServer = { readonly kind: 'address'; readonly address: string } | FoundExecutable;
+
+/** Options of `temporal server start-dev` without which this project cannot use a Temporal CLI. */
+const NEEDED_FLAGS = ['--http-port', '--ui-port', '--search-attribute', '--dynamic-config-value'];
+const EXECUTABLE_NAME = process.platform === 'win32' ? 'temporal.exe' : 'temporal';
+const DOWNLOAD_DEADLINE_MS = 180_000;
+const REPORT_EVERY_MS = 5_000;
+const KEPT_OUTPUT_LINES = 12;
 
 /**
  * Finds a Temporal server: `TEMPORAL_ADDRESS` where it is set (then none is started), else an executable as
@@ -46,38 +79,242 @@ export async function findTemporalServer(options: FindOptions = {}): Promise<Fou
  * @throws RunbookError `TEMPORAL_UNAVAILABLE`, naming the four ways and what each answered.
  */
 export async function findTemporalExecutable(options: FindOptions = {}): Promise<FoundExecutable> {
-  const environment = options.environment ?? process.env;
-  const onProgress = options.onProgress ?? (() => undefined);
+  const { environment = process.env, onProgress = () => undefined } = options;
   const onPath = await findOnPath(environment);
-  if ('executable' in onPath) return { kind: 'executable', way: 'path', executable: onPath.executable };
+  if ('executable' in onPath) return { kind: 'executable', way: 'path', ...onPath };
 
   const recipe = options.recipe ?? temporalRecipe(undefined, environment);
   const kept = await findDownloaded(environment);
-  if ('executable' in kept) return { kind: 'executable', way: 'download', executable: kept.executable };
-  if (await isExecutable(recipe.binary)) {
-    const built = await examineExecutable(recipe.binary);
-    if ('executable' in built) return { kind: 'executable', way: 'build', executable: built.executable };
-  }
+  if ('executable' in kept) return { kind: 'executable', way: 'download', ...kept };
+  const builtBefore = await examineExecutable(recipe.binary);
+  if ('executable' in builtBefore) return { kind: 'executable', way: 'build', ...builtBefore };
 
   const downloaded = await downloadTemporal(environment, onProgress);
-  if ('executable' in downloaded) return { kind: 'executable', way: 'download', executable: downloaded.executable };
+  if ('executable' in downloaded) return { kind: 'executable', way: 'download', ...downloaded };
   onProgress(`The Temporal SDK's download did not work (${downloaded.reason}).`);
   const built = await buildTemporal(recipe, environment, onProgress);
-  if ('executable' in built) return { kind: 'executable', way: 'build', executable: built.executable };
-  throw noServer(onPath, downloaded, built);
-}
-
-function noServer(onPath: Finding, downloaded: Finding, built: Finding): RunbookError {
-  const answer = (finding: Finding): string => ('reason' in finding ? finding.reason : 'found');
-  return new RunbookError(
+  if ('executable' in built) return { kind: 'executable', way: 'build', ...built };
+  throw new RunbookError(
     'TEMPORAL_UNAVAILABLE',
     [
       'No Temporal server. There are four ways to one:',
       '  1. TEMPORAL_ADDRESS with the address of a running server: not set',
-      `  2. the Temporal CLI on the PATH: ${answer(onPath)}`,
-      `  3. the download of the Temporal SDK: ${answer(downloaded)}`,
-      `  4. a build with Go from tools/temporal: ${answer(built)}`,
+      `  2. the Temporal CLI on the PATH: ${onPath.reason}`,
+      `  3. the download of the Temporal SDK: ${downloaded.reason}`,
+      `  4. a build with Go from tools/temporal: ${built.reason}`,
     ].join('\n'),
     { next: 'Install the Temporal CLI or Go, or set TEMPORAL_ADDRESS.' },
   );
+}
+
+/** Runs the CLI's `--version` and `--help`: a file that cannot run here, or lacks a needed option, is no finding. */
+async function examineExecutable(path: string): Promise<Finding> {
+  try {
+    const ask = async (...words: string[]): Promise<string> =>
+      (await run(path, words, { timeout: 20_000, env: withoutTemporalVariables() })).stdout;
+    const [version, help] = await Promise.all([ask('--version'), ask('server', 'start-dev', '--help')]);
+    const missing = NEEDED_FLAGS.filter((flag) => !help.includes(`${flag} `));
+    const firstLine = version.split('\n', 1)[0] ?? '';
+    if (missing.length > 0) return { reason: `${path} (${firstLine}) is too old: it has no ${missing.join(', ')}` };
+    const flags = { disableNewsFetch: help.includes('--ui-disable-news-fetch') };
+    return { executable: { path, version: firstLine, flags } };
+  } catch (error) {
+    return { reason: `${path} does not run: ${errorMessage(error).split('\n', 1)[0]}` };
+  }
+}
+
+/** Looks for the Temporal CLI in the directories of `PATH`, as a shell does. */
+async function findOnPath(environment: NodeJS.ProcessEnv): Promise<Finding> {
+  const directories = (environment['PATH'] ?? '').split(delimiter).filter((directory) => directory !== '');
+  for (const directory of directories) {
+    const candidate = join(directory, EXECUTABLE_NAME);
+    if (await isExecutable(candidate)) return examineExecutable(candidate);
+  }
+  return { reason: `no ${EXECUTABLE_NAME} in the ${directories.length} directories of PATH` };
+}
+
+/** Whether `path` is there and may be executed by this user. */
+async function isExecutable(path: string): Promise<boolean> {
+  return access(path, constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+}
+
+/**
+ * The SDK downloads the CLI only as a part of starting its own test server, which takes no HTTP or UI port. So that
+ * server is started for a moment, in a process of its own that can be ended when the download hangs.
+ */
+const DOWNLOAD_PROGRAM = `
+const { TestWorkflowEnvironment } = require(process.argv[1]);
+TestWorkflowEnvironment.createLocal({
+  server: { executable: { type: 'cached-download', downloadDir: process.argv[2], ttl: '3650 days' } },
+}).then((environment) => environment.teardown(), (error) => {
+  process.stdout.write(String(error && error.message));
+  process.exitCode = 1;
+});`;
+
+function downloadDirectory(environment: NodeJS.ProcessEnv): string {
+  return join(userCacheDirectory(environment), 'temporal', 'download');
+}
+
+/** The CLI that an earlier download left. */
+async function findDownloaded(environment: NodeJS.ProcessEnv): Promise<Finding> {
+  const directory = downloadDirectory(environment);
+  const names = await readdir(directory).catch(() => []);
+  // The SDK names the file after itself and its version; beside it lie only unfinished downloads.
+  for (const name of names.filter((entry) => /^temporal-cli-.*\d(\.exe)?$/.test(entry)).sort()) {
+    const finding = await examineExecutable(join(directory, name));
+    if ('executable' in finding) return finding;
+  }
+  return { reason: 'nothing downloaded so far' };
+}
+
+/** Downloads the CLI with the Temporal SDK into the user's cache. Fails within a moment where its host is not reached. */
+export async function downloadTemporal(environment: NodeJS.ProcessEnv, onProgress: OnProgress): Promise<Finding> {
+  const directory = downloadDirectory(environment);
+  onProgress('No Temporal CLI here: trying the download of the Temporal SDK.');
+  const testing = require.resolve('@temporalio/testing', { paths: [projectRoot()] });
+  try {
+    await mkdir(directory, { recursive: true });
+    const limits = { timeout: DOWNLOAD_DEADLINE_MS, killSignal: 'SIGKILL', env: environment } as const;
+    const { error, stdout } = await run(process.execPath, ['-e', DOWNLOAD_PROGRAM, testing, directory], limits, true);
+    const found = await findDownloaded(environment);
+    if ('executable' in found || error === undefined) return found;
+    if (error.killed === true) return { reason: `not finished within ${DOWNLOAD_DEADLINE_MS / 1000} s` };
+    return { reason: (stdout || error.message).trim().split('\n', 1)[0] ?? 'failed' };
+  } catch (error) {
+    return { reason: errorMessage(error) };
+  }
+}
+
+/**
+ * Reads the recipe in `directory` (default: `tools/temporal` of this project).
+ *
+ * @throws RunbookError `TEMPORAL_UNAVAILABLE` where it names no version.
+ */
+export function temporalRecipe(
+  directory = join(projectRoot(), 'tools', 'temporal'),
+  environment: NodeJS.ProcessEnv = process.env,
+): TemporalRecipe {
+  const goMod = readFileSync(join(directory, 'go.mod'), 'utf8');
+  const goSum = readFileSync(join(directory, 'go.sum'), 'utf8');
+  const version = /^[ \t]*(?:require[ \t]+)?github\.com\/temporalio\/cli v(\S+)/m.exec(goMod)?.[1];
+  if (version === undefined)
+    throw new RunbookError(
+      'TEMPORAL_UNAVAILABLE',
+      `${join(directory, 'go.mod')} requires no version of github.com/temporalio/cli.`,
+    );
+  const hash = createHash('sha256').update(goMod).update('\0').update(goSum).digest('hex').slice(0, 16);
+  const name = `${version}-${process.platform}-${process.arch}-${hash}`;
+  const cacheDirectory = join(userCacheDirectory(environment), 'temporal', name);
+  return { directory, version, cacheDirectory, binary: join(cacheDirectory, EXECUTABLE_NAME) };
+}
+
+/**
+ * Builds the Temporal CLI with Go from the recipe into the user's cache. The binary gets its name only when it is
+ * complete: an interrupted build leaves nothing that could be used, and two at once are slower, not wrong.
+ */
+async function buildTemporal(
+  recipe: TemporalRecipe,
+  environment: NodeJS.ProcessEnv,
+  onProgress: OnProgress,
+): Promise<Finding> {
+  const { error, stdout } = await run('go', ['version'], { env: environment, timeout: 30_000 }, true);
+  if (error !== undefined) return { reason: 'no go on the PATH' };
+  const go = /go version (\S+)/.exec(stdout)?.[1] ?? 'go';
+  const unfinished = join(recipe.cacheDirectory, `unfinished-${randomUUID()}`);
+  const begin = Date.now();
+  const seconds = () => Math.round((Date.now() - begin) / 1000);
+  try {
+    await mkdir(recipe.cacheDirectory, { recursive: true });
+    onProgress(`Building the Temporal server ${recipe.version} with ${go}: once per user, usually 3 to 6 minutes.`);
+    const failure = await runGo(recipe, unfinished, environment, (done) =>
+      onProgress(`Building the Temporal server: ${done}, ${seconds()} s so far.`),
+    );
+    if (failure !== undefined) return { reason: failure };
+    const examined = await examineExecutable(unfinished);
+    if ('reason' in examined) return examined;
+    await rename(unfinished, recipe.binary);
+    onProgress(`Built the Temporal server in ${seconds()} s: ${recipe.binary}`);
+    return { executable: { ...examined.executable, path: recipe.binary } };
+  } catch (failed) {
+    return { reason: errorMessage(failed) };
+  } finally {
+    await rm(unfinished, { force: true });
+  }
+}
+
+/** @returns why it failed, or undefined. */
+function runGo(
+  recipe: TemporalRecipe,
+  output: string,
+  environment: NodeJS.ProcessEnv,
+  report: (done: string) => void,
+): Promise<string | undefined> {
+  const version = `-X github.com/temporalio/cli/internal/temporalcli.Version=${recipe.version}`;
+  // -v names each package once it is compiled: the only progress that the go command shows.
+  const options = ['-v', '-mod=readonly', '-ldflags', `-s -w ${version}`, '-o', output];
+  return new Promise((resolve) => {
+    const child = spawn('go', ['build', ...options, 'github.com/temporalio/cli/cmd/temporal'], {
+      cwd: recipe.directory,
+      stdio: ['ignore', 'ignore', 'pipe'],
+      // No cgo: no C compiler is needed. The recipe may ask for a newer Go, which the go command fetches by itself.
+      env: { GOTOOLCHAIN: 'auto', ...environment, CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: '' },
+    });
+    endWithThisProcess(child);
+    let downloaded = 0;
+    let compiled = 0;
+    const last: string[] = [];
+    const timer = setInterval(
+      () => report(`${downloaded} modules downloaded, ${compiled} packages compiled`),
+      REPORT_EVERY_MS,
+    );
+    createInterface({ input: child.stderr }).on('line', (line) => {
+      if (line.startsWith('go: downloading ')) downloaded += 1;
+      else if (/^[\w./-]+$/.test(line)) compiled += 1;
+      else last.push(line);
+      if (last.length > KEPT_OUTPUT_LINES) last.shift();
+    });
+    const finish = (failure: string | undefined): void => {
+      clearInterval(timer);
+      resolve(failure);
+    };
+    child.once('error', (error) => finish(error.message));
+    child.once('close', (code, signal) => {
+      const failure = [`go build ended with ${signal ?? `exit code ${code}`}`, ...last].join('\n     ');
+      finish(code === 0 ? undefined : failure);
+    });
+  });
+}
+
+interface Ended {
+  readonly stdout: string;
+  readonly error?: Error & { readonly killed?: boolean };
+}
+
+/** Runs a program to its end. @param maySayNo where its failure is an answer, too */
+function run(
+  program: string,
+  parameters: readonly string[],
+  limits: { readonly timeout: number; readonly env: NodeJS.ProcessEnv; readonly killSignal?: 'SIGKILL' },
+  maySayNo = false,
+): Promise<Ended> {
+  return new Promise((resolve, reject) => {
+    execFile(program, parameters, limits, (error, stdout) => {
+      if (error === null) resolve({ stdout });
+      else if (maySayNo) resolve({ stdout, error });
+      else reject(new Error(error.message, { cause: error }));
+    });
+  });
+}
+
+/** The environment without `TEMPORAL_*`, which are meant for clients and must not reach a server that we start. */
+export function withoutTemporalVariables(): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('TEMPORAL_')));
+}
+
+/** The message of whatever was thrown. (`instanceof` fails for system errors where modules run in their own context.) */
+export function errorMessage(error: unknown): string {
+  return typeof error === 'object' && error !== null && 'message' in error ? String(error.message) : String(error);
 }

@@ -2,10 +2,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { RunbookError } from '../errors';
 import { startProcess } from './child-process';
-import { errorMessage, withoutTemporalVariables } from './executable';
-import type { TemporalExecutable } from './executable';
-import { findTemporalExecutable, findTemporalServer } from './find-temporal-server';
-import type { OnProgress } from './find-temporal-server';
+import {
+  errorMessage,
+  findTemporalExecutable,
+  findTemporalServer,
+  withoutTemporalVariables,
+} from './find-temporal-server';
+import type { OnProgress, TemporalExecutable } from './find-temporal-server';
 import { freePorts } from './ports';
 import { DEFAULT_NAMESPACE, DYNAMIC_CONFIG, SEARCH_ATTRIBUTES } from './settings';
 
@@ -65,7 +68,7 @@ export async function obtainTemporalServer(options: DevServerOptions): Promise<T
   if (found.kind === 'executable') return { ...(await start(found.executable, options)), started: true };
   const { address } = found;
   const namespace = process.env['TEMPORAL_NAMESPACE'] ?? DEFAULT_NAMESPACE;
-  const answer = await isServing(address, namespace, []);
+  const answer = await isServing(address, [namespace], []);
   if (answer !== 'serving') {
     throw new RunbookError(
       'TEMPORAL_UNAVAILABLE',
@@ -133,7 +136,7 @@ async function startOnce(
   const deadline = Date.now() + START_DEADLINE_MS;
   let answer = 'it has not said that it listens';
   while (ended === undefined && Date.now() < deadline) {
-    if (listens) answer = await areServing(address, namespaces);
+    if (listens) answer = await isServing(address, namespaces, Object.keys(SEARCH_ATTRIBUTES));
     if (answer === 'serving' && server.pid !== undefined) {
       // A program that forgets to stop the server must still be able to end; the server then ends too.
       server.unref();
@@ -168,28 +171,27 @@ function startParameters(
   ];
 }
 
-async function areServing(address: string, namespaces: readonly string[]): Promise<string> {
-  for (const namespace of namespaces) {
-    const answer = await isServing(address, namespace, Object.keys(SEARCH_ATTRIBUTES));
-    if (answer !== 'serving') return answer;
-  }
-  return 'serving';
-}
-
 /**
- * Whether the server at `address` serves: it is healthy, knows the namespace, and has the search attributes registered.
+ * Whether the server at `address` serves: it is healthy, knows the namespaces, and has the search attributes registered.
  *
  * @returns `serving`, or what is missing, in words.
  */
-async function isServing(address: string, namespace: string, searchAttributes: readonly string[]): Promise<string> {
+async function isServing(
+  address: string,
+  namespaces: readonly string[],
+  searchAttributes: readonly string[],
+): Promise<string> {
   const connection = Connection.lazy({ address, connectTimeout: CALL_DEADLINE_MS });
   try {
     return await connection.withDeadline(Date.now() + CALL_DEADLINE_MS, async () => {
-      await connection.workflowService.describeNamespace({ namespace });
-      if (searchAttributes.length === 0) return 'serving';
-      const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
-      const missing = searchAttributes.filter((name) => customAttributes?.[name] === undefined);
-      return missing.length === 0 ? 'serving' : `search attributes are not registered yet: ${missing.join(', ')}`;
+      for (const namespace of namespaces) {
+        await connection.workflowService.describeNamespace({ namespace });
+        if (searchAttributes.length === 0) continue;
+        const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
+        const missing = searchAttributes.filter((name) => customAttributes?.[name] === undefined);
+        if (missing.length > 0) return `search attributes are not registered yet: ${missing.join(', ')}`;
+      }
+      return 'serving';
     });
   } catch (error) {
     return errorMessage(error);

@@ -2,9 +2,8 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findTemporalServer } from '../../src/dev-server';
-import { downloadTemporal } from '../../src/dev-server/download-temporal';
-import { temporalRecipe } from '../../src/dev-server/locations';
-import type { TemporalRecipe } from '../../src/dev-server/locations';
+import { downloadTemporal, temporalRecipe } from '../../src/dev-server/find-temporal-server';
+import type { TemporalRecipe } from '../../src/dev-server/find-temporal-server';
 
 const FLAGS = '--http-port x --ui-port x --search-attribute x --dynamic-config-value x';
 const temporalScript = (version: string, flags = FLAGS): string =>
