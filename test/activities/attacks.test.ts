@@ -26,11 +26,7 @@ beforeAll(async () => {
     topology: {
       readings: { leaderChangeChance: 0 },
       mounts: ['kv/', 'secret/'],
-      clusters: ['east', 'west', 'europe', 'spare'].map((name) => ({
-        name,
-        nodes: 1,
-        seal: { shares: 5, threshold: 3 },
-      })),
+      clusters: ['east', 'west', 'europe', 'spare'].map((name) => ({ name, nodes: 1 })),
       performance: { primary: 'east', secondaries: [{ name: 'europe', filter: { mode: 'deny', paths: ['kv'] } }] },
       dr: [{ primary: 'east', secondaries: ['west'] }],
     },

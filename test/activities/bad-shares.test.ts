@@ -3,7 +3,6 @@ import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
-const seal = { shares: 5, threshold: 3 };
 
 let bench: ActivityBench;
 let ceremony: CeremonyHandle;
@@ -12,7 +11,7 @@ const wrong = (name: string) =>
   `${bench.person(name).share?.slice(0, -4) ?? ''}00${bench.person(name).share?.slice(-2) ?? ''}`;
 beforeAll(async () => {
   bench = await ActivityBench.start({
-    topology: { clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 1, seal })) },
+    topology: { clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 1 })) },
     drSets: { main: ['east', 'west'], alone: ['north'] },
   });
   ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);

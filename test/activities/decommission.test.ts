@@ -15,11 +15,7 @@ beforeAll(async () => {
   bench = await ActivityBench.start({
     topology: {
       readings: { leaderChangeChance: 0 },
-      clusters: ['east', 'west', 'north', 'europe', 'europe-dr'].map((name) => ({
-        name,
-        nodes: 1,
-        seal: { shares: 5, threshold: 3 },
-      })),
+      clusters: ['east', 'west', 'north', 'europe', 'europe-dr'].map((name) => ({ name, nodes: 1 })),
       performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
       dr: [
         { primary: 'east', secondaries: ['west', 'north'] },

@@ -6,8 +6,6 @@ import { drFailoverInput } from '../../src/contracts/runbook-inputs';
 import { findDeployment } from '../../src/inventory';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
-
-const SEAL = { shares: 5, threshold: 3 };
 let bench: ActivityBench;
 let token: OperationTokenReference;
 let authority: Authority;
@@ -35,7 +33,7 @@ const silence = () => bench.service.advanceClock(5_000);
 openBench((opened) => (bench = opened), {
   topology: {
     readings: { leaderChangeChance: 0 },
-    clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 2, seal: SEAL })),
+    clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 2 })),
     dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
   },
   deployment: { hooks: { fence: { command: ['/bin/true'] } } },

@@ -345,7 +345,7 @@ describe('a DR set with a third member', () => {
   beforeEach(async () => {
     bench = await ActivityBench.start({
       topology: {
-        clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 1, seal: { shares: 5, threshold: 3 } })),
+        clusters: ['east', 'west', 'north'].map((name) => ({ name, nodes: 1 })),
         dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
         readings: { leaderChangeChance: 0 },
       },

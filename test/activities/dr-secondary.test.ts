@@ -21,12 +21,11 @@ let roles: readonly (readonly [cluster: string, role: ReturnType<SimulatedCluste
 let before: Readonly<Record<'update' | 'issue' | 'revoke', number>>;
 
 beforeAll(async () => {
-  const seal = { shares: 5, threshold: 3 };
   bench = await ActivityBench.start({
     topology: {
       clusters: [
-        { name: 'east', nodes: 3, seal },
-        { name: 'west', nodes: 1, seal },
+        { name: 'east', nodes: 3 },
+        { name: 'west', nodes: 1 },
       ],
       readings: { leaderChangeChance: 0 },
     },

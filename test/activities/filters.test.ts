@@ -18,7 +18,7 @@ beforeAll(async () => {
     topology: {
       mounts: ['kv/', 'secret/', 'us-customers/'],
       readings: { leaderChangeChance: 0 },
-      clusters: ['east', 'europe', 'asia'].map((name) => ({ name, nodes: 1, seal: { shares: 5, threshold: 3 } })),
+      clusters: ['east', 'europe', 'asia'].map((name) => ({ name, nodes: 1 })),
       performance: {
         primary: 'east',
         secondaries: [

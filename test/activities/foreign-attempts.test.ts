@@ -137,7 +137,7 @@ it('one that is gone before it is cancelled was not cancelled by the run, and wh
 
 it('from version 2.0 the way in is asked at the calls of the very kind of attempt', async () => {
   const clusters = ['east', 'west'].map((name) => ({
-    ...{ name, nodes: 1, version: '2.0.3+ent', seal: { shares: 5, threshold: 3 } },
+    ...{ name, nodes: 1, version: '2.0.3+ent' },
   }));
   const own = await ActivityBench.start({ topology: { clusters } });
   try {

@@ -14,8 +14,8 @@ let bench: ActivityBench;
 openBench((opened) => (bench = opened), {
   topology: {
     clusters: [
-      { name: 'east', nodes: 3, seal: { shares: 5, threshold: 3 } },
-      { name: 'west', nodes: 3, seal: { shares: 5, threshold: 3 } },
+      { name: 'east', nodes: 3 },
+      { name: 'west', nodes: 3 },
     ],
     readings: { optionalFieldMissingChance: 1, leaderChangeChance: 0 },
   },

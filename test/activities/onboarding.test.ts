@@ -19,11 +19,7 @@ const TOPOLOGY: Topology = {
   seed: SEED,
   pace: 'quick',
   mounts: ['kv/', 'us-customers/'],
-  clusters: ['east', 'west', 'north', 'south', 'europe'].map((name) => ({
-    name,
-    nodes: 1,
-    seal: { shares: 5, threshold: 3 },
-  })),
+  clusters: ['east', 'west', 'north', 'south', 'europe'].map((name) => ({ name, nodes: 1 })),
   performance: { primary: 'east', secondaries: [] },
   dr: [{ primary: 'east', secondaries: ['west'] }],
 };

@@ -18,11 +18,7 @@ beforeEach(async () => {
     topology: {
       readings: { leaderChangeChance: 0 },
       timing: { canaryMs: 600_000 },
-      clusters: ['east', 'west', 'europe', 'asia'].map((name) => ({
-        name,
-        nodes: 1,
-        seal: { shares: 5, threshold: 3 },
-      })),
+      clusters: ['east', 'west', 'europe', 'asia'].map((name) => ({ name, nodes: 1 })),
       performance: { primary: 'east', secondaries: [{ name: 'europe' }, { name: 'asia' }] },
       dr: [{ primary: 'east', secondaries: ['west'] }],
     },

@@ -23,7 +23,7 @@ beforeEach(async () => {
     topology: {
       mounts: ['kv/', 'secret/', 'us-customers/'],
       readings: { leaderChangeChance: 0, performanceSecondariesFollow: false },
-      clusters: ['east', 'west', 'europe'].map((name) => ({ name, nodes: 1, seal: { shares: 5, threshold: 3 } })),
+      clusters: ['east', 'west', 'europe'].map((name) => ({ name, nodes: 1 })),
       performance: { primary: 'east', secondaries: [{ name: 'europe', filter: FILTER }] },
       dr: [{ primary: 'east', secondaries: ['west'] }],
     },

@@ -165,7 +165,7 @@ describe('a plan with provided tokens', () => {
   });
 
   it('is refused where the version could not prove the token before the outage', async () => {
-    const cluster = { nodes: 1, seal: { shares: 5, threshold: 3 }, version: '1.14.8+ent' };
+    const cluster = { nodes: 1, version: '1.14.8+ent' };
     const bench = await ActivityBench.start({
       topology: { clusters: ['east', 'west'].map((name) => ({ name, ...cluster })) },
     });

@@ -28,7 +28,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     points.find((each) => each.id === id && each.cluster === cluster);
 
   beforeAll(async () => {
-    const cluster = { nodes: 1, version: VERSION, seal: { shares: 5, threshold: 3 } };
+    const cluster = { nodes: 1, version: VERSION };
     bench = await ActivityBench.start({
       topology: {
         clusters: ['east', 'west', 'eu', 'euro'].map((name) => ({ name, ...cluster })),

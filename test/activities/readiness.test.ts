@@ -347,7 +347,7 @@ const FAULTS: readonly Fault[] = [
 describe('one deployment of two clusters', () => {
   let bench: ActivityBench;
   beforeAll(async () => {
-    const cluster = { nodes: 3, version: SOUND_VERSION, seal: { shares: 5, threshold: 3 } };
+    const cluster = { nodes: 3, version: SOUND_VERSION };
     bench = await ActivityBench.start({
       topology: {
         clusters: ['east', 'west'].map((name) => ({ name, ...cluster })),

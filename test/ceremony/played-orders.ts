@@ -32,10 +32,9 @@ export function testOrders(which: 'even' | 'odd'): void {
 
 async function playAll(seeds: readonly number[]): Promise<void> {
   const names = Array.from({ length: Math.min(LANES, seeds.length) }, (_, index) => `west-${index + 1}`);
-  const seal = { shares: 5, threshold: 3 };
   const scenario = await Scenario.start({
     topology: {
-      clusters: [{ name: 'east', nodes: 1, seal }, ...names.map((name) => ({ name, nodes: 3, seal }))],
+      clusters: [{ name: 'east', nodes: 1 }, ...names.map((name) => ({ name, nodes: 3 }))],
       dr: [{ primary: 'east', secondaries: names }],
     },
   });

@@ -3,8 +3,6 @@ import { Lane, runLanes } from '../support/lane';
 import { underWay } from '../support/outage';
 import { Scenario, WAIT_MS } from '../support/scenario';
 import type { ScenarioOptions } from '../support/scenario';
-
-const SEAL = { shares: 5, threshold: 3 };
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 
 /** East with the DR secondaries west and north, and a filtered performance secondary with a DR secondary of its own. */
@@ -13,7 +11,7 @@ function payments(readings: Readonly<Record<string, boolean>> = {}): ScenarioOpt
     topology: {
       mounts: ['kv/', 'secret/', 'us-customers/'],
       readings,
-      clusters: ['east', 'west', 'north', 'europe', 'europe-dr'].map((name) => ({ name, nodes: 1, seal: SEAL })),
+      clusters: ['east', 'west', 'north', 'europe', 'europe-dr'].map((name) => ({ name, nodes: 1 })),
       performance: { primary: 'east', secondaries: [{ name: 'europe', filter: FILTER }] },
       dr: [
         { primary: 'east', secondaries: ['west', 'north'] },

@@ -183,8 +183,8 @@ export class ActivityBench {
       seed: 5,
       pace: 'quick',
       clusters: [
-        { name: 'east', nodes: 1, seal: { shares: 5, threshold: 3 } },
-        { name: 'west', nodes: 1, seal: { shares: 5, threshold: 3 } },
+        { name: 'east', nodes: 1 },
+        { name: 'west', nodes: 1 },
       ],
       dr: [{ primary: 'east', secondaries: ['west'] }],
       ...options.topology,

@@ -89,7 +89,7 @@ export interface ScenarioOptions {
 
 /** The two clusters of most tests: three nodes each where a leader change matters. */
 export function pair(nodes = 1, version?: string): Pick<Topology, 'clusters' | 'dr'> {
-  const cluster = { nodes, seal: { shares: 5, threshold: 3 }, ...(version === undefined ? {} : { version }) };
+  const cluster = { nodes, ...(version === undefined ? {} : { version }) };
   return {
     clusters: ['east', 'west'].map((name) => ({ name, ...cluster })),
     dr: [{ primary: 'east', secondaries: ['west'] }],

@@ -22,12 +22,11 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 const inFile = new Lane(() =>
   Scenario.start({ topology: { pace: 'quick' }, deployment: { batchTokens: { main: { ttl: '8h', sink: { file } } } } }),
 );
-const SEAL = { shares: 5, threshold: 3 };
 const inEngine = new Lane(() =>
   Scenario.start({
     topology: {
       ...pair(1, '2.0.3+ent'),
-      clusters: [...pair(1, '2.0.3+ent').clusters, { name: 'keeper', nodes: 1, seal: SEAL }],
+      clusters: [...pair(1, '2.0.3+ent').clusters, { name: 'keeper', nodes: 1 }],
     },
     drSets: { main: ['east', 'west'] },
     otherDeployments: { vault: { cluster: 'keeper' } },

@@ -4,8 +4,6 @@ import { Lane, runLanes } from '../support/lane';
 import { cell } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { ScenarioOptions } from '../support/scenario';
-
-const SEAL = { shares: 5, threshold: 3 };
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 
 /** East with two DR secondaries, and a filtered performance secondary with a DR secondary of its own. */
@@ -13,7 +11,7 @@ const payments: ScenarioOptions = {
   limits: FAILOVER_LIMITS,
   topology: {
     mounts: ['kv/', 'secret/', 'us-customers/'],
-    clusters: ['east', 'west', 'north', 'europe', 'europe-dr'].map((name) => ({ name, nodes: 1, seal: SEAL })),
+    clusters: ['east', 'west', 'north', 'europe', 'europe-dr'].map((name) => ({ name, nodes: 1 })),
     performance: { primary: 'east', secondaries: [{ name: 'europe', filter: FILTER }] },
     dr: [
       { primary: 'east', secondaries: ['west', 'north'] },

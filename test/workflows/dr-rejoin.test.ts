@@ -10,7 +10,6 @@ import { HookReceiver, splitPrimaries } from '../support/split';
 import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'drRejoin';
-const SEAL = { shares: 5, threshold: 3 };
 let hooks: HookReceiver;
 
 /**
@@ -33,7 +32,7 @@ const hooked = new Lane(() =>
 const byPeople = new Lane(() =>
   Scenario.start({
     topology: {
-      clusters: ['east', 'west', 'south', 'north'].map((name) => ({ name, nodes: 1, seal: SEAL })),
+      clusters: ['east', 'west', 'south', 'north'].map((name) => ({ name, nodes: 1 })),
       dr: [{ primary: 'east', secondaries: ['west', 'south'] }],
     },
   }),

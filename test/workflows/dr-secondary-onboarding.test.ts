@@ -9,7 +9,6 @@ import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'drSecondaryOnboarding';
-const SEAL = { shares: 5, threshold: 3 };
 const DR = '/v1/sys/replication/dr';
 const ENABLE_PRIMARY = `POST ${DR}/primary/enable`;
 const PUBLIC_KEY = `POST ${DR}/secondary/generate-public-key`;
@@ -18,7 +17,7 @@ const REVOKE = `POST ${DR}/primary/revoke-secondary`;
 const STATUS = 'GET /v1/sys/replication/status';
 const ENABLE = `POST ${DR}/secondary/enable`;
 
-const one = (name: string, nodes = 1) => ({ name, nodes, seal: SEAL });
+const one = (name: string, nodes = 1) => ({ name, nodes });
 
 /** East without replication; west has three nodes. */
 const joining = new Lane(() => {

@@ -8,7 +8,6 @@ import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'filterReconciliation';
-const SEAL = { shares: 5, threshold: 3 };
 const deny = (...paths: string[]) => ({ mode: 'deny' as const, paths });
 const allow = (...paths: string[]) => ({ mode: 'allow' as const, paths });
 const BASE = '/v1/sys/replication/performance';
@@ -18,7 +17,7 @@ const world = new Lane(() =>
   Scenario.start({
     topology: {
       mounts: ['kv/', 'secret/', 'us-customers/', 'eu-customers/'],
-      clusters: ['east', 'europe', 'asia'].map((name) => ({ name, nodes: 1, seal: SEAL })),
+      clusters: ['east', 'europe', 'asia'].map((name) => ({ name, nodes: 1 })),
       performance: {
         primary: 'east',
         secondaries: [{ name: 'europe', filter: deny('us-customers/') }, { name: 'asia' }],

@@ -9,8 +9,6 @@ import { openScenario } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
 
 jest.setTimeout(180_000);
-
-const SEAL = { shares: 5, threshold: 3 };
 const directory = mkdtempSync(join(tmpdir(), 'least-privilege-'));
 const batchFile = join(directory, 'batch-token');
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
@@ -43,7 +41,7 @@ describe('tokens with exactly the documented policies', () => {
       mounts: ['kv/', 'secret/'],
       // The harder way: the performance secondary has to be re-pointed, with its filter.
       readings: { performanceSecondariesFollow: false },
-      clusters: ['east', 'west', 'europe'].map((name) => ({ name, nodes: 1, seal: SEAL })),
+      clusters: ['east', 'west', 'europe'].map((name) => ({ name, nodes: 1 })),
       performance: {
         primary: 'east',
         secondaries: [{ name: 'europe', filter: { mode: 'deny', paths: ['secret/'] } }],

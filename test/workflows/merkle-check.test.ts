@@ -21,7 +21,7 @@ const lane = new Lane(() => Scenario.start({ cluster: () => ({ batchToken: { fil
 const ceremony = new Lane(() =>
   Scenario.start({
     topology: {
-      clusters: ['north', 'south'].map((name) => ({ name, nodes: 1, seal: { shares: 5, threshold: 3 } })),
+      clusters: ['north', 'south'].map((name) => ({ name, nodes: 1 })),
       dr: [{ primary: 'north', secondaries: ['south'] }],
     },
   }),

@@ -30,11 +30,7 @@ function payments(deployment: Readonly<Record<string, unknown>> = {}): Promise<S
     topology: {
       readings: { leaderChangeChance: 0 },
       mounts: ['kv/', 'secret/', 'us-customers/'],
-      clusters: ['east', 'west', 'europe', 'europe-dr', 'asia'].map((name) => ({
-        name,
-        nodes: 1,
-        seal: { shares: 5, threshold: 3 },
-      })),
+      clusters: ['east', 'west', 'europe', 'europe-dr', 'asia'].map((name) => ({ name, nodes: 1 })),
       performance: { primary: 'east', secondaries: [{ name: 'europe' }, { name: 'asia', filter: FILTER }] },
       dr: [
         { primary: 'east', secondaries: ['west'] },

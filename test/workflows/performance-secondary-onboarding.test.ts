@@ -9,7 +9,6 @@ import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'performanceSecondaryOnboarding';
-const SEAL = { shares: 5, threshold: 3 };
 const PERFORMANCE = '/v1/sys/replication/performance';
 const ENABLE_PRIMARY = `POST ${PERFORMANCE}/primary/enable`;
 const SECONDARY_TOKEN = `POST ${PERFORMANCE}/primary/secondary-token`;
@@ -17,7 +16,7 @@ const ENABLE = `POST ${PERFORMANCE}/secondary/enable`;
 const DENY = { mode: 'deny' as const, paths: ['us-customers/'] };
 const NEW_SECONDARIES = ['europe', 'asia', 'africa', 'oceania'];
 
-const one = (name: string, nodes = 1) => ({ name, nodes, seal: SEAL });
+const one = (name: string, nodes = 1) => ({ name, nodes });
 
 /** East is DR primary of west; the continents may be wiped, and the inventory says what europe may see. */
 function continents(more: Readonly<Record<string, unknown>> = {}, performance = false): () => Promise<Scenario> {

@@ -8,11 +8,10 @@ import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'primaryEnablement';
-const SEAL = { shares: 5, threshold: 3 };
 const ENABLE = (kind: string) => `POST /v1/sys/replication/${kind}/primary/enable`;
 const MARKER = 'POST /v1/kv/runbooks-marker';
 
-const one = (name: string) => ({ name, nodes: 1, seal: SEAL });
+const one = (name: string) => ({ name, nodes: 1 });
 
 /** East and west without replication, in one DR set. */
 const fresh = new Lane(() =>

@@ -8,7 +8,6 @@ import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'replicationTeardown';
-const SEAL = { shares: 5, threshold: 3 };
 const disable = (kind: string, role: string) => `POST /v1/sys/replication/${kind}/${role}/disable`;
 
 /**
@@ -18,10 +17,7 @@ const disable = (kind: string, role: string) => `POST /v1/sys/replication/${kind
 const world = new Lane(() =>
   Scenario.start({
     topology: {
-      clusters: [
-        ...['east', 'west', 'europe-dr'].map((name) => ({ name, nodes: 1, seal: SEAL })),
-        { name: 'europe', nodes: 3, seal: SEAL },
-      ],
+      clusters: [...['east', 'west', 'europe-dr'].map((name) => ({ name, nodes: 1 })), { name: 'europe', nodes: 3 }],
       performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
       dr: [
         { primary: 'east', secondaries: ['west'] },

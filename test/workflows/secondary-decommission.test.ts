@@ -9,10 +9,9 @@ import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'secondaryDecommission';
-const SEAL = { shares: 5, threshold: 3 };
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 const of = (kind: string, path: string) => `POST /v1/sys/replication/${kind}/${path}`;
-const one = (name: string) => ({ name, nodes: 1, seal: SEAL });
+const one = (name: string) => ({ name, nodes: 1 });
 
 /** East with three DR secondaries. */
 const disaster = new Lane(() =>

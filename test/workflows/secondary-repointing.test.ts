@@ -15,7 +15,7 @@ const UPDATE = `POST ${PERFORMANCE}/secondary/update-primary`;
 const TOKEN = `POST ${PERFORMANCE}/primary/secondary-token`;
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 
-const cluster = (name: string) => ({ name, nodes: 1, seal: { shares: 5, threshold: 3 } });
+const cluster = (name: string) => ({ name, nodes: 1 });
 const readings = { performanceSecondariesFollow: false, leaderChangeChance: 0 };
 
 /** East with two DR secondaries. */
