@@ -20,11 +20,7 @@ describe('runbook decline', () => {
     }),
   });
   beforeAll(async () => {
-    run = await scenario.startRunbook(
-      'operationTokenCeremony',
-      { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'a test' },
-      WEST,
-    );
+    run = await scenario.tokenCeremony();
     await run.waitsFor('shares');
   });
 

@@ -19,7 +19,7 @@ describe('as many signals as the server takes', () => {
 
   it('ends no worker, warns people, is looked at within bounds, and silences no approver: approvals go another way', async () => {
     const run = await scenario.start({ go: 'auto' });
-    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    await run.shares();
     const { planDigest } = await run.waitsFor('approval');
     let refused: unknown;
     for (let sent = 0; refused === undefined && sent < SIGNALS + 100; sent += 100) {

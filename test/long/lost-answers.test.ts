@@ -17,7 +17,7 @@ describe('answers that get lost after their effect', () => {
     scenario.service.calls.length = 0;
   });
 
-  const state = (cluster: string) => scenario.service.cluster(cluster).snapshotState();
+  const state = (cluster: string) => scenario.state(cluster);
 
   it(
     cell(

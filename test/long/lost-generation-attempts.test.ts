@@ -46,8 +46,8 @@ describe('a generation attempt that is lost in the middle of the burst', () => {
       expect(sharesGiven(report)).toBe(3);
       for (const cluster of ['west', 'east'])
         expect(statuses(scenario, cluster, CHANGING.startAttempt).length).toBeGreaterThanOrEqual(2);
-      expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(1);
-      expect(scenario.service.cluster('east').snapshotState().operationTokens).toBe(0);
+      expect(scenario.state('west').operationTokens).toBe(1);
+      expect(scenario.state('east').operationTokens).toBe(0);
       await expectServiceOn(scenario, 'west');
     },
   );

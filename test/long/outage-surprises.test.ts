@@ -74,7 +74,7 @@ describe('surprises in the outage', () => {
     // The first try of the promotion is refused; while it is, somebody makes the old primary primary again.
     at(scenario, 'before', 'west', CHANGING.promote, () => {
       const east = scenario.service.cluster('east');
-      const { setId } = scenario.service.cluster('west').snapshotState().dr;
+      const { setId } = scenario.state('west').dr;
       const role = { mode: 'primary', setId: setId ?? '', advertisedAddress: '', knownSecondaries: [] } as const;
       east.setRole('dr', role, scenario.service.now());
     });

@@ -25,8 +25,6 @@ function payments(readings: Readonly<Record<string, boolean>> = {}): ScenarioOpt
 const following = new Lane(() => Scenario.start(payments()));
 const stranded = new Lane(() => Scenario.start(payments({ performanceSecondariesFollow: false })));
 
-const snapshot = (scenario: Scenario, cluster: string) => scenario.service.cluster(cluster).snapshotState();
-
 /** Whoever serves, the filtered path never reaches europe, and what is not filtered does. */
 async function expectFiltered(scenario: Scenario, primary: string): Promise<void> {
   const stamp = `${primary} ${scenario.service.now()}`;
@@ -52,11 +50,11 @@ describe('a deployment with several secondaries', () => {
       expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
       expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
       for (const cluster of ['east', 'north']) {
-        expect(snapshot(scenario, cluster).dr).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
-        expect(snapshot(scenario, cluster).operationTokens).toBe(0);
+        expect(scenario.state(cluster).dr).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
+        expect(scenario.state(cluster).operationTokens).toBe(0);
       }
-      expect(snapshot(scenario, 'europe').performance).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
-      expect(snapshot(scenario, 'europe-dr').dr.connectedTo).toBe('europe');
+      expect(scenario.state('europe').performance).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
+      expect(scenario.state('europe-dr').dr.connectedTo).toBe('europe');
       // It followed by itself: nothing was issued for it and its filter was not touched.
       expect(scenario.calls('west', 'performance/primary/secondary-token')).toBe(0);
       expect(drPrimaries(scenario)).toEqual(['west', 'europe']);
@@ -85,7 +83,7 @@ describe('a deployment with several secondaries', () => {
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo).toContainEqual(expect.stringContaining('north does not follow east'));
       expect(report.parkings).toHaveLength(1);
-      expect(snapshot(scenario, 'west').dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
+      expect(scenario.state('west').dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
       expect(drPrimaries(scenario)).toEqual(['east', 'europe']);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
@@ -96,13 +94,13 @@ describe('a deployment with several secondaries', () => {
     async (scenario) => {
       // That it does not follow by itself is seen when that time is over.
       scenario.limit({ streaming: '1s' }, 'awaitPerformanceSecondaries');
-      const id = snapshot(scenario, 'europe').performance.secondaryId ?? '';
+      const id = scenario.state('europe').performance.secondaryId ?? '';
       const run = await underWay(scenario);
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
       expect(report.findings.filter(({ severity }) => severity === 'critical')).toEqual([]);
-      expect(snapshot(scenario, 'europe').performance).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
+      expect(scenario.state('europe').performance).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
       const steps = report.steps.map(({ name }) => name).filter((name) => name.includes('europe'));
       expect(steps).toEqual([
         'Read the paths filter of europe',
@@ -114,7 +112,7 @@ describe('a deployment with several secondaries', () => {
       ]);
       // The simulated service drops the filter with update-primary: it stands again at the end.
       expect(scenario.calls('west', `performance/primary/paths-filter/${id}`)).toBeGreaterThan(0);
-      expect(snapshot(scenario, 'west').filters).toContain(id);
+      expect(scenario.state('west').filters).toContain(id);
       await expectFiltered(scenario, 'west');
       expect(drPrimaries(scenario)).toEqual(['west', 'europe']);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);

@@ -1,4 +1,3 @@
-import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { CHANGING, signalled, statuses } from '../support/faults';
 import { at } from '../support/outage';
 import { replayRun } from '../support/replay';
@@ -43,12 +42,8 @@ describe('a worker that is killed inside the burst', () => {
       },
       nth,
     );
-    const run = await scenario.startRunbook(
-      'operationTokenCeremony',
-      { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'a test', requestedBy: 'olga' },
-      ceremonyWorkflowId('west'),
-    );
-    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    const run = await scenario.tokenCeremony();
+    await run.shares();
     await killed.promise;
     startWorker();
     await run.handle.result();

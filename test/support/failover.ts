@@ -9,12 +9,7 @@ export const FAILOVER_LIMITS = { primaryGone: '1s' } as const;
 
 /** Starts a failover of a deployment whose primary is gone. */
 export function startFailover(scenario: Scenario, input: Readonly<Record<string, unknown>> = {}): Promise<TestRun> {
-  return scenario.startRunbook('drFailover', {
-    deployment: scenario.name,
-    reason: 'a test of the failover',
-    requestedBy: 'olga',
-    ...input,
-  });
+  return scenario.run('drFailover', input);
 }
 
 /** Everything that people do in a failover without a fault. */

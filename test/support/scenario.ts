@@ -9,7 +9,7 @@ import pino from 'pino';
 import { stringify } from 'yaml';
 import { Records } from '../../activities';
 import type { RunbookActivities } from '../../activities';
-import { deploymentWorkflowId } from '../../src/contracts/names';
+import { ceremonyWorkflowId, deploymentWorkflowId } from '../../src/contracts/names';
 import { recordWorkflowId } from '../../src/contracts/record';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { Report } from '../../src/contracts/report';
@@ -368,6 +368,17 @@ export class Scenario {
     );
   }
 
+  /** Starts a runbook for this deployment; `more` is what its input has beside deployment, reason and requester. */
+  run(runbook: string, more: object = {}, workflowId?: string): Promise<TestRun> {
+    const asked = { deployment: this.name, reason: 'a test', requestedBy: 'olga' };
+    return this.startRunbook(runbook, { ...asked, ...more }, workflowId);
+  }
+
+  /** A stand-alone ceremony for an operation token of west. */
+  tokenCeremony(): Promise<TestRun> {
+    return this.run('operationTokenCeremony', { cluster: 'west', uses: ['dr.promote'] }, ceremonyWorkflowId('west'));
+  }
+
   async startRunbook(type: string, input: unknown, workflowId = this.workflowId): Promise<TestRun> {
     // As the command line does: other deployments of this server have clusters of the same names.
     const memo = { deployment: this.name };
@@ -400,6 +411,11 @@ export class Scenario {
       cluster.issuedSecrets.forEach((token, index) => this.#secrets.set(`token ${index} of ${cluster.name}`, token));
     }
     return texts.flatMap((text) => findCanaries(text, this.#secrets));
+  }
+
+  /** What a cluster is now. */
+  state(cluster: string) {
+    return this.service.cluster(cluster).snapshotState();
   }
 
   /** How often a path was called on a cluster. */
@@ -495,6 +511,11 @@ export class TestRun {
     );
   }
 
+  /** As many holders as are needed give their shares. */
+  async shares(holders: readonly string[] = ['ada', 'bert', 'cleo']): Promise<void> {
+    for (const holder of holders) await this.share(holder);
+  }
+
   async approve(gate: GateName, name = 'grace', verdict: 'approve' | 'reject' = 'approve'): Promise<void> {
     const { planDigest } = await this.waitsFor('approval', (waiting) => waiting.gate === gate);
     await this.handle.signal(
@@ -536,7 +557,7 @@ export class TestRun {
 
   /** Everything that people do in a switchover without a fault. */
   async people(options: { readonly go?: boolean; readonly shares?: readonly string[] } = {}): Promise<void> {
-    for (const holder of options.shares ?? ['ada', 'bert', 'cleo']) await this.share(holder);
+    await this.shares(options.shares);
     await this.approve('plan');
     if (options.go !== false) await this.approve('go', 'henry');
   }

@@ -70,8 +70,7 @@ function useToken(scenario: Scenario, policies: string[]): void {
 
 function rotate(scenario: Scenario, more: Readonly<Record<string, unknown>> = {}): Promise<TestRun> {
   const id = `${more['dryRun'] === true ? 'plan' : 'batch-token'}:${scenario.name}`;
-  const input = { deployment: scenario.name, reason: 'a fresh token', requestedBy: 'olga', ...more };
-  return scenario.startRunbook('batchTokenRotation', input, id);
+  return scenario.run('batchTokenRotation', more, id);
 }
 
 /** What the service says of the token that is kept. */

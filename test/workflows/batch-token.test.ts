@@ -44,7 +44,7 @@ describe('where the operation tokens come from', () => {
       expect(report.plan?.content.choices['tokenSource']).toBe('batch');
       for (const cluster of ['east', 'west']) {
         expect(statuses(scenario, cluster, CHANGING.startAttempt)).toEqual([]);
-        expect(scenario.service.cluster(cluster).snapshotState().operationTokens).toBe(0);
+        expect(scenario.state(cluster).operationTokens).toBe(0);
       }
       const events = await run.eventCount();
       process.stderr.write(`history events of a switchover by batch token: ${events}\n`);
@@ -74,20 +74,20 @@ describe('where the operation tokens come from', () => {
   prepared.it(
     'the run back deletes the token that could not be deleted while its cluster was primary',
     async (scenario) => {
-      expect(scenario.service.cluster('east').snapshotState().operationTokens).toBe(1);
+      expect(scenario.state('east').operationTokens).toBe(1);
       const run = await scenario.start({ go: 'auto', tokenSource: 'ceremony' });
       await run.people({ go: false });
       const report = await run.report();
 
       expect(report.outcome).toBe('completed');
-      expect(scenario.service.cluster('east').snapshotState().operationTokens).toBe(0);
+      expect(scenario.state('east').operationTokens).toBe(0);
       expect(report.tokens).toContainEqual(expect.objectContaining({ cluster: 'east', state: 'deleted' }));
       await expectServiceOn(scenario, 'west');
     },
   );
 
   prepared.it('a batch run deletes what an earlier ceremony had to leave behind, too', async (scenario) => {
-    expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(1);
+    expect(scenario.state('west').operationTokens).toBe(1);
     makeBatchToken(scenario, 'west', 2 * HOUR_MS);
     const run = await scenario.start({ to: 'east', go: 'auto', tokenSource: 'batch' });
     // Without a go the approvals of the plan are what may be too old right before the demotion.
@@ -101,7 +101,7 @@ describe('where the operation tokens come from', () => {
       ['plan', 'approved'],
     ]);
     expect(statuses(scenario, 'west', CHANGING.demote)).toEqual([200]);
-    expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(0);
+    expect(scenario.state('west').operationTokens).toBe(0);
     await expectServiceOn(scenario, 'east');
     expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
   });

@@ -51,7 +51,7 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
       useOrdinaryCredential(scenario);
       const input = { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'a token' };
       const run = await scenario.startRunbook('operationTokenCeremony', input, 'ceremony:west');
-      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await run.shares();
       const { next = '' } = await closed(run);
       expect(next).toContain('enable_unauthenticated_access = ["generate-operation-token"]');
       expect(next).toMatch(/kill -HUP/);
@@ -75,7 +75,7 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
     const input = { deployment: scenario.name, cluster: 'east', recipientPgpKey: publicKey, reason: 'a root token' };
     const run = await scenario.startRunbook('rootTokenCeremony', input, 'ceremony:east');
     await run.approve('ceremony');
-    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    await run.shares();
     const { next, parkingNo } = await closed(run);
     expect(next).toContain('["generate-root"]');
     east.configureUnauthenticatedAccess(DR_CALLS);

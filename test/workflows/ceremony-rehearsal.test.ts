@@ -44,12 +44,7 @@ describe('ceremonyRehearsal', () => {
   });
 
   const id = () => `rehearsal:${scenario.name}`;
-  const start = (more: Readonly<Record<string, unknown>> = {}) =>
-    scenario.startRunbook(
-      'ceremonyRehearsal',
-      { deployment: scenario.name, reason: 'every quarter', requestedBy: 'olga', ...more },
-      id(),
-    );
+  const start = (more: Readonly<Record<string, unknown>> = {}) => scenario.run('ceremonyRehearsal', more, id());
   const peopleOf = (report: Report): readonly RehearsedPerson[] => rehearsalResult.parse(report.result).people;
   const invitationOf = (run: TestRun, epoch = 1) =>
     run.until('an invitation', ({ invitation, waiting }) =>
@@ -103,11 +98,7 @@ describe('ceremonyRehearsal', () => {
   });
 
   it('a dry run says who would be asked, and when each answered last', async () => {
-    const dry = await scenario.startRunbook(
-      'ceremonyRehearsal',
-      { deployment: scenario.name, reason: 'a look', dryRun: true },
-      `${id()}-dry`,
-    );
+    const dry = await scenario.run('ceremonyRehearsal', { dryRun: true }, `${id()}-dry`);
     const report = await dry.report();
     expect(report.outcome).toBe('planned');
     expect(peopleOf(report)).toHaveLength(5);

@@ -13,11 +13,7 @@ const planned = new Lane(() => Scenario.start({ limits: FAILOVER_LIMITS }));
 const outages = new Lane(() => Scenario.start({ limits: FAILOVER_LIMITS }));
 
 const ask = (scenario: Scenario, input: Readonly<Record<string, unknown>> = {}) =>
-  scenario.startRunbook(
-    'drFailover',
-    { deployment: scenario.name, reason: 'the primary is gone', requestedBy: 'olga', ...input },
-    `ui-${randomUUID()}`,
-  );
+  scenario.run('drFailover', input, `ui-${randomUUID()}`);
 
 /** Starts a failover that takes the lock over, and sees that the run became one. */
 async function takeOver(scenario: Scenario, run: TestRun, tookOver = 'drSwitchover'): Promise<void> {
@@ -37,7 +33,7 @@ describe('a failover that takes the lock over', () => {
     `${cell('drSwitchover', 'taken over at', 'gate plan, with shares in hand')}: nobody is asked for a share again; only with takeOver, and never from a failover`,
     async (scenario) => {
       const run = await scenario.start();
-      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await run.shares();
       await run.until(
         'three shares',
         ({ receipts }) => receipts.filter(({ signal }) => signal === 'share').length === 3,
@@ -108,7 +104,7 @@ describe('a failover that takes the lock over', () => {
 
       await bringBack(scenario, 'east', 'west');
       await scenario.service.cluster('west').kill();
-      const failover = await scenario.startRunbook('drFailover', { deployment: scenario.name, reason: 'again' });
+      const failover = await scenario.run('drFailover');
       await failover.waitsFor('shares');
       expect((await (await ask(scenario, { takeOver: true })).failure()).code).toBe('LOCK_HELD');
       await failover.control('abort', { reason: 'seen' });
@@ -179,25 +175,20 @@ describe('a failover that takes the lock over', () => {
 
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
       expect(report.findings.map(({ code }) => code)).toContain('take-over-not-needed');
-      expect(scenario.service.cluster('east').snapshotState().dr).toMatchObject({ connectedTo: 'west' });
+      expect(scenario.state('east').dr).toMatchObject({ connectedTo: 'west' });
       await expectServesAlone(scenario, 'west');
     },
   );
 
   outages.it('asks the holders anew where they were asked for something else', async (scenario) => {
-    const run = await scenario.startRunbook('drReindex', {
-      deployment: scenario.name,
-      cluster: 'east',
-      reason: 'a test of the take-over',
-      tokenSource: 'ceremony',
-    });
-    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    const run = await scenario.run('drReindex', { cluster: 'east', tokenSource: 'ceremony' });
+    await run.shares();
     const { invitation } = await run.status();
     await run.waitsFor('approval');
     await scenario.service.cluster('west').kill();
     await takeOver(scenario, run, 'drReindex');
     await run.until('another invitation', (status) => status.invitation !== invitation);
-    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    await run.shares();
     await run.approve('promote');
     const report = await run.report();
 

@@ -17,13 +17,7 @@ const first = new Lane(open);
 const second = new Lane(open);
 
 const start = (scenario: Scenario, input: Readonly<Record<string, unknown>> = {}): Promise<TestRun> =>
-  scenario.startRunbook('drReindex', {
-    deployment: scenario.name,
-    cluster: 'west',
-    reason: 'a test of the reindex',
-    requestedBy: 'olga',
-    ...input,
-  });
+  scenario.run('drReindex', { cluster: 'west', ...input });
 
 const corrupt = (scenario: Scenario) => {
   const west = scenario.service.cluster('west');
@@ -51,11 +45,11 @@ async function following(run: TestRun): Promise<void> {
 }
 
 async function people(run: TestRun): Promise<void> {
-  for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+  await run.shares();
   await run.approve('reindex');
 }
 
-const tokensOf = (scenario: Scenario) => scenario.service.cluster('west').snapshotState().operationTokens;
+const tokensOf = (scenario: Scenario) => scenario.state('west').operationTokens;
 
 describe('drReindex', () => {
   runLanes(first, second);
@@ -122,7 +116,7 @@ describe('drReindex', () => {
       corrupt(scenario);
       endless(scenario);
       const run = await start(scenario);
-      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await run.shares();
       await approveLongAgo(scenario, run, 'reindex');
       await approveAgain(run, 'reindex');
       await following(run);

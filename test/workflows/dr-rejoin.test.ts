@@ -38,12 +38,9 @@ const byPeople = new Lane(() =>
   }),
 );
 
-const role = (scenario: Scenario, cluster: string) => scenario.service.cluster(cluster).snapshotState().dr;
+const role = (scenario: Scenario, cluster: string) => scenario.state(cluster).dr;
 
-function rejoin(scenario: Scenario, cluster: string, more: object = {}): Promise<TestRun> {
-  const input = { deployment: scenario.name, cluster, reason: 'it is back', requestedBy: 'olga', ...more };
-  return scenario.startRunbook(NAME, input);
-}
+const rejoin = (scenario: Scenario, cluster: string, more: object = {}) => scenario.run(NAME, { cluster, ...more });
 
 /** Shares and the plan's approval, which attests the fence. */
 async function approved(scenario: Scenario, cluster: string): Promise<TestRun> {
@@ -193,7 +190,7 @@ describe('a former primary comes back', () => {
     async (scenario) => {
       hooks.on('dump', () => 500);
       const run = await rejoin(scenario, 'east');
-      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await run.shares();
       await approveLongAgo(scenario, run, 'plan');
       const parked = await run.waitsFor('decision', (waiting) => waiting.step === 'Save what east holds');
       expect(parked).toMatchObject({ code: 'HOOK_FAILED', observed: 'status 500' });

@@ -5,7 +5,6 @@ import { cell, expectFewEvents } from '../support/matrix';
 import { instructionsOf, unsealAll } from '../support/onboarding';
 import { at } from '../support/outage';
 import { Scenario } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'drSecondaryOnboarding';
@@ -73,27 +72,12 @@ const layered = new Lane(() => {
   });
 });
 
-function onboard(
-  scenario: Scenario,
-  secondary: string,
-  more: Readonly<Record<string, unknown>> = {},
-): Promise<TestRun> {
-  const input = {
-    deployment: scenario.name,
-    reason: 'a test',
-    requestedBy: 'olga',
-    primary: 'east',
-    secondary,
-    ...more,
-  };
-  return scenario.startRunbook(NAME, input);
-}
-
-const snapshot = (scenario: Scenario, cluster: string) => scenario.service.cluster(cluster).snapshotState();
+const onboard = (scenario: Scenario, secondary: string, more: object = {}) =>
+  scenario.run(NAME, { primary: 'east', secondary, ...more });
 
 /** What was on the cluster is gone, and it has what its primary has. */
 function expectJoined(scenario: Scenario, cluster: string): void {
-  expect(snapshot(scenario, cluster).dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
+  expect(scenario.state(cluster).dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
   expect(scenario.service.cluster(cluster).read('secret/own')).toBeUndefined();
   expect(scenario.service.cluster(cluster).read('secret/of-east')).toEqual({ is: 'east' });
 }
@@ -139,7 +123,7 @@ describe('a new DR secondary', () => {
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
       expectJoined(scenario, 'west');
-      expect(snapshot(scenario, 'east').dr.knownSecondaries).toEqual([idBefore]);
+      expect(scenario.state('east').dr.knownSecondaries).toEqual([idBefore]);
       expect(statuses(scenario, 'west', ENABLE)).toEqual([200]);
       expect(report.findings.map(({ code }) => code)).toEqual(['cluster-id-changed', 'secondary-credentials-gone']);
       expect(report.leftToDo[0]).toContain('The credential of west');
@@ -222,7 +206,7 @@ describe('a new DR secondary', () => {
       const run = await onboard(scenario, 'north');
       await run.approve('wipe');
       await instructionsOf(run);
-      expect(snapshot(scenario, 'north').nodes.filter(({ sealed }) => sealed)).toHaveLength(2);
+      expect(scenario.state('north').nodes.filter(({ sealed }) => sealed)).toHaveLength(2);
       await unsealAll(scenario, 'north', 'east');
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
@@ -309,8 +293,8 @@ describe('a new DR secondary', () => {
       scenario.limit();
       await run.decide('retry');
       expect(await run.report()).toMatchObject({ outcome: 'completed' });
-      expect(snapshot(scenario, 'europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
-      expect(snapshot(scenario, 'europe')).toMatchObject({
+      expect(scenario.state('europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
+      expect(scenario.state('europe')).toMatchObject({
         dr: { mode: 'primary' },
         performance: { mode: 'secondary', connectedTo: 'east' },
       });

@@ -37,11 +37,7 @@ describe(`three holders, three ways${because}`, () => {
       stage = await openStage(executable ?? '');
       const { key: before } = newSigningKey();
       const lock = ceremonyWorkflowId('west');
-      const run = await scenario.startRunbook(
-        'operationTokenCeremony',
-        { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'three ways', requestedBy: 'olga' },
-        lock,
-      );
+      const run = await scenario.tokenCeremony();
       await run.waitsFor('shares');
       const { address, namespace } = temporalServer();
       const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };

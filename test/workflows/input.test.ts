@@ -153,11 +153,7 @@ describe('before anything is touched', () => {
         const run =
           type === 'drSwitchover'
             ? await scenario.start({ to: 'atlantis' })
-            : await scenario.startRunbook(
-                type,
-                { deployment: scenario.name, cluster: 'atlantis', uses: ['dr.promote'], reason: 'a test' },
-                'ceremony:atlantis',
-              );
+            : await scenario.run(type, { cluster: 'atlantis', uses: ['dr.promote'] }, 'ceremony:atlantis');
         const failure = await failureOf(run);
         expect(failure.code).toBe('UNKNOWN_CLUSTER');
         expect(failure.message).toContain('atlantis');

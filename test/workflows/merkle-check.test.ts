@@ -30,11 +30,7 @@ const ceremony = new Lane(() =>
 type Input = Readonly<Record<string, unknown>> & { readonly cluster?: string };
 
 const start = (scenario: Scenario, { cluster = 'west', ...input }: Input = {}): Promise<TestRun> => {
-  return scenario.startRunbook(
-    'merkleCheck',
-    { deployment: scenario.name, cluster, reason: 'a test of the check', requestedBy: 'olga', ...input },
-    `merkle-check:${cluster}`,
-  );
+  return scenario.run('merkleCheck', { cluster, ...input }, `merkle-check:${cluster}`);
 };
 
 function makeBatchToken(scenario: Scenario): void {
@@ -50,7 +46,7 @@ describe('merkleCheck', () => {
 
   ceremony.it(cell('merkleCheck', 'no fault', 'by ceremony, sound'), async (scenario) => {
     const run = await start(scenario, { cluster: 'south' });
-    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    await run.shares();
     const report = await run.report();
 
     expect(report).toMatchObject({
@@ -60,7 +56,7 @@ describe('merkleCheck', () => {
       result: { merkle: { cluster: 'south', verdict: 'sound', damage: [] } },
     });
     expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([['south', 'deleted']]);
-    expect(scenario.service.cluster('south').snapshotState().operationTokens).toBe(0);
+    expect(scenario.state('south').operationTokens).toBe(0);
     await expectFewEvents('merkleCheck', run);
   });
 
@@ -74,14 +70,14 @@ describe('merkleCheck', () => {
         loseAnswer(scenario, 'south', CHANGING.deleteToken),
       ];
       const run = await start(scenario, { cluster: 'south' });
-      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await run.shares();
       expect(await run.report()).toMatchObject({
         outcome: 'completed',
         parkings: [],
         result: { merkle: { verdict: 'sound' } },
       });
       expect(lost.map(({ hits }) => hits)).toEqual([1, 1, 1, 1]);
-      expect(scenario.service.cluster('south').snapshotState().operationTokens).toBe(0);
+      expect(scenario.state('south').operationTokens).toBe(0);
     },
   );
 
@@ -93,14 +89,14 @@ describe('merkleCheck', () => {
       action: () => scenario.breakRecord(),
     });
     const run = await start(scenario, { cluster: 'south' });
-    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    await run.shares();
     await run.decide('skip', 'Delete the operation tokens');
     const report = await run.report();
     await scenario.mendRecord();
 
     expect(report).toMatchObject({ outcome: 'completed', result: { merkle: { verdict: 'sound' } } });
     expect(report.leftToDo).toContainEqual(expect.stringContaining('"Delete the operation tokens" was skipped'));
-    expect(scenario.service.cluster('south').snapshotState().operationTokens).toBe(1);
+    expect(scenario.state('south').operationTokens).toBe(1);
   });
 
   ceremony.it(cell('merkleCheck', 'abort at', 'key shares'), async (scenario) => {
@@ -112,7 +108,7 @@ describe('merkleCheck', () => {
     expect(statuses(scenario, 'south', CHANGING.startAttempt)).toEqual([]);
     // What the run before left is deleted all the same.
     expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([['south', 'deleted']]);
-    expect(scenario.service.cluster('south').snapshotState().operationTokens).toBe(0);
+    expect(scenario.state('south').operationTokens).toBe(0);
     expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
   });
 

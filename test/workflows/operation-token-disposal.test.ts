@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
-import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';
 import { openScenario } from '../support/scenario';
@@ -21,23 +20,14 @@ describe('operationTokenDisposal', () => {
   });
 
   const start = (input: Readonly<Record<string, unknown>> = {}): Promise<TestRun> =>
-    scenario.startRunbook('operationTokenDisposal', {
-      deployment: scenario.name,
-      reason: 'a test of the disposal',
-      requestedBy: 'olga',
-      ...input,
-    });
+    scenario.run('operationTokenDisposal', input);
   /** A token of west, made by a ceremony of its own and left for people to use. */
   const makeToken = async (): Promise<void> => {
-    const run = await scenario.startRunbook(
-      'operationTokenCeremony',
-      { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'to have one', requestedBy: 'olga' },
-      ceremonyWorkflowId('west'),
-    );
-    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    const run = await scenario.tokenCeremony();
+    await run.shares();
     expect(await run.report()).toMatchObject({ outcome: 'completed' });
   };
-  const living = () => scenario.service.cluster('west').snapshotState().operationTokens;
+  const living = () => scenario.state('west').operationTokens;
   /** What the record holds of something else than a token of this test. */
   const note = (more: Readonly<Record<string, unknown>>) =>
     new TokenLedger(scenario.recordsOfAWorker()).write({

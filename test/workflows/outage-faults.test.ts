@@ -43,7 +43,7 @@ describe('faults in the outage', () => {
         expect(report).toMatchObject({ outcome: 'rolled-back', parkings: [], outage: { peopleMs: 0 } });
         expect(report.leftToDo).toEqual([expect.stringContaining('east is primary again')]);
         await expectServiceOn(scenario, 'east');
-        expect(scenario.service.cluster('west').snapshotState().dr).toMatchObject({
+        expect(scenario.state('west').dr).toMatchObject({
           connectedTo: 'east',
           state: 'stream-wals',
         });
@@ -162,7 +162,7 @@ describe('faults in the outage', () => {
       expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'bounded', boundWalEntries: '0' } });
       expect(report.loss?.why).toContain('what was written between that read and the demotion');
       await expectServiceOn(scenario, 'west');
-      expect(scenario.service.cluster('east').snapshotState().dr.discardedEntries).toBeGreaterThan(0);
+      expect(scenario.state('east').dr.discardedEntries).toBeGreaterThan(0);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     });
   });
@@ -200,7 +200,7 @@ describe('faults in the outage', () => {
 
         expect(report).toMatchObject({ outcome: 'rolled-back', outage: { peopleMs: 0 } });
         await expectServiceOn(scenario, 'west');
-        expect(scenario.service.cluster('east').snapshotState().dr.connectedTo).toBe('west');
+        expect(scenario.state('east').dr.connectedTo).toBe('west');
       },
     );
 

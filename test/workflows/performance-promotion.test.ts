@@ -5,7 +5,6 @@ import { loseAnswer, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { at, writeRightBeforeDemotion } from '../support/outage';
-import type { TestRun } from '../support/scenario';
 import { Scenario, WAIT_MS } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 
@@ -47,12 +46,7 @@ const planned = new Lane(() => payments({ hooks: { quiesce: HOOK, release: HOOK 
 const stopped = new Lane(() => payments({ hooks: { quiesce: HOOK, release: HOOK } }));
 const unplanned = new Lane(() => payments({ pathsFilters: { asia: FILTER, europe: 'none' } }));
 
-const snapshot = (scenario: Scenario, name: string) => scenario.service.cluster(name).snapshotState();
-
-function start(scenario: Scenario, input: Readonly<Record<string, unknown>>): Promise<TestRun> {
-  const base = { deployment: scenario.name, reason: 'a test of the promotion', requestedBy: 'olga' };
-  return scenario.startRunbook(RUNBOOK, { ...base, ...input });
-}
+const start = (scenario: Scenario, input: object) => scenario.run(RUNBOOK, input);
 
 function primaries(scenario: Scenario): string[] {
   return [...scenario.service.clusters.values()]
@@ -64,7 +58,7 @@ function primaries(scenario: Scenario): string[] {
 async function expectSet(scenario: Scenario, primary: string, followers: readonly string[]): Promise<void> {
   expect(primaries(scenario)).toEqual([primary]);
   for (const each of followers)
-    expect([each, snapshot(scenario, each).performance]).toMatchObject([
+    expect([each, scenario.state(each).performance]).toMatchObject([
       each,
       { mode: 'secondary', connectedTo: primary, state: 'stream-wals' },
     ]);
@@ -154,14 +148,14 @@ describe('a performance secondary that becomes the performance primary', () => {
       expect(steps.indexOf('Release the clients')).toBe(steps.indexOf('Wait until europe serves') + 1);
       await expectSet(scenario, 'europe', ['asia', 'east']);
       // The DR sets of both stay as they were: west has what east has.
-      expect(snapshot(scenario, 'west').dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
-      expect(snapshot(scenario, 'europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
+      expect(scenario.state('west').dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
+      expect(scenario.state('europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
       await expectFewEvents(RUNBOOK, run);
     });
 
     let report: Report;
     const lost = planned.test(async (scenario) => {
-      const id = snapshot(scenario, 'asia').clusterId;
+      const id = scenario.state('asia').clusterId;
       const faults = [
         loseAnswer(scenario, 'europe', DEMOTE),
         loseAnswer(scenario, 'east', PROMOTE),
@@ -178,7 +172,7 @@ describe('a performance secondary that becomes the performance primary', () => {
       expect(statuses(scenario, 'europe', DEMOTE)).toEqual([0]);
       expect(statuses(scenario, 'east', PROMOTE)).toEqual([0]);
       await expectSet(scenario, 'east', ['asia', 'europe']);
-      expect(snapshot(scenario, 'europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
+      expect(scenario.state('europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
     });
     it(cell(RUNBOOK, 'lost answer', 'demote'), lost);
     it.each(['promote', 'secondary-token', 'revoke-secondary', 'update-primary', 'paths-filter'])(
@@ -228,7 +222,7 @@ describe('a performance secondary that becomes the performance primary', () => {
         report = await run.report();
         expect(report).toMatchObject({ outcome: 'aborted', parkings: [] });
         expect(report.findings.map(({ code }) => code)).toContain('stop-noted');
-        expect(scenario.service.cluster('europe').snapshotState().performance.mode).toBe('primary');
+        expect(scenario.state('europe').performance.mode).toBe('primary');
       },
     );
 
@@ -251,7 +245,7 @@ describe('a performance secondary that becomes the performance primary', () => {
     const POINT = 'Point asia at europe (performance)';
     planned.it(cell(RUNBOOK, 'parked, skip', 're-pointing of one of the others'), async (scenario) => {
       scenario.service.faults.add({ cluster: 'asia', endpoint: UPDATE, action: { status: 403 }, times: Infinity });
-      const id = snapshot(scenario, 'asia').clusterId;
+      const id = scenario.state('asia').clusterId;
       const endpoint = `GET ${BASE}/primary/paths-filter/${id}`;
       scenario.service.faults.add({ cluster: 'europe', endpoint, action: { status: 403 } });
       const run = await start(scenario, { to: 'europe' });
@@ -278,7 +272,7 @@ describe('a performance secondary that becomes the performance primary', () => {
     planned.it(
       cell(RUNBOOK, 'parked, abort', 're-pointing of one of the others, after a loss that was accepted'),
       async (scenario) => {
-        const id = snapshot(scenario, 'asia').clusterId;
+        const id = scenario.state('asia').clusterId;
         lateWrite(scenario, 'europe', 'east');
         scenario.service.faults.add({
           cluster: 'east',
@@ -312,7 +306,7 @@ describe('a performance secondary that becomes the performance primary', () => {
       scenario.service.cluster('europe').holdStream('performance', true);
       scenario.service.cluster('east').write('secret/late', { value: 'late' });
       await new Promise((resolve) => setTimeout(resolve, 300));
-      snapshot(scenario, 'europe');
+      scenario.state('europe');
       await scenario.service.cluster('east').kill();
       scenario.service.advanceClock(3_000);
       const { code, message, details } = await (await start(scenario, { to: 'europe', mode: 'unplanned' })).failure();
@@ -331,7 +325,7 @@ describe('a performance secondary that becomes the performance primary', () => {
       await run.control('abort', { reason: 'east comes back' });
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'aborted' });
-      expect(snapshot(scenario, 'europe').performance.mode).toBe('secondary');
+      expect(scenario.state('europe').performance.mode).toBe('secondary');
       // However such a run ends, also by a failover that takes it over: what became of the promotion is told.
       expect(report.findings).toContainEqual(
         expect.objectContaining({ code: 'no-performance-primary', severity: 'critical' }),
@@ -377,21 +371,19 @@ describe('a performance secondary that becomes the performance primary', () => {
         expect(report.leftToDo.join('\n')).toContain('Keep east away');
         expect(statuses(scenario, 'europe', PROMOTE).filter((status) => status !== 503)).toEqual([0]);
         // Under the id that it keeps, by addresses.
-        expect(snapshot(scenario, 'europe').filters).toEqual([ASIA_ID]);
+        expect(scenario.state('europe').filters).toEqual([ASIA_ID]);
         expect(report.filters).toContainEqual(
           expect.objectContaining({ secondary: 'asia', after: 'deny us-customers/' }),
         );
 
-        const repointing = await scenario.startRunbook('secondaryRepointing', {
-          deployment: scenario.name,
-          reason: 'as the report says',
+        const repointing = await scenario.run('secondaryRepointing', {
           kind: 'performance',
           primary: 'europe',
           secondary: 'asia',
         });
         await repointing.approve('repoint');
         expect(await repointing.report()).toMatchObject({ outcome: 'completed', leftToDo: [] });
-        expect(snapshot(scenario, 'asia').performance).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
+        expect(scenario.state('asia').performance).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
       },
     );
 

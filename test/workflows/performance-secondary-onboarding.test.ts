@@ -5,7 +5,6 @@ import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { instructionsOf, unsealAll } from '../support/onboarding';
 import { Scenario } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'performanceSecondaryOnboarding';
@@ -36,23 +35,8 @@ function continents(more: Readonly<Record<string, unknown>> = {}, performance = 
 const joining = new Lane(continents());
 const losing = new Lane(continents({}, true));
 
-function onboard(
-  scenario: Scenario,
-  secondary: string,
-  more: Readonly<Record<string, unknown>> = {},
-): Promise<TestRun> {
-  const input = {
-    deployment: scenario.name,
-    reason: 'a test',
-    requestedBy: 'olga',
-    primary: 'east',
-    secondary,
-    ...more,
-  };
-  return scenario.startRunbook(NAME, input);
-}
-
-const snapshot = (scenario: Scenario, cluster: string) => scenario.service.cluster(cluster).snapshotState();
+const onboard = (scenario: Scenario, secondary: string, more: object = {}) =>
+  scenario.run(NAME, { primary: 'east', secondary, ...more });
 
 /** The place of the first call of an endpoint on a cluster, in the order of all calls. */
 function orderOf(scenario: Scenario, cluster: string, endpoint: string): number {
@@ -74,7 +58,7 @@ function plant(scenario: Scenario, cluster: string, primary = 'east'): void {
 }
 
 function expectJoined(scenario: Scenario, cluster: string, primary = 'east'): void {
-  expect(snapshot(scenario, cluster).performance).toMatchObject({ connectedTo: primary, state: 'stream-wals' });
+  expect(scenario.state(cluster).performance).toMatchObject({ connectedTo: primary, state: 'stream-wals' });
   expect(scenario.service.cluster(cluster).read('secret/own')).toBeUndefined();
   expect(scenario.service.cluster(cluster).read('secret/of-east')).toEqual({ is: 'east' });
 }
@@ -111,8 +95,8 @@ describe('a new performance secondary', () => {
       expectJoined(scenario, 'europe');
       expect(scenario.service.cluster('europe').read('us-customers/smith')).toBeUndefined();
       expect(orderOf(scenario, 'east', filterPath)).toBeLessThan(orderOf(scenario, 'east', SECONDARY_TOKEN));
-      expect(snapshot(scenario, 'east').filters).toEqual([id]);
-      expect(snapshot(scenario, 'europe').performance.secondaryId).toBe(id);
+      expect(scenario.state('east').filters).toEqual([id]);
+      expect(scenario.state('europe').performance.secondaryId).toBe(id);
       const compared = report.steps.find(({ name }) => name.startsWith('Compare the dynamic filter'));
       expect(compared?.activities[0]?.observed).toContain('the same on both sides: mounts us-customers/');
       expect(report.findings.map(({ code }) => code)).toEqual(['cluster-id-changed', 'secondary-credentials-gone']);

@@ -124,7 +124,7 @@ describe('a key share in plain text, in what is no share', () => {
       status.receipts.some((each) => each.signal === 'pause' && each.arrival === 2),
     );
     await run.control('resume', { reason: 'seen' });
-    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    await run.shares();
     const { planDigest } = await run.waitsFor('approval');
     const comment = `read it; digest ${planDigest}, CA ${createHash('sha256').update('ca').digest('hex')}`;
     await run.handle.signal(

@@ -34,10 +34,8 @@ const layered = new Lane(() =>
   }),
 );
 
-function enable(scenario: Scenario, kind: string, cluster: string, more = {}): Promise<TestRun> {
-  const input = { deployment: scenario.name, reason: 'a test', requestedBy: 'olga', kind, cluster, ...more };
-  return scenario.startRunbook(NAME, input);
-}
+const enable = (scenario: Scenario, kind: string, cluster: string, more: object = {}) =>
+  scenario.run(NAME, { kind, cluster, ...more });
 
 /** As {@link enable}, and somebody approves it. */
 async function enableApproved(scenario: Scenario, kind: string, cluster: string): Promise<TestRun> {
@@ -51,7 +49,7 @@ function enabling({ steps }: Report): Partial<Report['steps'][number]['activitie
 }
 
 const roles = (scenario: Scenario, cluster: string) => {
-  const { dr, performance } = scenario.service.cluster(cluster).snapshotState();
+  const { dr, performance } = scenario.state(cluster);
   return [dr.mode, performance.mode];
 };
 
@@ -115,7 +113,7 @@ describe('enabling a primary', () => {
       const report = await (await enableApproved(scenario, 'dr', 'north')).report();
       expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
       expect(statuses(scenario, 'north', ENABLE('dr'))).toEqual([0]);
-      const { dr } = scenario.service.cluster('north').snapshotState();
+      const { dr } = scenario.state('north');
       expect(dr).toMatchObject({ mode: 'primary' });
       expect(scenario.service.cluster('north').role('dr')).toMatchObject({
         advertisedAddress: 'https://lb.example:8201',

@@ -23,14 +23,9 @@ const unplanned = new Lane(() => Scenario.start({ limits: FAILOVER_LIMITS, deplo
 const hasty = new Lane(() => Scenario.start({ deployment: ceremony({ collectFor: '2s', inviteStandByAfter: '1s' }) }));
 
 const codes = ({ findings }: Report) => findings.map(({ code }) => code);
-const tokensOf = (scenario: Scenario, cluster: string) =>
-  scenario.service.cluster(cluster).snapshotState().operationTokens;
+const tokensOf = (scenario: Scenario, cluster: string) => scenario.state(cluster).operationTokens;
 const start = (scenario: Scenario, runbook: string, input: object, workflowId?: string) =>
-  scenario.startRunbook(
-    runbook,
-    { deployment: scenario.name, reason: 'a test', requestedBy: 'olga', ...input },
-    workflowId,
-  );
+  scenario.run(runbook, input, workflowId);
 async function expectClean(scenario: Scenario, run: TestRun, report: Report): Promise<void> {
   expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
   expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([]);

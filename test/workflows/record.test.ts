@@ -3,7 +3,6 @@ import { WorkflowUpdateRPCTimeoutOrCancelledError } from '@temporalio/client';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import type { Records } from '../../activities';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
-import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { RECORD_QUERY, RECORD_UPDATE, RECORD_WORKFLOW, recordWorkflowId } from '../../src/contracts/record';
 import type { RecordState } from '../../src/contracts/record';
 import type { Finding } from '../../src/contracts/run-facts';
@@ -185,8 +184,7 @@ describe('the record', () => {
   });
 
   it('every run says in its result how far the record has come, and the next one compares it', async () => {
-    const input = { deployment: scenario.name, reason: 'nobody needs it', requestedBy: 'olga' };
-    const run = async () => (await scenario.startRunbook('operationTokenDisposal', input)).report();
+    const run = async () => (await scenario.run('operationTokenDisposal')).report();
     const records = worker();
     await records.change(scenario.name, () => ({ put: { 'a note': 1 } }));
     const before = await stateOf(scenario.name);
@@ -209,19 +207,14 @@ describe('the record', () => {
   });
 
   it('a token that one worker made is deleted by another one, which shares no folder with it', async () => {
-    const run = await scenario.startRunbook(
-      'operationTokenCeremony',
-      { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'to have one', requestedBy: 'olga' },
-      ceremonyWorkflowId('west'),
-    );
-    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    const run = await scenario.tokenCeremony();
+    await run.shares();
     expect(await run.report()).toMatchObject({ outcome: 'completed' });
     await scenario.stopWorker();
     await scenario.startWorker('keys-of-another-host');
-    const input = { deployment: scenario.name, reason: 'nobody needs it', requestedBy: 'olga' };
-    const disposal = await (await scenario.startRunbook('operationTokenDisposal', input)).report();
+    const disposal = await (await scenario.run('operationTokenDisposal')).report();
     expect(disposal).toMatchObject({ outcome: 'completed', result: { deleted: 1 } });
-    expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(0);
+    expect(scenario.state('west').operationTokens).toBe(0);
     expect(await new TokenLedger(worker()).all(scenario.name)).toEqual([]);
     expect(await scenario.leaks()).toEqual([]);
   });

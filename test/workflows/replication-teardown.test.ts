@@ -30,22 +30,13 @@ const world = new Lane(() =>
 
 const told: string[] = [];
 
-function tearDown(scenario: Scenario, kind: string, cluster: string, more = {}): Promise<TestRun> {
-  const input = { deployment: scenario.name, reason: 'a test', requestedBy: 'olga', kind, cluster, ...more };
-  return scenario.startRunbook(NAME, input);
-}
+const tearDown = (scenario: Scenario, kind: string, cluster: string) => scenario.run(NAME, { kind, cluster });
 
 async function ended(run: TestRun): Promise<Report> {
   const report = await run.report();
   told.push(JSON.stringify(report));
   return report;
 }
-
-async function shares(run: TestRun): Promise<void> {
-  for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
-}
-
-const state = (scenario: Scenario, cluster: string) => scenario.service.cluster(cluster).snapshotState();
 
 function warnings({ plan }: Report): string {
   return plan && 'warnings' in plan.content ? plan.content.warnings.join('\n') : '';
@@ -71,14 +62,14 @@ describe('one kind of replication ends on one cluster', () => {
     await run.waitsFor('approval', ({ gate }) => gate === 'disable');
     await run.control('abort', { reason: 'the wrong cluster' });
     expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort' }] });
-    expect(state(scenario, 'europe-dr').dr.connectedTo).toBe('europe');
+    expect(scenario.state('europe-dr').dr.connectedTo).toBe('europe');
   });
 
   world.it(cell(NAME, 'taken over at', 'gate disable'), async (scenario) => {
     const run = await tearDown(scenario, 'dr', 'europe');
     await run.waitsFor('approval', ({ gate }) => gate === 'disable');
     await expectTakenOver(scenario, run, NAME);
-    expect(state(scenario, 'europe-dr').dr.connectedTo).toBe('europe');
+    expect(scenario.state('europe-dr').dr.connectedTo).toBe('europe');
   });
 
   world.it(
@@ -88,12 +79,12 @@ describe('one kind of replication ends on one cluster', () => {
       await run.approve('disable');
       const report = await ended(run);
       expect(report).toMatchObject({ outcome: 'completed', parkings: [], gates: [{ gate: 'disable' }] });
-      const { clusterId } = state(scenario, 'europe-dr');
+      const { clusterId } = scenario.state('europe-dr');
       expect(warnings(report)).toContain(`europe-dr (id ${clusterId}) is cut off for good`);
       expect(warnings(report)).toContain('The performance replication of europe (secondary) stays as it is.');
       expect(report.leftToDo).toEqual([expect.stringContaining('europe-dr is still a secondary')]);
       expect(report.result).toMatchObject({ was: 'primary', cutOff: [{ id: clusterId, cluster: 'europe-dr' }] });
-      expect(state(scenario, 'europe')).toMatchObject({
+      expect(scenario.state('europe')).toMatchObject({
         dr: { mode: 'disabled' },
         performance: { mode: 'secondary', connectedTo: 'east', state: 'stream-wals' },
       });
@@ -105,7 +96,7 @@ describe('one kind of replication ends on one cluster', () => {
     const lost = loseAnswer(scenario, 'europe-dr', disable('dr', 'secondary'));
     // Its primary is gone: nobody can look a batch token up, the holders are asked.
     const run = await tearDown(scenario, 'dr', 'europe-dr');
-    await shares(run);
+    await run.shares();
     await approveLongAgo(scenario, run, 'disable');
     await approveAgain(run, 'disable');
     const report = await ended(run);
@@ -114,12 +105,12 @@ describe('one kind of replication ends on one cluster', () => {
     expect(report.gates).toHaveLength(2);
     expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
     expect(statuses(scenario, 'europe-dr', disable('dr', 'secondary'))).toEqual([0]);
-    expect(state(scenario, 'europe-dr').dr.mode).toBe('disabled');
+    expect(scenario.state('europe-dr').dr.mode).toBe('disabled');
   });
 
   world.it(cell(NAME, 'parked, skip', 'a node that is down cannot say that it is disabled'), async (scenario) => {
     const lost = loseAnswer(scenario, 'europe', disable('performance', 'secondary'));
-    const { activeNode = 0 } = state(scenario, 'europe');
+    const { activeNode = 0 } = scenario.state('europe');
     await scenario.service.cluster('europe').killNode((activeNode + 1) % 3);
     scenario.limit({ demote: '1s' }, 'awaitReplicationDisabled');
     const run = await tearDown(scenario, 'performance', 'europe');
@@ -130,7 +121,7 @@ describe('one kind of replication ends on one cluster', () => {
     expect(report.outcome).toBe('completed');
     expect(report.leftToDo.join('\n')).toContain('whether every node of europe ended its replication is not known');
     expect(report.leftToDo.join('\n')).toContain('east still knows europe: revoke it with secondaryDecommission');
-    expect(state(scenario, 'europe').performance.mode).toBe('disabled');
+    expect(scenario.state('europe').performance.mode).toBe('disabled');
   });
 
   world.it(cell(NAME, 'lost answer', disable('performance', 'secondary')), async (scenario) => {
@@ -149,7 +140,7 @@ describe('one kind of replication ends on one cluster', () => {
     await run.approve('disable');
     await run.decide('abort');
     expect(await ended(run)).toMatchObject({ outcome: 'aborted' });
-    expect(state(scenario, 'west').dr.connectedTo).toBe('east');
+    expect(scenario.state('west').dr.connectedTo).toBe('east');
   });
 
   world.it(
@@ -168,12 +159,12 @@ describe('one kind of replication ends on one cluster', () => {
         expect.objectContaining({ name: 'nobody is cut off', verdict: 'warn' }),
       );
       expect(warnings(report)).toContain('east has no DR secondary afterwards');
-      expect(state(scenario, 'east')).toMatchObject({ dr: { mode: 'disabled' }, performance: { mode: 'primary' } });
+      expect(scenario.state('east')).toMatchObject({ dr: { mode: 'disabled' }, performance: { mode: 'primary' } });
     },
   );
 
   world.it(cell(NAME, 'lost answer', disable('dr', 'primary')), (scenario) => {
-    expect(state(scenario, 'west').dr).toMatchObject({ mode: 'secondary', connectedTo: undefined });
+    expect(scenario.state('west').dr).toMatchObject({ mode: 'secondary', connectedTo: undefined });
     return Promise.resolve();
   });
 
@@ -186,7 +177,7 @@ describe('one kind of replication ends on one cluster', () => {
     expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
     // East knows europe until it is revoked, although europe has ended its side.
     expect(report.result).toMatchObject({ cutOff: [{ cluster: 'europe' }] });
-    expect(state(scenario, 'east').performance.mode).toBe('disabled');
+    expect(scenario.state('east').performance.mode).toBe('disabled');
     expect(await scenario.leaks(told)).toEqual([]);
   });
 });

@@ -33,7 +33,7 @@ const start = (scenario: Scenario, more = {}, workflowId = LOCK) =>
 
 async function people(run: TestRun): Promise<void> {
   await run.approve('ceremony');
-  for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+  await run.shares();
 }
 
 /** The token works: it is one of those that the cluster issued, and a root token. */
@@ -162,7 +162,7 @@ describe('rootTokenCeremony', () => {
       scenario.service.faults.add({ cluster: 'east', endpoint: ATTEMPT, action: { status: 403 } });
       const run = await start(scenario);
       await approveLongAgo(scenario, run, 'ceremony');
-      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await run.shares();
       await approveAgain(run, 'ceremony');
       const parked = await run.waitsFor('decision', ({ code }) => code === 'PERMISSION_DENIED');
       expect(parked).toMatchObject({ step: 'Generate root token on east', code: 'PERMISSION_DENIED' });

@@ -4,7 +4,6 @@
  */
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ceremonyWorkflowId } from '../../src/contracts/names';
 import type { Receipt } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
 import { statusLines } from '../../src/cli/render-status';
@@ -48,11 +47,7 @@ describe('the roster of a ceremony', () => {
       ceremony = more;
       await scenario.startWorker();
     }
-    return scenario.startRunbook(
-      'operationTokenCeremony',
-      { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'a test', requestedBy: 'olga' },
-      ceremonyWorkflowId('west'),
-    );
+    return scenario.tokenCeremony();
   };
   const asking = (run: TestRun, where: (waiting: Asking) => boolean = () => true) => run.waitsFor('shares', where);
   const declined = async (run: TestRun, name: string, more: Parameters<typeof declineOf>[1] | object = {}) => {
@@ -203,7 +198,7 @@ describe('the roster of a ceremony', () => {
 
   it('shares of any holders are not enough where a group is missing; the burst uses a set that satisfies it', async () => {
     const run = await begin({ groups: [{ group: 'security', shares: 1 }] });
-    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    await run.shares();
     const waiting = await asking(run, ({ held }) => held.length === 3);
     expect(waiting.groups).toEqual([{ group: 'security', needed: 1, held: [], outOf: ['dora', 'emil'] }]);
     expect(await screen(run)).toContain('security: 0 of 1, needs 1 more of dora, emil');

@@ -39,22 +39,14 @@ const performance = new Lane(() =>
 
 const told: string[] = [];
 
-function decommission(scenario: Scenario, kind: string, input: Readonly<Record<string, unknown>>): Promise<TestRun> {
-  const asked = { deployment: scenario.name, reason: 'a test', requestedBy: 'olga', kind, primary: 'east' };
-  return scenario.startRunbook(NAME, { ...asked, ...input });
-}
+const decommission = (scenario: Scenario, kind: string, input: object) =>
+  scenario.run(NAME, { kind, primary: 'east', ...input });
 
 async function ended(run: TestRun): Promise<Report> {
   const report = await run.report();
   told.push(JSON.stringify(report));
   return report;
 }
-
-async function shares(run: TestRun): Promise<void> {
-  for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
-}
-
-const state = (scenario: Scenario, cluster: string) => scenario.service.cluster(cluster).snapshotState();
 
 function warnings({ plan }: Report): string {
   return plan && 'warnings' in plan.content ? plan.content.warnings.join('\n') : '';
@@ -72,26 +64,26 @@ describe('a secondary is cut off for good', () => {
       const none = await (await decommission(scenario, 'dr', { primary: 'north', secondary: 'west' })).failure();
       expect(none.message).toContain('DR primary (north)');
       const other = await (
-        await decommission(scenario, 'dr', { secondary: 'west', id: state(scenario, 'north').clusterId })
+        await decommission(scenario, 'dr', { secondary: 'west', id: scenario.state('north').clusterId })
       ).failure();
       expect(other.message).toContain('the id is that of the secondary');
-      expect(state(scenario, 'east').dr.knownSecondaries).toHaveLength(3);
+      expect(scenario.state('east').dr.knownSecondaries).toHaveLength(3);
     },
   );
 
   disaster.it(cell(NAME, 'no fault', 'revoked, gone, and it forgets its primary'), async (scenario) => {
-    const { clusterId } = state(scenario, 'west');
+    const { clusterId } = scenario.state('west');
     const dry = await decommission(scenario, 'dr', { secondary: 'west', dryRun: true });
     expect(await dry.report()).toMatchObject({ outcome: 'planned' });
     const run = await decommission(scenario, 'dr', { secondary: 'west' });
-    await shares(run);
+    await run.shares();
     await run.approve('revoke');
     const report = await ended(run);
     expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
     expect(warnings(report)).toContain('west is cut off from east at once');
-    expect(state(scenario, 'east').dr.knownSecondaries).not.toContain(clusterId);
-    expect(state(scenario, 'west').dr).toMatchObject({ mode: 'secondary', connectedTo: undefined, secondaryId: '' });
-    expect(state(scenario, 'west').operationTokens).toBe(0);
+    expect(scenario.state('east').dr.knownSecondaries).not.toContain(clusterId);
+    expect(scenario.state('west').dr).toMatchObject({ mode: 'secondary', connectedTo: undefined, secondaryId: '' });
+    expect(scenario.state('west').operationTokens).toBe(0);
     expect(statuses(scenario, 'east', of('dr', 'primary/revoke-secondary'))).toHaveLength(1);
     await expectFewEvents(NAME, run);
   });
@@ -102,17 +94,17 @@ describe('a secondary is cut off for good', () => {
     await run.waitsFor('approval', ({ gate }) => gate === 'revoke');
     await run.control('abort', { reason: 'another day' });
     expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort' }] });
-    expect(state(scenario, 'south').dr.connectedTo).toBe('east');
+    expect(scenario.state('south').dr.connectedTo).toBe('east');
   });
 
   disaster.it(cell(NAME, 'abort at', 'gate disable, with nothing revoked yet'), async (scenario) => {
     const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
-    await shares(run);
+    await run.shares();
     await run.approve('revoke');
     await run.approve('disable', 'henry', 'reject');
     const report = await ended(run);
     expect(report).toMatchObject({ outcome: 'aborted', gates: [{ state: 'approved' }, { state: 'rejected' }] });
-    expect(state(scenario, 'south').dr.connectedTo).toBe('east');
+    expect(scenario.state('south').dr.connectedTo).toBe('east');
     expect(statuses(scenario, 'east', of('dr', 'primary/revoke-secondary'))).toEqual([]);
   });
 
@@ -121,7 +113,7 @@ describe('a secondary is cut off for good', () => {
     await run.share('ada');
     await run.waitsFor('shares', ({ held }) => held.length === 1);
     await expectTakenOver(scenario, run, NAME);
-    expect(state(scenario, 'south').dr.connectedTo).toBe('east');
+    expect(scenario.state('south').dr.connectedTo).toBe('east');
   });
 
   const LOST = ['primary/revoke-secondary', 'secondary/disable', 'secondary/update-primary'] as const;
@@ -130,7 +122,7 @@ describe('a secondary is cut off for good', () => {
     loseAnswer(scenario, 'east', of('dr', LOST[0]));
     loseAnswer(scenario, 'south', of('dr', LOST[1]));
     const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
-    await shares(run);
+    await run.shares();
     await run.approve('revoke');
     await run.approve('disable');
     lost = await ended(run);
@@ -140,7 +132,7 @@ describe('a secondary is cut off for good', () => {
   });
 
   disaster.it(cell(NAME, 'lost answer', of('dr', LOST[1])), (scenario) => {
-    expect(state(scenario, 'south').dr.mode).toBe('disabled');
+    expect(scenario.state('south').dr.mode).toBe('disabled');
     expect(lost.steps.filter(({ name }) => name.includes('south')).map(({ outcome }) => outcome)).not.toContain(
       'failed',
     );
@@ -150,13 +142,13 @@ describe('a secondary is cut off for good', () => {
   disaster.it(cell(NAME, 'refused', 'the only connected DR secondary, until somebody says so'), async (scenario) => {
     const refused = await (await decommission(scenario, 'dr', { secondary: 'north' })).failure();
     expect(refused.message).toContain('another DR secondary stays connected');
-    expect(state(scenario, 'north').dr.connectedTo).toBe('east');
+    expect(scenario.state('north').dr.connectedTo).toBe('east');
   });
 
   disaster.it(cell(NAME, 'lost answer', of('dr', LOST[2])), async (scenario) => {
     loseAnswer(scenario, 'north', of('dr', LOST[2]));
     const run = await decommission(scenario, 'dr', { secondary: 'north', acknowledgeLastSecondary: true });
-    await shares(run);
+    await run.shares();
     // Too old when the token is in hand: asked for again, and good for both sides then.
     await approveLongAgo(scenario, run, 'revoke');
     await approveAgain(run, 'revoke');
@@ -165,12 +157,12 @@ describe('a secondary is cut off for good', () => {
     expect(report.gates).toMatchObject([{ gate: 'revoke' }, { gate: 'revoke', by: [{ name: 'henry' }] }]);
     expect(warnings(report)).toContain('east may have no connected DR secondary afterwards');
     expect(statuses(scenario, 'north', of('dr', LOST[2]))).toEqual([0]);
-    expect(state(scenario, 'north').dr).toMatchObject({ mode: 'secondary', secondaryId: '' });
+    expect(scenario.state('north').dr).toMatchObject({ mode: 'secondary', secondaryId: '' });
     expect(await scenario.leaks(told)).toEqual([]);
   });
 
   performance.it(cell(NAME, 'lost answer', of('performance', LOST[0])), async (scenario) => {
-    const { clusterId } = state(scenario, 'europe');
+    const { clusterId } = scenario.state('europe');
     loseAnswer(scenario, 'east', of('performance', LOST[0]));
     loseAnswer(scenario, 'europe', of('performance', LOST[2]));
     const run = await decommission(scenario, 'performance', { id: clusterId });
@@ -179,9 +171,9 @@ describe('a secondary is cut off for good', () => {
     expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
     expect(statuses(scenario, 'east', of('performance', LOST[0]))).toEqual([0]);
     expect(statuses(scenario, 'europe', of('performance', LOST[2]))).toEqual([0]);
-    expect(state(scenario, 'europe').performance).toMatchObject({ mode: 'secondary', connectedTo: undefined });
+    expect(scenario.state('europe').performance).toMatchObject({ mode: 'secondary', connectedTo: undefined });
     // Its own DR set is not touched.
-    expect(state(scenario, 'europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
+    expect(scenario.state('europe-dr').dr).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
 
     // Its filter stays, and the report has the input that deletes it.
     const [left = ''] = report.leftToDo;
@@ -196,7 +188,7 @@ describe('a secondary is cut off for good', () => {
   performance.it(
     cell(NAME, 'parked, retry', 'the primary refuses the revocation; an id that no cluster has is revoked alone'),
     async (scenario) => {
-      const { clusterId, dr } = state(scenario, 'europe-dr');
+      const { clusterId, dr } = scenario.state('europe-dr');
       expect(dr.connectedTo).toBe('europe');
       const endpoint = of('dr', 'primary/revoke-secondary');
       scenario.service.faults.add({ cluster: 'europe', endpoint, action: { status: 403 } });
@@ -212,12 +204,12 @@ describe('a secondary is cut off for good', () => {
       const report = await ended(run);
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo).toEqual([expect.stringContaining(`Nothing was done on the secondary with the id`)]);
-      expect(state(scenario, 'europe').dr.knownSecondaries).toEqual([]);
+      expect(scenario.state('europe').dr.knownSecondaries).toEqual([]);
     },
   );
 
   performance.it(cell(NAME, 'lost answer', of('performance', LOST[2])), (scenario) => {
-    expect(state(scenario, 'europe').performance.secondaryId).toBe('');
+    expect(scenario.state('europe').performance.secondaryId).toBe('');
     return Promise.resolve();
   });
 
@@ -236,7 +228,7 @@ describe('a secondary is cut off for good', () => {
       const report = await ended(run);
       expect(report.outcome).toBe('aborted');
       expect(report.leftToDo).toContainEqual(expect.stringContaining('asia is still a performance secondary'));
-      expect(state(scenario, 'east').performance.knownSecondaries).toEqual([]);
+      expect(scenario.state('east').performance.knownSecondaries).toEqual([]);
     },
   );
 
@@ -250,7 +242,7 @@ describe('a secondary is cut off for good', () => {
       const report = await ended(run);
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo).toContainEqual(expect.stringContaining('asia stays a performance secondary'));
-      expect(state(scenario, 'asia').performance).toMatchObject({ mode: 'secondary', connectedTo: undefined });
+      expect(scenario.state('asia').performance).toMatchObject({ mode: 'secondary', connectedTo: undefined });
     },
   );
 
@@ -270,7 +262,7 @@ describe('a secondary is cut off for good', () => {
     const report = await ended(run);
     expect(fault.hits).toBe(1);
     expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
-    expect(state(scenario, 'asia').performance.mode).toBe('disabled');
+    expect(scenario.state('asia').performance.mode).toBe('disabled');
     expect(await scenario.leaks(told)).toEqual([]);
   });
 });

@@ -5,7 +5,7 @@ import { changeDrPrimaryByHand, joinDrByHand } from '../support/by-hand';
 import { CHANGING, loseAnswer, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
-import type { ScenarioOptions, TestRun } from '../support/scenario';
+import type { ScenarioOptions } from '../support/scenario';
 import { Scenario, WAIT_MS } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 
@@ -51,12 +51,7 @@ function payments(): ScenarioOptions {
 }
 const performance = new Lane(() => Scenario.start(payments()));
 
-const snapshot = (scenario: Scenario, name: string) => scenario.service.cluster(name).snapshotState();
-
-function start(scenario: Scenario, input: Readonly<Record<string, unknown>>): Promise<TestRun> {
-  const base = { deployment: scenario.name, reason: 'a test of re-pointing', requestedBy: 'olga' };
-  return scenario.startRunbook(RUNBOOK, { ...base, ...input });
-}
+const start = (scenario: Scenario, input: object) => scenario.run(RUNBOOK, input);
 
 const europeTo = (primary: string, form: 'token' | 'addresses') => ({
   kind: 'performance',
@@ -106,17 +101,17 @@ describe('a secondary that is to follow another primary', () => {
     let report: Report;
     dr.it(cell(RUNBOOK, 'no fault', 'DR, by token'), async (scenario) => {
       const run = await start(scenario, north);
-      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await run.shares();
       await run.approve('repoint');
       report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
-      expect(snapshot(scenario, 'north').dr).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
-      expect(snapshot(scenario, 'north').operationTokens).toBe(0);
+      expect(scenario.state('north').dr).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
+      expect(scenario.state('north').operationTokens).toBe(0);
       expect(report.tokens).toEqual([expect.objectContaining({ cluster: 'north', state: 'deleted' })]);
       expect(report.steps.map(({ name }) => name)).toContain('Compare the Merkle roots of west and north');
       // East stays what it was: a demoted cluster that follows nobody.
-      expect(snapshot(scenario, 'east').dr.connectedTo).toBeUndefined();
+      expect(scenario.state('east').dr.connectedTo).toBeUndefined();
       await expectFewEvents(RUNBOOK, run);
     });
 
@@ -131,15 +126,15 @@ describe('a secondary that is to follow another primary', () => {
         loseAnswer(scenario, 'east', CHANGING.deleteToken),
       ];
       const run = await start(scenario, { ...north, secondary: 'east' });
-      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await run.shares();
       await approveLongAgo(scenario, run, 'repoint');
       await approveAgain(run, 'repoint');
       report = await run.report();
       expect(faults.map(({ hits }) => hits)).toEqual(faults.map(() => 1));
       expect(report.gates).toHaveLength(2);
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
-      expect(snapshot(scenario, 'east').dr).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
-      expect(snapshot(scenario, 'east').operationTokens).toBe(0);
+      expect(scenario.state('east').dr).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
+      expect(scenario.state('east').operationTokens).toBe(0);
       expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     });
     it(cell(RUNBOOK, 'lost answer', 'DR update-primary'), lost);
@@ -209,7 +204,7 @@ describe('a secondary that is to follow another primary', () => {
       const report = await run.report();
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo.join('\n')).toContain('europe was not seen following west');
-      expect(snapshot(scenario, 'europe').performance.connectedTo).toBeUndefined();
+      expect(scenario.state('europe').performance.connectedTo).toBeUndefined();
     });
 
     performance.it(cell(RUNBOOK, 'parked, retry', 'update-primary by addresses'), async (scenario) => {
@@ -224,7 +219,7 @@ describe('a secondary that is to follow another primary', () => {
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
       // A promoted DR secondary of the performance primary knows europe already: nothing is issued.
       expect(scenario.calls('west', 'secondary-token')).toBe(0);
-      expect(snapshot(scenario, 'europe').performance).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
+      expect(scenario.state('europe').performance).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
       await expectFiltered(scenario, 'west');
     });
 
@@ -232,7 +227,7 @@ describe('a secondary that is to follow another primary', () => {
     const lostByToken = performance.test(async (scenario) => {
       // East serves again, and europe still knows west only.
       await changeBack(scenario, 'west', 'east');
-      const id = snapshot(scenario, 'europe').clusterId;
+      const id = scenario.state('europe').clusterId;
       const faults = [
         loseAnswer(scenario, 'east', `POST ${PERFORMANCE}/primary/paths-filter/${id}`),
         loseAnswer(scenario, 'east', TOKEN),
@@ -245,8 +240,8 @@ describe('a secondary that is to follow another primary', () => {
       expect(faults.map(({ hits }) => hits)).toEqual([1, 1, 1]);
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
       expect(statuses(scenario, 'europe', UPDATE)).toEqual([0]);
-      expect(snapshot(scenario, 'europe').performance).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
-      expect(snapshot(scenario, 'east').filters).toContain(id);
+      expect(scenario.state('europe').performance).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
+      expect(scenario.state('east').filters).toContain(id);
       await expectFiltered(scenario, 'east');
     });
     it(cell(RUNBOOK, 'lost answer', 'performance update-primary by token'), lostByToken);

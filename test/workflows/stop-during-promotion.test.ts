@@ -39,8 +39,8 @@ describe('a stop of the run', () => {
     expect(report.outcome).toBe('aborted');
     expect(report.parkings).toEqual([]);
     expect(report.outage?.endedBy).toBe('service-ready');
-    expect(scenario.service.cluster('west').snapshotState().dr.mode).toBe('primary');
-    expect(scenario.service.cluster('east').snapshotState().dr.mode).toBe('secondary');
+    expect(scenario.state('west').dr.mode).toBe('primary');
+    expect(scenario.state('east').dr.mode).toBe('secondary');
     expect(report.leftToDo.join('\n')).toMatch(/east/);
     expect(await reportOf(run)).toMatchObject({ outcome: 'aborted', leftToDo: report.leftToDo });
     expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);

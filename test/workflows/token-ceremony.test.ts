@@ -26,7 +26,7 @@ describe('operationTokenCeremony', () => {
     await run.until('the pause counts', ({ receipts }) =>
       receipts.some(({ signal, verdict }) => signal === 'pause' && verdict === 'accepted'),
     );
-    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    await run.shares();
     await run.until(
       'paused with a token',
       ({ paused, steps }) =>
@@ -37,7 +37,7 @@ describe('operationTokenCeremony', () => {
 
     expect(report).toMatchObject({ outcome: 'aborted', findings: [] });
     expect(report.steps.map(({ name }) => name)).toContain('Delete the operation tokens');
-    expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(0);
+    expect(scenario.state('west').operationTokens).toBe(0);
     expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     scenario.service.calls.length = 0;
   });
@@ -49,7 +49,7 @@ describe('operationTokenCeremony', () => {
       await run.waitsFor('shares');
       const status = await run.status();
       expect(status).toMatchObject({ runbook: 'operationTokenCeremony', workflowId: lock });
-      for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+      await run.shares();
       const report = await run.report();
 
       expect(report).toMatchObject({ runbook: 'operationTokenCeremony', outcome: 'completed', parkings: [] });
@@ -64,7 +64,7 @@ describe('operationTokenCeremony', () => {
       ]);
       expect(statuses(scenario, 'west', CHANGING.giveShare)).toEqual([200, 200, 200]);
       await expectFewEvents('operationTokenCeremony', run);
-      expect(scenario.service.cluster('west').snapshotState().operationTokens).toBe(1);
+      expect(scenario.state('west').operationTokens).toBe(1);
       // Nothing else was touched.
       for (const endpoint of [CHANGING.demote, CHANGING.promote, CHANGING.updatePrimary, CHANGING.deleteToken])
         expect(statuses(scenario, 'west', endpoint)).toEqual([]);
@@ -92,7 +92,7 @@ describe('operationTokenCeremony', () => {
   const withShares = async () => {
     scenario.service.calls.length = 0;
     const run = await ceremony();
-    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    await run.shares();
     return run;
   };
 
