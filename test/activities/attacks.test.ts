@@ -3,50 +3,34 @@
  * activities that he starts himself. Each dangerous activity refuses them on its own, whatever workflow code says.
  */
 import { createHash, randomUUID } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { RunbookActivities } from '../../activities';
 import type { Authority } from '../../src/contracts/activities';
 import { GATE_NAMES, OPERATION_GATES } from '../../src/contracts/plan';
 import type { AllowedOperation, GatedOperation } from '../../src/contracts/plan';
 import { revokeSecondary } from '../../src/simulator/roles';
-import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
-import type { Failed } from '../support/activity-environment';
+import { DEPLOYMENT, failedOf, openBench } from '../support/activity-environment';
+import type { ActivityBench, Failed } from '../support/activity-environment';
 import { approvalOf, makePerson } from '../support/people';
 import { GUARDS, guardedBy } from '../support/activity-guards';
 
 type Name = keyof RunbookActivities;
 
 let bench: ActivityBench;
-let directory: string;
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'attacks-'));
-  bench = await ActivityBench.start({
-    topology: {
-      readings: { leaderChangeChance: 0 },
-      mounts: ['kv/', 'secret/'],
-      clusters: ['east', 'west', 'europe', 'spare'].map((name) => ({ name, nodes: 1 })),
-      performance: { primary: 'east', secondaries: [{ name: 'europe', filter: { mode: 'deny', paths: ['kv'] } }] },
-      dr: [{ primary: 'east', secondaries: ['west'] }],
+openBench((opened) => (bench = opened), {
+  topology: {
+    readings: { leaderChangeChance: 0 },
+    mounts: ['kv/', 'secret/'],
+    clusters: ['east', 'west', 'europe', 'spare'].map((name) => ({ name, nodes: 1 })),
+    performance: { primary: 'east', secondaries: [{ name: 'europe', filter: { mode: 'deny', paths: ['kv'] } }] },
+    dr: [{ primary: 'east', secondaries: ['west'] }],
+  },
+  drSets: { main: ['east', 'west'], eu: ['europe'], spare: ['spare'] },
+  deployment: {
+    hooks: {
+      fence: { command: ['/bin/false'], timeout: '1s', idempotent: true },
+      unfence: { command: ['/bin/false'], timeout: '1s', idempotent: true },
     },
-    drSets: { main: ['east', 'west'], eu: ['europe'], spare: ['spare'] },
-    deployment: {
-      hooks: {
-        fence: { command: ['/bin/false'], timeout: '1s', idempotent: true },
-        unfence: { command: ['/bin/false'], timeout: '1s', idempotent: true },
-      },
-    },
-    cluster: (name) =>
-      name === 'europe' || name === 'spare' ? { credential: { file: join(directory, `token-${name}`) } } : {},
-  });
-  for (const name of ['europe', 'spare'])
-    await writeFile(join(directory, `token-${name}`), bench.cluster(name).rootToken, { mode: 0o600 });
-});
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
-  await rm(directory, { recursive: true });
+  },
 });
 
 /** Changes of a role that look at other things before they are made. */

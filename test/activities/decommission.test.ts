@@ -1,36 +1,23 @@
 /** The activities that cut a secondary off or end replication look at authority and role themselves, right before they act. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Authority } from '../../src/contracts/activities';
 import type { GateName } from '../../src/contracts/plan';
 import { replicationTeardownInput, secondaryDecommissionInput } from '../../src/contracts/runbook-inputs';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 let bench: ActivityBench;
-let directory: string;
 /** East is DR primary of west and north, and performance primary of europe, which is DR primary of europe-dr. */
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'decommission-'));
-  bench = await ActivityBench.start({
-    topology: {
-      readings: { leaderChangeChance: 0 },
-      clusters: ['east', 'west', 'north', 'europe', 'europe-dr'].map((name) => ({ name, nodes: 1 })),
-      performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
-      dr: [
-        { primary: 'east', secondaries: ['west', 'north'] },
-        { primary: 'europe', secondaries: ['europe-dr'] },
-      ],
-    },
-    drSets: { main: ['east', 'west', 'north'], eu: ['europe', 'europe-dr'] },
-    cluster: (name) => (name.startsWith('europe') ? { credential: { file: join(directory, 'token') } } : {}),
-  });
-  await writeFile(join(directory, 'token'), bench.cluster('europe').rootToken, { mode: 0o600 });
-});
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
-  await rm(directory, { recursive: true });
+openBench((opened) => (bench = opened), {
+  topology: {
+    readings: { leaderChangeChance: 0 },
+    clusters: ['east', 'west', 'north', 'europe', 'europe-dr'].map((name) => ({ name, nodes: 1 })),
+    performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
+    dr: [
+      { primary: 'east', secondaries: ['west', 'north'] },
+      { primary: 'europe', secondaries: ['europe-dr'] },
+    ],
+  },
+  drSets: { main: ['east', 'west', 'north'], eu: ['europe', 'europe-dr'] },
 });
 beforeEach(() => {
   bench.service.faults.clear();

@@ -4,8 +4,8 @@ import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { SimulatedCluster } from '../../src/simulator';
 import { planDigest } from '../../activities/approvals/planning';
 import { planDocument } from '../../activities/approvals/planning';
-import { ActivityBench, DEPLOYMENT, drDemotion, drPromotion } from '../support/activity-environment';
-import type { CallOptions } from '../support/activity-environment';
+import { DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';
+import type { ActivityBench, CallOptions } from '../support/activity-environment';
 
 const DR = '/v1/sys/replication/dr';
 const ISSUE = `POST ${DR}/primary/secondary-token`;
@@ -20,16 +20,16 @@ let authority: Authority;
 let roles: readonly (readonly [cluster: string, role: ReturnType<SimulatedCluster['role']>])[];
 let before: Readonly<Record<'update' | 'issue' | 'revoke', number>>;
 
+openBench((opened) => (bench = opened), {
+  topology: {
+    clusters: [
+      { name: 'east', nodes: 3 },
+      { name: 'west', nodes: 1 },
+    ],
+    readings: { leaderChangeChance: 0 },
+  },
+});
 beforeAll(async () => {
-  bench = await ActivityBench.start({
-    topology: {
-      clusters: [
-        { name: 'east', nodes: 3 },
-        { name: 'west', nodes: 1 },
-      ],
-      readings: { leaderChangeChance: 0 },
-    },
-  });
   authority = await bench.authority();
   const west = await bench.operationToken('west');
   await bench.call('demotePrimary', drDemotion(authority));
@@ -45,10 +45,6 @@ beforeEach(() => {
   bench.cluster('east').leaderChange(0);
   bench.service.advanceClock(1_000);
   before = calls();
-});
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
 });
 
 const calls = () => ({

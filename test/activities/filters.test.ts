@@ -1,44 +1,32 @@
 /** Every change of a filter needs an approval of exactly that. The activities decide it themselves. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Authority, FilterState, PathsFilterFacts } from '../../src/contracts/activities';
 import { filterReconciliationInput } from '../../src/contracts/runbook-inputs';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 const deny = (...paths: string[]) => ({ mode: 'deny' as const, paths });
 const KNOWN = 'eu-cluster';
 
 let bench: ActivityBench;
-let directory: string;
 /** East is performance primary of europe, which it knows by another id than its cluster ID, and of asia. */
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'filters-'));
-  bench = await ActivityBench.start({
-    topology: {
-      mounts: ['kv/', 'secret/', 'us-customers/'],
-      readings: { leaderChangeChance: 0 },
-      clusters: ['east', 'europe', 'asia'].map((name) => ({ name, nodes: 1 })),
-      performance: {
-        primary: 'east',
-        secondaries: [
-          { name: 'europe', filter: deny('us-customers/') },
-          { name: 'asia', filter: deny('kv/') },
-        ],
-      },
-      dr: [],
+openBench((opened) => (bench = opened), {
+  topology: {
+    mounts: ['kv/', 'secret/', 'us-customers/'],
+    readings: { leaderChangeChance: 0 },
+    clusters: ['east', 'europe', 'asia'].map((name) => ({ name, nodes: 1 })),
+    performance: {
+      primary: 'east',
+      secondaries: [
+        { name: 'europe', filter: deny('us-customers/') },
+        { name: 'asia', filter: deny('kv/') },
+      ],
     },
-    drSets: { main: ['east'], eu: ['europe'], ap: ['asia'] },
-    cluster: (name) => (name === 'east' ? {} : { credential: { file: join(directory, name) } }),
-  });
-  for (const name of ['europe', 'asia'])
-    await writeFile(join(directory, name), bench.cluster(name).rootToken, { mode: 0o600 });
-  renameEurope();
+    dr: [],
+  },
+  drSets: { main: ['east'], eu: ['europe'], ap: ['asia'] },
 });
-afterAll(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
-  await rm(directory, { recursive: true });
+beforeAll(async () => {
+  renameEurope();
 });
 
 /** The activation token of europe was issued for an id of its own. */

@@ -1,54 +1,28 @@
 import { createHash } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Authority } from '../../src/contracts/activities';
 import type { GateName, GatedOperation } from '../../src/contracts/plan';
-import { startSimulatedService } from '../../src/simulator';
-import type { Topology } from '../../src/simulator';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
-const SEED = 5;
 const UNDER_WAY_MS = 400;
 const ISSUE = 'POST /v1/sys/replication/dr/primary/secondary-token';
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 const ASKED = { deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga', dryRun: false, primary: 'east' };
 
 /** East is performance primary and DR primary of west; north and south may be wiped. */
-const TOPOLOGY: Topology = {
-  seed: SEED,
-  pace: 'quick',
-  mounts: ['kv/', 'us-customers/'],
-  clusters: ['east', 'west', 'north', 'south', 'europe'].map((name) => ({ name, nodes: 1 })),
-  performance: { primary: 'east', secondaries: [] },
-  dr: [{ primary: 'east', secondaries: ['west'] }],
-};
-
-let directory: string;
 let bench: ActivityBench;
-let ids: Readonly<Record<string, string>>;
+const idOf = (cluster: string) => bench.cluster(cluster).clusterId;
 
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'onboarding-'));
-  // The same seed gives the same cluster IDs and tokens: the inventory is written before the service starts.
-  const twin = await startSimulatedService(TOPOLOGY);
-  const clusters = [...twin.clusters.values()];
-  ids = Object.fromEntries(clusters.map(({ name, clusterId }) => [name, clusterId]));
-  for (const { name, rootToken } of clusters) await writeFile(join(directory, name), rootToken, { mode: 0o600 });
-  await twin.stop();
-  bench = await ActivityBench.start({
-    topology: TOPOLOGY,
-    changeUnderWayMs: UNDER_WAY_MS,
-    drSets: { main: ['east', 'west', 'north', 'south'], eu: ['europe'] },
-    deployment: {
-      pathsFilters: { europe: FILTER },
-    },
-    cluster: (name) => ({ credential: { file: join(directory, name) } }),
-  });
-});
-afterAll(async () => {
-  await bench.stop();
-  await rm(directory, { recursive: true, force: true });
+openBench((opened) => (bench = opened), {
+  topology: {
+    mounts: ['kv/', 'us-customers/'],
+    clusters: ['east', 'west', 'north', 'south', 'europe'].map((name) => ({ name, nodes: 1 })),
+    performance: { primary: 'east', secondaries: [] },
+    dr: [{ primary: 'east', secondaries: ['west'] }],
+  },
+  changeUnderWayMs: UNDER_WAY_MS,
+  drSets: { main: ['east', 'west', 'north', 'south'], eu: ['europe'] },
+  deployment: { pathsFilters: { europe: FILTER } },
 });
 
 async function planFor(secondary: string, approved = true): Promise<Authority> {
@@ -109,8 +83,8 @@ describe('the wipe of a cluster', () => {
 
   it('is refused where the cluster has another ID than the one that people approved, whatever its name is', async () => {
     const { plan } = await planFor('south', false);
-    const text = plan.text.replaceAll(ids['south'] ?? 'none', ids['north'] ?? 'none');
-    expect(text).toContain(`{"cluster":"south","clusterId":"${ids['north']}"}`);
+    const text = plan.text.replaceAll(idOf('south'), idOf('north'));
+    expect(text).toContain(`{"cluster":"south","clusterId":"${idOf('north')}"}`);
     const digest = createHash('sha256').update(text).digest('base64url');
     const authority = { plan: { text, digest }, approvals: [await bench.approval('wipe', digest)] };
     expect((await bench.failure('enableSecondary', joining('south', authority))).code).toBe('NOT_APPROVED');
@@ -119,7 +93,7 @@ describe('the wipe of a cluster', () => {
 
   it('is refused where the paths filter is not the one that was approved', async () => {
     const authority = await planFor('europe');
-    const id = ids['europe'] ?? '';
+    const id = idOf('europe');
     const join = { ...joining('europe', authority), kind: 'performance' } as const;
     expect(await bench.failure('enableSecondary', { ...join, expected: { filter: FILTER } })).toMatchObject({
       code: 'PRECONDITION_FAILED',
@@ -233,7 +207,7 @@ async function enablingOf(cluster: string, operation: GatedOperation, gate: Gate
 }
 
 function planOf(operation: GatedOperation, cluster: string): Pick<Authority, 'plan'> {
-  const operations = [{ operation, on: { cluster, clusterId: ids[cluster] ?? '' } }];
+  const operations = [{ operation, on: { cluster, clusterId: idOf(cluster) } }];
   const text = JSON.stringify({
     ...{ runbook: 'primaryEnablement', deployment: DEPLOYMENT, clusters: [], warnings: [], steps: [], choices: {} },
     ...{ operations, reason: 'a test' },

@@ -1,8 +1,5 @@
 /** Performance roles are changed, and secondaries re-pointed, only as an approved plan allows and while it is safe. */
 import { createHash } from 'node:crypto';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Assessment, Authority } from '../../src/contracts/activities';
 import { performancePromotionInput, secondaryRepointingInput } from '../../src/contracts/runbook-inputs';
 import { demotePrimary, revokeSecondary } from '../../src/simulator/roles';
@@ -11,9 +8,7 @@ import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 const PROMOTE = 'POST /v1/sys/replication/performance/secondary/promote';
 
 let bench: ActivityBench;
-let directory: string;
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'roles-'));
   bench = await ActivityBench.start({
     topology: {
       readings: { leaderChangeChance: 0 },
@@ -24,16 +19,11 @@ beforeEach(async () => {
     },
     drSets: { main: ['east', 'west'], eu: ['europe'], asia: ['asia'] },
     limits: { primaryGone: '1s' },
-    cluster: (name) =>
-      name === 'europe' || name === 'asia' ? { credential: { file: join(directory, `token-${name}`) } } : {},
   });
-  for (const name of ['europe', 'asia'])
-    await writeFile(join(directory, `token-${name}`), bench.cluster(name).rootToken, { mode: 0o600 });
 });
 afterEach(async () => {
   expect(bench.leaks()).toEqual([]);
   await bench.stop();
-  await rm(directory, { recursive: true });
 });
 
 type Gate = 'promote' | 'force' | 'repoint';

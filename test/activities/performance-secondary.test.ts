@@ -1,7 +1,4 @@
 /** A performance secondary that does not follow is re-pointed by token, and what its filter keeps away never leaves. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Authority, PathsFilterFacts } from '../../src/contracts/activities';
 import type { SimulatedCluster } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT, drDemotion } from '../support/activity-environment';
@@ -15,10 +12,8 @@ const TO_WEST = { deployment: DEPLOYMENT, primary: 'west', secondary: 'europe' }
 
 let bench: ActivityBench;
 let europe: SimulatedCluster;
-let directory: string;
 let authority: Authority;
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'performance-'));
   bench = await ActivityBench.start({
     topology: {
       mounts: ['kv/', 'secret/', 'us-customers/'],
@@ -29,11 +24,8 @@ beforeEach(async () => {
     },
     drSets: { main: ['east', 'west'], eu: ['europe'] },
     changeUnderWayMs: UNDER_WAY_MS,
-    // Tokens of the primary are not known on a performance secondary.
-    cluster: (name) => (name === 'europe' ? { credential: { file: join(directory, 'token') } } : {}),
   });
   europe = bench.cluster('europe');
-  await writeFile(join(directory, 'token'), europe.rootToken, { mode: 0o600 });
   authority = await bench.authority();
   const token = await bench.operationToken('west');
   await bench.call('demotePrimary', drDemotion(authority));
@@ -44,7 +36,6 @@ beforeEach(async () => {
 afterEach(async () => {
   expect(bench.leaks()).toEqual([]);
   await bench.stop();
-  await rm(directory, { recursive: true });
 });
 
 const read = () => bench.call('readPathsFilter', TO_WEST);

@@ -203,7 +203,8 @@ export class ActivityBench {
     const directory = await mkdtemp(join(tmpdir(), 'activities-'));
     const [first] = service.clusters.values();
     if (!first) throw new Error('no cluster');
-    await writeFile(join(directory, 'token'), first.rootToken, { mode: 0o600 });
+    for (const { name, rootToken } of service.clusters.values())
+      await writeFile(join(directory, tokenFile(service, name)), rootToken, { mode: 0o600 });
     const people = new Map<string, TestPerson>();
     first.keyShares.forEach((share, index) => {
       const name = HOLDERS[index] ?? `holder${index}`;
@@ -654,6 +655,12 @@ function textOf(error: unknown): string {
   return seen.join('\n');
 }
 
+/** Clusters that share the first one's tokens share its file. */
+function tokenFile(service: SimulatedService, name: string): string {
+  const [first] = service.clusters.values();
+  return service.cluster(name).rootToken === first?.rootToken ? 'token' : `token-${name}`;
+}
+
 function inventoryText(
   service: SimulatedService,
   directory: string,
@@ -685,7 +692,7 @@ function inventoryText(
             {
               addresses: [...addresses],
               advertisedClusterAddress: 'node-address',
-              credential: { file: join(directory, 'token') },
+              credential: { file: join(directory, tokenFile(service, name)) },
               ...options.cluster?.(name),
             },
           ]),
