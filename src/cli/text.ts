@@ -1,6 +1,8 @@
 export {
   attestedName,
+  clock,
   inLines,
+  inWords,
   jsonText,
   oneLine,
   escapeUntrusted,
@@ -8,7 +10,6 @@ export {
   terminalText,
   unmarked,
 } from '../contracts/words';
-export { clock, inWords } from '../documents/words';
 export { shellLine, shellWord } from '../contracts/next-commands';
 
 /** Rows in columns of equal width, two spaces apart; the last column is not padded. */

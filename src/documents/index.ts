@@ -18,4 +18,4 @@ export { formatPublicKey, parseFingerprint, parsePublicKey, spokenFingerprint } 
 export type { PinnedKey, PublicKeyEntry } from './public-keys';
 export { mayBeMistyped, readHolderKey } from './signing-keys';
 export type { SigningKey } from './signing-keys';
-export { inWords } from './words';
+export { inWords } from '../contracts/words';

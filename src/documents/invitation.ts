@@ -4,7 +4,7 @@ import { RunbookError, isRunbookError } from '../errors';
 import { claimedHeader, DOCUMENT_TYPES, verifyDocument } from './documents';
 import { importPublicKey } from './public-keys';
 import type { PinnedKey } from './public-keys';
-import { clock } from './words';
+import { clock } from '../contracts/words';
 
 /** What a target's token may be used for; a root token is asked for as such. */
 const invitationUse = z.enum([...tokenUse.options, 'root-token.generate']);

@@ -1,8 +1,7 @@
 import { GIVEN_AS_TOKEN, usesInWords } from '../contracts/asked';
 import { GROUPS_ARE_OURS, groupRule } from '../contracts/share-groups';
-import { attestedName, spelled } from '../contracts/words';
+import { attestedName, clock, inWords, spelled } from '../contracts/words';
 import type { Invitation, InvitationUse, Rehearsal, VerifiedInvitation } from './invitation';
-import { clock, inWords } from './words';
 
 /** One thing that a holder must read before giving anything. */
 export interface PlainFact {

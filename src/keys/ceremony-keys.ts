@@ -3,7 +3,7 @@ import { Decrypter, Encrypter, generateHybridIdentity, identityToRecipient } fro
 import * as openpgp from 'openpgp';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
-import { avoidGeneratedKeyPairs } from './key-pairs';
+import { avoidGeneratedKeyPairs } from './holder-keys';
 
 avoidGeneratedKeyPairs();
 

@@ -49,14 +49,6 @@ describe('a holder is told apart', () => {
     });
   });
 
-  it('a share of the wrong length', async () => {
-    const { share = '' } = bench.person('ada');
-    expect(await verdictOf(await envelope('ada', `${share.slice(0, 32)}${share.slice(-2)}`))).toMatchObject({
-      code: 'wrong-length',
-      text: 'refused: the key share does not have the length of a key share of this cluster',
-    });
-  });
-
   it("an envelope for another cluster's ceremony", async () => {
     const other = await bench.call('createCeremony', {
       deployment: DEPLOYMENT,

@@ -142,3 +142,41 @@ it('a deployment or cluster that the inventory does not have is refused by name'
   expect((await failure({ cluster: 'nowhere' })).code).toBe('UNKNOWN_CLUSTER');
   expect((await failure({ deployment: 'nowhere' })).code).toBe('UNKNOWN_DEPLOYMENT');
 });
+
+describe('a key share in plain text', () => {
+  it.each([
+    ['its number', (plainShare: number) => ({ plainShare })],
+    ['itself', () => ({ holder: 'emil', share: bench.person('emil').share })],
+  ])('makes no token beside sealed ones: %s in the place of an envelope', async (_what, inPlaceOf) => {
+    const before = bench.changes();
+    const [arrival = 0] = bench.signaled('share', [{ holder: 'emil', share: bench.person('emil').share }]);
+    const refused = await failure({ envelopes: [...envelopes.slice(0, 2), inPlaceOf(arrival)] });
+    expect(refused).toMatchObject({ code: 'SHARES_MISSING' });
+    expect(refused.details['observed']).toMatch(/^2/);
+    expect(bench.changes()).toEqual(before);
+  });
+
+  it('is refused wherever it stands, and its event is told', async () => {
+    const [ada, bert, emil] = ['ada', 'bert', 'emil'].map((name) => bench.person(name).share ?? '');
+    const arrived = bench.signaled('share', [{ share: emil }, ada, { one: bert, other: emil }]);
+    const { verdicts } = await bench.call('openEnvelopes', { deployment: DEPLOYMENT, ceremony, held: [], arrived });
+    expect(verdicts.map(({ code, eventId }) => [code, typeof eventId])).toEqual(
+      arrived.map(() => ['plain-text-share', 'number']),
+    );
+  });
+
+  it('in another signal: the events are told by name and number, those of unknown names too', async () => {
+    bench.signaled('pause', [{}, {}]);
+    const other = { workflowExecutionSignaledEventAttributes: { signalName: 'helo' } };
+    bench.history = { events: [...(bench.history.events ?? []), { eventId: 99 as never, ...other }] };
+    const signals = [
+      { signal: 'pause', arrival: 2 },
+      { signal: 'unknown', arrival: 1 },
+    ] as const;
+    const { events } = await bench.call('readSignalEvents', { signals });
+    expect(events).toMatchObject([
+      { signal: 'pause', arrival: 2 },
+      { signal: 'unknown', arrival: 1, eventId: 99 },
+    ]);
+  });
+});

@@ -51,22 +51,6 @@ describe('where the keys are', () => {
     expect(inspect(shares, { depth: 9, showHidden: true }) + JSON.stringify(shares)).not.toContain(shareText(1));
   });
 
-  it('a signed envelope opens like an unsigned one', async () => {
-    const ben = person('ben');
-    const { recipient } = await sharedCeremonyKeys();
-    const invitation = { cid: CID, epoch: 1, recipient };
-    const jws = await createEnvelope({
-      invitation,
-      invitationDigest: DIGEST,
-      holder: 'ben',
-      seq: 1,
-      share: share(1),
-      signingKey: ben.key,
-    });
-    const { shares } = await openShares(record(await sharedCeremonyKeys()), [arrived(jws)], lookup(ben));
-    expect(shares.map((one) => one.share.reveal())).toEqual([shareText(1)]);
-  });
-
   it('the first stage is done again: nothing is believed because it was accepted before', async () => {
     const good = await envelope('ben', 1);
     expect(

@@ -18,10 +18,6 @@ it.each(Object.entries(TABLE))('after the answer "%s" follows what the table say
   expect(SEEN.map((seen) => AFTER_LAST_SHARE[answer as LastAnswer][seen])).toEqual(nexts);
 });
 
-it('no answer but a token, and no attempt but one that is there and is made useless, ends without an alarm unheard', () => {
-  for (const seen of SEEN) expect(['alarm', 'make-useless']).toContain(AFTER_LAST_SHARE.unknown[seen]);
-});
-
 describe('an attempt is this one', () => {
   const key = { pgpPublicKey: '', pgpFingerprint: 'ours' };
   const slot: Slot = { key, cluster: 'west', token: undefined, endpoints: {} as Slot['endpoints'] };
