@@ -59,7 +59,7 @@ export function processFacts(env: Readonly<NodeJS.ProcessEnv>): ProcessFacts {
 }
 
 /**
- * Refuses to begin anything where Node was told to believe any certificate, or to load other code first. Every command
+ * Refuses to begin anything where Node was told to trust any certificate, or to load other code first. Every command
  * does this, also those of a key holder and of an approver. It finds what was set by mistake or left over: code that was
  * loaded first can hide itself.
  *
@@ -72,13 +72,17 @@ export function refuseUnsafeStart({ env, execArgv, built }: Omit<ProcessFacts, '
   const believes = env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0';
   if (!believes && (preloads.length === 0 || env[DEBUGGING_VARIABLE] === 'yes')) return;
   const seen = [...(believes ? ['NODE_TLS_REJECT_UNAUTHORIZED=0'] : []), ...new Set(preloads)];
-  throw new RunbookError('INVALID_INPUT', 'This program does not start in a process that believes or loads anything.', {
-    observed: seen.join(', '),
-    needed: 'certificates that are verified, and no code that is loaded before the program',
-    next: believes
-      ? 'Unset NODE_TLS_REJECT_UNAUTHORIZED. Where a certificate is not known, name its CA: caFile in the inventory.'
-      : `Start it without that option of node, or of NODE_OPTIONS; in a laboratory set ${DEBUGGING_VARIABLE}=yes.`,
-  });
+  throw new RunbookError(
+    'INVALID_INPUT',
+    'This program does not start in a process that trusts any certificate or loads other code first.',
+    {
+      observed: seen.join(', '),
+      needed: 'certificates that are verified, and no code that is loaded before the program',
+      next: believes
+        ? 'Unset NODE_TLS_REJECT_UNAUTHORIZED. Where a certificate is not known, name its CA: caFile in the inventory.'
+        : `Start it without that option of node, or of NODE_OPTIONS; in a laboratory set ${DEBUGGING_VARIABLE}=yes.`,
+    },
+  );
 }
 
 /**
@@ -89,24 +93,21 @@ export function refuseUnsafeStart({ env, execArgv, built }: Omit<ProcessFacts, '
  * `RUNBOOKS_ALLOW_DEBUGGING=yes`.
  */
 export function checkProcess({ env, execArgv, inspector, read }: ProcessFacts): readonly string[] {
+  const options = [...execArgv, ...optionsOf(env['NODE_OPTIONS'])].map(nameOf);
   const open = [
-    ...[...execArgv, ...optionsOf(env['NODE_OPTIONS'])].filter(isRefused).map((option) => nameOf(option)),
+    ...options.filter((option) => REFUSED_OPTIONS.some((refused) => refused.test(option))),
     ...REFUSED_VARIABLES.filter((name) => (env[name] ?? '') !== ''),
     ...(inspector === undefined ? [] : ['an open inspector']),
   ];
-  const allowed = env[DEBUGGING_VARIABLE] === 'yes';
-  if (open.length > 0 && !allowed) {
+  const observed = [...new Set(open)].join(', ');
+  if (open.length > 0 && env[DEBUGGING_VARIABLE] !== 'yes') {
     throw new RunbookError('INVALID_INPUT', 'A worker holds key shares: it does not start in a process that is open.', {
-      observed: [...new Set(open)].join(', '),
+      observed,
       needed: 'no inspector, heap snapshot, diagnostic report or debug output in the arguments of node or NODE_OPTIONS',
       next: `Start it without them; in a laboratory set ${DEBUGGING_VARIABLE}=yes.`,
     });
   }
-  return [
-    ...(open.length > 0 ? [`${DEBUGGING_VARIABLE} is set: ${[...new Set(open)].join(', ')}`] : []),
-    ...coreDumps(read),
-    ...swap(read),
-  ];
+  return [...(open.length > 0 ? [`${DEBUGGING_VARIABLE} is set: ${observed}`] : []), ...coreDumps(read), ...swap(read)];
 }
 
 /** `NODE_OPTIONS` may quote, and an option may follow anything. */
@@ -119,28 +120,23 @@ function nameOf(option: string): string {
   return (option.split('=')[0] ?? '').replaceAll('_', '-');
 }
 
-function isRefused(option: string): boolean {
-  return REFUSED_OPTIONS.some((refused) => refused.test(nameOf(option)));
-}
-
 function coreDumps(read: ProcessFacts['read']): string[] {
   const limits = read('/proc/self/limits');
   if (limits === undefined) return ['whether this process may dump core cannot be read here: forbid it (ulimit -c 0)'];
-  const [, soft] = /^Max core file size\s+(\S+)/m.exec(limits) ?? [];
+  const [, soft = 'unknown'] = /^Max core file size\s+(\S+)/m.exec(limits) ?? [];
   if (soft === '0') return [];
   const filter = Number.parseInt(read('/proc/self/coredump_filter')?.trim() || 'ff', 16);
-  return filter === 0
-    ? [
-        `core dumps are not forbidden (limit ${soft ?? 'unknown'}); they would hold no memory, but forbid them: ulimit -c 0`,
-      ]
-    : [`core dumps are not forbidden (limit ${soft ?? 'unknown'}) and would hold key shares: ulimit -c 0, LimitCORE=0`];
+  const danger =
+    filter === 0
+      ? '; they would hold no memory, but forbid them: ulimit -c 0'
+      : ' and would hold key shares: ulimit -c 0, LimitCORE=0';
+  return [`core dumps are not forbidden (limit ${soft})${danger}`];
 }
 
 function swap(read: ProcessFacts['read']): string[] {
   const areas = (read('/proc/swaps') ?? '').trim().split('\n').slice(1);
-  return areas.length === 0
-    ? []
-    : ['swap is on: key shares and ceremony keys may get to a disk; swapoff -a, or encrypt it'];
+  const text = 'swap is on: key shares and ceremony keys may get to a disk; swapoff -a, or encrypt it';
+  return areas.length === 0 ? [] : [text];
 }
 
 function readText(path: string): string | undefined {

@@ -68,7 +68,7 @@ export function shareCommands(
 }
 
 function whoeverCannot(workflowId: string, missing: readonly string[]): NextCommand[] {
-  return missing.length === 0 ? [] : [{ who: 'whoever cannot give', command: nextCommandOf.decline(workflowId) }];
+  return missing.length === 0 ? [] : [{ who: 'anyone who cannot give', command: nextCommandOf.decline(workflowId) }];
 }
 
 /** The exact commands for one thing that a run waits for. */

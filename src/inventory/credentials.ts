@@ -12,7 +12,7 @@ export function describeSource(source: CredentialSource): string {
 }
 
 /**
- * Reads a secret from its source; a file is read anew at every call. Line ends at the end are cut off.
+ * Reads a secret from its source; a file is read again at every call. Trailing line ends are cut off.
  *
  * @throws RunbookError `CREDENTIAL_UNAVAILABLE`, naming the source and never the value.
  */

@@ -31,7 +31,7 @@ export function waitingText(workflowId: string, waiting: Waiting, time: Time): S
     case 'approval': {
       const { gate, missing, approved, until, again } = waiting;
       const untilWhen = until === undefined ? 'for as long as the outage lasts' : `until ${time(until)}`;
-      const why = `. Asked for again: ${again}. What the run holds is kept; whoever approved before approves anew`;
+      const why = `. Asked for again: ${again}. What the run holds is kept; earlier approvers approve again`;
       return {
         title: `Waits for approval of gate ${gate}`,
         text: ` ${untilWhen}${again === undefined ? '' : why}`,
@@ -121,7 +121,7 @@ function shareLines(workflowId: string, waiting: SharesWanted, time: Time): Line
     ...people('Asked, not in hand yet', asked),
     ...people('Declined; may give all the same', declined),
     ...people(`Standing by, asked at ${from} or as soon as somebody declines; may give now`, standBy),
-    ...decline.map(({ command }) => ({ text: 'Whoever cannot give', command })),
+    ...decline.map(({ command }) => ({ text: 'Anyone who cannot give', command })),
     ...groupLines(waiting),
     ...(waiting.outOfTerm ?? []).map(({ name, why }) => ({ text: `Not invited: ${name}, ${why}` })),
   ];

@@ -73,7 +73,7 @@ export function loggedFields(entry: Readonly<Record<string | symbol, unknown>>):
   return fields;
 }
 
-/** Whoever reads a log in a terminal sees what others wrote, and the terminal obeys none of it. */
+/** A log is read in terminals too: they show what others wrote, and obey none of it. */
 function shown(text: string): string {
   return oneLine(redact(text));
 }

@@ -33,7 +33,7 @@ describe('runbook decline', () => {
     expect(out).toMatch(
       /Standing by, asked at .* or as soon as somebody declines; may give now: dora\n +runbook share ceremony:west --holder dora\n/,
     );
-    expect(out).toMatch(/Whoever cannot give:\n +runbook decline ceremony:west --holder YOUR-NAME --reason WHY\n/);
+    expect(out).toMatch(/Anyone who cannot give:\n +runbook decline ceremony:west --holder YOUR-NAME --reason WHY\n/);
     expect(out).toMatch(
       /Groups \(our policy.*not Shamir's.*\):\n +holders: 0 of 2, needs 2 more of ada, bert, cleo, dora/,
     );

@@ -190,7 +190,7 @@ it('in a rehearsal: the exact command for each missing person, and for nobody wh
     { who: 'bert', command: 'runbook share rehearsal:payments --holder bert' },
     { who: 'cleo', command: 'runbook share rehearsal:payments --holder cleo' },
     {
-      who: 'whoever cannot give',
+      who: 'anyone who cannot give',
       command: 'runbook decline rehearsal:payments --holder YOUR-NAME --reason WHY',
     },
   ]);

@@ -5,6 +5,7 @@ import { addPin, formatPublicKey } from '../../src/keys';
 import { Scenario } from '../support/scenario';
 import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 import { cli } from './support';
+import type { Typed } from './support';
 
 function environment(taskQueue: string): NodeJS.ProcessEnv {
   const { address, namespace, uiAddress } = temporalServer();
@@ -15,6 +16,9 @@ function environment(taskQueue: string): NodeJS.ProcessEnv {
     RUNBOOKS_TASK_QUEUE: taskQueue,
   };
 }
+
+/** Runs a command line whose words hold no spaces. */
+const typed = (line: string, given: Typed) => cli(line.split(' '), given);
 
 describe('without a worker', () => {
   const env = environment(uniqueTaskQueue('nobody-polls'));
@@ -83,41 +87,22 @@ describe('a switchover by the command line alone', () => {
     await rm(directory, { recursive: true });
   });
 
-  it('plan shows every precondition, takes no lock and changes nothing', async () => {
-    const { code, out } = await cli(
-      ['plan', 'drSwitchover', '--deployment', scenario.name, '--to', 'west', '--reason', 'a look first'],
-      { env },
-    );
+  it('plan shows every precondition, takes no lock and changes nothing; it ends with 3 where a run would be refused', async () => {
+    const { code, out } = await typed(`plan drSwitchover --deployment ${scenario.name} --to west --reason look`, {
+      env,
+    });
     expect(code).toBe(0);
     expect(out).toMatch(/ok +DR primary \(east\) +observed primary/);
     expect(out).toContain('Nothing was changed.');
     expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
-  });
-
-  it('plan ends with 3 where a run would be refused', async () => {
-    const { code, out } = await cli(
-      ['plan', 'drSwitchover', '--deployment', scenario.name, '--to', 'east', '--reason', 'wrong way'],
-      { env },
-    );
-    expect(code).toBe(3);
-    expect(out).toContain('a run would be refused');
+    const refused = await typed(`plan drSwitchover --deployment ${scenario.name} --to east --reason wrong`, { env });
+    expect([refused.code, refused.out]).toEqual([3, expect.stringContaining('a run would be refused')]);
   });
 
   it('start, share, approve and watch lead to the end; status names each missing person with the command', async () => {
     const { workflowId } = scenario;
-    const words = [
-      'start',
-      'drSwitchover',
-      '--deployment',
-      scenario.name,
-      '--to',
-      'west',
-      '--reason',
-      'by command line',
-      '--requested-by',
-      'olga',
-    ];
-    expect((await cli(words, { env })).code).toBe(0);
+    const start = `start drSwitchover --deployment ${scenario.name} --to west --reason test --requested-by olga`;
+    expect((await typed(start, { env })).code).toBe(0);
     const run = scenario.attach();
     await run.waitsFor('shares');
 
@@ -146,14 +131,9 @@ describe('a switchover by the command line alone', () => {
     expect([plan.code, plan.err]).toEqual([0, expect.stringContaining('Demote east')]);
     expect(plan.err).toMatch(/^ {2}Requested by: olga, as the start of the run says, unverified$/m);
     await run.waitsFor('approval', ({ gate }) => gate === 'go');
-    expect(
-      (
-        await cli(['approve', workflowId, '--gate', 'go', '--name', 'henry', '--yes', '--plan-digest', 'another'], {
-          env,
-        })
-      ).code,
-    ).toBe(3);
-    expect((await cli(['approve', workflowId, '--gate', 'go', '--name', 'henry', ...named], { env })).code).toBe(0);
+    const go = `approve ${workflowId} --gate go --name henry --yes --plan-digest`;
+    expect((await typed(`${go} another`, { env })).code).toBe(3);
+    expect((await typed(`${go} ${planDigest}`, { env })).code).toBe(0);
 
     const watched = await cli(['watch', workflowId], { env });
     expect([watched.code, watched.out]).toEqual([0, expect.stringContaining('COMPLETED')]);
@@ -172,30 +152,11 @@ describe('a switchover by the command line alone', () => {
 
   it('decide and abort get receipts, and watch tells by exit code that the run ended otherwise', async () => {
     const workflowId = scenario.workflowId;
-    expect(
-      (
-        await cli(
-          ['start', 'drSwitchover', '--deployment', scenario.name, '--to', 'east', '--reason', 'to be aborted'],
-          { env },
-        )
-      ).code,
-    ).toBe(0);
+    const start = `start drSwitchover --deployment ${scenario.name} --to east --reason test`;
+    expect((await typed(start, { env })).code).toBe(0);
     await scenario.attach().waitsFor('shares');
-    const decided = await cli(
-      [
-        'decide',
-        workflowId,
-        '--step',
-        'Demote west',
-        '--action',
-        'retry',
-        '--reason',
-        'no such parking',
-        '--name',
-        'grace',
-      ],
-      { env },
-    );
+    const parked = ['--step', 'Demote west', '--action', 'retry', '--reason', 'no such parking', '--name', 'grace'];
+    const decided = await cli(['decide', workflowId, ...parked], { env });
     expect([decided.code, decided.err]).toEqual([3, expect.stringContaining('no parked step')]);
     const aborted = await cli(['abort', workflowId, '--name', 'grace', '--reason', 'wrong window'], { env });
     expect([aborted.code, aborted.out]).toEqual([0, expect.stringContaining('abort 1')]);

@@ -35,7 +35,7 @@ it('without stand-by holders, declines and groups only who is asked is named', (
       below: [{ text: 'bert', command: 'runbook share deployment:payments --holder bert' }],
     },
     {
-      text: 'Whoever cannot give',
+      text: 'Anyone who cannot give',
       command: 'runbook decline deployment:payments --holder YOUR-NAME --reason WHY',
     },
   ]);
@@ -50,7 +50,7 @@ it('each person has his command, by what is known of him', () => {
     'Asked, not in hand yet',
     'Declined; may give all the same',
     'Standing by, asked at 60000 or as soon as somebody declines; may give now',
-    'Whoever cannot give',
+    'Anyone who cannot give',
     expect.stringMatching(/^Groups \(our policy.*not Shamir's/),
     'Not invited: fred, in office until 2026-10-31',
   ]);
@@ -98,7 +98,7 @@ it('a reminder names who is missing, with the exact command of each', () => {
     ['bert', undefined],
     ['cleo', 'declined'],
     ['emil', 'stand-by'],
-    ['whoever cannot give', undefined],
+    ['anyone who cannot give', undefined],
   ]);
   const text = plainText(message);
   expect(text).toContain('cleo (declined):\n    runbook share deployment:payments --holder cleo');

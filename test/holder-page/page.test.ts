@@ -12,7 +12,7 @@ import type { CreatedInvitation, PersonFacts } from '../../src/keys';
 import { createRehearsal, openRehearsalAnswer } from '../../src/keys';
 import { lookup, RUN, shareText } from '../keys/builders';
 import { findChromium } from '../support/chromium';
-import { agree, encryptAndCopy, messageOf, openStage, pinOf, until, visit } from './support';
+import { agree, check, encryptAndCopy, messageOf, openStage, pinOf, until, visit } from './support';
 import type { Stage } from './support';
 
 const executable = findChromium();
@@ -68,9 +68,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
 
   it('shows every member of the invitation in plain words before it asks for anything', async () => {
     const { page, context } = await stage.open(made());
-    await page.fill('#invitation', invitation.jws);
-    await page.fill('#holder', 'ben');
-    await page.click('#check');
+    await check(page, invitation.jws, 'ben');
     await page.waitForSelector('#step-2:not([hidden])');
     const shown = await page.innerText('#step-2');
     const { targets, requestedBy, cid, wid, rid, ns, runbook, reason, inputDigest, pgp } = invitation.invitation;
@@ -124,9 +122,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
   it('trusts only the fingerprint that the holder noted: the public key may come with the invitation', async () => {
     const { page, context } = await stage.open();
     await page.fill('#note', spokenFingerprint(stage.workersKey.kid));
-    await page.fill('#invitation', invitation.jws);
-    await page.fill('#holder', 'ben');
-    await page.click('#check');
+    await check(page, invitation.jws, 'ben');
     expect(await messageOf(page, 1)).toContain('public key is missing');
     await page.fill('#invitation', `${invitation.jws}\n${pinOf(stage)}`);
     await page.click('#check');
@@ -138,24 +134,16 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     const other = newSigningKey().key;
     const { page, context } = await stage.open();
     await page.fill('#note', spokenFingerprint(other.kid));
-    await page.fill('#invitation', `${invitation.jws}\n${pinOf(stage)}`);
-    await page.fill('#holder', 'ben');
-    await page.click('#check');
+    await check(page, `${invitation.jws}\n${pinOf(stage)}`, 'ben');
     const message = await messageOf(page, 1);
-    for (const text of [
-      'STOP',
-      'Do not type your share',
-      spokenFingerprint(stage.workersKey.kid),
-      'a number that you know',
-    ])
+    const observed = spokenFingerprint(stage.workersKey.kid);
+    for (const text of ['STOP', 'Do not type your share', observed, 'a number that you know'])
       expect(message).toContain(text);
     expect([await page.isVisible('#step-2'), await page.isVisible('#share')]).toEqual([false, false]);
     await context.close();
 
     const madeForOther = await stage.open({ 'workers-keys': formatPublicKey(other) });
-    await madeForOther.page.fill('#invitation', `${invitation.jws}\n${pinOf(stage)}`);
-    await madeForOther.page.fill('#holder', 'ben');
-    await madeForOther.page.click('#check');
+    await check(madeForOther.page, `${invitation.jws}\n${pinOf(stage)}`, 'ben');
     expect(await messageOf(madeForOther.page, 1)).toContain('STOP');
     await madeForOther.context.close();
   });
@@ -173,9 +161,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
       [invitation.jws, '', 'name is missing'],
       [forged, 'ben', 'signature does not verify'],
     ] as const) {
-      await page.fill('#invitation', text);
-      await page.fill('#holder', holder);
-      await page.click('#check');
+      await check(page, text, holder);
       await until(
         async () => (await page.isEnabled('#check')) && (await page.innerText('#error-1')).includes(expected),
       );
@@ -212,12 +198,9 @@ inBrowser(`the holder's page in a browser${because}`, () => {
   it('answers a rehearsal without asking for a share', async () => {
     const { page, context } = await stage.open(made());
     const { requestedBy, reason } = invitation.invitation;
-    const facts = { deployment: 'payments', requestedBy, reason, runbook: 'ceremonyRehearsal', inputDigest: 'digest' };
     const rehearsal = await createRehearsal(stage.records, stage.workersKey, RUN, {
-      ...facts,
-      holders: ['ben', 'cyd'],
-      epoch: 1_000,
-      collectForMs: 600_000,
+      ...{ deployment: 'payments', requestedBy, reason, runbook: 'ceremonyRehearsal', inputDigest: 'digest' },
+      ...{ holders: ['ben', 'cyd'], epoch: 1_000, collectForMs: 600_000 },
     });
     await agree(page, rehearsal.jws, 'ben', 'payments');
     expect(await page.isVisible('#share')).toBe(false);
@@ -297,9 +280,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
   it('asks for no share where the run takes tokens that people generated themselves', async () => {
     const tokens = await stage.invite({ collects: 'tokens' });
     const { page, context } = await stage.open(made());
-    await page.fill('#invitation', tokens.jws);
-    await page.fill('#holder', 'ben');
-    await page.click('#check');
+    await check(page, tokens.jws, 'ben');
     await page.waitForSelector('#step-2:not([hidden])');
     expect(await page.innerText('#title')).toBe('Do not type your key share here');
     expect(await page.innerText('#facts')).toContain('takes no key shares');

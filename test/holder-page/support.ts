@@ -110,11 +110,16 @@ export async function messageOf(page: Page, step: number): Promise<string> {
   return (await page.waitForSelector(`#error-${step} .box`)).innerText();
 }
 
-/** Steps 1 and 2: pastes the invitation, agrees to it. */
-export async function agree(page: Page, invitation: string, holder: string, typed: string): Promise<void> {
+/** Step 1: pastes the invitation, says who answers. */
+export async function check(page: Page, invitation: string, holder: string): Promise<void> {
   await page.fill('#invitation', invitation);
   await page.fill('#holder', holder);
   await page.click('#check');
+}
+
+/** Steps 1 and 2: pastes the invitation, agrees to it. */
+export async function agree(page: Page, invitation: string, holder: string, typed: string): Promise<void> {
+  await check(page, invitation, holder);
   await page.waitForSelector('#step-2:not([hidden])');
   await page.fill('#cluster', typed);
   await page.click('#agree');

@@ -85,39 +85,36 @@ function initCommand({ context }: CommandHost): Command {
 }
 
 async function newPassphrase(context: CliContext, options: InitOptions): Promise<Secret<'passphrase'>> {
-  if (options.passphraseFile === undefined && options.ownPassphrase !== true) return madePassphrase(context, options);
-  const typed =
-    options.passphraseFile === undefined
-      ? await context.askHidden('Passphrase for the new key')
-      : (await readTextFile(options.passphraseFile)).trim();
-  if (typed.length < SHORTEST_PASSPHRASE) {
+  const { passphraseFile, ownPassphrase } = options;
+  if (passphraseFile === undefined && ownPassphrase !== true) return madePassphrase(context, options);
+  const asked = passphraseFile === undefined;
+  const typed = asked
+    ? await context.askHidden('Passphrase for the new key')
+    : (await readTextFile(passphraseFile)).trim();
+  const next = 'Run the command again; without --own-passphrase and --passphrase-file it makes a passphrase for you.';
+  if (typed.length < SHORTEST_PASSPHRASE)
     throw new RunbookError('INVALID_INPUT', 'The passphrase is too short.', {
       needed: `at least ${SHORTEST_PASSPHRASE} characters, or one that is made for you`,
-      next: 'Run the command again; without --own-passphrase and --passphrase-file it makes one.',
+      next,
     });
-  }
-  if (options.passphraseFile === undefined && (await context.askHidden('The passphrase again')) !== typed) {
+  if (asked && (await context.askHidden('The passphrase again')) !== typed)
     throw new RunbookError('INVALID_INPUT', 'The two passphrases differ; no key was made.', {
       needed: 'the same passphrase twice',
-      next: 'Run the command again; without --own-passphrase it makes one for you.',
+      next,
     });
-  }
   return new Secret('passphrase', typed);
 }
 
 /** A passphrase is shown once; a person proves that they kept it before anything rests on it. */
-async function madePassphrase(context: CliContext, options: InitOptions): Promise<Secret<'passphrase'>> {
+async function madePassphrase(context: CliContext, { yes }: InitOptions): Promise<Secret<'passphrase'>> {
   const passphrase = generatePassphrase();
   context.err(`Passphrase of your key (shown only now; keep it in a password store): ${passphrase.reveal()}`);
-  if (options.yes === true || !context.interactive) return passphrase;
-  const last = passphrase.reveal().slice(-LAST_CHARACTERS);
+  if (yes === true || !context.interactive) return passphrase;
   const typed = await context.askHidden(`When it is kept, type its last ${LAST_CHARACTERS} characters`);
-  if (typed !== last) {
-    throw new RunbookError('INVALID_INPUT', 'These are not the last characters of the passphrase; no key was made.', {
-      next: 'Run the command again: it makes another passphrase.',
-    });
-  }
-  return passphrase;
+  if (typed === passphrase.reveal().slice(-LAST_CHARACTERS)) return passphrase;
+  throw new RunbookError('INVALID_INPUT', 'These are not the last characters of the passphrase; no key was made.', {
+    next: 'Run the command again: it makes another passphrase.',
+  });
 }
 
 interface TrustOptions extends CommonOptions {

@@ -57,7 +57,7 @@ function shareCommand(host: CommandHost): Command {
     'runbook share deployment:payments --holder ada --share-file share.txt --confirm west   (for scripts)',
     'offline, without any connection, from what "runbook invitation" wrote:',
     'runbook share deployment:payments --holder ada --invitation-file invitation.txt --output ada.envelope',
-    'and whoever has a connection sends it:',
+    'and anybody who has a connection sends it:',
     'runbook share deployment:payments --envelope-file ada.envelope',
   ])
     .option('--share-file <file>', 'read the key share from a file (default: hidden prompt)')

@@ -98,7 +98,7 @@ export class SecretSearch {
     this.#match(where, text);
     const json = parseJson(text);
     if (json !== undefined) this.value(where, json, depth + 1);
-    // Nothing in it is encoded by what is read here: whoever reads it may have written it otherwise.
+    // Each of these readings may itself hold encoded runs.
     for (const { how, reading } of readings(text)) {
       this.#match(`${where} (${how})`, reading);
       if (how !== 'without line breaks') this.#encoded(`${where} (${how})`, reading, depth);

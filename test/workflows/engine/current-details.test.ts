@@ -135,7 +135,7 @@ test('no list is inside of a list: the Web UI runs its lines together', () => {
   });
   expect(text).not.toMatch(/^[ \t]+- /m);
   expect(text).toContain('\nAsked, not in hand yet:\n\n- ada: `runbook share deployment:payments --holder ada`\n');
-  expect(text).toContain('\n\nWhoever cannot give: `runbook decline ');
+  expect(text).toContain('\n\nAnyone who cannot give: `runbook decline ');
 });
 
 test('a receipt does not say its verdict twice', () => {
