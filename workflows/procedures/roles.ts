@@ -13,14 +13,22 @@ export function rolesInWords(kind: ReplicationKind) {
     observations.map((each) => `${each.cluster} ${each[kind]?.mode ?? 'not read'}`).join(', ');
 }
 
-/** The last step of a run that changed something: the report shows who has which role now. */
-export function readFinalState(run: Run, deployment: string, kind: ReplicationKind = 'dr') {
-  return run.skippableStep(
+/** How a run that changed something ends: nothing of ours stays behind, and the report shows who has which role now. */
+export async function finishRun(
+  run: Run,
+  deployment: string,
+  tokens?: { readonly dispose: () => Promise<void> },
+  kind: ReplicationKind = 'dr',
+): Promise<readonly ClusterObservation[]> {
+  run.state.enterPhase('finishing');
+  await tokens?.dispose();
+  const seen = await run.skippableStep(
     'Read the final state',
     'the report has no final state',
     (call) => call.readDeployment({ deployment }),
     { note: rolesInWords(kind) },
   );
+  return seen?.observations ?? [];
 }
 
 /** What clusters said last of who is primary. */

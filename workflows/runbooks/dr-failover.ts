@@ -10,7 +10,7 @@ import { restoreProtection } from '../procedures/re-protection';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
-import { readFinalState } from '../procedures/roles';
+import { finishRun } from '../procedures/roles';
 import type { FailoverProgress } from '../procedures/failover-leftovers';
 import { notRepointed, rejoinLater, tellFailoverLeft } from '../procedures/failover-leftovers';
 import { replaceLostPrimary } from '../procedures/replace-lost-primary';
@@ -149,9 +149,7 @@ async function finish(
     tokens,
     authority,
   });
-  run.state.enterPhase('finishing');
-  await tokens.dispose();
-  await readFinalState(run, deployment);
+  await finishRun(run, deployment, tokens);
   return {
     outcome: 'completed',
     leftToDo: [...notFollowing, ...later.map((cluster) => notRepointed(cluster, to)), rejoinLater(deployment, route)],

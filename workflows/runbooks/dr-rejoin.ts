@@ -1,15 +1,15 @@
 import type { RejoinRoute } from '../../activities/plans/dr-rejoin';
 import type { Authority, SplitFacts } from '../../src/contracts/activities';
+import type { ClusterObservation } from '../../src/contracts/observations';
 import type { DrRejoinInput } from '../../src/contracts/runbook-inputs';
 import type { Approved } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
-import type { Approvals } from '../engine/approvals';
 import { compareRoots, repointDrSecondary } from '../procedures/repoint';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { readFinalState } from '../procedures/roles';
+import { finishRun } from '../procedures/roles';
 
 /**
  * A former DR primary is back after a failover. It was started fenced and may still take itself for the primary: it is
@@ -40,29 +40,46 @@ function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
 
     // 3. One primary: the former one stops being one before anything can reach it.
     const progress: Progress = { unfenced: 'no', streams: false };
-    run.onEnd(async () => Promise.resolve(void run.state.leftToDo.push(...undone(route, progress))));
-    if (route.former === 'primary') await demote(run, input, route, approvals);
+    run.onEnd(async () => void run.state.leftToDo.push(...undone(route, progress)));
+    const { deployment } = input;
+    const { cluster: secondary, primary, former } = route;
+    // DANGER: what the former primary is the only one to hold is out of reach from here on. Refused while nobody serves.
+    if (former === 'primary')
+      await run.step(`Demote ${secondary}`, (call) =>
+        // A dump may have taken hours.
+        approvals.begin('plan', (authority) => {
+          const sides = { deployment, kind: 'dr', cluster: secondary, otherCluster: primary } as const;
+          return call.demotePrimary({ ...sides, former: true, authority });
+        }),
+      );
 
     // 4. Only then it is let out.
     const authority = await unfence(run, input, approved, progress);
 
     // 5. It joins by token: addresses are not allowed after a demotion.
     run.state.enterPhase('re-protecting');
-    const { cluster: secondary, primary } = route;
-    const { deployment } = input;
     progress.streams = await repointDrSecondary(run, tokens, { deployment, primary, secondary, authority });
     const roots = progress.streams
       ? await compareRoots(run, { deployment, kind: 'dr', primary, secondary, filtered: false })
       : undefined;
 
     // 6. Nothing of ours stays behind, and the last look is in the report.
-    run.state.enterPhase('finishing');
-    await tokens.dispose();
-    const left = await lookAround(run, input, route);
+    const left = unconnected(run, route, await finishRun(run, deployment, tokens));
     return {
       outcome: 'completed',
-      leftToDo: [...left, failback(route)],
-      result: resultOf(route, split, progress.streams, roots),
+      leftToDo: [
+        ...left,
+        `${primary} stays primary. To lead service back to ${secondary}, start drSwitchover to it once it has streamed for a while and the cool-down has passed.`,
+      ],
+      result: {
+        formerPrimary: secondary,
+        primary,
+        wasDemotedBefore: former === 'secondary',
+        lost: split?.observed ?? 'what was written after the split was not read',
+        lostWalEntriesAtMost: split?.atMostWalEntries ?? 'unknown',
+        streams: progress.streams,
+        merkleRoots: roots ?? 'not compared',
+      },
     };
   });
 }
@@ -94,23 +111,6 @@ async function describeSplit(
     );
   }
   return split;
-}
-
-/** Step 3. Refused while the other one does not serve: it would leave no primary. */
-async function demote(
-  run: Run,
-  { deployment }: DrRejoinInput,
-  { cluster: secondary, primary }: RejoinRoute,
-  approvals: Approvals,
-): Promise<void> {
-  // DANGER: what the former primary is the only one to hold is out of reach from here on.
-  await run.step(`Demote ${secondary}`, (call) =>
-    // A dump may have taken hours.
-    approvals.begin('plan', (authority) => {
-      const sides = { deployment, kind: 'dr', cluster: secondary, otherCluster: primary } as const;
-      return call.demotePrimary({ ...sides, former: true, authority });
-    }),
-  );
 }
 
 /**
@@ -165,13 +165,12 @@ async function unfence(
 }
 
 /** Step 6: one primary, and who of the others hears nobody. */
-async function lookAround(
+function unconnected(
   run: Run,
-  { deployment }: DrRejoinInput,
   { cluster, primary, others }: RejoinRoute,
-): Promise<string[]> {
-  const read = await readFinalState(run, deployment);
-  const inSet = (read?.observations ?? []).filter((each) => [cluster, ...others].includes(each.cluster));
+  observations: readonly ClusterObservation[],
+): string[] {
+  const inSet = observations.filter((each) => [cluster, ...others].includes(each.cluster));
   for (const { cluster: other } of inSet.filter(({ dr }) => dr?.mode === 'primary')) {
     run.state.finding({
       severity: 'critical',
@@ -206,25 +205,4 @@ interface Progress {
   /** `unseen`: people let it out, and nobody has looked at its nodes since. */
   unfenced: 'no' | 'unseen' | 'yes';
   streams: boolean;
-}
-
-function failback({ cluster, primary }: RejoinRoute): string {
-  return `${primary} stays primary. To lead service back to ${cluster}, start drSwitchover to it once it has streamed for a while and the cool-down has passed.`;
-}
-
-function resultOf(
-  { cluster, primary, former }: RejoinRoute,
-  split: SplitFacts | undefined,
-  streams: boolean,
-  roots: string | undefined,
-): Ending['result'] {
-  return {
-    formerPrimary: cluster,
-    primary,
-    wasDemotedBefore: former === 'secondary',
-    lost: split?.observed ?? 'what was written after the split was not read',
-    lostWalEntriesAtMost: split?.atMostWalEntries ?? 'unknown',
-    streams,
-    merkleRoots: roots ?? 'not compared',
-  };
 }

@@ -11,7 +11,7 @@ import { failOver } from './dr-failover';
 import type { PrimaryChange, Side } from '../procedures/change-primary';
 import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-primary';
 import { quiesceClients } from '../procedures/held-clients';
-import { readFinalState } from '../procedures/roles';
+import { finishRun } from '../procedures/roles';
 
 /**
  * Planned DR switchover: A, the DR primary, and B, one of its DR secondaries, change roles. Both answer, nothing may be
@@ -60,9 +60,7 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
   // 5., 6. Every other secondary and the former primary follow. 7. Tokens and keys deleted, the final state read.
   return run.abortable(async () => {
     const left = await protect(run, change, route, primary);
-    run.state.enterPhase('finishing');
-    await tokens.dispose();
-    await readFinalState(run, deployment);
+    await finishRun(run, deployment, tokens);
     return endingOf(change, primary, left);
   });
 }

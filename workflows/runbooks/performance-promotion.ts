@@ -12,7 +12,7 @@ import type { PrimaryChange, Side } from '../procedures/change-primary';
 import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-primary';
 import { quiesceClients } from '../procedures/held-clients';
 import { replaceLostPrimary } from '../procedures/replace-lost-primary';
-import { readFinalState } from '../procedures/roles';
+import { finishRun } from '../procedures/roles';
 
 /**
  * A performance secondary becomes the performance primary. Planned: the old primary answers and is demoted first, and is
@@ -99,8 +99,7 @@ async function finish(
   progress: PromotionProgress,
 ): Promise<string[]> {
   const left = await followNewPrimary(run, deployment, route, authority, served, progress.following);
-  run.state.enterPhase('finishing');
-  await readFinalState(run, deployment, 'performance');
+  await finishRun(run, deployment, undefined, 'performance');
   progress.finished = true;
   return left;
 }

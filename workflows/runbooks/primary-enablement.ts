@@ -5,7 +5,7 @@ import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
 import { enablePrimary } from './secondary-onboarding';
-import { readFinalState } from '../procedures/roles';
+import { finishRun } from '../procedures/roles';
 
 /**
  * A cluster without replication of a kind becomes primary of it. Nothing is wiped and nobody is cut off;
@@ -40,8 +40,7 @@ function carryOut(run: Run, input: PrimaryEnablementInput): Promise<Ending> {
     );
 
     // 4. The last look is in the report.
-    run.state.enterPhase('finishing');
-    await readFinalState(run, deployment);
+    await finishRun(run, deployment);
     return { outcome: 'completed', leftToDo: [] };
   });
 }

@@ -5,7 +5,7 @@ import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { kindName, readFinalState, seeDisabled } from '../procedures/roles';
+import { kindName, finishRun, seeDisabled } from '../procedures/roles';
 
 /**
  * One kind of replication ends on one cluster, primary or secondary. The other kind stays as it is, and no data is
@@ -49,9 +49,7 @@ async function tearDown(run: Run, input: ReplicationTeardownInput): Promise<Endi
 
   // 3. Every node says so; nothing of ours stays behind; the last look is in the report.
   await seeDisabled(run, { deployment, kind, cluster });
-  run.state.enterPhase('finishing');
-  await tokens?.dispose();
-  await readFinalState(run, deployment);
+  await finishRun(run, deployment, tokens);
   return {
     outcome: 'completed',
     result: {

@@ -8,7 +8,7 @@ import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { kindName, readFinalState, seeDisabled } from '../procedures/roles';
+import { kindName, finishRun, seeDisabled } from '../procedures/roles';
 
 /**
  * A secondary is cut off for good: revoked on its primary, then made to forget the primary, or its replication disabled.
@@ -47,9 +47,7 @@ async function decommission(run: Run, input: SecondaryDecommissionInput): Promis
   await settle(run, input, route, approvals, tokens);
 
   // 4. Nothing of ours stays behind, and the last look is in the report.
-  run.state.enterPhase('finishing');
-  await tokens?.dispose();
-  await readFinalState(run, input.deployment);
+  await finishRun(run, input.deployment, tokens);
   return { outcome: 'completed' };
 }
 

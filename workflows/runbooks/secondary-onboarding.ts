@@ -1,30 +1,21 @@
-import type {
-  Assessment,
-  ChangeResult,
-  PathsFilterFacts,
-  SecondaryOnboardingRoute,
-} from '../../src/contracts/activities';
-import type { ClusterObservation } from '../../src/contracts/observations';
+import type { ChangeResult, PathsFilterFacts, SecondaryOnboardingRoute } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
 import type {
   DrSecondaryOnboardingInput,
   PerformanceSecondaryOnboardingInput,
 } from '../../src/contracts/runbook-inputs';
-import type { StepCalls } from '../engine/activity-calls';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
+import type { PlanRequest } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import { STOP_HERE, followUntilStreaming } from '../procedures/first-copy';
 import { compareRoots, sameFilterOnBothSides } from '../procedures/repoint';
-import { kindName, readFinalState } from '../procedures/roles';
+import { kindName, finishRun } from '../procedures/roles';
 import { failOver } from './dr-failover';
 
-/**
- * A cluster without replication becomes DR secondary. **Everything on it is wiped**, so that it must stand on the wipe
- * allow-list of the inventory and gate `wipe` must approve.
- */
+/** A cluster without replication becomes DR secondary. **Everything on it is wiped**: gate `wipe` must approve it. */
 export async function drSecondaryOnboarding(input: unknown): Promise<RunbookResult> {
   return executeRunbook<DrSecondaryOnboardingInput>(
     {
@@ -46,12 +37,10 @@ export async function performanceSecondaryOnboarding(input: unknown): Promise<Ru
   );
 }
 
-type Assess = (call: StepCalls) => Promise<Assessment<SecondaryOnboardingRoute>>;
-
 function onboard(
   run: Run,
   input: DrSecondaryOnboardingInput | PerformanceSecondaryOnboardingInput,
-  assess: Assess,
+  assess: PlanRequest<SecondaryOnboardingRoute>['assess'],
 ): Promise<Ending> {
   const { deployment } = input;
   return run.abortable(async () => {
@@ -59,22 +48,33 @@ function onboard(
     const approved = await approvePlan(run, { input, assess, gate: () => 'wipe' });
     if ('outcome' in approved) return approved;
     const { route, approvals } = approved;
-    const { kind, primary, secondary, filter } = route;
+    const { kind, primary, secondary, id, filter, form } = route;
 
     // 2. A primary to follow.
     run.state.enterPhase('working');
     if (route.enablesPrimary) await enablePrimary(run, { deployment, kind, cluster: primary }, approvals, 'wipe');
 
     // 3. The paths filter stands before there is an activation token: what it keeps away never leaves.
-    if (filter) await writeFilter(run, deployment, route, filter, approvals);
+    if (filter)
+      await run.step(`Write the paths filter of ${secondary} on ${primary}`, (call) => {
+        const { authority } = approvals;
+        return call.writePathsFilter({ deployment, cluster: primary, id, filter, secondary, authority });
+      });
 
     // 4. The wipe: public key, activation token and enable. It is refused unless exactly that filter stands.
     let streams = false;
-    run.onEnd(() => {
+    run.onEnd(async () => {
       if (!streams) run.state.leftToDo.push(notStreaming(route));
-      return Promise.resolve();
     });
-    await enableSecondary(run, deployment, route, approvals);
+    const expected = kind === 'performance' ? { filter: filter ?? ('none' as const) } : undefined;
+    await run.step(
+      `Enable ${secondary} as ${kindName(kind)} secondary of ${primary}`,
+      (call) =>
+        approvals.begin('wipe', (authority) =>
+          call.enableSecondary({ deployment, kind, primary, secondary, authority, form, expected }),
+        ),
+      { choices: [STOP_HERE] },
+    );
 
     // 5. People unseal its standbys, and the first copy comes to its end.
     streams = await followUntilStreaming(run, deployment, route);
@@ -86,7 +86,8 @@ function onboard(
     const credential = filter !== undefined && (await compareFilters(run, deployment, route, filter));
 
     // 8. What is left.
-    await lastLookAt(run, deployment, route);
+    const seen = await finishRun(run, deployment);
+    noteNewId(run, route, seen.find(({ cluster }) => cluster === secondary)?.clusterId);
     run.state.finding(credentialsGone(route));
     const leftToDo = kind === 'dr' ? leftOfDr(primary, secondary) : leftOfPerformance(deployment, route, credential);
     return { outcome: 'completed', leftToDo };
@@ -102,36 +103,6 @@ export async function enablePrimary(
 ): Promise<ChangeResult> {
   return run.step(`Enable ${asked.cluster} as ${kindName(asked.kind)} primary`, (call) =>
     approvals.begin(gate, (authority) => call.enablePrimary({ ...asked, authority })),
-  );
-}
-
-async function writeFilter(
-  run: Run,
-  deployment: string,
-  { primary, secondary, id }: SecondaryOnboardingRoute,
-  filter: PathsFilterFacts,
-  { authority }: Approvals,
-): Promise<void> {
-  await run.step(`Write the paths filter of ${secondary} on ${primary}`, (call) =>
-    call.writePathsFilter({ deployment, cluster: primary, id, filter, secondary, authority }),
-  );
-}
-
-/** Public key, activation token and enable, as one unit: the secondary is wiped here. New approvals get a new token. */
-async function enableSecondary(
-  run: Run,
-  deployment: string,
-  { kind, primary, secondary, form, filter }: SecondaryOnboardingRoute,
-  approvals: Approvals,
-): Promise<void> {
-  const expected = kind === 'performance' ? { filter: filter ?? ('none' as const) } : undefined;
-  await run.step(
-    `Enable ${secondary} as ${kindName(kind)} secondary of ${primary}`,
-    (call) =>
-      approvals.begin('wipe', (authority) =>
-        call.enableSecondary({ deployment, kind, primary, secondary, authority, form, expected }),
-      ),
-    { choices: [STOP_HERE] },
   );
 }
 
@@ -152,11 +123,8 @@ async function proveReplication(run: Run, deployment: string, route: SecondaryOn
   await compareRoots(run, { deployment, kind, primary, secondary, filtered: filter !== undefined });
 }
 
-/** The last look: it is in the report, and shows whether the cluster has another ID since it was wiped. */
-async function lastLookAt(run: Run, deployment: string, { secondary, id }: SecondaryOnboardingRoute): Promise<void> {
-  run.state.enterPhase('finishing');
-  const seen = await readFinalState(run, deployment);
-  const now = clusterIdOf(seen?.observations, secondary);
+/** A wiped cluster may have another ID than before. */
+function noteNewId(run: Run, { secondary, id }: SecondaryOnboardingRoute, now: string | undefined): void {
   if (now === undefined || now === id) return;
   run.state.finding({
     severity: 'warning',
@@ -164,10 +132,6 @@ async function lastLookAt(run: Run, deployment: string, { secondary, id }: Secon
     text: `${secondary} has another cluster ID since it was wiped: ${now}, before ${id}. Its primary knows it by the former.`,
     next: `Where the inventory pins the clusterId of ${secondary}, write ${now} there. To revoke it, or to change its paths filter, use the id ${id}.`,
   });
-}
-
-function clusterIdOf(observations: readonly ClusterObservation[] | undefined, cluster: string): string | undefined {
-  return observations?.find((each) => each.cluster === cluster)?.clusterId;
 }
 
 /** @returns whether the secondary took the workers' credential */

@@ -9,7 +9,7 @@ import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { readFinalState } from '../procedures/roles';
+import { finishRun } from '../procedures/roles';
 
 /**
  * A secondary follows another primary of its set. DR: by activation token only. Performance: by the cluster addresses of
@@ -46,9 +46,7 @@ function repoint(run: Run, input: SecondaryRepointingInput): Promise<Ending> {
       await compareRoots(run, { deployment, kind, primary, secondary, filtered: filter?.filter !== undefined });
 
     // 4. Nothing of ours stays behind, and the last look is in the report.
-    run.state.enterPhase('finishing');
-    await tokens?.dispose();
-    await readFinalState(run, deployment);
+    await finishRun(run, deployment, tokens);
     return { outcome: 'completed', leftToDo: follows ? [] : [leftUndone(route)] };
   });
 }
