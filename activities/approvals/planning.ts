@@ -75,14 +75,17 @@ export function identityOf(observation: ClusterObservation): AllowedOperation['o
   return { cluster: observation.cluster, clusterId: observation.clusterId ?? '' };
 }
 
+/** What does not apply to this plan is `false` or `undefined`, and left out. */
+type Listed<T> = readonly (T | false | undefined)[];
+
 interface Planning {
   readonly runbook: RunbookName;
   readonly input: { readonly deployment: string; readonly reason: string; readonly requestedBy?: string | undefined };
   /** The clusters that the plan is about. */
   readonly clusters: readonly ClusterObservation[];
-  readonly operations: readonly AllowedOperation[];
-  readonly warnings?: readonly string[];
-  readonly steps: readonly string[];
+  readonly operations: Listed<AllowedOperation>;
+  readonly warnings?: Listed<string>;
+  readonly steps: Listed<string>;
   readonly choices?: RunbookPlan['choices'];
 }
 
@@ -108,15 +111,19 @@ export function planDocument({
       dr: each.dr?.mode ?? 'not read',
       performance: each.performance?.mode ?? 'not read',
     })),
-    operations: [...operations],
-    warnings: [...(warnings ?? [])],
-    steps: [...steps],
+    operations: applicable(operations),
+    warnings: applicable(warnings ?? []),
+    steps: applicable(steps),
     choices: choices ?? {},
     reason: input.reason,
     ...(input.requestedBy === undefined ? {} : { requestedBy: input.requestedBy }),
   };
   const text = JSON.stringify(plan);
   return { text, digest: planDigest(text) };
+}
+
+function applicable<T>(items: Listed<T>): T[] {
+  return items.flatMap((each) => (each === false || each === undefined ? [] : [each]));
 }
 
 /** The digest that approvers sign: base64url(SHA-256) of the plan's text as it is. */

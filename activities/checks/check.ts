@@ -1,34 +1,32 @@
 import type { Check } from '../../src/contracts/plan';
 
-/** What was observed against what is needed; `next` is told only where it does not hold. */
+interface Observed {
+  readonly observed: string;
+  readonly needed: string;
+  /** Who can do what; told only where it does not hold. */
+  readonly next?: string | undefined;
+}
+
+/** What was observed against what is needed. */
 export function check(
   name: string,
   cluster: string | undefined,
   good: boolean,
-  observed: string,
-  needed: string,
-  next?: string,
-  otherwise: 'fail' | 'warn' = 'fail',
+  { observed, needed, next, otherwise = 'fail' }: Observed & { readonly otherwise?: 'fail' | 'warn' },
 ): Check {
   return {
     name,
-    ...(cluster === undefined ? {} : { cluster }),
+    ...(cluster !== undefined && { cluster }),
     observed,
     needed,
     verdict: good ? 'ok' : otherwise,
-    ...(good || next === undefined ? {} : { next }),
+    ...(!good && next !== undefined && { next }),
   };
 }
 
 /** What cannot be known beforehand: nobody is held back by it, and the approvers see it. */
-export function notCheckable(
-  name: string,
-  cluster: string | undefined,
-  observed: string,
-  needed: string,
-  next?: string,
-): Check {
-  return { ...check(name, cluster, false, observed, needed, next), verdict: 'not-checkable' };
+export function notCheckable(name: string, cluster: string | undefined, observed: Observed): Check {
+  return { ...check(name, cluster, false, observed), verdict: 'not-checkable' };
 }
 
 /** The same check where a defect is no reason to refuse: the approvers see it. */

@@ -70,14 +70,11 @@ export function rightsText({ capabilities }: Pick<CredentialFacts, 'capabilities
 }
 
 export function credentialWorks(cluster: string, { usable, error }: CredentialFacts): Check {
-  return check(
-    'credential works',
-    cluster,
-    usable,
-    usable ? 'accepted' : (error ?? 'not usable'),
-    'a token that the cluster accepts',
-    `Renew the credential of ${cluster} at its source.`,
-  );
+  return check('credential works', cluster, usable, {
+    observed: usable ? 'accepted' : (error ?? 'not usable'),
+    needed: 'a token that the cluster accepts',
+    next: `Renew the credential of ${cluster} at its source.`,
+  });
 }
 
 export function credentialLives(cluster: string, { type, ttlSeconds }: CredentialFacts): Check {
@@ -85,9 +82,11 @@ export function credentialLives(cluster: string, { type, ttlSeconds }: Credentia
     'credential lives long enough',
     cluster,
     ttlSeconds === undefined || ttlSeconds >= CREDENTIAL_LIFE_SECONDS,
-    `${type ?? 'token'}, ${ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`}`,
-    `at least ${CREDENTIAL_LIFE_SECONDS} s`,
-    `Renew the credential of ${cluster} at its source.`,
+    {
+      observed: `${type ?? 'token'}, ${ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`}`,
+      needed: `at least ${CREDENTIAL_LIFE_SECONDS} s`,
+      next: `Renew the credential of ${cluster} at its source.`,
+    },
   );
 }
 
@@ -96,14 +95,11 @@ export function credentialMay(cluster: string, facts: CredentialFacts, needed: R
   if (!facts.usable) return [credentialWorks(cluster, facts)];
   const missing = missingRights(facts, needed);
   return Object.entries(needed).map(([path, rights]) =>
-    check(
-      `credential may call ${path}`,
-      cluster,
-      !missing.includes(path),
-      rightsText(facts, path),
-      rights.map((right) => right.replace('|', ' or ')).join(' and '),
-      `Give the policy of the workers' credential for ${cluster} these rights on ${path}.`,
-    ),
+    check(`credential may call ${path}`, cluster, !missing.includes(path), {
+      observed: rightsText(facts, path),
+      needed: rights.map((right) => right.replace('|', ' or ')).join(' and '),
+      next: `Give the policy of the workers' credential for ${cluster} these rights on ${path}.`,
+    }),
   );
 }
 

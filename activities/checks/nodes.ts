@@ -1,39 +1,42 @@
 import type { ClusterObservation, NodeObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
-import { check } from './check';
+import { asWarning, check } from './check';
 
 export function everyNodeAnswers({ cluster, nodes }: ClusterObservation): Check {
-  return check(
-    'every node answers',
-    cluster,
-    nodes.every(({ reachable }) => reachable),
-    inWords(nodes, ({ reachable, error }) => (reachable ? 'answers' : (error ?? 'does not answer'))),
-    'every node of the inventory answers',
-    `Bring the missing nodes of ${cluster} back, or take them out of the inventory.`,
-  );
+  const good = nodes.every(({ reachable }) => reachable);
+  return check('every node answers', cluster, good, {
+    observed: inWords(nodes, ({ reachable, error }) => (reachable ? 'answers' : (error ?? 'does not answer'))),
+    needed: 'every node of the inventory answers',
+    next: `Bring the missing nodes of ${cluster} back, or take them out of the inventory.`,
+  });
 }
 
 /** Of the nodes that answer; those that do not are for {@link everyNodeAnswers}. */
 export function everyNodeUnsealed({ cluster, nodes }: ClusterObservation): Check {
-  return check(
-    'every node is unsealed',
-    cluster,
-    nodes.every(({ sealed, initialized }) => sealed !== true && initialized !== false),
-    inWords(nodes, ({ sealed }) => (sealed === undefined ? 'not read' : sealed ? 'sealed' : 'unsealed')),
-    'every node is initialised and unsealed',
-    `Unseal the nodes of ${cluster}; a secondary takes the primary's key shares.`,
-  );
+  const good = nodes.every(({ sealed, initialized }) => sealed !== true && initialized !== false);
+  return check('every node is unsealed', cluster, good, {
+    observed: inWords(nodes, ({ sealed }) => (sealed === undefined ? 'not read' : sealed ? 'sealed' : 'unsealed')),
+    needed: 'every node is initialised and unsealed',
+    next: `Unseal the nodes of ${cluster}; a secondary takes the primary's key shares.`,
+  });
+}
+
+export function quorum({ cluster, nodes }: ClusterObservation): Check {
+  const majority = Math.floor(nodes.length / 2) + 1;
+  const serving = nodes.filter(({ reachable, sealed }) => reachable && sealed === false).length;
+  return check('quorum', cluster, serving >= majority, {
+    observed: `${serving} of ${nodes.length}`,
+    needed: `at least ${majority} of ${nodes.length} nodes answer and are unsealed`,
+    next: `Start or unseal nodes of ${cluster}.`,
+  });
 }
 
 export function oneActiveNode({ cluster, reachable, activeNode, error }: ClusterObservation): Check {
-  return check(
-    'one active node',
-    cluster,
-    reachable,
-    activeNode ?? error ?? 'none',
-    'the nodes agree on one active node',
-    `Look at the nodes of ${cluster}.`,
-  );
+  return check('one active node', cluster, reachable, {
+    observed: activeNode ?? error ?? 'none',
+    needed: 'the nodes agree on one active node',
+    next: `Look at the nodes of ${cluster}.`,
+  });
 }
 
 /** A cluster that takes part in a change: it answers with one active node, and none of its nodes is sealed. */
@@ -41,9 +44,18 @@ export function takesPart(observation: ClusterObservation): Check[] {
   return [oneActiveNode(observation), everyNodeUnsealed(observation)];
 }
 
+/** A side of a switchover: a node that is down or sealed is for the approvers to see, as long as the rest is a quorum. */
+export function takesPartWithQuorum(observation: ClusterObservation): Check[] {
+  const enough = quorum(observation);
+  const nodes = [everyNodeAnswers(observation), everyNodeUnsealed(observation)];
+  const judged = enough.verdict === 'ok' ? nodes.map((each) => asWarning(each)) : nodes;
+  return [oneActiveNode(observation), enough, ...judged];
+}
+
 /** A cluster beside the change that does not answer. */
 export function otherReadable({ cluster, error }: ClusterObservation, next: string): Check {
-  return check('other clusters can be read', cluster, false, error ?? 'not readable', 'readable', next, 'warn');
+  const observed = error ?? 'not readable';
+  return check('other clusters can be read', cluster, false, { observed, needed: 'readable', next, otherwise: 'warn' });
 }
 
 function inWords(nodes: readonly NodeObservation[], text: (node: NodeObservation) => string): string {

@@ -1,10 +1,74 @@
 import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { heartbeatAge, isAlive } from '../observe';
 import { kindName } from '../joining/onboarding-read';
+import { describeReplication, heartbeatAge, isAlive } from '../observe';
 import { check } from './check';
-import { roleText } from './roles';
+
+/** What a cluster is for a kind of replication, in words; why nothing can be said where it does not answer. */
+export function roleText(observation: ClusterObservation | undefined, kind: ReplicationKind): string {
+  const seen = observation?.[kind];
+  return seen ? describeReplication(seen) : (observation?.error ?? 'not readable');
+}
+
+/** One line for several clusters. */
+export function rolesOf(observations: readonly ClusterObservation[], kind: ReplicationKind): string {
+  return observations.map((each) => `${each.cluster}: ${roleText(each, kind)}`).join('; ');
+}
+
+/** A role as it must be read. */
+export function hasRole(
+  observation: ClusterObservation,
+  kind: ReplicationKind,
+  mode: 'primary' | 'secondary',
+  next: string,
+): Check {
+  const good = observation[kind]?.mode === mode;
+  const name = `${kindName(kind)} ${mode}`;
+  return check(name, observation.cluster, good, { observed: roleText(observation, kind), needed: mode, next });
+}
+
+/** A primary that serves: `idle` is one without an active node. */
+export function servesAsPrimary(observation: ClusterObservation, kind: ReplicationKind, next: string): Check {
+  const seen = observation[kind];
+  const good = seen?.mode === 'primary' && seen.state !== 'idle';
+  const name = `${kindName(kind)} primary`;
+  return check(name, observation.cluster, good, {
+    observed: roleText(observation, kind),
+    needed: 'primary, running',
+    next,
+  });
+}
+
+/** Exactly one of these clusters is primary. */
+export function onePrimary(kind: ReplicationKind, clusters: readonly ClusterObservation[]): Check {
+  const primaries = clusters.filter((each) => each[kind]?.mode === 'primary').map(({ cluster }) => cluster);
+  return check(`one ${kindName(kind)} primary`, undefined, primaries.length === 1, {
+    observed: primaries.join(', ') || 'none',
+    needed: 'exactly one',
+    next: 'Find out which one clients write to, and demote the other, before anything else.',
+  });
+}
+
+/** Two clusters of one replication set, by the ID that both tell. */
+export function sameSet(
+  kind: ReplicationKind,
+  primary: ClusterObservation,
+  secondary: ClusterObservation,
+  next: string,
+): Check {
+  const [wanted, has] = [primary[kind]?.setId, secondary[kind]?.setId];
+  return check(`same ${kindName(kind)} set`, secondary.cluster, wanted !== undefined && wanted === has, {
+    observed: has ?? 'none',
+    needed: wanted ?? 'the set of the primary',
+    next,
+  });
+}
+
+/** Whether two clusters may belong to one replication set: only two IDs that are told, and differ, say that they do not. */
+export function mayBeOneSet(a: string | undefined, b: string | undefined): boolean {
+  return !a || !b || a === b;
+}
 
 export function streams(observation: ClusterObservation, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = observation;
@@ -12,23 +76,22 @@ export function streams(observation: ClusterObservation, kind: ReplicationKind):
     `${kindName(kind)} secondary, streaming`,
     cluster,
     seen?.mode === 'secondary' && seen.state === 'stream-wals',
-    roleText(observation, kind),
-    'secondary, stream-wals',
-    `Wait until ${cluster} streams; run merkleCheck where it never gets there.`,
+    {
+      observed: roleText(observation, kind),
+      needed: 'secondary, stream-wals',
+      next: `Wait until ${cluster} streams; run merkleCheck where it never gets there.`,
+    },
   );
 }
 
 /** `stream-wals` is still told with a dead primary: only heartbeats prove life. */
 export function aliveByHeartbeat(observation: ClusterObservation, kind: ReplicationKind, limitMs: number): Check {
   const { cluster, [kind]: seen } = observation;
-  return check(
-    'connection alive by heartbeat',
-    cluster,
-    isAlive(seen, limitMs),
-    heartbeatText(seen),
-    `connected, heartbeat at most ${limitMs / 1000} s old`,
-    `Find out why ${cluster} hears nothing from its primary (cluster port, certificates, load balancer).`,
-  );
+  return check('connection alive by heartbeat', cluster, isAlive(seen, limitMs), {
+    observed: heartbeatText(seen),
+    needed: `connected, heartbeat at most ${limitMs / 1000} s old`,
+    next: `Find out why ${cluster} hears nothing from its primary (cluster port, certificates, load balancer).`,
+  });
 }
 
 export function heartbeatText(seen: ReplicationObservation | undefined): string {
@@ -65,41 +128,32 @@ export function lag(
     const indexes = `last WAL ${sent ?? 'not told'}, last remote WAL ${received ?? 'not told'}`;
     const roots = sameRoot ? 'equal Merkle roots: nothing is missing' : 'no equal Merkle roots';
     const next = `Write something on ${primary.cluster}, then try again.`;
-    return check('replication lag', cluster, sameRoot, `${indexes}; ${roots}`, needed, next);
+    return check('replication lag', cluster, sameRoot, { observed: `${indexes}; ${roots}`, needed, next });
   }
   const entries = BigInt(sent) - BigInt(received);
-  return check(
-    'replication lag',
-    cluster,
-    entries <= BigInt(limit),
-    `${entries < 0n ? 0n : entries} WAL entries`,
+  return check('replication lag', cluster, entries <= BigInt(limit), {
+    observed: `${entries < 0n ? 0n : entries} WAL entries`,
     needed,
-    `Wait until ${cluster} has caught up; where it never does, look at the write load and the link.`,
-  );
+    next: `Wait until ${cluster} has caught up; where it never does, look at the write load and the link.`,
+  });
 }
 
 export function noReindex(observation: ClusterObservation, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = observation;
-  return check(
-    'no reindex under way',
-    cluster,
-    seen?.reindexInProgress !== true,
-    seen?.reindexInProgress ? 'in progress' : 'none',
-    'none',
-    `Wait until the reindex of ${cluster} has ended; never stop a node meanwhile.`,
-  );
+  return check('no reindex under way', cluster, seen?.reindexInProgress !== true, {
+    observed: seen?.reindexInProgress ? 'in progress' : 'none',
+    needed: 'none',
+    next: `Wait until the reindex of ${cluster} has ended; never stop a node meanwhile.`,
+  });
 }
 
 export function soundTree(observation: ClusterObservation, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = observation;
-  return check(
-    'Merkle tree not corrupted',
-    cluster,
-    seen?.corruptedMerkleTree !== true,
-    seen?.corruptedMerkleTree ? 'corrupted' : 'not told to be corrupted',
-    'not corrupted',
-    'Run merkleCheck on a DR secondary, then drReindex, never the primary first; or choose another secondary.',
-  );
+  return check('Merkle tree not corrupted', cluster, seen?.corruptedMerkleTree !== true, {
+    observed: seen?.corruptedMerkleTree ? 'corrupted' : 'not told to be corrupted',
+    needed: 'not corrupted',
+    next: 'Run merkleCheck on a DR secondary, then drReindex, never the primary first; or choose another secondary.',
+  });
 }
 
 export function healthyTree(observation: ClusterObservation, kind: ReplicationKind): Check[] {

@@ -42,16 +42,13 @@ export function runText(run: OpenRun | undefined): string {
 export function coolDown(known: { readonly last?: PrimaryChange } | undefined, coolDownMs: number, now: number): Check {
   const name = 'cool-down since the last change of the primary';
   const needed = `${inWords(coolDownMs)} ago or more`;
-  if (known === undefined) return notCheckable(name, undefined, 'the record does not tell', needed);
+  if (known === undefined) return notCheckable(name, undefined, { observed: 'the record does not tell', needed });
   const { last } = known;
-  return check(
-    name,
-    undefined,
-    last === undefined || now - last.at >= coolDownMs,
-    last ? `${last.runbook} ${inWords(Math.max(0, now - last.at))} ago (run ${last.runId})` : 'none',
+  return check(name, undefined, last === undefined || now - last.at >= coolDownMs, {
+    observed: last ? `${last.runbook} ${inWords(Math.max(0, now - last.at))} ago (run ${last.runId})` : 'none',
     needed,
-    'Wait for the cool-down: what is broken shows then. If it cannot wait, lower limits.coolDown in the inventory.',
-  );
+    next: 'Wait for the cool-down: what is broken shows then. If it cannot wait, lower limits.coolDown in the inventory.',
+  });
 }
 
 function inWords(milliseconds: number): string {

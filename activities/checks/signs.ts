@@ -1,9 +1,11 @@
 import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { Deployment } from '../../src/inventory';
+import { drSetOf } from '../../src/inventory';
 import { describeReplication, heartbeatAge } from '../observe';
 import { check, notCheckable } from './check';
-import { heartbeatText, isConnected } from './replication';
+import { heartbeatText, isConnected, mayBeOneSet, roleText } from './replication';
 
 /*
  * The signs that a primary is gone. `stream-wals` proves nothing: it stays with a dead primary (facts 3.2). Where the
@@ -69,16 +71,16 @@ function silence({ cluster, dr, nodes, reachable }: ClusterObservation): Check {
   // A secondary that knows a primary was not the one that is gone.
   const detached = dr?.mode === 'secondary' && (dr.primaryClusterAddress ?? '') === '';
   const demoted = reachable && (detached || dr?.mode === 'disabled');
-  return check(
-    'the primary does not answer',
-    cluster,
-    demoted || (!reachable && !claims),
-    reachable ? describeReplication(dr) : `${nodesText.join('; ')}${claims ? '; a node says that it is active' : ''}`,
-    'no node answers as an unsealed active primary',
-    dr?.mode === 'primary'
-      ? `${cluster} answers as DR primary. A planned change is a drSwitchover; where ${cluster} must not serve any more, fence and stop or seal it, then start again.`
-      : `Find out what ${cluster} is; where it must not serve any more, stop or seal its nodes.`,
-  );
+  return check('the primary does not answer', cluster, demoted || (!reachable && !claims), {
+    observed: reachable
+      ? describeReplication(dr)
+      : `${nodesText.join('; ')}${claims ? '; a node says that it is active' : ''}`,
+    needed: 'no node answers as an unsealed active primary',
+    next:
+      dr?.mode === 'primary'
+        ? `${cluster} answers as DR primary. A planned change is a drSwitchover; where ${cluster} must not serve any more, fence and stop or seal it, then start again.`
+        : `Find out what ${cluster} is; where it must not serve any more, stop or seal its nodes.`,
+  });
 }
 
 /** Whether a secondary hears the primary no more, and for long enough. */
@@ -88,14 +90,14 @@ export function heartbeatsStopped({ cluster, hears }: Observer, from: string, pr
   const observed = heartbeatText(hears);
   switch (hearing(hears, primaryGoneMs)) {
     case 'not-told':
-      return notCheckable(name, cluster, observed, needed, `The approvers attest that ${from} is gone.`);
+      return notCheckable(name, cluster, { observed, needed, next: `The approvers attest that ${from} is gone.` });
     case 'early':
-      return check(name, cluster, false, observed, needed, WAITED_FOR, 'warn');
+      return check(name, cluster, false, { observed, needed, next: WAITED_FOR, otherwise: 'warn' });
     case 'stopped':
-      return check(name, cluster, true, observed, needed);
+      return check(name, cluster, true, { observed, needed });
     case 'hears': {
       const next = `${cluster} still hears ${from}: only the way from here to ${from} may be broken. Look at ${from} from elsewhere.`;
-      return check(name, cluster, false, observed, needed, next);
+      return check(name, cluster, false, { observed, needed, next });
     }
   }
 }
@@ -109,15 +111,15 @@ function agreement(observers: readonly Observer[], from: string, to: string, pri
   const observed = told.map(({ cluster, text }) => `${cluster}: ${text}`).join('; ');
   if (told.length === 0) {
     const next = `No other cluster can say whether ${from} is gone: the approvers of gate promote attest it.`;
-    return notCheckable(name, undefined, 'no other observer', needed, next);
+    return notCheckable(name, undefined, { observed: 'no other observer', needed, next });
   }
   const still = told.filter(({ heard }) => heard === 'hears').map(({ cluster }) => cluster);
   if (still.length === 0 && told.every(({ heard }) => heard === 'early'))
-    return check(name, undefined, false, observed, needed, WAITED_FOR, 'warn');
+    return check(name, undefined, false, { observed, needed, next: WAITED_FOR, otherwise: 'warn' });
   const next = still.includes(from)
     ? `${from} follows another primary, which it hears: ${from} is not the one that is gone.`
     : `${still.join(', ')} still hears ${from}: only ${to} may be cut off. Look at ${from} from elsewhere.`;
-  return check(name, undefined, still.length === 0, observed, needed, next);
+  return check(name, undefined, still.length === 0, { observed, needed, next });
 }
 
 /** What a cluster says of whether it hears the primary. `early`: not any more, but not for long enough. */
@@ -130,4 +132,102 @@ function hearing(
   if (age !== undefined && age > primaryGoneMs) return 'stopped';
   if (isConnected(replication)) return 'hears';
   return age === undefined ? 'not-told' : 'early';
+}
+
+/** What is looked at before a performance secondary is promoted without its primary. */
+interface PrimaryLost {
+  readonly deployment: Deployment;
+  readonly from: ClusterObservation;
+  readonly to: ClusterObservation;
+  /** All clusters of the deployment. */
+  readonly observations: readonly ClusterObservation[];
+  readonly overrideDrSecondary: boolean;
+}
+
+/**
+ * The signs that the performance primary is gone: it does not answer as primary, nobody else of its set is primary, and no
+ * secondary has heard it for longer than the limit. Pure.
+ */
+export function goneChecks({ deployment, from, to, observations, overrideDrSecondary }: PrimaryLost): Check[] {
+  const setId = to.performance?.setId;
+  const { mode } = from.performance ?? {};
+  const primaries = observations
+    .filter((each) => each.performance?.mode === 'primary' && mayBeOneSet(each.performance.setId, setId))
+    .map(({ cluster }) => cluster);
+  const witnesses = observations.filter((each) => each === to || mayHear(each, from, setId));
+  return [
+    check('performance replication set is known', to.cluster, setId !== undefined && setId !== '', {
+      observed: setId || 'not told',
+      needed: 'the replication set of the new primary: without it nobody can say which clusters belong to it',
+      next: `Find out why ${to.cluster} does not tell its replication set.`,
+    }),
+    check('no cluster answers as performance primary', undefined, primaries.length === 0 && mode !== 'primary', {
+      observed: primaries.join(', ') || 'none',
+      needed: 'none',
+      next: 'Where the primary answers, start performancePromotion with {"mode": "planned"}.',
+    }),
+    check(
+      'the primary does not answer, or is a secondary',
+      from.cluster,
+      !from.reachable || mode === 'secondary' || mode === 'disabled',
+      {
+        observed: roleText(from, 'performance'),
+        needed: 'no answer, or another role than primary',
+        next: `Find out what ${from.cluster} is; where it must not serve any more, stop or seal its nodes.`,
+      },
+    ),
+    ...witnesses.map((each) => silentNow(each, from.cluster, deployment.limits.primaryGoneMs)),
+    noUsableDrSecondary(deployment, from.cluster, observations, overrideDrSecondary),
+  ];
+}
+
+/** Nothing here waits for a sign: one that was heard a moment ago is not gone. */
+function silentNow(witness: ClusterObservation, from: string, primaryGoneMs: number): Check {
+  const judged = heartbeatsStopped(observerOf(witness, 'performance'), from, primaryGoneMs);
+  if (judged.verdict !== 'warn') return judged;
+  return {
+    ...judged,
+    verdict: 'fail',
+    next: `${from} failed a moment ago. Look at it from elsewhere, then start again.`,
+  };
+}
+
+/**
+ * Whether a cluster can testify that the primary is silent: a secondary that may be of the same set. The one that is
+ * said to be gone testifies as long as it is a secondary that knows a primary: that is none that was demoted.
+ */
+function mayHear(each: ClusterObservation, from: ClusterObservation, setId: string | undefined): boolean {
+  const seen = each.performance;
+  if (seen?.mode !== 'secondary' || !mayBeOneSet(seen.setId, setId)) return false;
+  return each !== from || Boolean(seen.primaryClusterAddress) || seen.peers.length > 0;
+}
+
+/** A DR secondary of the failed primary could take over its place, with every token and lease. */
+function noUsableDrSecondary(
+  deployment: Deployment,
+  from: string,
+  observations: readonly ClusterObservation[],
+  override: boolean,
+): Check {
+  const { members } = drSetOf(deployment, from);
+  const usable = observations
+    .filter(
+      ({ cluster, reachable, dr, nodes }) =>
+        cluster !== from &&
+        members.includes(cluster) &&
+        reachable &&
+        dr?.mode === 'secondary' &&
+        dr.state === 'stream-wals' &&
+        dr.corruptedMerkleTree !== true &&
+        nodes.some((node) => node.reachable && node.sealed === false),
+    )
+    .map(({ cluster }) => cluster);
+  return check('no DR secondary of the failed primary is usable', from, usable.length === 0, {
+    observed: usable.length === 0 ? 'none answers, streaming and unsealed' : `${usable.join(', ')} could be promoted`,
+    needed: 'none: a DR secondary has every token, lease and local mount',
+    next: override
+      ? 'overrideDrSecondary says that it is not promoted.'
+      : `Start drFailover to ${usable[0] ?? 'it'}, or start again with {"overrideDrSecondary": true}.`,
+    otherwise: override ? 'warn' : 'fail',
+  });
 }

@@ -30,15 +30,6 @@ type Taken = 'taken' | 'refused' | 'not-checkable';
 /** How the calls of a ceremony are let in, without the token that does it. */
 export type CeremonyEntry = Pick<CeremonyWay, 'access' | 'from'>;
 
-/** What was found out about the ways to an operation token of one DR secondary. */
-export interface TokenFacts {
-  /** The prepared batch token as its primary knows it; absent where none is asked for, or no primary answers. */
-  readonly batch?: CredentialFacts | undefined;
-  /** Whether the secondary itself takes it, as far as that can be known before it is used. */
-  readonly batchTaken?: Taken | undefined;
-  readonly ceremony?: CeremonyEntry | undefined;
-}
-
 interface TokenQuestion {
   readonly deployment: Deployment;
   /** The DR secondary on which the token is used. */
@@ -55,25 +46,17 @@ interface TokenQuestion {
 }
 
 /** Where the token for a DR operation comes from, whether that source is ready, and what the plan says of it. */
-export async function assessTokenSource(question: TokenQuestion): Promise<{
+export interface TokenAssessment {
   readonly source: TokenSource;
   readonly checks: readonly Check[];
   /** The same each time it is read. */
   readonly warnings: readonly string[];
-}> {
-  const { deployment, observation } = question;
-  const { source, facts } = await readTokenFacts(question);
-  const checks = judgeTokenSource({ ...question, source, facts });
-  if (source === 'provided') return { source, checks, warnings: [providedWarning(deployment, observation.cluster)] };
-  const warnings = source === 'ceremony' ? breakGlassWarnings('operation-token', [observation]) : [];
-  return { source, checks, warnings };
 }
 
 /** Reads what is to be known of each source that may be chosen, and chooses: without a primary `auto` asks the holders. */
-export async function readTokenFacts(
-  question: TokenQuestion,
-): Promise<{ readonly source: TokenSource; readonly facts: TokenFacts }> {
-  const { deployment, secondary, observation, primary, paths, signal } = question;
+export async function assessTokenSource(question: TokenQuestion): Promise<TokenAssessment> {
+  const { deployment, secondary, observation, primary, paths, ownFingerprint, signal } = question;
+  const { cluster, version } = observation;
   const wanted = question.wanted ?? deployment.ceremony.tokenSource;
   const batch =
     primary && (wanted === 'auto' || wanted === 'batch')
@@ -81,12 +64,30 @@ export async function readTokenFacts(
       : undefined;
   const source = wanted === 'auto' ? (batch && isReady(batch, deployment) ? 'batch' : 'ceremony') : wanted;
   switch (source) {
-    case 'batch':
-      return { source, facts: { batch, batchTaken: await batchTokenOn(secondary, observation, signal) } };
-    case 'ceremony':
-      return { source, facts: { ceremony: await ceremonyEntryOf(secondary, observation, signal) } };
-    case 'provided':
-      return { source, facts: {} };
+    case 'provided': {
+      const { holders } = providersNow(deployment).facts;
+      const warning = `People generate an operation token of ${cluster} themselves, and one of ${holders.join(', ')} gives it to this run, which proves it by a Merkle check (long on a large store), uses it and deletes it.`;
+      return { source, checks: providedChecks(deployment, observation, holders), warnings: [warning] };
+    }
+    case 'ceremony': {
+      const entry = await ceremonyEntryOf(secondary, observation, signal);
+      const checks = [
+        freeSlot(observation, ownFingerprint),
+        enoughHolders(observation, deployment),
+        ceremonyCallsAllowed(cluster, 'operation-token', version, entry),
+      ];
+      return { source, checks, warnings: breakGlassWarnings('operation-token', [observation]) };
+    }
+    case 'batch': {
+      const taken = await batchTokenTaken(secondary, observation, batch, signal);
+      if (batch)
+        return { source, checks: [...batchTokenReady(batch, cluster, deployment, paths), taken], warnings: [] };
+      const unread = notCheckable('batch token', cluster, {
+        observed: 'no primary answers that could look it up',
+        needed: 'an orphan batch token that the former primary made',
+      });
+      return { source, checks: [unread, taken], warnings: [] };
+    }
   }
 }
 
@@ -95,60 +96,20 @@ function isReady({ usable, type, ttlSeconds }: CredentialFacts, deployment: Depl
   return usable && type === 'batch' && livesOn;
 }
 
-/** Pure. */
-export function judgeTokenSource({
-  deployment,
-  observation,
-  source,
-  facts: { batch, batchTaken = 'not-checkable', ceremony = { access: 'refused' } },
-  paths,
-  ownFingerprint,
-}: Pick<TokenQuestion, 'deployment' | 'observation' | 'paths' | 'ownFingerprint'> & {
-  readonly source: TokenSource;
-  readonly facts: TokenFacts;
-}): Check[] {
-  const { cluster, version } = observation;
-  switch (source) {
-    case 'provided':
-      return providedChecks(deployment, observation);
-    case 'ceremony':
-      return [
-        freeSlot(observation, ownFingerprint),
-        enoughHolders(observation, deployment),
-        ceremonyCallsAllowed(cluster, 'operation-token', version, ceremony),
-      ];
-    case 'batch':
-      return [
-        ...(batch
-          ? batchTokenReady(batch, cluster, deployment, paths)
-          : [
-              notCheckable(
-                'batch token',
-                cluster,
-                'no primary answers that could look it up',
-                'an orphan batch token that the former primary made',
-              ),
-            ]),
-        batchTokenTaken(batch ?? { usable: false, capabilities: {} }, observation, batchTaken),
-      ];
-  }
-}
-
 /** The single slot of generation attempts must be free, or hold our own attempt. */
 export function freeSlot({ cluster, attempt }: ClusterObservation, ownFingerprint: string | undefined): Check {
-  if (!attempt) return notCheckable('generation slot free', cluster, 'not readable', 'free');
+  if (!attempt) return notCheckable('generation slot free', cluster, { observed: 'not readable', needed: 'free' });
   // An attempt with a one-time password has no fingerprint: it is nobody's of ours.
   const own = ownFingerprint !== undefined && attempt.fingerprint === ownFingerprint;
   const whose = own ? 'of this run' : 'of somebody else';
   const key = attempt.fingerprint ? `key ${attempt.fingerprint}` : 'a one-time password';
-  return check(
-    'generation slot free',
-    cluster,
-    !attempt.started || own,
-    attempt.started ? `an attempt ${whose} with ${key}, progress ${attempt.progress} of ${attempt.required}` : 'free',
-    'free',
-    'Let its owner finish or cancel it. Never cancel an attempt of somebody else.',
-  );
+  return check('generation slot free', cluster, !attempt.started || own, {
+    observed: attempt.started
+      ? `an attempt ${whose} with ${key}, progress ${attempt.progress} of ${attempt.required}`
+      : 'free',
+    needed: 'free',
+    next: 'Let its owner finish or cancel it. Never cancel an attempt of somebody else.',
+  });
 }
 
 /** As many holders as the service requires key shares. */
@@ -158,8 +119,9 @@ export function enoughHolders(
 ): Check {
   const { good, observed, needed, next } = judgeRoster(deployment, attempt?.required);
   const name = 'enough key holders';
-  if (attempt === undefined) return notCheckable(name, cluster, `${observed}, threshold not readable`, needed);
-  return check(name, cluster, good, observed, needed, next);
+  if (attempt === undefined)
+    return notCheckable(name, cluster, { observed: `${observed}, threshold not readable`, needed });
+  return check(name, cluster, good, { observed, needed, next });
 }
 
 /** A batch token must be an orphan of the primary, outlive the run by the margin, and have the rights that are needed. */
@@ -173,84 +135,80 @@ export function batchTokenReady(
   const { usable, type, orphan, ttlSeconds, error } = batch;
   const last = (path: string) => path.split('/').at(-1) ?? path;
   return [
-    check(
-      'batch token',
-      cluster,
-      usable && type === 'batch' && orphan === true,
-      usable ? `${type ?? 'type not told'}, ${orphan ? 'orphan' : 'not orphan'}` : (error ?? 'not usable'),
-      'an orphan batch token that the primary knows',
-      'Make one on the primary, or start with {"tokenSource": "ceremony"}.',
-    ),
-    check(
-      'batch token lives long enough',
-      cluster,
-      usable && (ttlSeconds ?? Infinity) >= margin,
-      ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`,
-      `at least ${margin} s`,
-      'Make a new one on the primary.',
-    ),
+    check('batch token', cluster, usable && type === 'batch' && orphan === true, {
+      observed: usable ? `${type ?? 'type not told'}, ${orphan ? 'orphan' : 'not orphan'}` : (error ?? 'not usable'),
+      needed: 'an orphan batch token that the primary knows',
+      next: 'Make one on the primary, or start with {"tokenSource": "ceremony"}.',
+    }),
+    check('batch token lives long enough', cluster, usable && (ttlSeconds ?? Infinity) >= margin, {
+      observed: ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`,
+      needed: `at least ${margin} s`,
+      next: 'Make a new one on the primary.',
+    }),
     check(
       `batch token may ${paths.map(last).join(' and ')}`,
       cluster,
       missingRights(batch, Object.fromEntries(paths.map((path) => [path, ['update']]))).length === 0,
-      paths.map((path) => `${path}: ${rightsText(batch, path)}`).join('; '),
-      `update on ${paths.length === 1 ? 'it' : 'each'}`,
-      'Correct its policy; deleting or emptying the policy takes every right away.',
+      {
+        observed: paths.map((path) => `${path}: ${rightsText(batch, path)}`).join('; '),
+        needed: `update on ${paths.length === 1 ? 'it' : 'each'}`,
+        next: 'Correct its policy; deleting or emptying the policy takes every right away.',
+      },
     ),
   ];
 }
 
 /** Whether the DR secondary itself takes the token. A refusal counts only where the token may read the generation slot. */
-function batchTokenTaken(batch: CredentialFacts, { cluster, version }: ClusterObservation, taken: Taken): Check {
+async function batchTokenTaken(
+  secondary: ClusterAccess,
+  observation: ClusterObservation,
+  batch: CredentialFacts | undefined,
+  signal: AbortSignal,
+): Promise<Check> {
+  const { cluster, version } = observation;
   const name = 'batch token taken by the secondary';
   const needed = 'the secondary takes it before anything is changed';
-  if (taken === 'taken') return check(name, cluster, true, 'it reads the generation slot with it', needed);
-  if (taken === 'refused' && batch.usable && missingRights(batch, { [ATTEMPT]: ['read'] }).length === 0) {
+  const taken = await batchTokenOn(secondary, observation, signal);
+  if (taken === 'taken')
+    return check(name, cluster, true, { observed: 'it reads the generation slot with it', needed });
+  const mayRead = batch?.usable === true && missingRights(batch, { [ATTEMPT]: ['read'] }).length === 0;
+  if (taken === 'refused' && mayRead) {
     const observed = 'refused, although the primary says that it may read the generation slot';
     const next = `See that ${cluster} streams from the primary that made the token; then start batchTokenRotation.`;
-    return check(name, cluster, false, observed, needed, next);
+    return check(name, cluster, false, { observed, needed, next });
   }
   const why =
     majorVersion(version) < 2
       ? `before version 2.0 a DR secondary serves nothing that a batch token opens without doing something`
       : 'its policy does not let it read the generation slot';
-  return notCheckable(name, cluster, `not checkable: ${why}`, needed);
+  return notCheckable(name, cluster, { observed: `not checkable: ${why}`, needed });
 }
 
 /** What is judged before people are asked for an operation token that they generate themselves. */
-function providedChecks(deployment: Deployment, { cluster, version }: ClusterObservation): Check[] {
-  const { holders } = providersNow(deployment).facts;
-  const { shareGroups, ceremony } = deployment;
+function providedChecks(
+  { shareGroups, ceremony }: Deployment,
+  { cluster, version }: ClusterObservation,
+  holders: readonly string[],
+): Check[] {
   const unseen = shareGroups.length > 0 && ceremony.tokenProviders === undefined;
+  const proves = version !== undefined && compareVersions(version, PROVES_FROM) >= 0;
   return [
-    check(
-      'people who may provide tokens',
-      cluster,
-      holders.length > 0 && !unseen,
-      unseen
+    check('people who may provide tokens', cluster, holders.length > 0 && !unseen, {
+      observed: unseen
         ? 'nobody is listed, and who gives a key share to the service itself is seen by nobody here'
         : holders.join(', ') || 'nobody',
-      unseen
+      needed: unseen
         ? `ceremony.tokenProviders in the inventory, because of ceremony.groups (${groupRule(shareGroups)})`
         : 'at least one',
-      'List them in ceremony.tokenProviders of the inventory.',
-    ),
-    check(
-      'a provided token can be proven',
-      cluster,
-      version !== undefined && compareVersions(version, PROVES_FROM) >= 0,
-      version === undefined ? 'version not told' : `version ${version}`,
-      `${PROVES_FROM} or newer, whose Merkle check takes the token and changes nothing`,
-      'Let the holders seal their shares, or prepare a batch token.',
-      'warn',
-    ),
+      next: 'List them in ceremony.tokenProviders of the inventory.',
+    }),
+    check('a provided token can be proven', cluster, proves, {
+      observed: version === undefined ? 'version not told' : `version ${version}`,
+      needed: `${PROVES_FROM} or newer, whose Merkle check takes the token and changes nothing`,
+      next: 'Let the holders seal their shares, or prepare a batch token.',
+      otherwise: 'warn',
+    }),
   ];
-}
-
-/** What the plan says of it. The same each time it is read. */
-export function providedWarning(deployment: Deployment, cluster: string): string {
-  const { holders } = providersNow(deployment).facts;
-  return `People generate an operation token of ${cluster} themselves, and one of ${holders.join(', ')} gives it to this run, which proves it by a Merkle check (long on a large store), uses it and deletes it.`;
 }
 
 /** How the ceremony calls of a DR secondary are let in. What cannot be found out counts as refused. */

@@ -1,6 +1,7 @@
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
-import { check } from './check';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { asWarning, check } from './check';
 
 /** Orders versions such as `1.21.4+ent`: negative where `a` is older. Build metadata does not count. */
 export function compareVersions(a: string, b: string): number {
@@ -32,25 +33,144 @@ export function versionsText(...clusters: readonly ClusterObservation[]): string
 export function noneOlder(primary: ClusterObservation, secondary: ClusterObservation): Check {
   const [above, below] = [versionsOf(primary), versionsOf(secondary)];
   const inOrder = below.every((version) => above.every((other) => compareVersions(version, other) >= 0));
-  return check(
-    'versions in order',
-    secondary.cluster,
-    above.length > 0 && below.length > 0 && inOrder,
-    versionsText(primary, secondary),
-    `no node of ${secondary.cluster} older than any of ${primary.cluster}`,
-    `Upgrade ${secondary.cluster} first: replicating from newer to older is not safe.`,
-  );
+  return check('versions in order', secondary.cluster, above.length > 0 && below.length > 0 && inOrder, {
+    observed: versionsText(primary, secondary),
+    needed: `no node of ${secondary.cluster} older than any of ${primary.cluster}`,
+    next: `Upgrade ${secondary.cluster} first: replicating from newer to older is not safe.`,
+  });
 }
 
 /** As {@link noneOlder}, and neither cluster is in the middle of an upgrade. */
 export function versionsInOrder(primary: ClusterObservation, secondary: ClusterObservation): Check {
   if ([primary, secondary].every((each) => versionsOf(each).length === 1)) return noneOlder(primary, secondary);
-  return check(
-    'versions in order',
-    secondary.cluster,
-    false,
-    versionsText(primary, secondary),
-    'one version on all nodes of each cluster',
-    'Finish the upgrade first.',
-  );
+  return check('versions in order', secondary.cluster, false, {
+    observed: versionsText(primary, secondary),
+    needed: 'one version on all nodes of each cluster',
+    next: 'Finish the upgrade first.',
+  });
+}
+
+/** What an operator is about to do when a defect matters. */
+export type Concern =
+  | 'update-primary by token'
+  | 'update-primary by addresses'
+  | 'secondary enable'
+  | 'merkle trees'
+  | 'operation tokens'
+  | 'role changes';
+
+/** A defect of one version of the service (facts 8.11, 11). */
+interface KnownBug {
+  /** Stable, kebab case. */
+  readonly id: string;
+  readonly text: string;
+  /** First fixed version of each line, such as `1.13.5`. */
+  readonly fixedIn: readonly string[];
+  readonly concerns: readonly Concern[];
+  /** Where only one kind of replication is concerned. */
+  readonly kind?: ReplicationKind;
+  /** The versions that have it; build metadata is left out of account. */
+  readonly affects: (version: string) => boolean;
+}
+
+const before = (version: string, limit: string): boolean => compareVersions(version, limit) < 0;
+const within = (version: string, first: string, fixed: string): boolean =>
+  compareVersions(version, first) >= 0 && before(version, fixed);
+const oneOf =
+  (...versions: readonly string[]) =>
+  (version: string): boolean =>
+    versions.some((each) => compareVersions(version, each) === 0);
+
+const KNOWN_BUGS: readonly KnownBug[] = [
+  {
+    id: 'update-primary-data-loss',
+    text: 'update-primary with a token can corrupt the Merkle tree of a performance secondary and drop mounts under allow filters.',
+    fixedIn: ['1.11.12', '1.12.9', '1.13.5', '1.14.1'],
+    concerns: ['update-primary by token'],
+    kind: 'performance',
+    affects: (version) =>
+      before(version, '1.11.12') ||
+      within(version, '1.12.0', '1.12.9') ||
+      within(version, '1.13.0', '1.13.5') ||
+      within(version, '1.14.0', '1.14.1'),
+  },
+  {
+    id: 'update-primary-addresses-panic',
+    text: 'update-primary with update_primary_addrs can end the process of the server.',
+    fixedIn: ['1.13.5', '1.14.1'],
+    concerns: ['update-primary by addresses'],
+    affects: oneOf('1.13.3', '1.13.4', '1.14.0'),
+  },
+  {
+    id: 'merkle-diff-atomicity',
+    text: 'The comparison of Merkle trees is not atomic: a secondary that joins anew can stay out of stream-wals.',
+    fixedIn: ['1.13.6', '1.14.2'],
+    concerns: ['update-primary by token', 'secondary enable', 'merkle trees'],
+    affects: (version) => before(version, '1.13.6') || within(version, '1.14.0', '1.14.2'),
+  },
+  {
+    id: 'operation-token-command-line',
+    text: 'The command line of the service generates DR operation tokens that do not work.',
+    fixedIn: ['0.9.7'],
+    concerns: ['operation tokens'],
+    kind: 'dr',
+    affects: oneOf('0.9.5', '0.9.6'),
+  },
+  {
+    id: 'consul-storage-enable-panic',
+    text: 'With Consul storage, enabling a secondary can, rarely, end the process of the server.',
+    fixedIn: ['2.0.0'],
+    concerns: ['secondary enable'],
+    affects: (version) => before(version, '2.0.0'),
+  },
+  {
+    id: 'seal-rewrap-on-role-change',
+    text: 'With enable_multiseal every role change wraps all entries again in the background, which slows failovers down.',
+    fixedIn: ['1.21.0'],
+    concerns: ['role changes'],
+    affects: (version) => before(version, '1.21.0'),
+  },
+  {
+    id: 'seal-wrap-quorum-loss',
+    text: 'A cluster with seal wrap can lose its quorum.',
+    fixedIn: ['1.19.19', '1.20.13', '1.21.8', '2.0.3'],
+    concerns: ['role changes'],
+    affects: (version) =>
+      within(version, '1.19.0', '1.19.19') ||
+      within(version, '1.20.0', '1.20.13') ||
+      within(version, '1.21.0', '1.21.8') ||
+      within(version, '2.0.0', '2.0.3'),
+  },
+];
+
+/**
+ * The defects that a version of the service is known to have. An empty list says that none of this table is known, and
+ * never that there is none.
+ *
+ * @param version - such as `1.13.4+ent`
+ */
+export function knownBugs(version: string): readonly KnownBug[] {
+  if (!/^v?\d+\.\d+/.test(version)) return [];
+  return KNOWN_BUGS.filter(({ affects }) => affects(version));
+}
+
+/** Defects of the service that what is planned would run into; acknowledged, they are shown only. */
+export function noKnownDefect(
+  observation: ClusterObservation,
+  kind: ReplicationKind,
+  concern: Concern,
+  acknowledged: boolean,
+): Check {
+  const { cluster } = observation;
+  const versions = versionsOf(observation);
+  const found = versions
+    .flatMap((version) => knownBugs(version))
+    .filter(({ concerns, kind: only }) => concerns.includes(concern) && (only === undefined || only === kind));
+  const fixed = [...new Set(found.flatMap(({ fixedIn }) => fixedIn))].join(', ');
+  const judged = check(`no known defect in ${concern}`, cluster, found.length === 0, {
+    observed: `${versions.join(', ') || 'version not told'}: ${found.map(({ id, text }) => `${id}: ${text}`).join(' ') || 'none known'}`,
+    needed: `a version without it${fixed === '' ? '' : ` (fixed in ${fixed})`}`,
+    next: `Upgrade ${cluster}, or start again with {"acknowledgeKnownBugs": true}.`,
+  });
+  return acknowledged ? asWarning(judged, 'It was acknowledged.') : judged;
 }

@@ -1,6 +1,5 @@
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check, RunbookPlan } from '../../src/contracts/plan';
-import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import type { Clusters } from '../clusters';
 import type { FailoverSides } from '../plans/failover-sides';
@@ -8,15 +7,6 @@ import { findFailoverSides } from '../plans/failover-sides';
 import type { Observer } from '../checks/signs';
 import { judgeSigns, observerOf } from '../checks/signs';
 import { observeDeployment } from '../approvals/planning';
-
-/** For looking only: it names the clusters, and the rest of it decides nothing. */
-const LOOKING = {
-  reason: 'looking at the signs',
-  dryRun: true,
-  takeOver: false,
-  fencing: 'auto',
-  offerForce: false,
-} as const;
 
 /**
  * Reads the whole deployment and judges the signs that `from` is gone.
@@ -27,17 +17,13 @@ const LOOKING = {
 export async function readSigns(
   clusters: Clusters,
   name: string,
-  {
-    from,
-    to,
-    alsoGone = [],
-  }: { readonly from: string; readonly to: string; readonly alsoGone?: readonly string[] | undefined },
+  named: { readonly from: string; readonly to: string; readonly alsoGone?: readonly string[] | undefined },
   signal: AbortSignal,
 ): Promise<readonly Check[]> {
   const deployment = clusters.deployment(name);
-  const looking: DrFailoverInput = { ...LOOKING, deployment: name, from, to, alsoGone: [...alsoGone] };
-  const found = findFailoverSides(deployment, looking, await observeDeployment(clusters, name, signal));
-  if ('refused' in found) throw spokeAgainst([found.refused]);
+  const { from, to } = named;
+  const found = findFailoverSides(deployment, named, await observeDeployment(clusters, name, signal));
+  if ('verdict' in found) throw spokeAgainst([found]);
   if (!found.to.dr) {
     throw new RunbookError('SERVICE_UNAVAILABLE', `${to} does not say whether it hears ${from}.`, {
       cluster: to,

@@ -67,15 +67,12 @@ export async function findFilter(
     const differs = kept[0] !== undefined && wanted !== undefined && describeFilter(kept[0]) !== describeFilter(wanted);
     return {
       known: { id: clusterId, ...(filter && { filter: canonical(filter) }) },
-      judged: check(
-        'paths filter known',
-        cluster,
-        !differs,
-        `${describeFilter(filter)} (${kept[0] ? 'kept by the primary' : filter ? 'wanted by the inventory' : 'none anywhere'})`,
-        differs ? `${describeFilter(wanted)}, as the inventory wants` : 'the filter that it must keep',
-        'What the primary keeps is kept. Run filterReconciliation for what the inventory wants.',
-        'warn',
-      ),
+      judged: check('paths filter known', cluster, !differs, {
+        observed: `${describeFilter(filter)} (${kept[0] ? 'kept by the primary' : filter ? 'wanted by the inventory' : 'none anywhere'})`,
+        needed: differs ? `${describeFilter(wanted)}, as the inventory wants` : 'the filter that it must keep',
+        next: 'What the primary keeps is kept. Run filterReconciliation for what the inventory wants.',
+        otherwise: 'warn',
+      }),
     };
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
@@ -118,7 +115,7 @@ export function keptAway({ mode, paths }: PathsFilterFacts): string {
 }
 
 function refused(id: string, cluster: string, observed: string, needed: string, next: string): FilterFinding {
-  return { known: { id }, judged: check('paths filter known', cluster, false, observed, needed, next) };
+  return { known: { id }, judged: check('paths filter known', cluster, false, { observed, needed, next }) };
 }
 
 function canonical({ mode, paths }: PathsFilterFacts): PathsFilterFacts {

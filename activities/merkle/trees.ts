@@ -1,10 +1,10 @@
-import type { ReindexOptions } from '../plans/merkle-trees';
+import type { ReindexOptions } from '../plans/merkle';
 import type { OnCluster, Authority, ChangeResult } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { findCluster } from '../../src/inventory';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
-import { reindexDetail } from '../plans/merkle-trees';
+import { reindexDetail } from '../plans/merkle';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { readKind } from '../joining/onboarding-read';

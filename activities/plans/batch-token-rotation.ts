@@ -8,7 +8,7 @@ import type { BatchTokenRotationEntry, Deployment } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import { planDocument } from '../approvals/planning';
 import { check, notCheckable } from '../checks/check';
-import { credentialFacts, mayCall, missingRights } from '../checks/credentials';
+import { credentialFacts, missingRights } from '../checks/credentials';
 import type { CredentialFacts } from '../checks/credentials';
 import { openRun, runText } from '../checks/runs';
 import { majorVersion } from '../checks/versions';
@@ -36,12 +36,13 @@ export interface BatchTokenRoute {
 }
 
 /** Everything that a rotation rests on. Nothing is made. */
-export async function assessBatchTokenRotation({
-  input,
-}: PlanInput<BatchTokenRotationInput>): Promise<Assessment<BatchTokenRoute>> {
+export async function assessBatchTokenRotation(
+  request: PlanInput<BatchTokenRotationInput>,
+): Promise<Assessment<BatchTokenRoute>> {
+  const { input } = request;
   const context = currentExecution();
   const { clusters, signal } = context;
-  const observed = await observe(input.deployment);
+  const observed = await observe(request);
   const { deployment, observations } = observed;
   const base = observed.base({});
   const chosen = chooseSet(deployment, input.drSet);
@@ -53,11 +54,13 @@ export async function assessBatchTokenRotation({
     'one primary that makes the token',
     primary?.cluster,
     primary !== undefined && more.length === 0,
-    members.map(({ cluster, dr, error }) => `${cluster} ${dr?.mode ?? error ?? 'says nothing'}`).join(', '),
-    'exactly one DR primary in the set',
-    'Without a primary no batch token can be made: the one that is there counts until its end.',
+    {
+      observed: members.map(({ cluster, dr, error }) => `${cluster} ${dr?.mode ?? error ?? 'says nothing'}`).join(', '),
+      needed: 'exactly one DR primary in the set',
+      next: 'Without a primary no batch token can be made: the one that is there counts until its end.',
+    },
   );
-  if (primary === undefined || more.length > 0) return { ...base, preconditions: [onePrimary] };
+  if (primary === undefined || onePrimary.verdict === 'fail') return { ...base, preconditions: [onePrimary] };
   const { cluster } = primary;
   const access = observed.access(cluster);
   const needed = neededGrants(opensCeremonies(deployment, drSet, members));
@@ -65,16 +68,14 @@ export async function assessBatchTokenRotation({
   const reading = async () => ({ token: await access.credential(), signal });
   const [busy, own, sink, present, role, policy] = await Promise.all([
     noOutage(context, input),
-    mayCall(access, { [`auth/token/create/${entry.role}`]: ['create|update'] }, signal),
+    observed.rights(cluster, { [`auth/token/create/${entry.role}`]: ['create|update'] }),
     sinkUsable(store, signal),
     presentToken(access, () => store.read(signal), needed, signal),
     readIfAllowed(async () => access.client.sys.tokenRole(entry.role, await reading())),
     readIfAllowed(async () => access.client.sys.policy(entry.policy, await reading())),
   ]);
-  const absent = [
-    ...('found' in policy && policy.found === undefined ? (['policy'] as const) : []),
-    ...('found' in role && role.found === undefined ? (['role'] as const) : []),
-  ];
+  const isAbsent = (read: typeof policy | typeof role) => 'found' in read && read.found === undefined;
+  const absent = [...(isAbsent(policy) ? (['policy'] as const) : []), ...(isAbsent(role) ? (['role'] as const) : [])];
   const prepare = input.createRoleAndPolicy ? absent : [];
   return {
     ...base,
@@ -99,7 +100,7 @@ export async function assessBatchTokenRotation({
         `A batch token cannot be revoked: whoever has this one may do DR operations on every secondary of ${cluster} for ${entry.ttlMs / 1000} s, or until policy ${entry.policy} is emptied.`,
       ],
       steps: [
-        ...(prepare.length > 0 ? [`Make ${prepare.join(' and ')} on ${cluster}`] : []),
+        prepare.length > 0 && `Make ${prepare.join(' and ')} on ${cluster}`,
         `Make an orphan batch token on ${cluster} by role ${entry.role}, prove it, and put it into ${store.where}`,
       ],
       choices: { drSet, when: input.when, ttlSeconds: entry.ttlMs / 1000 },
@@ -110,7 +111,7 @@ export async function assessBatchTokenRotation({
 
 function unread(cluster: string, name: string, code: string): Check {
   const next = 'What it makes is proven on each token before it is kept.';
-  return notCheckable(name, cluster, `not readable (${code})`, 'read', next);
+  return notCheckable(name, cluster, { observed: `not readable (${code})`, needed: 'read', next });
 }
 
 /** The rotation of a DR set; the only one where none is named. */
@@ -122,14 +123,12 @@ export function chooseSet(
   const [found] = named === undefined && sets.length === 1 ? sets : sets.filter(([set]) => set === named);
   if (found) return { drSet: found[0], entry: found[1] };
   return {
-    refused: check(
-      'a DR set whose batch token is rotated',
-      undefined,
-      false,
-      named ?? 'none named',
-      sets.length === 0 ? 'batchTokens in the inventory' : `drSet is one of ${sets.map(([set]) => set).join(', ')}`,
-      'docs/runbooks/batch-token-rotation.md has the members of the inventory.',
-    ),
+    refused: check('a DR set whose batch token is rotated', undefined, false, {
+      observed: named ?? 'none named',
+      needed:
+        sets.length === 0 ? 'batchTokens in the inventory' : `drSet is one of ${sets.map(([set]) => set).join(', ')}`,
+      next: 'docs/runbooks/batch-token-rotation.md has the members of the inventory.',
+    }),
   };
 }
 
@@ -158,25 +157,22 @@ async function noOutage(
 ): Promise<Check> {
   const run = await openRun(dependencies, deploymentWorkflowId(deployment));
   const inTheWay = run !== undefined && (createRoleAndPolicy || run.phase === 'outage');
-  return check(
-    'no run moves the primary now',
-    undefined,
-    !inTheWay,
-    runText(run),
-    createRoleAndPolicy ? 'no open run of the deployment' : 'no run of the deployment in an outage',
-    `Start again when it has ended: \`runbook status ${deploymentWorkflowId(deployment)}\``,
-  );
+  return check('no run moves the primary now', undefined, !inTheWay, {
+    observed: runText(run),
+    needed: createRoleAndPolicy ? 'no open run of the deployment' : 'no run of the deployment in an outage',
+    next: `Start again when it has ended: \`runbook status ${deploymentWorkflowId(deployment)}\``,
+  });
 }
 
 async function sinkUsable(store: ReturnType<typeof storeOf>, signal: AbortSignal): Promise<Check> {
   const [name, place] = ['the token can be kept', 'a place that only the workers read'];
   try {
     await store.check(signal);
-    return check(name, undefined, true, store.where, place);
+    return check(name, undefined, true, { observed: store.where, needed: place });
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
     const { code, observed, needed = place, next } = error;
-    return check(name, undefined, false, `${store.where}: ${observed ?? code}`, needed, next);
+    return check(name, undefined, false, { observed: `${store.where}: ${observed ?? code}`, needed, next });
   }
 }
 
@@ -188,13 +184,8 @@ async function presentToken(
 ): Promise<CredentialFacts | undefined> {
   try {
     const token = await read();
-    if (token === undefined) return undefined;
-    return await credentialFacts(
-      primary,
-      () => Promise.resolve(token),
-      needed.map(({ path }) => path),
-      signal,
-    );
+    const paths = needed.map(({ path }) => path);
+    return token && (await credentialFacts(primary, () => Promise.resolve(token), paths, signal));
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
     return { usable: false, error: error.code, capabilities: {} };

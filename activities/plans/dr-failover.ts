@@ -9,9 +9,9 @@ import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
 import { everyNodeAnswers, everyNodeUnsealed, otherReadable } from '../checks/nodes';
 import { healthyTree } from '../checks/replication';
-import { hasRole } from '../checks/roles';
+import { hasRole } from '../checks/replication';
 import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf } from '../checks/signs';
-import { PROMOTE, UPDATE_PRIMARY, assessTokenSource } from '../checks/tokens';
+import { PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
 import { compareVersions, noneOlder, versionsOf, versionsText } from '../checks/versions';
 import { witnesses } from '../evidence/failover-evidence';
 import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-sample-series';
@@ -57,32 +57,21 @@ export interface FailoverRoute {
 const NOT_IN_STEP: readonly string[] = ['merkle-diff', 'merkle-sync'];
 
 /** Unplanned change of the DR primary: the signs that it is gone, its successor, and what may be lost. */
-export async function assessDrFailover({
-  input,
-  ownFingerprint,
-}: PlanInput<DrFailoverInput>): Promise<Assessment<FailoverRoute>> {
+export async function assessDrFailover(request: PlanInput<DrFailoverInput>): Promise<Assessment<FailoverRoute>> {
+  const { input } = request;
   const context = currentExecution();
-  const { signal } = context;
-  const { deployment, observations, access, base: baseOf } = await observe(input.deployment);
-  const base = baseOf({ promote: true, force: true });
+  const observed = await observe(request);
+  const { deployment, observations, access } = observed;
+  const base = observed.base({ promote: true, force: true });
   const found = findFailoverSides(deployment, input, observations);
-  if ('refused' in found) return { ...base, preconditions: [found.refused] };
+  if ('verdict' in found) return { ...base, preconditions: [found] };
   const { from, to, others, silent, performanceSecondaries } = found;
   const heard = lastHeardAt([observerOf(to, 'dr'), ...witnesses(found).observers]);
-  const known = await readWalSamples(context, input.deployment, signal, heard);
+  const known = await readWalSamples(context, input.deployment, context.signal, heard);
   const bound = lossBound(known.samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
   const loss = lossOf(from, to, bound);
   const [tokens, credentialReadable] = await Promise.all([
-    assessTokenSource({
-      deployment,
-      secondary: access(to.cluster),
-      observation: to,
-      primary: undefined,
-      wanted: input.tokenSource,
-      paths: [PROMOTE, UPDATE_PRIMARY],
-      ownFingerprint,
-      signal,
-    }),
+    observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY]),
     access(from.cluster)
       .credential()
       .then(
@@ -114,16 +103,12 @@ export async function assessDrFailover({
       probe: hooks.probe !== undefined,
       release: hooks.release !== undefined,
     },
-    ...(heard === undefined ? {} : { lastHeardAt: heard }),
+    ...(heard !== undefined && { lastHeardAt: heard }),
     loss,
     findings: [...findingsFor(from.cluster, loss, judged), ...unattestedSamples(known)],
   };
-  return {
-    ...base,
-    preconditions: [...judged, ...tokens.checks],
-    route,
-    plan: failoverPlan(input, found, deployment, { ...route, warnings: tokens.warnings }),
-  };
+  const plan = failoverPlan(input, found, deployment, route, tokens.warnings);
+  return { ...base, preconditions: [...judged, ...tokens.checks], route, plan };
 }
 
 /** Whether the successor can become primary, and what people must know of it. */
@@ -136,17 +121,16 @@ function successorChecks({ from, to, others, ranking }: FailoverSides): Check[] 
       'secondary',
       `${cluster} cannot be promoted as it is: look at its nodes, or name another one with {"to": ...}.`,
     ),
-    check(
-      'was in step with the primary',
-      cluster,
-      !NOT_IN_STEP.includes(to.dr?.state ?? ''),
-      to.dr?.state ?? 'not told',
-      'stream-wals or idle',
-      `${cluster} was still comparing or copying data when its primary went: its promotion may be refused, and hold only a part.`,
-      'warn',
+    check('was in step with the primary', cluster, !NOT_IN_STEP.includes(to.dr?.state ?? ''), {
+      observed: to.dr?.state ?? 'not told',
+      needed: 'stream-wals or idle',
+      next: `${cluster} was still comparing or copying data when its primary went: its promotion may be refused, and hold only a part.`,
+      otherwise: 'warn',
+    }),
+    // It is read at its active node: what else of it is missing stops no promotion.
+    ...[everyNodeAnswers(to), everyNodeUnsealed(to)].map((each) =>
+      asWarning(each, `Bring the missing nodes of ${cluster} back: it has to carry everything alone.`),
     ),
-    everyNodeUnsealed(to),
-    asWarning(everyNodeAnswers(to), `Bring the missing nodes of ${cluster} back: it has to carry everything alone.`),
     ...healthyTree(to, 'dr'),
     versionsAfterLoss(from, to),
     ...others
@@ -161,15 +145,12 @@ function versionsAfterLoss(from: ClusterObservation, to: ClusterObservation): Ch
   const [mine, more] = versionsOf(to);
   const [before] = versionsOf(from);
   const older = mine !== undefined && before !== undefined && compareVersions(mine, before) < 0;
-  return check(
-    'versions in order',
-    to.cluster,
-    mine !== undefined && more === undefined && !older,
-    versionsText(to, from),
-    `one version on all nodes of ${to.cluster}, not older than that of ${from.cluster}`,
-    `Data of a newer version is not safe on an older one: name another DR secondary, or finish the upgrade.`,
-    older ? 'fail' : 'warn',
-  );
+  return check('versions in order', to.cluster, mine !== undefined && more === undefined && !older, {
+    observed: versionsText(to, from),
+    needed: `one version on all nodes of ${to.cluster}, not older than that of ${from.cluster}`,
+    next: `Data of a newer version is not safe on an older one: name another DR secondary, or finish the upgrade.`,
+    otherwise: older ? 'fail' : 'warn',
+  });
 }
 
 /** Of several secondaries the one that has most of the primary's log is proposed; another one may be named. */
@@ -178,15 +159,14 @@ function furthestAhead(to: ClusterObservation, ranking: readonly ClusterObservat
   const ahead = ranking.filter((each) => behindBy(to, each) > 0n);
   const untold = (to.dr?.lastRemoteWal ?? '0') === '0' && ranking[0] !== to;
   return [
-    check(
-      'furthest ahead',
-      to.cluster,
-      ahead.length === 0 && !untold,
-      ranking.map((each) => `${each.cluster} last remote WAL ${each.dr?.lastRemoteWal ?? 'not told'}`).join('; '),
-      'no other DR secondary of the set has more of the log',
-      `What ${(ahead[0] ?? ranking[0])?.cluster ?? 'another one'} has and ${to.cluster} has not is lost when it follows ${to.cluster}.`,
-      'warn',
-    ),
+    check('furthest ahead', to.cluster, ahead.length === 0 && !untold, {
+      observed: ranking
+        .map((each) => `${each.cluster} last remote WAL ${each.dr?.lastRemoteWal ?? 'not told'}`)
+        .join('; '),
+      needed: 'no other DR secondary of the set has more of the log',
+      next: `What ${(ahead[0] ?? ranking[0])?.cluster ?? 'another one'} has and ${to.cluster} has not is lost when it follows ${to.cluster}.`,
+      otherwise: 'warn',
+    }),
   ];
 }
 
@@ -194,24 +174,29 @@ function fenceHook({ fencing }: DrFailoverInput, { hooks }: Deployment): Check[]
   if (fencing !== 'hook') return [];
   const next = 'Add the hook, or start with {"fencing": "attested"}.';
   const observed = hooks.fence ? 'there is one' : 'none';
-  return [check('fence hook', undefined, hooks.fence !== undefined, observed, 'hooks.fence in the inventory', next)];
+  return [
+    check('fence hook', undefined, hooks.fence !== undefined, {
+      observed,
+      needed: 'hooks.fence in the inventory',
+      next,
+    }),
+  ];
 }
 
 function credentialFromBefore(from: string, readable: boolean): Check {
-  return check(
-    'credential from before',
-    from,
-    readable,
-    readable ? 'can be read; whether it still counts is seen after the promotion' : 'cannot be read',
-    'a token that the old primary gave out',
-    `Put a token that ${from} gave out at its source: without one no write after the promotion proves that service is back.`,
-    'warn',
-  );
+  return check('credential from before', from, readable, {
+    observed: readable ? 'can be read; whether it still counts is seen after the promotion' : 'cannot be read',
+    needed: 'a token that the old primary gave out',
+    next: `Put a token that ${from} gave out at its source: without one no write after the promotion proves that service is back.`,
+    otherwise: 'warn',
+  });
 }
 
 function lossKnown(to: string, { loss, why }: FailoverLoss): Check {
   const needed = 'samples of the WAL from before the failure';
-  return loss === 'unknown' ? notCheckable('loss bound', to, why, needed) : check('loss bound', to, true, why, needed);
+  return loss === 'unknown'
+    ? notCheckable('loss bound', to, { observed: why, needed })
+    : check('loss bound', to, true, { observed: why, needed });
 }
 
 /** Where the old primary was demoted and still answers, its tree tells more than any sample. */
@@ -283,83 +268,73 @@ function lossWarning(from: string, to: string, { loss, boundWalEntries }: Failov
 /** What changes by itself, such as who of the others answers now, is not in it. */
 function failoverPlan(
   input: DrFailoverInput,
-  { from, to, others, silent, performanceSecondaries }: FailoverSides,
+  { from: lost, to, others, silent, performanceSecondaries }: FailoverSides,
   deployment: Deployment,
-  route: Pick<FailoverRoute, 'tokenSource' | 'fencing' | 'hooks' | 'loss'> & { readonly warnings?: readonly string[] },
+  { tokenSource, fencing, hooks, loss }: FailoverRoute,
+  ofTokens: readonly string[],
 ): PlanDocument {
-  const pair = { on: identityOf(to), with: identityOfLost(findCluster(deployment, from.cluster), to.dr?.setId) };
-  const gone: ClusterObservation = {
-    cluster: from.cluster,
-    clusterId: pair.with.clusterId,
-    at: 0,
-    reachable: false,
-    nodes: [],
-  };
-  const members = [...others, ...silent].map(({ cluster }) => cluster).sort();
-  const followers = performanceSecondaries.map(({ cluster }) => cluster).sort();
-  const hook = route.fencing === 'hook';
+  const { offerForce } = input;
+  const from = lost.cluster;
+  const byName = (a: { readonly cluster: string }, b: { readonly cluster: string }) =>
+    a.cluster.localeCompare(b.cluster);
+  const members = [...others, ...silent].toSorted(byName);
+  const followers = performanceSecondaries.toSorted(byName);
+  const hook = fencing === 'hook';
   const alsoGone = [...new Set(input.alsoGone ?? [])].sort();
-  const follow = members.map((cluster) => ({
-    operation: 'dr.secondary.repoint-after-promotion' as const,
-    on: identityOfMember(findCluster(deployment, cluster), to.dr?.setId),
-    with: pair.on,
-  }));
-  const followToo = performanceSecondaries
-    .toSorted((a, b) => a.cluster.localeCompare(b.cluster))
-    .map((each) => ({
-      operation: 'performance.secondary.repoint-after-promotion' as const,
-      on: identityOf(each),
-      with: pair.on,
-    }));
+  const on = identityOf(to);
+  const pair = { on, with: identityOfLost(findCluster(deployment, from), to.dr?.setId) };
+  const gone = { cluster: from, clusterId: pair.with.clusterId, at: 0, reachable: false, nodes: [] };
   return planDocument({
     runbook: 'drFailover',
     input,
     clusters: [to, gone],
     operations: [
-      ...(hook ? [{ operation: 'hook.fence' as const, on: pair.with, with: pair.on }] : []),
+      hook && { operation: 'hook.fence', on: pair.with, with: on },
       { operation: 'dr.secondary.promote', ...pair },
-      ...(input.offerForce ? [{ operation: 'dr.secondary.promote-force' as const, ...pair }] : []),
-      ...follow,
-      ...followToo,
+      offerForce && { operation: 'dr.secondary.promote-force', ...pair },
+      ...members.map(({ cluster }) => ({
+        operation: 'dr.secondary.repoint-after-promotion' as const,
+        on: identityOfMember(findCluster(deployment, cluster), to.dr?.setId),
+        with: on,
+      })),
+      ...followers.map((each) => ({
+        operation: 'performance.secondary.repoint-after-promotion' as const,
+        on: identityOf(each),
+        with: on,
+      })),
     ],
     warnings: [
-      ...(route.warnings ?? []),
-      `${hook ? `The fence hook cuts ${from.cluster} off. Whoever approves attests` : `Nothing here fences ${from.cluster}. Whoever approves attests that it is fenced:`} that its clients, its own egress and its cluster port are cut off, and that it serves nobody.`,
+      ...ofTokens,
+      `${hook ? `The fence hook cuts ${from} off. Whoever approves attests` : `Nothing here fences ${from}. Whoever approves attests that it is fenced:`} that its clients, its own egress and its cluster port are cut off, and that it serves nobody.`,
       ...alsoGone.map(
         (cluster) =>
           `${cluster} says nothing and could be the primary too; nothing here fences it. Whoever approves attests that ${cluster} is fenced as well, and serves nobody.`,
       ),
-      lossWarning(from.cluster, to.cluster, route.loss),
-      `${from.cluster} believes that it is primary when it comes back: keep it fenced until drRejoin has demoted it. It may revoke or rotate what was renewed meanwhile.`,
-      ...(followers.length > 0
-        ? [`${to.cluster} takes over the performance role too: ${followers.join(', ')} must follow it.`]
-        : []),
-      ...(input.offerForce
-        ? [
-            `Where ${to.cluster} refuses because it knows to lack writes, a forced promotion can be asked for at gate force; it needs approvals of its own.`,
-          ]
-        : []),
+      lossWarning(from, to.cluster, loss),
+      `${from} believes that it is primary when it comes back: keep it fenced until drRejoin has demoted it. It may revoke or rotate what was renewed meanwhile.`,
+      followers.length > 0 &&
+        `${to.cluster} takes over the performance role too: ${followers.map(({ cluster }) => cluster).join(', ')} must follow it.`,
+      offerForce &&
+        `Where ${to.cluster} refuses because it knows to lack writes, a forced promotion can be asked for at gate force; it needs approvals of its own.`,
     ],
     steps: [
-      ...(route.tokenSource === 'ceremony'
-        ? [`Generate an operation token on ${to.cluster} from the holders' key shares`]
-        : []),
-      ...(hook ? [`Fence ${from.cluster}`] : []),
+      tokenSource === 'ceremony' && `Generate an operation token on ${to.cluster} from the holders' key shares`,
+      hook && `Fence ${from}`,
       `Promote ${to.cluster}; where it refuses beyond its budget, park`,
-      `Wait until ${to.cluster} serves reads and writes${route.hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
-      ...members.map((cluster) => `Point ${cluster} at ${to.cluster}, where it answers`),
+      `Wait until ${to.cluster} serves reads and writes${hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
+      ...members.map(({ cluster }) => `Point ${cluster} at ${to.cluster}, where it answers`),
       ...followers.map(
-        (cluster) =>
+        ({ cluster }) =>
           `See that performance secondary ${cluster} follows ${to.cluster}, else re-point it with its paths filter`,
       ),
-      ...(route.tokenSource !== 'batch' ? ['Delete the operation tokens and destroy the ceremony keys'] : []),
+      tokenSource !== 'batch' && 'Delete the operation tokens and destroy the ceremony keys',
     ],
     choices: {
-      fencing: route.fencing,
-      tokenSource: route.tokenSource,
-      offerForce: input.offerForce,
-      loss: route.loss.loss,
-      ...(alsoGone.length > 0 ? { alsoGone: alsoGone.join(', ') } : {}),
+      fencing,
+      tokenSource,
+      offerForce,
+      loss: loss.loss,
+      ...(alsoGone.length > 0 && { alsoGone: alsoGone.join(', ') }),
     },
   });
 }

@@ -2,16 +2,13 @@ import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
 import type { DrRejoinInput, TokenSource } from '../../src/contracts/runbook-inputs';
-import { drSetOf } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
-import { mayCall } from '../checks/credentials';
 import { everyNodeAnswers, everyNodeUnsealed, oneActiveNode } from '../checks/nodes';
-import { roleText, rolesOf, sameSet, servesAsPrimary } from '../checks/roles';
-import { DEMOTE, REVOKE, SECONDARY_TOKEN, UPDATE_PRIMARY, assessTokenSource } from '../checks/tokens';
+import { roleText, rolesOf, sameSet, servesAsPrimary } from '../checks/replication';
+import { DEMOTE, REVOKE, SECONDARY_TOKEN, UPDATE_PRIMARY } from '../checks/tokens';
 import { noneOlder } from '../checks/versions';
-import { currentExecution } from '../execution';
 import { isAlive } from '../observe';
 import { observe } from './observed';
 import type { PlanInput } from './observed';
@@ -31,17 +28,13 @@ export interface RejoinRoute {
 }
 
 /** A primary that was replaced is back: it is demoted before it is let out, and joins the one that serves. */
-export async function assessDrRejoin({
-  input,
-  ownFingerprint,
-}: PlanInput<DrRejoinInput>): Promise<Assessment<RejoinRoute>> {
-  const { signal } = currentExecution();
+export async function assessDrRejoin(request: PlanInput<DrRejoinInput>): Promise<Assessment<RejoinRoute>> {
+  const { input } = request;
   const { cluster } = input;
-  const observed = await observe(input.deployment, [cluster]);
-  const { deployment, observations, access } = observed;
+  const observed = await observe(request, [cluster]);
+  const { deployment } = observed;
   const base = observed.base({ plan: true, unfence: true });
-  const { members } = drSetOf(deployment, cluster);
-  const others = observations.filter((each) => each.cluster !== cluster && members.includes(each.cluster));
+  const others = observed.othersOf(cluster);
   const primary = servingPrimary(input, others);
   if ('verdict' in primary) return { ...base, preconditions: [primary] };
   const former = observed.of(cluster);
@@ -49,26 +42,16 @@ export async function assessDrRejoin({
   const mode = former.dr?.mode;
   if (mode !== 'primary' && mode !== 'secondary') return { ...base, preconditions: judged };
   const isPrimary = mode === 'primary';
-  const source = access(primary.cluster);
   const [tokens, ...rights] = await Promise.all([
-    assessTokenSource({
-      deployment,
-      secondary: access(cluster),
-      observation: former,
-      primary: source,
-      wanted: input.tokenSource,
-      paths: [UPDATE_PRIMARY],
-      ownFingerprint,
-      signal,
-    }),
-    mayCall(source, { [SECONDARY_TOKEN]: ['update', 'sudo'], [REVOKE]: ['update'] }, signal),
-    isPrimary ? mayCall(access(cluster), { [DEMOTE]: ['update'] }, signal) : [],
+    observed.tokens(cluster, [UPDATE_PRIMARY]),
+    observed.rights(primary.cluster, { [SECONDARY_TOKEN]: ['update', 'sudo'], [REVOKE]: ['update'] }),
+    isPrimary ? observed.rights(cluster, { [DEMOTE]: ['update'] }) : [],
   ]);
   const { hooks } = deployment;
   const route: RejoinRoute = {
     cluster,
     primary: primary.cluster,
-    others: members.filter((name) => name !== cluster && name !== primary.cluster),
+    others: others.flatMap((each) => (each === primary ? [] : [each.cluster])),
     former: mode,
     tokenSource: tokens.source,
     hooks: { dump: hooks.dump !== undefined, unfence: hooks.unfence !== undefined },
@@ -94,20 +77,19 @@ function servingPrimary(
   const primaries = others.filter((each) => each.dr?.mode === 'primary');
   const [primary] = primaries;
   if (primary && primaries.length === 1 && (wanted === undefined || wanted === primary.cluster)) return primary;
-  return check(
-    'one other DR primary serves',
-    undefined,
-    false,
-    rolesOf(others, 'dr') || 'no other cluster in its DR set',
-    `${wanted ?? 'exactly one other member of the DR set'} is DR primary`,
-    primaries.length > 1
-      ? 'Two others take themselves for primary: find out which one clients write to, before anything else.'
-      : `Nothing was changed. Where no other cluster is primary, ${cluster} must not be demoted: it would leave no primary.`,
-  );
+  return check('one other DR primary serves', undefined, false, {
+    observed: rolesOf(others, 'dr') || 'no other cluster in its DR set',
+    needed: `${wanted ?? 'exactly one other member of the DR set'} is DR primary`,
+    next:
+      primaries.length > 1
+        ? 'Two others take themselves for primary: find out which one clients write to, before anything else.'
+        : `Nothing was changed. Where no other cluster is primary, ${cluster} must not be demoted: it would leave no primary.`,
+  });
 }
 
 function rejoinChecks(deployment: Deployment, former: ClusterObservation, primary: ClusterObservation): Check[] {
-  const { cluster } = former;
+  const { cluster, dr: { mode } = {} } = former;
+  const otherSet = `${cluster} belongs to another DR set: it can only be onboarded, which wipes it.`;
   const comesBack = `A node of ${cluster} that comes back later may still say that it is primary, until it hears of the demotion.`;
   return [
     servesAsPrimary(primary, 'dr', `Look at ${primary.cluster}: without it there is nothing to join.`),
@@ -115,25 +97,14 @@ function rejoinChecks(deployment: Deployment, former: ClusterObservation, primar
     asWarning(everyNodeAnswers(former), comesBack),
     asWarning(everyNodeUnsealed(former), comesBack),
     ...(former.reachable ? formerRole(former, primary, deployment.limits.heartbeatAgeMs) : []),
-    ...(former.dr?.mode === 'primary' || former.dr?.mode === 'secondary'
-      ? [
-          sameSet(
-            'dr',
-            primary,
-            former,
-            `${cluster} belongs to another DR set: it can only be onboarded, which wipes it.`,
-          ),
-        ]
-      : []),
+    ...(mode === 'primary' || mode === 'secondary' ? [sameSet('dr', primary, former, otherSet)] : []),
     noneOlder(primary, former),
     // Fencing cannot be seen from here; what contradicts it can.
-    notCheckable(
-      'the former primary is fenced',
-      cluster,
-      'cannot be seen by this program',
-      'no clients, no egress of its own, no cluster port; approving the plan attests it',
-    ),
-    ...(former.dr?.mode === 'primary' ? [nobodyConnected(former)] : []),
+    notCheckable('the former primary is fenced', cluster, {
+      observed: 'cannot be seen by this program',
+      needed: 'no clients, no egress of its own, no cluster port; approving the plan attests it',
+    }),
+    ...(mode === 'primary' ? [nobodyConnected(former)] : []),
   ];
 }
 
@@ -149,34 +120,31 @@ function formerRole(former: ClusterObservation, primary: ClusterObservation, hea
       'it takes itself for the primary, or was demoted',
       cluster,
       dr?.mode === 'primary' || dr?.mode === 'secondary',
-      roleText(former, 'dr'),
-      'primary, or secondary without a primary',
-      dr?.mode === 'disabled'
-        ? `DR replication of ${cluster} is disabled: its membership is lost. Onboard it with drSecondaryOnboarding, which wipes it.`
-        : `Look at the status of ${cluster}.`,
+      {
+        observed: roleText(former, 'dr'),
+        needed: 'primary, or secondary without a primary',
+        next:
+          dr?.mode === 'disabled'
+            ? `DR replication of ${cluster} is disabled: its membership is lost. Onboard it with drSecondaryOnboarding, which wipes it.`
+            : `Look at the status of ${cluster}.`,
+      },
     ),
-    check(
-      'it has not joined yet',
-      cluster,
-      !follows,
-      follows ? `connected to ${primary.cluster}` : 'not connected',
-      `not a connected DR secondary of ${primary.cluster}`,
-      `There is nothing to do: ${cluster} follows ${primary.cluster}.`,
-    ),
+    check('it has not joined yet', cluster, !follows, {
+      observed: follows ? `connected to ${primary.cluster}` : 'not connected',
+      needed: `not a connected DR secondary of ${primary.cluster}`,
+      next: `There is nothing to do: ${cluster} follows ${primary.cluster}.`,
+    }),
   ];
 }
 
 function nobodyConnected(former: ClusterObservation): Check {
   const connected = connectedTo(former);
-  return check(
-    'no secondary is connected to it',
-    former.cluster,
-    connected.length === 0,
-    connected.join(', ') || 'none',
-    'none',
-    `${former.cluster} is NOT fenced at its cluster port: these secondaries receive what it writes. Fence it now, or let its demotion end it.`,
-    'warn',
-  );
+  return check('no secondary is connected to it', former.cluster, connected.length === 0, {
+    observed: connected.join(', ') || 'none',
+    needed: 'none',
+    next: `${former.cluster} is NOT fenced at its cluster port: these secondaries receive what it writes. Fence it now, or let its demotion end it.`,
+    otherwise: 'warn',
+  });
 }
 
 /** Ids of the secondaries of either kind that a primary says are connected to it. */
@@ -191,53 +159,52 @@ export function connectedTo({ dr, performance }: Pick<ClusterObservation, 'dr' |
 function afterDemotion(judged: Check): Check {
   const { name, cluster, needed, observed } = judged;
   const refused = name === 'ceremony calls allowed' && observed.startsWith('refused');
-  return refused ? notCheckable(name, cluster, 'a primary takes none', needed) : judged;
+  return refused ? notCheckable(name, cluster, { observed: 'a primary takes none', needed }) : judged;
 }
 
 /** The plan of a rejoin. Approving it attests the fence. */
 function rejoinPlan(
   input: DrRejoinInput,
-  route: RejoinRoute,
+  { cluster, primary: serving, former: mode, tokenSource, hooks }: RejoinRoute,
   former: ClusterObservation,
   primary: ClusterObservation,
   ofTokens: readonly string[],
 ): PlanDocument {
-  const { cluster } = route;
-  const demotes = route.former === 'primary';
-  const [on, other] = [identityOf(former), identityOf(primary)];
+  const demotes = mode === 'primary';
+  const pair = { on: identityOf(former), with: identityOf(primary) };
   return planDocument({
     runbook: 'drRejoin',
     input,
     clusters: [former, primary],
     operations: [
-      ...(demotes ? [{ operation: 'dr.primary.demote', on, with: other } as const] : []),
-      { operation: 'hook.unfence', on, with: other },
-      { operation: 'dr.secondary.repoint-after-unfence', on, with: other },
+      demotes && { operation: 'dr.primary.demote', ...pair },
+      { operation: 'hook.unfence', ...pair },
+      { operation: 'dr.secondary.repoint-after-unfence', ...pair },
     ],
     warnings: [
       `Whoever approves attests that ${cluster} is still fenced: no clients reach it, it reaches no database or cloud, and its cluster port is closed.`,
-      `Everything that ${cluster} wrote after ${route.primary} had become primary is lost: the data of ${route.primary} replace it.`,
-      route.hooks.dump && demotes
+      `Everything that ${cluster} wrote after ${serving} had become primary is lost: the data of ${serving} replace it.`,
+      hooks.dump && demotes
         ? `The dump hook saves what ${cluster} holds before it is demoted; nobody else reads it back.`
         : `Nothing of what ${cluster} wrote is saved by this run${demotes ? ': save what is needed before approving' : ''}.`,
-      `While ${cluster} was active it may have revoked leases and rotated credentials that ${route.primary} uses: clients may find them refused.`,
-      route.hooks.unfence
+      `While ${cluster} was active it may have revoked leases and rotated credentials that ${serving} uses: clients may find them refused.`,
+      hooks.unfence
         ? `The unfence hook is run after gate "unfence", which asks again.`
         : `There is no unfence hook: people take the fence away after the demotion, and attest it by approving gate "unfence".`,
       ...ofTokens,
     ],
     steps: [
-      ...(route.tokenSource === 'ceremony' ? [`Collect key shares for an operation token on ${cluster}`] : []),
+      tokenSource === 'ceremony' && `Collect key shares for an operation token on ${cluster}`,
       `State what ${cluster} wrote after the split`,
-      ...(demotes && route.hooks.dump ? [`Save what ${cluster} holds (dump hook)`] : []),
-      ...(demotes ? [`Demote ${cluster}, where ${route.primary} serves as primary at that moment`] : []),
+      demotes && hooks.dump && `Save what ${cluster} holds (dump hook)`,
+      demotes && `Demote ${cluster}, where ${serving} serves as primary at that moment`,
       'Ask gate "unfence"',
-      ...(route.hooks.unfence ? [`Unfence ${cluster} (hook)`] : []),
-      `Make ${cluster} a DR secondary of ${route.primary} with an activation token, and wait until it streams`,
+      hooks.unfence && `Unfence ${cluster} (hook)`,
+      `Make ${cluster} a DR secondary of ${serving} with an activation token, and wait until it streams`,
       'Compare the Merkle roots',
-      ...(route.tokenSource !== 'batch' ? ['Delete the operation token and destroy the ceremony keys'] : []),
+      tokenSource !== 'batch' && 'Delete the operation token and destroy the ceremony keys',
       'Read the final state',
     ],
-    choices: { former: route.former, tokenSource: route.tokenSource, ...route.hooks },
+    choices: { former: mode, tokenSource, ...hooks },
   });
 }

@@ -1,10 +1,9 @@
 import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check } from '../../src/contracts/plan';
-import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
 import { drSetOf, findCluster } from '../../src/inventory';
 import { check } from '../checks/check';
-import { rolesOf } from '../checks/roles';
+import { rolesOf } from '../checks/replication';
 
 /** Who is gone, who may become primary, and who has to follow. */
 export interface FailoverSides {
@@ -20,43 +19,43 @@ export interface FailoverSides {
   readonly ranking: readonly ClusterObservation[];
 }
 
-type FailoverFound = FailoverSides | { readonly refused: Check };
+/** What names the clusters of a failover, each only where people know better than what is read. */
+interface Named {
+  readonly from?: string | undefined;
+  readonly to?: string | undefined;
+  readonly alsoGone?: readonly string[] | undefined;
+}
 
 /** Finds the DR set without a primary, the cluster that is gone by what its secondaries say, and the successor. */
 export function findFailoverSides(
   deployment: Deployment,
-  input: DrFailoverInput,
+  input: Named,
   observations: readonly ClusterObservation[],
-): FailoverFound {
+): FailoverSides | Check {
   for (const name of [input.from, input.to, ...(input.alsoGone ?? [])])
     if (name !== undefined) findCluster(deployment, name);
-  const set = setInQuestion(deployment, input, observations);
-  if ('refused' in set) return set;
-  const inSet = observations.filter(({ cluster }) => set.members.includes(cluster));
-  const refused = (observed: string, needed: string, next: string): FailoverFound => ({
-    refused: check('a DR primary that is gone and its secondary', undefined, false, observed, needed, next),
-  });
+  const members = setInQuestion(deployment, input, observations);
+  if ('verdict' in members) return members;
+  const inSet = observations.filter(({ cluster }) => members.includes(cluster));
+  const refused = (observed: string, needed: string, next: string) =>
+    check('a DR primary that is gone and its secondary', undefined, false, { observed, needed, next });
   const seen = rolesOf(inSet, 'dr');
   const from = lostPrimary(deployment, input, inSet);
   if (!from)
     return refused(seen, 'one member of the set that was primary', 'Name the primary that is gone with {"from": ...}.');
   const primary = inSet.find((each) => each.dr?.mode === 'primary' && each !== from);
-  if (primary)
-    return refused(
-      `${primary.cluster} is DR primary of the set`,
-      'no primary in the set',
-      `Nothing fails over: ${primary.cluster} serves already. When ${from.cluster} is back, start drRejoin for it.`,
-    );
-  const doubt = otherPrimary(deployment, input, from, inSet);
-  if (doubt) return { refused: doubt };
+  if (primary) {
+    const next = `Nothing fails over: ${primary.cluster} serves already. When ${from.cluster} is back, start drRejoin for it.`;
+    return refused(`${primary.cluster} is DR primary of the set`, 'no primary in the set', next);
+  }
+  const doubtful = otherPrimary(deployment, input, from, inSet);
+  if (doubtful) return doubtful;
   const ranking = furthestFirst(inSet.filter((each) => each !== from && each.dr?.mode === 'secondary'));
   const to = input.to === undefined ? ranking[0] : inSet.find((each) => each.cluster === input.to);
-  if (!to || to === from)
-    return refused(
-      seen,
-      `a DR secondary of ${from.cluster} that answers`,
-      'Bring a DR secondary of the set back, or restore from a snapshot.',
-    );
+  if (!to || to === from) {
+    const next = 'Bring a DR secondary of the set back, or restore from a snapshot.';
+    return refused(seen, `a DR secondary of ${from.cluster} that answers`, next);
+  }
   return {
     from,
     to,
@@ -70,37 +69,40 @@ export function findFailoverSides(
 /** The set of the clusters that are named; where none is, the only set whose secondaries see no primary. */
 function setInQuestion(
   deployment: Deployment,
-  { from, to }: DrFailoverInput,
+  { from, to }: Named,
   observations: readonly ClusterObservation[],
-): { readonly members: readonly string[] } | { readonly refused: Check } {
+): readonly string[] | Check {
   const named = from ?? to;
-  if (named !== undefined) return drSetOf(deployment, named);
-  const of = (members: readonly string[]) => observations.filter(({ cluster }) => members.includes(cluster));
+  if (named !== undefined) return drSetOf(deployment, named).members;
   const without = [...deployment.drSets].filter(([, members]) => {
-    const modes = of(members).map(({ dr }) => dr?.mode);
+    const modes = observations.filter(({ cluster }) => members.includes(cluster)).map(({ dr }) => dr?.mode);
     return modes.includes('secondary') && !modes.includes('primary');
   });
   const [only, ...more] = without;
-  if (only && more.length === 0) return { members: only[1] };
-  const none = without.length === 0;
-  return {
-    refused: check(
-      'a DR set without a primary',
-      undefined,
-      false,
-      none ? rolesOf(observations, 'dr') : `several: ${without.map(([name]) => name).join(', ')}`,
-      'one DR set with secondaries and no primary that answers',
-      none
-        ? 'The primary answers: a planned change is a drSwitchover.'
-        : 'Say which one with {"from": ...} or {"to": ...}.',
-    ),
-  };
+  if (only && more.length === 0) return only[1];
+  const needed = 'one DR set with secondaries and no primary that answers';
+  return check(
+    'a DR set without a primary',
+    undefined,
+    false,
+    only === undefined
+      ? {
+          observed: rolesOf(observations, 'dr'),
+          needed,
+          next: 'The primary answers: a planned change is a drSwitchover.',
+        }
+      : {
+          observed: `several: ${without.map(([name]) => name).join(', ')}`,
+          needed,
+          next: 'Say which one with {"from": ...} or {"to": ...}.',
+        },
+  );
 }
 
 /** The primary that secondaries know by its addresses; else the only member that says nothing. */
 function lostPrimary(
   deployment: Deployment,
-  input: DrFailoverInput,
+  input: Named,
   inSet: readonly ClusterObservation[],
 ): ClusterObservation | undefined {
   if (input.from !== undefined) return inSet.find(({ cluster }) => cluster === input.from);
@@ -111,7 +113,7 @@ function lostPrimary(
 }
 
 /** It does not say a role that speaks against it, and nobody names it as gone. */
-function mayBePrimary({ to, alsoGone }: DrFailoverInput, { cluster, dr }: ClusterObservation): boolean {
+function mayBePrimary({ to, alsoGone }: Named, { cluster, dr }: ClusterObservation): boolean {
   const isNone = dr?.mode === 'secondary' || dr?.mode === 'disabled';
   return cluster !== to && !isNone && alsoGone?.includes(cluster) !== true;
 }
@@ -131,28 +133,25 @@ function followedIn(deployment: Deployment, inSet: readonly ClusterObservation[]
  */
 function otherPrimary(
   deployment: Deployment,
-  input: DrFailoverInput,
+  input: Named,
   from: ClusterObservation,
   inSet: readonly ClusterObservation[],
 ): Check | undefined {
   const silent = inSet.filter((each) => each !== from && mayBePrimary(input, each));
   const followed = followedIn(deployment, inSet);
   const primaries = silent.filter((each) => followed.includes(each));
-  const doubtful = primaries.length > 0 || followed.includes(from) ? primaries : silent;
-  if (doubtful.length === 0) return undefined;
-  const names = doubtful.map(({ cluster }) => cluster);
+  const possible = primaries.length > 0 || followed.includes(from) ? primaries : silent;
+  if (possible.length === 0) return undefined;
+  const names = possible.map(({ cluster }) => cluster);
   const followers =
     followed.length === 0
       ? 'no secondary tells whom it follows'
       : `secondaries follow ${followed.map(({ cluster }) => cluster).join(', ')}`;
-  return check(
-    'no other member can be the primary',
-    names[0],
-    false,
-    `${names.join(', ')} did not say a role, and ${followers}`,
-    `secondaries follow ${from.cluster}, and every other silent member is named`,
-    `Find out which one was primary: name that one with {"from": ...}, or bring ${names.join(', ')} back as secondary. Where people know that ${names.join(', ')} serves nobody either, name it: {"alsoGone": ${JSON.stringify(names)}}.`,
-  );
+  return check('no other member can be the primary', names[0], false, {
+    observed: `${names.join(', ')} did not say a role, and ${followers}`,
+    needed: `secondaries follow ${from.cluster}, and every other silent member is named`,
+    next: `Find out which one was primary: name that one with {"from": ...}, or bring ${names.join(', ')} back as secondary. Where people know that ${names.join(', ')} serves nobody either, name it: {"alsoGone": ${JSON.stringify(names)}}.`,
+  });
 }
 
 function knownBy(replication: ReplicationObservation | undefined): string[] {
@@ -231,10 +230,7 @@ export function identityOfLost({ name, clusterId }: ClusterEntry, setId: string 
   return { cluster: name, clusterId: clusterId ?? (setId === undefined ? '' : `primary of DR set ${setId}`) };
 }
 
-/**
- * How plans and activities name another member of the DR set, which may not answer while people are asked: the
- * inventory's pin where there is one, else by the ID of the set that it tells once it does.
- */
+/** As {@link identityOfLost}, of another member of the DR set, which may not answer while people are asked. */
 export function identityOfMember({ name, clusterId }: ClusterEntry, setId: string | undefined): AllowedOperation['on'] {
   return { cluster: name, clusterId: clusterId ?? (setId === undefined ? '' : `member of DR set ${setId}`) };
 }

@@ -5,9 +5,9 @@ import type { FilterReconciliationInput } from '../../src/contracts/runbook-inpu
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check } from '../checks/check';
-import { mayCall } from '../checks/credentials';
 import type { Rights } from '../checks/credentials';
-import { roleText, rolesOf } from '../checks/roles';
+import { roleText, rolesOf } from '../checks/replication';
+import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { canonicalPaths, diffFilters, needsApproval, regionsInWords } from '../filters/filter-difference';
 import { describeFilter, readFiltersOf } from '../filters/paths-filters';
@@ -35,15 +35,15 @@ export interface FilterRoute {
 }
 
 /** Paths filters of a performance primary become what is wanted. */
-export async function assessFilterReconciliation({
-  input,
-}: PlanInput<FilterReconciliationInput>): Promise<Assessment<FilterRoute>> {
+export async function assessFilterReconciliation(
+  request: PlanInput<FilterReconciliationInput>,
+): Promise<Assessment<FilterRoute>> {
+  const { input } = request;
   const { signal } = currentExecution();
-  const observed = await observe(input.deployment, [...Object.keys(input.filters ?? {}), input.primary]);
+  const observed = await observe(request, [...Object.keys(input.filters ?? {}), input.primary]);
   const { deployment, observations, access } = observed;
-  const found = findPrimary(input, observations);
-  if ('refused' in found) return { ...observed.base({ filter: false }), preconditions: [found.refused] };
-  const { primary } = found;
+  const primary = findPrimary(input, observations);
+  if ('verdict' in primary) return { ...observed.base({ filter: false }), preconditions: [primary] };
   const source = access(primary.cluster);
   const { wanted, checks } = wantedFilters(input, deployment, primary, observations);
   const looked = observations.filter(
@@ -55,18 +55,17 @@ export async function assessFilterReconciliation({
     return filter === undefined ? each : { ...each, wanted: filter };
   });
   const route: FilterRoute = { primary: primary.cluster, secondaries, changes: changesOf(secondaries) };
-  const filterOf = async (id: string) => {
-    const token = await source.credential();
-    return describeFilter(await source.client.performance.primary.pathsFilter.read(id, { token, signal }));
-  };
   return {
     ...observed.base({ filter: route.changes.length > 0 }),
     preconditions: [
-      check('performance primary', primary.cluster, true, roleText(primary, 'performance'), 'primary'),
+      check('performance primary', primary.cluster, true, {
+        observed: roleText(primary, 'performance'),
+        needed: 'primary',
+      }),
       ...checks,
       ...secondaries.map(asWanted),
-      ...(await strangers(primary, read, filterOf)),
-      ...(route.changes.length === 0 ? [] : await mayCall(source, rightsFor(route.changes), signal)),
+      ...(await strangers(primary, read, source)),
+      ...(route.changes.length === 0 ? [] : await observed.rights(primary.cluster, rightsFor(route.changes))),
     ],
     route,
     plan: filterPlan(input, primary, looked, route),
@@ -77,20 +76,17 @@ export async function assessFilterReconciliation({
 function findPrimary(
   { primary: named }: FilterReconciliationInput,
   observations: readonly ClusterObservation[],
-): { readonly primary: ClusterObservation } | { readonly refused: Check } {
+): ClusterObservation | Check {
   const primaries = observations.filter((each) => each.performance?.mode === 'primary');
   const [primary, second] = named === undefined ? primaries : primaries.filter((each) => each.cluster === named);
-  if (primary && !second) return { primary };
-  return {
-    refused: check(
-      'one performance primary',
-      named,
-      false,
-      rolesOf(observations, 'performance'),
-      named === undefined ? 'one performance primary in the deployment' : `${named} is a performance primary`,
-      second ? 'Name the one that is meant: {"primary": ...}.' : 'Paths filters are kept on the performance primary.',
-    ),
-  };
+  if (primary && !second) return primary;
+  return check('one performance primary', named, false, {
+    observed: rolesOf(observations, 'performance'),
+    needed: named === undefined ? 'one performance primary in the deployment' : `${named} is a performance primary`,
+    next: second
+      ? 'Name the one that is meant: {"primary": ...}.'
+      : 'Paths filters are kept on the performance primary.',
+  });
 }
 
 const isReadable = ({ reachable, clusterId }: ClusterObservation) => reachable && clusterId !== undefined;
@@ -115,20 +111,24 @@ function wantedFilters(
     if (!attached && filters === undefined && each?.reachable) continue;
     const readable = each !== undefined && isReadable(each) && cluster !== primary.cluster;
     checks.push(
-      check(
-        'performance secondary',
-        cluster,
-        readable,
-        roleText(each, 'performance'),
-        `${cluster} answers and is not the primary`,
-        'Its ids are read from it: start again when it answers, or leave it out with {"filters": ...}.',
-      ),
+      check('performance secondary', cluster, readable, {
+        observed: roleText(each, 'performance'),
+        needed: `${cluster} answers and is not the primary`,
+        next: 'Its ids are read from it: start again when it answers, or leave it out with {"filters": ...}.',
+      }),
     );
     if (!readable) continue;
     if (!attached) {
       const needed = `a performance secondary of ${primary.cluster}`;
       const next = 'Its filter is kept under its cluster ID, for when it is a secondary with this id.';
-      checks.push(check('follows the primary', cluster, false, roleText(each, 'performance'), needed, next, 'warn'));
+      checks.push(
+        check('follows the primary', cluster, false, {
+          observed: roleText(each, 'performance'),
+          needed,
+          next,
+          otherwise: 'warn',
+        }),
+      );
     }
     wanted.set(cluster, filter === 'none' ? 'none' : { mode: filter.mode, paths: canonicalPaths(filter.paths) });
   }
@@ -140,32 +140,42 @@ function asWanted({ secondary, filters, wanted }: SecondaryFilters & { readonly 
   const observed = filters.map(({ id, filter }) => `${id}: ${describeFilter(filter)}`).join('; ');
   if (wanted === undefined) {
     const needed = 'a wanted filter in the inventory or the input';
-    return check('filter wanted', secondary, false, observed, needed, 'It is left as it is.', 'warn');
+    return check('filter wanted', secondary, false, {
+      observed,
+      needed,
+      next: 'It is left as it is.',
+      otherwise: 'warn',
+    });
   }
   const same = filters.every(({ filter }) => describeFilter(filter) === describeFilter(wanted));
-  return check('filter as wanted', secondary, same, observed, describeFilter(wanted), 'This run writes it.', 'warn');
+  return check('filter as wanted', secondary, same, {
+    observed,
+    needed: describeFilter(wanted),
+    next: 'This run writes it.',
+    otherwise: 'warn',
+  });
 }
 
 /** Secondaries that the primary knows and the inventory does not: their filters are shown and never touched. */
 function strangers(
   primary: ClusterObservation,
   read: readonly SecondaryFilters[],
-  filterOf: (id: string) => Promise<string>,
+  source: ClusterAccess,
 ): Promise<Check[]> {
+  const { signal } = currentExecution();
   const known = new Set(read.flatMap(({ filters }) => filters.map(({ id }) => id)));
   const ids = (primary.performance?.knownSecondaries ?? []).filter((id) => !known.has(id));
   return Promise.all(
-    ids.map(async (id) =>
-      check(
-        'every secondary is in the inventory and answers',
-        primary.cluster,
-        false,
-        `${id}: ${await filterOf(id)}`,
-        'a cluster of the inventory with this id',
-        'Its filter is left as it is. List the cluster in the inventory, or revoke the id where it is not used.',
-        'warn',
-      ),
-    ),
+    ids.map(async (id) => {
+      const token = await source.credential();
+      const filter = await source.client.performance.primary.pathsFilter.read(id, { token, signal });
+      return check('every secondary is in the inventory and answers', primary.cluster, false, {
+        observed: `${id}: ${describeFilter(filter)}`,
+        needed: 'a cluster of the inventory with this id',
+        next: 'Its filter is left as it is. List the cluster in the inventory, or revoke the id where it is not used.',
+        otherwise: 'warn',
+      });
+    }),
   );
 }
 
@@ -204,25 +214,22 @@ function filterPlan(
   looked: readonly ClusterObservation[],
   { changes }: FilterRoute,
 ): PlanDocument {
-  const of = (name: string) => looked.find((each) => each.cluster === name);
   const changed = looked.filter(({ cluster }) => changes.some(({ secondary }) => secondary === cluster));
-  const operations = changes.flatMap(({ secondary, wanted }): AllowedOperation[] => {
-    const observed = of(secondary);
-    if (!observed) return [];
-    return [
-      {
-        operation: 'performance.primary.paths-filter',
-        on: identityOf(primary),
-        with: identityOf(observed),
-        detail: describeFilter(wanted),
-      },
-    ];
-  });
+  const operations = changes.flatMap(({ secondary, wanted }) =>
+    changed
+      .filter(({ cluster }) => cluster === secondary)
+      .map((each): readonly [string, AllowedOperation] => {
+        const detail = describeFilter(wanted);
+        const [on, other] = [identityOf(primary), identityOf(each)];
+        return [secondary, { operation: 'performance.primary.paths-filter', on, with: other, detail }];
+      }),
+  );
   return planDocument({
     runbook: 'filterReconciliation',
     input,
     clusters: [primary, ...changed],
-    operations: distinct(operations),
+    // One for both ids of a secondary.
+    operations: [...new Map(operations).values()],
     warnings: [...new Set(changes.flatMap(warningsOf))],
     steps: [
       ...changes.map(stepOf),
@@ -234,29 +241,18 @@ function filterPlan(
   });
 }
 
-function warningsOf({ secondary, before, wanted }: FilterChange): string[] {
+function warningsOf({ secondary, before, wanted }: FilterChange) {
   const { sent, removed } = diffFilters(before, wanted);
   return [
-    ...(wanted === 'none' ? [`The filter of ${secondary} is deleted: nothing is kept away from it any more.`] : []),
-    ...(sent.length === 0
-      ? []
-      : [`Newly sent to ${secondary}: ${regionsInWords(sent)}. What it has received cannot be called back.`]),
-    ...(removed.length === 0
-      ? []
-      : [`Deleted on ${secondary}: ${regionsInWords(removed)}. Its clients lose these paths at once.`]),
-    ...(sent.length === 0 && removed.length === 0 ? [`What ${secondary} may see stays the same.`] : []),
+    wanted === 'none' && `The filter of ${secondary} is deleted: nothing is kept away from it any more.`,
+    sent.length > 0 &&
+      `Newly sent to ${secondary}: ${regionsInWords(sent)}. What it has received cannot be called back.`,
+    removed.length > 0 && `Deleted on ${secondary}: ${regionsInWords(removed)}. Its clients lose these paths at once.`,
+    sent.length === 0 && removed.length === 0 && `What ${secondary} may see stays the same.`,
   ];
 }
 
 function stepOf({ secondary, id, before, wanted }: FilterChange): string {
   const verb = wanted === 'none' ? 'Delete' : before === 'none' ? 'Create' : 'Replace';
   return `${verb} the filter of ${secondary} (id ${id}): ${describeFilter(before)} becomes ${describeFilter(wanted)}`;
-}
-
-function distinct(operations: readonly AllowedOperation[]): AllowedOperation[] {
-  const seen = new Set<string>();
-  return operations.filter((each) => {
-    const key = JSON.stringify(each);
-    return seen.has(key) ? false : (seen.add(key), true);
-  });
 }

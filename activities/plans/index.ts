@@ -1,9 +1,11 @@
 export { assessBatchTokenRotation } from './batch-token-rotation';
+export { assessCeremony, assessRootTokenCeremony } from './ceremonies';
 export { assessDrFailover } from './dr-failover';
 export { assessDrRejoin } from './dr-rejoin';
 export { assessDrSwitchover } from './dr-switchover';
+export { assessReplicationTeardown, assessSecondaryDecommission } from './ending';
 export { assessFilterReconciliation } from './filter-reconciliation';
-export { assessDrReindex, assessMerkleCheck } from './merkle-trees';
+export { assessDrReindex, assessMerkleCheck } from './merkle';
 export { readDeployment } from './observed';
 export {
   assessDrSecondaryOnboarding,
@@ -11,7 +13,4 @@ export {
   assessPrimaryEnablement,
 } from './onboarding';
 export { assessPerformancePromotion } from './performance-promotion';
-export { assessReplicationTeardown } from './replication-teardown';
-export { assessSecondaryDecommission } from './secondary-decommission';
-export { assessSecondaryRepointing } from './secondary-repointing';
-export { assessCeremony, assessRootTokenCeremony } from './token-ceremonies';
+export { assessSecondaryRepointing } from './repointing';

@@ -5,7 +5,7 @@ import type {
   SecondaryOnboardingRoute,
 } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Check } from '../../src/contracts/plan';
+import type { Check, PlanDocument } from '../../src/contracts/plan';
 import type {
   DrSecondaryOnboardingInput,
   PerformanceSecondaryOnboardingInput,
@@ -17,10 +17,9 @@ import { drSetOf } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
 import type { Rights } from '../checks/credentials';
-import { mayCall } from '../checks/credentials';
 import { everyNodeAnswers, oneActiveNode, otherReadable, takesPart } from '../checks/nodes';
 import { healthyTree } from '../checks/replication';
-import { roleText } from '../checks/roles';
+import { roleText } from '../checks/replication';
 import { noneOlder } from '../checks/versions';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
@@ -31,8 +30,8 @@ import { kindName, rolesText } from '../joining/onboarding-read';
 import type { Observed, PlanInput } from './observed';
 import { observe } from './observed';
 
-/** What is to become of a cluster that is onboarded. */
-interface OnboardingObserved {
+/** Between whom a cluster is onboarded. */
+interface Pair {
   readonly kind: ReplicationKind;
   readonly deployment: Deployment;
   readonly primary: ClusterObservation;
@@ -40,23 +39,23 @@ interface OnboardingObserved {
 }
 
 /** A cluster without replication becomes primary. One that is primary already is left as it is: nobody is asked for that. */
-export async function assessPrimaryEnablement({
-  input,
-}: PlanInput<PrimaryEnablementInput>): Promise<Assessment<PrimaryEnablementRoute>> {
+export async function assessPrimaryEnablement(
+  request: PlanInput<PrimaryEnablementInput>,
+): Promise<Assessment<PrimaryEnablementRoute>> {
+  const { input } = request;
   const { kind, cluster } = input;
-  const observed = await observe(input.deployment, [cluster]);
-  const { deployment, access, of } = observed;
-  const primary = of(cluster);
+  const observed = await observe(request, [cluster]);
+  const primary = observed.of(cluster);
   const rights = {
     [`sys/replication/${kind}/primary/enable`]: ['update'],
-    [deployment.marker.path]: ['create|update'],
+    [observed.deployment.marker.path]: ['create|update'],
   };
   const mayBeEnabled = primary[kind]?.mode === 'disabled' && primary.dr?.mode !== 'secondary';
   return {
     ...observed.base({ plan: primary[kind]?.mode !== 'primary' }),
     preconditions: [
       ...primaryChecks(observed, kind, primary),
-      ...(mayBeEnabled ? await mayCall(access(cluster), rights, currentExecution().signal) : []),
+      ...(mayBeEnabled ? await observed.rights(cluster, rights) : []),
     ],
     route: { kind, cluster },
     plan: planDocument({
@@ -69,7 +68,7 @@ export async function assessPrimaryEnablement({
         `Ending this replication again (replicationTeardown) cuts every secondary off that was added meanwhile.`,
       ],
       steps: [
-        `Enable ${cluster} as ${kindName(kind)} primary; its secondaries are given ${advertised(access(cluster).entry)}`,
+        `Enable ${cluster} as ${kindName(kind)} primary; its secondaries are given ${advertised(observed.access(cluster).entry)}`,
         `See that ${cluster} takes a write`,
         'Read the final state',
       ],
@@ -79,50 +78,46 @@ export async function assessPrimaryEnablement({
 }
 
 /** A cluster without replication becomes a DR secondary, which wipes it. */
-export function assessDrSecondaryOnboarding({ input }: PlanInput<DrSecondaryOnboardingInput>) {
-  return planOnboarding('dr', input, {}, undefined);
+export function assessDrSecondaryOnboarding(request: PlanInput<DrSecondaryOnboardingInput>) {
+  return planOnboarding('dr', request, {});
 }
 
 /** A cluster without replication becomes a performance secondary, which wipes it. */
-export function assessPerformanceSecondaryOnboarding({ input }: PlanInput<PerformanceSecondaryOnboardingInput>) {
-  const wanted = wantedFilter(currentExecution().clusters.deployment(input.deployment), input);
-  return planOnboarding('performance', input, wanted, async (source, id) =>
-    source.client.performance.primary.pathsFilter.read(id, {
-      token: await source.credential(),
-      signal: currentExecution().signal,
-    }),
-  );
+export function assessPerformanceSecondaryOnboarding(request: PlanInput<PerformanceSecondaryOnboardingInput>) {
+  const { deployment, secondary, filter } = request.input;
+  const { pathsFilters } = currentExecution().clusters.deployment(deployment);
+  const wanted = filter === 'inventory' ? pathsFilters[secondary] : filter;
+  if (wanted === undefined) return planOnboarding('performance', request, 'not-said');
+  const paths = wanted === 'none' ? {} : { filter: { mode: wanted.mode, paths: [...wanted.paths] } };
+  return planOnboarding('performance', request, paths);
 }
 
 async function planOnboarding(
   kind: ReplicationKind,
-  input: DrSecondaryOnboardingInput | PerformanceSecondaryOnboardingInput,
-  wanted: WantedByInput,
-  readFilter: ((source: ClusterAccess, id: string) => Promise<PathsFilterFacts | undefined>) | undefined,
+  request: PlanInput<DrSecondaryOnboardingInput | PerformanceSecondaryOnboardingInput>,
+  wanted: WantedFilter,
 ): Promise<Assessment<SecondaryOnboardingRoute>> {
-  const { signal } = currentExecution();
-  const observed = await observe(input.deployment, [input.primary, input.secondary]);
-  const { deployment, access, of } = observed;
+  const { input } = request;
+  const observed = await observe(request, [input.primary, input.secondary]);
+  const { deployment, of, rights } = observed;
   const base = observed.base({ wipe: true });
   const [primary, secondary] = [of(input.primary), of(input.secondary)];
-  const [source, target] = [access(input.primary), access(input.secondary)];
-  const world: OnboardingObserved = { kind, deployment, primary, secondary };
+  const pair: Pair = { kind, deployment, primary, secondary };
   const id = secondary.clusterId ?? '';
   const isPrimary = primary[kind]?.mode === 'primary' && primary.dr?.mode !== 'secondary';
-  const existing = isPrimary && id !== '' ? await readFilter?.(source, id) : undefined;
-  const judged = [
-    ...primaryChecks(observed, kind, primary),
-    ...secondaryChecks(world),
-    ...(kind === 'performance' ? filterChecks(world, wanted, existing) : []),
-  ];
+  const judged = [...primaryChecks(observed, kind, primary), ...secondaryChecks(pair)];
+  if (kind === 'performance') {
+    const existing = isPrimary && id !== '' ? await filterUnder(observed.access(input.primary), id) : undefined;
+    judged.push(...filterChecks(pair, wanted, existing));
+  }
   if (wanted === 'not-said') return { ...base, preconditions: judged };
   // Rights are asked of clusters that are what they must be: others may not even serve the question.
-  const rights = refuses(judged)
-    ? []
-    : [
-        ...(await mayCall(source, primaryRights(kind, isPrimary, deployment.marker.path, wanted, id), signal)),
-        ...(await mayCall(target, secondaryRights(kind, input.form), signal)),
-      ];
+  if (!refuses(judged)) {
+    judged.push(
+      ...(await rights(primary.cluster, primaryRights(pair, isPrimary, wanted, id))),
+      ...(await rights(secondary.cluster, secondaryRights(kind, input.form))),
+    );
+  }
   const route: SecondaryOnboardingRoute = {
     kind,
     primary: primary.cluster,
@@ -132,32 +127,13 @@ async function planOnboarding(
     form: input.form,
     ...wanted,
   };
-  return {
-    ...base,
-    preconditions: [...judged, ...rights],
-    route,
-    plan: planDocument({
-      runbook: kind === 'dr' ? 'drSecondaryOnboarding' : 'performanceSecondaryOnboarding',
-      input,
-      clusters: [primary, secondary],
-      operations: [
-        ...(isPrimary ? [] : [{ operation: `${kind}.primary.enable-for-secondary` as const, on: identityOf(primary) }]),
-        {
-          operation: `${kind}.secondary.enable`,
-          on: identityOf(secondary),
-          with: identityOf(primary),
-          ...(kind === 'dr' ? {} : { detail: describeFilter(route.filter) }),
-        },
-      ],
-      warnings: onboardingWarnings(world, route),
-      steps: onboardingSteps(route),
-      choices: {
-        kind,
-        form: input.form,
-        ...(kind === 'performance' ? { filter: describeFilter(route.filter) } : {}),
-      },
-    }),
-  };
+  return { ...base, preconditions: judged, route, plan: onboardingPlan(input, pair, route) };
+}
+
+async function filterUnder(source: ClusterAccess, id: string): Promise<PathsFilterFacts | undefined> {
+  const token = await source.credential();
+  const { signal } = currentExecution();
+  return source.client.performance.primary.pathsFilter.read(id, { token, signal });
 }
 
 /** What must hold for a cluster that is, or becomes, primary of a kind of replication. */
@@ -173,30 +149,27 @@ function primaryChecks(
   const mode = primary[kind]?.mode;
   return [
     oneActiveNode(primary),
-    check(
-      'no DR secondary',
-      cluster,
-      dr !== undefined && dr.mode !== 'secondary' && dr.mode !== 'bootstrapping',
-      rolesText(primary),
-      'a cluster that is no DR secondary: that one has the roles of its primary and none of its own',
-      `Name the DR primary of ${cluster} instead.`,
-    ),
+    check('no DR secondary', cluster, dr !== undefined && dr.mode !== 'secondary' && dr.mode !== 'bootstrapping', {
+      observed: rolesText(primary),
+      needed: 'a cluster that is no DR secondary: that one has the roles of its primary and none of its own',
+      next: `Name the DR primary of ${cluster} instead.`,
+    }),
     check(
       `${kindName(kind)} replication is disabled, or primary already`,
       cluster,
       mode === 'disabled' || mode === 'primary',
-      roleText(primary, kind),
-      'disabled or primary',
-      `${cluster} follows another primary: that one is the primary of the set.`,
+      {
+        observed: roleText(primary, kind),
+        needed: 'disabled or primary',
+        next: `${cluster} follows another primary: that one is the primary of the set.`,
+      },
     ),
-    check(
-      `no other ${kindName(kind)} primary`,
-      undefined,
-      primaries.length === 0,
-      primaries.length === 0 ? 'none' : `${primaries.join(', ')} ${primaries.length === 1 ? 'is' : 'are'} primary`,
-      'none beside it: two primaries of one set lose data',
-      `Find out which one clients write to. A set has one primary.`,
-    ),
+    check(`no other ${kindName(kind)} primary`, undefined, primaries.length === 0, {
+      observed:
+        primaries.length === 0 ? 'none' : `${primaries.join(', ')} ${primaries.length === 1 ? 'is' : 'are'} primary`,
+      needed: 'none beside it: two primaries of one set lose data',
+      next: `Find out which one clients write to. A set has one primary.`,
+    }),
     ...inSet
       .filter((each) => isSilent(each, kind))
       .map((each) => ({
@@ -217,96 +190,77 @@ function isSilent(seen: ClusterObservation, kind: ReplicationKind): boolean {
 }
 
 /** What must hold of the cluster that is wiped, and between both. */
-function secondaryChecks(world: OnboardingObserved): Check[] {
-  const { kind, deployment, primary, secondary } = world;
+function secondaryChecks(pair: Pair): Check[] {
+  const { kind, deployment, primary, secondary } = pair;
   const { cluster, dr, performance } = secondary;
   const set = drSetOf(deployment, primary.cluster);
   const together = set.members.includes(cluster);
   return [
-    check(
-      'two clusters',
-      cluster,
-      primary.cluster !== cluster,
-      `primary ${primary.cluster}, secondary ${cluster}`,
-      'two clusters',
-      'A cluster is never its own secondary.',
-    ),
+    check('two clusters', cluster, primary.cluster !== cluster, {
+      observed: `primary ${primary.cluster}, secondary ${cluster}`,
+      needed: 'two clusters',
+      next: 'A cluster is never its own secondary.',
+    }),
     check(
       kind === 'dr' ? 'in the DR set of the primary' : 'in another DR set than the primary',
       cluster,
       kind === 'dr' ? together : !together,
-      `DR set ${drSetOf(deployment, cluster).name}; ${primary.cluster} is in ${set.name}`,
-      kind === 'dr' ? `listed under drSets.${set.name}` : `not listed under drSets.${set.name}`,
-      `Write into the inventory what ${cluster} is to be (drSets), restart the workers, and start again.`,
+      {
+        observed: `DR set ${drSetOf(deployment, cluster).name}; ${primary.cluster} is in ${set.name}`,
+        needed: kind === 'dr' ? `listed under drSets.${set.name}` : `not listed under drSets.${set.name}`,
+        next: `Write into the inventory what ${cluster} is to be (drSets), restart the workers, and start again.`,
+      },
     ),
-    check(
-      'no replication of any kind',
-      cluster,
-      dr?.mode === 'disabled' && performance?.mode === 'disabled',
-      secondary.reachable ? rolesText(secondary) : (secondary.error ?? 'not readable'),
-      'DR disabled, performance disabled',
-      `What replicates is never wiped. If ${cluster} may really be given up, end its replication first (secondaryDecommission, replicationTeardown).`,
-    ),
+    check('no replication of any kind', cluster, dr?.mode === 'disabled' && performance?.mode === 'disabled', {
+      observed: secondary.reachable ? rolesText(secondary) : (secondary.error ?? 'not readable'),
+      needed: 'DR disabled, performance disabled',
+      next: `What replicates is never wiped. If ${cluster} may really be given up, end its replication first (secondaryDecommission, replicationTeardown).`,
+    }),
     // All of them, so that the ones that seal themselves later are seen.
     everyNodeAnswers(secondary),
     ...takesPart(secondary),
     noneOlder(primary, secondary),
     ...healthyTree(primary, kind),
-    idFree(world),
+    idFree(pair),
   ];
 }
 
 /** The cluster ID of the secondary is the id of its token: an old one of it is revoked, a connected one never. */
-function idFree({ kind, primary, secondary }: OnboardingObserved): Check {
+function idFree({ kind, primary, secondary }: Pair): Check {
   const id = secondary.clusterId ?? '';
   const replication = primary[kind];
   const connected = replication?.peers.some((peer) => peer.id === id && peer.connected) === true;
   const known = replication?.knownSecondaries?.includes(id) === true;
-  return check(
-    'id free on the primary',
-    primary.cluster,
-    id !== '' && !connected && !known,
-    connected
+  return check('id free on the primary', primary.cluster, id !== '' && !connected && !known, {
+    observed: connected
       ? `${id} is connected`
       : known
         ? `${id} is known and not connected: it is revoked first`
         : `${id || 'no cluster ID'} not known`,
-    'a cluster ID that no secondary has as its id',
-    connected
+    needed: 'a cluster ID that no secondary has as its id',
+    next: connected
       ? `Find out which cluster uses the id of ${secondary.cluster}.`
       : `${kindName(kind)} activation tokens that were issued under it before stop working.`,
-    connected || id === '' ? 'fail' : 'warn',
-  );
+    otherwise: connected || id === '' ? 'fail' : 'warn',
+  });
 }
 
-type WantedByInput = { readonly filter?: PathsFilterFacts } | 'not-said';
-
-/** The paths filter that a performance secondary is to get; undefined where it gets everything. */
-function wantedFilter(
-  deployment: Deployment,
-  { secondary, filter }: Pick<PerformanceSecondaryOnboardingInput, 'secondary' | 'filter'>,
-): WantedByInput {
-  const wanted = filter === 'inventory' ? deployment.pathsFilters[secondary] : filter;
-  if (wanted === undefined) return 'not-said';
-  return wanted === 'none' ? {} : { filter: { mode: wanted.mode, paths: [...wanted.paths] } };
-}
+/** The paths filter that a performance secondary is to get; none where it gets everything. */
+type WantedFilter = { readonly filter?: PathsFilterFacts } | 'not-said';
 
 /** That it is said what the secondary may see, and that no other filter stands under its id. */
 function filterChecks(
-  { deployment, primary, secondary }: OnboardingObserved,
-  wanted: WantedByInput,
+  { deployment, primary, secondary }: Pair,
+  wanted: WantedFilter,
   existing: PathsFilterFacts | undefined,
 ): Check[] {
   const { cluster } = secondary;
   const place = `deployments.${deployment.name}.pathsFilters`;
-  const said = check(
-    'what it may see is said',
-    cluster,
-    wanted !== 'not-said',
-    wanted === 'not-said' ? `no entry for ${cluster} under ${place}` : describeFilter(wanted.filter),
-    'a filter, or the word none',
-    `Write into the inventory, under ${place}: {${cluster}: none} or {${cluster}: {mode: deny, paths: [<mount or namespace>/]}}; or start with {"filter": "none"} or {"filter": {"mode": "deny", "paths": ["<mount or namespace>/"]}}.`,
-  );
+  const said = check('what it may see is said', cluster, wanted !== 'not-said', {
+    observed: wanted === 'not-said' ? `no entry for ${cluster} under ${place}` : describeFilter(wanted.filter),
+    needed: 'a filter, or the word none',
+    next: `Write into the inventory, under ${place}: {${cluster}: none} or {${cluster}: {mode: deny, paths: [<mount or namespace>/]}}; or start with {"filter": "none"} or {"filter": {"mode": "deny", "paths": ["<mount or namespace>/"]}}.`,
+  });
   if (wanted === 'not-said') return [said];
   return [
     said,
@@ -314,73 +268,80 @@ function filterChecks(
       'no wider than the filter that stands',
       primary.cluster,
       !needsApproval(existing ?? 'none', wanted.filter ?? 'none'),
-      `${describeFilter(existing)} under ${secondary.clusterId ?? 'its id'}`,
-      `none, or one that ${describeFilter(wanted.filter)} does not widen`,
-      `Change or delete that filter first, by filterReconciliation or by hand.`,
+      {
+        observed: `${describeFilter(existing)} under ${secondary.clusterId ?? 'its id'}`,
+        needed: `none, or one that ${describeFilter(wanted.filter)} does not widen`,
+        next: `Change or delete that filter first, by filterReconciliation or by hand.`,
+      },
     ),
   ];
 }
 
-/** What people must know before they approve. */
-function onboardingWarnings(
-  { kind, primary, secondary, deployment }: OnboardingObserved,
-  route: SecondaryOnboardingRoute,
-): string[] {
-  const { cluster } = secondary;
+/** What people approve before a cluster is wiped. */
+function onboardingPlan(
+  input: DrSecondaryOnboardingInput | PerformanceSecondaryOnboardingInput,
+  { kind, deployment, primary, secondary }: Pair,
+  { id, enablesPrimary, form, filter }: SecondaryOnboardingRoute,
+): PlanDocument {
+  const [from, cluster] = [primary.cluster, secondary.cluster];
   const standbys = (deployment.clusters.get(cluster)?.addresses.length ?? 1) > 1;
-  return [
-    `${cluster} (cluster ID ${route.id}) is WIPED: all of its secrets, mounts, policies, audit devices, tokens and leases are gone for good. Nothing but a snapshot that exists before brings them back.`,
-    `The unseal keys of ${cluster} are gone too: the key shares of ${primary.cluster} count for it afterwards, and its own open nothing any more.`,
-    ...(standbys
-      ? [
-          `The standby nodes of ${cluster} seal themselves and wait for people with key shares of ${primary.cluster}; ${cluster} may be without an active node until then.`,
-        ]
-      : []),
-    kind === 'dr'
-      ? `Everything that ${primary.cluster} holds is copied to ${cluster}.`
-      : route.filter
-        ? `What ${primary.cluster} holds is copied to ${cluster}, but for what its paths filter keeps away: ${describeFilter(route.filter)}.`
-        : `Everything that ${primary.cluster} replicates is copied to ${cluster}: it gets no paths filter.`,
-    `The workers' credential for ${cluster} is void afterwards.`,
-    ...(route.enablesPrimary
-      ? [
-          `${primary.cluster} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for some seconds.`,
-        ]
-      : []),
-  ];
-}
-
-/** The steps of the plan, in order. */
-function onboardingSteps(route: SecondaryOnboardingRoute): string[] {
-  const { kind, primary, secondary, filter } = route;
-  return [
-    ...(route.enablesPrimary ? [`Enable ${primary} as ${kindName(kind)} primary`] : []),
-    ...(filter ? [`Write the paths filter of ${secondary} on ${primary}, under ${route.id}`] : []),
-    `Issue an activation token on ${primary} under ${route.id} (${route.form === 'auto' ? 'encrypted, else wrapped' : route.form}) and enable ${secondary} with it: WIPES ${secondary}`,
-    `Wait until people have unsealed the nodes of ${secondary} with key shares of ${primary}`,
-    `Watch the first copy until ${secondary} streams`,
-    `Write a marker on ${primary} and see it arrive`,
-    'Compare the Merkle roots',
-    ...(filter ? [`Compare the dynamic filter of ${secondary} on both sides`] : []),
-    'Read the final state',
-  ];
+  const inWords = describeFilter(filter);
+  return planDocument({
+    runbook: kind === 'dr' ? 'drSecondaryOnboarding' : 'performanceSecondaryOnboarding',
+    input,
+    clusters: [primary, secondary],
+    operations: [
+      enablesPrimary && { operation: `${kind}.primary.enable-for-secondary`, on: identityOf(primary) },
+      {
+        operation: `${kind}.secondary.enable`,
+        on: identityOf(secondary),
+        with: identityOf(primary),
+        ...(kind === 'performance' && { detail: inWords }),
+      },
+    ],
+    warnings: [
+      `${cluster} (cluster ID ${id}) is WIPED: all of its secrets, mounts, policies, audit devices, tokens and leases are gone for good. Nothing but a snapshot that exists before brings them back.`,
+      `The unseal keys of ${cluster} are gone too: the key shares of ${from} count for it afterwards, and its own open nothing any more.`,
+      standbys &&
+        `The standby nodes of ${cluster} seal themselves and wait for people with key shares of ${from}; ${cluster} may be without an active node until then.`,
+      kind === 'dr'
+        ? `Everything that ${from} holds is copied to ${cluster}.`
+        : filter
+          ? `What ${from} holds is copied to ${cluster}, but for what its paths filter keeps away: ${inWords}.`
+          : `Everything that ${from} replicates is copied to ${cluster}: it gets no paths filter.`,
+      `The workers' credential for ${cluster} is void afterwards.`,
+      enablesPrimary &&
+        `${from} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for some seconds.`,
+    ],
+    steps: [
+      enablesPrimary && `Enable ${from} as ${kindName(kind)} primary`,
+      filter && `Write the paths filter of ${cluster} on ${from}, under ${id}`,
+      `Issue an activation token on ${from} under ${id} (${form === 'auto' ? 'encrypted, else wrapped' : form}) and enable ${cluster} with it: WIPES ${cluster}`,
+      `Wait until people have unsealed the nodes of ${cluster} with key shares of ${from}`,
+      `Watch the first copy until ${cluster} streams`,
+      `Write a marker on ${from} and see it arrive`,
+      'Compare the Merkle roots',
+      filter && `Compare the dynamic filter of ${cluster} on both sides`,
+      'Read the final state',
+    ],
+    choices: { kind, form, ...(kind === 'performance' && { filter: inWords }) },
+  });
 }
 
 /** What the workers' credential on the primary must be allowed to do. */
 function primaryRights(
-  kind: ReplicationKind,
+  { kind, deployment }: Pair,
   isPrimary: boolean,
-  markerPath: string,
   { filter }: { readonly filter?: PathsFilterFacts },
   id: string,
 ): Rights {
   const base = `sys/replication/${kind}/primary`;
   return {
-    ...(isPrimary ? {} : { [`${base}/enable`]: ['update'] }),
+    ...(!isPrimary && { [`${base}/enable`]: ['update'] }),
     [`${base}/secondary-token`]: ['update', 'sudo'],
     [`${base}/revoke-secondary`]: ['update'],
-    ...(filter ? { [`${base}/paths-filter/${id}`]: ['create|update', 'read'] } : {}),
-    [markerPath]: ['create|update'],
+    ...(filter && { [`${base}/paths-filter/${id}`]: ['create|update', 'read'] }),
+    [deployment.marker.path]: ['create|update'],
   };
 }
 
@@ -388,6 +349,6 @@ function secondaryRights(kind: ReplicationKind, form: SecondaryOnboardingRoute['
   const base = `sys/replication/${kind}/secondary`;
   return {
     [`${base}/enable`]: ['update'],
-    ...(form === 'wrapped' ? {} : { [`${base}/generate-public-key`]: ['update'] }),
+    ...(form !== 'wrapped' && { [`${base}/generate-public-key`]: ['update'] }),
   };
 }

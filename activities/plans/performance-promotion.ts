@@ -3,23 +3,29 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
 import type { PerformancePromotionInput } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
-import { drSetOf } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check, notCheckable, refuses } from '../checks/check';
-import { mayCall } from '../checks/credentials';
-import { noKnownDefect } from '../checks/known-bugs';
 import { otherReadable, takesPart } from '../checks/nodes';
-import { goneChecks } from '../checks/performance-gone';
-import { aliveByHeartbeat, healthyTree, lag, streams } from '../checks/replication';
-import { hasRole, mayBeOneSet, onePrimary, roleText, rolesOf, sameSet } from '../checks/roles';
-import { compareVersions, versionsInOrder } from '../checks/versions';
-import type { Clusters } from '../clusters';
+import {
+  aliveByHeartbeat,
+  hasRole,
+  healthyTree,
+  lag,
+  mayBeOneSet,
+  onePrimary,
+  roleText,
+  rolesOf,
+  sameSet,
+  streams,
+} from '../checks/replication';
+import { goneChecks } from '../checks/signs';
+import { compareVersions, noKnownDefect, versionsInOrder } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { describeFilter } from '../filters/paths-filters';
 import { findFilter, keptAway } from '../filters/wanted-filter';
-import type { PlanInput } from './observed';
+import type { Observed, PlanInput } from './observed';
 import { observe } from './observed';
-import { exposureInWords } from './secondary-repointing';
+import { exposureInWords } from './repointing';
 
 const BASE = 'sys/replication/performance';
 
@@ -31,65 +37,56 @@ interface PromotionSides {
   readonly silent: readonly ClusterObservation[];
 }
 
+/** Everything that a promotion looks at. */
 interface PromotionObserved extends PromotionSides {
   readonly input: PerformancePromotionInput;
-  readonly deployment: Deployment;
-  readonly observations: readonly ClusterObservation[];
+  readonly observed: Observed;
 }
 
 /** A performance secondary becomes primary, planned or in the place of one that is gone (facts 8.6). */
-export async function assessPerformancePromotion({
-  input,
-}: PlanInput<PerformancePromotionInput>): Promise<Assessment<PromotionRoute>> {
-  const { clusters, signal } = currentExecution();
-  const observed = await observe(input.deployment, [input.to, input.from]);
-  const { deployment, observations } = observed;
+export async function assessPerformancePromotion(
+  request: PlanInput<PerformancePromotionInput>,
+): Promise<Assessment<PromotionRoute>> {
+  const { input } = request;
+  const observed = await observe(request, [input.to, input.from]);
   const base = observed.base({ promote: true, force: true });
-  const sides = findSides(input, observations);
-  if ('refused' in sides) return { ...base, preconditions: [sides.refused] };
-  const world: PromotionObserved = { ...sides, input, deployment, observations };
+  const sides = findSides(input, observed.observations);
+  if ('verdict' in sides) return { ...base, preconditions: [sides] };
+  const promotion: PromotionObserved = { ...sides, input, observed };
   const judged = [
     ...(input.mode === 'planned'
-      ? plannedChecks(world)
-      : goneChecks({ ...world, overrideDrSecondary: input.overrideDrSecondary })),
-    ...successorChecks(world),
+      ? plannedChecks(promotion)
+      : goneChecks({ ...observed, ...sides, overrideDrSecondary: input.overrideDrSecondary })),
+    ...successorChecks(promotion),
   ];
   // Without the roles there is nothing to ask filters and rights of.
   if (refuses(judged)) return { ...base, preconditions: judged };
-  const { route, found } = await routeOf(clusters, world, signal);
-  const rights = await rightsFor(clusters, deployment, input, route, signal);
-  const preconditions = [...judged, ...found, ...rights];
-  return { ...base, preconditions, route, plan: promotionPlan(input, route, observations, preconditions) };
+  const { route, found } = await routeOf(promotion);
+  const preconditions = [...judged, ...found, ...(await rightsFor(observed, route))];
+  return { ...base, preconditions, route, plan: promotionPlan(input, route, observed, preconditions) };
 }
 
 /** Who is primary is read, never configured; a primary that is gone must be named where several clusters are silent. */
 function findSides(
   input: PerformancePromotionInput,
   observations: readonly ClusterObservation[],
-): PromotionSides | { readonly refused: Check } {
+): PromotionSides | Check {
+  const planned = input.mode === 'planned';
   const to = observations.find(({ cluster }) => cluster === input.to);
-  const candidates = observations.filter((each) =>
-    input.mode === 'planned' ? each.performance?.mode === 'primary' : !each.reachable,
-  );
+  const candidates = observations.filter((each) => (planned ? each.performance?.mode === 'primary' : !each.reachable));
   const named = observations.find(({ cluster }) => cluster === input.from);
   const from = input.from === undefined ? (candidates.length === 1 ? candidates[0] : undefined) : named;
   if (!to || !from || from === to) {
-    return {
-      refused: check(
-        'a performance primary and its secondary',
-        undefined,
-        false,
-        rolesOf(observations, 'performance'),
-        input.mode === 'planned'
-          ? `${input.to} is a performance secondary and ${input.from ?? 'one other cluster'} is the primary`
-          : `${input.to} is a performance secondary and ${input.from ?? 'one other cluster'} is gone`,
+    return check('a performance primary and its secondary', undefined, false, {
+      observed: rolesOf(observations, 'performance'),
+      needed: `${input.to} is a performance secondary and ${input.from ?? 'one other cluster'} is ${planned ? 'the primary' : 'gone'}`,
+      next:
         from === to
           ? `${input.to} is the performance primary already: there is nothing to do.`
-          : input.mode === 'planned'
+          : planned
             ? 'Where no primary answers, start with {"mode": "unplanned"}.'
             : 'Say in "from" which cluster was the performance primary.',
-      ),
-    };
+    });
   }
   const setId = to.performance?.setId;
   const rest = observations.filter((each) => each !== from && each !== to);
@@ -103,7 +100,8 @@ function findSides(
 }
 
 /** Planned: both sides answer, and the new primary has, and hears, everything. */
-function plannedChecks({ deployment, from, to, observations }: PromotionObserved): Check[] {
+function plannedChecks({ observed, from, to }: PromotionObserved): Check[] {
+  const { deployment, observations } = observed;
   const { heartbeatAgeMs, lagWalEntries } = deployment.limits;
   const setId = from.performance?.setId;
   return [
@@ -122,24 +120,18 @@ function plannedChecks({ deployment, from, to, observations }: PromotionObserved
 }
 
 /** What must hold of the cluster that becomes primary, and of those that are to follow it. */
-function successorChecks({ input, deployment, to, others, silent, observations }: PromotionObserved): Check[] {
-  const { members } = drSetOf(deployment, input.to);
-  const protects = observations.filter(
-    (each) => members.includes(each.cluster) && each !== to && each.dr?.mode === 'secondary',
-  );
+function successorChecks({ input, observed, to, others, silent }: PromotionObserved): Check[] {
+  const protects = observed.othersOf(input.to).filter((each) => each.dr?.mode === 'secondary');
   return [
     ...takesPart(to),
     hasRole(to, 'performance', 'secondary', `Only a performance secondary can be promoted.`),
     ...healthyTree(to, 'performance'),
-    check(
-      'DR secondary of the new primary',
-      to.cluster,
-      protects.length > 0,
-      rolesOf(protects, 'dr') || 'none',
-      'a DR secondary of its own, so that the new primary is protected',
-      `Onboard a DR secondary of ${to.cluster} before or soon after.`,
-      'warn',
-    ),
+    check('DR secondary of the new primary', to.cluster, protects.length > 0, {
+      observed: rolesOf(protects, 'dr') || 'none',
+      needed: 'a DR secondary of its own, so that the new primary is protected',
+      next: `Onboard a DR secondary of ${to.cluster} before or soon after.`,
+      otherwise: 'warn',
+    }),
     ...others.flatMap((each) => [
       versionsInOrder(to, each),
       ...(input.repoint === 'token' ? [] : [hasId(each)]),
@@ -157,100 +149,88 @@ function successorChecks({ input, deployment, to, others, silent, observations }
 /** By addresses a secondary keeps its id, under which its filter must be: one that tells none cannot be re-pointed so. */
 function hasId(observation: ClusterObservation): Check {
   const id = observation.performance?.secondaryId;
-  return check(
-    'its id is known',
-    observation.cluster,
-    Boolean(id),
-    id ? `id ${id}` : `${roleText(observation, 'performance')}, no id`,
-    'the id of its activation token, which it keeps: its paths filter is written under it',
-    'Start again with {"repoint": "token"}.',
-  );
+  return check('its id is known', observation.cluster, Boolean(id), {
+    observed: id ? `id ${id}` : `${roleText(observation, 'performance')}, no id`,
+    needed: 'the id of its activation token, which it keeps: its paths filter is written under it',
+    next: 'Start again with {"repoint": "token"}.',
+  });
 }
 
 /** A new primary that never got everything has not all data: what was kept away from it is lost to all. */
 function hasAllData({ input, to }: PromotionObserved, candidate: Follower): Check {
   const { filter } = candidate;
   const accepted = input.mode === 'unplanned' || input.acceptLoss === 'bounded';
-  return check(
-    'the new primary has all data',
-    to.cluster,
-    filter === undefined,
-    filter === undefined ? 'no paths filter' : `${describeFilter(filter)}: it never got ${keptAway(filter)}`,
-    'a secondary without paths filter',
-    accepted
+  return check('the new primary has all data', to.cluster, filter === undefined, {
+    observed: filter === undefined ? 'no paths filter' : `${describeFilter(filter)}: it never got ${keptAway(filter)}`,
+    needed: 'a secondary without paths filter',
+    next: accepted
       ? 'What was kept away from it is lost to every cluster that follows it. Choose another secondary if there is one.'
       : 'Choose another secondary; remove its filter with filterReconciliation first; or accept the loss with {"acceptLoss": "bounded"}.',
-    accepted ? 'warn' : 'fail',
-  );
+    otherwise: accepted ? 'warn' : 'fail',
+  });
 }
 
 /** Who follows whom afterwards, and with which filter. */
 async function routeOf(
-  clusters: Clusters,
-  world: PromotionObserved,
-  signal: AbortSignal,
+  promotion: PromotionObserved,
 ): Promise<{ readonly route: PromotionRoute; readonly found: readonly Check[] }> {
-  const { input, deployment, from, to, others, silent } = world;
+  const { input, observed, from, to, others, silent } = promotion;
+  const { deployment } = observed;
   const planned = input.mode === 'planned';
-  const source = planned ? clusters.of(input.deployment, from.cluster) : undefined;
   const filters = await Promise.all(
-    others.map(async ({ cluster, performance }) => {
-      const target = clusters.of(input.deployment, cluster);
-      const finding = await findFilter(source, target, deployment.pathsFilters[cluster], signal);
-      return { cluster, id: performance?.secondaryId, ...finding };
-    }),
+    others.map(async ({ cluster, performance }) => ({
+      cluster,
+      id: performance?.secondaryId,
+      ...(await filterFor(promotion, cluster)),
+    })),
   );
-  const candidate = await candidateOf(clusters, world, signal);
+  const candidate = await candidateOf(promotion);
   // Newer than the new primary is well; older would replicate from newer to older.
   const older = planned && compareVersions(from.version ?? '', to.version ?? '') < 0;
-  const rejoins = planned && !older;
   const route: PromotionRoute = {
     mode: input.mode,
     from: from.cluster,
     to: to.cluster,
     repoint: input.repoint,
     others: filters.map(({ cluster, known, id }) => ({ cluster, ...known, ...(id ? { addressesId: id } : {}) })),
-    silent: silent.map(({ cluster }) => cluster).filter((cluster) => cluster !== from.cluster),
-    ...(rejoins ? { old: fromInventory(deployment, from) } : {}),
-    ...(older ? { staysOut: `${from.cluster} stays out until it is upgraded to the version of ${to.cluster}.` } : {}),
+    silent: silent.map(({ cluster }) => cluster),
+    ...(planned && !older && { old: fromInventory(deployment, from) }),
+    ...(older && { staysOut: `${from.cluster} stays out until it is upgraded to the version of ${to.cluster}.` }),
     candidate: candidate.follower,
     hooks: {
       // Clients are held off only where they can be let through again.
       quiesce: planned && deployment.hooks.quiesce !== undefined && deployment.hooks.release !== undefined,
     },
   };
-  return { route, found: [...candidate.preconditions, ...filters.map(({ judged }) => judged)] };
+  return { route, found: [...candidate.checks, ...filters.map(({ judged }) => judged)] };
 }
 
-/** The new primary as a secondary: planned, the primary keeps its filter; unplanned, only the inventory can tell. */
+/** The filter that a cluster must keep: planned, the primary keeps it; unplanned, only the inventory can tell. */
+function filterFor({ input, observed: { deployment, access }, from }: PromotionObserved, cluster: string) {
+  const source = input.mode === 'planned' ? access(from.cluster) : undefined;
+  return findFilter(source, access(cluster), deployment.pathsFilters[cluster], currentExecution().signal);
+}
+
+/** The new primary as a secondary. */
 async function candidateOf(
-  clusters: Clusters,
-  world: PromotionObserved,
-  signal: AbortSignal,
-): Promise<{ readonly follower: Follower; readonly preconditions: readonly Check[] }> {
-  const { input, deployment, from, to } = world;
+  promotion: PromotionObserved,
+): Promise<{ readonly follower: Follower; readonly checks: readonly Check[] }> {
+  const { input, observed, to } = promotion;
+  const { deployment } = observed;
   const { cluster } = to;
   if (input.mode === 'planned') {
-    const source = clusters.of(input.deployment, from.cluster);
-    const target = clusters.of(input.deployment, cluster);
-    const { known, judged } = await findFilter(source, target, deployment.pathsFilters[cluster], signal);
+    const { known, judged } = await filterFor(promotion, cluster);
     const follower = { cluster, ...known };
-    return { follower, preconditions: [judged, hasAllData(world, follower)] };
+    return { follower, checks: [judged, hasAllData(promotion, follower)] };
   }
   const follower = fromInventory(deployment, to);
-  if (deployment.pathsFilters[cluster] !== undefined) return { follower, preconditions: [hasAllData(world, follower)] };
-  return {
-    follower,
-    preconditions: [
-      notCheckable(
-        'the new primary has all data',
-        cluster,
-        'the inventory names no filter of it, and no primary answers that keeps it',
-        'a secondary without paths filter',
-        `The approvers attest that ${cluster} has no paths filter.`,
-      ),
-    ],
-  };
+  if (deployment.pathsFilters[cluster] !== undefined) return { follower, checks: [hasAllData(promotion, follower)] };
+  const unknown = notCheckable('the new primary has all data', cluster, {
+    observed: 'the inventory names no filter of it, and no primary answers that keeps it',
+    needed: 'a secondary without paths filter',
+    next: `The approvers attest that ${cluster} has no paths filter.`,
+  });
+  return { follower, checks: [unknown] };
 }
 
 function fromInventory(deployment: Deployment, { cluster, clusterId }: ClusterObservation): Follower {
@@ -260,11 +240,8 @@ function fromInventory(deployment: Deployment, { cluster, clusterId }: ClusterOb
 
 /** What the worker's credentials must be able to do, cluster by cluster. */
 async function rightsFor(
-  clusters: Clusters,
-  deployment: Deployment,
-  input: PerformancePromotionInput,
+  { deployment, rights }: Observed,
   { from, to, mode, others, old }: PromotionRoute,
-  signal: AbortSignal,
 ): Promise<Check[]> {
   const asPrimary = {
     [`${BASE}/primary/secondary-token`]: ['update', 'sudo'],
@@ -274,21 +251,12 @@ async function rightsFor(
   };
   const asSecondary = { [`${BASE}/secondary/update-primary`]: ['update'] };
   const promote = { [`${BASE}/secondary/promote`]: ['update'] };
-  const needed: readonly (readonly [string, Record<string, readonly string[]>])[] = [
-    [to, { ...promote, ...asPrimary, ...asSecondary }],
-    ...others.map(({ cluster }) => [cluster, asSecondary] as const),
-    ...(mode === 'planned'
-      ? [
-          [
-            from,
-            { [`${BASE}/primary/demote`]: ['update'], ...promote, ...asPrimary, ...(old ? asSecondary : {}) },
-          ] as const,
-        ]
-      : []),
-  ];
-  const asked = await Promise.all(
-    needed.map(([cluster, paths]) => mayCall(clusters.of(input.deployment, cluster), paths, signal)),
-  );
+  const demote = { [`${BASE}/primary/demote`]: ['update'] };
+  const asked = await Promise.all([
+    rights(to, { ...promote, ...asPrimary, ...asSecondary }),
+    ...others.map(({ cluster }) => rights(cluster, asSecondary)),
+    mode === 'planned' ? rights(from, { ...demote, ...promote, ...asPrimary, ...(old && asSecondary) }) : [],
+  ]);
   return asked.flat();
 }
 
@@ -301,122 +269,95 @@ export function inPlaceOf(cluster: string): string {
 function promotionPlan(
   input: PerformancePromotionInput,
   route: PromotionRoute,
-  observations: readonly ClusterObservation[],
+  { of, observations }: Observed,
   preconditions: readonly Check[],
 ): PlanDocument {
-  const { from, to, mode } = route;
-  const of = (name: string) => {
-    const found = observations.find(({ cluster }) => cluster === name);
-    if (!found) throw new TypeError(`no observation of ${name}`);
-    return identityOf(found);
-  };
+  const { from, to, mode, repoint, others, candidate } = route;
+  const planned = mode === 'planned';
+  const on = (cluster: string) => identityOf(of(cluster));
   const follow = ({ cluster, filter }: Follower, primary: string): AllowedOperation => ({
     operation: 'performance.secondary.repoint-after-promotion',
-    on: of(cluster),
-    with: of(primary),
+    on: on(cluster),
+    with: on(primary),
     detail: describeFilter(filter),
   });
   const promote = (cluster: string, other: string): AllowedOperation => ({
     operation: 'performance.secondary.promote',
-    on: of(cluster),
+    on: on(cluster),
     detail: inPlaceOf(other),
   });
-  const others = route.others.map(({ cluster }) => cluster);
-  const planned: AllowedOperation[] =
-    mode === 'unplanned'
-      ? []
-      : [
-          { operation: 'performance.primary.demote', on: of(from), with: of(to) },
-          promote(from, to),
-          ...[route.candidate, ...route.others].map((each) => follow(each, from)),
-        ];
-  const unplanned: AllowedOperation[] =
-    mode === 'planned' || !input.offerForce
-      ? []
-      : [{ operation: 'performance.secondary.promote-force', on: of(to), detail: inPlaceOf(from) }];
+  const followers = route.old ? [...others, route.old] : others;
+  const named = [from, to, ...others.map(({ cluster }) => cluster)];
+  const { acceptLoss, overrideDrSecondary, offerForce, acknowledgeKnownBugs } = input;
   return planDocument({
     runbook: 'performancePromotion',
     input,
-    clusters: observations.filter(({ cluster }) => [from, to, ...others].includes(cluster)),
+    clusters: observations.filter(({ cluster }) => named.includes(cluster)),
     operations: [
       promote(to, from),
-      ...[...route.others, ...(route.old ? [route.old] : [])].map((each) => follow(each, to)),
-      ...planned,
-      ...unplanned,
+      ...followers.map((each) => follow(each, to)),
+      planned && { operation: 'performance.primary.demote', on: on(from), with: on(to) },
+      planned && promote(from, to),
+      ...(planned ? [candidate, ...others].map((each) => follow(each, from)) : []),
+      !planned &&
+        offerForce && { operation: 'performance.secondary.promote-force', on: on(to), detail: inPlaceOf(from) },
     ],
     warnings: warnings(input, route, preconditions),
     steps: steps(input, route),
     choices: {
-      mode,
-      repoint: route.repoint,
-      acceptLoss: input.acceptLoss,
-      overrideDrSecondary: input.overrideDrSecondary,
-      offerForce: input.offerForce,
-      acknowledgeKnownBugs: input.acknowledgeKnownBugs,
+      ...{ mode, repoint, acceptLoss, overrideDrSecondary, offerForce, acknowledgeKnownBugs },
       ...Object.fromEntries(
-        [...route.others, ...(route.old ? [route.old] : []), route.candidate].map(({ cluster, filter }) => [
-          `filter of ${cluster}`,
-          describeFilter(filter),
-        ]),
+        [...followers, candidate].map(({ cluster, filter }) => [`filter of ${cluster}`, describeFilter(filter)]),
       ),
     },
   });
 }
 
 function warnings(
-  input: PerformancePromotionInput,
+  { acceptLoss }: PerformancePromotionInput,
   { from, to, mode, others, old, staysOut, candidate, repoint }: PromotionRoute,
   preconditions: readonly Check[],
-): string[] {
-  const exposed = (each: Follower): string[] => (each.filter ? [exposureInWords(each.cluster, each.filter)] : []);
+) {
+  const planned = mode === 'planned';
+  const exposed = [...(repoint === 'token' ? others : []), ...(old ? [old] : [])];
   const usable = preconditions.find(
     ({ name, verdict }) => name.startsWith('no DR secondary') && verdict === 'warn',
   )?.observed;
   return [
     `Every token and every lease changes for who moves to ${to}: clients of ${from} log in again there, and leases of ${from} stay with ${from}.`,
     `Local mounts and their data stay behind on ${from}.`,
-    ...(mode === 'planned'
-      ? [`From the demotion of ${from} until ${to} serves no cluster takes writes of shared data.`]
-      : [
-          `What ${from} took and did not ship is lost; by how much is not known.`,
-          `${from} still believes that it is primary when it comes back: keep clients and the cluster port of the others away from it until it is demoted.`,
-        ]),
-    ...(usable === undefined ? [] : [`Instead of this, a DR secondary of ${from} would keep all tokens: ${usable}.`]),
-    ...(candidate.filter
-      ? [
-          `What the filter of ${to} kept away from it is lost to every cluster that follows it: ${keptAway(candidate.filter)}.`,
-        ]
-      : []),
-    ...(repoint === 'token' ? others.flatMap(exposed) : []),
-    ...(old ? exposed(old) : []),
-    ...(old && !old.filter && mode === 'planned'
-      ? [`${from} becomes a secondary without paths filter: it goes on having everything.`]
-      : []),
-    ...(staysOut === undefined ? [] : [staysOut]),
-    ...(mode === 'planned' && input.acceptLoss === 'bounded'
-      ? [`Writes that ${to} was not seen to have are lost when ${from} joins again.`]
-      : []),
+    planned && `From the demotion of ${from} until ${to} serves no cluster takes writes of shared data.`,
+    !planned && `What ${from} took and did not ship is lost; by how much is not known.`,
+    !planned &&
+      `${from} still believes that it is primary when it comes back: keep clients and the cluster port of the others away from it until it is demoted.`,
+    usable !== undefined && `Instead of this, a DR secondary of ${from} would keep all tokens: ${usable}.`,
+    candidate.filter &&
+      `What the filter of ${to} kept away from it is lost to every cluster that follows it: ${keptAway(candidate.filter)}.`,
+    ...exposed.map(({ cluster, filter }) => filter && exposureInWords(cluster, filter)),
+    old && !old.filter && `${from} becomes a secondary without paths filter: it goes on having everything.`,
+    staysOut,
+    planned && acceptLoss === 'bounded' && `Writes that ${to} was not seen to have are lost when ${from} joins again.`,
   ];
 }
 
-function steps(input: PerformancePromotionInput, route: PromotionRoute): string[] {
-  const { from, to, mode, hooks } = route;
+function steps({ acceptLoss, offerForce }: PerformancePromotionInput, route: PromotionRoute) {
+  const { from, to, mode, hooks, others, old, repoint } = route;
+  const planned = mode === 'planned';
   const follow = (each: Follower, form: 'token' | 'addresses'): string =>
     `Point ${each.cluster} at ${to} by ${form}, with ${describeFilter(each.filter)} on ${to}, and compare it`;
   return [
-    ...(mode === 'planned'
-      ? [
-          ...(hooks.quiesce ? ['Quiesce the clients'] : []),
-          `Write a marker on ${from} and wait until ${to} has it`,
-          `Demote ${from} (no performance primary from here on)`,
-          `Compare the Merkle roots; where loss cannot be excluded ${input.acceptLoss === 'none' ? `promote ${from} back` : 'go on and state the bound'}`,
-          `Promote ${to}; where that is refused promote ${from} back`,
-        ]
-      : [`Promote ${to}${input.offerForce ? '; where that is refused, people may ask at gate "force"' : ''}`]),
+    hooks.quiesce && 'Quiesce the clients',
+    planned && `Write a marker on ${from} and wait until ${to} has it`,
+    planned && `Demote ${from} (no performance primary from here on)`,
+    planned &&
+      `Compare the Merkle roots; where loss cannot be excluded ${acceptLoss === 'none' ? `promote ${from} back` : 'go on and state the bound'}`,
+    planned
+      ? `Promote ${to}; where that is refused promote ${from} back`
+      : `Promote ${to}${offerForce ? '; where that is refused, people may ask at gate "force"' : ''}`,
     `Wait until ${to} serves reads and writes`,
-    ...(hooks.quiesce ? ['Release the clients'] : []),
-    ...route.others.map((each) => follow(each, route.repoint)),
-    ...(route.old ? [follow(route.old, 'token')] : []),
+    hooks.quiesce && 'Release the clients',
+    ...others.map((each) => follow(each, repoint)),
+    old && follow(old, 'token'),
     'Read the final state',
   ];
 }

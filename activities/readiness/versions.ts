@@ -1,6 +1,6 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import { knownBugs } from '../checks/known-bugs';
-import type { Concern } from '../checks/known-bugs';
+import { knownBugs } from '../checks/versions';
+import type { Concern } from '../checks/versions';
 import { noneOlder, versionsOf, versionsText } from '../checks/versions';
 import type { Question } from './point';
 import { holds, judged, unread } from './point';

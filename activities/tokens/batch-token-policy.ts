@@ -94,12 +94,21 @@ export function roleChecks(
 ): readonly Check[] {
   const command = roleCommand(name, policy);
   if (role === undefined) {
-    if (willBeMade) return [check(`token role ${name}`, cluster, true, 'absent; this run makes it', 'a token role')];
-    return [check(`token role ${name}`, cluster, false, 'absent', 'a token role', `Make it: \`${command}\``)];
+    if (willBeMade)
+      return [
+        check(`token role ${name}`, cluster, true, { observed: 'absent; this run makes it', needed: 'a token role' }),
+      ];
+    return [
+      check(`token role ${name}`, cluster, false, {
+        observed: 'absent',
+        needed: 'a token role',
+        next: `Make it: \`${command}\``,
+      }),
+    ];
   }
   const also = [...role.allowedPolicies.filter((each) => each !== policy), ...role.allowedPoliciesGlob];
   const rule = (what: string, good: boolean, observed: string, needed: string) =>
-    check(`token role ${name}: ${what}`, cluster, good, observed, needed, `Correct it: \`${command}\``);
+    check(`token role ${name}: ${what}`, cluster, good, { observed, needed, next: `Correct it: \`${command}\`` });
   const told = (value: boolean | undefined) => (value === undefined ? 'not told' : String(value));
   return [
     rule('orphan', role.orphan === true, told(role.orphan), 'true: other tokens end with the token that made them'),
@@ -127,21 +136,26 @@ export function policyChecks(
 ): readonly Check[] {
   const command = policyCommand(name);
   if (text === undefined) {
-    if (willBeMade) return [check(`policy ${name}`, cluster, true, 'absent; this run writes it', 'a policy')];
-    return [check(`policy ${name}`, cluster, false, 'absent', 'a policy', `Write it: \`${command}\``)];
+    if (willBeMade)
+      return [check(`policy ${name}`, cluster, true, { observed: 'absent; this run writes it', needed: 'a policy' })];
+    return [
+      check(`policy ${name}`, cluster, false, {
+        observed: 'absent',
+        needed: 'a policy',
+        next: `Write it: \`${command}\``,
+      }),
+    ];
   }
   const missing = needed.filter(({ path }) => !coveredBy(text, path));
   return [
-    check(
-      `policy ${name}`,
-      cluster,
-      missing.length < needed.length,
-      missing.length === 0
-        ? 'names every path'
-        : `its text does not name ${missing.map(({ path }) => path).join(', ')}`,
-      'the paths that a DR operation needs',
-      `Was it emptied to end the batch tokens? Otherwise write it anew: \`${command}\``,
-    ),
+    check(`policy ${name}`, cluster, missing.length < needed.length, {
+      observed:
+        missing.length === 0
+          ? 'names every path'
+          : `its text does not name ${missing.map(({ path }) => path).join(', ')}`,
+      needed: 'the paths that a DR operation needs',
+      next: `Was it emptied to end the batch tokens? Otherwise write it anew: \`${command}\``,
+    }),
   ];
 }
 

@@ -1,5 +1,5 @@
 /** A reindex demands its own approval and a stable primary; verdicts, progress and the ledger say no more than is known. */
-import type { ReindexOptions } from '../../activities/plans/merkle-trees';
+import type { ReindexOptions } from '../../activities/plans/merkle';
 import { randomUUID } from 'node:crypto';
 import { judgeMerkleReport } from '../../activities/merkle/merkle-verdict';
 import { ReindexProgress } from '../../activities/merkle/reindex-state';

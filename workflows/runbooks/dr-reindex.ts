@@ -1,4 +1,4 @@
-import type { ReindexRoute } from '../../activities/plans/merkle-trees';
+import type { ReindexRoute } from '../../activities/plans/merkle';
 import type { ReindexResult } from '../../activities/merkle/trees';
 import type { MerkleCheckResult } from '../../activities/merkle/merkle-verdict';
 import type { DrReindexInput } from '../../src/contracts/runbook-inputs';

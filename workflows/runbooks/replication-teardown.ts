@@ -1,4 +1,4 @@
-import type { TeardownRoute } from '../../activities/plans/replication-teardown';
+import type { TeardownRoute } from '../../activities/plans/ending';
 import type { ReplicationTeardownInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Run } from '../engine/run';

@@ -1,4 +1,4 @@
-import type { DecommissionRoute } from '../../activities/plans/secondary-decommission';
+import type { DecommissionRoute } from '../../activities/plans/ending';
 import type { SecondaryDecommissionInput } from '../../src/contracts/runbook-inputs';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';

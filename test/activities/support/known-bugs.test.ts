@@ -1,5 +1,5 @@
-import type { Concern } from '../../../activities/checks/known-bugs';
-import { knownBugs } from '../../../activities/checks/known-bugs';
+import type { Concern } from '../../../activities/checks/versions';
+import { knownBugs } from '../../../activities/checks/versions';
 
 const ids = (version: string, concern: Concern) =>
   knownBugs(version)

@@ -1,5 +1,5 @@
 /** The signs that a performance primary is gone. Pure: what is not told is never taken for silence. */
-import { goneChecks } from '../../../activities/checks/performance-gone';
+import { goneChecks } from '../../../activities/checks/signs';
 import type { ClusterObservation, ReplicationObservation } from '../../../src/contracts/observations';
 import type { Deployment } from '../../../src/inventory';
 

@@ -10,7 +10,7 @@ import { gateFacts, identityOf, planDocument, siteFacts } from '../approvals/pla
 import { breakGlassWarnings, ceremonyCallsAllowed, ceremonyToken, isIn } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
 import { takesPart } from '../checks/nodes';
-import { hasRole, roleText } from '../checks/roles';
+import { hasRole, roleText } from '../checks/replication';
 import { ceremonyEntryOf, enoughHolders, freeSlot } from '../checks/tokens';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
@@ -47,14 +47,18 @@ export async function assessCeremony({
       // From version 2.0 people may have to open the calls first.
       ...(attempt === undefined && isIn(entry.access) ? [slotUnreadable(cluster)] : [freeSlot(observation, undefined)]),
       enoughHolders(observation, deployment),
-      check('uses named', cluster, uses.length > 0, uses.join(', '), 'at least one use', 'Name what the token is for.'),
+      check('uses named', cluster, uses.length > 0, {
+        observed: uses.join(', '),
+        needed: 'at least one use',
+        next: 'Name what the token is for.',
+      }),
     ],
   };
 }
 
 function slotUnreadable(cluster: string, why = 'not readable'): Check {
   const next = `Look at the active node of ${cluster}.`;
-  return check('generation slot free', cluster, false, why, 'readable and free', next);
+  return check('generation slot free', cluster, false, { observed: why, needed: 'readable and free', next });
 }
 
 /** Reads the cluster and the recipient's key, and judges whether the holders can be asked for a root token. */
@@ -73,6 +77,10 @@ export async function assessRootTokenCeremony({
   const { reachable, version, clusterId } = observation;
   const slot = reachable ? await readSlot(access, version, signal) : 'not read';
   const seen = typeof slot === 'string' ? observation : { ...observation, attempt: slot };
+  const callsAllowed = async () => {
+    const entry = await ceremonyEntryOf(access, observation, signal, 'root-token');
+    return ceremonyCallsAllowed(cluster, 'root-token', version, entry);
+  };
   const preconditions = [
     recipientUsable(cluster, recipient),
     ...takesPart({ ...observation, reachable: reachable && clusterId !== undefined }),
@@ -81,19 +89,13 @@ export async function assessRootTokenCeremony({
     typeof slot !== 'string'
       ? freeSlot(seen, undefined)
       : slot === 'CEREMONY_CLOSED'
-        ? notCheckable('generation slot free', cluster, 'not readable without a credential', 'free')
+        ? notCheckable('generation slot free', cluster, {
+            observed: 'not readable without a credential',
+            needed: 'free',
+          })
         : slotUnreadable(cluster, slot),
     enoughHolders(seen, deployment),
-    ...(reachable
-      ? [
-          ceremonyCallsAllowed(
-            cluster,
-            'root-token',
-            version,
-            await ceremonyEntryOf(access, observation, signal, 'root-token'),
-          ),
-        ]
-      : []),
+    ...(reachable ? [await callsAllowed()] : []),
   ];
   const base = {
     observations: [observation],
@@ -135,26 +137,20 @@ async function readSlot(access: ClusterAccess, version: string | undefined, sign
 }
 
 function recipientUsable(cluster: string, recipient: RecipientKey | { readonly refused: string }): Check {
-  return check(
-    "recipient's key",
-    cluster,
-    !('refused' in recipient),
-    'refused' in recipient ? recipient.refused : `${recipient.fingerprint}, can encrypt`,
-    'an OpenPGP public key of version 4 that can encrypt',
-    'The recipient exports it: `gpg --export KEY | base64 -w0`.',
-  );
+  return check("recipient's key", cluster, !('refused' in recipient), {
+    observed: 'refused' in recipient ? recipient.refused : `${recipient.fingerprint}, can encrypt`,
+    needed: 'an OpenPGP public key of version 4 that can encrypt',
+    next: 'The recipient exports it: `gpg --export KEY | base64 -w0`.',
+  });
 }
 
 function noDrSecondary(observation: ClusterObservation): Check {
   const { cluster, dr } = observation;
-  return check(
-    'no DR secondary',
-    cluster,
-    dr?.mode !== 'secondary',
-    dr ? roleText(observation, 'dr') : 'tells no replication',
-    'anything but a DR secondary',
-    'A DR secondary has the tokens of its primary: generate the root token there.',
-  );
+  return check('no DR secondary', cluster, dr?.mode !== 'secondary', {
+    observed: dr ? roleText(observation, 'dr') : 'tells no replication',
+    needed: 'anything but a DR secondary',
+    next: 'A DR secondary has the tokens of its primary: generate the root token there.',
+  });
 }
 
 function rootTokenPlan(

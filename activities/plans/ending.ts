@@ -1,0 +1,421 @@
+import type { Assessment } from '../../src/contracts/activities';
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { AllowedOperation, Check } from '../../src/contracts/plan';
+import type {
+  ReplicationTeardownInput,
+  SecondaryDecommissionInput,
+  TokenSource,
+} from '../../src/contracts/runbook-inputs';
+import { identityOf, planDocument } from '../approvals/planning';
+import { check } from '../checks/check';
+import { hasRole, isConnected, roleText } from '../checks/replication';
+import { CONNECTION, cutOffDetail, othersConnected } from '../ending/replication-end';
+import { currentExecution } from '../execution';
+import { describeFilter } from '../filters/paths-filters';
+import { kindName } from '../joining/onboarding-read';
+import { isAlive } from '../observe';
+import { observe } from './observed';
+import type { Observed, PlanInput } from './observed';
+
+/** A secondary that loses its primary for good. */
+export interface CutOff {
+  readonly id: string;
+  /** Its name in the inventory, where it is known. */
+  readonly cluster?: string;
+}
+
+/** What `replicationTeardown` follows. */
+export interface TeardownRoute {
+  readonly cluster: string;
+  /** The role that ends. `disabled`: there is nothing to end. */
+  readonly role: 'primary' | 'secondary' | 'disabled';
+  readonly tokenSource?: TokenSource;
+  /** Of a primary: every secondary that it knows. */
+  readonly cutOff: readonly CutOff[];
+  /** Of a secondary: the primary that still knows it, and by which id. */
+  readonly knownBy?: { readonly primary: string; readonly id: string };
+}
+
+/** A role ends; who is cut off by it, and what that costs later (facts 2.4, 2.10). */
+export async function assessReplicationTeardown(
+  request: PlanInput<ReplicationTeardownInput>,
+): Promise<Assessment<TeardownRoute>> {
+  const { input } = request;
+  const { kind, cluster } = input;
+  const observed = await observe(request, [cluster]);
+  const { observations } = observed;
+  const { heartbeatAgeMs } = observed.deployment.limits;
+  const seen = observed.of(cluster);
+  const state = seen[kind];
+  const role = state?.mode;
+  const base = observed.base({ disable: role !== 'disabled' });
+  const judged = roleChecks(kind, seen);
+  if (!state || (role !== 'primary' && role !== 'secondary' && role !== 'disabled'))
+    return { ...base, preconditions: judged };
+  const path = `sys/replication/${kind}/${role}/disable`;
+  const tokens = kind === 'dr' && role === 'secondary' ? await observed.tokens(cluster, [path]) : undefined;
+  const rights = tokens || role === 'disabled' ? [] : await observed.rights(cluster, { [path]: ['update'] });
+  const connected = role === 'primary' ? othersConnected(state, '', heartbeatAgeMs) : [];
+  const cutOff = check('nobody is cut off', cluster, connected.length === 0, {
+    observed: connected.length === 0 ? 'nobody is connected' : `connected: ${connected.join(', ')}`,
+    needed: 'no connected secondary',
+    next: 'Each of them loses its primary for good.',
+    otherwise: 'warn',
+  });
+  const route: TeardownRoute = {
+    cluster,
+    role,
+    tokenSource: tokens?.source,
+    cutOff: role === 'primary' ? cutOffBy(input, state.knownSecondaries ?? [], observations) : [],
+    knownBy: role === 'secondary' ? knownByOf(input, seen, observations) : undefined,
+  };
+  // One that nobody knows and that is not connected may be attached again meanwhile: then it is not what was approved.
+  const inUse = role === 'secondary' && (route.knownBy !== undefined || isAlive(state, heartbeatAgeMs));
+  return {
+    ...base,
+    preconditions: [...judged, ...(role === 'primary' ? [cutOff] : []), ...(tokens?.checks ?? rights)],
+    route,
+    plan: teardownPlan(input, route, inUse, observed, tokens?.warnings ?? []),
+  };
+}
+
+function roleChecks(kind: ReplicationTeardownInput['kind'], seen: ClusterObservation): Check[] {
+  const { cluster, dr } = seen;
+  const role = seen[kind]?.mode;
+  return [
+    check(
+      `${kindName(kind)} role readable`,
+      cluster,
+      role === 'primary' || role === 'secondary' || role === 'disabled',
+      {
+        observed: roleText(seen, kind),
+        needed: 'primary, secondary or disabled',
+        next: `See that ${cluster} is unsealed and has an active node, then start again.`,
+      },
+    ),
+    // The performance role of a DR secondary is in its data and comes into force when it is promoted.
+    ...(kind === 'performance'
+      ? [
+          check('no DR secondary', cluster, dr?.mode !== 'secondary', {
+            observed: roleText(seen, 'dr'),
+            needed: 'a role of its own',
+            next: 'End its DR replication, or end the performance replication on its primary.',
+          }),
+        ]
+      : []),
+  ];
+}
+
+/** Every secondary that the primary knows, by name where the inventory has it. */
+function cutOffBy(
+  { kind, cluster }: ReplicationTeardownInput,
+  ids: readonly string[],
+  observations: readonly ClusterObservation[],
+): CutOff[] {
+  return [...ids].sort().map((id) => {
+    const owner = observations.find(
+      (each) => each.cluster !== cluster && (each.clusterId === id || each[kind]?.secondaryId === id),
+    );
+    return { id, cluster: owner?.cluster };
+  });
+}
+
+/** The primary that goes on knowing a secondary which ends its replication. */
+function knownByOf(
+  { kind }: ReplicationTeardownInput,
+  observed: ClusterObservation,
+  observations: readonly ClusterObservation[],
+): TeardownRoute['knownBy'] {
+  const state = observed[kind];
+  const ids = [state?.secondaryId, observed.clusterId];
+  for (const { cluster, [kind]: other } of observations) {
+    if (other?.mode !== 'primary' || other.setId !== state?.setId) continue;
+    const id = (other.knownSecondaries ?? []).find((known) => ids.includes(known));
+    if (id !== undefined) return { primary: cluster, id };
+  }
+  return undefined;
+}
+
+function teardownPlan(
+  input: ReplicationTeardownInput,
+  { cluster, role, cutOff, knownBy }: TeardownRoute,
+  inUse: boolean,
+  { of, observations }: Observed,
+  ofTokens: readonly string[],
+) {
+  const { kind } = input;
+  const seen = of(cluster);
+  const details =
+    role === 'primary'
+      ? [cutOffDetail(cutOff.map(({ id }) => id))]
+      : [CONNECTION.none, ...(inUse ? [CONNECTION.any] : [])];
+  const operations: AllowedOperation[] =
+    role === 'disabled'
+      ? []
+      : details.map((detail) => ({ operation: `${kind}.${role}.disable`, on: identityOf(seen), detail }));
+  const nameOf = ({ id, cluster: name }: CutOff) => (name === undefined ? `the secondary ${id}` : `${name} (id ${id})`);
+  const other = kind === 'dr' ? 'performance' : 'dr';
+  const otherMode = seen[other]?.mode;
+  const named = observations.filter(
+    (each) => each.clusterId !== undefined && cutOff.some((one) => one.cluster === each.cluster),
+  );
+  return planDocument({
+    runbook: 'replicationTeardown',
+    input,
+    clusters: [seen, ...named],
+    operations,
+    warnings: [
+      ...cutOff.map(
+        (each) =>
+          `${nameOf(each)} is cut off for good: it can follow a primary again only by being wiped and onboarded anew.`,
+      ),
+      role === 'primary' &&
+        kind === 'dr' &&
+        `${cluster} has no DR secondary afterwards: if it fails then, its data is gone.`,
+      kind === 'performance' &&
+        cutOff.length > 0 &&
+        'Clients of the performance secondaries read what these have now; their writes to shared data fail.',
+      role === 'secondary' &&
+        `${cluster} can become a ${kindName(kind)} secondary again only by being wiped and onboarded anew.`,
+      knownBy && `${knownBy.primary} goes on knowing ${cluster} by the id ${knownBy.id} until it is revoked.`,
+      role !== 'disabled' &&
+        (otherMode === 'primary' || otherMode === 'secondary') &&
+        `The ${kindName(other)} replication of ${cluster} (${otherMode}) stays as it is.`,
+      ...ofTokens,
+    ],
+    steps: [
+      role !== 'disabled' && `Disable ${kindName(kind)} replication on ${cluster}, which is its ${role}`,
+      `See on every node of ${cluster} that it is disabled`,
+    ],
+    choices: { kind, role },
+  });
+}
+
+/** What `secondaryDecommission` follows. */
+export interface DecommissionRoute {
+  readonly primary: string;
+  /** The id by which the primary knows the secondary. */
+  readonly id: string;
+  /** Whether the primary knows the id; else it was revoked before, and only the secondary's side is left. */
+  readonly known: boolean;
+  /** The cluster of the inventory that has this id and answers; absent where there is none. */
+  readonly secondary?: string;
+  readonly afterwards: SecondaryDecommissionInput['afterwards'];
+  /** Where the operation token for the DR secondary comes from; absent where none is needed. */
+  readonly tokenSource?: TokenSource;
+  /** The paths filter that stays on the primary under this id, in words. */
+  readonly filterLeft?: string;
+}
+
+/** A secondary is cut off for good (facts 8.7, 9.12). */
+export async function assessSecondaryDecommission(
+  request: PlanInput<SecondaryDecommissionInput>,
+): Promise<Assessment<DecommissionRoute>> {
+  const { input } = request;
+  const { kind, afterwards } = input;
+  const observed = await observe(request, [input.primary, input.secondary]);
+  const base = observed.base({ revoke: true, disable: afterwards === 'disable' });
+  const primary = observed.of(input.primary);
+  const role = hasRole(primary, kind, 'primary', 'A secondary is revoked on the primary that it follows.');
+  if (role.verdict === 'fail') return { ...base, preconditions: [role] };
+  const found = identify(input, primary, observed.observations);
+  const { id, secondary } = found;
+  if (id === undefined) return { ...base, preconditions: [role, found.judged] };
+  const known = (primary[kind]?.knownSecondaries ?? []).includes(id);
+  const revoke = { [`sys/replication/${kind}/primary/revoke-secondary`]: ['update'] };
+  const onSecondary = await judgeAfterwards(observed, input, secondary);
+  const route: DecommissionRoute = {
+    primary: primary.cluster,
+    id,
+    known,
+    secondary: secondary?.cluster,
+    afterwards: secondary ? afterwards : 'nothing',
+    tokenSource: onSecondary.source,
+    filterLeft: kind === 'performance' ? await filterOf(observed, primary.cluster, id) : undefined,
+  };
+  return {
+    ...base,
+    preconditions: [
+      role,
+      found.judged,
+      idKnown(input, primary, id, secondary, known),
+      ...(known ? anotherStays(input, primary, id, observed.deployment.limits.heartbeatAgeMs) : []),
+      ...(known ? await observed.rights(primary.cluster, revoke) : []),
+      ...onSecondary.checks,
+    ],
+    route,
+    plan: decommissionPlan(input, route, primary, secondary, onSecondary.warnings ?? []),
+  };
+}
+
+/** Which id is meant, and which cluster of the inventory has it. */
+function identify(
+  { kind, id: asked, secondary: named, afterwards }: SecondaryDecommissionInput,
+  primary: ClusterObservation,
+  observations: readonly ClusterObservation[],
+): {
+  readonly id?: string | undefined;
+  /** It answers: its ids were read. */
+  readonly secondary?: ClusterObservation | undefined;
+  readonly judged: Check;
+} {
+  const idsOf = (each: ClusterObservation) =>
+    each !== primary && each.reachable && each.clusterId !== undefined
+      ? [each[kind]?.secondaryId, each.clusterId].filter((id) => id !== undefined && id !== '')
+      : [];
+  if (named === undefined) {
+    const owner = observations.find((each) => asked !== undefined && idsOf(each).includes(asked));
+    const judged = check('the secondary is in the inventory', owner?.cluster, owner !== undefined, {
+      observed: owner ? `${owner.cluster} has it` : `no cluster that answers has the id ${asked ?? ''}`,
+      needed: 'a cluster of the inventory with this id',
+      next: 'Only the side of the primary is done; the report says what is left to do on the secondary.',
+      otherwise: 'warn',
+    });
+    return { id: asked, secondary: owner, judged };
+  }
+  const secondary = observations.find(({ cluster }) => cluster === named);
+  const ids = secondary ? idsOf(secondary) : [];
+  if (ids.length === 0) {
+    // One that is gone for good can be revoked by its id; what is to be done on it is left to people.
+    const byId = asked !== undefined && afterwards === 'nothing';
+    const judged = check('the secondary answers', named, false, {
+      observed: secondary?.error ?? 'it is the primary, or not readable',
+      needed: 'its ids can be read',
+      next: 'Give its "id", as known_secondaries of the primary has it, with {"afterwards": "nothing"}.',
+      otherwise: byId ? 'warn' : 'fail',
+    });
+    return { id: byId ? asked : undefined, judged };
+  }
+  const id = asked ?? ids.find((one) => primary[kind]?.knownSecondaries?.includes(one ?? '')) ?? ids[0];
+  const good = id !== undefined && ids.includes(id);
+  const judged = check('the id is that of the secondary', named, good, {
+    observed: `${named} has ${ids.join(', ')}`,
+    needed: `${id ?? 'an id'} is one of them`,
+    next: 'Give the id that the secondary has, or leave it out.',
+  });
+  return { id: good ? id : undefined, secondary, judged };
+}
+
+/** An id that the primary does not know was revoked before, or never was: then only a disconnected secondary is dealt with. */
+function idKnown(
+  { kind, secondary: named, afterwards }: SecondaryDecommissionInput,
+  primary: ClusterObservation,
+  id: string,
+  secondary: ClusterObservation | undefined,
+  known: boolean,
+): Check {
+  const seen = secondary?.[kind];
+  const orphan =
+    named !== undefined &&
+    seen?.mode === 'secondary' &&
+    seen.setId === primary[kind]?.setId &&
+    !isConnected(seen) &&
+    afterwards !== 'nothing';
+  return check('the primary knows the id', primary.cluster, known, {
+    observed: `known: ${(primary[kind]?.knownSecondaries ?? []).join(', ') || 'none'}`,
+    needed: id,
+    next: orphan
+      ? `It was revoked before: only ${named} is dealt with.`
+      : 'Read known_secondaries in the status of the primary: only an id in it can be revoked.',
+    otherwise: orphan ? 'warn' : 'fail',
+  });
+}
+
+/** Never the only connected DR secondary, unless somebody says so and the gate approves it (facts 9.12). */
+function anotherStays(
+  { kind, acknowledgeLastSecondary }: SecondaryDecommissionInput,
+  primary: ClusterObservation,
+  id: string,
+  heartbeatAgeMs: number,
+): Check[] {
+  const state = primary[kind];
+  if (kind !== 'dr' || !state) return [];
+  const others = othersConnected(state, id, heartbeatAgeMs);
+  return [
+    check('another DR secondary stays connected', primary.cluster, others.length > 0, {
+      observed: others.join(', ') || 'no other one is connected',
+      needed: 'another connected DR secondary',
+      next: 'Connect another DR secondary first, or start again with {"acknowledgeLastSecondary": true}.',
+      otherwise: acknowledgeLastSecondary ? 'warn' : 'fail',
+    }),
+  ];
+}
+
+/** What is done on the secondary: its role, and the token or credential that it needs. */
+async function judgeAfterwards(
+  { rights, tokens }: Observed,
+  { kind, afterwards }: SecondaryDecommissionInput,
+  secondary: ClusterObservation | undefined,
+): Promise<{
+  readonly source?: TokenSource;
+  readonly checks: readonly Check[];
+  readonly warnings?: readonly string[];
+}> {
+  if (afterwards === 'nothing' || !secondary) return { checks: [] };
+  const next = 'Start again with {"afterwards": "nothing"}, and see what the cluster is used for.';
+  const role = hasRole(secondary, kind, 'secondary', next);
+  const path = `sys/replication/${kind}/secondary/${afterwards === 'disable' ? 'disable' : 'update-primary'}`;
+  if (kind === 'performance') return { checks: [role, ...(await rights(secondary.cluster, { [path]: ['update'] }))] };
+  const found = await tokens(secondary.cluster, [path]);
+  return { ...found, checks: [role, ...found.checks] };
+}
+
+async function filterOf({ access }: Observed, primary: string, id: string): Promise<string | undefined> {
+  const source = access(primary);
+  const { signal } = currentExecution();
+  const token = await source.credential();
+  const filter = await source.client.performance.primary.pathsFilter.read(id, { token, signal });
+  return filter && describeFilter(filter);
+}
+
+function decommissionPlan(
+  input: SecondaryDecommissionInput,
+  { id, known, afterwards, filterLeft }: DecommissionRoute,
+  primary: ClusterObservation,
+  secondary: ClusterObservation | undefined,
+  ofTokens: readonly string[],
+) {
+  const { kind, acknowledgeLastSecondary } = input;
+  const name = secondary?.cluster ?? input.secondary ?? id;
+  const revocation: AllowedOperation = {
+    operation: `${kind}.primary.revoke-secondary`,
+    on: identityOf(primary),
+    ...(secondary && { with: identityOf(secondary) }),
+    detail: id,
+  };
+  return planDocument({
+    runbook: 'secondaryDecommission',
+    input,
+    clusters: [primary, ...(secondary ? [secondary] : [])],
+    operations: [
+      known && revocation,
+      secondary &&
+        afterwards !== 'nothing' && {
+          operation: `${kind}.secondary.${afterwards}`,
+          on: identityOf(secondary),
+          ...(afterwards === 'disable' && { detail: CONNECTION.none }),
+        },
+    ],
+    warnings: [
+      known && `${name} is cut off from ${primary.cluster} at once, and comes back only with a new activation token.`,
+      known &&
+        (kind === 'dr'
+          ? `${name} gets no more writes: it cannot take over without losing what comes after.`
+          : `Clients of ${name} read what it has now, and their writes to shared data fail.`),
+      acknowledgeLastSecondary &&
+        kind === 'dr' &&
+        `${primary.cluster} may have no connected DR secondary afterwards: if it fails then, its data is gone.`,
+      afterwards === 'disable' && `${name} ends replication: it can become a secondary again only by being wiped.`,
+      filterLeft !== undefined && `The paths filter of ${id} stays on ${primary.cluster}: ${filterLeft}.`,
+      ...ofTokens,
+      !secondary && `Nothing is done on ${name}: it is not in the inventory, or does not answer.`,
+    ],
+    steps: [
+      known && `Revoke ${name} (id ${id}) on ${primary.cluster}`,
+      known && `See that ${primary.cluster} has no such peer any more`,
+      afterwards === 'forget-primary' && `Make ${name} forget its primary; it stays a secondary with its data`,
+      afterwards === 'disable' && `Disable ${kindName(kind)} replication on ${name}`,
+    ],
+    choices: { kind, id, afterwards, acknowledgeLastSecondary },
+  });
+}

@@ -1,0 +1,241 @@
+import type { Assessment, RepointingRoute } from '../../src/contracts/activities';
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { Check, PlanDocument } from '../../src/contracts/plan';
+import type { SecondaryRepointingInput } from '../../src/contracts/runbook-inputs';
+import { isRunbookError } from '../../src/errors';
+import { identityOf, planDocument } from '../approvals/planning';
+import { check, refuses } from '../checks/check';
+import type { Rights } from '../checks/credentials';
+import { takesPart } from '../checks/nodes';
+import { hasRole, mayBeOneSet, onePrimary, roleText, sameSet } from '../checks/replication';
+import { UPDATE_PRIMARY } from '../checks/tokens';
+import { compareVersions, noKnownDefect, versionsInOrder, versionsOf, versionsText } from '../checks/versions';
+import { currentExecution } from '../execution';
+import { describeFilter } from '../filters/paths-filters';
+import { findFilter, keptAway } from '../filters/wanted-filter';
+import { follows, primaryAddresses } from '../joining/following';
+import { kindName } from '../joining/onboarding-read';
+import { isAlive } from '../observe';
+import type { Observed, PlanInput } from './observed';
+import { observe } from './observed';
+
+/** `update_primary_addrs` exists from this version on. */
+const ADDRESSES_SINCE = '1.13.0';
+
+interface Pair {
+  readonly input: SecondaryRepointingInput;
+  readonly observed: Observed;
+  readonly primary: ClusterObservation;
+  readonly secondary: ClusterObservation;
+}
+
+/** A secondary follows another primary. */
+export async function assessSecondaryRepointing(
+  request: PlanInput<SecondaryRepointingInput>,
+): Promise<Assessment<RepointingRoute>> {
+  const { input } = request;
+  const { signal } = currentExecution();
+  const { kind, form } = input;
+  const observed = await observe(request, [input.primary, input.secondary]);
+  const pair: Pair = { input, observed, primary: observed.of(input.primary), secondary: observed.of(input.secondary) };
+  const [source, target] = [observed.access(input.primary), observed.access(input.secondary)];
+  const base = observed.base({ repoint: true });
+  const addresses = await primaryAddresses(source, signal).catch((error: unknown): ReadonlySet<string> => {
+    if (!isRunbookError(error) || signal.aborted) throw error;
+    return new Set();
+  });
+  const judged = repointingChecks(pair, addresses);
+  // Without the roles there is nothing to ask filters, tokens and rights of.
+  if (refuses(judged)) return { ...base, preconditions: judged };
+  const tokens = kind === 'dr' ? await observed.tokens(input.secondary, [UPDATE_PRIMARY]) : undefined;
+  const filter =
+    kind === 'dr'
+      ? undefined
+      : await findFilter(source, target, observed.deployment.pathsFilters[input.secondary], signal);
+  const id = kind === 'dr' ? undefined : pair.secondary.performance?.secondaryId;
+  const route: RepointingRoute = {
+    kind,
+    primary: input.primary,
+    secondary: input.secondary,
+    form,
+    ...(tokens && { tokenSource: tokens.source }),
+    ...(filter && { filter: filter.known }),
+    ...(form === 'addresses' && id && { addressesId: id }),
+  };
+  const update = { 'sys/replication/performance/secondary/update-primary': ['update'] };
+  const checks = [
+    ...judged,
+    ...(tokens?.checks ?? []),
+    ...(filter ? [filter.judged, ...(await observed.rights(input.secondary, update))] : []),
+    ...(form === 'token' ? await observed.rights(input.primary, rightsOnPrimary(route)) : []),
+  ];
+  return { ...base, preconditions: checks, route, plan: repointingPlan(pair, route, checks, tokens?.warnings ?? []) };
+}
+
+/** What the workers' credential must be able to do on the primary, for the token form. */
+function rightsOnPrimary({ kind, filter }: RepointingRoute): Rights {
+  const base = `sys/replication/${kind}/primary`;
+  return {
+    [`${base}/secondary-token`]: ['update', 'sudo'],
+    [`${base}/revoke-secondary`]: ['update'],
+    ...(filter?.filter && { [`${base}/paths-filter/${filter.id}`]: ['read', 'create|update'] }),
+  };
+}
+
+function repointingChecks(pair: Pair, addresses: ReadonlySet<string>): Check[] {
+  const { input, observed, primary, secondary } = pair;
+  const { kind, form } = input;
+  const setId = primary[kind]?.setId;
+  const name = kindName(kind);
+  const inSet = observed.observations.filter((each) => mayBeOneSet(each[kind]?.setId, setId));
+  const noSecondary = `Only a ${name} secondary can be re-pointed; a cluster without replication is onboarded.`;
+  const otherSet = `${secondary.cluster} belongs to another set: it is onboarded again, which wipes it.`;
+  return [
+    ...(kind === 'dr' ? drForm(pair) : form === 'addresses' ? addressesForm(pair) : []),
+    ...[primary, secondary].flatMap(takesPart),
+    hasRole(primary, kind, 'primary', `Name the ${name} primary; status says which cluster it is.`),
+    hasRole(secondary, kind, 'secondary', noSecondary),
+    onePrimary(kind, inSet),
+    sameSet(kind, primary, secondary, otherSet),
+    versionsInOrder(primary, secondary),
+    ...[primary, secondary].map((each) =>
+      noKnownDefect(each, kind, `update-primary by ${form}`, input.acknowledgeKnownBugs),
+    ),
+    ...connection(pair, addresses),
+  ];
+}
+
+function drForm({ input, observed }: Pair): Check[] {
+  const { primary, secondary, form } = input;
+  const others = observed.othersOf(primary).map(({ cluster }) => cluster);
+  return [
+    check('form of update-primary', secondary, form === 'token', {
+      observed: form,
+      needed: 'token: addresses are not allowed on a demoted DR cluster, and ended the server in some versions',
+      next: 'Start again with {"form": "token"}.',
+    }),
+    check('members of one DR set', secondary, others.includes(secondary), {
+      observed: `${primary} with ${others.join(', ') || 'nobody'}`,
+      needed: `${secondary} in the DR set of ${primary}`,
+      next: 'Correct drSets in the inventory, or the names in the input.',
+    }),
+  ];
+}
+
+function addressesForm({ input, primary, secondary }: Pair): Check[] {
+  const next = 'Start again with {"form": "token"}.';
+  const id = secondary.performance?.secondaryId ?? '';
+  const versions = [...versionsOf(primary), ...versionsOf(secondary)];
+  const known = primary.performance?.knownSecondaries ?? [];
+  return [
+    check(
+      'addresses can be given',
+      input.secondary,
+      versions.length > 0 && versions.every((version) => compareVersions(version, ADDRESSES_SINCE) >= 0),
+      { observed: versionsText(primary, secondary), needed: `version ${ADDRESSES_SINCE} or later`, next },
+    ),
+    check('attached before, and not demoted since', input.secondary, id !== '', {
+      observed: id === '' ? `${roleText(secondary, 'performance')}, no id` : `id ${id}`,
+      needed: 'a secondary with the id of its activation token: a demoted cluster takes a token only',
+      next,
+    }),
+    check('the primary knows the secondary', input.primary, id !== '' && known.includes(id), {
+      observed: `known: ${known.join(', ') || 'nobody'}`,
+      needed: `${id === '' ? 'the id of the secondary' : id} among the known secondaries: addresses bring no certificate`,
+      next,
+    }),
+  ];
+}
+
+/** Nothing to do where it follows already; whom it leaves where it follows somebody else. */
+function connection({ input, observed, primary, secondary }: Pair, addresses: ReadonlySet<string>): Check[] {
+  const { cluster, [input.kind]: seen } = secondary;
+  if (seen?.mode !== 'secondary') return [];
+  const alive = isAlive(seen, observed.deployment.limits.heartbeatAgeMs);
+  const here = follows(seen, addresses);
+  const to = seen.peers.find((peer) => peer.connected)?.clusterAddress ?? seen.primaryClusterAddress ?? 'nobody';
+  if (here && alive && seen.state === 'stream-wals') {
+    return [
+      check('something to do', cluster, false, {
+        observed: `${roleText(secondary, input.kind)}, connected to ${to}`,
+        needed: `${cluster} does not follow ${primary.cluster} yet`,
+        next: `${cluster} follows ${primary.cluster} already: there is nothing to do.`,
+      }),
+    ];
+  }
+  return [
+    check('connected to nobody else', cluster, here || !alive, {
+      observed: alive
+        ? `connected to ${to}`
+        : `connected to nobody; last known ${seen.primaryClusterAddress || 'nobody'}`,
+      needed: 'no live connection to another primary',
+      next: `${cluster} follows another primary now and leaves it. Make sure that this is meant.`,
+      otherwise: 'warn',
+    }),
+  ];
+}
+
+/** What people approve before a secondary is re-pointed. */
+function repointingPlan(
+  { input, primary, secondary }: Pair,
+  { kind, form, tokenSource, filter: known }: RepointingRoute,
+  checks: readonly Check[],
+  ofTokens: readonly string[],
+): PlanDocument {
+  const [to, cluster] = [primary.cluster, secondary.cluster];
+  const filter = known?.filter;
+  const inWords = describeFilter(filter);
+  return planDocument({
+    runbook: 'secondaryRepointing',
+    input,
+    clusters: [primary, secondary],
+    operations: [
+      {
+        operation: kind === 'dr' ? 'dr.secondary.repoint-by-token' : `performance.secondary.repoint-by-${form}`,
+        on: identityOf(secondary),
+        with: identityOf(primary),
+        ...(kind === 'performance' && { detail: inWords }),
+      },
+    ],
+    warnings: [
+      kind === 'performance' &&
+        form === 'token' &&
+        (filter
+          ? exposureInWords(cluster, filter)
+          : `${cluster} has no paths filter: it receives everything that is not local.`),
+      kind === 'dr'
+        ? `Until ${cluster} streams again it protects nothing: do not plan a failover to it meanwhile.`
+        : `Until ${cluster} streams again its clients read old data, and their writes fail.`,
+      `What ${cluster} has and ${to} has not is removed from ${cluster} when their data is compared.`,
+      ...checks
+        .filter(({ name, verdict }) => name.startsWith('no known defect') && verdict === 'warn')
+        .map((each) => `Acknowledged defect on ${each.cluster ?? 'a cluster'}: ${each.observed}`),
+      ...ofTokens,
+    ],
+    steps: [
+      tokenSource === 'ceremony' && `Generate an operation token on ${cluster} from the holders' key shares`,
+      form === 'token' && filter && `Write the paths filter of ${cluster} on ${to} under ${known.id}: ${inWords}`,
+      form === 'token'
+        ? `Issue a ${kindName(kind)} activation token on ${to} with the cluster ID of ${cluster} as its id, and use it`
+        : `Give ${cluster} the cluster addresses of ${to}`,
+      form === 'token' && filter && 'Make sure of the filter again, and compare it',
+      `Wait until ${cluster} ${kind === 'dr' ? 'streams from' : 'follows'} ${to}`,
+      kind === 'performance' && 'Compare the dynamic filter on both sides',
+      'Compare the Merkle roots, where they can be compared',
+      tokenSource && tokenSource !== 'batch' && 'Delete the operation token and destroy the ceremony keys',
+      'Read the final state',
+    ],
+    choices: {
+      kind,
+      form,
+      ...(tokenSource && { tokenSource }),
+      ...(known && { filter: inWords, filterId: known.id }),
+      acknowledgeKnownBugs: input.acknowledgeKnownBugs,
+    },
+  });
+}
+
+/** What a secondary may receive that it must not have, between update-primary and the second writing of its filter. */
+export function exposureInWords(secondary: string, filter: Parameters<typeof keptAway>[0]): string {
+  return `Between update-primary and the second writing of its filter ${secondary} may receive what is kept away from it: ${keptAway(filter)}.`;
+}
