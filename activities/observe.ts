@@ -15,8 +15,24 @@ const NODE_TIMEOUT_MS = 3_000;
 /** `server_time_utc` has whole seconds and is read a moment before or after the status. */
 const CLOCK_TOLERANCE_MS = 2_000;
 
+/** What one node said of itself, with the worker's clock around it. Times are epoch ms. */
+export interface NodeHealth {
+  readonly address: string;
+  readonly health: Health;
+  readonly askedAt: number;
+  readonly answeredAt: number;
+}
+
 /** Reads one cluster: health of every node, both replication statuses of the active one, the attempt slot of a DR secondary. */
 export async function observeCluster(access: ClusterAccess, signal: AbortSignal): Promise<ClusterObservation> {
+  return (await observeWithHealths(access, signal)).observation;
+}
+
+/** As {@link observeCluster}, with what the nodes said of themselves. */
+export async function observeWithHealths(
+  access: ClusterAccess,
+  signal: AbortSignal,
+): Promise<{ readonly observation: ClusterObservation; readonly healths: readonly NodeHealth[] }> {
   const { entry, client } = access;
   const options = { signal, timeoutMs: NODE_TIMEOUT_MS };
   const read = async (node: string) => ({ node, status: await client.sys.replicationStatus({ ...options, node }) });
@@ -27,7 +43,8 @@ export async function observeCluster(access: ClusterAccess, signal: AbortSignal)
       return { error: errorText(error) };
     }),
   ]);
-  const health = nodes.flatMap((node) => (node.health ? [node.health] : []));
+  const healths = nodes.flatMap((node) => node.health ?? []);
+  const health = healths.map((each) => each.health);
   const base = {
     cluster: entry.name,
     at: Date.now(),
@@ -35,11 +52,11 @@ export async function observeCluster(access: ClusterAccess, signal: AbortSignal)
     clusterId: health.find((each) => each.clusterId)?.clusterId,
     version: health.find((each) => each.version)?.version,
   };
-  if ('error' in active) return { ...base, reachable: false, error: active.error };
+  if ('error' in active) return { observation: { ...base, reachable: false, error: active.error }, healths };
   const { node: activeNode, status } = active;
   const serverNow = serverTime(health.find(({ node }) => node === activeNode));
   const dr = observeReplication(status.dr, serverNow);
-  return {
+  const observation: ClusterObservation = {
     ...base,
     reachable: true,
     activeNode,
@@ -47,18 +64,20 @@ export async function observeCluster(access: ClusterAccess, signal: AbortSignal)
     performance: observeReplication(status.performance, serverNow),
     ...(dr.mode === 'secondary' ? await observeAttempt(access, base.version, signal) : {}),
   };
+  return { observation, healths };
 }
 
 async function observeNode(
   client: ServiceClient,
   address: string,
   signal: AbortSignal,
-): Promise<{ readonly observation: NodeObservation; readonly health?: Health }> {
+): Promise<{ readonly observation: NodeObservation; readonly health?: NodeHealth }> {
   try {
+    const askedAt = Date.now();
     const health = await client.sys.health({ node: address, signal, timeoutMs: NODE_TIMEOUT_MS });
     const { initialized, sealed, standby, version, status } = health;
     return {
-      health,
+      health: { address, health, askedAt, answeredAt: Date.now() },
       observation: { address, reachable: true, initialized, sealed, standby, version, healthStatus: status },
     };
   } catch (error) {

@@ -89,14 +89,21 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
       probe: hooks.probe !== undefined,
     },
   };
-  const withoutNode = judged.filter(({ name, verdict }) => name.startsWith('every node') && verdict === 'warn');
   const warnings = [
-    ...withoutNode.map(({ cluster, observed: seen }) => `Not every node of ${cluster ?? 'a side'} serves: ${seen}.`),
+    ...[from, to].flatMap(missingNodes),
     ...(tokens.source === 'ceremony'
       ? breakGlassWarnings('operation-token', [to, ...drSecondaries, from])
       : tokens.warnings),
   ];
   return { ...base, preconditions: judged, route, plan: switchoverPlan(input, route, sides, warnings) };
+}
+
+/** What the approvers must know of a side. Without the error, which may be another one at the next reading. */
+function missingNodes({ cluster, nodes }: ClusterObservation): string[] {
+  const missing = nodes.filter(({ reachable, sealed }) => !reachable || sealed !== false);
+  if (missing.length === 0) return [];
+  const addresses = missing.map(({ address }) => address).join(', ');
+  return [`Nodes of ${cluster} that are down or sealed: ${addresses}. Another one less may cost its quorum.`];
 }
 
 /** Who is primary is read, never configured. */

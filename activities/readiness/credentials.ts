@@ -1,5 +1,7 @@
+import type { Check } from '../../src/contracts/plan';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import type { CredentialFacts, Rights } from '../checks/credentials';
+import type { Deployment } from '../../src/inventory';
+import { inWords, isIn } from '../ceremony/ceremony-access';
 import {
   CREDENTIAL_LIFE_SECONDS,
   credentialFacts,
@@ -7,141 +9,349 @@ import {
   missingRights,
   rightsText,
 } from '../checks/credentials';
-import { DEMOTE, REVOKE, SECONDARY_TOKEN } from '../checks/tokens';
-import type { Look } from './look';
-import { inspect } from './look';
-import type { Question, Verdicts } from './point';
-import { holds, judged, unread } from './point';
-import type { ClusterView, SetView, World } from './world';
+import type { CredentialFacts, Rights } from '../checks/credentials';
+import {
+  DEMOTE,
+  PROMOTE,
+  REVOKE,
+  SECONDARY_TOKEN,
+  UPDATE_PRIMARY,
+  batchTokenReady,
+  ceremonyEntryOf,
+  enoughHolders,
+  freeSlot,
+} from '../checks/tokens';
+import type { CeremonyEntry } from '../checks/tokens';
+import { majorVersion } from '../checks/versions';
+import { readBatchToken } from '../tokens/operation-token';
+import { answer, holds, pointsOf, readPoints, unknowable, unread, within } from './point';
+import type { Answer, Verdicts } from './point';
+import type { ClusterReading, DrSet, ReadinessContext } from './topology';
 
 const WRITE = 'create|update';
+const PERFORMANCE = 'sys/replication/performance';
 
-/**
- * What the credential of a DR primary does in a switchover, and that of the cluster that becomes primary in switchover
- * and failover. Tokens are replicated within a DR set: what the primary knows of them holds on its successor.
- */
-function neededRights(
-  use: 'primary' | 'successor',
-  { marker, performanceIds }: { readonly marker: string; readonly performanceIds: readonly string[] },
-): Rights {
-  const performance = 'sys/replication/performance/primary';
-  const filters = performanceIds.flatMap((id) => [
-    [`${performance}/paths-filter/${id}`, ['read', WRITE]],
-    [`${performance}/dynamic-filter/${id}`, ['read']],
-  ]);
-  return {
-    ...(use === 'primary' ? { [DEMOTE]: [WRITE] } : {}),
-    [SECONDARY_TOKEN]: [WRITE, 'sudo'],
-    [REVOKE]: [WRITE],
-    [marker]: ['read', WRITE],
-    [`${marker}-after`]: [WRITE],
-    ...(performanceIds.length === 0
-      ? {}
-      : {
-          [`${performance}/secondary-token`]: [WRITE, 'sudo'],
-          [`${performance}/revoke-secondary`]: [WRITE],
-          ...(Object.fromEntries(filters) as Rights),
-        }),
-  };
-}
-
-/** The credentials of every member of each DR set, asked on its primary by lookup-self and capabilities-self. */
-export async function credentials(look: Look, world: World): Promise<ReadinessPoint[]> {
+/** The workers' credentials: of each member of a DR set, and of performance secondaries for their re-pointing. */
+export async function credentialPoints(context: ReadinessContext): Promise<ReadinessPoint[]> {
   const points = await Promise.all([
-    ...world.sets.flatMap((set) => set.members.map((view) => credentialOf(look, view, set, world))),
-    ...world.clusters
+    ...context.sets.flatMap((set) => set.members.map((each) => credentialOf(context, each, set))),
+    ...context.clusters
       .filter(({ observation }) => observation.performance?.mode === 'secondary')
-      .map((view) => repointing(look, view, world)),
+      .map((each) => repointing(context, each)),
   ]);
   return points.flat();
 }
 
-/** A performance secondary has tokens of its own: where it does not follow by itself it is re-pointed with one of these. */
-function repointing(look: Look, view: ClusterView, { deployment }: World): Promise<ReadinessPoint[]> {
-  const question: Question = {
-    id: 'credential-repointing',
-    cluster: view.name,
-    source: 'api',
-    needed: 'a token of its own that may point it at the new primary',
-    next: `Correct the credential of ${view.name} or its policy: docs/operations.md has it.`,
+/** Asked on the primary of the set by lookup-self and capabilities-self: what it knows of tokens holds on its successor. */
+async function credentialOf(
+  context: ReadinessContext,
+  { name, part }: ClusterReading,
+  { primaries: [primary] }: DrSet,
+): Promise<ReadinessPoint[]> {
+  const { signal } = context.execution;
+  const life = {
+    id: 'credential-life',
+    cluster: name,
+    needed: `a token that the primary accepts, for at least ${CREDENTIAL_LIFE_SECONDS} s`,
+    next: `Renew the credential of ${name} at its source.`,
   };
-  const access = look.clusters.of(deployment.name, view.name);
-  const path = 'sys/replication/performance/secondary';
-  const rights: Rights = { [`${path}/generate-public-key`]: [WRITE], [`${path}/update-primary`]: [WRITE] };
-  return inspect(
-    look,
-    [question],
-    (signal) => credentialFacts(access, () => access.credential(), Object.keys(rights), signal),
+  const may = {
+    id: 'credential-rights',
+    cluster: name,
+    needed: 'the rights that switchover and failover use on the primary',
+    next: `Correct the policy of the credential of ${name}: docs/operations.md has it.`,
+  };
+  if (primary === undefined) {
+    const none = unread('there is no primary that could look the token up');
+    return [life, may].flatMap((question) => pointsOf(question, none));
+  }
+  const rights = neededRights(context, primary, part === 'primary');
+  const [asked, own] = [context.access(primary.name), context.access(name)];
+  const facts = within(signal, (limited) =>
+    credentialFacts(asked, () => own.credential(), Object.keys(rights), limited),
+  );
+  const otherwise: Verdicts = part === 'primary' ? { switchover: 'fail' } : 'fail';
+  const points = await Promise.all([
+    readPoints(
+      signal,
+      life,
+      () => facts,
+      (found) => {
+        if (!found.usable) return answer(otherwise, `not usable: ${found.error ?? 'refused'}`);
+        const { verdict, observed } = credentialLives(name, found);
+        return holds(verdict === 'ok', otherwise, observed);
+      },
+    ),
+    readPoints(
+      signal,
+      may,
+      () => facts,
+      (found) => {
+        if (!found.usable) return answer({}, '');
+        const lacking = missingRights(found, rights).map(
+          (path) => `${path}: ${rightsText(found, path)} instead of ${rights[path]?.join(', ')}`,
+        );
+        const all = `all ${Object.keys(rights).length} paths`;
+        return holds(lacking.length === 0, otherwise, lacking.join('; ') || all);
+      },
+    ),
+  ]);
+  return points.flat();
+}
+
+/** What the credential of a DR primary does in a switchover, and that of its successor in switchover and failover. */
+function neededRights({ deployment, clusters }: ReadinessContext, { observation }: ClusterReading, demotes: boolean) {
+  const { path: marker } = deployment.marker;
+  const { mode, setId } = observation.performance ?? {};
+  const ids = clusters.flatMap(({ observation: { performance, clusterId } }) =>
+    mode === 'primary' && performance?.mode === 'secondary' && performance.setId === setId ? (clusterId ?? []) : [],
+  );
+  const filters = ids.flatMap((id) => [
+    [`${PERFORMANCE}/primary/paths-filter/${id}`, ['read', WRITE]] as const,
+    [`${PERFORMANCE}/primary/dynamic-filter/${id}`, ['read']] as const,
+  ]);
+  const performance: Rights = {
+    [`${PERFORMANCE}/primary/secondary-token`]: [WRITE, 'sudo'],
+    [`${PERFORMANCE}/primary/revoke-secondary`]: [WRITE],
+    ...Object.fromEntries(filters),
+  };
+  const rights: Rights = {
+    ...(demotes && { [DEMOTE]: [WRITE] }),
+    [SECONDARY_TOKEN]: [WRITE, 'sudo'],
+    [REVOKE]: [WRITE],
+    [marker]: ['read', WRITE],
+    [`${marker}-after`]: [WRITE],
+    ...(ids.length > 0 && performance),
+  };
+  return rights;
+}
+
+/** A performance secondary has tokens of its own: where it does not follow by itself it is re-pointed with one of these. */
+function repointing({ access, execution }: ReadinessContext, { name }: ClusterReading): Promise<ReadinessPoint[]> {
+  const own = access(name);
+  const base = `${PERFORMANCE}/secondary`;
+  const rights: Rights = { [`${base}/generate-public-key`]: [WRITE], [`${base}/update-primary`]: [WRITE] };
+  return readPoints(
+    execution.signal,
+    {
+      id: 'credential-repointing',
+      cluster: name,
+      needed: 'a token of its own that may point it at the new primary',
+      next: `Correct the credential of ${name} or its policy: docs/operations.md has it.`,
+    },
+    (signal) => credentialFacts(own, () => own.credential(), Object.keys(rights), signal),
     (facts) => {
-      if (!facts.usable) return judged(question, 'warn', `not usable: ${facts.error ?? 'refused'}`);
+      if (!facts.usable) return answer('warn', `not usable: ${facts.error ?? 'refused'}`);
       const missing = missingRights(facts, rights);
-      const observed = missing.length === 0 ? 'it may' : `no update on ${missing.join(' and ')}`;
-      return holds(question, missing.length === 0, 'warn', observed);
+      return holds(
+        missing.length === 0,
+        'warn',
+        missing.length === 0 ? 'it may' : `no update on ${missing.join(' and ')}`,
+      );
     },
   );
 }
 
-async function credentialOf(look: Look, view: ClusterView, set: SetView, world: World): Promise<ReadinessPoint[]> {
-  const { deployment } = world;
-  const [primary] = set.primaries;
-  const questions = [lifeQuestion(view), rightsQuestion(view)];
-  if (primary === undefined)
-    return questions.flatMap((question) => unread(question, 'there is no primary that could look the token up'));
-  const asked = look.clusters.of(deployment.name, primary.name);
-  const own = look.clusters.of(deployment.name, view.name);
-  const rights = neededRights(view.part === 'primary' ? 'primary' : 'successor', {
-    marker: deployment.marker.path,
-    performanceIds: performanceIds(primary, world),
+/** What was found out about the ways to a DR operation token on one secondary. */
+interface TokenWays {
+  /** Looked up on the primary; undefined where the inventory has none, or no primary answers. */
+  readonly batch: CredentialFacts | undefined;
+  readonly batchChecks: readonly Check[];
+  readonly entry: CeremonyEntry;
+  /** The batch token opens the ceremony, and is about to end: that is a way in now, and not on the day. */
+  readonly ending: boolean;
+  /** A run of the deployment works: an attempt may be its own. */
+  readonly runWorks: boolean;
+}
+
+/** Where the operation token of each DR secondary comes from, and whether that way is open. */
+export async function tokenPoints(context: ReadinessContext, runWorks: Promise<boolean>): Promise<ReadinessPoint[]> {
+  const points = context.sets.flatMap((set) => set.secondaries.map((each) => tokensOf(context, each, set, runWorks)));
+  return (await Promise.all(points)).flat();
+}
+
+async function tokensOf(
+  { deployment, access, execution: { signal } }: ReadinessContext,
+  reading: ClusterReading,
+  { primaries: [primary] }: DrSet,
+  runWorks: Promise<boolean>,
+): Promise<ReadinessPoint[]> {
+  const { name, observation } = reading;
+  const own = access(name);
+  const hasBatch = own.entry.batchToken !== undefined;
+  const paths = [PROMOTE, UPDATE_PRIMARY];
+  const source = {
+    id: 'token-source',
+    cluster: name,
+    needed: 'a batch token that lives on, or a ceremony that can be held',
+    next: `Make a batch token for ${name} on the primary, or see to its holders and ceremonyCredential.`,
+  };
+  const slot = {
+    id: 'generation-slot',
+    cluster: name,
+    needed: 'no generation attempt under way',
+    next: 'Let its owner finish or cancel it. Never cancel an attempt of somebody else.',
+  };
+  const stored = {
+    id: 'stored-credential',
+    cluster: name,
+    needed: 'from version 2.0: a stored credential that a DR secondary accepts for the four ceremony calls',
+    next: `Let batchTokenRotation keep a batch token, or give ceremonyCredential of ${name}. Without either a ceremony begins with a break-glass: people open the calls in the configuration of every node.`,
+  };
+  if (!observation.reachable)
+    return [source, slot].flatMap((question) => pointsOf(question, unread(observation.error ?? 'no answer')));
+  const read = async (limited: AbortSignal): Promise<TokenWays> => {
+    const [batch, entry] = await Promise.all([
+      primary && hasBatch
+        ? credentialFacts(access(primary.name), () => readBatchToken(own), paths, limited)
+        : undefined,
+      ceremonyEntryOf(own, observation, limited),
+    ]);
+    const batchChecks = batch ? batchTokenReady(batch, name, deployment, paths) : [];
+    const ending = batchChecks.some((each) => each.name.includes('lives') && each.verdict !== 'ok');
+    return { batch, batchChecks, entry, ending: entry.from === 'batchToken' && ending, runWorks: await runWorks };
+  };
+  const ways = within(signal, read);
+  const points = [
+    readPoints(
+      signal,
+      source,
+      () => ways,
+      (found) => judgeSource(reading, deployment, found, hasBatch),
+    ),
+    readPoints(
+      signal,
+      stored,
+      () => ways,
+      (found) => judgeStored(reading, found),
+    ),
+    readPoints(
+      signal,
+      slot,
+      () => ways,
+      (found) => judgeSlot(reading, found),
+    ),
+    ...(primary && hasBatch ? [batchPoint(reading, deployment, ways, signal)] : []),
+  ];
+  return (await Promise.all(points)).flat();
+}
+
+function judgeSource(
+  { observation }: ClusterReading,
+  deployment: Deployment,
+  { batch, batchChecks, entry, ending }: TokenWays,
+  hasBatch: boolean,
+): Answer {
+  const wanted = deployment.ceremony.tokenSource;
+  const bad = batchChecks.filter(({ verdict }) => verdict !== 'ok').map(inFull);
+  if (wanted === 'provided') return answer('ok', 'people generate the tokens themselves, and provide them');
+  if (wanted !== 'ceremony' && batch && bad.length === 0) {
+    const life = batchChecks.find(({ name }) => name.includes('lives'))?.observed ?? '';
+    return answer('ok', `batch token, ${life}`);
+  }
+  if (wanted === 'batch') {
+    if (hasBatch && !batch) return unread('no primary answers that could look the batch token up');
+    return answer('fail', bad.join('; ') || 'the inventory names no batch token');
+  }
+  const closed = ending ? 'a batch token that ends soon' : entry.access;
+  const holders = enoughHolders(observation, deployment);
+  const ceremonyBad = [
+    ...(isIn(entry.access) && !ending ? [] : [`the DR secondary accepts no stored credential (${closed})`]),
+    ...(holders.verdict === 'fail' ? [inFull(holders)] : []),
+  ];
+  if (ceremonyBad.length > 0) return answer('fail', [...ceremonyBad, ...bad].join('; '));
+  if (bad.length > 0) return answer('warn', `ceremony; the batch token is of no use: ${bad.join('; ')}`);
+  return answer('ok', 'ceremony of the key holders');
+}
+
+/** From version 2.0 even the calls of a ceremony need a token that a DR secondary accepts, and it serves no logins. */
+function judgeStored({ name, observation: { version } }: ClusterReading, ways: TokenWays): Answer {
+  const { batch, batchChecks, entry, ending, runWorks } = ways;
+  if (version === undefined) return unread('the version is not told');
+  if (majorVersion(version) < 2) return answer('ok', `not needed by ${version}`);
+  if (entry.access === 'accepted' && !ending)
+    return answer('ok', `${entry.from ?? 'accepted'}, accepted by ${version}`);
+  const observed = `${inWords(entry)}${ending ? ', which ends soon' : ''}, version ${version}`;
+  if (entry.access === 'open') {
+    return answer(runWorks ? 'warn' : 'fail', observed, {
+      reason: runWorks
+        ? 'a run of this deployment works: it may be its break-glass'
+        : 'anybody may occupy the one slot',
+      next: `Take enable_unauthenticated_access out of the configuration of every node of ${name} and send SIGHUP.`,
+    });
+  }
+  return batch && batchChecks.every(({ verdict }) => verdict === 'ok')
+    ? answer('ok', `the batch token, instead of a ceremony by ${version}`)
+    : answer('fail', observed);
+}
+
+function judgeSlot({ observation }: ClusterReading, { runWorks }: TokenWays): Answer {
+  const { verdict, observed } = freeSlot(observation, undefined);
+  if (verdict === 'not-checkable')
+    return unknowable('the slot can be read with a credential that the DR secondary accepts only');
+  if (verdict === 'ok' || !runWorks) return holds(verdict === 'ok', 'fail', observed);
+  return answer('warn', observed.replace(' of somebody else', ''), {
+    reason: 'a run of this deployment works: the attempt may be its own',
   });
-  return inspect(
-    look,
-    questions,
-    (signal) => credentialFacts(asked, () => own.credential(), Object.keys(rights), signal),
-    (facts) => judgeCredential(view, facts, rights),
+}
+
+function batchPoint(
+  { name, drSet }: ClusterReading,
+  deployment: Deployment,
+  ways: Promise<TokenWays>,
+  signal: AbortSignal,
+): Promise<ReadinessPoint[]> {
+  const { ttlMs } = rotationOf(deployment, drSet) ?? {};
+  const renewed = ttlMs === undefined ? '' : `, renewed at half of its ${Math.round(ttlMs / 1000)} s`;
+  return readPoints(
+    signal,
+    {
+      id: 'batch-token',
+      cluster: name,
+      needed: `alive, with its rights${renewed}`,
+      next: 'Start batchTokenRotation, and see that its Schedule runs. Was the policy emptied on purpose? Then take batch out of tokenSource.',
+    },
+    () => ways,
+    ({ batch, batchChecks }) =>
+      batch ? judgeBatchToken(deployment, drSet, batch, batchChecks) : unread('it was not looked up'),
   );
 }
 
-/** IDs of the performance secondaries that a primary of both kinds re-points. */
-function performanceIds(primary: ClusterView, { clusters }: World): string[] {
-  if (primary.observation.performance?.mode !== 'primary') return [];
-  const setId = primary.observation.performance.setId;
-  return clusters
-    .filter(
-      ({ observation }) => observation.performance?.mode === 'secondary' && observation.performance.setId === setId,
-    )
-    .flatMap(({ observation }) => observation.clusterId ?? []);
+/**
+ * The batch token that is kept for a DR secondary: how long it lives on, since when it is in use, what it may do, and
+ * whether it is renewed in time. Where its rotation is in the inventory people rely on it, unless the key holders are
+ * always asked: a token without rights, as after its policy was emptied, is red then. Pure.
+ */
+export function judgeBatchToken(
+  deployment: Deployment,
+  drSet: string,
+  { usable, ttlSeconds, creationTtlSeconds, error }: CredentialFacts,
+  checks: readonly Check[],
+): Answer {
+  const rotation = rotationOf(deployment, drSet);
+  const { tokenSource } = deployment.ceremony;
+  const reliedOn = tokenSource === 'batch' || (rotation !== undefined && tokenSource === 'auto');
+  const bad = checks.filter(({ verdict }) => verdict === 'fail');
+  const made =
+    ttlSeconds === undefined || creationTtlSeconds === undefined
+      ? []
+      : [`made ${Math.max(0, creationTtlSeconds - ttlSeconds)} s ago`];
+  const rights = bad.length === 0 ? ['with its rights'] : bad.map((each) => `${each.name}: ${each.observed}`);
+  const observed = usable
+    ? [ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`, ...made, ...rights].join(', ')
+    : `not usable: ${error ?? 'refused'}`;
+  if (bad.length > 0) return answer(reliedOn ? 'fail' : 'warn', observed);
+  // Renewed at half its life: with a quarter gone beyond that, the Schedule has not come for a while.
+  const overdue = rotation !== undefined && ttlSeconds !== undefined && ttlSeconds * 4000 < rotation.ttlMs;
+  return holds(!overdue, 'warn', observed, {
+    reason: 'its rotation is overdue: two tokens no longer overlap by half',
+  });
 }
 
-/** Pure. */
-function judgeCredential(view: ClusterView, facts: CredentialFacts, rights: Rights): ReadinessPoint[] {
-  const otherwise: Verdicts = view.part === 'primary' ? { switchover: 'fail' } : 'fail';
-  if (!facts.usable) return judged(lifeQuestion(view), otherwise, `not usable: ${facts.error ?? 'refused'}`);
-  const missing = missingRights(facts, rights);
-  const lives = credentialLives(view.name, facts);
-  const all = `all ${Object.keys(rights).length} paths`;
-  const lacking = missing.map((path) => `${path}: ${rightsText(facts, path)} instead of ${rights[path]?.join(', ')}`);
-  return [
-    ...holds(lifeQuestion(view), lives.verdict === 'ok', otherwise, lives.observed),
-    ...holds(rightsQuestion(view), missing.length === 0, otherwise, missing.length === 0 ? all : lacking.join('; ')),
-  ];
+function rotationOf({ batchTokens }: Deployment, drSet: string) {
+  return Object.hasOwn(batchTokens, drSet) ? batchTokens[drSet] : undefined;
 }
 
-function lifeQuestion({ name }: ClusterView): Question {
-  return {
-    id: 'credential-life',
-    cluster: name,
-    source: 'api',
-    needed: `a token that the primary accepts, for at least ${CREDENTIAL_LIFE_SECONDS} s`,
-    next: `Renew the credential of ${name} at its source.`,
-  };
-}
-
-function rightsQuestion({ name }: ClusterView): Question {
-  return {
-    id: 'credential-rights',
-    cluster: name,
-    source: 'api',
-    needed: 'the rights that switchover and failover use on the primary',
-    next: `Correct the policy of the credential of ${name}: docs/operations.md has it.`,
-  };
+function inFull({ name, observed, needed }: Check): string {
+  return `${name}: ${observed} (needed: ${needed})`;
 }

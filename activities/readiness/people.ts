@@ -1,12 +1,18 @@
 import type { GateName } from '../../src/contracts/plan';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import type { Deployment, GatePolicy, Inventory, Person } from '../../src/inventory';
-import { approversOf, holdersOf } from '../../src/inventory';
+import { canSatisfyGroups, groupRule } from '../../src/contracts/share-groups';
+import { escapeUntrusted } from '../../src/contracts/words';
+import type { Deployment, GatePolicy, Inventory, Person, RosterAt } from '../../src/inventory';
+import { approversOf, endOfTerm, holdersOf, rosterAt } from '../../src/inventory';
 import { evaluateGate } from '../../src/keys';
-import { judged } from './point';
-import type { Question, Verdicts } from './point';
-import { judgeRosters } from './roster';
-import type { World } from './world';
+import type { DeclinedRehearsal, RehearsalRecord } from '../ceremony/rehearsal-records';
+import { lastRehearsals } from '../ceremony/rehearsal-records';
+import { rehearsingPeople } from '../ceremony/rehearsal-roster';
+import { answer, holds, pointsOf, readPoints, unread, within } from './point';
+import type { Answer, Verdicts } from './point';
+import type { DrSet, ReadinessContext, Topology } from './topology';
+
+const DAY_MS = 86_400_000;
 
 /** The gates that a switchover, a failover and what follows them open. */
 const GATES: readonly (readonly [GateName, Verdicts])[] = [
@@ -17,75 +23,230 @@ const GATES: readonly (readonly [GateName, Verdicts])[] = [
   ['unfence', { failover: 'warn' }],
 ];
 
-/** Somebody who asks and may approve nothing. */
-const OUTSIDER = '';
-
 /** Holders for the threshold, approvers for each gate, and how it is known who they are. Pure. */
-export function judgePeople(inventory: Inventory, world: World, now: number): ReadinessPoint[] {
-  const { deployment } = world;
+export function peoplePoints(inventory: Inventory, { deployment, sets }: Topology, now: number): ReadinessPoint[] {
   return [
-    ...judgeRosters(world, now),
+    ...sets.flatMap((set) => {
+      const thresholds = set.secondaries.flatMap(({ observation }) => observation.attempt?.required ?? []);
+      const needed = thresholds.length === 0 ? undefined : Math.max(...thresholds);
+      return [...holders(deployment, set, needed, now), ...terms(deployment, set, needed, now)];
+    }),
     ...GATES.flatMap(([gate, otherwise]) => gatePoint(inventory, deployment, gate, otherwise)),
-    ...keys(inventory, deployment),
+    ...attestations(inventory, deployment),
   ];
 }
 
-function gatePoint(
-  inventory: Inventory,
-  deployment: Deployment,
-  gate: GateName,
-  otherwise: Verdicts,
-): ReadinessPoint[] {
+/** Whether those in office suffice for the threshold and the groups. */
+function holders(deployment: Deployment, { name: set }: DrSet, needed: number | undefined, now: number) {
+  const roster = rosterAt(deployment, now);
+  const names = everybody(roster);
+  const { groups, standBy, outOfTerm } = roster;
+  const rule = groups.length === 0 ? undefined : groupRule(groups);
+  const judge = (): Answer => {
+    if (deployment.ceremony.tokenSource === 'batch')
+      return answer('ok', `${names.length} listed, none needed: the token source is batch`);
+    if (needed === undefined) return unread('no DR secondary tells its threshold');
+    const aside = standBy.length === 0 ? '' : ` (${standBy.length} standing by)`;
+    const absent = outOfTerm.map(({ name, why }) => `; not counted: ${name}, ${why}`).join('');
+    const observed = `${names.length} listed${aside}, ${needed} needed${absent}`;
+    if (names.length < needed) return answer('fail', observed);
+    if (!canSatisfyGroups(groups, names, needed)) {
+      const members = groups.map(({ group, members: all }) => `${group}: ${all.join(', ') || 'nobody'}`).join('; ');
+      return answer('fail', `${observed}; ${members}`, { reason: `no ${needed} of them satisfy the groups` });
+    }
+    if (names.length === needed) return answer('warn', observed, { reason: 'all of them must be there, at any hour' });
+    const without = (name: string) => names.filter((each) => each !== name);
+    const alone = names.filter((name) => !canSatisfyGroups(groups, without(name), needed));
+    const reason = `the groups cannot be satisfied without ${alone.join(', nor without ')}`;
+    return holds(alone.length === 0, 'warn', observed, { reason });
+  };
+  const question = {
+    id: `holders.${set}`,
+    source: 'attested',
+    needed:
+      rule === undefined
+        ? 'as many holders as the service requires key shares, and one more'
+        : `as many holders as the service requires key shares, among them ${rule} (our policy), and one more for each`,
+    next:
+      rule === undefined
+        ? 'List more holders in the inventory.'
+        : 'List more holders in the inventory, or put more of them into the groups.',
+  } as const;
+  return pointsOf(question, judge());
+}
+
+/** Whose term ends soon. A site without terms is not told of them. */
+function terms(deployment: Deployment, { name: set }: DrSet, needed: number | undefined, now: number) {
+  const { ceremony, readiness } = deployment;
+  if (ceremony.terms.length === 0) return [];
+  const inOffice = everybody(rosterAt(deployment, now));
+  const soon = now + readiness.termWarningMs;
+  const ending = ceremony.terms.filter((term) => {
+    const end = endOfTerm(term);
+    return end !== undefined && end > now && end <= soon && inOffice.includes(term.name);
+  });
+  const judge = (): Answer => {
+    if (ending.length === 0) return answer('ok', `${inOffice.length} in office, no term ends soon`);
+    const then = rosterAt(deployment, soon);
+    const left = everybody(then);
+    const tooSmall = needed !== undefined && !canSatisfyGroups(then.groups, left, needed);
+    const rule = then.groups.length === 0 ? '' : ` and ${groupRule(then.groups)}`;
+    const names = ending.map(({ name, until }) => `${name} until ${until ?? ''}`).join(', ');
+    return answer('warn', `${names}; then ${left.length} in office`, {
+      reason: tooSmall ? `the roster would be too small: ${needed} key shares${rule} are needed` : undefined,
+    });
+  };
+  const question = {
+    id: `terms.${set}`,
+    source: 'attested',
+    needed: `terms of office that last longer than ${Math.round(readiness.termWarningMs / DAY_MS)} days`,
+    next: 'Elect who comes next and list them in the inventory, or prolong the term there.',
+  } as const;
+  return pointsOf(question, judge());
+}
+
+function everybody({ holders: asked, standBy }: RosterAt): string[] {
+  return [...asked, ...standBy];
+}
+
+function gatePoint(inventory: Inventory, deployment: Deployment, gate: GateName, otherwise: Verdicts) {
   const policy = deployment.gates[gate];
   const members = approversOf(inventory, deployment, gate);
   const names = members.map(({ name }) => name);
-  const question: Question = {
+  const observed = `${names.length} may approve: ${names.join(', ') || 'nobody'}`;
+  const blocked = names.filter((name) => !canBeMet(policy, members, name));
+  const reason = `it cannot be met where ${blocked.join(' or ')} asks`;
+  const judge = (): Answer => {
+    if (!canBeMet(policy, members, undefined)) return answer(otherwise, observed);
+    // Somebody must be left who may ask.
+    const mayAsk = [...inventory.people.keys()].some((name) => !blocked.includes(name));
+    return holds(mayAsk, otherwise, mayAsk && blocked.length > 0 ? `${observed}; ${reason}` : observed, { reason });
+  };
+  const question = {
     id: `gate.${gate}`,
     source: 'attested',
     needed: `${policy.approvals} of ${policy.groups.join(' and ')}${policy.excludeRequester ? ', without the one who asks' : ''}`,
     next: `Put more people into the groups of gate ${gate}, or change its policy.`,
-  };
-  const observed = `${names.length} may approve: ${names.join(', ') || 'nobody'}`;
-  if (!canBeMet(policy, members, OUTSIDER)) return judged(question, otherwise, observed);
-  const blocked = names.filter((name) => !canBeMet(policy, members, name));
-  // Somebody must be left who may ask.
-  const askers = [...inventory.people.values()].filter(({ name }) => !blocked.includes(name));
-  const reason = `it cannot be met where ${blocked.join(' or ')} asks`;
-  if (askers.length === 0) return judged(question, otherwise, observed, { reason });
-  return judged(question, okFor(otherwise), blocked.length === 0 ? observed : `${observed}; ${reason}`);
+  } as const;
+  return pointsOf(question, judge());
 }
 
-function okFor(verdicts: Verdicts): Verdicts {
-  if (typeof verdicts === 'string') return 'ok';
-  return { switchover: verdicts.switchover && 'ok', failover: verdicts.failover && 'ok' };
-}
-
-/** Whether the gate opens when everybody who may approve does. */
-function canBeMet(policy: GatePolicy, members: readonly Person[], requester: string): boolean {
+/** Whether the gate opens when everybody who may approve does; `requester` is undefined for one who may approve nothing. */
+function canBeMet(policy: GatePolicy, members: readonly Person[], requester: string | undefined): boolean {
   const approvals = members.map(({ name, groups }) => ({ name, groups, verdict: 'approve' as const }));
-  return evaluateGate(policy, requester === OUTSIDER ? undefined : requester, approvals).satisfied;
+  return evaluateGate(policy, requester, approvals).satisfied;
 }
 
 /** A claim is a name that anybody may use. */
-function keys(inventory: Inventory, deployment: Deployment): ReadinessPoint[] {
+function attestations(inventory: Inventory, deployment: Deployment): ReadinessPoint[] {
   const groups = new Set(GATES.flatMap(([gate]) => deployment.gates[gate].groups));
   const approvers = [...inventory.people.values()].filter((person) => person.groups.some((group) => groups.has(group)));
-  const about: readonly (readonly [string, readonly Person[]])[] = [
+  const about = [
     ['holders', holdersOf(inventory, deployment)],
     ['approvers', approvers],
-  ];
+  ] as const;
   return about.flatMap(([who, people]) => {
-    const question: Question = {
+    const claimed = people.filter(({ attestation }) => attestation === 'claimed').map(({ name }) => name);
+    const only = `only claimed: ${claimed.join(', ')}`;
+    const observed = deployment.laboratory ? `${only}; this is a laboratory` : only;
+    const question = {
       id: `${who}-proven`,
       source: 'attested',
       needed: `${who} sign with a key, or are known by the server's principal`,
       next: 'Each runs `runbook keys init`, and you put the printed line into the inventory.',
-    };
-    const claimed = people.filter(({ attestation }) => attestation === 'claimed').map(({ name }) => name);
-    if (claimed.length === 0) return judged(question, 'ok', `all ${people.length}`);
-    const observed = `only claimed: ${claimed.join(', ')}`;
-    return deployment.laboratory
-      ? judged(question, 'ok', `${observed}; this is a laboratory`)
-      : judged(question, 'warn', observed);
+    } as const;
+    return pointsOf(
+      question,
+      claimed.length === 0 ? answer('ok', `all ${people.length}`) : holds(deployment.laboratory, 'warn', observed),
+    );
   });
+}
+
+/** Whether every holder and stand-by holder has gone the whole way not long ago, with the keys that count now. */
+export async function rehearsalPoints(context: ReadinessContext): Promise<ReadinessPoint[]> {
+  const { deployment, execution, now } = context;
+  const { inventory, signingKey, records, signal } = execution;
+  const facts = { people: inventory.people, workers: signingKey.kid };
+  const known = within(signal, async () => ({
+    successes: await lastRehearsals(records, 'rehearsed', deployment.name),
+    declines: await lastRehearsals(records, 'declined', deployment.name),
+  }));
+  const points = rehearsingPeople(deployment, now).map(({ name, standBy }) => {
+    const input = JSON.stringify({ deployment: deployment.name, holders: [name], reason: 'WHY' });
+    const question = {
+      id: `rehearsed.${name}`,
+      source: 'worker',
+      needed: `a rehearsal at most ${Math.round(deployment.readiness.rehearsalAgeMs / DAY_MS)} days ago`,
+      next: `Rehearse: \`runbook start ceremonyRehearsal --input '${input}'\``,
+    } as const;
+    return readPoints(
+      signal,
+      question,
+      () => known,
+      ({ successes, declines }) =>
+        judgeRehearsal(deployment, facts, { success: successes.get(name), declined: declines.get(name), standBy }, now),
+    );
+  });
+  // Nobody may be on the roster.
+  await known.catch(() => undefined);
+  return (await Promise.all(points)).flat();
+}
+
+/** What the workers know of themselves and of their people. */
+interface RehearsalFacts {
+  readonly people: Inventory['people'];
+  /** Thumbprint of the key with which the workers sign invitations. */
+  readonly workers: string;
+}
+
+interface Rehearsed {
+  readonly success?: RehearsalRecord | undefined;
+  readonly declined?: DeclinedRehearsal | undefined;
+  readonly standBy: boolean;
+}
+
+/** Pure. */
+export function judgeRehearsal(
+  { ceremony, laboratory, readiness }: Deployment,
+  facts: RehearsalFacts,
+  { success, declined, standBy }: Rehearsed,
+  now: number,
+): Answer {
+  const who = standBy ? ' (stand-by)' : '';
+  const { tokenSource } = ceremony;
+  if (tokenSource === 'batch' || tokenSource === 'provided')
+    return answer('ok', `none needed${who}: the token source is ${tokenSource}`);
+  const last = success === undefined ? 'never' : inWords(success, now);
+  const observed = `${last}${who}${declinedSince(success, declined)}`;
+  if (laboratory) return answer('ok', `${observed}; this is a laboratory`);
+  if (success === undefined) return answer('warn', observed);
+  const reason = whatChanged(success, facts);
+  const recent = now - Date.parse(success.at) <= readiness.rehearsalAgeMs;
+  return holds(reason === undefined && recent, 'warn', observed, { reason });
+}
+
+/** Who said that they cannot answer did not forget: the operators see why. */
+function declinedSince(success: RehearsalRecord | undefined, declined: DeclinedRehearsal | undefined): string {
+  if (declined === undefined || (success !== undefined && success.at > declined.at)) return '';
+  return `; declined on ${declined.at.slice(0, 10)} (${declined.how === 'claimed' ? 'UNVERIFIED: ' : ''}${escapeUntrusted(declined.reason)})`;
+}
+
+function inWords({ at, how, tool }: RehearsalRecord, now: number): string {
+  const days = Math.max(0, Math.floor((now - Date.parse(at)) / DAY_MS));
+  const when = days === 0 ? 'today' : days === 1 ? 'yesterday' : `${days} days ago`;
+  return `${when}, ${how}, with ${tool}`;
+}
+
+/** What was proven with keys that do not count any more is not proven. */
+function whatChanged(
+  { holder, how, kid, workers }: RehearsalRecord,
+  { people, workers: now }: RehearsalFacts,
+): string | undefined {
+  const person = people.get(holder);
+  if (workers !== now) return "the workers sign with another key since: the holder's pin of the new one is not proven";
+  if (person?.attestation === 'signed' && person.publicKeys.every((key) => key.kid !== kid))
+    return 'the key that signed then is not in the inventory any more';
+  if (person !== undefined && person.attestation !== how)
+    return `the inventory demands ${person.attestation} of this person since`;
+  return undefined;
 }

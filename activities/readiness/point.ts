@@ -1,48 +1,86 @@
-import type { PointVerdict, ReadinessAbout, ReadinessPoint, ReadinessSource } from '../../src/contracts/readiness';
-import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
+import type { PointVerdict, ReadinessAbout, ReadinessPoint, ReadinessSource } from '../../src/contracts/readiness';
 import { isRunbookError } from '../../src/errors';
 import { redact } from '../../src/keys';
 
-/** One thing to look at, before it was looked at. */
+/** What one point of readiness asks. */
 export interface Question {
   /** Stable, kebab case. */
   readonly id: string;
-  readonly cluster?: string;
-  readonly source: ReadinessSource;
+  readonly cluster?: string | undefined;
+  /** How the answer is known; `api` where nothing is said. */
+  readonly source?: ReadinessSource;
   readonly needed: string;
   /** Who can do what, where the answer is not good. */
-  readonly next?: string;
+  readonly next?: string | undefined;
 }
 
-/** One verdict for both, or one for each; a question left out is not concerned. */
+/** One verdict for switchover and failover, or one for each; what is left out is not concerned. */
 export type Verdicts =
   PointVerdict | { readonly switchover?: PointVerdict | undefined; readonly failover?: PointVerdict | undefined };
 
-/** The points of one question. Two where switchover and failover are judged differently. Pure. */
-export function judged(
-  question: Question,
-  verdicts: Verdicts,
-  observed: string,
-  more: { readonly reason?: string | undefined; readonly next?: string; readonly source?: ReadinessSource } = {},
-): ReadinessPoint[] {
-  const { switchover, failover } =
-    typeof verdicts === 'string' ? { switchover: verdicts, failover: verdicts } : verdicts;
-  const make = (about: ReadinessAbout, verdict: PointVerdict): ReadinessPoint => {
-    const next = more.next ?? question.next;
-    return {
-      id: question.id,
-      about,
-      ...(question.cluster === undefined ? {} : { cluster: question.cluster }),
-      verdict,
-      source: more.source ?? question.source,
-      observed: redact(observed),
-      needed: question.needed,
-      ...(more.reason === undefined ? {} : { reason: redact(more.reason) }),
-      // Of what is not known nobody can say what to do about it.
-      ...((verdict === 'fail' || verdict === 'warn') && next !== undefined ? { next } : {}),
-    };
-  };
+/** What an answer means. Reason, source and next stand before those of the question. */
+export interface Answer {
+  readonly verdicts: Verdicts;
+  readonly observed: string;
+  readonly reason?: string | undefined;
+  readonly next?: string | undefined;
+  readonly source?: ReadinessSource;
+}
+
+type More = Omit<Answer, 'verdicts' | 'observed'>;
+
+export function answer(verdicts: Verdicts, observed: string, more: More = {}): Answer {
+  return { verdicts, observed, ...more };
+}
+
+/** `ok` where it holds, else the given verdicts; what is concerned by none of them is concerned by neither. */
+export function holds(good: boolean, otherwise: Verdicts, observed: string, more: More = {}): Answer {
+  if (!good) return { verdicts: otherwise, observed, ...more };
+  const { switchover, failover } = eachOf(otherwise);
+  const verdicts: Verdicts =
+    typeof otherwise === 'string' ? 'ok' : { switchover: switchover && 'ok', failover: failover && 'ok' };
+  return { verdicts, observed, ...more, reason: undefined };
+}
+
+/** What a check that plans make too means here. */
+export function holdsAs({ verdict, observed }: Check, otherwise: Verdicts, reason?: string): Answer {
+  return holds(verdict === 'ok', otherwise, observed, { reason });
+}
+
+/** It cannot be known beforehand at all. Counts neither for nor against. */
+export function unknowable(reason: string): Answer {
+  return { verdicts: 'not-checkable', observed: 'not checkable', reason, source: 'not-checkable' };
+}
+
+/** It could be known, and was not this time: never taken for good. */
+export function unread(code: string): Answer {
+  // The points about the nodes tell the error in full; here its code is enough.
+  const short = /^[A-Z][A-Z_]+(?=: )/.exec(code)?.[0] ?? code;
+  return { verdicts: 'not-checkable', observed: `could not be read: ${short}` };
+}
+
+/** A check of a plan as a question of readiness. */
+export function questionOf(id: string, { cluster, needed, next }: Check): Question {
+  return { id, cluster, needed, next };
+}
+
+/** The points of one question: two where switchover and failover are judged differently. */
+export function pointsOf(question: Question, { verdicts, observed, reason, next, source }: Answer): ReadinessPoint[] {
+  const { switchover, failover } = eachOf(verdicts);
+  const todo = next ?? question.next;
+  const make = (about: ReadinessAbout, verdict: PointVerdict): ReadinessPoint => ({
+    id: question.id,
+    about,
+    ...(question.cluster !== undefined && { cluster: question.cluster }),
+    verdict,
+    source: source ?? question.source ?? 'api',
+    observed: redact(observed),
+    needed: question.needed,
+    ...(reason !== undefined && { reason: redact(reason) }),
+    // Of what is not known nobody can say what to do about it.
+    ...((verdict === 'fail' || verdict === 'warn') && todo !== undefined && { next: todo }),
+  });
   if (switchover !== undefined && switchover === failover) return [make('both', switchover)];
   return [
     ...(switchover === undefined ? [] : [make('switchover', switchover)]),
@@ -50,60 +88,61 @@ export function judged(
   ];
 }
 
-/** `ok` where it holds, else the given verdicts; what is concerned by none of them is concerned by neither. */
-export function holds(
+function eachOf(verdicts: Verdicts): Exclude<Verdicts, PointVerdict> {
+  return typeof verdicts === 'string' ? { switchover: verdicts, failover: verdicts } : verdicts;
+}
+
+/** What one reading may take, ms. All of them run at the same time. */
+const POINT_MS = 8_000;
+
+/** A reading took longer than it may. */
+export class TooSlow extends Error {
+  constructor(limitMs: number) {
+    super(`no answer within ${limitMs / 1_000} s`);
+    this.name = 'TooSlow';
+  }
+}
+
+/** @throws {TooSlow}, also where `read` does not heed its signal; what `read` throws; the reason of the caller's signal */
+export async function within<T>(
+  signal: AbortSignal,
+  read: (signal: AbortSignal) => Promise<T>,
+  limitMs: number = POINT_MS,
+): Promise<T> {
+  const limited = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
+  const ended = new Promise<never>((_, reject) =>
+    limited.addEventListener('abort', () => reject(signal.aborted ? signal.reason : new TooSlow(limitMs)), {
+      once: true,
+    }),
+  );
+  try {
+    return await Promise.race([read(limited), ended]);
+  } catch (error) {
+    throw limited.aborted && !signal.aborted ? new TooSlow(limitMs) : error;
+  }
+}
+
+/**
+ * The points of one question that is read by itself. A reading that fails or takes too long gives a `not-checkable` point
+ * with the code of the error: never nothing, and never `ok`.
+ */
+export async function readPoints<T>(
+  signal: AbortSignal,
   question: Question,
-  good: boolean,
-  otherwise: Verdicts,
-  observed: string,
-  more: { readonly reason?: string | undefined; readonly next?: string; readonly source?: ReadinessSource } = {},
-): ReadinessPoint[] {
-  if (!good) return judged(question, otherwise, observed, more);
-  const concerned =
-    typeof otherwise === 'string'
-      ? 'ok'
-      : {
-          switchover: otherwise.switchover && ('ok' as const),
-          failover: otherwise.failover && ('ok' as const),
-        };
-  return judged(question, concerned, observed, { ...more, reason: undefined });
-}
-
-/** A check of a plan as a question of readiness. */
-export function questionOf(id: string, { cluster, needed, next }: Check, source: ReadinessSource = 'api'): Question {
-  return { id, source, needed, ...(cluster === undefined ? {} : { cluster }), ...(next === undefined ? {} : { next }) };
-}
-
-/** The points of a check that plans make too: what a defect means for the two questions is said here. */
-export function pointOf(id: string, check: Check, otherwise: Verdicts, reason?: string): ReadinessPoint[] {
-  return holds(questionOf(id, check), check.verdict === 'ok', otherwise, check.observed, { reason });
-}
-
-/** As {@link pointOf}, of a cluster that may not have been read. */
-export function pointOfView(
-  { observation }: { readonly observation: Pick<ClusterObservation, 'reachable' | 'error'> },
-  id: string,
-  check: Check,
-  otherwise: Verdicts,
-): ReadinessPoint[] {
-  if (observation.reachable) return pointOf(id, check, otherwise);
-  return unread(questionOf(id, check), observation.error ?? 'no answer');
-}
-
-/** It cannot be known beforehand at all. Counts neither for nor against. */
-export function notCheckable(question: Question, reason: string): ReadinessPoint[] {
-  return judged(question, 'not-checkable', 'not checkable', { reason, source: 'not-checkable' });
-}
-
-/** It could be known, and was not this time: never taken for good. */
-export function unread(question: Question, code: string, reason?: string): ReadinessPoint[] {
-  // The points about the nodes tell the error in full; here its code is enough.
-  const short = /^[A-Z][A-Z_]+(?=: )/.exec(code)?.[0] ?? code;
-  return judged(question, 'not-checkable', `could not be read: ${short}`, reason === undefined ? {} : { reason });
+  read: (signal: AbortSignal) => Promise<T>,
+  judge: (found: T) => Answer | readonly Answer[],
+): Promise<ReadinessPoint[]> {
+  try {
+    return [judge(await within(signal, read))].flat().flatMap((each) => pointsOf(question, each));
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return pointsOf(question, unread(codeOf(error)));
+  }
 }
 
 /** What an error may be told as: a code of the family, or the name of a defect; never its text. */
 export function codeOf(error: unknown): string {
+  if (error instanceof TooSlow) return error.message;
   if (isRunbookError(error)) return error.code;
   return `INTERNAL (${error instanceof Error ? error.name : 'unknown'})`;
 }

@@ -1,40 +1,34 @@
+import { z } from 'zod';
 import type { OnDeployment, SiteFacts } from '../../src/contracts/activities';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { ReadinessResult, ReadinessPoint } from '../../src/contracts/readiness';
+import { readinessPoint } from '../../src/contracts/readiness';
+import type { ReadinessPoint, ReadinessResult } from '../../src/contracts/readiness';
 import { findDeployment } from '../../src/inventory';
 import { siteFacts } from '../approvals/planning';
 import { openRun } from '../checks/runs';
 import { readWalSamples } from '../evidence/wal-sample-series';
 import { currentExecution } from '../execution';
-import { certificates } from './certificates';
-import { credentials } from './credentials';
-import { keepReadiness, lastReadiness } from './earlier';
-import { pathsFilters } from './filters';
-import { sealKeys } from './keys';
-import { inspect, within } from './look';
-import type { Look } from './look';
-import { judgeNodes } from './nodes';
-import { judgePeople } from './people';
-import { rehearsals } from './rehearsals';
-import { judgeReplication } from './replication';
-import { judgeRoles } from './roles';
+import type { ActivityContext } from '../execution';
+import { clockPoints, nodePoints, rolePoints, versionPoints } from './clusters';
+import { credentialPoints, tokenPoints } from './credentials';
+import { peoplePoints, rehearsalPoints } from './people';
+import { codeOf, pointsOf, unread, within } from './point';
+import { filterPoints, replicationPoints } from './replication';
 import {
-  ceremonyRuns,
-  judgeAttested,
-  judgeClocks,
-  judgeIndependence,
-  judgeSampler,
-  keyStorage,
-  ledger,
-  lock,
-  placeOf,
+  ceremonyRunPoints,
+  independencePoints,
+  keyStoragePoints,
+  lockPoints,
+  recordedTokenPoints,
+  samplerPoints,
+  sealKeyPoints,
 } from './site';
 import { summarise } from './summary';
-import { tokenSources } from './token-source';
-import { upkeep } from './upkeep';
-import { judgeVersions } from './versions';
-import { readWorld } from './world';
+import type { EarlierReadiness } from './summary';
+import { readTopology } from './topology';
+import type { ReadinessContext } from './topology';
+import { upkeepPoints } from './upkeep';
 
 /** What one check of a deployment gave. */
 export interface ReadinessAssessment {
@@ -45,59 +39,107 @@ export interface ReadinessAssessment {
 
 /**
  * Whether a switchover and a failover would start now: reads of the service, of Temporal, of the worker, judged and compared
- * with the last check. What could not be read is a point that says so.
+ * with the last check, and kept in the record for the next one. What could not be read is a point that says so.
  */
 export async function assessReadiness({ deployment: name }: OnDeployment): Promise<ReadinessAssessment> {
   const execution = currentExecution();
   const { clusters, signal } = execution;
   const deployment = findDeployment(execution.inventory, name);
-  const look: Look = { dependencies: execution, clusters, signal, now: Date.now() };
   execution.progress(`reading ${deployment.clusters.size} clusters`);
-  const held = within(look, () => openRun(execution, deploymentWorkflowId(name)));
+  const held = within(signal, () => openRun(execution, deploymentWorkflowId(name)));
   const runWorks = held.then(
     (run) => run !== undefined,
     () => false,
   );
-  const [world, sampled, before] = await Promise.all([
-    readWorld(look, deployment),
-    within(look, (within) => readWalSamples(execution, name, within)).catch(() => ({
-      samples: [],
-      unattested: 0,
-    })),
-    lastReadiness(look, name),
+  const [topology, sampled, earlier] = await Promise.all([
+    readTopology(execution, deployment),
+    within(signal, (limited) => readWalSamples(execution, name, limited)).catch(() => ({ samples: [], unattested: 0 })),
+    lastReadiness(execution, name),
   ]);
-
-  const { samples } = sampled;
+  const access = (cluster: string) => clusters.of(name, cluster);
+  const context: ReadinessContext = { ...topology, execution, access, now: Date.now() };
   execution.progress('reading credentials, certificates, filters');
-  const judgedFrom = (id: string, judge: () => readonly ReadinessPoint[]) =>
-    inspect(look, [{ id, source: 'worker', needed: 'judged' }], () => Promise.resolve(), judge);
-  const points = await Promise.all([
-    judgedFrom('nodes', () => judgeNodes(world)),
-    judgedFrom('roles', () => judgeRoles(world)),
-    judgedFrom('replication', () => judgeReplication(world, samples)),
-    judgedFrom('versions', () => judgeVersions(world)),
-    judgedFrom('clocks', () => judgeClocks(world)),
-    judgedFrom('people', () => judgePeople(execution.inventory, world, look.now)),
-    judgedFrom('wal-sampler', () => judgeSampler(deployment, samples, look.now)),
-    judgedFrom('independent', () => judgeIndependence(deployment, placeOf(look))),
-    certificates(look, world),
-    upkeep(look, world),
-    credentials(look, world),
-    tokenSources(look, world, runWorks),
-    pathsFilters(look, world),
-    lock(look, deployment, held),
-    ceremonyRuns(look, world, deployment.name),
-    ledger(look, deployment, held),
-    keyStorage(look, deployment),
-    sealKeys(look, deployment, held, deploymentWorkflowId(name)),
-    rehearsals(look, deployment),
-    judgedFrom('attested-results', () => judgeAttested(sampled.unattested)),
-  ]);
-  const readiness = summarise(world, points.flat(), before, look.now);
-  await keepReadiness(look, execution.run.rid, readiness);
+  const points = await allPoints(signal, {
+    nodes: () => nodePoints(topology),
+    roles: () => rolePoints(topology),
+    replication: () => replicationPoints(topology, sampled.samples),
+    versions: () => versionPoints(topology),
+    clocks: () => clockPoints(topology),
+    people: () => peoplePoints(execution.inventory, topology, context.now),
+    'wal-sampler': () => samplerPoints(deployment, sampled, context.now),
+    independent: () => independencePoints(context),
+    upkeep: () => upkeepPoints(context),
+    credentials: () => credentialPoints(context),
+    tokens: () => tokenPoints(context, runWorks),
+    'paths-filters': () => filterPoints(context),
+    lock: () => lockPoints(context, held),
+    'ceremony-runs': () => ceremonyRunPoints(context),
+    'recorded-tokens': () => recordedTokenPoints(context, held),
+    'key-storage': () => keyStoragePoints(context),
+    'seal-keys': () => sealKeyPoints(context, held),
+    rehearsals: () => rehearsalPoints(context),
+  });
+  const readiness = summarise(topology, points, earlier, context.now);
+  await keepReadiness(execution, readiness);
   return {
     site: await siteFacts(execution, name),
-    observations: world.clusters.map(({ observation }) => observation),
+    observations: topology.clusters.map(({ observation }) => observation),
     readiness,
   };
+}
+
+type Group = () => readonly ReadinessPoint[] | Promise<readonly ReadinessPoint[]>;
+
+/** All points at once; a group with a defect is a point that says so. */
+async function allPoints(
+  signal: AbortSignal,
+  groups: Readonly<Record<string, Group>>,
+): Promise<readonly ReadinessPoint[]> {
+  const points = Object.entries(groups).map(async ([id, group]) => {
+    try {
+      return await group();
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return pointsOf({ id, source: 'worker', needed: 'judged' }, unread(codeOf(error)));
+    }
+  });
+  return (await Promise.all(points)).flat();
+}
+
+const KEY = 'readiness';
+const earlierSchema = z.object({
+  runId: z.string(),
+  at: z.string(),
+  score: z.number(),
+  points: z.array(readinessPoint.pick({ id: true, about: true, cluster: true, verdict: true })),
+});
+
+/**
+ * What the record has of the last check that ended. A check stands by itself: where that cannot be read there is nothing to
+ * compare with.
+ */
+async function lastReadiness(
+  { records, log, signal }: ActivityContext,
+  deployment: string,
+): Promise<EarlierReadiness | undefined> {
+  try {
+    const { values } = await within(signal, () => records.read(deployment));
+    return earlierSchema.safeParse(values.get(KEY)).data;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    log.warn({ deployment, error: codeOf(error) }, 'the last readiness check cannot be read');
+    return undefined;
+  }
+}
+
+/** Keeps a check for the next one. Where that fails the next one has less to compare, and this one is no worse. */
+async function keepReadiness({ records, log, signal, run }: ActivityContext, result: ReadinessResult): Promise<void> {
+  const { deployment } = result;
+  try {
+    const put = { [KEY]: earlierSchema.parse({ ...result, runId: run.rid }) };
+    await within(signal, () => records.change(deployment, () => ({ put })));
+  } catch (error) {
+    if (signal.aborted) throw error;
+    log.warn({ deployment, error: codeOf(error) }, 'this readiness check cannot be kept');
+  }
 }

@@ -3,196 +3,195 @@ import { ceremonyWorkflowId, deploymentWorkflowId } from '../../src/contracts/na
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { WalSample } from '../../src/contracts/wal-samples';
 import type { Deployment } from '../../src/inventory';
+import { missingSealKeys } from '../../src/keys';
 import { openEntries } from '../ceremony/alarms';
 import type { LedgerEntry } from '../ceremony/token-ledger';
+import { TokenLedger } from '../ceremony/token-ledger';
 import type { OpenRun } from '../checks/runs';
 import { openRun } from '../checks/runs';
-import type { Look } from './look';
-import { inspect } from './look';
-import type { Question } from './point';
-import { holds, judged, notCheckable, unread } from './point';
-import type { World } from './world';
+import { answer, holds, pointsOf, readPoints, unknowable } from './point';
+import type { Answer } from './point';
+import type { ReadinessContext } from './topology';
 
-/* The site around the service: runs that work, the ledger, the worker's storage, samples, where everything stands. */
-
-const LOCK: Question = {
-  id: 'lock',
-  source: 'temporal',
-  needed: 'no other run of the deployment works',
-};
+/* The site around the service: runs that work, tokens left behind, keys of the worker, samples, where everything stands. */
 
 /** Whether the lock of the deployment is free. */
-export function lock(look: Look, { name }: Deployment, held: Promise<OpenRun | undefined>): Promise<ReadinessPoint[]> {
-  return inspect(
-    look,
-    [LOCK],
+export function lockPoints(
+  { execution, deployment }: ReadinessContext,
+  held: Promise<OpenRun | undefined>,
+): Promise<ReadinessPoint[]> {
+  return readPoints(
+    execution.signal,
+    {
+      id: 'lock',
+      source: 'temporal',
+      needed: 'no other run of the deployment works',
+      next: `Look at it: \`runbook status ${deploymentWorkflowId(deployment.name)}\``,
+    },
     () => held,
-    (run) => judgeLock(name, run),
+    (run) => {
+      if (!run) return answer('ok', 'free');
+      const observed = `held by ${run.type}, run ${run.runId}${run.phase === undefined ? '' : `, ${run.phase}`}`;
+      const isFailover = run.type === 'drFailover';
+      const reason = isFailover ? 'a failover works already' : 'a failover takes it over with {"takeOver": true}';
+      return [answer({ switchover: 'fail' }, observed), answer({ failover: 'warn' }, observed, { reason })];
+    },
   );
-}
-
-/** Pure. */
-function judgeLock(deployment: string, run: OpenRun | undefined): ReadinessPoint[] {
-  if (!run) return judged(LOCK, 'ok', 'free');
-  const id = deploymentWorkflowId(deployment);
-  const observed = `held by ${run.type}, run ${run.runId}${run.phase === undefined ? '' : `, ${run.phase}`}`;
-  const failover =
-    run.type === 'drFailover'
-      ? { reason: 'a failover works already' }
-      : { reason: 'a failover takes it over with {"takeOver": true}' };
-  return [
-    ...judged(LOCK, { switchover: 'fail' }, observed, { next: `Look at it: \`runbook status ${id}\`` }),
-    ...judged(LOCK, { failover: 'warn' }, observed, { ...failover, next: `Look at it: \`runbook status ${id}\`` }),
-  ];
 }
 
 /** Ceremonies that are runs of their own occupy the slot of their cluster. */
-export async function ceremonyRuns(look: Look, { sets }: World, deployment: string): Promise<ReadinessPoint[]> {
-  const points = await Promise.all(
-    sets.flatMap(({ secondaries }) =>
-      secondaries.map(({ name }) => {
-        const question: Question = {
-          id: 'ceremony-run',
-          cluster: name,
-          source: 'temporal',
-          needed: 'no ceremony of its own',
-          next: `Look at it: \`runbook status ${ceremonyWorkflowId(name)}\``,
-        };
-        return inspect(
-          look,
-          [question],
-          async () => {
-            const run = await openRun(look.dependencies, ceremonyWorkflowId(name));
-            // Another inventory of this namespace may have a cluster of the same name.
-            return run?.deployment === undefined || run.deployment === deployment ? run : undefined;
-          },
-          (run) => holds(question, run === undefined, 'warn', run ? `${run.type}, run ${run.runId}` : 'none'),
-        );
-      }),
+export async function ceremonyRunPoints({ execution, deployment, sets }: ReadinessContext): Promise<ReadinessPoint[]> {
+  const secondaries = sets.flatMap((set) => set.secondaries);
+  const points = secondaries.map(({ name }) =>
+    readPoints(
+      execution.signal,
+      {
+        id: 'ceremony-run',
+        cluster: name,
+        source: 'temporal',
+        needed: 'no ceremony of its own',
+        next: `Look at it: \`runbook status ${ceremonyWorkflowId(name)}\``,
+      },
+      () => openRun(execution, ceremonyWorkflowId(name)),
+      (run) => {
+        // Another inventory of this namespace may have a cluster of the same name.
+        const ours = run?.deployment === undefined || run.deployment === deployment.name ? run : undefined;
+        return holds(ours === undefined, 'warn', ours ? `${ours.type}, run ${ours.runId}` : 'none');
+      },
     ),
   );
-  return points.flat();
+  return (await Promise.all(points)).flat();
 }
 
-const LEDGER: Question = {
-  id: 'token-ledger',
-  source: 'worker',
-  needed: 'no operation token is left behind by an earlier run',
-  next: 'Run operationTokenDisposal; for an orphan token follow the finding of the run that reported it.',
-};
-
-export function ledger(
-  look: Look,
-  { name }: Deployment,
+/** Operation tokens that the deployment's record still has. */
+export function recordedTokenPoints(
+  { execution, deployment }: ReadinessContext,
   held: Promise<OpenRun | undefined>,
 ): Promise<ReadinessPoint[]> {
-  return inspect(
-    look,
-    [LEDGER],
+  return readPoints(
+    execution.signal,
+    {
+      id: 'recorded-tokens',
+      source: 'worker',
+      needed: 'no operation token is left behind by an earlier run',
+      next: 'Run operationTokenDisposal; for an orphan token follow the finding of the run that reported it.',
+    },
     async () => {
-      const entries = await openEntries(look.dependencies, name);
+      const entries = await openEntries(execution, deployment.name);
       const run = await held.catch(() => undefined);
       return { entries, working: run?.runId };
     },
-    ({ entries, working }) => judgeLedger(entries, working),
+    ({ entries, working }) => judgeRecordedTokens(entries, working),
   );
 }
 
 /** Tokens of the run that works are its own matter; a kept one waits for the next change of roles. Pure. */
-export function judgeLedger(entries: readonly LedgerEntry[], working: string | undefined): ReadinessPoint[] {
+export function judgeRecordedTokens(entries: readonly LedgerEntry[], working: string | undefined): Answer {
   const left = entries.filter(({ rid, state }) => state === 'orphan' || rid !== working);
-  const bad = left.filter(({ state }) => state !== 'kept');
-  const observed = left.map(({ cluster, state, wid }) => `${cluster}: ${state}, from ${wid}`).join('; ');
-  return holds(LEDGER, bad.length === 0, 'warn', observed === '' ? 'none' : observed, {
-    reason: 'an operation token has no lifetime',
-  });
+  const observed = left.map(({ cluster, state, wid }) => `${cluster}: ${state}, from ${wid}`).join('; ') || 'none';
+  const good = left.every(({ state }) => state === 'kept');
+  return holds(good, 'warn', observed, { reason: 'an operation token has no lifetime' });
 }
 
-const KEY_STORAGE: Question = {
-  id: 'key-storage',
-  source: 'worker',
-  needed: 'the directory of ceremony keys is usable and memory-backed',
-  next: 'Set RUNBOOKS_KEY_STORAGE=memory and RUNBOOKS_KEY_DIR to a directory on a tmpfs.',
-};
-
-export function keyStorage(look: Look, { laboratory }: Deployment): Promise<ReadinessPoint[]> {
-  const { keyRecords } = look.dependencies;
-  return inspect(
-    look,
-    [KEY_STORAGE],
+export function keyStoragePoints({ execution, deployment }: ReadinessContext): Promise<ReadinessPoint[]> {
+  const { keyRecords, signal } = execution;
+  return readPoints(
+    signal,
+    {
+      id: 'key-storage',
+      source: 'worker',
+      needed: 'the directory of ceremony keys is usable and memory-backed',
+      next: 'Set RUNBOOKS_KEY_STORAGE=memory and RUNBOOKS_KEY_DIR to a directory on a tmpfs.',
+    },
     () => keyRecords.ofRun({ ns: '', wid: '', rid: '' }),
-    () => judgeKeyStorage(keyRecords.erasure, laboratory),
+    () => {
+      const inMemory = keyRecords.erasure === 'memory';
+      const observed = inMemory ? 'usable, in memory' : 'usable, on disk: erasing keys is best effort';
+      return holds(inMemory || deployment.laboratory, 'warn', observed);
+    },
   );
 }
 
-/** Pure. */
-export function judgeKeyStorage(erasure: 'memory' | 'best-effort', laboratory: boolean): ReadinessPoint[] {
-  const observed = erasure === 'memory' ? 'usable, in memory' : 'usable, on disk: erasing keys is best effort';
-  return holds(KEY_STORAGE, erasure === 'memory' || laboratory, 'warn', observed);
+/** Whether a seal key was taken away too early. */
+export function sealKeyPoints(
+  { execution, deployment }: ReadinessContext,
+  held: Promise<OpenRun | undefined>,
+): Promise<ReadinessPoint[]> {
+  const { records, sealKeyring, temporal } = execution;
+  const workflowId = deploymentWorkflowId(deployment.name);
+  return readPoints(
+    execution.signal,
+    {
+      id: 'seal-keys',
+      source: 'worker',
+      needed: 'this worker opens what the open run and the record hold sealed',
+      next: 'Put the named entry back into RUNBOOKS_SEAL_KEYS of every worker, behind the one that seals, and restart them.',
+    },
+    async (signal) => {
+      const run = await held;
+      const tokens = await new TokenLedger(records).open(deployment.name);
+      const history =
+        run &&
+        (await temporal.withAbortSignal(signal, () =>
+          temporal.workflow.getHandle(workflowId, run.runId).fetchHistory(),
+        ));
+      return [
+        ...missingSealKeys(sealKeyring, history?.events).map((kid) => `the open run needs key ${kid}`),
+        ...missingSealKeys(sealKeyring, tokens).map((kid) => `a token in the record needs key ${kid}`),
+      ];
+    },
+    (missing) => {
+      const observed = missing.length === 0 ? 'all open' : `${missing.join('; ')}: not in RUNBOOKS_SEAL_KEYS`;
+      return holds(missing.length === 0, 'fail', observed);
+    },
+  );
 }
 
 /** Whether `walSampler` runs: without samples the loss of a failover is "unknown". Pure. */
-export function judgeSampler({ readiness }: Deployment, samples: readonly WalSample[], now: number): ReadinessPoint[] {
-  const question: Question = {
+export function samplerPoints(
+  { readiness }: Deployment,
+  { samples, unattested }: { readonly samples: readonly WalSample[]; readonly unattested: number },
+  now: number,
+): ReadinessPoint[] {
+  const newest = samples.reduce((latest, { at }) => Math.max(latest, at), 0);
+  const age = Math.max(0, now - newest);
+  const sampler = {
     id: 'wal-sampler',
     source: 'temporal',
     needed: `a sample at most ${Math.round(readiness.sampleAgeMs / 1_000)} s old`,
     next: 'Start walSampler by a Temporal Schedule.',
-  };
-  const newest = samples.reduce((latest, { at }) => Math.max(latest, at), 0);
-  if (newest === 0)
-    return judged(question, 'warn', 'no samples', { reason: 'the loss of a failover could not be bounded' });
-  const age = Math.max(0, now - newest);
-  return holds(question, age <= readiness.sampleAgeMs, 'warn', `the newest is ${Math.round(age / 1_000)} s old`);
-}
-
-/** What earlier runs left, and no worker attested: told only where there are some. Pure. */
-export function judgeAttested(unattested: number): ReadinessPoint[] {
-  if (unattested === 0) return [];
-  const question: Question = {
+  } as const;
+  const attested = {
     id: 'attested-results',
     source: 'temporal',
     needed: 'results of walSampler that these workers made',
     next: 'Find out who writes them; where a seal key was taken away, put its entry back behind the others.',
-  };
-  return judged(question, 'warn', `${unattested} that no worker attested; they count for nothing`);
+  } as const;
+  return [
+    ...pointsOf(
+      sampler,
+      newest === 0
+        ? answer('warn', 'no samples', { reason: 'the loss of a failover could not be bounded' })
+        : holds(age <= readiness.sampleAgeMs, 'warn', `the newest is ${Math.round(age / 1_000)} s old`),
+    ),
+    // What earlier runs left: told only where there are some.
+    ...(unattested === 0
+      ? []
+      : pointsOf(attested, answer('warn', `${unattested} that no worker attested; they count for nothing`))),
+  ];
 }
 
-/** Clocks this far apart make tokens and certificates wrong, ms. */
-const BROKEN_CLOCK_MS = 60_000;
-
-/** The clock of every node against the worker's. `server_time_utc` has whole seconds. Pure. */
-export function judgeClocks({ clusters, deployment }: World): ReadinessPoint[] {
-  const limit = deployment.readiness.clockSkewMs;
-  return clusters.flatMap(({ name, part, healths }) => {
-    const question: Question = {
-      id: 'clock',
-      cluster: name,
-      source: 'api',
-      needed: `at most ${limit / 1_000} s from the worker's clock`,
-      next: `See to the time synchronisation of ${name} and of the workers.`,
-    };
-    const skews = healths.flatMap(({ address, health, askedAt, answeredAt }) =>
-      health.serverTimeUtc === undefined
-        ? []
-        : [{ address, skew: skewOf(health.serverTimeUtc * 1_000, askedAt, answeredAt) }],
-    );
-    const worst = skews.toSorted((a, b) => Math.abs(b.skew) - Math.abs(a.skew))[0];
-    if (healths.length === 0) return unread(question, 'no node answers');
-    if (!worst) return notCheckable(question, 'no node tells its time');
-    const observed = worst.skew === 0 ? 'no difference seen' : `${worst.address}: ${(worst.skew / 1_000).toFixed(1)} s`;
-    const size = Math.abs(worst.skew);
-    if (size <= limit) return judged(question, 'ok', observed);
-    return judged(question, size > BROKEN_CLOCK_MS && part === 'secondary' ? 'fail' : 'warn', observed);
-  });
-}
-
-/** The least difference that explains what was seen, ms; the server's second may have begun up to a second before. */
-export function skewOf(serverSecond: number, askedAt: number, answeredAt: number): number {
-  const least = serverSecond - answeredAt;
-  const most = serverSecond + 999 - askedAt;
-  if (least > 0) return least;
-  return most < 0 ? most : 0;
+/** Worker and Temporal must outlive the cluster that fails. */
+export function independencePoints({ deployment, execution }: ReadinessContext): ReadinessPoint[] {
+  const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
+  const worker = [hostname(), ...addresses.filter(({ internal }) => !internal).map(({ address }) => address)];
+  const question = {
+    id: 'independent',
+    source: 'worker',
+    needed: 'worker and Temporal depend on no cluster of the deployment',
+    next: 'Move them: docs/operations.md says where they may run.',
+  } as const;
+  return pointsOf(question, judgeIndependence(deployment, { temporal: execution.temporalAddress, worker }));
 }
 
 /** Where worker and Temporal run. */
@@ -203,25 +202,10 @@ interface Place {
   readonly worker: readonly string[];
 }
 
-export function placeOf({ dependencies }: Look): Place {
-  const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
-  return {
-    temporal: dependencies.temporalAddress,
-    worker: [hostname(), ...addresses.filter(({ internal }) => !internal).map(({ address }) => address)],
-  };
-}
-
-/** Worker and Temporal must outlive the cluster that fails. Equal hosts disprove it; nothing read here proves it. Pure. */
-export function judgeIndependence(deployment: Deployment, place: Place): ReadinessPoint[] {
-  const question: Question = {
-    id: 'independent',
-    source: 'worker',
-    needed: 'worker and Temporal depend on no cluster of the deployment',
-    next: 'Move them: docs/operations.md says where they may run.',
-  };
-  const hosts = [...deployment.clusters.values()].flatMap(({ addresses }) =>
-    addresses.map((each) => new URL(each).hostname),
-  );
+/** Equal hosts disprove it; nothing read here proves it. Pure. */
+export function judgeIndependence({ clusters, readiness }: Deployment, place: Place): Answer {
+  const isLoopback = (host: string) => host === 'localhost' || host === '[::1]' || host.startsWith('127.');
+  const hosts = [...clusters.values()].flatMap(({ addresses }) => addresses.map((each) => new URL(each).hostname));
   const remote = new Set(hosts.filter((host) => !isLoopback(host)));
   const temporal = place.temporal?.replace(/^\w+:\/\//, '').replace(/:\d+$/, '');
   const shared = [
@@ -229,19 +213,10 @@ export function judgeIndependence(deployment: Deployment, place: Place): Readine
     ...place.worker.filter((host) => remote.has(host)).map((host) => `this worker (${host})`),
   ];
   if (shared.length > 0)
-    return judged(
-      question,
-      { switchover: 'warn', failover: 'fail' },
-      `on a host of the deployment: ${shared.join(', ')}`,
-    );
-  if (deployment.readiness.independent)
-    return judged(question, 'ok', 'attested by the inventory; no host is shared', { source: 'attested' });
-  return notCheckable(
-    question,
+    return answer({ switchover: 'warn', failover: 'fail' }, `on a host of the deployment: ${shared.join(', ')}`);
+  if (readiness.independent)
+    return answer('ok', 'attested by the inventory; no host is shared', { source: 'attested' });
+  return unknowable(
     'storage, names and credential sources may depend on it without sharing a host; attest readiness.independent once you know',
   );
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '[::1]' || host.startsWith('127.');
 }

@@ -7,30 +7,37 @@ import type {
   ReadinessVerdict,
 } from '../../src/contracts/readiness';
 import { redFirst } from '../../src/contracts/readiness-words';
-import type { Earlier } from './earlier';
-import type { World } from './world';
+import type { Topology } from './topology';
 
-type Asked = 'switchover' | 'failover';
+/** The check before, as far as it is compared. */
+export interface EarlierReadiness {
+  readonly runId: string;
+  readonly at: string;
+  readonly score: number;
+  readonly points: readonly Pick<ReadinessPoint, 'id' | 'about' | 'cluster' | 'verdict'>[];
+}
+
+type RoleChange = 'switchover' | 'failover';
 type Level = 0 | 1 | 2;
 
 const VERDICTS: readonly ReadinessVerdict[] = ['ready', 'ready-with-warnings', 'not-ready'];
 
 /** Two verdicts, a number, and what changed since the last check. Pure. */
 export function summarise(
-  world: World,
+  topology: Topology,
   points: readonly ReadinessPoint[],
-  earlier: Earlier | undefined,
+  earlier: EarlierReadiness | undefined,
   at: number,
 ): ReadinessResult {
   return {
     schema: 'replication-runbooks/readiness/v1',
-    deployment: world.deployment.name,
+    deployment: topology.deployment.name,
     at: new Date(at).toISOString(),
-    switchover: verdictOf(world, points, 'switchover'),
-    failover: verdictOf(world, points, 'failover'),
+    switchover: verdictOf(topology, points, 'switchover'),
+    failover: verdictOf(topology, points, 'failover'),
     score: scoreOf(points),
     ...(earlier === undefined ? {} : { comparedWith: { at: earlier.at, runId: earlier.runId, score: earlier.score } }),
-    candidates: candidatesOf(world, points),
+    candidates: candidatesOf(topology, points),
     changes: earlier === undefined ? [] : changesSince(earlier.points, points),
     points: redFirst(points),
   };
@@ -56,34 +63,37 @@ function worse(...levels: readonly Level[]): Level {
   return levels.reduce((worst: Level, each) => (each > worst ? each : worst), 0);
 }
 
-function concerning<P extends Pick<ReadinessPoint, 'about'>>(points: readonly P[], asked: Asked): P[] {
-  return points.filter(({ about }) => about === asked || about === 'both');
+function concerning<P extends Pick<ReadinessPoint, 'about'>>(points: readonly P[], kind: RoleChange): P[] {
+  return points.filter(({ about }) => about === kind || about === 'both');
 }
 
 /** Points that are about no DR secondary in particular. */
-function general({ sets }: World, points: readonly ReadinessPoint[]): ReadinessPoint[] {
+function general({ sets }: Topology, points: readonly ReadinessPoint[]): ReadinessPoint[] {
   const candidates = new Set(sets.flatMap(({ secondaries }) => secondaries.map(({ name }) => name)));
   return points.filter(({ cluster }) => cluster === undefined || !candidates.has(cluster));
 }
 
 /** Every set needs one DR secondary that is good enough; another one that is not is a warning. */
-function verdictOf(world: World, points: readonly ReadinessPoint[], asked: Asked): ReadinessVerdict {
-  const relevant = concerning(points, asked);
-  const levels = world.sets.map(({ secondaries }): Level => {
+function verdictOf(topology: Topology, points: readonly ReadinessPoint[], kind: RoleChange): ReadinessVerdict {
+  const relevant = concerning(points, kind);
+  const levels = topology.sets.map(({ secondaries }): Level => {
     const own = secondaries.map(({ name }) => levelOf(relevant.filter(({ cluster }) => cluster === name)));
     if (own.length === 0) return 2;
     return own.includes(0) || own.includes(1) ? (own.every((level) => level === 0) ? 0 : 1) : 2;
   });
-  return VERDICTS[worse(levelOf(general(world, relevant)), ...levels)] ?? 'not-ready';
+  return VERDICTS[worse(levelOf(general(topology, relevant)), ...levels)] ?? 'not-ready';
 }
 
-function candidatesOf(world: World, points: readonly ReadinessPoint[]): ReadinessCandidate[] {
-  const verdict = (name: string, asked: Asked): ReadinessVerdict => {
-    const relevant = concerning(points, asked);
-    const level = worse(levelOf(general(world, relevant)), levelOf(relevant.filter(({ cluster }) => cluster === name)));
+function candidatesOf(topology: Topology, points: readonly ReadinessPoint[]): ReadinessCandidate[] {
+  const verdict = (name: string, kind: RoleChange): ReadinessVerdict => {
+    const relevant = concerning(points, kind);
+    const level = worse(
+      levelOf(general(topology, relevant)),
+      levelOf(relevant.filter(({ cluster }) => cluster === name)),
+    );
     return VERDICTS[level] ?? 'not-ready';
   };
-  return world.sets.flatMap(({ name: drSet, secondaries }) =>
+  return topology.sets.flatMap(({ name: drSet, secondaries }) =>
     secondaries.map(({ name }) => ({
       drSet,
       cluster: name,
@@ -96,15 +106,15 @@ function candidatesOf(world: World, points: readonly ReadinessPoint[]): Readines
 const BADNESS: Readonly<Record<PointVerdict, number>> = { ok: 0, 'not-checkable': 1, warn: 2, fail: 3 };
 
 /** Points whose verdict is another one; points that are new or gone are no change. Worse ones first. Pure. */
-export function changesSince(before: Earlier['points'], now: readonly ReadinessPoint[]): ReadinessChange[] {
-  const changes = (['switchover', 'failover'] as const).flatMap((asked) => {
-    const old = new Map(concerning(before, asked).map((point) => [keyOf(point), point.verdict]));
-    return concerning(now, asked).flatMap((point): ReadinessChange[] => {
+export function changesSince(before: EarlierReadiness['points'], now: readonly ReadinessPoint[]): ReadinessChange[] {
+  const changes = (['switchover', 'failover'] as const).flatMap((kind) => {
+    const old = new Map(concerning(before, kind).map((point) => [keyOf(point), point.verdict]));
+    return concerning(now, kind).flatMap((point): ReadinessChange[] => {
       const was = old.get(keyOf(point));
       if (was === undefined || was === point.verdict) return [];
       const { id, cluster, verdict } = point;
       const change = BADNESS[verdict] > BADNESS[was] ? 'worse' : 'better';
-      return [{ change, id, about: asked, ...(cluster === undefined ? {} : { cluster }), before: was, now: verdict }];
+      return [{ change, id, about: kind, ...(cluster === undefined ? {} : { cluster }), before: was, now: verdict }];
     });
   });
   return joined(changes).toSorted((a, b) => Number(b.change === 'worse') - Number(a.change === 'worse'));

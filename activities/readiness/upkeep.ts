@@ -1,139 +1,198 @@
-import { stat } from 'node:fs/promises';
-import type { AuditDevice } from '../../src/vault';
+import { connect } from 'node:tls';
+import { readFile, stat } from 'node:fs/promises';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import type { Deployment } from '../../src/inventory';
-import { inDays } from './certificates';
-import type { Look } from './look';
-import { inspect } from './look';
-import { severity } from './nodes';
-import type { Question } from './point';
-import { holds, judged, notCheckable, unread } from './point';
-import type { ClusterView, World } from './world';
+import { errnoOf, RunbookError } from '../../src/errors';
+import type { ClusterEntry } from '../../src/inventory';
+import { answer, holds, pointsOf, readPoints, unknowable, unread } from './point';
+import type { Answer } from './point';
+import { severity } from './topology';
+import type { ClusterReading, Part, ReadinessContext } from './topology';
 
-/* What keeps a cluster in order beside replication: licence, snapshots, audit devices. */
+/* What keeps a cluster in order beside replication: certificates, licence, snapshots, audit devices. */
 
-export async function upkeep(look: Look, world: World): Promise<ReadinessPoint[]> {
-  const primaries = world.sets.flatMap(({ primaries: [primary] }) => primary ?? []);
+const DAY_MS = 86_400_000;
+
+export async function upkeepPoints(context: ReadinessContext): Promise<ReadinessPoint[]> {
+  const primaries = context.sets.flatMap(({ primaries: [primary] }) => primary ?? []);
   const points = await Promise.all([
-    ...world.clusters.map((view) => licence(look, view, world)),
-    ...primaries.flatMap((view) => [snapshots(look, view, world), auditDevices(look, view, world)]),
+    ...context.clusters.flatMap((each) => [certificate(context, each), licence(context, each)]),
+    ...primaries.flatMap((each) => [snapshot(context, each), auditDevices(context, each)]),
   ]);
   return points.flat();
 }
 
-async function licence(look: Look, view: ClusterView, { deployment }: World): Promise<ReadinessPoint[]> {
-  const question = licenceQuestion(view, deployment);
-  if (view.healths.length === 0) return unread(question, 'no node answers');
-  const told = view.healths.flatMap(({ health }) => health.licence ?? []);
-  const ends = told.flatMap(({ expiryTime }) => (expiryTime === undefined ? [] : [Date.parse(expiryTime)]));
-  const terminated = told.some((each) => each.terminated === true);
-  if (ends.length > 0 || terminated) return judgeLicence(view, deployment, { ends, terminated }, look.now);
-  if (view.part !== 'primary' || view.healths.every(({ health }) => health.enterprise === false))
-    return notCheckable(question, 'its nodes tell no licence');
-  const access = look.clusters.of(deployment.name, view.name);
-  return inspect(
-    look,
-    [question],
-    async (signal) => access.client.sys.licenceStatus({ token: await access.credential(), signal }),
-    ({ expirationTime }) =>
-      expirationTime === undefined
-        ? notCheckable(question, 'the service tells no end of its licence')
-        : judgeLicence(view, deployment, { ends: [Date.parse(expirationTime)], terminated: false }, look.now),
+/** What one node showed in its TLS handshake. */
+interface SeenCertificate {
+  readonly address: string;
+  /** End of its validity, epoch ms. */
+  readonly validTo: number;
+  /** Why the CA of the inventory does not vouch for it; absent where it does. */
+  readonly refused?: string;
+}
+
+/** Certificates of the API addresses, by a handshake with each node. */
+async function certificate(
+  { access, deployment, execution, now }: ReadinessContext,
+  { name, part, observation }: ClusterReading,
+): Promise<ReadinessPoint[]> {
+  const { entry } = access(name);
+  const { certificateLifeMs } = deployment.readiness;
+  const question = {
+    id: 'certificate',
+    cluster: name,
+    needed: `trusted, and valid for at least ${Math.round(certificateLifeMs / DAY_MS)} days`,
+    next: `Renew the certificates of the API listeners of ${name}.`,
+  };
+  const secure = entry.addresses.filter((address) => address.startsWith('https:'));
+  if (secure.length === 0) return pointsOf(question, unknowable('its API addresses are plain http on loopback'));
+  const answering = secure.filter((address) =>
+    observation.nodes.some((node) => node.address === address && node.reachable),
+  );
+  return readPoints(
+    execution.signal,
+    question,
+    (signal) => Promise.all((answering.length > 0 ? answering : secure).map((each) => shake(entry, each, signal))),
+    (seen) => judgeCertificates(part, seen, certificateLifeMs, now),
   );
 }
 
-function licenceQuestion({ name }: ClusterView, { readiness }: Deployment): Question {
-  return {
+/** The one that ends first counts. Pure. */
+export function judgeCertificates(part: Part, seen: readonly SeenCertificate[], lifeMs: number, now: number): Answer {
+  const refused = seen.find((each) => each.refused !== undefined);
+  if (refused) return answer(severity(part), `${refused.address}: ${refused.refused}`);
+  const [first] = seen.toSorted((a, b) => a.validTo - b.validTo);
+  if (!first || !Number.isFinite(first.validTo)) return unknowable('no certificate tells its end');
+  return untilEnd(part, first.validTo, lifeMs, now, `${first.address}: `);
+}
+
+/** What has ended is red, what ends soon a warning. */
+function untilEnd(part: Part, end: number, lifeMs: number, now: number, of = ''): Answer {
+  const days = Math.floor(Math.abs(end - now) / DAY_MS);
+  const observed = `${of}${end <= now ? `ended ${days} days ago` : `${days} days left`}`;
+  return end <= now ? answer(severity(part), observed) : holds(end - now >= lifeMs, 'warn', observed);
+}
+
+/** One handshake; nothing is sent. Also an untrusted certificate is looked at: its end is worth knowing. */
+async function shake({ name, caFile }: ClusterEntry, address: string, signal: AbortSignal): Promise<SeenCertificate> {
+  const { hostname, port } = new URL(address);
+  const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8');
+  return new Promise((resolve, reject) => {
+    const host = hostname.replace(/^\[|\]$/g, '');
+    const servername = /^[\d.:]+$/.test(host) ? '' : host;
+    const socket = connect({ host, port: Number(port) || 443, servername, ca, rejectUnauthorized: false });
+    const fail = (error: Error): void => {
+      socket.destroy();
+      const observed = errnoOf(error) ?? error.name;
+      reject(new RunbookError('UNREACHABLE', 'no TLS handshake', { cluster: name, observed }));
+    };
+    const stop = (): void => fail(new Error('aborted'));
+    signal.addEventListener('abort', stop, { once: true });
+    socket.once('error', fail);
+    socket.once('secureConnect', () => {
+      signal.removeEventListener('abort', stop);
+      const validTo = Date.parse(socket.getPeerCertificate().valid_to);
+      const reason: unknown = socket.authorizationError;
+      const refused = socket.authorized ? {} : { refused: refusalOf(reason) };
+      socket.destroy();
+      resolve({ address, validTo, ...refused });
+    });
+  });
+}
+
+/** A code of the TLS library, such as `DEPTH_ZERO_SELF_SIGNED_CERT`. */
+function refusalOf(reason: unknown): string {
+  if (reason instanceof Error) return 'code' in reason ? String(reason.code) : reason.name;
+  return typeof reason === 'string' ? reason : 'not trusted';
+}
+
+async function licence(
+  { access, deployment, execution, now }: ReadinessContext,
+  { name, part, healths }: ClusterReading,
+): Promise<ReadinessPoint[]> {
+  const { licenceLifeMs } = deployment.readiness;
+  const question = {
     id: 'licence',
     cluster: name,
-    source: 'api',
-    needed: `valid for at least ${Math.round(readiness.licenceLifeMs / 86_400_000)} days`,
+    needed: `valid for at least ${Math.round(licenceLifeMs / DAY_MS)} days`,
     next: `Renew the licence of ${name}: a node with an ended one does not start again.`,
   };
-}
-
-/** Pure. */
-function judgeLicence(
-  view: ClusterView,
-  deployment: Deployment,
-  { ends, terminated }: { readonly ends: readonly number[]; readonly terminated: boolean },
-  now: number,
-): ReadinessPoint[] {
-  const question = licenceQuestion(view, deployment);
+  if (healths.length === 0) return pointsOf(question, unread('no node answers'));
+  const told = healths.flatMap(({ health }) => health.licence ?? []);
+  const ends = told.flatMap(({ expiryTime }) => (expiryTime === undefined ? [] : [Date.parse(expiryTime)]));
   const end = Math.min(...ends);
-  const observed = Number.isFinite(end) ? inDays(end - now) : 'no end told';
-  if (terminated || end <= now)
-    return judged(question, severity(view.part), terminated ? `terminated, ${observed}` : observed);
-  return holds(question, end - now >= deployment.readiness.licenceLifeMs, 'warn', observed);
+  if (told.some(({ terminated }) => terminated === true)) {
+    const { observed } = untilEnd(part, end, licenceLifeMs, now);
+    return pointsOf(question, answer(severity(part), `terminated, ${ends.length === 0 ? 'no end told' : observed}`));
+  }
+  if (ends.length > 0) return pointsOf(question, untilEnd(part, end, licenceLifeMs, now));
+  if (part !== 'primary' || healths.every(({ health }) => health.enterprise === false))
+    return pointsOf(question, unknowable('its nodes tell no licence'));
+  const own = access(name);
+  return readPoints(
+    execution.signal,
+    question,
+    async (signal) => own.client.sys.licenceStatus({ token: await own.credential(), signal }),
+    ({ expirationTime }) =>
+      expirationTime === undefined
+        ? unknowable('the service tells no end of its licence')
+        : untilEnd(part, Date.parse(expirationTime), licenceLifeMs, now),
+  );
 }
 
-async function snapshots(look: Look, view: ClusterView, { deployment }: World): Promise<ReadinessPoint[]> {
+/** An old snapshot stops nobody, and is missed when all goes wrong. */
+async function snapshot(
+  { access, deployment, execution, now }: ReadinessContext,
+  { name }: ClusterReading,
+): Promise<ReadinessPoint[]> {
   const { snapshots: known, snapshotAgeMs } = deployment.readiness;
-  const question: Question = {
+  const question = {
     id: 'snapshot',
-    cluster: view.name,
-    source: 'api',
+    cluster: name,
     needed: `a snapshot at most ${Math.round(snapshotAgeMs / 3_600_000)} h old`,
-    next: `Take a snapshot of ${view.name}, and see why the last one is old.`,
+    next: `Take a snapshot of ${name}, and see why the last one is old.`,
+  };
+  const judge = (at: number): Answer => {
+    if (!Number.isFinite(at)) return answer('warn', 'none was ever taken');
+    const hours = Math.max(0, Math.round((now - at) / 360_000) / 10);
+    return holds(now - at <= snapshotAgeMs, 'warn', `${hours} h old`);
   };
   if (known === undefined)
-    return notCheckable(question, 'the inventory does not say how to know (readiness.snapshots)');
-  if ('takenAt' in known) {
-    return judgeSnapshot({ ...question, source: 'attested' }, Date.parse(known.takenAt), snapshotAgeMs, look.now);
-  }
+    return pointsOf(question, unknowable('the inventory does not say how to know (readiness.snapshots)'));
+  if ('takenAt' in known) return pointsOf({ ...question, source: 'attested' }, judge(Date.parse(known.takenAt)));
+  const { signal } = execution;
   if ('stampFile' in known) {
-    const asked: Question = { ...question, source: 'worker' };
-    return inspect(
-      look,
-      [asked],
-      async () => (await stat(known.stampFile)).mtimeMs,
-      (at) => judgeSnapshot(asked, at, snapshotAgeMs, look.now),
-    );
+    const asked = { ...question, source: 'worker' } as const;
+    return readPoints(signal, asked, async () => (await stat(known.stampFile)).mtimeMs, judge);
   }
-  const access = look.clusters.of(deployment.name, view.name);
-  return inspect(
-    look,
-    [question],
-    async (signal) =>
-      access.client.sys.autoSnapshotStatus(known.automatic, { token: await access.credential(), signal }),
+  const own = access(name);
+  return readPoints(
+    signal,
+    question,
+    async (limited) =>
+      own.client.sys.autoSnapshotStatus(known.automatic, { token: await own.credential(), signal: limited }),
     ({ lastSnapshotEnd, lastSnapshotError, consecutiveErrors }) =>
       lastSnapshotError !== undefined || (consecutiveErrors ?? 0) > 0
-        ? judged(question, 'warn', `the last one of "${known.automatic}" failed`)
-        : judgeSnapshot(question, Date.parse(lastSnapshotEnd ?? ''), snapshotAgeMs, look.now),
+        ? answer('warn', `the last one of "${known.automatic}" failed`)
+        : judge(Date.parse(lastSnapshotEnd ?? '')),
   );
 }
 
-/** An old snapshot stops nobody, and is missed when all goes wrong. Pure. */
-function judgeSnapshot(question: Question, at: number, limitMs: number, now: number): ReadinessPoint[] {
-  if (!Number.isFinite(at)) return judged(question, 'warn', 'none was ever taken');
-  return holds(question, now - at <= limitMs, 'warn', `${Math.max(0, Math.round((now - at) / 360_000) / 10)} h old`);
-}
-
-function auditDevices(look: Look, view: ClusterView, { deployment }: World): Promise<ReadinessPoint[]> {
-  const access = look.clusters.of(deployment.name, view.name);
-  return inspect(
-    look,
-    [auditQuestion(view)],
-    async (signal) => access.client.sys.auditDevices({ token: await access.credential(), signal }),
-    (devices) => judgeAuditDevices(view, devices),
+function auditDevices({ access, execution }: ReadinessContext, { name }: ClusterReading): Promise<ReadinessPoint[]> {
+  const own = access(name);
+  return readPoints(
+    execution.signal,
+    {
+      id: 'audit-devices',
+      cluster: name,
+      needed: 'at least two, so that one that blocks does not stop the service',
+      next: `Enable another audit device on ${name}, at a path that is writable on its secondaries too.`,
+    },
+    async (signal) => own.client.sys.auditDevices({ token: await own.credential(), signal }),
+    (devices) => {
+      if (devices.length === 0) return answer('fail', 'none', { reason: 'nothing is audited' });
+      return holds(devices.length > 1, 'warn', devices.map(({ path }) => path).join(', '), {
+        reason: 'where the only one blocks, every authenticated call fails while health is good',
+      });
+    },
   );
-}
-
-function auditQuestion({ name }: ClusterView): Question {
-  return {
-    id: 'audit-devices',
-    cluster: name,
-    source: 'api',
-    needed: 'at least two, so that one that blocks does not stop the service',
-    next: `Enable another audit device on ${name}, at a path that is writable on its secondaries too.`,
-  };
-}
-
-/** Pure. */
-function judgeAuditDevices(view: ClusterView, devices: readonly AuditDevice[]): ReadinessPoint[] {
-  const observed = devices.map(({ path }) => path).join(', ') || 'none';
-  if (devices.length === 0) return judged(auditQuestion(view), 'fail', observed, { reason: 'nothing is audited' });
-  return holds(auditQuestion(view), devices.length > 1, 'warn', observed, {
-    reason: 'where the only one blocks, every authenticated call fails while health is good',
-  });
 }

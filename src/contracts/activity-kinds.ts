@@ -7,7 +7,8 @@
  *   wait; `keys`: on the queue of the host that has the ceremony's keys.
  * - `once`: on that queue too, and never twice: that it is in the history says that it may have been done.
  * - `open`: on that queue too, and changes nothing.
- * - `tell`: tells people something, or another run, or writes the report: repeated at will, and never held back.
+ * - `tell`: tells people something, or another run or the record, or writes the report: repeated at will, and never
+ *   held back.
  */
 export type ActivityKind = 'read' | 'wait' | 'change' | 'long-change' | 'keys' | 'once' | 'open' | 'tell';
 
@@ -25,7 +26,7 @@ export const ACTIVITY_KINDS = {
   assessPerformancePromotion: 'read',
   assessPerformanceSecondaryOnboarding: 'read',
   assessPrimaryEnablement: 'read',
-  assessReadiness: 'read',
+  assessReadiness: 'tell',
   assessRehearsal: 'read',
   assessReplicationTeardown: 'read',
   assessRootTokenCeremony: 'read',

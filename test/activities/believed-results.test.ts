@@ -108,6 +108,8 @@ describe('readiness', () => {
   it('is compared with the last check that the record has', async () => {
     const first = (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
     expect(first.comparedWith).toBeUndefined();
+    // Keys on a disk, and no laboratory.
+    expect(first.points).toContainEqual(expect.objectContaining({ id: 'key-storage', verdict: 'warn' }));
     const run = { ...bench.run, rid: 'the next' };
     const second = (await bench.call('assessReadiness', { deployment: DEPLOYMENT }, { run })).readiness;
     expect(second.comparedWith).toMatchObject({ runId: bench.run.rid, score: first.score });
@@ -115,6 +117,6 @@ describe('readiness', () => {
     const third = (await bench.call('assessReadiness', { deployment: DEPLOYMENT }, { run })).readiness;
     bench.recordServer.failure = undefined;
     expect(third.comparedWith).toBeUndefined();
-    expect(third.points).toContainEqual(expect.objectContaining({ id: 'token-ledger', verdict: 'not-checkable' }));
+    expect(third.points).toContainEqual(expect.objectContaining({ id: 'recorded-tokens', verdict: 'not-checkable' }));
   });
 });

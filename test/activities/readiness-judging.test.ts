@@ -1,14 +1,13 @@
 /** The pure parts of readiness: what readings mean, what a reading that fails means, and how checks are compared. */
-import { judgeCertificates } from '../../activities/readiness/certificates';
-import { judgeFilters } from '../../activities/readiness/filters';
-import type { Look } from '../../activities/readiness/look';
-import { inspect, TooSlow, within } from '../../activities/readiness/look';
-import { judgePeople } from '../../activities/readiness/people';
-import { judgeReplication } from '../../activities/readiness/replication';
-import { judgeIndependence, judgeKeyStorage, judgeLedger, skewOf } from '../../activities/readiness/site';
+import { skewOf } from '../../activities/readiness/clusters';
+import { peoplePoints } from '../../activities/readiness/people';
+import { readPoints, TooSlow, within } from '../../activities/readiness/point';
+import { replicationPoints } from '../../activities/readiness/replication';
+import { judgeIndependence, judgeRecordedTokens } from '../../activities/readiness/site';
 import { changesSince, scoreOf, summarise } from '../../activities/readiness/summary';
-import { worldOf } from '../../activities/readiness/world';
-import type { ClusterView, World } from '../../activities/readiness/world';
+import { topologyOf } from '../../activities/readiness/topology';
+import type { Topology } from '../../activities/readiness/topology';
+import { judgeCertificates } from '../../activities/readiness/upkeep';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import { readinessLines } from '../../src/contracts/readiness-words';
@@ -28,7 +27,7 @@ function deploymentOf({ deployments }: Inventory) {
   return deployment;
 }
 
-function view(name: string, dr: Partial<ReplicationObservation>, drRoots: readonly string[] = ['root']) {
+function reading(name: string, dr: Partial<ReplicationObservation>, drRoots: readonly string[] = ['root']) {
   const observation = {
     cluster: name,
     at: 1,
@@ -41,22 +40,17 @@ function view(name: string, dr: Partial<ReplicationObservation>, drRoots: readon
   return { name, observation, healths: [], activeNodes: ['https://n:8200'], drRoots };
 }
 
-function pair(west: Partial<ReplicationObservation>, westRoots?: readonly string[]): World {
-  return worldOf(payments, [
-    view('east', { mode: 'primary', state: 'running', setId: 's', lastWal: '90', corruptedMerkleTree: false }),
-    view('west', { mode: 'secondary', state: 'stream-wals', setId: 's', ...west }, westRoots),
+function pair(west: Partial<ReplicationObservation>, westRoots?: readonly string[], lastWal = '90'): Topology {
+  return topologyOf(payments, [
+    reading('east', { mode: 'primary', state: 'running', setId: 's', lastWal, corruptedMerkleTree: false }),
+    reading('west', { mode: 'secondary', state: 'stream-wals', setId: 's', ...west }, westRoots),
   ]);
 }
 
-const secondary = (world: World): ClusterView => {
-  const found = world.clusters.find(({ name }) => name === 'west');
-  if (!found) throw new Error('no west');
-  return found;
-};
 const find = (points: readonly ReadinessPoint[], id: string) => points.filter((point) => point.id === id);
 
 describe('lag', () => {
-  const lag = (world: World) => find(judgeReplication(world, []), 'lag');
+  const lag = (topology: Topology) => find(replicationPoints(topology, []), 'lag');
 
   it('an index of 0 after a first copy is no lag where the trees are equal', () => {
     expect(lag(pair({ lastRemoteWal: '0' }))).toMatchObject([{ verdict: 'ok', about: 'both' }]);
@@ -72,14 +66,17 @@ describe('lag', () => {
   it('is the difference of the indexes of the same set, never negative', () => {
     expect(lag(pair({ lastRemoteWal: '88' }))).toMatchObject([{ verdict: 'ok', observed: '2 WAL entries' }]);
     expect(lag(pair({ lastRemoteWal: '95' }))).toMatchObject([{ verdict: 'ok', observed: '0 WAL entries' }]);
+    expect(lag(pair({ lastRemoteWal: '18446744073709551114' }, ['root'], '18446744073709551615'))).toMatchObject([
+      { about: 'switchover', verdict: 'fail', observed: '501 WAL entries' },
+      { about: 'failover', verdict: 'warn' },
+    ]);
   });
 });
 
 describe('people', () => {
   const judge = (text: string, now = Date.parse('2026-06-01T12:00:00Z')) => {
     const changed = parseInventory(text, 'inventory.yaml');
-    const world = { ...pair({}), deployment: deploymentOf(changed) };
-    return judgePeople(changed, world, now);
+    return peoplePoints(changed, { ...pair({}), deployment: deploymentOf(changed) }, now);
   };
 
   it('a gate that nobody but the requester could approve is red only where nobody else may ask', () => {
@@ -116,7 +113,7 @@ describe('the roster', () => {
     );
     expect(text).toContain(ceremony);
     const changed = parseInventory(text, 'inventory.yaml');
-    return judgePeople(changed, { ...pair({}), deployment: deploymentOf(changed) }, Date.parse(now));
+    return peoplePoints(changed, { ...pair({}), deployment: deploymentOf(changed) }, Date.parse(now));
   };
   const ENDING = 'holders: [ben, { name: cyd, until: 2026-06-20 }], standBy: [dan, ada]';
 
@@ -170,19 +167,17 @@ describe('the site', () => {
   it('equal hosts disprove independence; only people can attest it', () => {
     const [host] = payments.clusters.get('east')?.addresses.map((each) => new URL(each).hostname) ?? [];
     const elsewhere = { temporal: 'temporal.example:7233', worker: ['worker-1', '10.9.9.9'] };
-    expect(judgeIndependence(payments, elsewhere)).toMatchObject([
-      { verdict: 'not-checkable', source: 'not-checkable' },
-    ]);
+    expect(judgeIndependence(payments, elsewhere)).toMatchObject({
+      verdicts: 'not-checkable',
+      source: 'not-checkable',
+    });
     const attested = { ...payments, readiness: { ...payments.readiness, independent: true } };
-    expect(judgeIndependence(attested, elsewhere)).toMatchObject([{ verdict: 'ok', source: 'attested' }]);
+    expect(judgeIndependence(attested, elsewhere)).toMatchObject({ verdicts: 'ok', source: 'attested' });
     for (const shared of [
       { ...elsewhere, temporal: `${host}:7233` },
       { ...elsewhere, worker: [String(host)] },
     ]) {
-      expect(judgeIndependence(attested, shared)).toMatchObject([
-        { verdict: 'warn', about: 'switchover' },
-        { verdict: 'fail', about: 'failover' },
-      ]);
+      expect(judgeIndependence(attested, shared).verdicts).toEqual({ switchover: 'warn', failover: 'fail' });
     }
   });
 
@@ -197,19 +192,11 @@ describe('the site', () => {
       wid: 'w',
     } as const;
     const of = (state: 'alive' | 'orphan' | 'kept', rid: string) => ({ ...entry, state, rid, at: '' });
-    expect(judgeLedger([of('alive', 'now')], 'now')[0]?.verdict).toBe('ok');
-    expect(judgeLedger([of('alive', 'before')], 'now')[0]?.verdict).toBe('warn');
-    expect(judgeLedger([of('kept', 'before')], undefined)[0]).toMatchObject({
-      verdict: 'ok',
-      observed: 'west: kept, from w',
-    });
-    expect(judgeLedger([of('orphan', 'now')], 'now')[0]?.verdict).toBe('warn');
-  });
-
-  it('keys on a disk are a warning outside of laboratories', () => {
-    expect(judgeKeyStorage('memory', false)[0]?.verdict).toBe('ok');
-    expect(judgeKeyStorage('best-effort', true)[0]?.verdict).toBe('ok');
-    expect(judgeKeyStorage('best-effort', false)[0]?.verdict).toBe('warn');
+    const judge = (...[state, rid]: Parameters<typeof of>) => judgeRecordedTokens([of(state, rid)], 'now');
+    expect(judge('alive', 'now').verdicts).toBe('ok');
+    expect(judge('alive', 'before').verdicts).toBe('warn');
+    expect(judge('kept', 'before')).toMatchObject({ verdicts: 'ok', observed: 'west: kept, from w' });
+    expect(judge('orphan', 'now').verdicts).toBe('warn');
   });
 
   it('a second of the server explains up to a second, and the way there and back the rest', () => {
@@ -220,8 +207,7 @@ describe('the site', () => {
   });
 });
 
-describe('certificates and filters', () => {
-  const west = secondary(pair({}));
+describe('certificates', () => {
   it.each([
     ['ok', { validTo: 60 * DAY_MS }],
     ['warn', { validTo: 10 * DAY_MS }],
@@ -229,55 +215,40 @@ describe('certificates and filters', () => {
     ['fail', { validTo: 60 * DAY_MS, refused: 'DEPTH_ZERO_SELF_SIGNED_CERT' }],
     ['not-checkable', { validTo: Number.NaN }],
   ])('%s for %p', (verdict, seen) => {
-    const points = judgeCertificates(west, [{ address: 'https://n:8200', ...seen }], 21 * DAY_MS, 0);
-    expect(points[0]?.verdict).toBe(verdict);
+    const judged = judgeCertificates('secondary', [{ address: 'https://n:8200', ...seen }], 21 * DAY_MS, 0);
+    expect(judged.verdicts).toBe(verdict);
   });
 
   it('the certificate that ends first counts', () => {
     const seen = [60, 5, 90].map((days) => ({ address: `https://n${days}:8200`, validTo: days * DAY_MS }));
-    expect(judgeCertificates(west, seen, 21 * DAY_MS, 0)[0]?.observed).toBe('https://n5:8200: 5 days left');
-  });
-
-  it('paths are compared in the form of the service, and both ids must agree', () => {
-    const wanted = { mode: 'allow' as const, paths: ['b', 'a/'] };
-    const there = { mode: 'allow' as const, paths: ['a/', 'b/'] };
-    expect(judgeFilters(west, wanted, [there])[0]?.verdict).toBe('ok');
-    expect(judgeFilters(west, 'none', [undefined])[0]?.verdict).toBe('ok');
-    expect(judgeFilters(west, 'none', [there])[0]?.verdict).toBe('warn');
-    expect(judgeFilters(west, wanted, [there, { ...there, mode: 'deny' }])[0]).toMatchObject({ verdict: 'warn' });
+    expect(judgeCertificates('secondary', seen, 21 * DAY_MS, 0).observed).toBe('https://n5:8200: 5 days left');
   });
 });
 
 describe('a reading that fails', () => {
-  const look = { signal: new AbortController().signal, now: 0 } as Look;
-  const question = { id: 'x', cluster: 'west', source: 'api', needed: 'y' } as const;
+  const { signal } = new AbortController();
+  const question = { id: 'x', cluster: 'west', needed: 'y' };
+  const never = () => {
+    throw new TypeError('a defect with a secret');
+  };
 
-  it('is a point that is not checkable and names the code, never nothing and never ok', async () => {
-    const failing = () => Promise.reject(new RunbookError('PERMISSION_DENIED', 'a text with a secret'));
-    const points = await inspect(look, [question], failing, () => []);
-    expect(points).toMatchObject([
-      { verdict: 'not-checkable', source: 'api', observed: 'could not be read: PERMISSION_DENIED' },
-    ]);
+  it.each([
+    ['a refusal', () => Promise.reject(new RunbookError('PERMISSION_DENIED', 'with a secret')), 'PERMISSION_DENIED'],
+    ['a defect in judging it', () => Promise.resolve(1), 'INTERNAL (TypeError)'],
+  ])('%s is a point that is not checkable and names the code, never nothing and never ok', async (_, read, code) => {
+    const points = await readPoints<unknown>(signal, question, read, never);
+    expect(points).toMatchObject([{ verdict: 'not-checkable', source: 'api', observed: `could not be read: ${code}` }]);
     expect(JSON.stringify(points)).not.toContain('secret');
-    const broken = await inspect(
-      look,
-      [question],
-      () => Promise.resolve(1),
-      () => {
-        throw new TypeError('a defect with a secret');
-      },
-    );
-    expect(broken).toMatchObject([{ verdict: 'not-checkable', observed: 'could not be read: INTERNAL (TypeError)' }]);
   });
 
   it('never hangs, not even where the reading does not heed its signal', async () => {
-    await expect(within(look, () => new Promise(() => undefined), 20)).rejects.toBeInstanceOf(TooSlow);
+    await expect(within(signal, () => new Promise(() => undefined), 20)).rejects.toBeInstanceOf(TooSlow);
   });
 
   it('ends with the activity where that is cancelled', async () => {
     const cancelled = AbortSignal.abort(new Error('cancelled'));
     const reading = () => Promise.reject(new Error('aborted'));
-    await expect(inspect({ ...look, signal: cancelled }, [question], reading, () => [])).rejects.toThrow('aborted');
+    await expect(readPoints(cancelled, question, reading, never)).rejects.toThrow('aborted');
   });
 });
 
@@ -297,13 +268,13 @@ describe('score, verdicts and comparison', () => {
   it('one good DR secondary is enough; another one that is not is a warning; a general defect concerns all', () => {
     const deployment = { ...payments, drSets: new Map([['main', ['east', 'west', 'north']]]) };
     const secondaryState = { mode: 'secondary', state: 'stream-wals' };
-    const world = worldOf(deployment, [
-      view('east', { mode: 'primary' }),
-      view('west', secondaryState),
-      view('north', secondaryState),
+    const topology = topologyOf(deployment, [
+      reading('east', { mode: 'primary' }),
+      reading('west', secondaryState),
+      reading('north', secondaryState),
     ]);
     const verdicts = (points: readonly ReadinessPoint[]) => {
-      const { switchover, failover, candidates } = summarise(world, points, undefined, 0);
+      const { switchover, failover, candidates } = summarise(topology, points, undefined, 0);
       return [switchover, failover, ...candidates.map((each) => each.switchover)];
     };
     expect(verdicts([point('fail', { cluster: 'north' })])).toEqual([

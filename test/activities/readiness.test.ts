@@ -46,7 +46,7 @@ async function credentialBecomes(bench: ActivityBench, token: string): Promise<U
   return () => writeFile(file, bench.cluster('east').rootToken);
 }
 
-async function ledgerHolds(bench: ActivityBench, state: 'alive' | 'orphan'): Promise<Undo> {
+async function recordHolds(bench: ActivityBench, state: 'alive' | 'orphan'): Promise<Undo> {
   const run = { ns: 'default', wid: `deployment:${DEPLOYMENT}`, rid: 'an-earlier-run' };
   const entry = { version: 1, id: randomUUID(), deployment: DEPLOYMENT, cluster: 'west', clusterId: 'x' } as const;
   await bench.ledger.write({ ...entry, ...run, state, at: new Date().toISOString() });
@@ -83,9 +83,8 @@ const FAULTS: readonly Fault[] = [
       await service.cluster('west').killNode(2);
       return () => service.cluster('west').startNode(2);
     },
-    fail: ['nodes-reachable (west) switchover'],
-    warn: ['nodes-reachable (west) failover'],
-    switchover: NOT,
+    warn: ['nodes-reachable (west) both'],
+    switchover: WARNED,
     failover: WARNED,
   },
   {
@@ -95,7 +94,8 @@ const FAULTS: readonly Fault[] = [
       [1, 2].forEach((index) => west.sealNode(index));
       return () => [1, 2].forEach((index) => west.unsealNode(index));
     },
-    fail: ['nodes-unsealed (west) switchover', 'quorum (west) both', 'stable-active-node (west) both'],
+    fail: ['quorum (west) both', 'stable-active-node (west) both'],
+    warn: ['nodes-unsealed (west) both'],
     switchover: NOT,
     failover: NOT,
   },
@@ -163,14 +163,14 @@ const FAULTS: readonly Fault[] = [
         bench.openRuns = new Map([['ceremony:west', { type: 'operationTokenCeremony', runId: 'run-2' }]]);
         return () => (bench.openRuns = new Map());
       },
-      (bench) => ledgerHolds(bench, 'orphan'),
+      (bench) => recordHolds(bench, 'orphan'),
     ),
     warn: [
       'audit-devices (east) both',
       'ceremony-run (west) both',
       'lag-trend (west) both',
+      'recorded-tokens both',
       'snapshot (east) both',
-      'token-ledger both',
     ],
     switchover: WARNED,
     failover: WARNED,
@@ -183,9 +183,9 @@ const FAULTS: readonly Fault[] = [
         bench.closedRuns = [closedSampling(bench.sealKeyring, DEPLOYMENT, [0, 0], Date.now() - 3_600_000)];
         return () => (bench.closedRuns = before);
       },
-      (bench) => ledgerHolds(bench, 'alive'),
+      (bench) => recordHolds(bench, 'alive'),
     ),
-    warn: ['token-ledger both', 'wal-sampler both'],
+    warn: ['recorded-tokens both', 'wal-sampler both'],
     switchover: WARNED,
     failover: WARNED,
   },
@@ -323,7 +323,6 @@ const FAULTS: readonly Fault[] = [
     },
     fail: [
       'heartbeat (west) switchover',
-      'nodes-reachable (east) switchover',
       'one-dr-primary.main switchover',
       'quorum (east) switchover',
       'stable-active-node (east) switchover',

@@ -8,7 +8,7 @@ import type { RunbookActivities } from '../../activities';
  * - `decisions`: verifies the decisions of two people itself.
  * - `envelopes`: needs key shares that their holders encrypted for this very run.
  * - `own run`: touches only what its own run has: its keys, its tokens, its report.
- * - `people`: tells people something, or another run, and nothing else.
+ * - `people`: tells people something, or another run, or the record for the next check, and nothing else.
  * - `open`: changes something without an approval; SECURITY.md says so.
  */
 export type Guard = 'reads' | 'approval' | 'decisions' | 'envelopes' | 'own run' | 'people' | 'open';
@@ -27,7 +27,6 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   assessPerformancePromotion: 'reads',
   assessPerformanceSecondaryOnboarding: 'reads',
   assessPrimaryEnablement: 'reads',
-  assessReadiness: 'reads',
   assessReplicationTeardown: 'reads',
   assessRootTokenCeremony: 'reads',
   assessSecondaryDecommission: 'reads',
@@ -89,6 +88,7 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   takeProvidedTokens: 'own run',
   notify: 'people',
   requestTakeOver: 'people',
+  assessReadiness: 'people',
   awaitDump: 'open',
   awaitServiceReady: 'open',
   disposeLedgerToken: 'open',

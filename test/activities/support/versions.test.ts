@@ -1,5 +1,5 @@
 import type { Concern } from '../../../activities/checks/versions';
-import { knownBugs } from '../../../activities/checks/versions';
+import { compareVersions, knownBugs } from '../../../activities/checks/versions';
 
 const ids = (version: string, concern: Concern) =>
   knownBugs(version)
@@ -68,4 +68,20 @@ describe('defects known of a version of the service (facts 8.11)', () => {
     expect(knownBugs('')).toEqual([]);
     expect(knownBugs('not told')).toEqual([]);
   });
+});
+
+it.each([
+  ['1.21.4', '1.21.4', 0],
+  ['1.21.4+ent', '1.21.4', 0],
+  ['v1.21.4', '1.21.4+ent.hsm', 0],
+  ['1.21.4', '1.21.10', -1],
+  ['2.0.0', '1.21.4', 1],
+  ['1.21', '1.21.0', 0],
+  ['1.9.9', '1.10.0', -1],
+  ['2.0.0-rc1', '2.0.0', 0],
+  ['', '0.0.1', -1],
+])('version %s against %s', (a, b, sign) => {
+  expect(Math.sign(compareVersions(a, b))).toBe(sign);
+  // + 0: Math.sign(-0) is -0.
+  expect(Math.sign(compareVersions(b, a)) + 0).toBe(-sign + 0);
 });

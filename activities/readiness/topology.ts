@@ -1,0 +1,163 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
+import type { Deployment } from '../../src/inventory';
+import type { ClusterAccess } from '../clusters';
+import type { ActivityContext } from '../execution';
+import { observeReplication, observeWithHealths } from '../observe';
+import type { NodeHealth } from '../observe';
+import { codeOf, within } from './point';
+import type { Verdicts } from './point';
+
+/** Readings of the active node and of the status, beside the first one. */
+const MORE_READS = 2;
+const BETWEEN_READS_MS = 250;
+const NODE_TIMEOUT_MS = 3_000;
+/** What reading one cluster several times may take, ms. */
+const CLUSTER_MS = 12_000;
+
+/** What a cluster is for switchover and failover. `gone`: it does not answer and the others of its DR set have no primary. */
+export type Part = 'primary' | 'secondary' | 'gone' | 'other';
+
+/** What was read of one cluster. */
+export interface ClusterReading {
+  readonly name: string;
+  readonly drSet: string;
+  readonly part: Part;
+  readonly observation: ClusterObservation;
+  /** Every node for itself: clocks, licences and versions are a node's own. */
+  readonly healths: readonly NodeHealth[];
+  /** The active node of each reading; undefined where the nodes did not agree. */
+  readonly activeNodes: readonly (string | undefined)[];
+  /** Merkle roots of the DR tree over all readings. */
+  readonly drRoots: readonly string[];
+}
+
+/** One DR set: membership from the inventory, roles as read. */
+export interface DrSet {
+  readonly name: string;
+  readonly members: readonly ClusterReading[];
+  readonly primaries: readonly ClusterReading[];
+  readonly secondaries: readonly ClusterReading[];
+}
+
+/** A deployment as it was read for readiness. */
+export interface Topology {
+  readonly deployment: Deployment;
+  readonly clusters: readonly ClusterReading[];
+  /** DR sets of more than one cluster: only these have anything to switch to. */
+  readonly sets: readonly DrSet[];
+}
+
+/** What the points of readiness look at, and with what they read more. */
+export interface ReadinessContext extends Topology {
+  readonly execution: ActivityContext;
+  readonly access: (cluster: string) => ClusterAccess;
+  /** Of the worker, epoch ms. */
+  readonly now: number;
+}
+
+/** What a defect of a cluster means. The primary of a failover is gone anyway. */
+export function severity(part: Part, ofSecondary: Verdicts = 'fail'): Verdicts {
+  switch (part) {
+    case 'secondary':
+      return ofSecondary;
+    case 'primary':
+    case 'gone':
+      return { switchover: 'fail' };
+    case 'other':
+      return 'warn';
+  }
+}
+
+type Reading = Omit<ClusterReading, 'part' | 'drSet'>;
+
+/** Reads every cluster several times; one that does not answer is a reading too. */
+export async function readTopology(execution: ActivityContext, deployment: Deployment): Promise<Topology> {
+  const { clusters, signal } = execution;
+  return topologyOf(
+    deployment,
+    await Promise.all(clusters.all(deployment.name).map((each) => readCluster(each, signal))),
+  );
+}
+
+/** Who is primary is read, never configured. Pure. */
+export function topologyOf(deployment: Deployment, readings: readonly Reading[]): Topology {
+  const sets = [...deployment.drSets].map(([name, names]) => {
+    const inSet = readings.filter((each) => names.includes(each.name));
+    const hasPrimary = inSet.some((each) => each.observation.dr?.mode === 'primary');
+    const members = inSet.map((each) => ({ ...each, drSet: name, part: partOf(each, inSet.length, hasPrimary) }));
+    return {
+      name,
+      members,
+      primaries: members.filter(({ observation }) => observation.dr?.mode === 'primary'),
+      secondaries: members.filter(({ part }) => part === 'secondary'),
+    };
+  });
+  return {
+    deployment,
+    clusters: sets.flatMap(({ members }) => members),
+    sets: sets.filter(({ members }) => members.length > 1),
+  };
+}
+
+function partOf({ observation }: Reading, members: number, hasPrimary: boolean): Part {
+  if (members < 2) return 'other';
+  if (observation.dr?.mode === 'primary') return 'primary';
+  return observation.reachable || hasPrimary ? 'secondary' : 'gone';
+}
+
+async function readCluster(access: ClusterAccess, signal: AbortSignal): Promise<Reading> {
+  const { name, addresses } = access.entry;
+  try {
+    return await within(signal, (limited) => readSeveralTimes(access, limited), CLUSTER_MS);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    const code = codeOf(error);
+    const nodes = addresses.map((address) => ({ address, reachable: false, error: code }));
+    const observation = { cluster: name, at: Date.now(), reachable: false, error: code, nodes };
+    return { name, observation, healths: [], activeNodes: [undefined], drRoots: [] };
+  }
+}
+
+/** Optional members are missing now and then: what one reading lacks another may tell. The first one counts. */
+async function readSeveralTimes(access: ClusterAccess, signal: AbortSignal): Promise<Reading> {
+  const { client, entry } = access;
+  const first = await observeWithHealths(access, signal);
+  let { observation } = first;
+  const activeNodes: (string | undefined)[] = [observation.activeNode];
+  const drRoots = [observation.dr?.merkleRoot];
+  for (let read = 0; read < MORE_READS && observation.reachable; read += 1) {
+    await delay(BETWEEN_READS_MS, undefined, { signal });
+    try {
+      const options = { signal, timeoutMs: NODE_TIMEOUT_MS };
+      const { node, status } = await client.atActiveNode(
+        async (each) => ({ node: each, status: await client.sys.replicationStatus({ ...options, node: each }) }),
+        options,
+      );
+      const [dr, performance] = [status.dr, status.performance].map((each) => observeReplication(each, undefined));
+      activeNodes.push(node);
+      drRoots.push(dr?.merkleRoot);
+      observation = {
+        ...observation,
+        dr: completed(observation.dr, dr),
+        performance: completed(observation.performance, performance),
+      };
+    } catch (error) {
+      if (signal.aborted) throw error;
+      activeNodes.push(undefined);
+    }
+  }
+  const { healths } = first;
+  return { name: entry.name, observation, healths, activeNodes, drRoots: drRoots.flatMap((root) => root ?? []) };
+}
+
+/** The canary is the one member that readings of the same state may lack. */
+function completed(
+  first: ReplicationObservation | undefined,
+  later: ReplicationObservation | undefined,
+): ReplicationObservation | undefined {
+  if (!first || !later || first.mode !== later.mode) return first;
+  const [canary] = later.peers.flatMap(({ canaryAgeMs }) => canaryAgeMs ?? []);
+  const peers = first.peers.map((peer) => ({ ...peer, canaryAgeMs: peer.canaryAgeMs ?? canary }));
+  return { ...first, peers };
+}

@@ -1,0 +1,252 @@
+/** Step 0 of a switchover, on a simulated deployment: each state that is refused or told, with what was observed and needed. */
+import { randomUUID } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { planDigest } from '../../activities/approvals/planning';
+import type { Check } from '../../src/contracts/plan';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { JsonObject, JsonValue } from '../../src/simulator/json';
+import { ActivityBench } from '../support/activity-environment';
+
+const DR_SECONDARY = 'sys/replication/dr/secondary';
+const ATTEMPT = `${DR_SECONDARY}/generate-operation-token/attempt`;
+const BATCH = 'TEST_SWITCHOVER_PLAN_BATCH';
+const VERSION = '1.21.4+ent';
+
+let bench: ActivityBench;
+beforeAll(async () => {
+  bench = await ActivityBench.start({
+    topology: {
+      readings: { leaderChangeChance: 0 },
+      clusters: ['east', 'west', 'north'].map((name) => ({
+        ...{ name, nodes: name === 'north' ? 1 : 3, version: VERSION, seal: { shares: 5, threshold: 3 } },
+      })),
+      dr: [{ primary: 'east', secondaries: ['west', 'north'] }],
+    },
+    limits: { lagWalEntries: 10 },
+    cluster: (name) => (name === 'west' ? { batchToken: { env: BATCH } } : {}),
+  });
+  bench.cluster('east').writePolicy('dr-operations', mayDo(['promote', 'update-primary']));
+  bench
+    .cluster('east')
+    .writePolicy('with-slot', [...mayDo(['promote', 'update-primary']), { path: ATTEMPT, capabilities: ['read'] }]);
+});
+afterAll(async () => {
+  delete process.env[BATCH];
+  expect(bench.leaks()).toEqual([]);
+  await bench.stop();
+});
+afterEach(async () => {
+  bench.service.faults.clear();
+  for (const cluster of bench.service.clusters.values()) {
+    cluster.version = VERSION;
+    await cluster.restart();
+    for (const { index } of cluster.nodes) cluster.unsealNode(index);
+  }
+  await writeFile(join(bench.directory, 'token'), bench.cluster('east').rootToken);
+  bench.service.advance();
+});
+
+const mayDo = (calls: readonly string[]) =>
+  calls.map((call) => ({ path: `${DR_SECONDARY}/${call}`, capabilities: ['update'] }));
+
+type Arrange = () => void | Promise<void>;
+type Input = Readonly<Record<string, unknown>>;
+
+/** A cluster tells another status than it has: members of its answer about DR replication. */
+const tells =
+  (cluster: string, change: JsonObject, kind: ReplicationKind = 'dr'): Arrange =>
+  async () => {
+    const { nodes, leadership } = bench.cluster(cluster);
+    const { address } = leadership.active ?? nodes[0] ?? {};
+    const { data } = (await (await fetch(`${address}/v1/sys/replication/status`)).json()) as {
+      data: Record<ReplicationKind, JsonObject>;
+    };
+    const changed = { ...data, [kind]: { ...data[kind], ...change } };
+    answers(cluster, 'GET /v1/sys/replication/status', { data: changed });
+  };
+
+function answers(cluster: string, endpoint: string, body: JsonValue, status = 200): void {
+  bench.service.faults.add({ cluster, endpoint, action: { status, body }, times: Infinity });
+}
+
+const slot = (attempt: JsonObject): Arrange => {
+  return () =>
+    answers('west', `GET /v1/${ATTEMPT}`, { started: false, progress: 0, required: 3, complete: false, ...attempt });
+};
+const versions = (east: string, west: string): Arrange => {
+  return () => {
+    bench.cluster('east').version = east;
+    bench.cluster('west').version = west;
+  };
+};
+/** The workers' credential is another token of the primary. */
+const credential =
+  (grants: { path: string; capabilities: string[] }[], ttlMs?: number): Arrange =>
+  async () => {
+    const east = bench.cluster('east');
+    const policy = `policy-${randomUUID()}`;
+    east.writePolicy(policy, grants);
+    const token = east.createToken({ policies: [policy], ...(ttlMs === undefined ? {} : { ttlMs }) });
+    bench.canary(policy, token);
+    await writeFile(join(bench.directory, 'token'), token);
+  };
+const batch =
+  (token: { readonly policies?: string[]; readonly type?: 'batch' | 'service'; readonly ttlMs?: number }): Arrange =>
+  () => {
+    const made = { policies: ['dr-operations'], type: 'batch' as const, ttlMs: 7_200_000, ...token };
+    process.env[BATCH] = bench.cluster('east').createToken(made);
+    bench.canary(`batch ${randomUUID()}`, process.env[BATCH]);
+  };
+const both =
+  (...arranged: readonly Arrange[]): Arrange =>
+  async () => {
+    for (const each of arranged) await each();
+  };
+
+const assess = (input: Input = {}, ownFingerprint?: string) =>
+  bench.call('assessDrSwitchover', { input: bench.input(input), ownFingerprint });
+const BY_BATCH = { tokenSource: 'batch' };
+const ALL = [{ path: '*', capabilities: ['create', 'read', 'update', 'delete', 'list', 'sudo'] }];
+
+/** Check, its cluster, the state in which it is not ok, verdict, a part of what was observed, and the input. */
+type Row = readonly [string, string | undefined, Arrange, Check['verdict'], string, Input?];
+const NOT_OK: readonly Row[] = [
+  ['every node answers', 'east', () => bench.cluster('east').killNode(2), 'warn', 'UNREACHABLE|CONNECTION_LOST'],
+  ['every node is unsealed', 'west', () => bench.cluster('west').sealNode(2), 'warn', 'sealed'],
+  ['quorum', 'west', () => [1, 2].forEach((node) => bench.cluster('west').sealNode(node)), 'fail', '1 of 3'],
+  [
+    'every node is unsealed',
+    'west',
+    () => [1, 2].forEach((node) => bench.cluster('west').sealNode(node)),
+    'fail',
+    'sealed',
+  ],
+  ['one active node', 'west', () => answers('west', 'GET /v1/sys/leader', {}, 503), 'fail', 'NO_ACTIVE_NODE'],
+  ['DR primary', 'north', () => undefined, 'fail', 'secondary', { from: 'north' }],
+  ['DR primary', 'east', tells('east', { state: 'idle' }), 'fail', 'idle'],
+  ['DR secondary, streaming', 'west', tells('west', { state: 'merkle-diff' }), 'fail', 'merkle-diff'],
+  ['same DR set', 'west', tells('west', { cluster_id: 'another' }), 'fail', 'another'],
+  ['one DR primary', undefined, tells('north', { mode: 'primary' }), 'fail', 'east, north'],
+  [
+    'connection alive by heartbeat',
+    'west',
+    tells('west', { primaries: [{ connection_status: 'disconnected' }] }),
+    'fail',
+    'disconnected',
+  ],
+  ['connection alive by heartbeat', 'west', tells('west', { primaries: [] }), 'fail', 'no peer told'],
+  ['replication lag', 'west', tells('west', { last_remote_wal: 1, merkle_root: 'x' }), 'fail', 'WAL entries'],
+  ['replication lag', 'west', tells('west', { last_remote_wal: 0, merkle_root: 'x' }), 'fail', 'last remote WAL 0'],
+  ['versions in order', 'west', versions('1.21.5+ent', VERSION), 'fail', '1.21.4+ent'],
+  ['versions in order', 'west', versions(VERSION, '1.21.5+ent'), 'fail', '1.21.5+ent'],
+  ['no reindex under way', 'west', tells('west', { reindex_in_progress: true }), 'fail', 'in progress'],
+  ['Merkle tree not corrupted', 'east', tells('east', { corrupted_merkle_tree: true }), 'fail', 'corrupted'],
+  [
+    'generation slot free',
+    'west',
+    slot({ started: true, pgp_fingerprint: 'theirs', progress: 1 }),
+    'fail',
+    'somebody else with key theirs, progress 1 of 3',
+  ],
+  ['generation slot free', 'west', slot({ started: true }), 'fail', 'somebody else with a one-time password'],
+  ['generation slot free', 'west', () => answers('west', `GET /v1/${ATTEMPT}`, {}, 500), 'not-checkable', 'not'],
+  ['enough key holders', 'west', slot({ required: 6 }), 'fail', '5 holders'],
+  ['enough key holders', 'west', () => answers('west', `GET /v1/${ATTEMPT}`, {}, 500), 'not-checkable', 'threshold'],
+  ['credential works', 'east', () => writeFile(join(bench.directory, 'token'), 'x'), 'fail', 'PERMISSION_DENIED'],
+  ['credential lives long enough', 'east', credential(ALL, 600_000), 'fail', 's left'],
+  ['credential may call sys/replication/dr/primary/demote', 'east', credential([]), 'fail', 'deny'],
+  [
+    'credential may call sys/replication/dr/primary/secondary-token',
+    'east',
+    credential([{ path: 'sys/replication/dr/primary/*', capabilities: ['update'] }]),
+    'fail',
+    'update',
+  ],
+  [
+    'credential may call kv/runbooks-marker',
+    'east',
+    credential([{ path: 'kv/*', capabilities: ['read'] }]),
+    'fail',
+    'read',
+  ],
+  ['batch token', 'west', batch({ type: 'service' }), 'fail', 'service', BY_BATCH],
+  ['batch token lives long enough', 'west', batch({ ttlMs: 900_000 }), 'fail', 's left', BY_BATCH],
+  ['batch token may promote and update-primary', 'west', batch({ policies: ['default'] }), 'fail', 'deny', BY_BATCH],
+  ['batch token taken by the secondary', 'west', batch({}), 'not-checkable', 'before version 2.0', BY_BATCH],
+  [
+    'batch token taken by the secondary',
+    'west',
+    both(batch({}), versions('2.0.3+ent', '2.0.3+ent')),
+    'not-checkable',
+    'its policy does not let it',
+    BY_BATCH,
+  ],
+  [
+    'batch token taken by the secondary',
+    'west',
+    both(batch({ policies: ['with-slot'] }), versions('2.0.3+ent', '2.0.3+ent'), () =>
+      answers('west', `GET /v1/${ATTEMPT}`, {}, 403),
+    ),
+    'fail',
+    'refused',
+    BY_BATCH,
+  ],
+  [
+    'other clusters can be read',
+    'north',
+    () => bench.cluster('north').kill(),
+    'warn',
+    'UNREACHABLE|CONNECTION_LOST|NO_ACTIVE',
+  ],
+];
+
+it.each(NOT_OK.map((row, index) => ({ index, row })))('$row.0 ($row.1), row $index', async ({ row }) => {
+  const [name, cluster, arrange, verdict, observed, input] = row;
+  await arrange();
+  const { preconditions } = await assess(input);
+  const judged = preconditions.filter((each) => each.name === name && each.cluster === cluster);
+  expect(judged).toEqual([expect.objectContaining({ verdict, observed: expect.stringMatching(observed) as string })]);
+  expect(judged[0]?.needed).toBeTruthy();
+  if (verdict !== 'not-checkable') expect(judged[0]?.next).toBeTruthy();
+});
+
+const OK: readonly (readonly [string, Arrange, Input?, string?])[] = [
+  ['everything in order', () => undefined],
+  ['a batch token', batch({}), BY_BATCH],
+  ['our own attempt in the slot', slot({ started: true, pgp_fingerprint: 'ours' }), {}, 'ours'],
+  ['nothing streamed yet, but equal roots', tells('west', { last_remote_wal: 0 })],
+  ['a newer secondary, acknowledged', versions(VERSION, '1.21.5+ent'), { acknowledgeNewerSecondary: true }],
+  ['a credential with the rights and no more', credential(ALL)],
+  [
+    'one of three nodes down, and one of the other side sealed',
+    both(
+      () => bench.cluster('east').killNode(2),
+      () => bench.cluster('west').sealNode(2),
+    ),
+  ],
+];
+
+it.each(OK.map((row) => ({ row })))('$row.0 is no reason to refuse', async ({ row }) => {
+  const [, arrange, input, ownFingerprint] = row;
+  await arrange();
+  const { preconditions, plan } = await assess(input, ownFingerprint);
+  expect(preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
+  expect(plan).toBeDefined();
+});
+
+it('a node that is missing stands in the plan that people approve', async () => {
+  const { plan: whole } = await assess();
+  await bench.cluster('east').killNode(2);
+  const { plan } = await assess();
+  expect(JSON.parse(plan?.text ?? '{}')).toMatchObject({
+    warnings: [expect.stringMatching(/^Nodes of east that are down or sealed: http/)],
+  });
+  expect(plan?.digest).not.toBe(whole?.digest);
+});
+
+it('the digest of a plan is SHA-256 of its text, byte for byte', () => {
+  expect(planDigest('')).toBe('47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU');
+  expect(planDigest('{"a":1}')).not.toBe(planDigest('{"a": 1}'));
+  expect(planDigest('ü')).toBe(planDigest('\u00fc'));
+});
