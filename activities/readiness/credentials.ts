@@ -113,7 +113,7 @@ function neededRights({ deployment, clusters }: ReadinessContext, { observation 
   const performance: Rights = {
     [`${PERFORMANCE}/primary/secondary-token`]: [WRITE, 'sudo'],
     [`${PERFORMANCE}/primary/revoke-secondary`]: [WRITE],
-    ...Object.fromEntries(filters),
+    ...Object.fromEntries<readonly string[]>(filters),
   };
   const rights: Rights = {
     ...(demotes && { [DEMOTE]: [WRITE] }),

@@ -110,15 +110,14 @@ export async function within<T>(
   limitMs: number = POINT_MS,
 ): Promise<T> {
   const limited = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
-  const ended = new Promise<never>((_, reject) =>
-    limited.addEventListener('abort', () => reject(signal.aborted ? signal.reason : new TooSlow(limitMs)), {
-      once: true,
-    }),
-  );
+  const ended = new Promise<never>((_, reject) => {
+    limited.addEventListener('abort', () => reject(new TooSlow(limitMs)), { once: true });
+  });
   try {
     return await Promise.race([read(limited), ended]);
   } catch (error) {
-    throw limited.aborted && !signal.aborted ? new TooSlow(limitMs) : error;
+    signal.throwIfAborted();
+    throw limited.aborted ? new TooSlow(limitMs) : error;
   }
 }
 

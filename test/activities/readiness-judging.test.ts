@@ -248,7 +248,7 @@ describe('a reading that fails', () => {
   it('ends with the activity where that is cancelled', async () => {
     const cancelled = AbortSignal.abort(new Error('cancelled'));
     const reading = () => Promise.reject(new Error('aborted'));
-    await expect(readPoints(cancelled, question, reading, never)).rejects.toThrow('aborted');
+    await expect(readPoints(cancelled, question, reading, never)).rejects.toThrow('cancelled');
   });
 });
 
