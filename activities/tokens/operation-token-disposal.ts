@@ -126,7 +126,7 @@ function isOrphan(number: number, tokens: readonly LedgerToken[]): Check {
   const token = tokens.find((each) => each.number === number);
   const next = 'Start with {"dryRun": true} and without "forget": the plan numbers the tokens of the record.';
   const observed = token?.state ?? 'no such entry';
-  return check(`entry ${number}`, token?.cluster, observed === 'orphan', observed, 'an orphan', next);
+  return check(`entry ${number}`, token?.cluster, observed === 'orphan', { observed, needed: 'an orphan', next });
 }
 
 /** Not deleted now is no refusal: the token is named with when it can be, and the others are deleted. */
@@ -134,7 +134,7 @@ function deletesTokens({ cluster, dr, error }: ClusterObservation): Check {
   const observed = dr ? dr.mode : (error ?? 'not read');
   const next = `Its tokens stay sealed in the record until ${cluster} is a DR secondary again.`;
   const needed = 'a DR secondary that answers';
-  return asWarning(check('deletes operation tokens', cluster, dr?.mode === 'secondary', observed, needed, next));
+  return asWarning(check('deletes operation tokens', cluster, dr?.mode === 'secondary', { observed, needed, next }));
 }
 
 /**

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { planDigest } from '../../activities/approvals/planning';
 import type { Check } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import type { JsonObject, JsonValue } from '../../src/simulator/json';
+import type { JsonObject, JsonValue } from '../../src/simulator/messages';
 import { ActivityBench } from '../support/activity-environment';
 
 const DR_SECONDARY = 'sys/replication/dr/secondary';
