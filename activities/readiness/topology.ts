@@ -122,12 +122,15 @@ async function readCluster(access: ClusterAccess, signal: AbortSignal): Promise<
 /** Optional members are missing now and then: what one reading lacks another may tell. The first one counts. */
 async function readSeveralTimes(access: ClusterAccess, signal: AbortSignal): Promise<Reading> {
   const { client, entry } = access;
+  // All nodes are asked who leads, each time.
+  client.forgetActiveNode();
   const first = await observeWithHealths(access, signal);
   let { observation } = first;
   const activeNodes: (string | undefined)[] = [observation.activeNode];
   const drRoots = [observation.dr?.merkleRoot];
   for (let read = 0; read < MORE_READS && observation.reachable; read += 1) {
     await delay(BETWEEN_READS_MS, undefined, { signal });
+    client.forgetActiveNode();
     try {
       const options = { signal, timeoutMs: NODE_TIMEOUT_MS };
       const { node, status } = await client.atActiveNode(

@@ -138,8 +138,8 @@ const NOT_OK: readonly Row[] = [
   ['connection alive by heartbeat', 'west', tells('west', { primaries: [] }), 'fail', 'no peer told'],
   ['replication lag', 'west', tells('west', { last_remote_wal: 1, merkle_root: 'x' }), 'fail', 'WAL entries'],
   ['replication lag', 'west', tells('west', { last_remote_wal: 0, merkle_root: 'x' }), 'fail', 'last remote WAL 0'],
-  ['versions in order', 'west', versions('1.21.5+ent', VERSION), 'fail', '1.21.4+ent'],
-  ['versions in order', 'west', versions(VERSION, '1.21.5+ent'), 'fail', '1.21.5+ent'],
+  ['versions in order', 'west', versions('1.21.5+ent', VERSION), 'fail', 'west 1.21.4'],
+  ['versions in order', 'west', versions(VERSION, '1.21.5+ent'), 'fail', 'west 1.21.5'],
   ['no reindex under way', 'west', tells('west', { reindex_in_progress: true }), 'fail', 'in progress'],
   ['Merkle tree not corrupted', 'east', tells('east', { corrupted_merkle_tree: true }), 'fail', 'corrupted'],
   [
