@@ -7,7 +7,7 @@ import { approversOf, endOfTerm, holdersOf, rosterAt } from '../../src/inventory
 import { evaluateGate } from '../../src/keys';
 import type { DeclinedRehearsal, RehearsalRecord } from '../ceremony/rehearsal-records';
 import { lastRehearsals } from '../ceremony/rehearsal-records';
-import { rehearsingPeople } from '../ceremony/rehearsal-roster';
+import { rehearsingPeople } from '../ceremony/ceremony-roster';
 import { answer, holds, pointsOf, readPoints, unread, within } from './point';
 import type { Answer, Verdicts } from './point';
 import type { DrSet, ReadinessContext, Topology } from './topology';
