@@ -41,12 +41,19 @@ it('emptying the policy takes every right of a living token away, here and on th
   expect(made.at('auth')).toMatchObject({ token_type: 'batch', orphan: true, accessor: '', renewable: false });
   const token = made.textAt('auth', 'client_token');
   const rights = () => call(east, 'POST', 'sys/capabilities-self', { token, body: { paths: [PROMOTE] } });
-  expect((await rights()).at('data', PROMOTE)).toEqual(['update']);
+  expect((await rights()).at('data')).toMatchObject({ [PROMOTE]: ['update'], capabilities: ['update'] });
+  expect((await call(east, 'POST', 'auth/token/revoke-self', { token })).status).toBe(400);
   await eventually(async () => ((await call(west, 'GET', ATTEMPT, { token })).status === 200 ? true : undefined));
 
   expect((await policy('# emptied: no DR operation by batch token')).status).toBe(204);
   expect((await rights()).at('data', PROMOTE)).toEqual(['deny']);
-  expect((await call(east, 'GET', 'auth/token/lookup-self', { token })).at('data', 'type')).toBe('batch');
+  const self = await call(east, 'GET', 'auth/token/lookup-self', { token });
+  expect(self.at('data')).toMatchObject({
+    type: 'batch',
+    orphan: true,
+    creation_ttl: 28_800,
+    policies: ['default', 'dr'],
+  });
   await eventually(async () => ((await call(west, 'GET', ATTEMPT, { token })).status === 403 ? true : undefined));
 });
 

@@ -1,5 +1,5 @@
 import { request as httpRequest } from 'node:http';
-import type { SimulatedCluster, Topology } from '../../src/simulator';
+import type { ReplicationKind, SimulatedCluster, Topology } from '../../src/simulator';
 
 /** An answer as it came over the wire. */
 export interface WireAnswer {
@@ -66,6 +66,24 @@ function parse(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+/** Enables a primary where none is, and lets another cluster join it. */
+export async function join(
+  kind: ReplicationKind,
+  primary: SimulatedCluster,
+  secondary: SimulatedCluster,
+): Promise<WireAnswer> {
+  const path = `sys/replication/${kind}`;
+  await call(primary, 'POST', `${path}/primary/enable`, { token: primary.rootToken });
+  const issued = await persistently(() =>
+    call(primary, 'POST', `${path}/primary/secondary-token`, {
+      token: primary.rootToken,
+      body: { id: secondary.name },
+    }),
+  );
+  const body = { token: issued.textAt('wrap_info', 'token') };
+  return call(secondary, 'POST', `${path}/secondary/enable`, { token: secondary.rootToken, body });
 }
 
 /** Repeats a call through restart windows, until it is answered with something else than 412, 429, 5xx or a break. */
