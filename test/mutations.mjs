@@ -378,6 +378,22 @@ export const MUTATIONS = [
     test: 'test/activities/operation-token-disposal.test.ts',
     named: 'a token that is refused although nothing deleted it is not proven dead, and stays sealed',
   },
+  {
+    name: 'record: a last share whose run was ended is passed over',
+    file: 'activities/ceremony/alarms.ts',
+    text: "{ ...entry, state: 'orphan', how: endedUnderWay(entry) }",
+    replacement: 'entry',
+    test: 'test/activities/alarms.test.ts',
+    named: 'where its run is ended, the next worker tells of it',
+  },
+  {
+    name: 'record: an orphan is forgotten without an approval',
+    file: 'activities/tokens/operation-token-disposal.ts',
+    text: 'await verifyBeginning(inventory, run, deployment, authority, doing)',
+    replacement: "await Promise.resolve({ requestedBy: 'unknown', reason: '' })",
+    test: 'test/activities/attacks.test.ts',
+    named: 'forgetLedgerToken',
+  },
 
   // The ceremony.
   {
