@@ -1,5 +1,6 @@
 import type { ReportStep } from '../../src/contracts/report';
 import { reportOf } from '../../src/report/report-of-run';
+import type { ActivitySpecification } from './support/run-builder';
 import { RunBuilder } from './support/run-builder';
 import { finishedSwitchover, TIMES } from './support/switchover';
 import { when } from './support/switchover-data';
@@ -59,40 +60,112 @@ describe('a run that was terminated', () => {
   });
 });
 
-describe('a failover that was terminated', () => {
-  const leftAt = (at: number): string => {
-    const builder = new RunBuilder()
-      .started('drFailover', { deployment: 'payments', reason: 'east is gone' })
-      .activity({
-        type: 'promoteSecondary',
-        step: { name: 'Promote west', number: 7 },
-        input: { kind: 'dr', mode: 'unplanned', deployment: 'payments', cluster: 'west', otherCluster: 'east' },
-        scheduledAt: 10_000,
-        endedAt: 12_000,
-        result: {
-          outcome: 'done',
-          observed: 'west: primary',
-          calledAt: when(11_000),
-          confirmedAt: when(12_000),
-          calls: 1,
-        },
-      })
-      .activity({
-        type: 'awaitServiceReady',
-        step: { name: 'Wait until west serves', number: 8 },
-        input: { deployment: 'payments', cluster: 'west' },
-        scheduledAt: 13_000,
-        endedAt: 14_000,
-        result: { readyAt: when(14_000) },
-      });
-    return reportOf(builder.terminatedAt(at)).leftToDo.join('\n');
-  };
+type Change = Pick<ActivitySpecification, 'type' | 'input' | 'result' | 'failure'>;
 
-  it('says what is known of its promotion, and that the lost primary stays fenced', () => {
-    expect(leftAt(5_000)).toBe('');
-    expect(leftAt(11_000)).toContain('The promotion of west was under way and its outcome was not recorded');
-    expect(leftAt(12_500)).toContain('west was promoted, but no write on it was confirmed');
-    expect(leftAt(15_000)).not.toContain('no write on it was confirmed');
-    for (const at of [11_000, 12_500, 15_000]) expect(leftAt(at)).toMatch(/keep east fenced/i);
+/** What is left of a run that did this, one after the other; what has neither result nor failure was under way. */
+function left(runbook: string, changes: readonly Change[], how: 'terminated' | 'aborted' = 'terminated'): string {
+  const run = new RunBuilder().started(runbook, { deployment: 'payments' });
+  changes.forEach((change, index) => {
+    const at = 100 * (index + 1);
+    const ended = change.result !== undefined || change.failure !== undefined;
+    run.activity({ ...change, scheduledAt: at, startedAt: at, ...(ended && { endedAt: at + 50 }) });
   });
+  const closed = how === 'aborted' ? run.ended(900, 'aborted') : run.terminated(900, 'no way on');
+  return reportOf(closed.build()).leftToDo.join('\n');
+}
+
+const lost = { code: 'OUTCOME_UNKNOWN', message: 'lost', outcomeKnown: false };
+const denied = { code: 'PERMISSION_DENIED', message: 'no', outcomeKnown: true };
+const done = { outcome: 'done', observed: 'seen', calls: 1, calledAt: when(101), confirmedAt: 1 };
+const WEST = { deployment: 'payments', cluster: 'west' };
+const REVOKED = { deployment: 'payments', cluster: 'east', id: 'id-west', secondary: 'west' };
+const BOTH = { deployment: 'payments', primary: 'east', secondary: 'west' };
+const UNDER_WAY = 'was under way and its outcome was not recorded';
+const UNPROVEN = 'no write on it was confirmed';
+
+describe('a promotion that was cut short', () => {
+  const promotion = (kind: string, mode: string): Change => ({
+    type: 'promoteSecondary',
+    input: { ...WEST, kind, mode, otherCluster: 'east' },
+  });
+  const demotion: Change = { type: 'demotePrimary', input: { kind: 'performance', cluster: 'east' } };
+  const serves: Change = { type: 'awaitServiceReady', input: WEST, result: { readyAt: when(500) } };
+
+  it('of a failover: says what is known of it, and that the lost primary stays fenced', () => {
+    const promote = promotion('dr', 'unplanned');
+    expect(left('drFailover', [])).toBe('');
+    const open = left('drFailover', [promote]);
+    const promoted = left('drFailover', [{ ...promote, result: done }]);
+    const served = left('drFailover', [{ ...promote, result: done }, serves]);
+    expect(open).toContain(`The promotion of west ${UNDER_WAY}`);
+    expect(promoted).toContain(UNPROVEN);
+    expect(served).not.toContain(UNPROVEN);
+    for (const text of [open, promoted, served]) expect(text).toMatch(/keep east fenced/i);
+  });
+
+  it('of performance replication: speaks of its primary, and never of DR operation tokens', () => {
+    const promote = promotion('performance', 'planned');
+    const leftOf = (...changes: readonly Change[]) => left('performancePromotion', changes);
+    const demoted = { ...demotion, result: done };
+    expect(leftOf()).not.toContain('performance primary');
+    expect(leftOf(demotion)).toContain(`The demotion of east ${UNDER_WAY}`);
+    expect(leftOf(demoted)).toContain('no cluster is performance primary. Promote east back');
+    expect(leftOf(demoted, promote)).toContain(`The promotion of west ${UNDER_WAY}`);
+    expect(leftOf(demoted, promote)).not.toContain('DR operation token');
+    expect(leftOf(demoted, { ...promote, result: done })).toContain(UNPROVEN);
+    const all = leftOf(demoted, { ...promote, result: done }, serves);
+    expect(all).toContain('which ones follow west');
+    expect(all).not.toContain(UNPROVEN);
+  });
+});
+
+describe('a change whose outcome nobody knows is told, however the run ended', () => {
+  it.each([
+    ['revokeSecondary', 'dr', REVOKED, 'west on east may have been revoked: read known_secondaries'],
+    ['forgetPrimary', 'performance', WEST, 'west may have been made to forget its performance primary'],
+    ['disableSecondary', 'dr', WEST, 'west may have been disabled as DR secondary: read sys/replication/dr/status'],
+    ['disablePrimary', 'performance', WEST, 'west may have been disabled as performance primary'],
+    ['enablePrimary', 'dr', WEST, 'west may have been made DR primary: read sys/replication/dr/status of it'],
+    ['writePathsFilter', '', { ...WEST, id: 'x' }, 'The paths filter of x on west may have been written'],
+    ['updatePrimary', 'dr', BOTH, 'west may have been pointed at east (DR): read sys/replication/dr/status of it'],
+  ])('%s %s', (type, kind, on, text) => {
+    const input = { ...on, kind };
+    for (const how of ['aborted', 'terminated'] as const) {
+      const leftOf = (...tries: readonly Partial<Change>[]) =>
+        left(
+          'secondaryDecommission',
+          tries.map((each) => ({ type, input, ...each })),
+          how,
+        );
+      expect(leftOf({ failure: lost })).toContain(text);
+      expect(leftOf({ failure: denied })).not.toContain('may have been');
+      expect(leftOf({ failure: lost }, { result: done })).not.toContain('may have been');
+    }
+  });
+});
+
+it('a terminated onboarding says that a cluster was wiped, or may have been, until it was seen streaming', () => {
+  const enable = { type: 'enableSecondary', input: { kind: 'dr', ...BOTH } };
+  const followed = (verdict: string) => ({ type: 'followBootstrap', input: BOTH, result: { verdict } });
+  const leftOf = (...changes: readonly Change[]) => left('drSecondaryOnboarding', changes);
+  expect(leftOf({ ...enable, result: done })).toContain('west was enabled as DR secondary of east and was not seen');
+  expect(leftOf(enable)).toContain('west was enabled as DR secondary of east, or was about to be, and was not');
+  expect(leftOf({ ...enable, result: done }, followed('sealed'))).toContain('unseal its nodes with key shares of east');
+  expect(leftOf({ ...enable, result: done }, followed('streaming'))).not.toContain('west');
+});
+
+it('what an onboarding prepared before its wipe is told where it came no further', () => {
+  const prepared = { type: 'enablePrimary', input: { kind: 'dr', ...WEST }, result: done };
+  for (const how of ['aborted', 'terminated'] as const)
+    expect(left('drSecondaryOnboarding', [prepared], how)).toContain('west was made DR primary and nothing was');
+  expect(left('primaryEnablement', [prepared], 'aborted')).toBe('');
+  const found = { ...prepared, result: { ...done, outcome: 'already' } };
+  expect(left('drSecondaryOnboarding', [found], 'aborted')).toBe('');
+});
+
+it('a terminated run that cut off a secondary says what is left on it', () => {
+  const revoked = { type: 'revokeSecondary', input: { kind: 'dr', ...REVOKED }, result: done };
+  expect(left('secondaryDecommission', [revoked])).toContain('west was revoked on east and still is a DR');
+  const settled = { type: 'disableSecondary', input: { kind: 'dr', ...WEST }, result: done };
+  expect(left('secondaryDecommission', [revoked, settled])).toBe('');
 });
