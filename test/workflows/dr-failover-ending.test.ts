@@ -57,11 +57,11 @@ async function endsEarly(
   const step = (
     name: string,
     body: (calls: typeof call) => Promise<unknown>,
-    options?: { readonly leaveToRunbook?: (failure: FailureFacts) => boolean },
+    options?: { readonly onFailure?: (failure: FailureFacts) => 'throw' | 'park' },
   ) =>
     body(call).catch((error: unknown) => {
       const failure = failureFacts(error);
-      throw failure && options?.leaveToRunbook?.(failure) ? new StepFailed(name, failure) : error;
+      throw failure && options?.onFailure?.(failure) === 'throw' ? new StepFailed(name, failure) : error;
     });
   const run = {
     state: {

@@ -45,14 +45,16 @@ export interface Remedy {
   readonly carryOut: (call: StepCalls) => Promise<void>;
 }
 
+export type OnFailure = 'throw' | ((failure: FailureFacts) => 'throw' | 'park');
+
 /** What a step may be told beside its name and body. */
 export interface StepOptions<T> {
   /** What was observed, in a few words, for the timeline: what the result says of it where nothing is given. */
   readonly note?: (result: T) => string | undefined;
   /** Choices beside `retry`, where the step parks; `abort` alone where nothing is given. */
   readonly choices?: readonly Choice[];
-  /** Failures that the runbook itself deals with: the step ends as failed and the error is thrown on. */
-  readonly leaveToRunbook?: (failure: FailureFacts) => boolean;
+  /** `throw`: the runbook itself deals with the failure; the step ends as failed. It parks where nothing is given. */
+  readonly onFailure?: OnFailure;
   /** What may be decided beside `choices`, for failures that have a remedy. */
   readonly remedy?: (failure: FailureFacts) => Remedy | undefined;
   /** Skipping it counts only when a second, different person decides it too. */

@@ -226,7 +226,8 @@ export class Run {
           throw error;
         }
         for (const finding of failure.findings ?? []) this.state.finding(finding);
-        if (options.leaveToRunbook?.(failure)) {
+        const { onFailure } = options;
+        if ((typeof onFailure === 'function' ? onFailure(failure) : onFailure) === 'throw') {
           this.#end(record, 'failed', `${failure.code}: ${failure.message}`);
           throw new StepFailed(name, failure);
         }

@@ -85,7 +85,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
     {
       note: verdictsInWords,
       // Nothing was touched: refused at once, so that the lock is free for the next try.
-      leaveToRunbook: () => true,
+      onFailure: 'throw',
     },
   );
   run.state.learnSite(assessed.site);

@@ -3,10 +3,9 @@ import { COMPARE_STEP } from '../../src/contracts/names';
 import type { GateName } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
-import type { FailureFacts } from '../engine/failures';
 import { OutageDecision, RunStopped, TakenOver, isStop } from '../engine/failures';
 import type { OperationTokens } from './operation-tokens';
-import type { Choice } from '../engine/parking';
+import type { Choice, OnFailure } from '../engine/parking';
 import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from '../engine/parking';
 import type { Run } from '../engine/run';
 import { StepFailed } from '../engine/failures';
@@ -146,7 +145,7 @@ async function promoteNew(outage: Outage): Promise<Next> {
   await promote(outage, {
     ...{ step: `Promote ${to}`, cluster: to, otherCluster: from },
     choices: [PROMOTE_BACK, LEAVE],
-    leaveToRunbook: ({ outcomeKnown }) => outcomeKnown && outage.onStuck === 'promote-back',
+    onFailure: ({ outcomeKnown }) => (outcomeKnown && outage.onStuck === 'promote-back' ? 'throw' : 'park'),
   });
   return 'new';
 }
@@ -172,10 +171,10 @@ interface Promotion {
   /** Proven not to be primary by the activity, right before. */
   readonly otherCluster: string;
   readonly choices: readonly Choice[];
-  readonly leaveToRunbook?: (failure: FailureFacts) => boolean;
+  readonly onFailure?: OnFailure;
 }
 
-async function promote(outage: Outage, { step, choices, leaveToRunbook, ...pair }: Promotion): Promise<void> {
+async function promote(outage: Outage, { step, choices, onFailure, ...pair }: Promotion): Promise<void> {
   const { run, kind, deployment, approvals } = outage;
   const tokenOf = async () => (outage.kind === 'dr' ? outage.tokens.of(pair.cluster, choices) : undefined);
   // A token that has to be generated is generated in a step of its own.
@@ -186,7 +185,7 @@ async function promote(outage: Outage, { step, choices, leaveToRunbook, ...pair 
       const sides = { deployment, kind, ...pair, authority: approvals.authority };
       return call.promoteSecondary({ ...sides, mode: 'planned', token: await tokenOf() });
     },
-    { choices, ...(leaveToRunbook && { leaveToRunbook }) },
+    { choices, onFailure },
   );
 }
 

@@ -69,7 +69,7 @@ async function promoteAndServe(
     await run.step(
       force ? `Promote ${to} by force` : `Promote ${to}`,
       (call) => call.promoteSecondary({ ...sides, token, mode: force ? 'forced' : 'unplanned' }),
-      { leaveToRunbook: ({ outcomeKnown }) => outcomeKnown },
+      { onFailure: ({ outcomeKnown }) => (outcomeKnown ? 'throw' : 'park') },
     );
   } catch (error) {
     if (error instanceof StepFailed) return error.failure;

@@ -168,7 +168,7 @@ export class TokenCeremony extends Collection {
       note: ({ attempts }: { readonly attempts: number }) => (attempts > 1 ? `${attempts} attempts` : undefined),
       ...(choices && { choices }),
       remedy: (failure: FailureFacts) => this.#foreignAttempt(cluster, failure),
-      leaveToRunbook: (failure: FailureFacts) => areUnfit(failure) || KEYS_LOST.has(failure.code),
+      onFailure: (failure: FailureFacts) => (areUnfit(failure) || KEYS_LOST.has(failure.code) ? 'throw' : 'park'),
     };
     for (;;) {
       const { epoch } = this.required();

@@ -19,7 +19,7 @@ async function rehearse(run: Run, input: CeremonyRehearsalInput): Promise<Ending
     const { site, people } = await run.step(
       'Read the roster',
       (call) => call.assessRehearsal({ deployment, ...(holders === undefined ? {} : { holders }) }),
-      { note: (read) => read.people.map(({ name }) => name).join(', '), leaveToRunbook: () => true },
+      { note: (read) => read.people.map(({ name }) => name).join(', '), onFailure: 'throw' },
     );
     run.state.learnSite(site);
     if (input.dryRun)

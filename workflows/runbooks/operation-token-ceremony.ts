@@ -24,7 +24,7 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
     const assessed = await run.step(
       'Read and check the cluster',
       (call) => call.assessCeremony({ deployment, cluster, uses }),
-      { leaveToRunbook: () => true },
+      { onFailure: 'throw' },
     );
     run.state.learnSite(assessed.site);
     if (input.dryRun) return { outcome: 'planned' };

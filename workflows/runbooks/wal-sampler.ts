@@ -18,7 +18,7 @@ async function sample(run: Run, { deployment, samples, everySeconds }: WalSample
       'Sample the WAL of every cluster',
       (call) => call.sampleWal({ deployment, samples, everyMs: everySeconds * 1_000 }),
       // Nobody waits for a scheduled run: it ends, and the next one begins, instead of parking.
-      { leaveToRunbook: () => true },
+      { onFailure: 'throw' },
     );
     return { outcome: 'completed', result: { ...result }, withoutReport: true };
   });
