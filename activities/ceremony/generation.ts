@@ -21,7 +21,7 @@ import { personLookup } from '../approvals/person-lookup';
 import type { ClusterAccess } from '../clusters';
 import type { ActivityContext, Execution } from '../execution';
 import { currentExecution } from '../execution';
-import { awaitClusterId } from '../tokens/operation-token';
+import { awaitIdentity } from '../tokens/operation-token';
 import { ledgerOf } from './alarms';
 import { ceremonyEntry, ceremonyToken, endpointsOf } from './ceremony-access';
 import { usableRecipient } from './ceremony-facts';
@@ -261,7 +261,7 @@ async function prepare(input: GenerationInput, execution: ActivityContext, begin
   const access = clusters.of(deployment, cluster);
   const { limits } = clusters.deployment(deployment);
   const budgetMs = kind === 'operation-token' ? limits.promoteMs : limits.serviceReadyMs;
-  const clusterId = await awaitClusterId(access, execution, budgetMs);
+  const { clusterId, version } = await awaitIdentity(access, execution, budgetMs);
   const { invitation } = await readOwnInvitation(record, signingKey);
   const uses = kind === 'operation-token' ? wanted.uses : (['root-token.generate'] as const);
   demandAsked(invitation, { kind, uses, fingerprint: key.pgpFingerprint }, { cluster, clusterId });
@@ -269,7 +269,6 @@ async function prepare(input: GenerationInput, execution: ActivityContext, begin
     const doing = { operation: 'root-token.generate', on: { cluster, clusterId }, detail: key.pgpFingerprint } as const;
     await verifyApproved(execution, input, wanted.authority, doing, { cid, begins });
   }
-  const { version } = await access.client.sys.health({ signal });
   const { token, closeAfterwards } = await ceremonyEntry(access, { kind, version, signal });
   const nonces = recipient && new Set(attempts.map(({ nonceDigest }) => nonceDigest));
   return {

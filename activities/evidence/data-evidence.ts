@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { OfKind, OnCluster } from '../../src/contracts/activities';
+import type { LossEvidence, OfKind, OnCluster } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationObservation, WalIndex } from '../../src/contracts/observations';
 import { RunbookError, isRunbookError } from '../../src/errors';
@@ -22,16 +22,6 @@ export interface MarkerResult {
   readonly at: number;
   /** What the marker before told of the deployment's record, and does not hold any more. */
   readonly findings?: readonly Finding[];
-}
-
-/** `none` is proven by equal Merkle roots; `bounded` says by how much at most, as far as it could be read. */
-export interface LossEvidence {
-  readonly loss: 'none' | 'bounded';
-  readonly oldPrimaryRoot?: string;
-  readonly newPrimaryRoot?: string;
-  /** WAL entries of the old primary that the new one was not seen to have reached. */
-  readonly boundWalEntries?: string;
-  readonly why: string;
 }
 
 /* What proves that the new primary has every write of the old one (facts 3.3). */
@@ -130,6 +120,18 @@ export function hasReached({ lastRemoteWal }: ReplicationObservation, wal: WalIn
   return wal === undefined || BigInt(lastRemoteWal ?? '0') >= BigInt(wal);
 }
 
+/** The evidence of two Merkle roots after a demotion; undefined where they are not equal, or not told. */
+export function equalRoots(
+  oldPrimary: string,
+  oldPrimaryRoot: string | undefined,
+  newPrimary: string,
+  newPrimaryRoot: string | undefined,
+): LossEvidence | undefined {
+  if (oldPrimaryRoot === undefined || oldPrimaryRoot !== newPrimaryRoot) return undefined;
+  const why = `the Merkle roots of ${oldPrimary} and ${newPrimary} are equal after the demotion`;
+  return { loss: 'none', oldPrimaryRoot, newPrimaryRoot, why };
+}
+
 /** Compares the Merkle roots of both sides of a demotion, for the short time that an outage allows. */
 export async function compareAfterDemotion(
   input: OfKind & {
@@ -144,30 +146,26 @@ export async function compareAfterDemotion(
   const { clusters, signal } = execution;
   const { limits } = clusters.deployment(deployment);
   let reached: string | undefined;
-  const roots = async () => {
+  const compare = async () => {
     const [former, next] = await Promise.all([
       readStatus(clusters.of(deployment, oldPrimary), kind, signal),
       readStatus(clusters.of(deployment, newPrimary), kind, signal),
     ]);
     reached = next.lastRemoteWal ?? reached;
-    return { oldPrimaryRoot: former.merkleRoot, newPrimaryRoot: next.merkleRoot };
+    const evidence = equalRoots(oldPrimary, former.merkleRoot, newPrimary, next.merkleRoot);
+    return { evidence, roots: `roots ${former.merkleRoot ?? 'not told'} and ${next.merkleRoot ?? 'not told'}` };
   };
-  const readable = (seen: Awaited<ReturnType<typeof roots>>) =>
-    seen.oldPrimaryRoot !== undefined && seen.newPrimaryRoot !== undefined;
   try {
-    const seen = await awaitState(execution, {
-      read: roots,
+    const { evidence } = await awaitState(execution, {
+      read: compare,
       // A secondary that still applies what it received comes to the same root a moment later.
-      until: (each) => readable(each) && each.oldPrimaryRoot === each.newPrimaryRoot,
+      until: (compared) => compared.evidence !== undefined,
       budgetMs: limits.merkleEvidenceMs,
-      describe: (each) => `roots ${each.oldPrimaryRoot ?? 'not told'} and ${each.newPrimaryRoot ?? 'not told'}`,
+      describe: ({ roots }) => roots,
       needed: `equal Merkle roots of ${oldPrimary} and ${newPrimary}`,
     });
-    return {
-      loss: 'none',
-      ...seen,
-      why: `the Merkle roots of ${oldPrimary} and ${newPrimary} are equal after the demotion`,
-    };
+    if (evidence === undefined) throw new TypeError('equal roots without evidence');
+    return evidence;
   } catch (error) {
     if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
     const bound = walBefore !== undefined && reached !== undefined ? BigInt(walBefore) - BigInt(reached) : undefined;

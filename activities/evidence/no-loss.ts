@@ -3,7 +3,7 @@ import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { RecordedActivity } from '../../src/report/run-history';
 import { readHistory } from '../../src/report/run-history';
-import { clusterOf } from '../../src/report/run-record';
+import { clusterOf, fieldsOf } from '../../src/report/run-record';
 import type { ActivityDependencies } from '../dependencies';
 import { decisionsOf } from '../approvals/people';
 import { historyOf } from '../approvals/arrived-signals';
@@ -62,7 +62,10 @@ function comparedSinceDemotion(
   to: string,
 ): boolean {
   const demotions = activities.filter(({ type, input }) => type === 'demotePrimary' && input['kind'] === kind);
-  const demoted = demotions.findLast((each) => clusterOf(each) === from)?.scheduledEventId;
+  const demotion = demotions.findLast((each) => clusterOf(each) === from);
+  const demoted = demotion?.scheduledEventId;
+  if (demotion?.state === 'completed' && demotion.input['otherCluster'] === to)
+    if (fieldsOf(demotion.result['evidence'])['loss'] === 'none') return true;
   const compared = activities.findLast(
     ({ type, input, state }) =>
       type === 'compareAfterDemotion' &&

@@ -16,9 +16,10 @@ import type { ClusterAccess } from '../clusters';
 import { Deadline } from '../deadline';
 import { currentExecution } from '../execution';
 import { writePathsFilter } from '../filters/filters';
+import { readStatus } from '../observe';
 import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { openOperationToken } from '../tokens/operation-token';
-import { demandRole, readKind } from './onboarding-read';
+import { demandRole } from './onboarding-read';
 import { verifyJoining } from './repoint-authority';
 
 /** Life of an activation token: it is used at once. */
@@ -238,7 +239,7 @@ async function useActivationToken<S>(
 
 /** Status of the primary, which must be one. */
 export async function readPrimary({ input, source }: JoinTarget): Promise<ReplicationObservation> {
-  const state = await readKind(source, input.kind, currentExecution().signal);
+  const state = await readStatus(source, input.kind, currentExecution().signal);
   demandRole(source.entry.name, input.kind, 'primary', state);
   return state;
 }

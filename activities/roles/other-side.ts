@@ -96,22 +96,27 @@ export async function refusePrimaryMember({ deployment, cluster, otherCluster }:
   }));
 }
 
-/** No other cluster of the set says that it is primary. One that cannot be read was shown in the plan. */
+/**
+ * No other cluster of the set says that it is primary. One that cannot be read was shown in the plan.
+ *
+ * @returns the Merkle roots that they told meanwhile
+ */
 export async function refuseSecondPrimary(
   { deployment, kind, cluster }: Sides,
   setId: string | undefined,
-): Promise<void> {
+): Promise<ReadonlyMap<string, string | undefined>> {
   const { clusters, signal } = currentExecution();
   const { entry } = clusters.of(deployment, cluster);
   const inDrSet = clusters.deployment(deployment).drSets.get(entry.drSet) ?? [];
   const others = clusters
     .all(deployment)
     .filter(({ entry: { name } }) => name !== cluster && (kind === 'performance' || inDrSet.includes(name)));
-  await Promise.all(
+  const roots = await Promise.all(
     others.map(async (other) => {
-      const state = await readIfTold(other, kind, signal);
-      if (state?.mode !== 'primary' || (kind === 'performance' && !mayBeOneSet(state.setId, setId))) return;
       const { name } = other.entry;
+      const state = await readIfTold(other, kind, signal);
+      if (state?.mode !== 'primary' || (kind === 'performance' && !mayBeOneSet(state.setId, setId)))
+        return [name, state?.merkleRoot] as const;
       throw new RunbookError('STATE_DIVERGED', `${name} is ${kindName(kind)} primary of the same set.`, {
         cluster: name,
         observed: 'primary',
@@ -120,6 +125,7 @@ export async function refuseSecondPrimary(
       });
     }),
   );
+  return new Map(roots);
 }
 
 async function readIfTold(

@@ -22,7 +22,7 @@ import {
   resultOf,
   withCredential,
 } from '../read-act-confirm';
-import { hasReached, mayTakeOver } from '../evidence/data-evidence';
+import { equalRoots, hasReached, mayTakeOver } from '../evidence/data-evidence';
 import { demandNoLoss } from '../evidence/no-loss';
 import { notePrimaryChange } from './primary-changes';
 import type { Sides } from './other-side';
@@ -112,10 +112,15 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
       return access.client[kind].primary.demote({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
     },
   });
-  if (former) await demandNoNodePrimary(access, kind, demoteMs);
-  else await refuseSecondPrimary(input, changed.state.setId);
-  const seen = former ? '' : `; no other ${kindName(kind)} primary in its set`;
-  return { ...resultOf(changed, `${cluster}: ${describeReplication(changed.state)}${seen}`), walBefore: written };
+  const observed = `${cluster}: ${describeReplication(changed.state)}`;
+  if (former) {
+    await demandNoNodePrimary(access, kind, demoteMs);
+    return resultOf(changed, observed);
+  }
+  const roots = await refuseSecondPrimary(input, changed.state.setId);
+  const evidence = equalRoots(cluster, changed.state.merkleRoot, otherCluster, roots.get(otherCluster));
+  const seen = `no other ${kindName(kind)} primary in its set${evidence ? '; equal Merkle roots: nothing is lost' : ''}`;
+  return { ...resultOf(changed, `${observed}; ${seen}`), walBefore: written, ...(evidence && { evidence }) };
 }
 
 /**

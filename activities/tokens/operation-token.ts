@@ -61,20 +61,34 @@ export async function readBatchToken(access: ClusterAccess): Promise<Secret<'bat
  *
  * @throws RunbookError CONFIRMATION_TIMEOUT; nothing was sent to the cluster by this attempt
  */
-export function awaitClusterId(access: ClusterAccess, execution: Execution, budgetMs: number): Promise<string> {
+export async function awaitClusterId(access: ClusterAccess, execution: Execution, budgetMs: number): Promise<string> {
+  return (await awaitIdentity(access, execution, budgetMs)).clusterId;
+}
+
+/** As {@link awaitClusterId}, with the version of the service. */
+export function awaitIdentity(access: ClusterAccess, execution: Execution, budgetMs: number): Promise<Identity> {
   return awaitState(execution, {
-    read: () => readClusterId(access, execution.signal),
+    read: () => readIdentity(access, execution.signal),
     until: () => true,
     budgetMs,
-    describe: (clusterId) => clusterId,
+    describe: ({ clusterId }) => clusterId,
     needed: `${access.entry.name} answers`,
     cluster: access.entry.name,
   });
 }
 
+interface Identity {
+  readonly clusterId: string;
+  readonly version: string | undefined;
+}
+
 /** `sys/health` cluster_id of a cluster, compared with the inventory's pin where there is one. */
 export async function readClusterId(access: ClusterAccess, signal: AbortSignal): Promise<string> {
-  const { clusterId } = await access.client.sys.health({ signal });
+  return (await readIdentity(access, signal)).clusterId;
+}
+
+async function readIdentity(access: ClusterAccess, signal: AbortSignal): Promise<Identity> {
+  const { clusterId, version } = await access.client.sys.health({ signal });
   const { name, clusterId: pinned } = access.entry;
   if (clusterId === undefined)
     throw new RunbookError('SERVICE_SEALED', `${name} tells no cluster ID: it is sealed or not initialised.`, {
@@ -88,5 +102,5 @@ export async function readClusterId(access: ClusterAccess, signal: AbortSignal):
       next: 'Correct the addresses or the pinned clusterId in the inventory.',
     });
   }
-  return clusterId;
+  return { clusterId, version };
 }

@@ -93,6 +93,18 @@ export interface Assessment<R> {
 export interface DemoteResult extends ChangeResult {
   /** The primary's `last_dr_wal` read right before the call. */
   readonly walBefore?: WalIndex;
+  /** That nothing is lost, where the other cluster had the same Merkle root already; else it is compared. */
+  readonly evidence?: LossEvidence;
+}
+
+/** `none` is proven by equal Merkle roots; `bounded` says by how much at most, as far as it could be read. */
+export interface LossEvidence {
+  readonly loss: 'none' | 'bounded';
+  readonly oldPrimaryRoot?: string;
+  readonly newPrimaryRoot?: string;
+  /** WAL entries of the old primary that the new one was not seen to have reached. */
+  readonly boundWalEntries?: string;
+  readonly why: string;
 }
 
 export interface ProbeResult {

@@ -21,11 +21,11 @@ export function cell(runbook: RunbookName, kind: CellKind, about = ''): string {
 /** History events that a run without a fault may take at most; docs/benchmarks.md has the same table. */
 export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drSecondaryOnboarding: 110,
-  drSwitchover: 194,
+  drSwitchover: 186,
   drFailover: 141,
   drRejoin: 194,
   secondaryRepointing: 142,
-  performancePromotion: 165,
+  performancePromotion: 160,
   performanceSecondaryOnboarding: 143,
   primaryEnablement: 70,
   filterReconciliation: 78,

@@ -124,6 +124,8 @@ async function demote(outage: Outage): Promise<Next> {
       }),
     { choices: [PROMOTE_BACK, LEAVE] },
   );
+  // As a rule both roots were the same when the demotion was confirmed.
+  if (demoted.evidence) return 'promote-secondary';
   const evidence = await run.skippableStep(
     COMPARE_STEP,
     'go on and promote the new primary; whether something was lost is then not known',
