@@ -25,7 +25,7 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drFailover: 141,
   drRejoin: 194,
   secondaryRepointing: 142,
-  performancePromotion: 160,
+  performancePromotion: 148,
   performanceSecondaryOnboarding: 143,
   primaryEnablement: 70,
   filterReconciliation: 78,
