@@ -12,6 +12,8 @@ const noLoss = 'test/activities/no-loss.test.ts';
 const failover = 'test/activities/dr-failover.test.ts';
 const performance = 'test/activities/performance-roles.test.ts';
 const generation = 'test/activities/generation-mishaps.test.ts';
+const secondaries = 'test/activities/dr-secondary.test.ts';
+const onboarding = 'test/activities/onboarding.test.ts';
 const documents = 'test/keys/approvals.test.ts';
 const sealing = 'test/keys/sealing.test.ts';
 
@@ -169,6 +171,47 @@ export const MUTATIONS = [
     named: 'needs the comparison of this demotion',
   },
 
+  // A secondary joins, and nothing is wiped or cut off that is in use.
+  {
+    name: 'join: the id of a secondary that is connected is revoked',
+    file: 'activities/joining/join-by-token.ts',
+    text: 'refuseConnected(id, source.entry.name, state);',
+    replacement: '',
+    test: secondaries,
+    named: 'the id of a secondary that is connected now is never revoked',
+  },
+  {
+    name: 'join: an attempt that was given up revokes the id that another one may have used',
+    file: 'activities/joining/join-by-token.ts',
+    text: 'place has used.\n        await execution.assertCurrentAttempt();',
+    replacement: 'place has used.',
+    test: secondaries,
+    named: 'for Temporal alone does not revoke the id of its token',
+  },
+  {
+    name: 'join: the id is revoked while a call of an earlier attempt can be under way',
+    file: 'activities/joining/update-primary.ts',
+    text: 'const before = await awaitSettled(execution, { ...reading, until: attached }, underWayMs);',
+    replacement: 'const before = await reading.read(); void [awaitSettled, underWayMs];',
+    test: secondaries,
+    named: 'revokes nothing before that call cannot arrive any more',
+  },
+  {
+    name: 'wipe: the cluster is not looked at right before',
+    file: 'activities/joining/enable-secondary.ts',
+    text: 'await lookBeforeWipe(joining);',
+    replacement: 'void lookBeforeWipe;',
+    test: onboarding,
+    named: 'while its token was issued, which stays unused',
+  },
+  {
+    name: 'wipe: its approvals may have become too old while the token was issued',
+    file: 'activities/joining/enable-secondary.ts',
+    text: 'await verifyJoining(joining, { begun: false });',
+    replacement: 'void verifyJoining;',
+    test: onboarding,
+    named: 'is refused where its approvals are older than they count',
+  },
   // What people approved.
   {
     name: 'gates: the go is not looked at',
