@@ -30,3 +30,22 @@ describe('a planned DR switchover without a fault', () => {
     expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
   });
 });
+
+describe('a planned DR switchover with a dead standby on each side', () => {
+  let scenario: Scenario;
+  openScenario((opened) => (scenario = opened), { topology: pair(3) });
+
+  it(cell('drSwitchover', 'no fault', 'is shown to the approvers, and the others carry it out'), async () => {
+    for (const side of ['east', 'west'] as const) {
+      const cluster = scenario.service.cluster(side);
+      await cluster.killNode(cluster.nodes.findIndex((node) => node !== cluster.leadership.active));
+    }
+    const run = await scenario.start();
+    await run.people();
+    const report = await run.report();
+
+    expect(report.outcome).toBe('completed');
+    expect(report.loss?.loss).toBe('none');
+    expect(report.steps.filter(({ outcome }) => outcome !== 'done')).toEqual([]);
+  });
+});
