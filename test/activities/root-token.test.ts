@@ -7,17 +7,9 @@ import { sweepLedger } from '../../activities';
 import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
+import { newRecipient } from '../support/recipient';
 
-async function newKey(): Promise<string> {
-  const { publicKey } = await openpgp.generateKey({
-    type: 'ecc',
-    curve: 'curve25519Legacy',
-    userIDs: [{ name: 'Olga' }],
-    date: new Date(Date.now() - 60_000),
-    format: 'object',
-  });
-  return Buffer.from(publicKey.write()).toString('base64');
-}
+const newKey = async () => (await newRecipient()).publicKey;
 
 describe('the generation of a root token', () => {
   let bench: ActivityBench;

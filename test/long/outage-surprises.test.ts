@@ -1,14 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { SimulatedCluster } from '../../src/simulator';
 import { CHANGING, drPrimaries, expectServiceOn, signalled } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { at, parksInTime, underWay } from '../support/outage';
-import { pair, Scenario } from '../support/scenario';
+import { pair, Scenario, temporaryDirectory } from '../support/scenario';
 
-const directory = mkdtempSync(join(tmpdir(), 'outage-'));
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
+const directory = temporaryDirectory('outage');
 
 const batchFile = join(directory, 'batch-token');
 const surprises = new Lane(() =>

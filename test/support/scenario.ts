@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -446,6 +447,13 @@ export class Scenario {
     await this.service.stop();
     await rm(this.directory, { recursive: true, force: true });
   }
+}
+
+/** A directory that is gone after the tests of the file. */
+export function temporaryDirectory(name: string): string {
+  const directory = mkdtempSync(join(tmpdir(), `${name}-`));
+  afterAll(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
 }
 
 /** A scenario for the tests of a file or a group. */

@@ -1,6 +1,5 @@
 /** A batch token is made, proven and kept by one activity: it never passes through Temporal, and is never half there. */
-import { lstatSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { lstatSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Agent, request } from 'undici';
 import { loseAnswer, statuses } from '../support/faults';
@@ -8,16 +7,15 @@ import { Lane, runLanes } from '../support/lane';
 import { hclOf, leastPrivilegePolicies } from '../support/least-privilege';
 import { cell, expectFewEvents } from '../support/matrix';
 import { replayRun } from '../support/replay';
-import { pair, Scenario } from '../support/scenario';
+import { pair, Scenario, temporaryDirectory } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { readinessResult } from '../../src/contracts/readiness';
 import type { Report } from '../../src/contracts/report';
 
 const CREATE = 'POST /v1/auth/token/create/runbooks-batch';
 const PROMOTE = 'sys/replication/dr/secondary/promote';
-const directory = mkdtempSync(join(tmpdir(), 'batch-sink-'));
+const directory = temporaryDirectory('batch-sink');
 const file = join(directory, 'main');
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 const inFile = new Lane(() =>
   Scenario.start({ topology: { pace: 'quick' }, deployment: { batchTokens: { main: { ttl: '8h', sink: { file } } } } }),

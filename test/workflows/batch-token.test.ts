@@ -1,13 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { CHANGING, expectServiceOn, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
-import { pair, Scenario } from '../support/scenario';
+import { pair, Scenario, temporaryDirectory } from '../support/scenario';
 
-const directory = mkdtempSync(join(tmpdir(), 'batch-'));
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
+const directory = temporaryDirectory('batch');
 
 const HOUR_MS = 3_600_000;
 /** A switchover without a fault by ceremony stays below 200 events; by batch token below this. */

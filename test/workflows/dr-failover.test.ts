@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Report } from '../../src/contracts/report';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
@@ -8,11 +7,10 @@ import { FAILOVER_LIMITS, bringBack, expectServesAlone, failoverPeople, startFai
 import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { actions, at } from '../support/outage';
-import { Scenario, pair } from '../support/scenario';
+import { Scenario, pair, temporaryDirectory } from '../support/scenario';
 
 const plain = new Lane(() => Scenario.start({ topology: pair(3), limits: FAILOVER_LIMITS }));
-const directory = mkdtempSync(join(tmpdir(), 'failover-'));
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
+const directory = temporaryDirectory('failover');
 const batchFile = join(directory, 'batch-token');
 const stuck = new Lane(() =>
   Scenario.start({

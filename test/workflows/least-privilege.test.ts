@@ -1,17 +1,15 @@
 /** The policies of docs/operations.md are enough: a switchover with tokens that have exactly these. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Agent, request } from 'undici';
 import { drPrimaries } from '../support/faults';
 import { hclOf, leastPrivilegePolicies } from '../support/least-privilege';
-import { openScenario } from '../support/scenario';
+import { openScenario, temporaryDirectory } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
 
 jest.setTimeout(180_000);
-const directory = mkdtempSync(join(tmpdir(), 'least-privilege-'));
+const directory = temporaryDirectory('least-privilege');
 const batchFile = join(directory, 'batch-token');
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 describe('tokens with exactly the documented policies', () => {
   let scenario: Scenario;

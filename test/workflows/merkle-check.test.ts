@@ -1,15 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
-import { Scenario } from '../support/scenario';
+import { Scenario, temporaryDirectory } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 
 const MERKLE_CHECK = 'POST /v1/sys/replication/dr/secondary/merkle-check';
-const directory = mkdtempSync(join(tmpdir(), 'merkle-'));
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
+const directory = temporaryDirectory('merkle');
 const batchFile = join(directory, 'batch-token');
 
 /**

@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { CHANGING, drPrimaries, expectServiceOn, signalled, statuses } from '../support/faults';
@@ -7,11 +6,10 @@ import { bringBack } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { actions, at, parksInTime, refusePromotion, underWay, writeRightBeforeDemotion } from '../support/outage';
 import type { TestRun } from '../support/scenario';
-import { Scenario } from '../support/scenario';
+import { Scenario, temporaryDirectory } from '../support/scenario';
 import { cell } from '../support/matrix';
 
-const directory = mkdtempSync(join(tmpdir(), 'outage-'));
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
+const directory = temporaryDirectory('outage');
 
 const HOOK = { command: ['/bin/true'], timeout: '60s' };
 const stuck = new Lane(() =>
