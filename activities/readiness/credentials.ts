@@ -72,29 +72,19 @@ async function credentialOf(
   );
   const otherwise: Verdicts = part === 'primary' ? { switchover: 'fail' } : 'fail';
   const points = await Promise.all([
-    readPoints(
-      signal,
-      life,
-      () => facts,
-      (found) => {
-        if (!found.usable) return answer(otherwise, `not usable: ${found.error ?? 'refused'}`);
-        const { verdict, observed } = credentialLives(name, found);
-        return holds(verdict === 'ok', otherwise, observed);
-      },
-    ),
-    readPoints(
-      signal,
-      may,
-      () => facts,
-      (found) => {
-        if (!found.usable) return answer({}, '');
-        const lacking = missingRights(found, rights).map(
-          (path) => `${path}: ${rightsText(found, path)} instead of ${rights[path]?.join(', ')}`,
-        );
-        const all = `all ${Object.keys(rights).length} paths`;
-        return holds(lacking.length === 0, otherwise, lacking.join('; ') || all);
-      },
-    ),
+    readPoints(signal, life, facts, (found) => {
+      if (!found.usable) return answer(otherwise, `not usable: ${found.error ?? 'refused'}`);
+      const { verdict, observed } = credentialLives(name, found);
+      return holds(verdict === 'ok', otherwise, observed);
+    }),
+    readPoints(signal, may, facts, (found) => {
+      if (!found.usable) return answer({}, '');
+      const lacking = missingRights(found, rights).map(
+        (path) => `${path}: ${rightsText(found, path)} instead of ${rights[path]?.join(', ')}`,
+      );
+      const all = `all ${Object.keys(rights).length} paths`;
+      return holds(lacking.length === 0, otherwise, lacking.join('; ') || all);
+    }),
   ]);
   return points.flat();
 }
@@ -213,24 +203,9 @@ async function tokensOf(
   };
   const ways = within(signal, read);
   const points = [
-    readPoints(
-      signal,
-      source,
-      () => ways,
-      (found) => judgeSource(reading, deployment, found, hasBatch),
-    ),
-    readPoints(
-      signal,
-      stored,
-      () => ways,
-      (found) => judgeStored(reading, found),
-    ),
-    readPoints(
-      signal,
-      slot,
-      () => ways,
-      (found) => judgeSlot(reading, found),
-    ),
+    readPoints(signal, source, ways, (found) => judgeSource(reading, deployment, found, hasBatch)),
+    readPoints(signal, stored, ways, (found) => judgeStored(reading, found)),
+    readPoints(signal, slot, ways, (found) => judgeSlot(reading, found)),
     ...(primary && hasBatch ? [batchPoint(reading, deployment, ways, signal)] : []),
   ];
   return (await Promise.all(points)).flat();
@@ -311,7 +286,7 @@ function batchPoint(
       needed: `alive, with its rights${renewed}`,
       next: 'Start batchTokenRotation, and see that its Schedule runs. Was the policy emptied on purpose? Then take batch out of tokenSource.',
     },
-    () => ways,
+    ways,
     ({ batch, batchChecks }) =>
       batch ? judgeBatchToken(deployment, drSet, batch, batchChecks) : unread('it was not looked up'),
   );

@@ -179,12 +179,8 @@ export async function rehearsalPoints(context: ReadinessContext): Promise<Readin
       needed: `a rehearsal at most ${Math.round(deployment.readiness.rehearsalAgeMs / DAY_MS)} days ago`,
       next: `Rehearse: \`runbook start ceremonyRehearsal --input '${input}'\``,
     } as const;
-    return readPoints(
-      signal,
-      question,
-      () => known,
-      ({ successes, declines }) =>
-        judgeRehearsal(deployment, facts, { success: successes.get(name), declined: declines.get(name), standBy }, now),
+    return readPoints(signal, question, known, ({ successes, declines }) =>
+      judgeRehearsal(deployment, facts, { success: successes.get(name), declined: declines.get(name), standBy }, now),
     );
   });
   // Nobody may be on the roster.

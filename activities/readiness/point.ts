@@ -122,17 +122,18 @@ export async function within<T>(
 }
 
 /**
- * The points of one question that is read by itself. A reading that fails or takes too long gives a `not-checkable` point
- * with the code of the error: never nothing, and never `ok`.
+ * The points of one question that is read by itself, or with others by a reading under way. One that fails or takes too
+ * long gives a `not-checkable` point with the code of the error: never nothing, and never `ok`.
  */
 export async function readPoints<T>(
   signal: AbortSignal,
   question: Question,
-  read: (signal: AbortSignal) => Promise<T>,
+  read: Promise<T> | ((signal: AbortSignal) => Promise<T>),
   judge: (found: T) => Answer | readonly Answer[],
 ): Promise<ReadinessPoint[]> {
   try {
-    return [judge(await within(signal, read))].flat().flatMap((each) => pointsOf(question, each));
+    const found = await (typeof read === 'function' ? within(signal, read) : read);
+    return [judge(found)].flat().flatMap((each) => pointsOf(question, each));
   } catch (error) {
     if (signal.aborted) throw error;
     return pointsOf(question, unread(codeOf(error)));

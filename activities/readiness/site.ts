@@ -28,7 +28,7 @@ export function lockPoints(
       needed: 'no other run of the deployment works',
       next: `Look at it: \`runbook status ${deploymentWorkflowId(deployment.name)}\``,
     },
-    () => held,
+    held,
     (run) => {
       if (!run) return answer('ok', 'free');
       const observed = `held by ${run.type}, run ${run.runId}${run.phase === undefined ? '' : `, ${run.phase}`}`;
