@@ -149,14 +149,15 @@ function outageHeadline({ runbook, outage }: Report): Toned | undefined {
 }
 
 function lossHeadline({ runbook, loss, outage }: Report): Toned | undefined {
-  if (loss?.loss === 'none') return { text: `Loss none. ${loss.why}`, tone: 'good' };
-  if (loss?.loss === 'unknown') return { text: `Loss unknown. ${loss.why}`, tone: 'bad' };
-  if (loss) {
-    const bound = loss.boundWalEntries === undefined ? '' : ` by ${loss.boundWalEntries} WAL entries at most`;
-    return { text: `Loss bounded${bound}. ${loss.why}`, tone: 'warning' };
+  if (!loss) {
+    if (outage) return { text: 'Data loss unknown: nothing was compared.', tone: 'warning' };
+    return CHANGES_PRIMARY.has(runbook) ? { text: 'No data lost: nothing was demoted.', tone: 'good' } : undefined;
   }
-  if (outage) return { text: 'Loss: nothing was compared.', tone: 'warning' };
-  return CHANGES_PRIMARY.has(runbook) ? { text: 'Loss none: nothing was demoted.', tone: 'good' } : undefined;
+  const why = loss.why.replace(/\.?$/, '.');
+  if (loss.loss === 'none') return { text: `No data lost: ${why}`, tone: 'good' };
+  if (loss.loss === 'unknown') return { text: `Data loss unknown: ${why}`, tone: 'bad' };
+  const bound = loss.boundWalEntries === undefined ? 'bounded' : `at most ${loss.boundWalEntries} WAL entries`;
+  return { text: `Data loss ${bound}: ${why}`, tone: 'warning' };
 }
 
 function protectionHeadline({ withoutDrProtection }: Report): Toned | undefined {

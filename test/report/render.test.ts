@@ -20,7 +20,7 @@ describe('Markdown', () => {
 **Terminated: drSwitchover of payments was ended from outside and ran no clean-up. Service is not proven to be back.**
 
 - ✗ Outage since 2026-11-21 01:01:05.100 UTC, no end known. So far: service 3.29 s, machine 0.10 s, people 0 s.
-- Loss none. Both clusters have the same Merkle root.
+- No data lost: Both clusters have the same Merkle root.
 - ✗ Without DR protection since 2026-11-21 01:01:05.100 UTC.
 
 ## Findings
