@@ -8,7 +8,6 @@ import { Client, Connection } from '@temporalio/client';
 import { obtainTemporalServer } from '../src/dev-server';
 import { holdCeremony } from './bench/ceremony';
 import type { CeremonyTimes, CheckParts } from './bench/ceremony';
-import { inWords, percentile, spread, table } from './bench/figures';
 import { startLaboratory } from './bench/laboratory';
 import type { Laboratory } from './bench/laboratory';
 import { curlScriptMs, httpClientMs } from './bench/script';
@@ -120,8 +119,8 @@ async function ceremonyTable(client: Client, laboratory: Laboratory, ceremonies:
   const lines: readonly (readonly [name: string, values: readonly number[]])[] = [
     ['signal received to share checked', held.flatMap(({ shareCheckedMs }) => shareCheckedMs)],
     ...CHECK_PARTS.map(([name, of]) => [name, held.flatMap(({ checkParts }) => checkParts.map(of))] as const),
-    ['burst of 3 shares to token in hand', held.map(({ burstMs }) => burstMs)],
-    ['… of it while the service answers', held.map(({ burstInCallsMs }) => burstInCallsMs)],
+    ['generation from 3 shares to token in hand', held.map(({ generationMs }) => generationMs)],
+    ['… of it while the service answers', held.map(({ generationInCallsMs }) => generationInCallsMs)],
   ];
   return table(
     ['at 5 ms per call, ms', 'measured', 'p50', 'p99', 'greatest'],
@@ -212,6 +211,36 @@ async function demoSeconds(): Promise<number> {
   const [code] = (await once(child, 'exit')) as [number | null];
   if (code !== 0) throw new Error(`the demonstration ended with ${code ?? 'a signal'}`);
   return (performance.now() - begin) / 1000;
+}
+
+/** Middle, least and greatest of some measurements. */
+interface Spread {
+  readonly median: number;
+  readonly least: number;
+  readonly greatest: number;
+}
+
+function spread(values: readonly number[]): Spread {
+  return { median: percentile(values, 50), least: Math.min(...values), greatest: Math.max(...values) };
+}
+
+/** Nearest-rank percentile. @throws RangeError for no values. */
+function percentile(values: readonly number[], percent: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const found = sorted[Math.max(0, Math.ceil((percent / 100) * sorted.length) - 1)];
+  if (found === undefined) throw new RangeError('no values');
+  return found;
+}
+
+/** `1.05 (1.02-1.09)` */
+function inWords({ median, least, greatest }: Spread, digits = 0): string {
+  return `${median.toFixed(digits)} (${least.toFixed(digits)}-${greatest.toFixed(digits)})`;
+}
+
+/** A Markdown table. */
+function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  return [line(header), line(header.map((_, index) => (index === 0 ? '---' : '---:'))), ...rows.map(line)].join('\n');
 }
 
 main().catch((error: unknown) => {

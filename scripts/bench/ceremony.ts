@@ -17,10 +17,10 @@ export interface CeremonyTimes {
   readonly shareCheckedMs: readonly number[];
   /** Where the time of each check goes; together {@link shareCheckedMs}. */
   readonly checkParts: readonly CheckParts[];
-  /** From the moment at which the burst was asked for to the token in hand. */
-  readonly burstMs: number;
+  /** From the order of the generation to the token in hand. */
+  readonly generationMs: number;
   /** In how much of it a call of the service was under way. */
-  readonly burstInCallsMs: number;
+  readonly generationInCallsMs: number;
   readonly events: number;
 }
 
@@ -34,7 +34,7 @@ export interface CheckParts {
   readonly checked: number;
 }
 
-/** One `operationTokenCeremony`; each holder answers when the one before has his receipt. */
+/** One `operationTokenCeremony`; each holder answers when the one before has their receipt. */
 export async function holdCeremony(client: Client, laboratory: Laboratory): Promise<CeremonyTimes> {
   const cluster = secondaryOf(laboratory);
   const workflowId = ceremonyWorkflowId(cluster);
@@ -74,8 +74,8 @@ export async function holdCeremony(client: Client, laboratory: Laboratory): Prom
   return {
     shareCheckedMs: checkParts.map(({ ordered, taken, checked }) => ordered + taken + checked),
     checkParts,
-    burstMs: ended - began,
-    burstInCallsMs: overlap(
+    generationMs: ended - began,
+    generationInCallsMs: overlap(
       calls.map(({ at, answeredAt = at }) => [at, answeredAt] as const),
       [began, ended],
     ),

@@ -36,7 +36,7 @@ export async function answer<F extends Waiting['for']>(
   throw new Error(`the run did not wait for ${kind} within ${DEADLINE_MS / 1000} s`);
 }
 
-/** A holder makes his envelope for the invitation, and sends it. */
+/** A holder makes an envelope for the invitation, and sends it. */
 export async function giveShare(
   handle: WorkflowHandle,
   laboratory: Laboratory,

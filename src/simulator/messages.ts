@@ -96,27 +96,11 @@ export function textField(body: JsonObject, name: string): string {
   throw badRequest(`error converting input for field "${name}": expected type 'string', got unconvertible type`);
 }
 
-/** A text field that must be there. */
-export function requiredTextField(body: JsonObject, name: string): string {
-  const value = textField(body, name);
-  if (value === '') throw badRequest(`missing required field "${name}"`);
-  return value;
-}
-
 export function booleanField(body: JsonObject, name: string): boolean {
   const value = body[name];
   if (value === undefined || value === null || value === false || value === 'false') return false;
   if (value === true || value === 'true') return true;
   throw badRequest(`error converting input for field "${name}": expected type 'bool'`);
-}
-
-/** A list of texts; a comma-separated text is one too. */
-export function listField(body: JsonObject, name: string): string[] {
-  const value = body[name];
-  if (value === undefined || value === null || value === '') return [];
-  if (typeof value === 'string') return value.split(',').map((part) => part.trim());
-  if (Array.isArray(value) && value.every((part) => typeof part === 'string')) return value;
-  throw badRequest(`error converting input for field "${name}": expected a list of texts`);
 }
 
 /** What a request without any body has. */

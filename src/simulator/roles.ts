@@ -64,10 +64,13 @@ function changed(cluster: SimulatedCluster, change: (now: number) => void): void
 export function enablePrimary(cluster: SimulatedCluster, kind: ReplicationKind, advertisedAddress: string): void {
   if (cluster.isDrSecondary || cluster.effectiveRole(kind).mode !== 'disabled')
     throw badRequest(`${kind} replication is already enabled on this cluster`);
-  changed(cluster, (now) => {
-    const setId = cluster.random.uuid();
-    cluster.setRole(kind, { mode: 'primary', setId, advertisedAddress, knownSecondaries: [] }, now);
-  });
+  changed(cluster, () => makePrimary(cluster, kind, advertisedAddress));
+}
+
+/** The primary of a new set; also used to set up a topology. */
+export function makePrimary(cluster: SimulatedCluster, kind: ReplicationKind, advertisedAddress = ''): void {
+  const role = { mode: 'primary', setId: cluster.random.uuid(), advertisedAddress, knownSecondaries: [] } as const;
+  cluster.setRole(kind, role, cluster.service.now());
 }
 
 export function demotePrimary(cluster: SimulatedCluster, kind: ReplicationKind): void {

@@ -5,7 +5,7 @@ import { FaultInjector } from './faults';
 import type { RecordedCall } from './http';
 import type { SimulatedNode } from './node';
 import { SeededRandom } from './random';
-import { joinSet } from './roles';
+import { joinSet, makePrimary } from './roles';
 import { canonicalPaths } from './routes/filters';
 import type { BatchTokens } from './routes/tokens';
 import type { ReplicationKind } from './storage';
@@ -155,7 +155,7 @@ function establish(service: SimulatedService, topology: Topology): void {
     initialise(cluster, canonicalPaths(topology.mounts ?? DEFAULT_MOUNTS), now);
   if (topology.performance !== undefined) {
     const primary = service.cluster(topology.performance.primary);
-    makePrimary(primary, 'performance', now);
+    makePrimary(primary, 'performance');
     for (const { name, filter } of topology.performance.secondaries) {
       const secondary = service.cluster(name);
       if (filter !== undefined) {
@@ -167,7 +167,7 @@ function establish(service: SimulatedService, topology: Topology): void {
   }
   for (const set of topology.dr ?? []) {
     const primary = service.cluster(set.primary);
-    makePrimary(primary, 'dr', now);
+    makePrimary(primary, 'dr');
     for (const name of set.secondaries) attach(service.cluster(name), primary, 'dr', now);
   }
   for (const cluster of service.clusters.values())
@@ -185,11 +185,6 @@ function initialise(cluster: SimulatedCluster, mounts: readonly string[], now: n
     cluster.storage.write(`mount/${path}`, mount, now);
   }
   cluster.rootToken = cluster.tokens.createRootToken(now);
-}
-
-function makePrimary(cluster: SimulatedCluster, kind: ReplicationKind, now: number): void {
-  const setId = cluster.random.uuid();
-  cluster.setRole(kind, { mode: 'primary', setId, advertisedAddress: '', knownSecondaries: [] }, now);
 }
 
 /** The id of a secondary is its own cluster id, so that both ways of naming a paths filter agree. */

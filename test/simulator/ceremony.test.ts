@@ -207,7 +207,7 @@ describe('an operation token', () => {
   });
 
   it('authorises reindex, which shows its progress, and merkle-check, which wants it in the header too', async () => {
-    const west = await start({ readings: { optionalFieldMissingChance: 0 } });
+    const west = await start({ readings: { optionalFieldMissingChance: 0 }, timing: { reindexMs: 60_000 } });
     const token = await operationToken(west);
     const body = { dr_operation_token: token };
     expect((await call(west, 'POST', `${DR}/secondary/merkle-check`, { body })).status).toBe(403);
@@ -222,7 +222,7 @@ describe('an operation token', () => {
     expect((await call(west, 'POST', `${DR}/secondary/reindex`, { body: { ...body, diff: true } })).status).toBe(200);
     expect((await call(west, 'POST', `${DR}/secondary/reindex`, { body })).status).toBe(400);
     expect((await call(west, 'GET', `${DR}/status`)).at('data', 'reindex_in_progress')).toBe(true);
-    service.advanceClock(1_000);
+    service.advanceClock(61_000);
     const done = await call(west, 'GET', `${DR}/status`);
     expect(done.at('data', 'reindex_in_progress')).toBeUndefined();
     expect(Number(done.textAt('data', 'last_reindex_epoch'))).toBeGreaterThan(1_600_000_000);

@@ -1,8 +1,7 @@
 import type { SimulatedCluster } from '../cluster';
 import {
+  badRequest,
   booleanField,
-  listField,
-  requiredTextField,
   textField,
   type JsonObject,
   type JsonValue,
@@ -50,7 +49,9 @@ export class RouteCall {
 
   /** A text field of the body that must be there. */
   required(name: string): string {
-    return requiredTextField(this.body, name);
+    const value = this.text(name);
+    if (value === '') throw badRequest(`missing required field "${name}"`);
+    return value;
   }
 
   flag(name: string): boolean {
@@ -59,7 +60,11 @@ export class RouteCall {
 
   /** A list of texts in the body; a comma-separated text is one too. */
   list(name: string): string[] {
-    return listField(this.body, name);
+    const value = this.body[name];
+    if (value === undefined || value === null || value === '') return [];
+    if (typeof value === 'string') return value.split(',').map((part) => part.trim());
+    if (Array.isArray(value) && value.every((part) => typeof part === 'string')) return value;
+    throw badRequest(`error converting input for field "${name}": expected a list of texts`);
   }
 
   /** The answer of a logical route, in its envelope. */
