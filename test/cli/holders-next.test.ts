@@ -1,4 +1,4 @@
-/** Whatever a holder is refused, he reads what he does next: in receipts, in the terminal and on the page. */
+/** Whatever a holder is refused, they read what to do next: in receipts, in the terminal and on the page. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as ts from 'typescript';

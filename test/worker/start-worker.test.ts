@@ -184,13 +184,9 @@ describe('starting a worker', () => {
       const worker = spawn(process.execPath, program, {
         cwd: projectRoot(),
         env: {
-          PATH: process.env['PATH'] ?? '',
-          HOME: directory,
-          RUNBOOKS_INVENTORY: inventoryFile,
-          RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile,
-          RUNBOOKS_KEY_STORAGE: 'disk',
-          RUNBOOKS_KEY_DIR: join(onDisk, 'keys'),
-          ...wrong,
+          ...{ PATH: process.env['PATH'] ?? '', HOME: directory, RUNBOOKS_INVENTORY: inventoryFile },
+          ...{ RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile, RUNBOOKS_KEY_STORAGE: 'disk' },
+          ...{ RUNBOOKS_KEY_DIR: join(onDisk, 'keys'), ...wrong },
         },
         stdio: ['ignore', 'ignore', 'pipe'],
         timeout: 120_000,
@@ -220,27 +216,15 @@ describe('the sweeper of ceremony keys', () => {
     const keys = await createCeremonyKeys();
     const runs = await Promise.all(
       ['open', 'ended'].map(async (state, index) => {
-        const workflowId = `ceremony:${state}-${process.pid}`;
-        const handle = await client.workflow.start('operationTokenCeremony', {
-          taskQueue: uniqueTaskQueue('nobody'),
-          workflowId,
-          args: [{}],
-        });
-        const run = { ns, wid: workflowId, rid: handle.firstExecutionRunId };
+        const wid = `ceremony:${state}-${process.pid}`;
+        const options = { taskQueue: uniqueTaskQueue('nobody'), workflowId: wid, args: [{}] };
+        const handle = await client.workflow.start('operationTokenCeremony', options);
+        const run = { ns, wid, rid: handle.firstExecutionRunId };
         const cid = `00000000-0000-4000-8000-00000000000${index}`;
         const exp = Math.floor(Date.now() / 1000) + 600;
         await records.create({
-          run,
-          cid,
-          epoch: 1,
-          kind: 'operation-token',
-          keys,
-          invitation: 'x',
-          invitationDigest: 'x',
-          holders: ['ada'],
-          threshold: 1,
-          exp,
-          useFor: 600,
+          ...{ run, cid, epoch: 1, kind: 'operation-token', keys, invitation: 'x', invitationDigest: 'x' },
+          ...{ holders: ['ada'], threshold: 1, exp, useFor: 600 },
         });
         return { handle, run };
       }),
@@ -257,10 +241,8 @@ describe('the sweeper of ceremony keys', () => {
 async function misfit(type: string, workflowId: string, taskQueue: string): Promise<WorkflowHandle> {
   const client = await temporalClient();
   const workflows = join(directory, `${type}.js`);
-  await writeFile(
-    workflows,
-    `const { sleep } = require('@temporalio/workflow'); exports.${type} = () => sleep('1 day');`,
-  );
+  const sleeps = `exports.${type} = () => require('@temporalio/workflow').sleep('1 day');`;
+  await writeFile(workflows, sleeps);
   await writeFile(join(directory, 'package.json'), '{}');
   const old = await Worker.create({
     connection: await temporalNativeConnection(),
@@ -274,15 +256,12 @@ async function misfit(type: string, workflowId: string, taskQueue: string): Prom
       }),
     },
   });
+  const input = { deployment: 'payments', to: 'west', reason: 'of another version' };
   const handle = await old.runUntil(async () => {
-    const started = await client.workflow.start(type, {
-      taskQueue,
-      workflowId,
-      args: [{ deployment: 'payments', to: 'west', reason: 'of another version' }],
-    });
-    await until(
-      async () => (await started.fetchHistory()).events?.some((event) => event.timerStartedEventAttributes) ?? false,
-    );
+    const started = await client.workflow.start(type, { taskQueue, workflowId, args: [input] });
+    const waits = async () =>
+      (await started.fetchHistory()).events?.some((event) => event.timerStartedEventAttributes) === true;
+    await until(waits);
     return started;
   });
   // What is found by searching appears a moment after it exists.
