@@ -1,6 +1,5 @@
 import { Agent, request } from 'undici';
-import type { Waiting } from '../../src/contracts/run-status';
-import type { Scenario, TestRun } from './scenario';
+import type { Scenario } from './scenario';
 
 /** What people do at the sealed nodes of a cluster: they give key shares of another one, each by hand. */
 export async function unsealAll(scenario: Scenario, cluster: string, sharesOf: string): Promise<number[]> {
@@ -21,9 +20,4 @@ export async function unsealAll(scenario: Scenario, cluster: string, sharesOf: s
   }
   await agent.close();
   return statuses;
-}
-
-/** What a guided wait asks people to do. */
-export function instructionsOf(run: TestRun): Promise<Extract<Waiting, { for: 'action' }>> {
-  return run.waitsFor('action');
 }

@@ -2,7 +2,7 @@ import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
-import { instructionsOf, unsealAll } from '../support/onboarding';
+import { unsealAll } from '../support/onboarding';
 import { at } from '../support/outage';
 import { Scenario } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
@@ -110,7 +110,7 @@ describe('a new DR secondary', () => {
       expectUntouched(scenario, 'west');
       await run.approve('wipe');
 
-      const { instructions } = await instructionsOf(run);
+      const { instructions } = await run.waitsFor('action');
       const sealed = scenario.service.cluster('west').nodes.filter((node) => node.sealed);
       expect(sealed).toHaveLength(2);
       for (const { address } of sealed)
@@ -185,7 +185,7 @@ describe('a new DR secondary', () => {
     loseAnswer(scenario, 'east', SECONDARY_TOKEN);
     const run = await onboard(scenario, 'west');
     await run.approve('wipe');
-    await instructionsOf(run);
+    await run.waitsFor('action');
     await unsealAll(scenario, 'west', 'east');
     expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [] });
     expectJoined(scenario, 'west');
@@ -205,7 +205,7 @@ describe('a new DR secondary', () => {
       loseAnswer(scenario, 'north', ENABLE);
       const run = await onboard(scenario, 'north');
       await run.approve('wipe');
-      await instructionsOf(run);
+      await run.waitsFor('action');
       expect(scenario.state('north').nodes.filter(({ sealed }) => sealed)).toHaveLength(2);
       await unsealAll(scenario, 'north', 'east');
       const report = await run.report();
@@ -304,7 +304,7 @@ describe('a new DR secondary', () => {
   layered.it(cell(NAME, 'abort at', 'the wait for people who unseal'), async (scenario) => {
     const run = await onboard(scenario, 'lake', { primary: 'europe' });
     await run.approve('wipe');
-    await instructionsOf(run);
+    await run.waitsFor('action');
     await run.control('abort', { reason: 'the holders are asleep' });
     const report = await run.report();
     expect(report.outcome).toBe('aborted');
@@ -314,7 +314,7 @@ describe('a new DR secondary', () => {
   layered.it(cell(NAME, 'taken over at', 'the wait for people who unseal'), async (scenario) => {
     const run = await onboard(scenario, 'river', { primary: 'europe' });
     await run.approve('wipe');
-    await instructionsOf(run);
+    await run.waitsFor('action');
     await expectTakenOver(scenario, run, NAME);
     expect(await scenario.leaks()).toEqual([]);
   });

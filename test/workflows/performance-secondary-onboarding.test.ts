@@ -3,7 +3,7 @@ import { demotePrimary, promoteSecondary } from '../../src/simulator/roles';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
-import { instructionsOf, unsealAll } from '../support/onboarding';
+import { unsealAll } from '../support/onboarding';
 import { Scenario } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 
@@ -77,7 +77,7 @@ describe('a new performance secondary', () => {
       expect(planText).toContain(`europe (cluster ID ${id}) is WIPED`);
       expect(planText).toContain('deny us-customers/');
       await run.approve('wipe');
-      const { instructions } = await instructionsOf(run);
+      const { instructions } = await run.waitsFor('action');
       expect(instructions.join('\n')).toContain('3 of the 5 key shares of east');
       await unsealAll(scenario, 'europe', 'east');
 
@@ -125,7 +125,7 @@ describe('a new performance secondary', () => {
   joining.it(cell(NAME, 'abort at', 'the wait for people who unseal'), async (scenario) => {
     const run = await onboard(scenario, 'africa');
     await run.approve('wipe');
-    await instructionsOf(run);
+    await run.waitsFor('action');
     await run.control('abort', { reason: 'the holders are asleep' });
     const report = await run.report();
     expect(report.outcome).toBe('aborted');
@@ -238,7 +238,7 @@ describe('a new performance secondary', () => {
     await run.waitsFor('decision');
     fault.remove();
     await run.decide('retry');
-    await instructionsOf(run);
+    await run.waitsFor('action');
     await unsealAll(scenario, 'europe', 'east');
     expect(await run.report()).toMatchObject({ outcome: 'completed' });
     expectJoined(scenario, 'europe');
