@@ -5,7 +5,7 @@ import type { InboxItem } from '../../src/contracts/signals';
 import { activities } from '../engine/activity-calls';
 import type { StepCalls } from '../engine/activity-calls';
 import { receiveDeclines } from '../engine/holder-signals';
-import { failureFacts } from '../engine/failures';
+import { NOT_CHECKED, checked } from '../engine/failures';
 import type { Run } from '../engine/run';
 import { Collection } from './collection';
 
@@ -121,24 +121,12 @@ export class Rehearsal extends Collection {
     const holders = ceremony.holders.filter((name) => !this.#proofs.has(name));
     this.#checking += 1;
     const arrived = items.map(({ arrival }) => arrival);
-    try {
-      const asked = { deployment: this.#request.deployment, ceremony: { cid, epoch, keyHome, holders } };
-      const { verdicts } = await state.besideSteps('Check declines', () =>
-        activities.noteRehearsalDeclines({ ...asked, arrived }),
-      );
-      for (const declined of receiveDeclines(state, verdicts, [])) this.#declined.set(declined.by.name, declined);
-    } catch (error) {
-      const failure = failureFacts(error);
-      if (!failure) throw error;
-      const text = `could not be checked now (${failure.code}); send it again`;
-      receiveDeclines(
-        state,
-        arrived.map((arrival) => ({ arrival, accepted: false, code: 'not-checked', text })),
-        [],
-      );
-    } finally {
-      this.#checking -= 1;
-    }
+    const asked = { deployment: this.#request.deployment, ceremony: { cid, epoch, keyHome, holders }, arrived };
+    const known = await checked(() =>
+      state.besideSteps('Check declines', () => activities.noteRehearsalDeclines(asked)),
+    ).finally(() => (this.#checking -= 1));
+    const verdicts = known?.verdicts ?? arrived.map((arrival) => ({ arrival, accepted: false, ...NOT_CHECKED }));
+    for (const declined of receiveDeclines(state, verdicts, [])) this.#declined.set(declined.by.name, declined);
     this.show();
   }
 

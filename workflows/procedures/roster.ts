@@ -8,7 +8,7 @@ import type { InboxItem } from '../../src/contracts/signals';
 import { checks } from '../engine/activity-calls';
 import { receiveDeclines } from '../engine/holder-signals';
 import type { DeclineVerdict } from '../../activities/approvals/people';
-import { failureFacts } from '../engine/failures';
+import { NOT_CHECKED, checked } from '../engine/failures';
 import type { Run } from '../engine/run';
 
 type SharesWanted = Extract<Waiting, { for: 'shares' }>;
@@ -130,25 +130,15 @@ export class Roster {
   async decline(items: readonly InboxItem[]): Promise<void> {
     const { cid, epoch, holders } = this.#ceremony;
     const { state } = this.#run;
-    try {
-      const { verdicts } = await checks.checkDeclines({
-        deployment: state.deployment,
-        ceremony: { cid, epoch, holders },
-        arrived: items.map(({ arrival }) => arrival),
-      });
-      const counted = receiveDeclines(state, this.#ofThisRound(verdicts), this.#collecting.inHand().held);
-      for (const declined of counted) this.#declined.set(declined.by.name, declined);
-      this.#afterDecline(counted.map(({ by }) => by.name));
-    } catch (error) {
-      const failure = failureFacts(error);
-      if (!failure) throw error;
-      const text = `could not be checked now (${failure.code}); send it again`;
-      receiveDeclines(
-        state,
-        items.map(({ arrival }) => ({ arrival, accepted: false, code: 'not-checked', text })),
-        [],
-      );
-    }
+    const { deployment } = state;
+    const arrived = items.map(({ arrival }) => arrival);
+    const known = await checked(() => checks.checkDeclines({ deployment, ceremony: { cid, epoch, holders }, arrived }));
+    const verdicts = known
+      ? this.#ofThisRound(known.verdicts)
+      : arrived.map((arrival) => ({ arrival, accepted: false, ...NOT_CHECKED }));
+    const counted = receiveDeclines(state, verdicts, this.#collecting.inHand().held);
+    for (const declined of counted) this.#declined.set(declined.by.name, declined);
+    this.#afterDecline(counted.map(({ by }) => by.name));
   }
 
   /** Who is asked anew may well be able to give: what was checked while the round ended counts in neither. */
