@@ -2,8 +2,8 @@ import type { Attested } from './run-facts';
 import type { TokenUse } from './runbook-inputs';
 import type { ShareGroup } from './share-groups';
 
-/** Kinds of secret that may pass through Temporal, sealed. */
-export type SealedKind = 'operation-token' | 'batch-token' | 'root-token' | 'service-token';
+/** What may pass through Temporal, sealed. */
+export type SealedKind = 'operation-token';
 
 declare const sealedBrand: unique symbol;
 

@@ -14,8 +14,8 @@ export interface RunContext {
 }
 
 /** What a sealed value is bound to. */
-export interface SealSpec<K extends SealedKind> {
-  readonly kind: K;
+export interface SealSpec {
+  readonly kind: SealedKind;
   /** Inventory name of the cluster on which the secret is used. */
   readonly cluster: string;
   readonly clusterId: string;
@@ -26,8 +26,8 @@ export interface SealSpec<K extends SealedKind> {
 }
 
 /** What the opener is about to do. Every member comes from the activity itself, none from the sealed value. */
-export interface OpenSpec<K extends SealedKind> {
-  readonly kind: K;
+export interface OpenSpec {
+  readonly kind: SealedKind;
   readonly cluster: string;
   readonly clusterId: string;
   readonly use: string;
@@ -35,8 +35,8 @@ export interface OpenSpec<K extends SealedKind> {
   readonly forDeletion?: boolean;
 }
 
-/** Uses that end a secret's life: only these may be opened with `forDeletion`. */
-const DELETION_USES: readonly string[] = ['dr.operation-token.delete', 'auth.token.revoke-self'];
+/** What ends a token's life: only this may be opened with `forDeletion`. */
+const DELETION = 'dr.operation-token.delete';
 
 const TYP = 'runbooks-sealed-v1';
 const MAX_LIFE_SECONDS = 60 * 24 * 3600;
@@ -153,12 +153,12 @@ export class SealKeyring {
  * @param context the activity's own run, never from input.
  * @throws RunbookError `SEALED_VALUE_INVALID` for a binding that could not be opened again.
  */
-export async function sealValue<K extends SealedKind>(
+export async function sealValue(
   keyring: SealKeyring,
   context: RunContext,
-  spec: SealSpec<K>,
-  secret: Secret<K>,
-): Promise<Sealed<K>> {
+  spec: SealSpec,
+  secret: Secret<SealedKind>,
+): Promise<Sealed<SealedKind>> {
   if (!(spec.expSeconds > 0 && spec.expSeconds <= MAX_LIFE_SECONDS)) refuse('a life must be between 1 s and 60 days');
   if (spec.uses.length === 0) refuse('it would have no use');
   const key = keyring.derivedKey(keyring.sealingKid) ?? refuse('no key seals');
@@ -184,7 +184,7 @@ export async function sealValue<K extends SealedKind>(
     .finally(() => plaintext.fill(0));
   if (sealed.length > MAX_SEALED_LENGTH) refuse('it would be larger than 16 KiB');
   // The brand is given here and nowhere else.
-  return sealed as Sealed<K>;
+  return sealed as Sealed<SealedKind>;
 }
 
 /**
@@ -193,15 +193,15 @@ export async function sealValue<K extends SealedKind>(
  * @param context the activity's own run, never from input.
  * @throws RunbookError `SEALED_VALUE_INVALID`; the text says which binding failed and repeats nothing of the value.
  */
-export async function openValue<K extends SealedKind>(
+export async function openValue(
   keyring: SealKeyring,
   context: RunContext,
-  sealed: Sealed<K>,
-  spec: OpenSpec<K>,
-): Promise<Secret<K>> {
+  sealed: Sealed<SealedKind>,
+  spec: OpenSpec,
+): Promise<Secret<SealedKind>> {
   const { header, plaintext } = await decrypt(keyring, sealed);
   const forDeletion = spec.forDeletion === true;
-  if (forDeletion && !DELETION_USES.includes(spec.use)) refuse('only a deletion may be opened for deletion');
+  if (forDeletion && spec.use !== DELETION) refuse('only a deletion may be opened for deletion');
 
   if (header.ns !== context.ns || header.wid !== context.wid) refuse('it belongs to another workflow');
   if (header.rid !== context.rid && !forDeletion) refuse('it belongs to another run of this workflow');

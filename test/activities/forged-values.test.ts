@@ -53,8 +53,8 @@ describe('a sealed operation token', () => {
     return (await sealValue(
       bench.sealKeyring,
       { ...bench.run, ...more.run },
-      { kind, cluster, clusterId, uses, expSeconds: 3_600 },
-      new Secret(kind, secret),
+      { kind: kind as 'operation-token', cluster, clusterId, uses, expSeconds: 3_600 },
+      new Secret('operation-token', secret),
     )) as Awaited<ReturnType<ActivityBench['sealOperationToken']>>;
   };
   const other = (member: keyof RunContext) => () => sealed({ run: { [member]: 'another' } });

@@ -11,14 +11,14 @@ const keyText = newSealKey('first').reveal();
 const keyring = SealKeyring.parse(keyText);
 const CANARY = 'hvs.canary0canary0canary0canary0';
 const token = new Secret('operation-token', CANARY);
-const spec: SealSpec<'operation-token'> = {
+const spec: SealSpec = {
   kind: 'operation-token',
   cluster: 'west',
   clusterId: 'id-west',
   uses: ['dr.promote', 'dr.operation-token.delete'],
   expSeconds: 600,
 };
-const opening: OpenSpec<'operation-token'> = {
+const opening: OpenSpec = {
   kind: 'operation-token',
   cluster: 'west',
   clusterId: 'id-west',
@@ -28,7 +28,7 @@ const seal = (changes: Partial<typeof spec> = {}) => sealValue(keyring, RUN, { .
 
 async function refused(
   sealed: unknown,
-  changes: Partial<OpenSpec<'operation-token'>> = {},
+  changes: Partial<OpenSpec> = {},
   context: RunContext = RUN,
   ring = keyring,
 ): Promise<string> {
@@ -83,7 +83,7 @@ describe('sealed values', () => {
     await refused(await seal(), {}, context);
   });
 
-  it.each<[string, Partial<OpenSpec<'operation-token'>>]>([
+  it.each<[string, Partial<OpenSpec>]>([
     ['another cluster', { cluster: 'east' }],
     ['another cluster ID under the same name', { clusterId: 'id-east' }],
     ['a use that is not listed', { use: 'dr.disable' }],
@@ -92,9 +92,7 @@ describe('sealed values', () => {
   });
 
   it('are refused as another kind of secret', async () => {
-    const sealed = (await seal()) as unknown as Sealed<'root-token'>;
-    const failure = await failureOf(() => openValue(keyring, RUN, sealed, { ...opening, kind: 'root-token' }));
-    expect(failure.code).toBe('SEALED_VALUE_INVALID');
+    await refused(await seal({ kind: 'root-token' as never }));
   });
 
   it('are refused when they are expired', async () => {
