@@ -30,7 +30,7 @@ describe('looking things up', () => {
     ['UNKNOWN_DEPLOYMENT', 'one of: payments', () => findDeployment(inventory, 'orders')],
     ['UNKNOWN_CLUSTER', 'one of: east, eu, west', () => findCluster(payments, 'mars')],
     ['UNKNOWN_CLUSTER', 'one of: east, eu, west', () => findCluster(payments, 'constructor')],
-  ])('%s names those that there are: %s', (code, needed, find) => {
+  ])('names the known ones where a name is unknown: %s, %s', (code, needed, find) => {
     expect(find).toThrow(expect.objectContaining({ code, needed }) as Error);
   });
 });
