@@ -50,6 +50,8 @@ afterEach(async () => {
 const mayDo = (calls: readonly string[]) =>
   calls.map((call) => ({ path: `${DR_SECONDARY}/${call}`, capabilities: ['update'] }));
 
+const HEALTH = { initialized: true, sealed: false, standby: true, version: VERSION, server_time_utc: 1_700_000_000 };
+
 type Arrange = () => void | Promise<void>;
 type Input = Readonly<Record<string, unknown>>;
 
@@ -68,6 +70,23 @@ const tells =
 
 function answers(cluster: string, endpoint: string, body: JsonValue, status = 200): void {
   bench.service.faults.add({ cluster, endpoint, action: { status, body }, times: Infinity });
+}
+
+/** West lacks so many WAL entries of east. */
+async function lagging(entries: number): Promise<void> {
+  await tells('east', { last_dr_wal: 1_000 })();
+  await tells('west', { last_remote_wal: 1_000 - entries, merkle_root: 'x' })();
+}
+
+/** The next answer about the health of a node of west, which is one of three. */
+function oneNodeTells(change: JsonObject): void {
+  const body = { ...HEALTH, ...change };
+  bench.service.faults.add({
+    cluster: 'west',
+    endpoint: 'GET /v1/sys/health',
+    action: { status: 200, body },
+    times: 1,
+  });
 }
 
 const slot = (attempt: JsonObject): Arrange => {
@@ -138,8 +157,11 @@ const NOT_OK: readonly Row[] = [
   ['connection alive by heartbeat', 'west', tells('west', { primaries: [] }), 'fail', 'no peer told'],
   ['replication lag', 'west', tells('west', { last_remote_wal: 1, merkle_root: 'x' }), 'fail', 'WAL entries'],
   ['replication lag', 'west', tells('west', { last_remote_wal: 0, merkle_root: 'x' }), 'fail', 'last remote WAL 0'],
+  ['replication lag', 'west', () => lagging(11), 'fail', '11 WAL entries'],
   ['versions in order', 'west', versions('1.21.5+ent', VERSION), 'fail', 'west 1.21.4'],
   ['versions in order', 'west', versions(VERSION, '1.21.5+ent'), 'fail', 'west 1.21.5'],
+  ['versions in order', 'west', () => oneNodeTells({ version: '1.21.3+ent' }), 'fail', 'west .*1.21.3'],
+  ['every node is unsealed', 'west', () => oneNodeTells({ initialized: false }), 'warn', 'unsealed'],
   ['no reindex under way', 'west', tells('west', { reindex_in_progress: true }), 'fail', 'in progress'],
   ['Merkle tree not corrupted', 'east', tells('east', { corrupted_merkle_tree: true }), 'fail', 'corrupted'],
   [
@@ -171,6 +193,14 @@ const NOT_OK: readonly Row[] = [
     'read',
   ],
   ['batch token', 'west', batch({ type: 'service' }), 'fail', 'service', BY_BATCH],
+  [
+    'batch token',
+    'west',
+    () => void (process.env[BATCH] = `hvb.${randomUUID()}`),
+    'fail',
+    'not usable|DENIED',
+    BY_BATCH,
+  ],
   ['batch token lives long enough', 'west', batch({ ttlMs: 900_000 }), 'fail', 's left', BY_BATCH],
   ['batch token may promote and update-primary', 'west', batch({ policies: ['default'] }), 'fail', 'deny', BY_BATCH],
   ['batch token taken by the secondary', 'west', batch({}), 'not-checkable', 'before version 2.0', BY_BATCH],
@@ -215,6 +245,7 @@ const OK: readonly (readonly [string, Arrange, Input?, string?])[] = [
   ['everything in order', () => undefined],
   ['a batch token', batch({}), BY_BATCH],
   ['our own attempt in the slot', slot({ started: true, pgp_fingerprint: 'ours' }), {}, 'ours'],
+  ['a lag at its limit', () => lagging(10)],
   ['nothing streamed yet, but equal roots', tells('west', { last_remote_wal: 0 })],
   ['a newer secondary, acknowledged', versions(VERSION, '1.21.5+ent'), { acknowledgeNewerSecondary: true }],
   ['a credential with the rights and no more', credential(ALL)],
