@@ -1,7 +1,7 @@
 /**
  * What anybody outside of the service can know of the generation attempts of one order, from the calls that reached the
  * service. A token **may exist** that nobody holds where the last share of an attempt was sent, its answer was not heard,
- * and no look afterwards, which the run heard, showed that very attempt with more than one share missing, with another
+ * and no look afterwards and before the next attempt, which the run heard, showed that very attempt with more than one share missing, with another
  * look behind it that shows the attempt still there (the service reads the nonce before it counts the shares). One that waits
  * for its last share alone proves nothing: a share that is under way may complete it right after the look. A service that
  * forgot the attempt for another reason looks the same from outside: such an alarm is no orphan, and only the simulator
@@ -42,6 +42,7 @@ export function textOf(body: RecordedCall['body'], name: 'nonce' | 'key'): strin
 export function mayExist(calls: readonly RecordedCall[], unheard: ReadonlySet<number>): string[] {
   const heard = ({ seq, delivered }: RecordedCall) => delivered && !unheard.has(seq);
   const looks = calls.filter((call) => call.method === 'GET' && call.path.endsWith(SLOT) && heard(call));
+  const starts = calls.filter(({ method, path, status }) => method === 'POST' && path.endsWith(SLOT) && status === 200);
   const gives = givesOf(calls);
   const nonces = [...new Set(gives.map(({ body }) => textOf(body, 'nonce')))];
   return nonces.filter((nonce) => {
@@ -49,7 +50,9 @@ export function mayExist(calls: readonly RecordedCall[], unheard: ReadonlySet<nu
     if (last.some((call) => heard(call) && call.attempt?.progress === THRESHOLD)) return false;
     const lost = last.filter((call) => !heard(call) || isOpen(call));
     const end = last.at(-1)?.seq ?? 0;
-    const after = looks.filter(({ seq, attempt }) => seq > end && attempt?.nonce === nonce);
+    // What comes back with a former leader after the next attempt was begun takes no alarm back (docs/decisions.md, 46).
+    const next = starts.find(({ seq }) => seq > end)?.seq ?? Infinity;
+    const after = looks.filter(({ seq, attempt }) => seq > end && seq < next && attempt?.nonce === nonce);
     const proof = after.findIndex(({ attempt }) => (attempt?.progress ?? THRESHOLD) < THRESHOLD - 1);
     return lost.length > 0 && !(proof !== -1 && proof < after.length - 1);
   });
