@@ -29,7 +29,7 @@ function environment(activityType = 'readDeployment', attempt = 1, header = step
 }
 
 const inside = <T>(mock: MockActivityEnvironment, body: () => Promise<T>): Promise<T> =>
-  mock.run((_input: object) => body(), {});
+  mock.run((_input: object) => body(), { kind: 'dr' });
 
 describe('an error of the family', () => {
   it.each(Object.keys(ERROR_CODES) as ErrorCode[])(
