@@ -80,6 +80,7 @@ const MEMBERS = {
   authority,
   before: list(z.looseObject({ name: person })),
   by: z.enum(['token', 'addresses']),
+  calledBefore: z.boolean(),
   budgetMs: z.number().min(0).max(3_600_000),
   ceremony,
   cid,

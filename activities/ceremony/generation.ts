@@ -30,6 +30,7 @@ import type { Slot } from './generation-slot';
 import { cancelOwn, digestOf, readAttempt, startOwn } from './generation-slot';
 import { give } from './give-share';
 import { isThis, settleLastShare } from './last-share';
+import { isOfSameRun } from './token-ledger';
 import type { LedgerEntry } from './token-ledger';
 
 /** Attempts that one token generation may lose to leader changes and lost answers before it gives up. */
@@ -39,6 +40,8 @@ const SEALED_SECONDS = 24 * 3600;
 /** How often the entry of a token that was made is written, where that fails. */
 const MAX_WRITES = 3;
 const WRITE_AGAIN_MS = 100;
+/** For how long the last share waits for its note in the record, ms. */
+const NOTE_WAIT_MS = 5_000;
 
 /** Whether an error is no end: this attempt of the activity was cancelled, or nobody can say whether it counts. */
 function isForNextAttempt({ signal }: Execution, { code }: RunbookError): boolean {
@@ -153,11 +156,8 @@ export async function completeGeneration(
   const { attempt } = input;
   const generation = await prepare(input, execution, false);
   const { access, record, slot, cluster, kind } = generation;
-  // A record that cannot be written holds no token back: while its run is open, the run knows.
   const noted = { ...entryOf(generation, attempt), state: 'under-way' } as const;
-  const noting = ledgerOf(execution)
-    .write(noted)
-    .catch(() => undefined);
+  const noting = beginNote(execution, noted);
   let answer: Awaited<ReturnType<typeof give>>;
   try {
     const shares = await openInHand(execution, record, attempt.set, attempt.set.length);
@@ -171,7 +171,7 @@ export async function completeGeneration(
       await noTokenOf(execution, noted);
       return { next: 'again', findings: [] };
     }
-    await noting;
+    await noting();
     await demandUsable(execution, cluster, record.destroyAfter);
     // A share that finds no active node was certainly not sent; one that goes to the former one leaves a doubt.
     access.client.forgetActiveNode();
@@ -214,7 +214,6 @@ export async function settleGeneration(input: {
 }): Promise<GenerationOutcome> {
   const execution = currentExecution();
   const { clusters, signingKey } = execution;
-  const ledger = ledgerOf(execution);
   const { deployment, cluster, attempt, mayBeSent } = input;
   const { invitation } = await readOwnInvitation(input.ceremony, signingKey);
   const { kind, pgp, cid, wid, rid, targets } = invitation;
@@ -223,10 +222,9 @@ export async function settleGeneration(input: {
     throw new RunbookError('DOCUMENT_INVALID', `This run asked nobody for a token of ${cluster}.`, { cluster });
   const subject = { kind, deployment, cluster, clusterId: target.clusterId, cid, execution };
   // What the last share made, or what is known of it, was noted before the worker could say so.
-  const noted = mayBeSent && attempt ? (await ledger.all(deployment)).find(({ id }) => id === attempt.id) : undefined;
-  if (noted?.sealed !== undefined)
-    return { next: 'token', sealed: noted.sealed as Sealed<'operation-token'>, findings: [] };
-  if (noted?.encoded !== undefined) return { next: 'token', encrypted: noted.encoded, findings: [] };
+  const noted = mayBeSent && attempt ? await notedOf(subject, attempt) : undefined;
+  const made = tokenIn(noted);
+  if (made) return made;
   if (noted?.how !== undefined) return { next: 'again', findings: [orphanFinding(kind, cluster, noted.how)] };
   const nonces = kind === 'root-token' ? new Set(attempt ? [attempt.nonceDigest] : []) : undefined;
   try {
@@ -466,10 +464,45 @@ async function insist(write: () => Promise<void>): Promise<boolean> {
 async function alarm(subject: Subject, attempt: OwnAttempt, what: string): Promise<GenerationOutcome> {
   const how = `attempt ${attempt.mark}: ${what}`;
   // The ledger tells it also where it cannot be written.
-  await ledgerOf(subject.execution)
-    .write({ ...entryOf(subject, attempt), state: 'orphan', how })
-    .catch(() => undefined);
+  const isOrphan = await ledgerOf(subject.execution)
+    .writeOrphan({ ...entryOf(subject, attempt), state: 'orphan', how })
+    .catch(() => true);
+  const made = isOrphan ? undefined : tokenIn(await notedOf(subject, attempt));
+  if (made) return made;
   return { next: 'again', findings: [orphanFinding(subject.kind, subject.cluster, how)] };
+}
+
+/**
+ * Notes that the last share is about to be given, while that is prepared. A record that cannot be written holds no token
+ * back: while its run is open, the run knows.
+ *
+ * @returns waits for the note, a while
+ * @throws RunbookError STATE_DIVERGED where the record has another token there: then nothing is given
+ */
+function beginNote(execution: ActivityContext, entry: LedgerEntry): () => Promise<void> {
+  const noting = ledgerOf(execution)
+    .begin(entry)
+    .then(
+      () => undefined,
+      (error: unknown) => (isRunbookError(error, 'STATE_DIVERGED') ? error : undefined),
+    );
+  return async () => {
+    const taken = await Promise.race([noting, delay(NOTE_WAIT_MS, undefined, { ref: false })]);
+    if (taken) throw taken;
+  };
+}
+
+/** What the record has of this attempt of this run. */
+async function notedOf({ deployment, cluster, cid, execution }: Subject, { id }: OwnAttempt) {
+  const entries = await ledgerOf(execution).all(deployment);
+  const own = { ...execution.run, cluster };
+  return entries.find((each) => each.id === id && each.cid === cid && isOfSameRun(each, own));
+}
+
+function tokenIn(noted: LedgerEntry | undefined): GenerationOutcome | undefined {
+  if (noted?.sealed !== undefined)
+    return { next: 'token', sealed: noted.sealed as Sealed<'operation-token'>, findings: [] };
+  return noted?.encoded === undefined ? undefined : { next: 'token', encrypted: noted.encoded, findings: [] };
 }
 
 /** No token came of an attempt: its entry goes. Where it cannot be written now an alarm too many follows the end of the run. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { RunbookError } from '../../src/errors';
 import type { RecordChanges, Records } from '../record';
 
 const PREFIX = 'token:';
@@ -53,9 +54,22 @@ export class TokenLedger {
     this.#alarm = alarm;
   }
 
-  /** @throws RunbookError RECORD_UNAVAILABLE where the record cannot be written */
+  /**
+   * @throws RunbookError RECORD_UNAVAILABLE where the record cannot be written; STATE_DIVERGED where it has the token of
+   * another run or cluster under this number
+   */
   async write(entry: LedgerEntry): Promise<void> {
-    await this.#put(entry, () => true);
+    if (!(await this.#put(entry, (now) => now === undefined || isOfSameRun(now, entry)))) throw takenBy(entry);
+  }
+
+  /** Notes that a last share is about to be given. Numbers are given once: what stands there already is another's. */
+  async begin(entry: LedgerEntry): Promise<void> {
+    if (!(await this.#put(entry, (now) => now === undefined))) throw takenBy(entry);
+  }
+
+  /** Notes an orphan, unless a worker that was thought to be dead has noted the token itself. @returns whether it was done */
+  async writeOrphan(entry: LedgerEntry): Promise<boolean> {
+    return this.#put(entry, (now) => now?.sealed === undefined && now?.encoded === undefined);
   }
 
   /** For an entry whose token never was, or is proven dead. */
@@ -115,6 +129,24 @@ export class TokenLedger {
       still(entryOf(values.get(PREFIX + id))) ? changes : undefined,
     );
   }
+}
+
+/** Whether two entries are of one token, as far as the run that makes it knows. */
+export function isOfSameRun(one: LedgerEntry, other: Pick<LedgerEntry, 'wid' | 'rid' | 'cluster'>): boolean {
+  return one.wid === other.wid && one.rid === other.rid && one.cluster === other.cluster;
+}
+
+function takenBy({ cluster, id }: LedgerEntry): RunbookError {
+  return new RunbookError(
+    'STATE_DIVERGED',
+    `The record has another token under the number of this attempt on ${cluster}.`,
+    {
+      cluster,
+      observed: `an entry ${id} already`,
+      needed: 'a number that no token has',
+      next: 'Decide retry: another attempt gets a number of its own. Find out who writes to the namespace.',
+    },
+  );
 }
 
 function entryOf(value: unknown): LedgerEntry | undefined {

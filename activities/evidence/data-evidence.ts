@@ -8,7 +8,10 @@ import { currentExecution } from '../execution';
 import type { KnownRecord } from '../record';
 import { kindName, readKind } from '../joining/onboarding-read';
 import { describeReplication, isAlive, readStatus } from '../observe';
-import { CHANGE_TIMEOUT_MS, awaitState } from '../read-act-confirm';
+import { awaitState } from '../read-act-confirm';
+
+/** Shorter than heartbeat time-out and retry interval together (decision 21): two attempts never write at one time, ms. */
+const MARKER_TIMEOUT_MS = 5_000;
 
 export interface MarkerResult {
   /** Path of the marker in the key-value engine. */
@@ -71,9 +74,11 @@ export async function writeMarker(
   const token = await access.credential();
   const value = randomUUID();
   const { head, alarms } = await recordByMarker(access, deployment, path);
+  // An attempt that was given up must not write over the marker of the one in its place.
+  await execution.assertCurrentAttempt();
   await access.client.keyValue.write(
     { path, data: { value, run: run.rid, ...(head && { record: JSON.stringify(head) }) } },
-    { token, signal, timeoutMs: CHANGE_TIMEOUT_MS },
+    { token, signal, timeoutMs: MARKER_TIMEOUT_MS },
   );
   const { mode, lastWal: wal, ...rest } = await readStatus(access, kind, signal);
   if (mode !== 'primary' || wal === undefined) {

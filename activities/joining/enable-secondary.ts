@@ -8,7 +8,7 @@ import { CHANGE_TIMEOUT_MS, awaitSettled, awaitState, resultOf, withCredential }
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { primaryAddresses } from './following';
 import type { JoinInput, JoinTarget, TokenParameters } from './join-by-token';
-import { joinByToken, joinTargetOf, mayHaveCalledBefore, readPrimary } from './join-by-token';
+import { joinByToken, joinTargetOf, readPrimary } from './join-by-token';
 import type { BothKinds } from './onboarding-read';
 import { allUnsealed, kindName, readBothKinds, readSealsOf, rolesText, sealedNodes } from './onboarding-read';
 import { verifyJoining } from './repoint-authority';
@@ -31,7 +31,8 @@ export async function enableSecondary(input: JoinInput): Promise<ChangeResult> {
   const { clusters, signal } = currentExecution();
   const { deployment, kind, primary, secondary } = input;
   const [source, target] = [clusters.of(deployment, primary), clusters.of(deployment, secondary)];
-  const calledBefore = mayHaveCalledBefore();
+  // A try that failed before it sent anything is no reason to take sealed nodes for the effect of a call.
+  const calledBefore = currentExecution().doubt.mayHaveSent || input.calledBefore === true;
   const addresses = await awaitAnswer(primary, () => primaryAddresses(source, signal));
   const before = await awaitJoinState(input, addresses, calledBefore);
   if (hasJoined(kind, before, addresses, calledBefore))

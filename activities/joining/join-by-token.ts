@@ -26,6 +26,8 @@ import { verifyJoining } from './repoint-authority';
 const ACTIVATION_TOKEN_SECONDS = 600;
 /** How long the primary is given to become able to issue tokens, ms. */
 const ISSUE_BUDGET_MS = 60_000;
+/** After this time nothing is done anew: the rest of an attempt must fit into what Temporal gives it, ms. */
+const UNIT_BUDGET_MS = 5 * 60_000;
 /** How often public key, activation token and its use are done anew before the step parks. */
 const MAX_TRIES = 3;
 /** What of a call for a public key says that it is not to be had this way. */
@@ -46,6 +48,8 @@ export interface JoinInput extends BetweenClusters, OfKind, SecondaryToken {
   /** Demanded of kind `performance`: the filter that must be on the primary under the id of the secondary. */
   readonly expected?: ExpectedFilter;
   readonly form?: 'auto' | 'public-key' | 'wrapped';
+  /** A try before, which people decided to repeat, may have sent the call. */
+  readonly calledBefore?: boolean;
 }
 
 /** A join by the cluster ID that the secondary has now: the id of its token and of its filter. */
@@ -66,6 +70,8 @@ interface TokenUse<S> {
   readonly read: (called: boolean) => Promise<S>;
   readonly until: (state: S, called: boolean) => boolean;
   readonly describe: (state: S) => string;
+  /** What is told of a join that is done; where it is absent, what `describe` says. */
+  readonly observed?: string;
   readonly needed: string;
   readonly budgetMs: number;
   readonly allow?: (state: S) => void;
@@ -95,15 +101,19 @@ export function mayHaveCalledBefore(): boolean {
 export async function joinByToken<S>(joining: JoinTarget, use: TokenUse<S>, again: boolean): Promise<ChangeResult> {
   const execution = currentExecution();
   const sent: { calls: number; calledAt?: number } = { calls: 0 };
-  await verifyJoining(joining, { begun: false });
+  const deadline = new Deadline(UNIT_BUDGET_MS);
+  let revoked = '';
   for (let tries = 1; ; tries += 1) {
+    await verifyJoining(joining, { begun: false });
     if (again || tries > 1) await writeFilterAgain(joining);
     const key = await generatePublicKey(joining);
-    const activation = await issueActivationToken(joining, key);
+    const activation = await issueActivationToken(joining, key, (id) => {
+      revoked = `; the id ${id} was revoked before`;
+    });
     const used =
       (await privateKeyGone(joining, activation, key)) ?? (await useActivationToken(joining, use, activation, sent));
-    if (typeof used !== 'string') return used;
-    if (tries === MAX_TRIES) throw notTaken(joining, used);
+    if (typeof used !== 'string') return { ...used, observed: used.observed + revoked };
+    if (tries === MAX_TRIES || deadline.isOver) throw notTaken(joining, tries, used);
     execution.progress(`${used}; public key, token and call are done again`);
   }
 }
@@ -170,6 +180,7 @@ export function updateToken({ input, target, clusterId }: JoinTarget) {
 async function issueActivationToken(
   joining: JoinTarget,
   key: SecondaryPublicKey | undefined,
+  onRevoke: (id: string) => void,
 ): Promise<ActivationToken> {
   const { source, clusterId: id } = joining;
   const execution = currentExecution();
@@ -184,7 +195,10 @@ async function issueActivationToken(
         const options = await withCredential(source, execution);
         // An attempt that was given up must not revoke the id that the one in its place has used.
         await execution.assertCurrentAttempt();
-        if (state.knownSecondaries?.includes(id)) await primary.revokeSecondary({ id }, options);
+        if (state.knownSecondaries?.includes(id)) {
+          onRevoke(id);
+          await primary.revokeSecondary({ id }, options);
+        }
         await execution.assertCurrentAttempt();
         return primary.secondaryToken(parameters, options);
       });
@@ -205,7 +219,7 @@ async function issueActivationToken(
  */
 async function useActivationToken<S>(
   joining: JoinTarget,
-  { read, until, prepare, ...use }: TokenUse<S>,
+  { read, until, prepare, observed, ...use }: TokenUse<S>,
   { token, form }: ActivationToken,
   sent: { calls: number; calledAt?: number },
 ): Promise<ChangeResult | string> {
@@ -228,7 +242,7 @@ async function useActivationToken<S>(
         return send(form === 'wrapped' ? { token, primaryApiAddr, caFile } : { token });
       },
     });
-    return resultOf({ outcome: changed.outcome, ...sent }, use.describe(changed.state));
+    return resultOf({ outcome: changed.outcome, ...sent }, observed ?? use.describe(changed.state));
   } catch (error) {
     // While it may be under way, another token would revoke the id that it uses: the secondary would follow nobody.
     if (isRunbookError(error) && NOT_TAKEN.has(error.code) && sent.calls > 0 && !execution.doubt.mayHaveSent)
@@ -266,9 +280,9 @@ function notIssued(cluster: string, deadline: Deadline, error: RunbookError): Ru
   });
 }
 
-function notTaken(joining: JoinTarget, why: string): RunbookError {
+function notTaken(joining: JoinTarget, tries: number, why: string): RunbookError {
   const { name } = joining.target.entry;
-  return new RunbookError('STATE_DIVERGED', `${MAX_TRIES} activation tokens in a row could not be used: ${why}.`, {
+  return new RunbookError('STATE_DIVERGED', `Activation tokens could not be used, ${tries} in a row: ${why}.`, {
     cluster: name,
     observed: why,
     needed: 'an active node that stays active and takes the token',
@@ -278,11 +292,11 @@ function notTaken(joining: JoinTarget, why: string): RunbookError {
 }
 
 function notSeenUsed({ source, target, clusterId }: JoinTarget): Finding {
-  const primary = source.entry.name;
+  const [primary, { name }] = [source.entry.name, target.entry];
   return {
     severity: 'warning',
     code: 'activation-token-unused',
-    text: `An activation token for ${target.entry.name} (id ${clusterId}) was issued on ${primary} and not seen used. Nobody has it.`,
-    next: `A retry revokes its id first. Where none follows, revoke that id on ${primary} with revoke-secondary, unless it is in use.`,
+    text: `A try to join ${name} failed after an activation token (id ${clusterId}) was issued on ${primary}, and it was not seen used. Nobody has it.`,
+    next: `Where a later try succeeded nothing is left to do: it revoked that token first. Where none did, revoke the id on ${primary} with revoke-secondary, unless ${name} follows ${primary}.`,
   };
 }

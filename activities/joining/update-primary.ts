@@ -64,11 +64,13 @@ async function byToken(input: UpdatePrimary): Promise<ChangeResult> {
   demandRole(secondary, kind, 'secondary', before);
   const use = {
     ...reading,
+    observed: needed,
     // A cluster that was promoted back is known to its secondary already, which it does not accept any more: only a
     // live connection proves anything then.
     until: (state: ReplicationObservation) =>
       follows(before, addresses) ? attached(state) : follows(state, addresses),
     prepare: async () => {
+      await verifyJoining(joining, { begun: true });
       if (kind === 'dr') {
         const drOperationToken = await updateToken(joining);
         const options = { signal, timeoutMs: CHANGE_TIMEOUT_MS };
@@ -80,7 +82,7 @@ async function byToken(input: UpdatePrimary): Promise<ChangeResult> {
       return (parameters: TokenParameters) => target.client.performance.secondary.updatePrimary(parameters, options);
     },
   };
-  return { ...(await joinByToken(joining, use, again)), observed: needed };
+  return joinByToken(joining, use, again);
 }
 
 async function byAddresses(input: UpdatePrimary, expected: ExpectedFilter): Promise<ChangeResult> {

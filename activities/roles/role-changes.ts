@@ -105,10 +105,13 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
       const verify = () => verifyBeginning(inventory, run, deployment, authority, doing);
       // The last look before the point of no return.
       await beforeSending(async () => {
-        if (former) await Promise.all([demandServing(other, kind, `${cluster} was not demoted`), verify()]);
-        else await demandSuccessor(input, verify, mayLose ? undefined : written);
+        if (former) {
+          await verify();
+          await demandServing(other, kind, `${cluster} was not demoted`);
+        } else await demandSuccessor(input, verify, mayLose ? undefined : written);
       });
       execution.throwIfCancelled();
+      await execution.assertCurrentAttempt();
       return access.client[kind].primary.demote({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
     },
   });
@@ -169,11 +172,13 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
       if (kind === 'performance') {
         const options = await withCredential(access, execution);
         execution.throwIfCancelled();
+        await execution.assertCurrentAttempt();
         return access.client.performance.secondary.promote(parameters, options);
       }
       // Opened last: it is in the memory of this process for no longer than the call.
       const drOperationToken = await openOperationToken(execution, run, access, clusterId, input.token, 'dr.promote');
       execution.throwIfCancelled();
+      await execution.assertCurrentAttempt();
       const options = { signal, timeoutMs: CHANGE_TIMEOUT_MS };
       return access.client.dr.secondary.promote({ drOperationToken, ...parameters }, options);
     },
@@ -293,8 +298,8 @@ async function demandSuccessor(
   const { heartbeatAgeMs, catchUpMs } = clusters.deployment(deployment).limits;
   const wal = latest(reached, written);
   const look = async () => {
-    const [seen] = await Promise.all([readKind(clusters.of(deployment, otherCluster), kind, signal), verify()]);
-    return seen;
+    await verify();
+    return readKind(clusters.of(deployment, otherCluster), kind, signal);
   };
   const awaited = {
     read: look,

@@ -171,16 +171,11 @@ export async function forgetLedgerToken(
   const execution = currentExecution();
   const { inventory, run } = execution;
   const entry = await entryIn(input);
-  if (!entry) return { cluster, state: 'forgotten', text: 'it is not in the record any more', findings: [] };
+  if (!entry)
+    return { cluster, state: 'forgotten', text: 'it is not in the record any more', findings: [goneBefore(cluster)] };
   const doing = forgetting(entry);
   const { requestedBy = 'unknown', reason } = await verifyBeginning(inventory, run, deployment, authority, doing);
-  // Changed since it was read: then it is what somebody works with.
-  if ((await stateOf(entry)) !== 'orphan' || !(await ledgerOf(execution).settle(entry, undefined)))
-    throw new RunbookError('PRECONDITION_FAILED', `A token of ${cluster} that somebody holds is not forgotten.`, {
-      cluster,
-      needed: 'an orphan',
-      next: 'Start operationTokenDisposal without "forget": it deletes what is sealed in the record.',
-    });
+  // Who is to be named is found out first: once it is off the record, nothing may keep that from being told.
   const gate = gateOf(doing.operation);
   const approvals = await verifiedApprovals(inventory, run, gate, authority.plan.digest, authority.approvals);
   const { approvedBy } = judgeGate(inventory, deployment, gate, requestedBy, approvals);
@@ -192,25 +187,48 @@ export async function forgetLedgerToken(
     text: `The ${what} was taken off the record: asked for by ${escapeUntrusted(requestedBy)}, approved by ${by}; reason: ${escapeUntrusted(reason)}.`,
     next: 'Where it was not ended it is alive: nothing and nobody is reminded of it again.',
   };
+  // Changed since it was read: then it is what somebody works with.
+  if ((await stateOf(entry)) !== 'orphan' || !(await ledgerOf(execution).settle(entry, undefined)))
+    throw new RunbookError('PRECONDITION_FAILED', `A token of ${cluster} that somebody holds is not forgotten.`, {
+      cluster,
+      needed: 'an orphan',
+      next: 'Start operationTokenDisposal without "forget": it deletes what is sealed in the record.',
+    });
   tellAlarm(execution, entry, finding);
   return { cluster, state: 'forgotten', text: finding.text, findings: [finding] };
+}
+
+/** An attempt before this one may have taken it off, and may have told nobody. */
+function goneBefore(cluster: string): Finding {
+  return {
+    severity: 'warning',
+    code: 'orphan-forgotten',
+    text: `A token of ${cluster} that was to be forgotten is not in the record any more: this run may have taken it off before, as its plan allows.`,
+    next: 'The plan of this run names the token, who approved, and why.',
+  };
 }
 
 /** Deletes what an entry holds sealed, and notes what became of it: it leaves the record only where it is proven dead. */
 async function disposeSealed(entry: LedgerEntry): Promise<TokenDisposal> {
   const ledger = ledgerOf(currentExecution());
-  const { deployment, cluster, ns, wid, rid, sealed, deletionSentAt: sentAt } = entry;
+  const { deployment, cluster, ns, wid, rid, sealed } = entry;
+  let { deletionSentAt } = entry;
   const now = () => new Date().toISOString();
+  const sentBefore = deletionSentAt !== undefined;
   // Before the call: a deletion whose outcome could not be noted must not leave a dead token unproven for ever.
-  if (sentAt === undefined) await ledger.write({ ...entry, deletionSentAt: now() });
+  const beforeSending = async (): Promise<void> => {
+    if (sentBefore) return;
+    deletionSentAt = now();
+    await ledger.write({ ...entry, deletionSentAt });
+  };
   const token = { source: 'sealed', cluster, value: sealed as Sealed<'operation-token'> } as const;
   // The binding comes from the record, and never from input.
-  const disposal = await deleteToken(deployment, token, { ns, wid, rid }, sentAt !== undefined);
+  const disposal = await deleteToken(deployment, token, { ns, wid, rid }, { sentBefore, beforeSending });
   if (disposal.state === 'deleted') await ledger.remove(entry);
   // A cluster that is primary refuses every deletion: it has had none.
   else if (disposal.state === 'kept')
     await ledger.write({ ...entry, deletionSentAt: undefined, state: 'kept', at: now() });
-  else await ledger.write({ ...entry, deletionSentAt: sentAt ?? now(), state: 'alive', at: now() });
+  else await ledger.write({ ...entry, deletionSentAt, state: 'alive', at: now() });
   return disposal;
 }
 

@@ -22,13 +22,14 @@ const REFUSALS: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'BAD_REQUEST
  * `operation-token/delete`).
  *
  * @param binding - the run that sealed the token: the activity's own, or the one that the record names
- * @param sentBefore - an earlier deletion may have taken effect: a token that stays refused is dead then
+ * @param deletion - what is known of this token alone. `sentBefore`: an earlier deletion may have taken effect, and a token
+ * that stays refused is dead then; `beforeSending` is called right before the first call
  */
 export async function deleteToken(
   deployment: string,
   token: Extract<OperationTokenReference, { source: 'sealed' }>,
   binding: RunContext,
-  sentBefore = false,
+  deletion?: { readonly sentBefore: boolean; readonly beforeSending: () => Promise<void> },
 ): Promise<TokenDisposal> {
   const execution = currentExecution();
   const { clusters, sealKeyring, signal } = execution;
@@ -45,7 +46,8 @@ export async function deleteToken(
     });
     let accepted = false;
     // An answer was lost here, or with an attempt before this one: the token may be dead already.
-    let mayBeDead = sentBefore || execution.doubt.mayHaveSent;
+    let mayBeDead = deletion?.sentBefore ?? execution.doubt.mayHaveSent;
+    await deletion?.beforeSending();
     let last = 'no clear answer';
     for (let tries = 1; tries <= TRIES; tries += 1) {
       execution.throwIfCancelled();

@@ -50,7 +50,8 @@ const EXIT_OF_ERROR: Readonly<Partial<Record<ErrorCode, ExitCode>>> = {
 /** The exit code that belongs to an error; a run that failed tells its code by the failure that it ended with. */
 export function exitCodeOf(error: unknown): ExitCode {
   const codes: Readonly<Record<string, ExitCode>> = EXIT_OF_ERROR;
-  return codes[reportOfError(error).code] ?? EXIT.failed;
+  const { code } = reportOfError(error);
+  return (Object.hasOwn(codes, code) ? codes[code] : undefined) ?? EXIT.failed;
 }
 
 /** The exit code that belongs to the outcome of a run. */

@@ -21,7 +21,7 @@ export function simulatedCommand(): readonly [string, ...string[]] {
 }
 
 /** Memory is given back early, as in the systemd unit: without these a worker takes twice as much, and not less time. */
-const SMALL_MEMORY = ['--max-semi-space-size=4', '--max-old-space-size=512'];
+const SMALL_MEMORY = ['--max-semi-space-size=4', '--max-old-space-size=1024'];
 
 const WORKER_READY_MS = 60_000;
 

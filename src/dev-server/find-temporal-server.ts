@@ -197,8 +197,16 @@ export function temporalRecipe(
   directory = join(projectRoot(), 'tools', 'temporal'),
   environment: NodeJS.ProcessEnv = process.env,
 ): TemporalRecipe {
-  const goMod = readFileSync(join(directory, 'go.mod'), 'utf8');
-  const goSum = readFileSync(join(directory, 'go.sum'), 'utf8');
+  const [goMod, goSum] = ['go.mod', 'go.sum'].map((name) => {
+    try {
+      return readFileSync(join(directory, name), 'utf8');
+    } catch (cause) {
+      throw new RunbookError('TEMPORAL_UNAVAILABLE', `The recipe of the Temporal server is missing in ${directory}.`, {
+        next: 'Install the Temporal CLI, or set TEMPORAL_ADDRESS.',
+        cause,
+      });
+    }
+  }) as [string, string];
   const version = /^[ \t]*(?:require[ \t]+)?github\.com\/temporalio\/cli v(\S+)/m.exec(goMod)?.[1];
   if (version === undefined)
     throw new RunbookError(

@@ -67,7 +67,7 @@ export function inMs<T extends object>(given: T): InMs<T> {
 }
 
 function isDuration(value: unknown): value is Duration {
-  return typeof value === 'object' && value !== null && 'ms' in value;
+  return typeof value === 'object' && value !== null && 'ms' in value && typeof value.ms === 'number';
 }
 
 /** Whether a host name of an address stays on this machine. */

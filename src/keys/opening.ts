@@ -56,7 +56,8 @@ export async function openShares(
   const all: Examined[] = [];
   for (const envelope of envelopes) {
     const opened = await openEnvelope(record, 'ceremony', envelope, person);
-    const isRepeated = all.some(({ receipt }) => receipt.envelopeDigest === opened.receipt.envelopeDigest);
+    // One that was refused is not in hand: the same one may come again from its own holder.
+    const isRepeated = all.some((each) => each.opened && each.receipt.envelopeDigest === opened.receipt.envelopeDigest);
     if (!('content' in opened)) all.push(opened);
     else if (isRepeated) all.push({ receipt: receiptOf(opened.envelope, 'repeated') });
     else all.push(shareIn(opened.envelope, opened.content.share));

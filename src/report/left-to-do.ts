@@ -38,9 +38,9 @@ const statusOf = (kind: ReplicationKind) => `sys/replication/${kind}/status`;
 function roles(run: RunRecord, kind: ReplicationKind, plan: RunbookPlan | undefined): readonly string[] {
   const primary = kind === 'dr' ? 'primary' : 'performance primary';
   const promotions = ofType(run, 'promoteSecondary').filter((each) => kindOf(each) === kind);
-  const promoted = promotions.findLast(({ state }) => state === 'completed');
-  if (promoted) return afterPromotion(run, promoted);
-  const open = promotions.findLast(isUndecided);
+  // The later one: after a promotion that is done another one may be under way, of a failover that took the run over.
+  const open = promotions.findLast((each) => each.state === 'completed' || isUndecided(each));
+  if (open?.state === 'completed') return afterPromotion(run, open);
   if (open) {
     const [cluster, other] = [clusterName(open), inputText(open, 'otherCluster')];
     const fenced = isFailover(open) ? `, and keep ${other} fenced` : '';

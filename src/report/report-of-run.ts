@@ -38,8 +38,11 @@ function lossOf(run: RunRecord): Report['loss'] {
   const inVain = ran(/^assessDrFailover$/) && !ran(/^promote/);
   const known = inVain ? undefined : factsOf(run, 'loss').at(-1);
   if (known) return { loss: known.loss, why: known.why, boundWalEntries: known.boundWalEntries };
-  const seen = fieldsOf(completed(run, 'demotePrimary').at(-1)?.result['evidence']);
-  const { loss, why, ...evidence } = completed(run, 'compareAfterDemotion').at(-1)?.result ?? seen;
+  const demotion = completed(run, 'demotePrimary').at(-1);
+  const compared = completed(run, 'compareAfterDemotion').findLast(
+    ({ scheduledAt }) => demotion === undefined || scheduledAt >= demotion.scheduledAt,
+  );
+  const { loss, why, ...evidence } = compared?.result ?? fieldsOf(demotion?.result['evidence']);
   if (loss !== 'none' && loss !== 'bounded') return undefined;
   return {
     ...{ loss, why: textOf(why) ?? '' },

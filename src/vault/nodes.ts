@@ -229,7 +229,9 @@ export class NodeCaller implements Caller {
   }
 
   private async saysThatItLeads(node: NodeAddress, options: CallOptions): Promise<boolean> {
-    const opinion = await this.askLeader(node, options);
+    // One that has gone silent must not keep the others from being asked.
+    const timeoutMs = Math.min(options.timeoutMs ?? this.requestTimeoutMs, CONTRADICTION_WINDOW_MS);
+    const opinion = await this.askLeader(node, { ...options, timeoutMs });
     return 'leader' in opinion && (opinion.leader.isSelf || !opinion.leader.haEnabled);
   }
 

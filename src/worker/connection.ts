@@ -1,5 +1,6 @@
 import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { RunbookError } from '../errors';
+import { redact } from '../keys';
 
 /** Where the payload converter is, for workers and clients: it must be loadable by the SDK itself. */
 export const DATA_CONVERTER = { payloadConverterPath: require.resolve('../contracts/payload-converter') };
@@ -30,9 +31,9 @@ export function connectionSettings(env: NodeJS.ProcessEnv, flags: ConnectionFlag
     };
   } catch (cause) {
     throw new RunbookError('INVALID_INPUT', 'The Temporal profile file or the TEMPORAL_* variables cannot be used.', {
-      observed: cause instanceof Error ? cause.message : 'unknown',
+      // The first line alone, and no cause: what follows quotes the file, which may hold an API key.
+      observed: cause instanceof Error ? redact(cause.message.split('\n', 1)[0] ?? '') : 'unknown',
       next: 'Correct the file named by TEMPORAL_CONFIG_FILE, or choose another profile with --profile.',
-      cause,
     });
   }
 }

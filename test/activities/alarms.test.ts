@@ -107,6 +107,34 @@ it('a last share is in the record before it is given; where its run is ended, th
   expect(errorLines()).toEqual([expect.stringContaining('its run was ended while the last share was given')]);
 });
 
+it('a number that the record has for another token lets no share be given, and leaves that token there', async () => {
+  const id = randomUUID();
+  await bench.ledger.write({
+    ...({
+      version: 1,
+      deployment: DEPLOYMENT,
+      cluster: 'west',
+      clusterId: 'id',
+      state: 'kept',
+      sealed: 'sealed',
+    } as const),
+    ...{ ...bench.run, id, rid: randomUUID(), at: new Date().toISOString() },
+  });
+  const shares = bench.shares(envelopes).arrivals;
+  const about = { deployment: DEPLOYMENT, cluster: 'west', ceremony };
+  const wanted = { kind: 'operation-token', uses: USES } as const;
+  const generation = { ...about, wanted, shares, attempts: [], rejected: [], tried: 0, lost: 0 };
+  const started = await bench.call('startGeneration', generation);
+  if (!('attempt' in started)) throw new Error('no attempt');
+  const attempt = { ...started.attempt, id };
+  await expect(bench.call('completeGeneration', { ...generation, attempt })).rejects.toMatchObject({
+    type: 'STATE_DIVERGED',
+  });
+  const { findings } = await bench.call('settleGeneration', { ...about, attempt, mayBeSent: false });
+  expect(findings).toEqual([]);
+  expect(entries()).toEqual([expect.objectContaining({ id, state: 'kept', sealed: 'sealed' })]);
+});
+
 it('what a worker that died could not tell is told by the next one, and so is a root token that no result has', async () => {
   const { ledger } = bench;
   const entry: LedgerEntry = {

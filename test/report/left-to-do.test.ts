@@ -101,6 +101,9 @@ describe('a promotion that was cut short', () => {
     expect(promoted).toContain(UNPROVEN);
     expect(served).not.toContain(UNPROVEN);
     for (const text of [open, promoted, served]) expect(text).toMatch(/keep east fenced/i);
+    // A switchover was done, and the failover that took its run over did not come to its end.
+    const planned = { ...promotion('dr', 'planned'), result: done };
+    expect(left('drFailover', [planned, serves, promote])).toContain(`The promotion of west ${UNDER_WAY}`);
   });
 
   it('of performance replication: speaks of its primary, and never of DR operation tokens', () => {

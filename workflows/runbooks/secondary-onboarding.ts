@@ -5,6 +5,7 @@ import type {
   PerformanceSecondaryOnboardingInput,
 } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
+import { failureFacts } from '../engine/failures';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
@@ -66,13 +67,20 @@ function onboard(
     run.onEnd(async () => {
       if (!streams) run.state.leftToDo.push(notStreaming(route));
     });
+    let calledBefore = false;
     const expected = kind === 'performance' ? { filter: filter ?? ('none' as const) } : undefined;
     await run.step(
       `Enable ${secondary} as ${kindName(kind)} secondary of ${primary}`,
       (call) =>
-        approvals.begin('wipe', (authority) =>
-          call.enableSecondary({ deployment, kind, primary, secondary, authority, form, expected }),
-        ),
+        approvals.begin('wipe', async (authority) => {
+          const input = { deployment, kind, primary, secondary, authority, form, expected, calledBefore };
+          try {
+            return await call.enableSecondary(input);
+          } catch (error) {
+            calledBefore ||= failureFacts(error)?.outcomeKnown !== true;
+            throw error;
+          }
+        }),
       { choices: [STOP_HERE] },
     );
 
