@@ -600,6 +600,23 @@ export const MUTATIONS = [
     named: 'a cluster with another ID than the inventory pins',
   },
 
+  {
+    name: 'record: a last share takes the number of another token',
+    file: 'activities/ceremony/token-ledger.ts',
+    text: 'if (!(await this.#put(entry, (now) => now === undefined))) throw takenBy(entry);',
+    replacement: 'await this.#put(entry, () => true);',
+    test: 'test/activities/alarms.test.ts',
+    named: 'a number that the record has for another token',
+  },
+  {
+    name: 'report: a promotion that was done hides a later one whose outcome nobody knows',
+    file: 'src/report/left-to-do.ts',
+    text: "(each) => each.state === 'completed' || isUndecided(each)",
+    replacement: "(each) => each.state === 'completed'",
+    test: 'test/report/left-to-do.test.ts',
+    named: 'of a failover: says what is known of it',
+  },
+
   // Where requests go.
   {
     name: 'client: a redirect leads to any address',

@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import { createEnvelope } from '../../src/documents/envelope';
 import type { EnvelopePayload } from '../../src/documents/envelope';
 import { openShares } from '../../src/keys/opening';
-import { arrived, CID, DIGEST, lookup, person, record, share, shareText, sharedCeremonyKeys } from './builders';
+import { arrived, CID, DIGEST, jwt, lookup, person, record, share, shareText, sharedCeremonyKeys } from './builders';
 
 const people = lookup(...['ben', 'cyd', 'dan', 'eve'].map((name) => person(name, 'claimed')));
 
@@ -122,6 +122,18 @@ describe('envelopes together', () => {
     expect(await verdicts([first, first])).toEqual(['accepted', 'repeated']);
     const { shares } = await openShares(record(await sharedCeremonyKeys()), [arrived(first), arrived(second)], people);
     expect(shares.map((one) => one.share.reveal())).toEqual([shareText(4)]);
+  });
+
+  it('one that was refused is not in hand: the same one counts when it comes from its own holder', async () => {
+    const eve = person('eve', 'principal', 'user:eve');
+    const sent = await envelope('eve', 1);
+    const principals = ['user:ben', 'user:eve', 'user:eve'].map(jwt);
+    const { receipts } = await openShares(
+      record(await sharedCeremonyKeys(), { holders: ['eve'] }),
+      principals.map((principal) => arrived(sent, { principal })),
+      lookup(eve),
+    );
+    expect(receipts.map(({ verdict }) => verdict)).toEqual(['wrong-signer', 'accepted', 'repeated']);
   });
 
   it('an invalid later envelope does not take the place of a valid one', async () => {
