@@ -86,6 +86,12 @@ function reportOfError(error: unknown): ErrorReport {
     const { code, message, observed, needed, next } = error;
     return { code, message, observed, needed, next };
   }
+  if (isNoRun(error))
+    return {
+      code: 'NOT_FOUND',
+      message: 'There is no run with this Workflow ID.',
+      next: '"runbook list" shows the runs of this namespace.',
+    };
   const failure = applicationFailure(error);
   if (failure === undefined)
     return { code: 'INTERNAL', message: redact(error instanceof Error ? error.message : String(error)) };
@@ -95,6 +101,11 @@ function reportOfError(error: unknown): ErrorReport {
     DETAILS.some((each) => each === name) && typeof value === 'string' ? [[name, redact(value)] as const] : [],
   );
   return { code: failure.type ?? 'INTERNAL', message: redact(failure.message), ...Object.fromEntries(texts) };
+}
+
+/** What the server says of a run that it does not know, by name and number: the classes would load its packages. */
+function isNoRun(error: unknown): boolean {
+  return error instanceof Error && (error.name === 'WorkflowNotFoundError' || error.message.startsWith('5 NOT_FOUND'));
 }
 
 /** The failure that a run or an activity ended with, at the bottom of the chain of causes. */

@@ -61,7 +61,7 @@ describe('without a worker', () => {
     expect(err).toContain('runbook worker');
   });
 
-  it.each([['status'], ['watch'], ['report'], ['pause', '--name', 'grace']])(
+  it.each([['status'], ['watch'], ['report'], ['scan'], ['share', '--holder', 'ada'], ['pause', '--name', 'grace']])(
     '%s ends with 5 for a run that does not exist',
     async (name, ...more) => {
       const { code, err } = await cli([name, 'deployment:nonexistent', ...more], { env });

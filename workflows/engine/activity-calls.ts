@@ -102,4 +102,4 @@ type Checks = Pick<
  * Checks of what people sent. Activities, and never local ones: what follows from a local activity is told before the
  * events of the same workflow task when it is replayed, and after them where a query was answered meanwhile.
  */
-export const checks: Checks = proxyActivities<Checks>({ ...READ, summary: 'Check what people sent' });
+export const checks: Checks = proxyActivities<Checks>({ ...READ, summary: 'Check what was sent' });
