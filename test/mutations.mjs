@@ -603,7 +603,7 @@ export const MUTATIONS = [
   {
     name: 'record: a last share takes the number of another token',
     file: 'activities/ceremony/token-ledger.ts',
-    text: 'if (!(await this.#put(entry, (now) => now === undefined))) throw takenBy(entry);',
+    text: 'if (!(await this.#put(entry, isFree))) throw takenBy(entry);',
     replacement: 'await this.#put(entry, () => true);',
     test: 'test/activities/alarms.test.ts',
     named: 'a number that the record has for another token',

@@ -64,7 +64,10 @@ export class TokenLedger {
 
   /** Notes that a last share is about to be given. Numbers are given once: what stands there already is another's. */
   async begin(entry: LedgerEntry): Promise<void> {
-    if (!(await this.#put(entry, (now) => now === undefined))) throw takenBy(entry);
+    // Its own entry, where the answer to this very write was lost.
+    const isFree = (now: LedgerEntry | undefined) =>
+      now === undefined || (isOfSameRun(now, entry) && now.at === entry.at);
+    if (!(await this.#put(entry, isFree))) throw takenBy(entry);
   }
 
   /** Notes an orphan, unless a worker that was thought to be dead has noted the token itself. @returns whether it was done */
