@@ -16,7 +16,7 @@ import type { ClusterAccess } from '../clusters';
 import type { ActivityDependencies } from '../dependencies';
 import { currentExecution } from '../execution';
 import { neededGrants, policyChecks, rightsIn, roleChecks } from '../tokens/batch-token-policy';
-import type { PolicyGrant } from '../tokens/batch-token-policy';
+import type { PolicyGrant } from '../tokens/policies';
 import { storeOf } from '../tokens/batch-token-store';
 import { observe } from './observed';
 import type { PlanInput } from './observed';

@@ -3,32 +3,10 @@ import type { Check } from '../../src/contracts/plan';
 import { check } from '../checks/check';
 import type { Rights } from '../checks/credentials';
 import { ATTEMPT, PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
+import { BATCH_TOKEN_GRANTS, hclOf } from './policies';
+import type { PolicyGrant } from './policies';
 
-/** A path of a policy with the capabilities on it. */
-export interface PolicyGrant {
-  readonly path: string;
-  readonly capabilities: readonly string[];
-}
-
-const DR_SECONDARY = 'sys/replication/dr/secondary';
-const ATTEMPT_UPDATE = `${DR_SECONDARY}/generate-operation-token/update`;
-
-/**
- * What a batch token for DR operations may do, and nothing else: the policy `runbooks-batch` of docs/operations.md, which
- * is derived from the sources. A test sees that both are the same.
- */
-export const BATCH_TOKEN_GRANTS: readonly PolicyGrant[] = [
-  { path: 'auth/token/lookup-self', capabilities: ['read'] },
-  { path: 'sys/capabilities-self', capabilities: ['update'] },
-  { path: `${DR_SECONDARY}/disable`, capabilities: ['update'] },
-  { path: ATTEMPT, capabilities: ['read', 'update', 'delete'] },
-  { path: ATTEMPT_UPDATE, capabilities: ['update'] },
-  { path: `${DR_SECONDARY}/merkle-check`, capabilities: ['update'] },
-  { path: `${DR_SECONDARY}/operation-token/delete`, capabilities: ['update'] },
-  { path: PROMOTE, capabilities: ['update'] },
-  { path: `${DR_SECONDARY}/reindex`, capabilities: ['update'] },
-  { path: UPDATE_PRIMARY, capabilities: ['update'] },
-];
+const ATTEMPT_UPDATE = 'sys/replication/dr/secondary/generate-operation-token/update';
 
 /** Without these a batch token is of no use: promotion, and what makes the others follow. */
 const ESSENTIAL: readonly PolicyGrant[] = [
@@ -58,17 +36,6 @@ export const TOO_MUCH: readonly string[] = [
 /** Grants by their paths, as checks of a credential take them. */
 export function rightsIn(grants: readonly PolicyGrant[]): Rights {
   return Object.fromEntries(grants.map(({ path, capabilities }) => [path, capabilities]));
-}
-
-/** The policy in HCL, as `vault policy write` takes it. */
-export function hclOf(grants: readonly PolicyGrant[]): string {
-  return grants
-    .map(({ path, capabilities }) => `path "${path}" { capabilities = [${capabilities.map(quoted).join(', ')}] }`)
-    .join('\n');
-}
-
-function quoted(word: string): string {
-  return `"${word}"`;
 }
 
 /** The command that writes the whole policy. One line: the Web UI joins the lines of a command. */

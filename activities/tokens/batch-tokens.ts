@@ -12,18 +12,11 @@ import { readKind } from '../joining/onboarding-read';
 import { observeCluster } from '../observe';
 import { chooseSet, opensCeremonies } from '../plans/batch-token-rotation';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
-import {
-  BATCH_TOKEN_GRANTS,
-  TOO_MUCH,
-  hclOf,
-  neededGrants,
-  policyCommand,
-  rightsIn,
-  roleCommand,
-} from './batch-token-policy';
-import type { PolicyGrant } from './batch-token-policy';
+import { TOO_MUCH, neededGrants, policyCommand, rightsIn, roleCommand } from './batch-token-policy';
 import { storeOf } from './batch-token-store';
 import { readClusterId } from './operation-token';
+import { BATCH_TOKEN_GRANTS, hclOf } from './policies';
+import type { PolicyGrant } from './policies';
 
 /** What may be told of a batch token. */
 interface BatchTokenFacts {

@@ -2,9 +2,10 @@
 import { lstatSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Agent, request } from 'undici';
+import { policyFor, policyText } from '../../activities/tokens/policies';
+import { findDeployment } from '../../src/inventory';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
-import { hclOf, leastPrivilegePolicies } from '../support/least-privilege';
 import { cell, expectFewEvents } from '../support/matrix';
 import { replayRun } from '../support/replay';
 import { pair, Scenario, temporaryDirectory } from '../support/scenario';
@@ -51,9 +52,14 @@ async function call(scenario: Scenario, cluster: string, path: string, body: obj
   expect(answer.statusCode).toBe(expected);
 }
 
-async function writePolicy(scenario: Scenario, name: string, text?: string, cluster = 'east'): Promise<void> {
-  const documented = leastPrivilegePolicies().find((each) => each.name === name);
-  await call(scenario, cluster, `sys/policies/acl/${name}`, { policy: text ?? (documented && hclOf(documented)) });
+/** As it is printed: of the credential for this runbook alone, or of the batch token. */
+function printed({ inventory, name }: Scenario, policy: string): string {
+  const kind = policy === 'runbooks-batch' ? 'batchToken' : 'credential';
+  return policyText(policyFor(inventory, findDeployment(inventory, name), kind, ['batchTokenRotation']));
+}
+
+async function writePolicy(scenario: Scenario, name: string, text = printed(scenario, name)): Promise<void> {
+  await call(scenario, 'east', `sys/policies/acl/${name}`, { policy: text });
 }
 
 const ROLE = { allowed_policies: ['runbooks-batch'], orphan: true, renewable: false, token_type: 'batch' };
@@ -189,8 +195,7 @@ describe('the rotation of batch tokens', () => {
     async (scenario) => {
       const before = fileToken();
       // Its text still names the paths: only the token itself can tell.
-      const [documented] = leastPrivilegePolicies().filter(({ name }) => name === 'runbooks-batch');
-      const text = documented === undefined ? '' : hclOf(documented);
+      const text = printed(scenario, 'runbooks-batch');
       await writePolicy(scenario, 'runbooks-batch', `${text}\npath "${PROMOTE}" { capabilities = ["deny"] }`);
       const run = await rotate(scenario);
       const parked = await run.waitsFor('decision');

@@ -1,9 +1,8 @@
-/** The policies of docs/operations.md are enough: a switchover with tokens that have exactly these. */
+/** The printed policies are enough: a switchover with tokens that have exactly these. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Agent, request } from 'undici';
 import { drPrimaries } from '../support/faults';
-import { hclOf, leastPrivilegePolicies } from '../support/least-privilege';
+import { printedRules, writePrintedPolicy } from '../support/least-privilege';
 import { openScenario, temporaryDirectory } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
 
@@ -11,24 +10,15 @@ jest.setTimeout(180_000);
 const directory = temporaryDirectory('least-privilege');
 const batchFile = join(directory, 'batch-token');
 
-describe('tokens with exactly the documented policies', () => {
+describe('tokens with exactly the printed policies', () => {
   let scenario: Scenario;
 
-  /** As `vault policy write` does it. */
-  async function writePolicies(): Promise<void> {
-    const { apiAddress, rootToken } = scenario.service.cluster('east');
-    const dispatcher = new Agent();
-    for (const policy of leastPrivilegePolicies()) {
-      const { statusCode, body } = await request(`${apiAddress}/v1/sys/policies/acl/${policy.name}`, {
-        dispatcher,
-        method: 'POST',
-        headers: { 'x-vault-token': rootToken },
-        body: JSON.stringify({ policy: hclOf(policy) }),
-      });
-      await body.dump();
-      expect(statusCode).toBe(204);
-    }
-    await dispatcher.close();
+  function writePolicies(): void {
+    const { service, inventory, name } = scenario;
+    const east = service.cluster('east');
+    writePrintedPolicy(east, 'runbooks', printedRules(inventory, name));
+    writePrintedPolicy(east, 'runbooks-readiness', printedRules(inventory, name, 'credential', ['readiness']));
+    writePrintedPolicy(east, 'runbooks-batch', printedRules(inventory, name, 'batchToken'));
   }
 
   const tokenOf = (cluster: string, policy: string, type: 'service' | 'batch' = 'service'): string =>
@@ -49,9 +39,7 @@ describe('tokens with exactly the documented policies', () => {
     drSets: { main: ['east', 'west'], eu: ['europe'] },
     cluster: () => ({ batchToken: { file: batchFile } }),
   });
-  beforeAll(async () => {
-    await writePolicies();
-  });
+  beforeAll(() => writePolicies());
 
   it('the one for readiness is refused before anything is touched', async () => {
     writeFileSync(scenario.tokenFile, tokenOf('east', 'runbooks-readiness'));
@@ -66,8 +54,8 @@ describe('tokens with exactly the documented policies', () => {
   });
 
   it('the others carry a switchover out, with a performance secondary that has to be re-pointed', async () => {
-    writeFileSync(scenario.tokenFile, tokenOf('east', 'runbooks-switchover'));
-    writeFileSync(scenario.tokenFileOf('europe'), tokenOf('europe', 'runbooks-switchover'));
+    writeFileSync(scenario.tokenFile, tokenOf('east', 'runbooks'));
+    writeFileSync(scenario.tokenFileOf('europe'), tokenOf('europe', 'runbooks'));
     // That it does not follow by itself is seen when that time is over.
     scenario.limit({ streaming: '1s' }, 'awaitPerformanceSecondaries');
     const run = await scenario.start({ tokenSource: 'batch', go: 'auto' });

@@ -1,0 +1,267 @@
+import type { RunbookName } from '../../src/contracts/names';
+import { RUNBOOK_NAMES } from '../../src/contracts/names';
+import type { Deployment, Inventory } from '../../src/inventory';
+import { ENDPOINTS } from '../../src/vault';
+
+/* The least that each kind of credential of the inventory must be allowed: `runbook policy` and docs/operations.md. */
+
+/** A path of a policy with the capabilities on it. */
+export interface PolicyGrant {
+  readonly path: string;
+  readonly capabilities: readonly string[];
+}
+
+/** The kinds of credential that a policy is printed for, as the inventory names them, and `createRoleAndPolicy`. */
+export const POLICY_KINDS = ['credential', 'batchToken', 'ceremonyCredential', 'createRoleAndPolicy'] as const;
+export type PolicyKind = (typeof POLICY_KINDS)[number];
+
+/** A policy with the name that the printed commands give it. */
+export interface Policy {
+  readonly name: string;
+  readonly about: readonly string[];
+  readonly grants: readonly PolicyGrant[];
+}
+
+/** What a call of the client asks for beside a token with the capability on its path (facts 1.7). */
+export type Asked = 'none' | 'operation-token' | 'generation' | 'sudo' | 'token';
+const ASKED: readonly (readonly [Asked, RegExp])[] = [
+  ['none', /^sys\/(health|leader|seal-status|replication\/(.+\/)?status)$/],
+  ['generation', /\/generate-operation-token\/|^sys\/generate-root\//],
+  ['operation-token', /dr\/secondary\/(disable|promote|update-primary|reindex|merkle-check|operation-token\/delete)$/],
+  ['sudo', /\/secondary-token$|^sys\/audit$/],
+];
+
+/** A call of the client's table whose path is fixed but for parameters. */
+export interface Call {
+  /** Such as `dr.primary.demote`. */
+  readonly name: string;
+  readonly method: string;
+  readonly path: string;
+}
+
+function callsIn(table: object, prefix: string): readonly Call[] {
+  return Object.entries(table).flatMap(([member, entry]: [string, object]) => {
+    const name = `${prefix}${member}`;
+    if (!('method' in entry && 'path' in entry)) return callsIn(entry, `${name}.`);
+    return typeof entry.path === 'string' ? [{ name, method: String(entry.method), path: entry.path }] : [];
+  });
+}
+
+const CALLS = callsIn(ENDPOINTS, '');
+
+export function askedBy({ path }: Pick<Call, 'path'>): Asked {
+  return ASKED.find(([, pattern]) => pattern.test(path))?.[0] ?? 'token';
+}
+
+const JOIN_DR = ['dr.primary.secondaryToken', 'dr.primary.revokeSecondary', 'dr.secondary.generatePublicKey'];
+const FILTERS = [
+  ...['read', 'write'].map((each) => `performance.primary.pathsFilter.${each}`),
+  ...['primary', 'secondary'].map((side) => `performance.${side}.dynamicFilter`),
+];
+const JOIN_PERFORMANCE = [
+  'performance.primary.secondaryToken',
+  'performance.primary.revokeSecondary',
+  'performance.secondary.generatePublicKey',
+  ...FILTERS,
+];
+const REPOINT = [...JOIN_PERFORMANCE, 'performance.secondary.updatePrimary'];
+const MARKER = ['keyValue.read', 'keyValue.write'];
+/** Of every runbook: what the token is, and what it may do. It is renewed, and ended when the worker ends. */
+const OF_ALL = ['sys.lookupSelf', 'sys.capabilitiesSelf'];
+
+/** What each runbook calls with `credential`. docs/endpoints.md has what was recorded; a test finds none that is not here. */
+export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
+  drSwitchover: ['dr.primary.demote', ...JOIN_DR, ...REPOINT, ...MARKER],
+  drFailover: [...JOIN_DR, ...REPOINT, ...MARKER],
+  drRejoin: ['dr.primary.demote', ...JOIN_DR, ...MARKER],
+  drSecondaryOnboarding: ['dr.primary.enable', ...JOIN_DR, 'dr.secondary.enable', ...MARKER],
+  performanceSecondaryOnboarding: [
+    ...['performance.primary.enable', 'performance.secondary.enable'],
+    ...JOIN_PERFORMANCE,
+    ...MARKER,
+  ],
+  performancePromotion: ['performance.primary.demote', 'performance.secondary.promote', ...REPOINT, ...MARKER],
+  secondaryRepointing: [...JOIN_DR, ...REPOINT],
+  filterReconciliation: [...FILTERS, 'performance.primary.pathsFilter.delete'],
+  secondaryDecommission: [
+    ...['dr', 'performance'].map((kind) => `${kind}.primary.revokeSecondary`),
+    ...['performance.secondary.disable', 'performance.secondary.updatePrimary', 'performance.primary.pathsFilter.read'],
+  ],
+  primaryEnablement: ['dr.primary.enable', 'performance.primary.enable', ...MARKER],
+  replicationTeardown: ['dr.primary.disable', 'performance.primary.disable', 'performance.secondary.disable'],
+  drReindex: [],
+  operationTokenDisposal: [],
+  operationTokenCeremony: [],
+  rootTokenCeremony: ['readAttempt', 'startAttempt', 'cancelAttempt', 'update'].map(
+    (each) => `sys.generateRoot.${each}`,
+  ),
+  ceremonyRehearsal: [],
+  batchTokenRotation: ['sys.createBatchToken', 'sys.tokenRole', 'sys.policy'],
+  merkleCheck: [],
+  readiness: [
+    ...['sys.auditDevices', 'sys.licenceStatus', 'sys.autoSnapshotStatus'],
+    'performance.primary.pathsFilter.read',
+  ],
+  walSampler: [],
+};
+
+/** They set replication up, wipe or end it, or make a root token: a policy for every day does not have them unasked. */
+const ON_WISH: readonly RunbookName[] = [
+  'drSecondaryOnboarding',
+  'performanceSecondaryOnboarding',
+  'secondaryDecommission',
+  'primaryEnablement',
+  'replicationTeardown',
+  'rootTokenCeremony',
+];
+
+/** The runbooks that a policy is for where none are named. */
+export function runbooksOfEveryDay({ batchTokens }: Pick<Deployment, 'batchTokens'>): readonly RunbookName[] {
+  const rotates = Object.keys(batchTokens).length > 0;
+  return RUNBOOK_NAMES.filter((name) => !ON_WISH.includes(name) && (rotates || name !== 'batchTokenRotation'));
+}
+
+/**
+ * The policy of one kind of credential of a deployment, for exactly these runbooks.
+ *
+ * @param runbooks - count for `credential` alone; those of every day where none are given
+ */
+export function policyFor(
+  { deployments }: Pick<Inventory, 'deployments'>,
+  deployment: Deployment,
+  kind: PolicyKind = 'credential',
+  runbooks: readonly RunbookName[] = runbooksOfEveryDay(deployment),
+): Policy {
+  const rotations = Object.values(deployment.batchTokens);
+  switch (kind) {
+    case 'credential':
+      return {
+        name: 'runbooks',
+        about: [`For "credential" of the clusters of ${deployment.name}. Runbooks: ${runbooks.join(', ') || 'none'}.`],
+        grants: merged([...grantsOf(deployment, runbooks), ...sinkGrants(deployments, deployment.name)]),
+      };
+    case 'batchToken':
+      return {
+        name: rotations[0]?.policy ?? 'runbooks-batch',
+        about: [
+          'For "batchToken": DR operations, and from version 2.0 the calls of a ceremony, by an orphan batch token.',
+        ],
+        grants: BATCH_TOKEN_GRANTS,
+      };
+    case 'ceremonyCredential':
+      return {
+        name: 'runbooks-ceremony',
+        about: [
+          'For "ceremonyCredential": an orphan batch token that holds a ceremony on a DR secondary of 2.0 or newer.',
+        ],
+        grants: merged(drCalls('generation').map((call) => grant(call))),
+      };
+    case 'createRoleAndPolicy':
+      return {
+        name: 'runbooks-batch-setup',
+        about: ['Beside "runbooks", and only for the one run of batchTokenRotation with createRoleAndPolicy.'],
+        grants: merged(
+          rotations.flatMap(({ role, policy }) => [
+            { path: `auth/token/roles/${role}`, capabilities: ['create'] },
+            { path: `sys/policies/acl/${policy}`, capabilities: ['create', 'update'] },
+          ]),
+        ),
+      };
+  }
+}
+
+function grantsOf(deployment: Deployment, runbooks: readonly RunbookName[]): readonly PolicyGrant[] {
+  const alone = deployment.drSets.size === 1;
+  const names = new Set([...OF_ALL, ...runbooks.flatMap((name) => CALLS_OF[name])]);
+  const wanted = [...names].filter((name) => !(alone && name.startsWith('performance.')));
+  return [
+    ...['renew-self', 'revoke-self'].map((call) => ({ path: `auth/token/${call}`, capabilities: ['update'] })),
+    ...wanted.flatMap((name) => grantsOfCall(deployment, name)),
+  ];
+}
+
+function grantsOfCall({ marker, batchTokens }: Deployment, name: string): readonly PolicyGrant[] {
+  const rotations = Object.values(batchTokens);
+  switch (name) {
+    case 'keyValue.read':
+      return markerPaths(marker.path).map((path) => ({ path, capabilities: ['read'] }));
+    case 'keyValue.write':
+      return [marker.path, `${marker.path}-after`].flatMap((each) =>
+        markerPaths(each).map((path) => ({ path, capabilities: ['create', 'update'] })),
+      );
+    case 'sys.createBatchToken':
+      return rotations.map(({ role }) => ({ path: `auth/token/create/${role}`, capabilities: ['update'] }));
+    case 'sys.tokenRole':
+      return rotations.map(({ role }) => ({ path: `auth/token/roles/${role}`, capabilities: ['read'] }));
+    case 'sys.policy':
+      return rotations.map(({ policy }) => ({ path: `sys/policies/acl/${policy}`, capabilities: ['read'] }));
+    default:
+      return CALLS.filter((call) => call.name === name).map(grant);
+  }
+}
+
+/** As a version 1 engine has the path, and as one of version 2 has it, wherever its mount ends. */
+export function markerPaths(path: string): readonly string[] {
+  const segments = path.split('/');
+  const versioned = segments.slice(1).map((_, index) => segments.toSpliced(index + 1, 0, 'data').join('/'));
+  return [path, ...versioned];
+}
+
+/** Where this deployment keeps the batch tokens of others. */
+function sinkGrants(deployments: Inventory['deployments'], name: string): readonly PolicyGrant[] {
+  const sinks = [...deployments.values()].flatMap(({ batchTokens }) => Object.values(batchTokens));
+  return sinks.flatMap(({ sink }) => {
+    if (!('keyValue' in sink) || sink.keyValue.deployment !== name) return [];
+    const { mount, path, version } = sink.keyValue;
+    return [{ path: `${mount}/${version === 1 ? '' : 'data/'}${path}`, capabilities: ['create', 'read', 'update'] }];
+  });
+}
+
+function drCalls(...asked: readonly Asked[]): readonly Call[] {
+  return CALLS.filter((call) => call.name.startsWith('dr.') && asked.includes(askedBy(call)));
+}
+
+function grant(call: Call): PolicyGrant {
+  const { method, path } = call;
+  const sudo = askedBy(call) === 'sudo' ? ['sudo'] : [];
+  const more = path.endsWith(':id') ? ['create', 'update'] : ['update'];
+  // A question that is asked by POST needs what a change needs.
+  const capabilities = method === 'GET' ? ['read'] : method === 'DELETE' ? ['delete'] : more;
+  return { path: path.replace(/:\w+/g, '+'), capabilities: [...capabilities, ...sudo] };
+}
+
+const ORDER = ['create', 'read', 'update', 'delete', 'sudo'];
+
+/** One rule for each path, in the order of the paths. */
+function merged(grants: readonly PolicyGrant[]): PolicyGrant[] {
+  const byPath = new Map<string, Set<string>>();
+  for (const { path, capabilities } of grants)
+    byPath.set(path, new Set([...(byPath.get(path) ?? []), ...capabilities]));
+  return [...byPath]
+    .map(([path, capabilities]) => ({
+      path,
+      capabilities: [...capabilities].sort((a, b) => ORDER.indexOf(a) - ORDER.indexOf(b)),
+    }))
+    .sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
+/** What a batch token for DR operations may do, and nothing else. A rotation demands and writes exactly this. */
+export const BATCH_TOKEN_GRANTS: readonly PolicyGrant[] = merged(
+  [...drCalls('operation-token', 'generation'), ...CALLS.filter(({ name }) => OF_ALL.includes(name))].map(grant),
+);
+
+/** Rules in HCL, as `vault policy write` takes them. */
+export function hclOf(grants: readonly PolicyGrant[]): string {
+  return grants
+    .map(({ path, capabilities }) => `path "${path}" { capabilities = [${capabilities.map(quoted).join(', ')}] }`)
+    .join('\n');
+}
+
+function quoted(word: string): string {
+  return `"${word}"`;
+}
+
+/** One policy as a file: what it is for, and its rules. */
+export function policyText({ about, grants }: Policy): string {
+  return [...about.map((line) => `# ${line}`), hclOf(grants)].join('\n');
+}

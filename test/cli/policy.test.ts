@@ -1,0 +1,75 @@
+/** `runbook policy`: what it prints goes straight into the service, and says what it is for. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parsePolicy } from '../../src/simulator/routes/policies';
+import { temporaryDirectory } from '../support/scenario';
+import { cli } from './support';
+
+const directory = temporaryDirectory('policy');
+const file = join(directory, 'inventory.yaml');
+const cluster = (port: number) =>
+  `{ addresses: [https://10.1.0.4:${port}], advertisedClusterAddress: node-address, credential: { env: T } }`;
+writeFileSync(
+  file,
+  `version: 1
+workers: { signingKey: { env: K } }
+people: { ada: { groups: [ops], attestation: principal, principal: ada } }
+deployments:
+  payments:
+    clusters:
+      east: ${cluster(1)}
+      west: ${cluster(2)}
+    drSets: { main: [east, west] }
+    ceremony: { holders: [ada] }
+    gates: { plan: { approvals: 1, groups: [ops], validFor: 1h }, go: { approvals: 1, groups: [ops], validFor: 1h } }
+    marker: { path: team/kv/marker }
+    batchTokens: { main: { role: dr, policy: dr-only, sink: { keyValue: { deployment: vaults, mount: secret, path: dr } } } }
+  vaults:
+    clusters:
+      solo: ${cluster(3)}
+    drSets: { main: [solo] }
+    ceremony: { holders: [ada] }
+    gates: { plan: { approvals: 1, groups: [ops], validFor: 1h }, go: { approvals: 1, groups: [ops], validFor: 1h } }
+`,
+);
+const policy = async (...words: string[]) => cli(['policy', ...words], { env: { RUNBOOKS_INVENTORY: file } });
+const rulesOf = (text: string) =>
+  new Map(parsePolicy(text)?.map(({ path, capabilities }) => [path, capabilities.join(' ')]));
+
+it('prints HCL for the runbooks of every day: own marker for both engine versions, nothing of performance replication where there is none', async () => {
+  const { code, out } = await policy('payments');
+  const rules = rulesOf(out);
+  expect(code).toBe(0);
+  expect(out).toContain('# Not for drSecondaryOnboarding, ');
+  expect(rules.get('team/kv/marker')).toBe('create read update');
+  expect(rules.get('team/kv/data/marker-after')).toBe('create update');
+  expect(rules.get('auth/token/create/dr')).toBe('update');
+  expect(rules.get('sys/policies/acl/dr-only')).toBe('read');
+  expect([...rules.keys()].filter((path) => /performance|enable$|disable$/.test(path))).toEqual([]);
+});
+
+it('allows exactly what named runbooks call, and another deployment to be kept a batch token for', async () => {
+  const failover = rulesOf((await policy('payments', '--runbook', 'drFailover')).out);
+  expect([...failover.keys()].filter((path) => path.includes('demote'))).toEqual([]);
+  expect(failover.get('sys/replication/dr/primary/secondary-token')).toBe('update sudo');
+  expect(rulesOf((await policy('payments', '--runbook', 'all')).out).has('sys/replication/dr/primary/disable')).toBe(
+    true,
+  );
+  expect(rulesOf((await policy('vaults')).out).get('secret/data/dr')).toBe('create read update');
+  const unknown = await policy('payments', '--runbook', 'switchover');
+  expect(unknown).toMatchObject({ code: 3, out: '' });
+  expect(unknown.err).toContain('No runbook is named switchover.');
+});
+
+it('prints the commands that set it up, with the names of the inventory, and JSON', async () => {
+  const { out } = await policy('payments', '--commands', '--runbook', 'drFailover');
+  expect(out.split('\n')).toEqual(
+    expect.arrayContaining([
+      'runbook policy payments --runbook drFailover | vault policy write runbooks -',
+      'runbook policy payments --for batchToken | vault policy write dr-only -',
+      expect.stringMatching(/^vault write auth\/approle\/role\/runbooks token_policies=runbooks /) as string,
+    ]),
+  );
+  const json = JSON.parse((await policy('payments', '--json', '--for', 'batchToken')).out) as { name: string };
+  expect(json.name).toBe('dr-only');
+});
