@@ -21,6 +21,7 @@ import type { SimulatedNode } from './node';
 import { answerFromActiveNode, AUTHENTICATES_GENERATION_SINCE } from './router';
 import { canonicalPath } from './routes/filters';
 import { answerFromNode } from './routes/health';
+import { countAgainstQuotas } from './routes/quotas';
 
 const LARGEST_BODY = 32 * 1024 * 1024;
 const LARGEST_TOKEN = 8 * 1024;
@@ -62,12 +63,13 @@ const OPEN_FIELDS =
 interface Arrival {
   readonly cluster: SimulatedCluster;
   readonly node: SimulatedNode;
-  /** `PUT` is `POST`, as in the service. */
   readonly method: string;
   readonly url: URL;
   readonly text: string;
   readonly token: string | undefined;
   readonly namespace: string;
+  /** Of the client. */
+  readonly address: string;
   /** Whether a standby may pass it on to the active node. */
   readonly mayBePassedOn: boolean;
 }
@@ -98,9 +100,10 @@ export async function serve(
     const url = urlOf(incoming);
     const arrival: Arrival = {
       ...{ cluster, node, url, text: await readText(incoming) },
-      method: incoming.method === 'PUT' ? 'POST' : (incoming.method ?? 'GET'),
+      method: methodOf(incoming, url),
       token: tokenOf(incoming),
       namespace: namespaceOf(incoming),
+      address: socket.remoteAddress ?? '',
       mayBePassedOn: [undefined, ''].includes(incoming.headers['x-vault-no-request-forwarding']?.toString()),
     };
     const recorded = record(arrival);
@@ -253,6 +256,7 @@ async function answerRequest(arrival: Arrival): Promise<ServiceAnswer> {
     query: url.searchParams,
     body: ['GET', 'LIST', 'HEAD'].includes(method) ? NO_BODY : parseBody(arrival.text),
   };
+  countAgainstQuotas(cluster, node, { path: request.path, address: arrival.address });
   const own = answerFromNode(cluster, node, request);
   if (own !== undefined) return own;
   const active = activeNodeFor(cluster, node);
@@ -294,6 +298,12 @@ function canonicalRedirect(url: URL): ServiceAnswer | undefined {
   return url.pathname.includes('//')
     ? { status: 307, headers: { location: `${url.pathname.replace(/\/{2,}/g, '/')}${url.search}` } }
     : undefined;
+}
+
+/** `PUT` is `POST`, and `GET` with `list=true` is `LIST`, as in the service. */
+function methodOf({ method = 'GET' }: IncomingMessage, url: URL): string {
+  if (method === 'GET' && url.searchParams.get('list') === 'true') return 'LIST';
+  return method === 'PUT' ? 'POST' : method;
 }
 
 function tokenOf(incoming: IncomingMessage): string | undefined {

@@ -22,6 +22,8 @@ export class SimulatedNode {
   attempts: GenerationAttempts;
   /** `enable_unauthenticated_access` of the node's own configuration (from 2.0); a restart keeps it. */
   unauthenticatedAccess: readonly UnauthenticatedAccess[] = [];
+  /** What rate-limit quotas count here, by quota and client. */
+  readonly quotaBuckets = new Map<string, { readonly left: number; readonly refilledAt: number }>();
   /** Of `generate-public-key`: the node has the private half for as long as it stands here. */
   readonly publicKeys = new Map<ReplicationKind, string>();
   #server: HttpServer | undefined;
@@ -66,6 +68,7 @@ export class SimulatedNode {
     this.up = false;
     this.#server = undefined;
     this.publicKeys.clear();
+    this.quotaBuckets.clear();
     this.unsealShares = [];
     if (server !== undefined) await closeAtOnce(server);
   }

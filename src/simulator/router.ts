@@ -14,6 +14,7 @@ import { FILTER_ROUTES } from './routes/filters';
 import { GENERATION_ROUTES } from './routes/generation';
 import { KEY_VALUE_ROUTES } from './routes/key-value';
 import { POLICY_ROUTES } from './routes/policies';
+import { QUOTA_ROUTES } from './routes/quotas';
 import { REPLICATION_ROUTES } from './routes/replication';
 import { RouteCall, type Route } from './routes/route';
 import { SYSTEM_ROUTES } from './routes/system';
@@ -25,6 +26,7 @@ export const ROUTES: readonly Route[] = [
   ...GENERATION_ROUTES,
   ...FILTER_ROUTES,
   ...SYSTEM_ROUTES,
+  ...QUOTA_ROUTES,
   ...POLICY_ROUTES,
   ...TOKEN_ROUTES,
   ...KEY_VALUE_ROUTES,

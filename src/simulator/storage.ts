@@ -3,6 +3,7 @@ import type { JsonObject } from './messages';
 import type { Role } from './roles';
 import type { PathsFilter } from './routes/filters';
 import type { PolicyRule } from './routes/policies';
+import type { QuotaConfig, RateLimitQuota } from './routes/quotas';
 import type { StoredToken, TokenRole } from './routes/tokens';
 
 export const KINDS = ['dr', 'performance'] as const;
@@ -29,6 +30,8 @@ export type StoredValue =
   | { readonly type: 'role'; readonly role: Role }
   | { readonly type: 'filter'; readonly filter: PathsFilter }
   | { readonly type: 'operation-token'; readonly at: number }
+  | { readonly type: 'quota'; readonly quota: RateLimitQuota }
+  | { readonly type: 'quota-config'; readonly config: QuotaConfig }
   | { readonly type: 'canary'; readonly at: number }
   | { readonly type: 'revoked-lease'; readonly at: number };
 

@@ -375,6 +375,36 @@ export const tokenRole = data(
 );
 export type TokenRole = Read<typeof tokenRole>;
 
+/** `sys/quotas/config`. Members of newer versions are not read, and stay where they are not sent. */
+export const quotaConfig = data(
+  needed(
+    object({
+      rateLimitExemptPaths: needed(texts),
+      enableRateLimitAuditLogging: withDefault(flag, false),
+      enableRateLimitResponseHeaders: withDefault(flag, false),
+    }),
+  ),
+);
+export type QuotaConfig = Read<typeof quotaConfig>;
+
+/** The names of a list. */
+export const names = data(at('keys', needed(texts)));
+
+export const rateLimitQuota = data(
+  needed(
+    object({
+      /** Absent: it limits everything that no other quota is about. */
+      path: text,
+      rate: number,
+      /** Seconds. */
+      interval: number,
+      /** Absent on the community edition, and on older versions: by client address. */
+      groupBy: text,
+    }),
+  ),
+);
+export type RateLimitQuota = Read<typeof rateLimitQuota>;
+
 export const policy = data(at('policy', withDefault(text, '')));
 
 const DEVICES = entries(object({ type: text, local: flag }));

@@ -337,6 +337,35 @@ const SYS = {
       token_type: 'batch',
     }),
   ),
+  /** What no rate-limit quota limits (facts 12.3), and how they answer. */
+  quotaConfig: get('sys/quotas/config', answer.quotaConfig),
+  /** Replaces all of it: without `sys/quotas` among the exempt paths no quota that limits everything can be removed. */
+  writeQuotaConfig: change('sys/quotas/config', (config: answer.QuotaConfig) => ({
+    rate_limit_exempt_paths: config.rateLimitExemptPaths,
+    enable_rate_limit_audit_logging: config.enableRateLimitAuditLogging,
+    enable_rate_limit_response_headers: config.enableRateLimitResponseHeaders,
+  })),
+  /** The names of all rate-limit quotas; `undefined` where there is none. */
+  rateLimitQuotas: {
+    ...get<readonly string[] | undefined>('sys/quotas/rate-limit?list=true', answer.names),
+    mayBeAbsent: true,
+  },
+  rateLimitQuota: find('sys/quotas/rate-limit/:name', answer.rateLimitQuota),
+  /** Limits every path that is not exempt. `interval`: Go duration. `groupBy: 'none'`, on Enterprise: one bucket for all. */
+  createRateLimitQuota: change(
+    'sys/quotas/rate-limit/:name',
+    ({
+      rate,
+      interval,
+      groupBy,
+    }: {
+      readonly name: string;
+      readonly rate: number;
+      readonly interval: string;
+      readonly groupBy?: 'ip' | 'none';
+    }) => ({ rate, interval, group_by: groupBy }),
+  ),
+  deleteRateLimitQuota: { ...change<string>('sys/quotas/rate-limit/:name', () => ({})), method: 'DELETE' } as const,
   /** The text of an ACL policy, in HCL. */
   policy: find('sys/policies/acl/:name', answer.policy),
   writePolicy: change('sys/policies/acl/:name', ({ policy }: { readonly name: string; readonly policy: string }) => ({

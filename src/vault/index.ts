@@ -13,6 +13,8 @@ export type {
   MerkleReport,
   MerkleSubtree,
   PathsFilter,
+  QuotaConfig,
+  RateLimitQuota,
   ReplicationPeer,
   ReplicationStatus,
   SecondaryPublicKey,

@@ -151,7 +151,7 @@ export class NodeCaller implements Caller {
     const mayPass = next !== undefined;
     if (options.node !== undefined) throw result.refuse('the call was for this node alone', mayPass);
     if (redirectsLeft === 0) throw result.refuse('too many redirects', mayPass);
-    if (url !== undefined && url.pathname !== `/v1/${request.path}`)
+    if (url !== undefined && url.pathname !== `/v1/${request.path.replace(/\?.*$/, '')}`)
       throw result.refuse('the redirect leads to another path');
     if (next === undefined) {
       if (url !== undefined && request.effect === 'changes') return this.callNode(node, request, options, 0, true);

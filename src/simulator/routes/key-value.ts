@@ -78,7 +78,7 @@ function remove(call: RouteCall): ServiceAnswer {
 
 /** The key-value engines. The last routes to look at: they match every path. */
 export const KEY_VALUE_ROUTES: readonly Route[] = [
-  route('GET *', 'token', (call) => (call.request.query.get('list') === 'true' ? list(call) : read(call))),
+  route('GET *', 'token', read),
   route('LIST *', 'token', list),
   route('POST *', 'token', write),
   route('DELETE *', 'token', remove),

@@ -1,0 +1,157 @@
+import { booleanField, badRequest, NO_CONTENT, parseDuration, ServiceFault, type ServiceAnswer } from '../messages';
+import type { SimulatedCluster } from '../cluster';
+import type { SimulatedNode } from '../node';
+import type { StoredValue } from '../storage';
+import { writeShared } from './key-value';
+import { route, type Route, type RouteCall } from './route';
+
+/** A rate-limit quota: `rate` requests per `intervalMs` and bucket, and never less than one. */
+export interface RateLimitQuota {
+  /** Empty: everything that no quota with a path is about. */
+  readonly path: string;
+  readonly rate: number;
+  readonly intervalMs: number;
+  readonly groupBy: 'ip' | 'none';
+}
+
+export interface QuotaConfig {
+  readonly exemptPaths: readonly string[];
+  readonly auditLogging: boolean;
+  readonly responseHeaders: boolean;
+}
+
+const QUOTA = 'quota/';
+const CONFIG = 'quota-config';
+const NEVER_LIMITED: QuotaConfig = {
+  exemptPaths: [
+    'sys/generate-recovery-token/attempt',
+    'sys/generate-recovery-token/update',
+    'sys/generate-root/attempt',
+    'sys/generate-root/update',
+    'sys/health',
+    'sys/seal-status',
+    'sys/unseal',
+  ],
+  auditLogging: false,
+  responseHeaders: false,
+};
+
+function configOf({ storage }: SimulatedCluster): QuotaConfig {
+  const stored = storage.get(CONFIG);
+  return stored?.type === 'quota-config' ? stored.config : NEVER_LIMITED;
+}
+
+function quotasOf({ storage }: SimulatedCluster): readonly (readonly [name: string, quota: RateLimitQuota])[] {
+  return storage.keys(QUOTA).flatMap((key) => {
+    const stored = storage.get(key);
+    return stored?.type === 'quota' ? [[key.slice(QUOTA.length), stored.quota] as const] : [];
+  });
+}
+
+/**
+ * Counts a request against the quota with the most specific path, in a bucket of the node on which it arrived (facts 12.8:
+ * the rule is stored, the count is not). Comes before any authorisation, and holds for reads and logins too.
+ *
+ * @throws ServiceFault 429
+ */
+export function countAgainstQuotas(
+  cluster: SimulatedCluster,
+  node: SimulatedNode,
+  { path, address }: { readonly path: string; readonly address: string },
+): void {
+  if (cluster.isDrSecondary || node.sealed) return;
+  const { exemptPaths } = configOf(cluster);
+  if (exemptPaths.some((exempt) => isBelow(exempt, path))) return;
+  const [limiting] = quotasOf(cluster)
+    .filter(([, quota]) => quota.path === '' || isBelow(quota.path, path))
+    .toSorted(([, one], [, other]) => other.path.length - one.path.length);
+  if (limiting === undefined) return;
+  const [name, { rate, intervalMs, groupBy }] = limiting;
+  const now = cluster.service.now();
+  const key = `${name}\0${groupBy === 'ip' ? address : ''}`;
+  const known = node.quotaBuckets.get(key);
+  const bucket = known && now < known.refilledAt ? known : { left: Math.max(1, rate), refilledAt: now + intervalMs };
+  node.quotaBuckets.set(key, { ...bucket, left: bucket.left - 1 });
+  if (bucket.left < 1) throw new ServiceFault(429, [`request path "${path}": rate limit quota exceeded`]);
+}
+
+function isBelow(prefix: string, path: string): boolean {
+  const whole = prefix.replace(/\/$/, '');
+  return path === whole || path.startsWith(`${whole}/`);
+}
+
+function readConfig(call: RouteCall): ServiceAnswer {
+  const { exemptPaths, auditLogging, responseHeaders } = configOf(call.cluster);
+  return call.answer({
+    enable_rate_limit_audit_logging: auditLogging,
+    enable_rate_limit_response_headers: responseHeaders,
+    rate_limit_exempt_paths: [...exemptPaths],
+  });
+}
+
+/** What the body does not have is reset, except the list, which it replaces. */
+function writeConfig(call: RouteCall): ServiceAnswer {
+  const config: QuotaConfig = {
+    exemptPaths:
+      call.body['rate_limit_exempt_paths'] === undefined
+        ? configOf(call.cluster).exemptPaths
+        : call.list('rate_limit_exempt_paths'),
+    auditLogging: booleanField(call.body, 'enable_rate_limit_audit_logging'),
+    responseHeaders: booleanField(call.body, 'enable_rate_limit_response_headers'),
+  };
+  writeShared(call, CONFIG, { type: 'quota-config', config });
+  return NO_CONTENT;
+}
+
+function listQuotas(call: RouteCall): ServiceAnswer {
+  const keys = quotasOf(call.cluster).map(([name]) => name);
+  if (keys.length === 0) throw new ServiceFault(404, []);
+  return call.answer({ keys });
+}
+
+function readQuota(call: RouteCall): ServiceAnswer {
+  const name = call.parameter('name');
+  const found = quotasOf(call.cluster).find(([each]) => each === name)?.[1];
+  if (found === undefined) throw new ServiceFault(404, []);
+  const { path, rate, intervalMs, groupBy } = found;
+  return call.answer({
+    ...{ name, path, rate, interval: intervalMs / 1000, block_interval: 0, type: 'rate-limit', inheritable: true },
+    ...(isEnterprise(call.cluster) && { group_by: groupBy }),
+  });
+}
+
+function isEnterprise({ version }: SimulatedCluster): boolean {
+  return version.includes('+ent');
+}
+
+function writeQuota(call: RouteCall): ServiceAnswer {
+  const rate = Number(call.body['rate']);
+  if (!(rate > 0)) throw badRequest("'rate' is invalid");
+  const groupBy = call.text('group_by') || 'ip';
+  if (groupBy !== 'ip' && groupBy !== 'none') throw badRequest(`invalid grouping mode "${groupBy}"`);
+  if (groupBy === 'none' && !isEnterprise(call.cluster))
+    throw badRequest('grouping mode "none" is only available in Vault Enterprise');
+  const intervalMs = parseDuration(call.text('interval') || '1s');
+  if (intervalMs === undefined || intervalMs === 0) throw badRequest("'interval' is invalid");
+  const quota: StoredValue = { type: 'quota', quota: { path: call.text('path'), rate, intervalMs, groupBy } };
+  const name = call.parameter('name');
+  writeShared(call, QUOTA + name, quota);
+  return NO_CONTENT;
+}
+
+function deleteQuota(call: RouteCall): ServiceAnswer {
+  const key = QUOTA + call.parameter('name');
+  if (call.cluster.storage.get(key) !== undefined) writeShared(call, key, null);
+  for (const { quotaBuckets } of call.cluster.nodes) quotaBuckets.clear();
+  return NO_CONTENT;
+}
+
+/** Rate-limit quotas (facts 12). Stored, and so replicated like any other configuration. */
+export const QUOTA_ROUTES: readonly Route[] = [
+  route('GET sys/quotas/config', 'token', readConfig, { rootNamespaceOnly: true }),
+  route('POST sys/quotas/config', 'token', writeConfig, { rootNamespaceOnly: true }),
+  route('LIST sys/quotas/rate-limit', 'token', listQuotas, { rootNamespaceOnly: true }),
+  route('GET sys/quotas/rate-limit/:name', 'token', readQuota, { rootNamespaceOnly: true }),
+  route('POST sys/quotas/rate-limit/:name', 'token', writeQuota, { rootNamespaceOnly: true }),
+  route('DELETE sys/quotas/rate-limit/:name', 'token', deleteQuota, { rootNamespaceOnly: true }),
+];
