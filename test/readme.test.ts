@@ -87,7 +87,7 @@ describe('commands', () => {
   it('the check itself sees a wrong command, option and a missing argument', () => {
     expect(mistakes(['frobnicate'])).toEqual(['no command frobnicate']);
     expect(mistakes(['watch', '--colour', 'deployment:payments'])).toEqual(['no option --colour']);
-    expect(mistakes(['approve', 'deployment:payments', '--gate', 'plan'])).toEqual(['--name is missing']);
+    expect(mistakes(['approve', 'deployment:payments'])).toEqual(['--gate is missing']);
     expect(mistakes(['watch'])).toEqual(['0 arguments']);
   });
 

@@ -142,8 +142,8 @@ export function mayNotDecide(
   inventory: Inventory,
   deployment: string,
   { wid }: RunContext,
-  decision: Pick<VerifiedDecision, 'name' | 'how' | 'step' | 'action'>,
+  decision: Pick<VerifiedDecision, 'name' | 'how' | 'parkingNo' | 'action'>,
 ): ReturnType<typeof mayNotOrder> {
-  const { name, step, action } = decision;
-  return mayNotOrder(inventory, deployment, decision, action, nextCommandOf.decide(wid, step, action, name));
+  const { name, parkingNo, action } = decision;
+  return mayNotOrder(inventory, deployment, decision, action, nextCommandOf.decide(wid, parkingNo, action, name));
 }

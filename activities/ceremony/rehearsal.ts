@@ -141,8 +141,7 @@ export async function openRehearsal(input: {
       await keepRehearsal(records, 'rehearsed', { version: 1, ...facts, wid: run.wid, rid: run.rid });
       proofs.push({ name: holder, how, tool, at });
     }
-    if (verdict.code === 'share-in-rehearsal')
-      findings.push(shareInRehearsal(run.wid, verdict.holder?.name ?? 'YOUR-NAME'));
+    if (verdict.code === 'share-in-rehearsal') findings.push(shareInRehearsal(run.wid, verdict.holder?.name));
     verdicts.push(verdict);
   }
   return { verdicts, proofs, findings };
@@ -182,11 +181,11 @@ function invitationOf({ invitation }: KeyRecord): z.infer<typeof invitedTo> {
 const invitedTo = z.object({ deployment: z.string(), holders: z.array(z.string()) });
 
 /** It was sealed to the key of the rehearsal, which is destroyed; what it taught is that the holder's tool can be misled. */
-function shareInRehearsal(workflowId: string, name: string): Finding {
+function shareInRehearsal(workflowId: string, name: string | undefined): Finding {
   return {
     severity: 'warning',
     code: 'share-in-rehearsal',
-    text: `${name === 'YOUR-NAME' ? 'Somebody' : name} sent what was made for a ceremony to this rehearsal. It was refused and is kept nowhere but, sealed, in the event of the signal.`,
-    next: `${name === 'YOUR-NAME' ? 'Who it was' : name} runs \`${nextCommandOf.share(workflowId, name)}\`: in a rehearsal it asks for no key share.`,
+    text: `${name ?? 'Somebody'} sent what was made for a ceremony to this rehearsal. It was refused and is kept nowhere but, sealed, in the event of the signal.`,
+    next: `${name ?? 'Who it was'} runs \`${nextCommandOf.share(workflowId, name)}\`: in a rehearsal it asks for no key share.`,
   };
 }

@@ -170,7 +170,7 @@ async function takeOver(temporal: Client, workflowId: string, runId: string, inp
 }
 
 function noDocument({ deployment, reason }: DrFailoverInput): RunbookError {
-  const start = ['drFailover', '--deployment', deployment, '--reason', reason, '--take-over', '--name', 'YOUR-NAME'];
+  const start = ['drFailover', '--deployment', deployment, '--reason', reason, '--take-over'];
   return new RunbookError(
     'NOT_APPROVED',
     'A take-over needs a document of somebody who may decide. Nothing was touched.',

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Command } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import { projectRoot } from '../dev-server/locations';
 import type { CliContext } from './context';
 import { SUMMARIES } from './command-table';
@@ -44,6 +44,26 @@ export function withServerOptions(command: Command): Command {
     .option('--address <host:port>', 'Temporal server (default: TEMPORAL_ADDRESS, the profile file, 127.0.0.1:7233)')
     .option('--namespace <name>', 'Temporal namespace (default: TEMPORAL_NAMESPACE, the profile file, "default")')
     .option('--profile <name>', 'profile of the Temporal profile file');
+}
+
+/** Adds the argument that names a run. */
+export function withRun(
+  command: Command,
+  what = 'its Workflow ID, or its deployment: payments is deployment:payments',
+): Command {
+  return command.argument('<run>', what, workflowIdOf);
+}
+
+/** A deployment stands for the Workflow ID that is its lock. A UUID is what the Web UI proposes as a Workflow ID. */
+export function workflowIdOf(given: string): string {
+  return /^(?![0-9a-f]{8}-([0-9a-f]{4}-){3})[a-z0-9-]+$/.test(given) ? `deployment:${given}` : given;
+}
+
+/** Reads an option that is a number of seconds. */
+export function seconds(text: string): number {
+  const value = Number(text);
+  if (value >= 0) return value;
+  throw new InvalidArgumentError('a number of seconds');
 }
 
 /** Collects the values of an option that may be given several times. */

@@ -10,7 +10,16 @@ const { processContext } = require('./context') as typeof contextModule;
 const { runCli } = require('./program') as typeof programModule;
 
 const stop = new AbortController();
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop.abort());
+const words = process.argv.slice(2);
+/** They end what is under way first. */
+const PROGRAMS = ['worker', 'simulator', 'dev'];
+let ended: number | undefined;
+for (const [signal, code] of Object.entries({ SIGINT: 130, SIGTERM: 143 }))
+  process.on(signal, () => {
+    ended ??= code;
+    stop.abort();
+    if (!PROGRAMS.includes(words[0] ?? '')) setTimeout(() => process.exit(code), 1_000).unref();
+  });
 
 // The reader has read enough (`runbook status ... | head`): that is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -18,7 +27,7 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   process.exit();
 });
 
-void runCli(process.argv.slice(2), processContext(stop.signal)).then((code) => {
+void runCli(words, processContext(stop.signal)).then((code) => {
   // Not process.exit: what stands in the pipes of a long answer must still be written.
-  process.exitCode = stop.signal.aborted && code === 0 ? 130 : code;
+  process.exitCode = code === 1 ? code : (ended ?? code);
 });

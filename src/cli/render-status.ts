@@ -3,6 +3,7 @@ import type { RunStatus, Waiting } from '../contracts/run-status';
 import { PHASE_WORDS, findingText, phaseText, receiptText, statusText, stepText } from '../words/status';
 import type { Line, Statement } from '../words/waiting';
 import { waitingText } from '../words/waiting';
+import { pollersInWords } from './run';
 import type { RunView } from './run';
 import { clock, inLines, inWords, shellLine, terminalText, unmarked } from './text';
 
@@ -43,13 +44,7 @@ function phaseOf({ memo, status }: RunView): string {
 }
 
 function workerLine({ pollers, status, asOfEvent, taskQueue, state }: RunView): string {
-  const lastPoll = inWords(pollers?.lastSeenMs ?? 0);
-  const polled =
-    pollers === undefined
-      ? 'pollers unknown'
-      : pollers.count === 0
-        ? `nobody polls task queue ${taskQueue}`
-        : `task queue ${taskQueue} last polled ${lastPoll} ago`;
+  const polled = pollersInWords(taskQueue, pollers);
   if (status !== undefined) return `worker: answers; ${polled}`;
   if (state !== 'running') return `as of event ${asOfEvent}; ${polled}`;
   return `no worker answers; as of event ${asOfEvent}; ${polled}. Start one with "runbook worker"`;

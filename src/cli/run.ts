@@ -6,6 +6,7 @@ import { QUERIES } from '../contracts/signals';
 import type { RunMemo, RunStatus } from '../contracts/run-status';
 import { RunbookError } from '../errors';
 import type { TemporalSession } from './temporal';
+import { inWords } from './text';
 
 type HistoryEvent = temporal.api.history.v1.IHistoryEvent;
 
@@ -120,8 +121,15 @@ export function queryStatus(client: Client, run: RunReference, withinMs?: number
   return queryRun<RunStatus>(client, run, QUERIES.status, withinMs);
 }
 
-async function readPollers(
-  { client, namespace }: TemporalSession,
+/** Who polls a task queue, in words. */
+export function pollersInWords(taskQueue: string, pollers: RunView['pollers']): string {
+  if (pollers === undefined) return 'pollers unknown';
+  if (pollers.count === 0) return `nobody polls task queue ${taskQueue}`;
+  return `task queue ${taskQueue} last polled ${inWords(pollers.lastSeenMs ?? 0)} ago`;
+}
+
+export async function readPollers(
+  { client, namespace }: Pick<TemporalSession, 'client' | 'namespace'>,
   taskQueue: string,
 ): Promise<Exclude<RunView['pollers'], undefined> | undefined> {
   const taskQueueType = temporal.api.enums.v1.TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW;

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { CommanderError } from 'commander';
 import type { Command } from 'commander';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
@@ -10,7 +11,7 @@ import { SIGNALS, UPDATES, UPDATES_FROM } from '../contracts/signals';
 import type { SignalName } from '../contracts/signals';
 import { RunbookError } from '../errors';
 import { DOCUMENT_TYPES, signDocument } from '../documents/documents';
-import { printResult, withServerOptions } from './command';
+import { printResult, seconds, withRun, withServerOptions } from './command';
 import type { CommandHost, ServerOptions } from './command';
 import type { CliContext } from './context';
 import { EXIT } from './errors';
@@ -22,13 +23,46 @@ import { refusePlainShare, signingKey } from './secret-input';
 import type { SigningOptions } from './secret-input';
 import type { TemporalSession } from './temporal';
 import { jsonText, shellLine } from './text';
+import { waitVisibly } from './waiting';
 
 export const PRINT_OPTION = ['--print', "print the signal's input as one line instead of sending it"] as const;
+
+export const NAME_OPTION = [
+  '--name <name>',
+  'your name as the inventory lists it (default: RUNBOOKS_PERSON, or you are asked)',
+] as const;
+export const HOLDER_OPTION = ['--holder <name>', NAME_OPTION[1]] as const;
+export const WAIT_OPTION = [
+  '--timeout <seconds>',
+  'how long to wait for what the run says of it',
+  seconds,
+  30,
+] as const;
 
 /** Options of the commands by which a person says something that a run acts on. */
 export interface StatementOptions extends ServerOptions, SigningOptions {
   /** Print the signal's input instead of sending it. */
   readonly print?: boolean;
+  readonly timeout?: number;
+}
+
+/** Who gives the command: named by its option or by RUNBOOKS_PERSON, else asked. */
+export function personOf(context: CliContext, given: string | undefined, option = '--name'): Promise<string> {
+  const named = given || context.env['RUNBOOKS_PERSON'];
+  return wanted(context, named, `${option} or RUNBOOKS_PERSON`, 'Your name, as the inventory lists it');
+}
+
+/** What an option gives, else what the person at the terminal answers. */
+export async function wanted(
+  context: CliContext,
+  given: string | undefined,
+  option: string,
+  question: string,
+): Promise<string> {
+  const answer = given || (context.interactive ? await context.ask(question) : '');
+  if (answer !== '') return answer;
+  context.err(`error: ${option} is required`);
+  throw new CommanderError(EXIT.usage, 'commander.missingMandatoryOptionValue', option);
 }
 
 /** @param what as the help calls it, with its article: `the approval` */
@@ -39,8 +73,9 @@ export function withStatementOptions(command: Command, what: string): Command {
       `your signing key ("runbook keys init"), else RUNBOOKS_KEY_FILE; without one ${what} is a claim`,
     )
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
-    .option(...PRINT_OPTION);
-  return withServerOptions(command);
+    .option(...PRINT_OPTION)
+    .option(...WAIT_OPTION);
+  return withServerOptions(withRun(command));
 }
 
 /** What people say to a run: its name in a sentence, and its members. */
@@ -88,7 +123,7 @@ export async function statementOf<T extends keyof typeof STATEMENTS>(
 export async function giveSignal(
   { context, finish }: CommandHost,
   options: StatementOptions,
-  client: Client,
+  session: TemporalSession,
   run: RunReference,
   signal: SignalName,
   input: unknown,
@@ -99,7 +134,7 @@ export async function giveSignal(
     context.out(jsonText(input));
     return;
   }
-  const sent = await sendSignal(client, run, signal, input, context.stop);
+  const sent = await sendSignal(context, session, run, signal, input, options.timeout);
   printResult(context, options, sent, sent.lines);
   finish(sent.exitCode);
 }
@@ -117,23 +152,28 @@ export interface SentSignal {
 }
 
 /**
- * Sends a signal and waits up to 30 s for what the run says of it.
+ * Sends a signal and waits for what the run says of it, visibly.
  *
  * @throws RunbookError `NOT_FOUND` where there is no open run.
  */
 export async function sendSignal(
-  client: Client,
+  context: Pick<CliContext, 'stop' | 'err'>,
+  session: Pick<TemporalSession, 'client' | 'namespace'>,
   run: RunReference,
   signal: SignalName,
   input: unknown,
-  stop: AbortSignal,
+  timeoutS = 30,
 ): Promise<SentSignal> {
   const { workflowId } = run;
-  const { arrival, receipt } = await give(client, run, signal, input, stop).catch((error: unknown): never => {
+  const timeoutMs = timeoutS * 1_000;
+  const over = AbortSignal.any([context.stop, AbortSignal.timeout(timeoutMs)]);
+  const given = give(session.client, run, signal, input, over);
+  const waiting = { what: `what the run says of this ${signal}`, run, timeoutMs };
+  const { arrival, receipt } = (await waitVisibly(context, session, waiting, given).catch((error: unknown): never => {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
     const message = `There is no open run with the Workflow ID "${workflowId}"; nothing was sent.`;
     throw new RunbookError('NOT_FOUND', message, { next: '"runbook list --open" shows the open runs.', cause: error });
-  });
+  })) ?? { arrival: undefined, receipt: undefined };
   const common = { signal, workflowId, arrival, receipt };
   if (receipt === undefined) {
     const line = `Sent, and recorded by Temporal. No receipt yet: look with "${shellLine('runbook', 'status', workflowId)}".`;
@@ -157,11 +197,8 @@ async function give(
   const update = UPDATES.find((name) => name === signal);
   try {
     await handle.signal(signal, input);
-    // Which of the signals of this name is ours: receipts are known by that number.
-    const mine = digestOf(input);
-    const index = signalInputs(await fetchEvents(client, run), signal).findLastIndex((each) => digestOf(each) === mine);
-    if (index === -1) return { arrival: undefined, receipt: undefined };
-    const arrival = index + 1;
+    const arrival = await arrivalOf(client, run, signal, input, stop);
+    if (arrival === undefined) return { arrival, receipt: undefined };
     const receipt = await awaitReceipt(client, run, signal, arrival, stop);
     if (receipt !== 'flooded') return { arrival, receipt };
   } catch (error) {
@@ -175,13 +212,34 @@ async function give(
   return { arrival, receipt: receipt === 'flooded' ? undefined : receipt };
 }
 
+/**
+ * Which of the signals of this name is ours, by which its receipt is known. Where a workflow task is under way, perhaps at a
+ * worker that was killed, the history shows a signal only once that task is over; and Temporal itself may be down for a
+ * moment.
+ */
+async function arrivalOf(
+  client: Client,
+  run: RunReference,
+  signal: SignalName,
+  input: unknown,
+  stop: AbortSignal,
+): Promise<number | undefined> {
+  const mine = digestOf(input);
+  while (!stop.aborted) {
+    const events = await fetchEvents(client, run).catch(() => []);
+    const index = signalInputs(events, signal).findLastIndex((each) => digestOf(each) === mine);
+    if (index !== -1) return index + 1;
+    await delay(POLL_MS);
+  }
+  return undefined;
+}
+
 function digestOf(input: unknown): string {
   return createHash('sha256')
     .update(JSON.stringify(input) ?? '')
     .digest('hex');
 }
 
-const RECEIPT_DEADLINE_MS = 30_000;
 /** A check takes about 90 ms: earlier looks would only be in its way. */
 const FIRST_PAUSES_MS = [50, 50, 100];
 const POLL_MS = 250;
@@ -199,7 +257,7 @@ async function awaitReceipt(
   const begin = Date.now();
   const otherWay = arrival < UPDATES_FROM && UPDATES.some((name) => name === signal);
   const pauses = [...FIRST_PAUSES_MS];
-  while (Date.now() < begin + RECEIPT_DEADLINE_MS && !stop.aborted) {
+  while (!stop.aborted) {
     await delay(pauses.shift() ?? POLL_MS);
     const status = await queryStatus(client, run);
     const receipt = status?.receipts.findLast(

@@ -13,8 +13,6 @@ export interface NextCommand {
   readonly said?: string;
 }
 
-const WHO = 'YOUR-NAME';
-
 /** A word as a shell takes it, quoted only where it must be. */
 export function shellWord(word: string): string {
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
@@ -25,22 +23,28 @@ export function shellLine(...words: readonly string[]): string {
   return words.map(shellWord).join(' ');
 }
 
-/** Commands that texts name beside what a run waits for. */
+const by = (option: string, name: string | undefined) => (name === undefined ? [] : [option, name]);
+
+/**
+ * Commands that texts name beside what a run waits for. Each works as it is printed: a command knows its person by
+ * RUNBOOKS_PERSON, or asks for the name, as it asks for a reason.
+ */
 export const nextCommandOf = {
-  share: (workflowId: string, holder: string) => shellLine('runbook', 'share', workflowId, '--holder', holder),
-  provideToken: (workflowId: string, holder: string) =>
-    shellLine('runbook', 'provide-token', workflowId, '--holder', holder),
-  decline: (workflowId: string, holder = WHO) =>
-    shellLine('runbook', 'decline', workflowId, '--holder', holder, '--reason', 'WHY'),
-  approve: (workflowId: string, gate: string, name = WHO) =>
-    shellLine('runbook', 'approve', workflowId, '--gate', gate, '--name', name),
-  decide: (workflowId: string, step: string, action: string, name = WHO) =>
+  share: (workflowId: string, holder?: string) => shellLine('runbook', 'share', workflowId, ...by('--holder', holder)),
+  provideToken: (workflowId: string, holder?: string) =>
+    shellLine('runbook', 'provide-token', workflowId, ...by('--holder', holder)),
+  decline: (workflowId: string, holder?: string) =>
+    shellLine('runbook', 'decline', workflowId, ...by('--holder', holder)),
+  approve: (workflowId: string, gate: string, name?: string) =>
+    shellLine('runbook', 'approve', workflowId, '--gate', gate, ...by('--name', name)),
+  /** By the number of the parking: a command that was copied before decides nothing that parked since. */
+  decide: (workflowId: string, parkingNo: number, action: string, name?: string) =>
     shellLine(
-      ...['runbook', 'decide', workflowId, '--step', step, '--action', action, '--reason', 'WHY', '--name', name],
+      ...['runbook', 'decide', workflowId, '--parking', String(parkingNo), '--action', action, ...by('--name', name)],
     ),
   status: (workflowId: string) => shellLine('runbook', 'status', workflowId),
-  control: (action: ControlAction, workflowId: string, name = WHO) =>
-    shellLine('runbook', action === 'takeOver' ? 'take-over' : action, workflowId, '--name', name, '--reason', 'WHY'),
+  control: (action: ControlAction, workflowId: string, name?: string) =>
+    shellLine('runbook', action === 'takeOver' ? 'take-over' : action, workflowId, ...by('--name', name)),
 };
 
 /** The exact command for each person that a run waits for. */
@@ -91,7 +95,7 @@ export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[]
     case 'decision':
       return waiting.choices.map(({ action, effect }) => ({
         who: 'an operator',
-        command: nextCommandOf.decide(workflowId, waiting.step, action),
+        command: nextCommandOf.decide(workflowId, waiting.parkingNo, action),
         effect,
       }));
     case 'window':

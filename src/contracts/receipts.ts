@@ -42,13 +42,11 @@ export interface Sent {
   readonly gives?: 'token' | undefined;
 }
 
-/** Whoever holds the name of nobody puts his own there. */
-const YOU = 'YOUR-NAME';
 const RIGHT_ORDER =
   'call the operators now: they finish this run, rekey, then delete it and its resets, exports and backups';
 
 const code = (command: string): string => `\`${command}\``;
-const command = ({ workflowId, holder = YOU, gives }: Sent): string =>
+const command = ({ workflowId, holder, gives }: Sent): string =>
   gives === 'token' ? nextCommandOf.provideToken(workflowId, holder) : nextCommandOf.share(workflowId, holder);
 const give = (sent: Sent): string => code(command(sent));
 const giveOrPage = (sent: Sent): string =>
@@ -102,7 +100,7 @@ export function nextOfShare(verdict: string, sent: Sent): string | undefined {
   return verdict in NEXT_OF_SHARE ? NEXT_OF_SHARE[verdict as keyof typeof NEXT_OF_SHARE](sent) : undefined;
 }
 
-const decline = ({ workflowId, holder = YOU }: Sent): string => code(nextCommandOf.decline(workflowId, holder));
+const decline = ({ workflowId, holder }: Sent): string => code(nextCommandOf.decline(workflowId, holder));
 
 const NEXT_OF_DECLINE = {
   undecodable: (sent) =>

@@ -87,8 +87,7 @@ describe('notify', () => {
   it('tells every target that wants the event, each in its own form', async () => {
     expect(await notify(parked)).toEqual({ told: 4, failed: [] });
 
-    const command =
-      "runbook decide deployment:payments --step 'Promote west' --action retry --reason WHY --name YOUR-NAME";
+    const command = 'runbook decide deployment:payments --parking 1 --action retry';
     const [posted] = hook.posted;
     expect(posted?.path).toBe(`/${SECRET_PATH}`);
     expect(posted?.headers.authorization).toBe('Bearer bearer-token-of-the-hook');
@@ -142,7 +141,7 @@ describe('notify', () => {
     expect(text).toContain(
       'Waits for approval of gate promote for as long as the outage lasts. Asked for again: the approvals before do not count any more.',
     );
-    expect(text).toContain('runbook approve deployment:payments --gate promote --name YOUR-NAME');
+    expect(text).toContain('runbook approve deployment:payments --gate promote');
   });
 
   it('an outage is one alert, which service-ready resolves; no other alert hides behind an earlier one', async () => {

@@ -154,7 +154,7 @@ it('announces a parked step with each choice, its effect and the exact command',
   };
   const text = new Progress().lines(view({ waiting: [waiting] }), NOW).join('\n');
   expect(text).toContain('PARKED at "Promote west"');
-  expect(text).toContain("runbook decide deployment:payments --step 'Promote west' --action retry");
+  expect(text).toContain('runbook decide deployment:payments --parking 2 --action retry');
   expect(text).toContain('tries it again');
 });
 
@@ -191,7 +191,7 @@ it('in a rehearsal: the exact command for each missing person, and for nobody wh
     { who: 'cleo', command: 'runbook share rehearsal:payments --holder cleo' },
     {
       who: 'anyone who cannot give',
-      command: 'runbook decline rehearsal:payments --holder YOUR-NAME --reason WHY',
+      command: 'runbook decline rehearsal:payments',
     },
   ]);
 });

@@ -48,6 +48,24 @@ describe('without a worker', () => {
     expect(out).toContain('nobody polls task queue');
   });
 
+  it.each([['plan', 'drSwitchover'], ['readiness']])(
+    '%s says within 3 s that nobody polls, goes on waiting, and ends when the person ends it',
+    async (command, ...words) => {
+      const stop = new AbortController();
+      const given = command === 'plan' ? ['--input', input] : [`${deployment}`];
+      const began = Date.now();
+      const heard: string[] = [];
+      const hear = (line: string): void => {
+        heard.push(line);
+        expect(Date.now() - began).toBeLessThan(3_000);
+        stop.abort();
+      };
+      const { code, err } = await cli([command, ...words, ...given], { env, stop: stop.signal, hear });
+      expect(heard[0]).toMatch(/^Waiting for the (plan|check), 2.0 s: nobody polls task queue nobody-polls/);
+      expect([code, err]).toEqual([4, expect.stringContaining('Not waiting any more')]);
+    },
+  );
+
   it('watch gives up after the time that it was given, and list shows the run', async () => {
     expect((await cli(['watch', workflowId, '--timeout', '0'], { env })).code).toBe(4);
     const { out } = await cli(['list', '--open', '--json', '--limit', '200'], { env });
@@ -158,8 +176,12 @@ describe('a switchover by the command line alone', () => {
     const parked = ['--step', 'Demote west', '--action', 'retry', '--reason', 'no such parking', '--name', 'grace'];
     const decided = await cli(['decide', workflowId, ...parked], { env });
     expect([decided.code, decided.err]).toEqual([3, expect.stringContaining('no parked step')]);
-    const aborted = await cli(['abort', workflowId, '--name', 'grace', '--reason', 'wrong window'], { env });
-    expect([aborted.code, aborted.out]).toEqual([0, expect.stringContaining('abort 1')]);
+    const nobody = await cli(['decide', scenario.name, '--parking', '7', '--action', 'retry'], { env });
+    expect([nobody.code, nobody.err]).toEqual([3, expect.stringContaining('needed: parking 7')]);
+    // A deployment is enough to name its run, and one variable says who gives the order.
+    const grace = { ...env, RUNBOOKS_PERSON: 'grace' };
+    const aborted = await cli(['abort', scenario.name, '--reason', 'wrong window'], { env: grace });
+    expect([aborted.code, aborted.out]).toEqual([0, expect.stringContaining('abort 1 from grace')]);
     expect((await cli(['watch', workflowId], { env })).code).toBe(6);
   });
 });

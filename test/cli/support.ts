@@ -25,6 +25,8 @@ export interface Typed {
   /** Answers to questions, in order; without one left the test fails. A function is told what was shown until then. */
   readonly answers?: readonly (string | ((shown: string) => string))[];
   readonly stop?: AbortSignal;
+  /** Is told each line for people as it comes. */
+  readonly hear?: (line: string) => void;
   /** Whether a person sits at a terminal, as if nothing is said. */
   readonly interactive?: boolean;
 }
@@ -44,7 +46,10 @@ export async function cli(words: readonly string[], typed: Typed = {}): Promise<
   const context: CliContext = {
     env: { TEMPORAL_CONFIG_FILE: '/nonexistent', ...typed.env },
     out: (line) => void out.push(line),
-    err: (line) => void err.push(line),
+    err: (line) => {
+      err.push(line);
+      typed.hear?.(line);
+    },
     interactive: typed.interactive ?? true,
     keyWorkFactor: 4,
     readInput: () => Promise.resolve(typed.input ?? ''),

@@ -35,7 +35,7 @@ describe('the command line', () => {
     [['status']],
     [['status', 'x', '--nonsense']],
   ])('ends with 2 for the wrong command line %j', async (words) => {
-    expect((await cli(words)).code).toBe(2);
+    expect((await cli(words, { interactive: false })).code).toBe(2);
   });
 
   it('refuses an unknown runbook and names those that there are', async () => {
@@ -157,7 +157,7 @@ describe('docs/cli.md', () => {
   });
 
   it('names every variable that the worker and the command line read', () => {
-    const sources = ['worker/settings.ts', 'cli/run.ts', 'cli/invitation.ts'].map((file) =>
+    const sources = ['worker/settings.ts', 'cli/run.ts', 'cli/invitation.ts', 'cli/signals.ts'].map((file) =>
       readFileSync(join(__dirname, '..', '..', 'src', file), 'utf8'),
     );
     const variables = new Set(sources.join('\n').match(/RUNBOOKS_[A-Z_]+/g));

@@ -36,7 +36,7 @@ it('without stand-by holders, declines and groups only who is asked is named', (
     },
     {
       text: 'Anyone who cannot give',
-      command: 'runbook decline deployment:payments --holder YOUR-NAME --reason WHY',
+      command: 'runbook decline deployment:payments',
     },
   ]);
 });

@@ -47,8 +47,9 @@ describe('as many signals as the server takes', () => {
     for (const bad of ['not a document', {}, { name: 'x'.repeat(20_000) }]) await expect(update(bad)).rejects.toThrow();
     expect((await run.eventCount()) - before).toBeLessThan(5);
     // Nobody looks at a further signal of this name: the command line sends the update by itself.
-    const stop = new AbortController().signal;
-    const sent = await sendSignal(scenario.client, { workflowId: wid, runId: rid }, 'approve', document, stop);
+    const context = { stop: new AbortController().signal, err: () => undefined };
+    const session = { client: scenario.client, namespace: approval.ns };
+    const sent = await sendSignal(context, session, { workflowId: wid, runId: rid }, 'approve', document);
     expect(sent.receipt).toMatchObject({ verdict: 'accepted', from: { name: 'grace', how: 'signed' } });
     const report = await run.report();
     expect(report).toMatchObject({ outcome: 'completed', gates: [{ gate: 'plan', by: [{ name: 'grace' }] }] });

@@ -54,7 +54,7 @@ export async function approveAgain(run: TestRun, gate: GateName, name = 'henry')
   if (first.for === 'decision') await run.decide('retry', first.step);
   const waiting = await run.until(`gate ${gate} open again`, ({ waiting: all }) => all.find(again));
   const status = await run.status();
-  const command = `runbook approve ${status.workflowId} --gate ${gate} --name YOUR-NAME`;
+  const command = `runbook approve ${status.workflowId} --gate ${gate}`;
   const shown = [currentDetails(status, 'default'), waitingLines(status.workflowId, waiting).join('\n')];
   for (const text of shown) {
     expect(text).toContain(command);

@@ -150,7 +150,7 @@ describe('people control a run', () => {
 
     const details = await currentDetails(run);
     expect(details).not.toMatch(/^\s*\|.*\|/m);
-    expect(details).toContain(`runbook approve ${scenario.workflowId} --gate plan --name YOUR-NAME`);
+    expect(details).toContain(`runbook approve ${scenario.workflowId} --gate plan`);
     // Everybody here signs: nothing to write by hand.
     expect(details).not.toContain('```json');
     for (const holder of HOLDERS) expect(details).toContain(`runbook share ${scenario.workflowId} --holder ${holder}`);
@@ -176,7 +176,7 @@ describe('people control a run', () => {
     expect(await run.waitsFor('resume')).toMatchObject({ by: 'grace', reason: 'hold it' });
     expect(await run.status()).toMatchObject({ paused: true });
     expect((await memoOf(run)).waitingFor).toContain('resume (paused by grace)');
-    expect(await currentDetails(run)).toContain(`runbook resume ${scenario.workflowId} --name YOUR-NAME --reason WHY`);
+    expect(await currentDetails(run)).toContain(`runbook resume ${scenario.workflowId}`);
     expect(scenario.calls('west', 'generate-operation-token/attempt')).toBe(1);
 
     await run.control(
@@ -210,7 +210,7 @@ describe('people control a run', () => {
     expect(parked.observed).toContain('last remote WAL');
     expect(parked.choices.map(({ action }) => action)).toEqual(['retry', 'abort']);
     expect(await currentDetails(run)).toContain(
-      `runbook decide ${scenario.workflowId} --step 'Write a marker on east and wait until west has it' --action retry`,
+      `runbook decide ${scenario.workflowId} --parking 1 --action retry`,
     );
     // A pause while the step is parked counts after it.
     await run.control('pause', { reason: 'once more', before: 'Read the final state' });

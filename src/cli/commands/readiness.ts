@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { InvalidArgumentError } from 'commander';
 import { lockWorkflowId } from '../../contracts/names';
@@ -7,11 +6,12 @@ import { verdictWords } from '../../contracts/readiness-words';
 import type { ReadinessPoint, ReadinessResult } from '../../contracts/readiness';
 import type { Report } from '../../contracts/report';
 import { taskQueueSetting } from '../../worker/settings';
-import { newCommand, printResult, withServerOptions, withSession } from '../command';
+import { newCommand, printResult, seconds, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import { EXIT, exitCodeOfOutcome, exitCodeOfReadiness } from '../errors';
 import { buildInput } from '../run-input';
 import { columns, inLines, shellLine, unmarked } from '../text';
+import { waitVisibly } from '../waiting';
 
 export const commands = (host: CommandHost): Command[] => [readinessCommand(host)];
 
@@ -32,9 +32,9 @@ function readinessCommand(host: CommandHost): Command {
   return withServerOptions(command).action(async (deployment: string, options: ReadinessOptions) => {
     const { context, finish } = host;
     const { object } = await buildInput(context, 'readiness', { deployment });
-    await withSession(context, options, async ({ client }) => {
+    await withSession(context, options, async (session) => {
       const workflowId = lockWorkflowId('readiness', { deployment }) ?? '';
-      const handle = await client.workflow.start<(given: unknown) => Promise<Report>>('readiness', {
+      const handle = await session.client.workflow.start<(given: unknown) => Promise<Report>>('readiness', {
         workflowId,
         taskQueue: taskQueueSetting(context.env),
         args: [object],
@@ -43,7 +43,8 @@ function readinessCommand(host: CommandHost): Command {
         workflowIdReusePolicy: 'ALLOW_DUPLICATE',
         staticSummary: 'readiness',
       });
-      const report = await within(options.timeout * 1_000, context.stop, handle.result());
+      const waiting = { what: 'the check', run: { workflowId }, timeoutMs: options.timeout * 1_000 };
+      const report = await waitVisibly(context, session, waiting, handle.result());
       if (report === undefined) {
         context.err(`Not waiting any more; the check goes on: ${shellLine('runbook', 'status', workflowId)}`);
         return finish(EXIT.pending);
@@ -62,24 +63,6 @@ function readinessCommand(host: CommandHost): Command {
 function question(text: string): 'switchover' | 'failover' {
   if (text === 'switchover' || text === 'failover') return text;
   throw new InvalidArgumentError('switchover or failover');
-}
-
-function seconds(text: string): number {
-  const value = Number(text);
-  if (value >= 0) return value;
-  throw new InvalidArgumentError('a number of seconds');
-}
-
-/** What `work` gives; undefined where the time was over first, or the person ended the command. */
-async function within<T>(timeoutMs: number, stop: AbortSignal, work: Promise<T>): Promise<T | undefined> {
-  const over = new AbortController();
-  const signal = AbortSignal.any([stop, over.signal]);
-  const waited = delay(timeoutMs, undefined, { signal }).catch(() => undefined);
-  try {
-    return await Promise.race([work, waited]);
-  } finally {
-    over.abort();
-  }
 }
 
 /** Points by verdict, the red ones first; under each what it needs and who can do what. */

@@ -5,7 +5,7 @@ import { renderHtml } from '../../report/render-html';
 import { renderMarkdown } from '../../report/render-markdown';
 import { writeReportFiles } from '../../report/report-files';
 import type { Report } from '../../contracts/report';
-import { newCommand, printResult, withServerOptions, withSession } from '../command';
+import { newCommand, printResult, seconds, withRun, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT, exitCodeOfOutcome } from '../errors';
@@ -21,7 +21,7 @@ export const commands = (host: CommandHost): Command[] => [watchCommand(host), r
 
 interface WatchOptions extends ServerOptions {
   readonly runId?: string;
-  readonly timeout?: string;
+  readonly timeout?: number;
 }
 
 const POLL_MS = 500;
@@ -32,10 +32,9 @@ function watchCommand(host: CommandHost): Command {
     'runbook watch deployment:payments',
     'runbook watch deployment:payments --timeout 600 --json   (one JSON object per line, the report last)',
   ])
-    .argument('<workflowId>')
     .option('--run-id <id>', 'an earlier run of this Workflow ID')
-    .option('--timeout <seconds>', 'give up watching after so long; the run goes on');
-  return withServerOptions(command).action(async (workflowId: string, options: WatchOptions) => {
+    .option('--timeout <seconds>', 'give up watching after so long; the run goes on', seconds);
+  return withServerOptions(withRun(command)).action(async (workflowId: string, options: WatchOptions) => {
     const run = { workflowId, runId: options.runId };
     await withSession(host.context, options, async (session) => {
       host.finish(await watchRun(host.context, session, run, options));
@@ -50,7 +49,7 @@ async function watchRun(
   run: RunReference,
   { json, timeout }: WatchOptions,
 ): Promise<ExitCode> {
-  const deadline = timeout === undefined ? Infinity : Date.now() + Number(timeout) * 1000;
+  const deadline = timeout === undefined ? Infinity : Date.now() + timeout * 1000;
   const progress = new Progress();
   let view = await readRunView(session, run);
   // From here on the same run is meant, also when another one starts under this Workflow ID.
@@ -90,11 +89,10 @@ function reportCommand({ context }: CommandHost): Command {
     'runbook report deployment:payments --format html > report.html',
     'runbook report deployment:payments --output reports   (JSON, Markdown and HTML files)',
   ])
-    .argument('<workflowId>')
     .option('--run-id <id>', 'an earlier run of this Workflow ID (default: the newest)')
     .option('--format <format>', 'md, html or json (default: md; json with --json)')
     .option('--output <directory>', 'write files there and print their paths');
-  return withServerOptions(command).action(async (workflowId: string, options: ReportOptions) => {
+  return withServerOptions(withRun(command)).action(async (workflowId: string, options: ReportOptions) => {
     const { runId, format = options.json === true ? 'json' : 'md', output } = options;
     const render = RENDERERS[format];
     if (render === undefined) {

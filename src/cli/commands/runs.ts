@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { RUNBOOK_NAMES } from '../../contracts/names';
-import { newCommand, printResult, withServerOptions, withSession } from '../command';
+import { newCommand, printResult, withRun, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import { EXIT } from '../errors';
 import { nextCommands } from '../../contracts/next-commands';
@@ -43,16 +43,16 @@ function statusCommand({ context, finish }: CommandHost): Command {
   const command = newCommand('status', [
     'runbook status deployment:payments',
     'runbook status deployment:payments --json',
-  ])
-    .argument('<workflowId>', 'for example deployment:payments')
-    .option('--run-id <id>', 'an earlier run of this Workflow ID');
-  return withServerOptions(command).action(async (workflowId: string, options: ServerOptions & { runId?: string }) => {
-    const { runId } = options;
-    const view = await withSession(context, options, (session) => readRunView(session, { workflowId, runId }));
-    const answered = view.status !== undefined;
-    const next = view.status === undefined ? [] : nextCommands(view.status);
-    printResult(context, options, { ...view, answered, next }, statusLines(view));
-    // The exit code says it too: what is shown is as old as the last event.
-    if (!answered && view.state === 'running') finish(EXIT.pending);
-  });
+  ]).option('--run-id <id>', 'an earlier run of this Workflow ID');
+  return withServerOptions(withRun(command)).action(
+    async (workflowId: string, options: ServerOptions & { runId?: string }) => {
+      const { runId } = options;
+      const view = await withSession(context, options, (session) => readRunView(session, { workflowId, runId }));
+      const answered = view.status !== undefined;
+      const next = view.status === undefined ? [] : nextCommands(view.status);
+      printResult(context, options, { ...view, answered, next }, statusLines(view));
+      // The exit code says it too: what is shown is as old as the last event.
+      if (!answered && view.state === 'running') finish(EXIT.pending);
+    },
+  );
 }

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { errnoOf, RunbookError } from '../../errors';
-import { newCommand, printResult, withServerOptions, withSession } from '../command';
+import { newCommand, printResult, withServerOptions, withSession, workflowIdOf } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT } from '../errors';
@@ -28,7 +28,7 @@ function scanCommand(host: CommandHost): Command {
     'runbook scan deployment:payments --canary-file secrets.txt --files worker.log reports/*.json',
     'runbook scan deployment:payments --canary-prompt   (a secret to look for, typed unseen)',
   ])
-    .argument('[workflowId]', 'the run whose history is searched; without it only files are')
+    .argument('[run]', 'the run whose history is searched; without it only files are', workflowIdOf)
     .option('--run-id <id>', 'an earlier run of this Workflow ID')
     .option('--files <file...>', 'logs, reports and other files to search too')
     .option('--canary-file <file>', 'secrets to look for, one per line')

@@ -13,7 +13,7 @@ import {
 } from '../../documents';
 import type { CeremonyRequest } from '../../documents';
 import { readPins } from '../../keys';
-import { newCommand, printResult, programVersion, withServerOptions, withSession } from '../command';
+import { newCommand, printResult, programVersion, withRun, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import {
@@ -27,7 +27,7 @@ import {
 import type { HolderOptions } from '../invitation';
 import { readOperationToken, readShare, readTextFile, signingKey } from '../secret-input';
 import type { TokenOptions } from '../secret-input';
-import { PRINT_OPTION, giveSignal } from '../signals';
+import { HOLDER_OPTION, PRINT_OPTION, WAIT_OPTION, giveSignal, personOf } from '../signals';
 import type { StatementOptions } from '../signals';
 import { jsonText, shellLine } from '../text';
 
@@ -81,40 +81,40 @@ function provideTokenCommand(host: CommandHost): Command {
 
 function givingCommand(host: CommandHost, command: Command, gives: Gives, confirmed: string): Command {
   command
-    .argument('<workflowId>', 'the run that asks, for example deployment:payments')
-    .option('--holder <name>', 'your name as the inventory lists it')
+    .option(...HOLDER_OPTION)
     .option('--key-file <file>', 'your signing key ("runbook keys init"), else RUNBOOKS_KEY_FILE')
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of asking the run')
     .option('--confirm <cluster>', `${confirmed}, instead of typing it when asked`)
     .option('--output <file>', "write the signal's input to a file instead of sending it")
     .option('--envelope-file <file>', 'send an envelope that a holder made offline; asks for nothing')
-    .option(...PRINT_OPTION);
-  withServerOptions(withPinningOptions(command));
-  return command.action(async (workflowId: string, options: ShareOptions) => {
+    .option(...PRINT_OPTION)
+    .option(...WAIT_OPTION);
+  withServerOptions(withPinningOptions(withRun(command)));
+  return command.action(async (workflowId: string, given: ShareOptions) => {
     const { context } = host;
-    const { envelopeFile, invitationFile, print, output } = options;
+    const { envelopeFile, invitationFile, print, output } = given;
     if (envelopeFile !== undefined) {
       const envelope = readEnvelopeText(await readTextFile(envelopeFile));
-      return withSession(context, options, ({ client }) =>
-        giveSignal(host, options, client, { workflowId }, SIGNALS.share, envelope),
+      return withSession(context, given, (session) =>
+        giveSignal(host, given, session, { workflowId }, SIGNALS.share, envelope),
       );
     }
-    if ((options.holder as string | undefined) === undefined)
-      command.error("error: required option '--holder <name>' not specified");
+    const options = { ...given, holder: await personOf(context, given.holder, '--holder') };
     const sends = print !== true && output === undefined;
-    const given = invitationFile === undefined ? undefined : await readTextFile(invitationFile);
-    if (given !== undefined && !sends) {
-      const { input } = await answer(context, gives, options, given, { workflowId });
+    const inFile = invitationFile === undefined ? undefined : await readTextFile(invitationFile);
+    if (inFile !== undefined && !sends) {
+      const { input } = await answer(context, gives, options, inFile, { workflowId });
       return keep(context, gives, options, workflowId, input);
     }
-    await withSession(context, options, async ({ client, namespace }) => {
-      const text = given ?? (await fetchInvitation(client, { workflowId }));
+    await withSession(context, options, async (session) => {
+      const { client, namespace } = session;
+      const text = inFile ?? (await fetchInvitation(client, { workflowId }));
       const { request, input } = await answer(context, gives, options, text, { namespace, workflowId });
       if (!sends) return keep(context, gives, options, workflowId, input);
       // To the very run that invited: a later run must not get it.
       const run = { workflowId, runId: request.invitation.rid };
-      await giveSignal(host, options, client, run, SIGNALS.share, input);
+      await giveSignal(host, options, session, run, SIGNALS.share, input);
     });
   });
 }
@@ -198,10 +198,9 @@ function invitationCommand({ context }: CommandHost): Command {
     'runbook invitation deployment:payments',
     'runbook invitation deployment:payments --output invitation.txt',
   ])
-    .argument('<workflowId>', 'the run that asks for key shares')
     .option('--output <file>', 'write it to a file instead of printing it')
     .option(...PINS_OPTION);
-  return withServerOptions(command).action(async (workflowId: string, options: InvitationOptions) => {
+  return withServerOptions(withRun(command)).action(async (workflowId: string, options: InvitationOptions) => {
     const { output: file, pins } = options;
     const invitation = await withSession(context, options, ({ client }) => fetchInvitation(client, { workflowId }));
     const signer = namedSigner(invitation);

@@ -9,6 +9,7 @@ import { RunbookError, isRunbookError } from '../../errors';
 import { taskQueueSetting } from '../../worker/settings';
 import { collect, newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost } from '../command';
+import type { CliContext } from '../context';
 import { EXIT, exitCodeOfOutcome } from '../errors';
 import { planLines } from '../render-plan';
 import { describe, readRunView, runLink } from '../run';
@@ -19,6 +20,7 @@ import type { StatementOptions } from '../signals';
 import type { TemporalSession } from '../temporal';
 import { orderTakeOver } from './statements';
 import { escapeUntrusted, shellLine } from '../text';
+import { waitVisibly } from '../waiting';
 
 export const commands = (host: CommandHost): Command[] => [planCommand(host), startCommand(host)];
 
@@ -34,7 +36,7 @@ const FIELD_OPTIONS = {
   uses: ['--uses <list>', 'operationTokenCeremony: what the token is for, comma-separated (dr.promote, ...)'],
   reason: ['--reason <text>', 'why; shown to holders and approvers'],
   ticket: ['--ticket <number>', 'a ticket or change number, for the report'],
-  requestedBy: ['--requested-by <name>', 'who asks (default: the user of this machine); a claim, shown as such'],
+  requestedBy: ['--requested-by <name>', 'who asks (default: RUNBOOKS_PERSON, or the user of this machine); a claim'],
   tokenSource: ['--token-source <source>', 'auto, batch or ceremony'],
   go: ['--go <mode>', 'required (default) or auto'],
   onStuck: ['--on-stuck <choice>', 'promote-back (default) or park'],
@@ -61,18 +63,22 @@ function startCommand(host: CommandHost): Command {
     'runbook start drFailover --deployment payments --reason "site east is down" --take-over --name ada',
   ])
     .argument('<runbook>', 'such as drSwitchover; "runbook runbooks" lists them')
-    .option('--name <name>', 'with --take-over: your name as the inventory lists it (default: who asks)')
+    .option(
+      '--name <name>',
+      'with --take-over: your name as the inventory lists it (default: RUNBOOKS_PERSON, or who asks)',
+    )
     .option('--key-file <file>', 'with --take-over: your signing key, else RUNBOOKS_KEY_FILE')
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option(...PRINT_OPTION);
   return withInputOptions(command).action(async (name: string, options: StartOptions) => {
     const runbook = runbookName(name);
-    const input = await buildInput(context, runbook, fieldsOf(runbook, options), options.input);
+    const input = await buildInput(context, runbook, fieldsOf(context, runbook, options), options.input);
     await withSession(context, options, async (session) => {
       const holder = await runToTakeOver(host, session, runbook, input);
       if (holder !== undefined) {
         const { requestedBy, reason } = input.object;
-        const by = options.name ?? (typeof requestedBy === 'string' ? requestedBy : userInfo().username);
+        const asker = typeof requestedBy === 'string' ? requestedBy : userInfo().username;
+        const by = options.name ?? (context.env['RUNBOOKS_PERSON'] || asker);
         const order = { name: by, reason: typeof reason === 'string' ? reason : '' };
         return orderTakeOver(host, options, session, holder, input.object, order);
       }
@@ -96,12 +102,17 @@ function planCommand(host: CommandHost): Command {
   ]).argument('<runbook>', 'such as drSwitchover; "runbook runbooks" lists them');
   return withInputOptions(command).action(async (name: string, options: StartOptions) => {
     const runbook = runbookName(name);
-    const fields = { ...fieldsOf(runbook, options), dryRun: true };
+    const fields = { ...fieldsOf(context, runbook, options), dryRun: true };
     const input = await buildInput(context, runbook, fields, options.input);
     await withSession(context, options, async (session) => {
       const workflowId = startWorkflowId(runbook, input);
       await startRun(host, session, runbook, workflowId, input);
-      const report = await session.client.workflow.getHandle<() => Promise<Report>>(workflowId).result();
+      const result = session.client.workflow.getHandle<() => Promise<Report>>(workflowId).result();
+      const report = await waitVisibly(context, session, { what: 'the plan', run: { workflowId } }, result);
+      if (report === undefined) {
+        context.err(`Not waiting any more; the plan goes on: ${shellLine('runbook', 'status', workflowId)}`);
+        return host.finish(EXIT.pending);
+      }
       const failed = report.preconditions.some(({ verdict }) => verdict === 'fail');
       printResult(context, options, report, planLines(report));
       host.finish(failed ? EXIT.refused : exitCodeOfOutcome(report.outcome));
@@ -122,7 +133,7 @@ function withInputOptions(command: Command): Command {
   return withServerOptions(command);
 }
 
-function fieldsOf(runbook: RunbookName, options: StartOptions): Record<string, unknown> {
+function fieldsOf({ env }: CliContext, runbook: RunbookName, options: StartOptions): Record<string, unknown> {
   const { input, set, uses, requestedBy } = options;
   const given: object = Object.fromEntries(
     Object.keys(FIELD_OPTIONS).map((name) => [name, Reflect.get(options, name) as unknown]),
@@ -132,7 +143,7 @@ function fieldsOf(runbook: RunbookName, options: StartOptions): Record<string, u
   return {
     ...given,
     uses: uses?.split(',').map((use) => use.trim()),
-    requestedBy: requestedBy ?? (asks ? userInfo().username : undefined),
+    requestedBy: requestedBy ?? (asks ? env['RUNBOOKS_PERSON'] || userInfo().username : undefined),
     ...Object.fromEntries(set.map(setField)),
   };
 }

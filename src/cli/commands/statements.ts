@@ -16,7 +16,15 @@ import { fetchInvitation } from '../invitation';
 import { approvalLines, unsignedLines } from '../render-plan';
 import { activityResults, describe, fetchEvents, queryStatus, readRunView } from '../run';
 import { refusePlainShare } from '../secret-input';
-import { giveSignal, statementOf, withStatementOptions } from '../signals';
+import {
+  HOLDER_OPTION,
+  NAME_OPTION,
+  giveSignal,
+  personOf,
+  statementOf,
+  wanted,
+  withStatementOptions,
+} from '../signals';
 import type { ExactRun, StatementOptions } from '../signals';
 import type { TemporalSession } from '../temporal';
 import { shellLine } from '../text';
@@ -26,11 +34,9 @@ export function commands(host: CommandHost): Command[] {
   return [declineCommand(host), approveCommand(host), decideCommand(host), ...controlCommands(host)];
 }
 
-const NAME_OPTION = ['--name <name>', 'your name as the inventory lists it'] as const;
-
 interface ApproveOptions extends StatementOptions {
   readonly gate: string;
-  readonly name: string;
+  readonly name?: string;
   readonly reject?: boolean;
   readonly comment?: string;
   readonly planDigest?: string;
@@ -44,16 +50,15 @@ function approveCommand(host: CommandHost): Command {
     'runbook approve deployment:payments --gate go --name ada --key-file ~/ada.key',
     'runbook approve deployment:payments --gate plan --name ada --reject --comment "wrong window"',
   ])
-    .argument('<workflowId>')
     .requiredOption('--gate <gate>', `the gate that waits: ${GATE_NAMES.join(', ')}`)
-    .requiredOption(...NAME_OPTION)
+    .option(...NAME_OPTION)
     .option('--reject', 'reject instead of approving')
     .option('--comment <text>', 'shown in the report')
     .option('--plan-digest <digest>', 'approve only if this is the plan')
     .option('-y, --yes', 'do not ask (for scripts); needs --plan-digest');
   return withStatementOptions(command, 'the approval').action(async (workflowId: string, options: ApproveOptions) => {
     const { context } = host;
-    const { gate, name, comment, planDigest, yes } = options;
+    const { gate, comment, planDigest, yes } = options;
     const verdict = options.reject === true ? 'reject' : 'approve';
     requireGate(gate);
     if (yes === true && planDigest === undefined) {
@@ -64,6 +69,7 @@ function approveCommand(host: CommandHost): Command {
     }
     await withSession(context, options, async (session) => {
       const { run, plan, findings } = await planUnderApproval(session, workflowId);
+      const name = await personOf(context, options.name);
       if (planDigest !== undefined && planDigest !== plan.digest) {
         throw new RunbookError('PRECONDITION_FAILED', 'The run has a different plan from the one that you name.', {
           observed: plan.digest,
@@ -80,7 +86,7 @@ function approveCommand(host: CommandHost): Command {
       }
       const members = { gate, planDigest: plan.digest, verdict, comment, name };
       const input = await statementOf(context, options, session, run, 'approval', members);
-      await giveSignal(host, options, session.client, run, SIGNALS.approve, input);
+      await giveSignal(host, options, session, run, SIGNALS.approve, input);
     });
   });
 }
@@ -129,32 +135,34 @@ async function planUnderApproval(
 const recordedPlan = z.object({ plan: z.object({ text: z.string(), digest: z.string() }) });
 
 interface DecideOptions extends StatementOptions {
-  readonly step: string;
+  readonly step?: string;
   readonly action: string;
-  readonly reason: string;
-  readonly name: string;
+  readonly reason?: string;
+  readonly name?: string;
   readonly parking?: string;
 }
 
 /** `runbook decide`: says what happens with a parked step. */
 function decideCommand(host: CommandHost): Command {
   const command = newCommand('decide', [
+    'runbook decide payments --parking 1 --action retry',
     'runbook decide deployment:payments --step "Demote east" --action retry --reason "network is back" --name ada',
   ])
-    .argument('<workflowId>')
-    .requiredOption('--step <step>', 'name of the parked step, as status shows it')
+    .option('--parking <number>', 'number of the parking, as status shows it')
+    .option('--step <step>', 'name of the parked step, in place of the number')
     .requiredOption('--action <action>', `one of: ${DECISION_ACTIONS.join(', ')}`)
-    .requiredOption('--reason <text>', 'why; shown in the report')
-    .requiredOption(...NAME_OPTION)
-    .option('--parking <number>', 'number of the parking (default: the one that is open now)');
+    .option('--reason <text>', 'why; shown in the report (default: you are asked)')
+    .option(...NAME_OPTION);
   return withStatementOptions(command, 'the decision').action(async (workflowId: string, options: DecideOptions) => {
     await withSession(host.context, options, async (session) => {
-      const { step, action, reason, name, parking } = options;
+      const { action } = options;
       const run = await newestRun(session, workflowId);
-      const parkingNo = parking === undefined ? await openParking(session, run, step) : Number(parking);
-      const members = { step, parkingNo, action, reason, name };
+      const parked = await openParking(session, run, options);
+      const name = await personOf(host.context, options.name);
+      const reason = await wanted(host.context, options.reason, '--reason', 'Why (everybody can read it)');
+      const members = { ...parked, action, reason, name };
       const input = await statementOf(host.context, options, session, run, 'decision', members);
-      await giveSignal(host, options, session.client, run, SIGNALS.decide, input);
+      await giveSignal(host, options, session, run, SIGNALS.decide, input);
     });
   });
 }
@@ -162,8 +170,13 @@ function decideCommand(host: CommandHost): Command {
 /** As the memo of a run has it. */
 const PARKED = /decision on parked step "([^"]*)" \(parking (\d+)\)/g;
 
-/** Number of the parking that waits for a decision on `step`. */
-async function openParking(session: TemporalSession, run: ExactRun, step: string): Promise<number> {
+/** The parking that is meant, by its number, by its step, or because it is the only one. */
+async function openParking(
+  session: TemporalSession,
+  run: ExactRun,
+  { step, parking }: DecideOptions,
+): Promise<{ readonly step: string; readonly parkingNo: number }> {
+  if (step !== undefined && parking !== undefined) return { step, parkingNo: Number(parking) };
   const { status, memo } = await readRunView(session, run);
   // Where no worker answers: what the run wrote down of what it waits for.
   const noted = [...(memo?.waitingFor ?? '').matchAll(PARKED)].map(([, name = '', no]) => ({
@@ -171,17 +184,21 @@ async function openParking(session: TemporalSession, run: ExactRun, step: string
     parkingNo: Number(no),
   }));
   const open = status?.waiting.flatMap((waiting) => (waiting.for === 'decision' ? [waiting] : [])) ?? noted;
-  const found = open.find((parking) => parking.step === step);
-  if (found !== undefined) return found.parkingNo;
-  throw new RunbookError('PRECONDITION_FAILED', 'No step of this name is parked. Nothing was sent.', {
-    observed: open.length === 0 ? 'no parked step' : `parked: ${open.map((parking) => `"${parking.step}"`).join(', ')}`,
-    needed: `"${step}"`,
+  const meant = (each: (typeof open)[number]) =>
+    parking === undefined ? step === undefined || each.step === step : each.parkingNo === Number(parking);
+  const [found, ...others] = open.filter(meant);
+  if (found !== undefined && others.length === 0) return { step: found.step, parkingNo: found.parkingNo };
+  const which = found === undefined ? 'No such step is parked' : 'Several steps are parked';
+  const named = open.map((each) => `"${each.step}" (parking ${each.parkingNo})`).join(', ');
+  throw new RunbookError('PRECONDITION_FAILED', `${which}. Nothing was sent.`, {
+    observed: open.length === 0 ? 'no parked step' : `parked: ${named}`,
+    needed: parking === undefined ? `--parking with its number` : `parking ${parking}`,
     next: shellLine('runbook', 'status', run.workflowId),
   });
 }
 
 interface ControlOptions extends StatementOptions {
-  readonly name: string;
+  readonly name?: string;
   readonly reason?: string;
   readonly before?: string;
 }
@@ -191,16 +208,16 @@ function controlCommands(host: CommandHost): Command[] {
   return (['pause', 'resume', 'abort', 'takeOver'] as const).map((action) => {
     const word = action === 'takeOver' ? 'take-over' : action;
     const command = newCommand(word, [`runbook ${word} deployment:payments --name ada --reason "wrong window"`])
-      .argument('<workflowId>')
-      .requiredOption(...NAME_OPTION)
+      .option(...NAME_OPTION)
       .option('--reason <text>', 'why; shown in the report');
     if (action === 'pause') command.option('--before <step>', 'hold before the step of this name instead of at once');
     return withStatementOptions(command, 'the order').action(async (workflowId: string, options: ControlOptions) => {
-      const { name, reason, before } = options;
+      const { reason, before } = options;
       refusePlainShare({ reason, before });
       await withSession(host.context, options, async (session) => {
         const { runId, memo } = await describe(session.client, { workflowId });
         const run = { workflowId, runId };
+        const name = await personOf(host.context, options.name);
         if (action === 'takeOver') {
           const input = {
             deployment: memo?.['deployment'],
@@ -211,7 +228,7 @@ function controlCommands(host: CommandHost): Command[] {
         }
         const members = { action, reason, before, name };
         const order = await statementOf(host.context, options, session, run, 'control', members);
-        await giveSignal(host, options, session.client, run, SIGNALS[action], order);
+        await giveSignal(host, options, session, run, SIGNALS[action], order);
       });
     });
   });
@@ -230,12 +247,12 @@ export async function orderTakeOver(
   const order = await statementOf(host.context, options, session, run, 'control', members);
   const takeOverDocument = 'document' in order ? order.document : order;
   const failover = { ...input, takeOver: true, takeOverDocument };
-  await giveSignal(host, options, session.client, run, SIGNALS.takeOver, failover);
+  await giveSignal(host, options, session, run, SIGNALS.takeOver, failover);
 }
 
 interface DeclineOptions extends StatementOptions {
-  readonly holder: string;
-  readonly reason: string;
+  readonly holder?: string;
+  readonly reason?: string;
 }
 
 /** `runbook decline`: a key holder says that they cannot give their share now, so that others are asked at once. */
@@ -245,12 +262,11 @@ function declineCommand(host: CommandHost): Command {
     'runbook decline deployment:payments --holder ada --reason ill --key-file ~/ada.key   (signed)',
     'runbook decline deployment:payments --holder ada --reason ill --print   (one line to paste as signal "decline" in the Web UI)',
   ])
-    .argument('<workflowId>', 'the run that asks, for example deployment:payments')
-    .requiredOption('--holder <name>', 'your name as the inventory lists it')
-    .requiredOption('--reason <text>', 'why; shown to everybody and in the report. Never a key share');
+    .option(...HOLDER_OPTION)
+    .option('--reason <text>', 'why; shown to everybody and in the report. Never a key share (default: you are asked)');
   return withStatementOptions(command, 'the decline').action(async (workflowId: string, options: DeclineOptions) => {
     const { context } = host;
-    const { holder, reason } = options;
+    const holder = await personOf(context, options.holder, '--holder');
     await withSession(context, options, async (session) => {
       const { rid, cid, epoch, holders } = await requestOf(session.client, workflowId);
       if (!holders.includes(holder)) {
@@ -260,6 +276,12 @@ function declineCommand(host: CommandHost): Command {
           next: `If one of them is you, give your name exactly so. If none is, you are not asked. Who is: ${shellLine('runbook', 'status', workflowId)}`,
         });
       }
+      const reason = await wanted(
+        context,
+        options.reason,
+        '--reason',
+        'Why (everybody can read it; never a key share)',
+      );
       if (redact(reason) !== reason) {
         throw new RunbookError('INVALID_INPUT', 'The reason seems to hold a secret. Nothing was sent.', {
           needed: 'a few words; everybody can read them',
@@ -269,7 +291,7 @@ function declineCommand(host: CommandHost): Command {
       // To the very run that invited: a later run invites again.
       const run = { workflowId, runId: rid };
       const input = await statementOf(context, options, session, run, 'decline', { cid, epoch, reason, name: holder });
-      await giveSignal(host, options, session.client, run, SIGNALS.decline, input);
+      await giveSignal(host, options, session, run, SIGNALS.decline, input);
       if (options.print !== true)
         context.err(`You may give it all the same: ${nextCommandOf.share(workflowId, holder)}`);
     });

@@ -20,7 +20,7 @@ beforeEach(() => jest.useFakeTimers({ now: START }));
 afterEach(() => jest.useRealTimers());
 
 describe('a gate that was met and opens again', () => {
-  const command = '`runbook approve deployment:payments --gate go --name YOUR-NAME`';
+  const command = '`runbook approve deployment:payments --gate go`';
 
   /** A run to which these contents are signalled at each opening; what `waiting` holds arrived before. */
   function signalledRun(how: 'signed' | 'principal' | 'claimed', contents: readonly unknown[]) {

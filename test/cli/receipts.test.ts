@@ -1,0 +1,54 @@
+/** What a command says of a signal that it sent, while workers and the server come and go. */
+import { sendSignal } from '../../src/cli/signals';
+import { payloadConverter } from '../../src/contracts/payload-converter';
+
+type Session = Parameters<typeof sendSignal>[1];
+const INPUT = { name: 'grace' };
+const ARRIVED = {
+  events: [
+    {
+      workflowExecutionSignaledEventAttributes: {
+        signalName: 'approve',
+        input: { payloads: [payloadConverter.toPayload(INPUT)] },
+      },
+    },
+  ],
+};
+const RECEIPT = { signal: 'approve', arrival: 1, verdict: 'accepted', code: 'approve', text: 'approves gate plan' };
+
+/** A run whose history and status answer as given, one after the other; the last answer stays. */
+function sessionOf(histories: readonly unknown[], statuses: readonly unknown[]): Session {
+  const next = (answers: readonly unknown[]) => {
+    const left = [...answers];
+    return () => {
+      const answer = left.length > 1 ? left.shift() : left[0];
+      return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
+    };
+  };
+  const handle = { signal: () => Promise.resolve(), fetchHistory: next(histories), query: next(statuses) };
+  const client = {
+    workflow: { getHandle: () => handle },
+    withDeadline: (_deadline: number, work: () => Promise<unknown>) => work(),
+  };
+  return { client, namespace: 'default' } as unknown as Session;
+}
+
+const send = (session: Session, timeoutS?: number) => {
+  const context = { stop: new AbortController().signal, err: () => undefined };
+  return sendSignal(context, session, { workflowId: 'deployment:payments', runId: 'run' }, 'approve', INPUT, timeoutS);
+};
+
+it('reads on where the history does not show the signal yet, the server is away, or no worker answers', async () => {
+  const session = sessionOf(
+    [{ events: [] }, new Error('the server is away'), ARRIVED],
+    [new Error('no worker answers'), { receipts: [], findings: [] }, { receipts: [RECEIPT], findings: [] }],
+  );
+  expect(await send(session)).toMatchObject({ arrival: 1, receipt: RECEIPT, exitCode: 0 });
+});
+
+it('says at its deadline, and not before, that there is no receipt yet', async () => {
+  const began = Date.now();
+  const sent = await send(sessionOf([ARRIVED], [{ receipts: [], findings: [] }]), 1);
+  expect(sent).toMatchObject({ receipt: undefined, exitCode: 4 });
+  expect(Date.now() - began).toBeGreaterThanOrEqual(990);
+});
