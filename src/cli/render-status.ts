@@ -1,6 +1,14 @@
 import type { Receipt } from '../contracts/run-facts';
 import type { RunStatus, Waiting } from '../contracts/run-status';
-import { PHASE_WORDS, findingText, phaseText, receiptText, statusText, stepText } from '../words/status';
+import {
+  PHASE_WORDS,
+  carryingOutText,
+  findingText,
+  phaseText,
+  receiptText,
+  statusText,
+  stepText,
+} from '../words/status';
 import type { Line, Statement } from '../words/waiting';
 import { waitingText } from '../words/waiting';
 import { pollersInWords } from './run';
@@ -31,6 +39,7 @@ export function statusLines(given: RunView, now = Date.now()): string[] {
     ...(memo.step === undefined ? [] : [`Step when the phase began: ${memo.step}`]),
     ...(memo.outageSince === undefined ? [] : [`OUTAGE since ${memo.outageSince}`]),
     ...(memo.waitingFor === undefined ? [] : [`Waits for: ${memo.waitingFor}`]),
+    ...(memo.carryingOut === undefined ? [] : [memo.carryingOut]),
   ];
   return noted.length === 0 ? lines : [...lines, '', ...noted];
 }
@@ -160,7 +169,7 @@ export class Progress {
       });
   }
 
-  #seen({ workflowId, receipts, findings, waiting }: RunStatus, now: number): (readonly string[])[] {
+  #seen({ workflowId, receipts, findings, waiting, carryingOut = [] }: RunStatus, now: number): (readonly string[])[] {
     const beside = (mark: string, [first = '', ...below]: readonly string[]) => [`${mark}${first}`, ...below];
     const indented = ([first = '', ...below]: readonly string[]) => [first, ...below.map((line) => `${BELOW}${line}`)];
     return [
@@ -170,6 +179,9 @@ export class Progress {
       ...findings
         .filter(({ code, text }) => this.#once('finding', code, text))
         .map((finding) => beside('   finding, ', indented(statementLines(findingText(finding))))),
+      ...carryingOut
+        .filter((each) => this.#once('carrying out', each))
+        .map((each) => beside('   ', statementLines(carryingOutText(each, (at) => clock(at, now))))),
       // Announced again where its contents change.
       ...waiting
         .filter((each) => this.#once('waiting', each))

@@ -80,6 +80,15 @@ export type Waiting =
       readonly commands?: readonly NextCommand[];
     };
 
+/** What people decided on a parked step: accepted, and under way. */
+export interface CarryingOut {
+  readonly step: string;
+  readonly action: DecisionAction;
+  readonly by: Attested;
+  /** Epoch milliseconds. */
+  readonly at: number;
+}
+
 /** A holder who cannot give his share now. */
 export interface Declined {
   readonly by: Attested;
@@ -116,6 +125,7 @@ export interface RunStatus {
   readonly outageSince?: number;
   readonly serviceBackAt?: number;
   readonly waiting: readonly Waiting[];
+  readonly carryingOut?: readonly CarryingOut[];
   readonly steps: readonly TimelineStep[];
   readonly receipts: readonly Receipt[];
   readonly findings: readonly Finding[];
@@ -136,6 +146,7 @@ export interface RunMemo {
   readonly phase: RunPhase;
   readonly step?: string;
   readonly waitingFor?: string;
+  readonly carryingOut?: string;
   /** ISO time. */
   readonly outageSince?: string;
 }

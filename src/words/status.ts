@@ -1,5 +1,5 @@
 import type { Finding, Receipt } from '../contracts/run-facts';
-import type { RunStatus, TimelineStep } from '../contracts/run-status';
+import type { CarryingOut, RunStatus, TimelineStep } from '../contracts/run-status';
 import { urgentFindings } from '../contracts/alarms';
 import { askedNow } from '../contracts/asked';
 import { attestedName } from '../contracts/words';
@@ -56,11 +56,18 @@ export function statusText(status: RunStatus, time: Time): readonly Statement[] 
       ? [statement('OUTAGE', ` since ${time(status.outageSince)}: no primary serves clients.`)]
       : []),
     ...waits(true),
+    ...(status.carryingOut ?? []).map((each) => carryingOutText(each, time)),
     ...(asked.length > 0 ? [{ ...statement('What key holders are asked for'), lines: asked }] : []),
     ...waits(false),
     ...(status.leftToDo ?? []).map((left) => statement('Left to do', `: ${left}`)),
     ...bySeverity.map(findingText),
   ];
+}
+
+/** Nobody is waited for any more: what was decided is done now. */
+export function carryingOutText({ step, action, by, at }: CarryingOut, time: Time): Statement {
+  const who = `${attestedName(by)}, at ${time(at)}`;
+  return statement(`"${action}" of "${step}" is being carried out`, `: accepted, decided by ${who}.`);
 }
 
 const statement = (title: string, text = ''): Statement => ({ title, text, lines: [] });

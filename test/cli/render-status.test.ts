@@ -64,6 +64,24 @@ it('in the terminal: alarms, then what is wrong, then whom it waits for, then th
   for (const holder of ['cleo', 'bert']) expect(lines).toContain(`      runbook share ${WID} --holder ${holder}`);
 });
 
+it('a decision that was accepted and is under way stands in the place of the question', () => {
+  const by = { name: 'grace', how: 'signed' } as const;
+  const carryingOut = [{ step: 'Promote west', action: 'retry', by, at: Date.UTC(2026, 2, 1, 10, 0, 5) }] as const;
+  const said = '"retry" of "Promote west" is being carried out: accepted, decided by grace (signed), at';
+  const view: RunView = { ...VIEW, status: { ...STATUS, waiting: [], carryingOut } };
+  expect(statusLines(view, 0).join('\n')).toContain(said);
+  const progress = new Progress();
+  expect(progress.lines(view, 0).join('\n')).toContain(said);
+  expect(progress.lines(view, 0)).toEqual([]);
+  const memo = {
+    runbook: 'drSwitchover',
+    deployment: 'payments',
+    phase: 'outage',
+    carryingOut: `${said} 10:00`,
+  } as const;
+  expect(statusLines({ ...VIEW, status: undefined, memo }, 0).join('\n')).toContain(said);
+});
+
 it('in the Web UI: the same, and a parked run says so in its heading', () => {
   const details = currentDetails(STATUS, 'default');
   inOrder(details, [

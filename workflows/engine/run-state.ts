@@ -12,9 +12,10 @@ import type {
   RunPhase,
   StepContext,
 } from '../../src/contracts/run-facts';
-import type { RunMemo, RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
+import type { CarryingOut, RunMemo, RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 import type { RunEnding, RunRecord, SignalRecord } from '../../src/report/run-record';
 import { escapeUntrusted } from '../../src/contracts/words';
+import { carryingOutText } from '../../src/words/status';
 import { ActivityLog } from './activity-log';
 import { currentDetails } from './current-details';
 import { inStep } from './interceptors';
@@ -38,6 +39,8 @@ export class RunState {
   /** What people still have to do after this run, beside what its ending says. */
   readonly leftToDo: string[] = [];
   readonly waiting = new Map<string, Waiting>();
+  /** Decisions that are under way. */
+  #carryingOut: readonly CarryingOut[] = [];
   #summary: readonly string[] = [];
   phase: RunPhase = 'checking';
   outcome: RunOutcome | undefined;
@@ -194,6 +197,27 @@ export class RunState {
     this.show();
   }
 
+  /** A decision was accepted: from here on the run does it, and waits for nobody. */
+  carryOut(decided: CarryingOut): void {
+    this.#carryingOut = [...this.#carryingOut, decided];
+    this.publish();
+  }
+
+  failedAgain(step: string): void {
+    this.#carryingOut = this.#carryingOut.filter((each) => each.step !== step);
+  }
+
+  /** A step ended: the one that was decided on, or what was done instead of it. An end of the run lasts until it has ended. */
+  carriedOut({ name, startedAt }: Pick<StepRecord, 'name' | 'startedAt'>): void {
+    const under = this.#carryingOut.filter(({ step, action, at }) => {
+      if (action === 'abort' || action === 'leave') return true;
+      return action === 'retry' || action === 'cancel-attempt' ? step !== name : at > startedAt;
+    });
+    if (under.length === this.#carryingOut.length) return;
+    this.#carryingOut = under;
+    this.publish();
+  }
+
   status(): RunStatus {
     const { workflowId, runId } = workflowInfo();
     return {
@@ -209,6 +233,7 @@ export class RunState {
       outageSince: this.outageSince,
       serviceBackAt: this.serviceBackAt,
       waiting: [...this.waiting.values()],
+      carryingOut: this.phase === 'finished' ? [] : this.#carryingOut,
       steps: this.steps,
       receipts: this.receipts,
       findings: this.findings,
@@ -237,6 +262,7 @@ export class RunState {
       facts: this.#facts,
       phase: this.phase,
       waitingFor: this.#waitingFor(),
+      carryingOut: this.#carryingOutInWords(),
       outageSince: this.outageSince,
       ending: this.ending,
     };
@@ -244,6 +270,12 @@ export class RunState {
 
   #waitingFor(): string | undefined {
     return [...this.waiting.values()].map(waitingInWords).join('; ') || undefined;
+  }
+
+  #carryingOutInWords(): string | undefined {
+    const iso = (at: number) => new Date(at).toISOString();
+    const texts = this.#carryingOut.map((each) => carryingOutText(each, iso));
+    return texts.map(({ title, text }) => `${title}${text}`).join(' ') || undefined;
   }
 
   /** Redraws the current details; costs no event. */
@@ -272,13 +304,16 @@ export class RunState {
       phase: this.phase,
       step: this.steps.at(-1)?.name,
       waitingFor: this.#waitingFor(),
+      carryingOut: this.#carryingOutInWords(),
       outageSince: this.outageSince === undefined ? undefined : new Date(this.outageSince).toISOString(),
     };
-    const key = JSON.stringify([memo.phase, memo.waitingFor, memo.outageSince]);
+    const key = JSON.stringify([memo.phase, memo.waitingFor, memo.carryingOut, memo.outageSince]);
     if (key === this.#lastMemo) return;
     this.#lastMemo = key;
     // null removes a key that an earlier memo set.
-    upsertMemo({ ...memo, waitingFor: memo.waitingFor ?? null, outageSince: memo.outageSince ?? null });
+    const gone = { waitingFor: null, carryingOut: null, outageSince: null };
+    const present = Object.entries(memo).filter(([, value]) => value !== undefined);
+    upsertMemo({ ...gone, ...Object.fromEntries(present) });
   }
 }
 
