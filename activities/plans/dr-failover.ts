@@ -17,7 +17,6 @@ import { witnesses } from '../evidence/failover-evidence';
 import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-sample-series';
 import type { LossBound } from '../evidence/wal-sample-series';
 import { currentExecution } from '../execution';
-import { heartbeatAge } from '../observe';
 import { behindBy, findFailoverSides, identityOfLost, identityOfMember } from './failover-sides';
 import type { FailoverSides } from './failover-sides';
 import { observe } from './observed';
@@ -69,7 +68,7 @@ export async function assessDrFailover(request: PlanInput<DrFailoverInput>): Pro
   const heard = lastHeardAt([observerOf(to, 'dr'), ...witnesses(found).observers]);
   const known = await readWalSamples(context, input.deployment, context.signal, heard);
   const bound = lossBound(known.samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
-  const loss = lossOf(from, to, bound);
+  const loss = lossOf(from, to, bound, heard);
   const [tokens, credentialReadable] = await Promise.all([
     observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY]),
     access(from.cluster)
@@ -200,22 +199,23 @@ function lossKnown(to: string, { loss, why }: FailoverLoss): Check {
 }
 
 /** Where the old primary was demoted and still answers, its tree tells more than any sample. */
-function lossOf(from: ClusterObservation, to: ClusterObservation, { bound, why }: LossBound): FailoverLoss {
+function lossOf(
+  from: ClusterObservation,
+  to: ClusterObservation,
+  { bound, why }: LossBound,
+  heard: number | undefined,
+): FailoverLoss {
   const demoted = from.dr?.mode === 'secondary' && from.dr.merkleRoot !== undefined;
   if (demoted && from.dr?.merkleRoot === to.dr?.merkleRoot)
     return { loss: 'none', why: `${from.cluster} was demoted, and both have the same Merkle root` };
   return bound === undefined
-    ? { loss: 'unknown', why: `bound unknown: ${why}; ${lastWords(to)}` }
-    : { loss: 'bounded', boundWalEntries: bound, why: `${why}; ${lastWords(to)}` };
+    ? { loss: 'unknown', why: `bound unknown: ${why}; ${lastWords(from.cluster, to, heard)}` }
+    : { loss: 'bounded', boundWalEntries: bound, why: `${why}; ${lastWords(from.cluster, to, heard)}` };
 }
 
-function lastWords({ cluster, dr }: ClusterObservation): string {
-  const age = heartbeatAge(dr);
-  const heard =
-    age === undefined
-      ? 'tells no heartbeat'
-      : `heard its last heartbeat at ${new Date(Date.now() - age).toISOString()}`;
-  return `${cluster} ${heard} and has last remote WAL ${dr?.lastRemoteWal ?? 'not told'}`;
+function lastWords(from: string, { cluster, dr }: ClusterObservation, heard: number | undefined): string {
+  const last = heard === undefined ? 'at no time that is told' : `at ${new Date(heard).toISOString()}`;
+  return `a secondary heard ${from} last ${last}, and ${cluster} has last remote WAL ${dr?.lastRemoteWal ?? 'not told'}`;
 }
 
 function lossText({ loss, boundWalEntries, why }: FailoverLoss): string {

@@ -236,10 +236,10 @@ async function disposeSealed(entry: LedgerEntry): Promise<TokenDisposal> {
 function notDeleted({ cluster, state, text }: TokenDisposal, of: string, again: string): Finding & { next: string } {
   return state === 'kept'
     ? {
-        severity: 'warning',
+        severity: 'info',
         code: 'token-kept',
-        text: `${of} could not be deleted: ${text}`,
-        next: `It stays sealed in the record. When ${cluster} is a DR secondary again, as after the next switchover or a rejoin, ${again}: the token lives again then.`,
+        text: `${of} is kept, which is normal: ${text}`,
+        next: `Nothing now. It stays sealed in the record. When ${cluster} is a DR secondary again, as after the next switchover or a rejoin, the token lives again, and ${again}.`,
       }
     : {
         severity: 'critical',

@@ -49,6 +49,8 @@ const outage = z.strictObject({
   serviceReadyAt: time.optional(),
   probeAt: time.optional(),
   totalMs: milliseconds,
+  /** Before this run began: nobody worked on it here. */
+  beforeRunMs: milliseconds,
   /** Spent in calls to the service and in waiting for its state. */
   serviceMs: milliseconds,
   /** Spent between activities: Temporal and the worker. */
@@ -139,6 +141,8 @@ export const reportSchema = z.strictObject({
       newPrimaryRoot: text,
     })
     .optional(),
+  /** From the quiesce until clients were let through: what they felt, beside the outage. Absent where nobody held them. */
+  clientsHeld: z.strictObject({ from: time, to: time.optional(), totalMs: milliseconds }).optional(),
   /** From the demotion until the first DR secondary streams again. */
   withoutDrProtection: z.strictObject({ from: time, to: time.optional(), totalMs: milliseconds }).optional(),
   /** Paths filters as they were read before and written by this run. `none`: there was none. */
@@ -147,6 +151,8 @@ export const reportSchema = z.strictObject({
   finalState: z.array(clusterObservation),
   /** What the runbook found out, such as the points of `readiness`. */
   result: z.record(z.string(), z.unknown()).optional(),
+  /** Of an open run: what people decided, and the run does now. */
+  carryingOut: text,
   /** What people still have to do, and how. */
   leftToDo: z.array(z.string()),
   /** Events of the history, as counted. */

@@ -84,6 +84,8 @@ export type RunFact = { readonly at: number } & (
     }
   /** Clients had no primary from then on, although this run demoted none. `since` is epoch milliseconds. */
   | { readonly kind: 'outage-began'; readonly since: number; readonly why: string }
+  /** Clients were told to hold off, or let through again. */
+  | { readonly kind: 'clients'; readonly held: boolean }
   /** What was lost, where no comparison of both sides can tell. */
   | {
       readonly kind: 'loss';

@@ -105,7 +105,10 @@ function endedHeadline(report: Report): Toned {
     case 'handed-over':
       return { text: `Handed over: ${what} goes on as another run.`, tone: 'neutral' };
     case 'running':
-      return { text: `Running: ${what}, as of event ${report.asOfEvent}.`, tone: 'neutral' };
+      return {
+        text: `Running: ${what}, as of event ${report.asOfEvent}.${report.carryingOut ? ` ${report.carryingOut}` : ''}`,
+        tone: 'neutral',
+      };
     case 'failed':
       return { text: `Failed: ${what} ended with an error.${untouched}`, tone: 'bad' };
     case 'terminated':
@@ -133,7 +136,7 @@ export function headlineOf(report: Report): Toned {
 
 /** How long clients had no primary, what was lost with the proof, and how long no DR secondary streamed. */
 export function headlinesBelow(report: Report): readonly Toned[] {
-  return [outageHeadline(report), lossHeadline(report), protectionHeadline(report)].filter(
+  return [outageHeadline(report), heldHeadline(report), lossHeadline(report), protectionHeadline(report)].filter(
     (line) => line !== undefined,
   );
 }
@@ -141,11 +144,21 @@ export function headlinesBelow(report: Report): readonly Toned[] {
 function outageHeadline({ runbook, outage }: Report): Toned | undefined {
   if (!outage)
     return CHANGES_PRIMARY.has(runbook) ? { text: 'No outage: this run demoted nothing.', tone: 'good' } : undefined;
-  const { startedAt, endedAt, totalMs, serviceMs = 0, machineMs = 0, peopleMs = 0 } = outage;
-  const split = `service ${durationText(serviceMs)}, machine ${durationText(machineMs)}, people ${durationText(peopleMs)}`;
+  const { startedAt, endedAt, totalMs, beforeRunMs = 0, serviceMs = 0, machineMs = 0, peopleMs = 0 } = outage;
+  const before = beforeRunMs === 0 ? '' : `before this run began ${durationText(beforeRunMs)}, `;
+  const split = `${before}service ${durationText(serviceMs)}, machine ${durationText(machineMs)}, people ${durationText(peopleMs)}`;
   if (totalMs === undefined || endedAt === undefined)
     return { text: `Outage since ${timeText(startedAt)} UTC, no end known. So far: ${split}.`, tone: 'bad' };
   return { text: `Outage ${durationText(totalMs)}: ${split}.`, tone: peopleMs > 0 ? 'warning' : 'neutral' };
+}
+
+/** What clients felt is more than the outage: they were held before it began, and let through after it. */
+function heldHeadline({ clientsHeld }: Report): Toned | undefined {
+  if (!clientsHeld) return undefined;
+  const { from, totalMs } = clientsHeld;
+  return totalMs === undefined
+    ? { text: `Clients held since ${timeText(from)} UTC: this run did not let them through again.`, tone: 'bad' }
+    : { text: `Clients held for ${durationText(totalMs)}, from the quiesce to their release.`, tone: 'neutral' };
 }
 
 function lossHeadline({ runbook, loss, outage }: Report): Toned | undefined {

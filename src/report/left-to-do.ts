@@ -1,5 +1,6 @@
 import { sidesOfSwitchover } from '../contracts/plan';
 import type { RunbookPlan } from '../contracts/plan';
+import type { Finding } from '../contracts/run-facts';
 import type { ReplicationKind } from '../contracts/runbook-inputs';
 import { demotionOf } from './outage';
 import type { ActivityRecord, Fields, RunRecord } from './run-record';
@@ -313,12 +314,12 @@ function openParkings(run: RunRecord): readonly string[] {
 }
 
 /** Secrets that the run made and that are not proven gone. A token that the run keeps on purpose is not among them. */
-export function secretsLeft(run: RunRecord, namingKept = false): readonly string[] {
+function secretsLeft(run: RunRecord, namingKept = false): readonly string[] {
   return [...operationTokens(run, namingKept), ...rootTokens(run), ...ceremonyKeys(run)];
 }
 
 /** What a run that ended early left undone at the clusters, the most urgent first: roles, clients, protection. */
-export function workLeft(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
+function workLeft(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
   // What a run that was closed from outside could not say itself.
   const unsaid = (lines: readonly string[]) => (run.ending ? [] : lines);
   return [
@@ -335,8 +336,31 @@ export function workLeft(run: RunRecord, plan: RunbookPlan | undefined): readonl
 }
 
 /** What a run that could not say it itself left, the most urgent first. */
-export function derivedLeftToDo(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
+function derivedLeftToDo(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
   if (run.close) return [...workLeft(run, plan), ...secretsLeft(run, true)];
   // The run is at work: only what it waits for is for people.
   return [...openParkings(run), ...(run.waitingFor === undefined ? [] : [`The run waits for: ${run.waitingFor}`])];
 }
+
+/** What the run said itself, what its deeds prove beside it, secrets that are not proven gone, and whatever is critical. */
+export function leftToDoOf(
+  run: RunRecord,
+  plan: RunbookPlan | undefined,
+  findings: readonly Finding[],
+): readonly string[] {
+  const { ending } = run;
+  const work = ending?.outcome === 'aborted' ? workLeft(run, plan) : [];
+  const left = ending ? [...ending.leftToDo, ...work, ...secretsLeft(run)] : derivedLeftToDo(run, plan);
+  return [...left, ...criticalLeft(findings, left)];
+}
+
+/** That the run was closed from outside is told by what it left; it stands here where nothing else does. */
+function criticalLeft(findings: readonly Finding[], left: readonly string[]): readonly string[] {
+  return findings
+    .filter(({ severity, code }) => severity === 'critical' && (left.length === 0 || !CLOSED.test(code)))
+    .filter(({ text }) => !left.some((line) => line.includes(text)))
+    .map(({ text, next }) => `CRITICAL: ${text}${next === undefined ? '' : ` ${next}`}`)
+    .filter((line, index, all) => all.indexOf(line) === index);
+}
+
+const CLOSED = /^run-(terminated|cancelled|timed-out|failed)$/;

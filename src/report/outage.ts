@@ -150,15 +150,18 @@ function waits(run: RunRecord, until: number) {
 
 /**
  * Splits the outage. A time in which people are waited for counts as theirs even where a parallel branch works, so that
- * the figure never flatters; a pause counts only where nothing runs. The three parts add up to the whole.
+ * the figure never flatters; a pause counts only where nothing runs. What passed before this run began is told apart. The
+ * parts add up to the whole.
  */
-function split(run: RunRecord, outage: Interval): Pick<OutageSplit, 'serviceMs' | 'machineMs' | 'peopleMs'> {
+function split(run: RunRecord, outage: Interval) {
   const activities = union(run.activities.flatMap((activity) => activityInterval(activity, outage.to) ?? []));
   const { asked, pauses } = waits(run, outage.to);
   const people = clipped(union([...asked, ...difference(union(pauses), activities)]), outage);
   const peopleMs = lengthOf(people);
   const serviceMs = lengthOf(difference(clipped(activities, outage), people));
-  return { serviceMs, peopleMs, machineMs: outage.to - outage.from - serviceMs - peopleMs };
+  const beforeRunMs = Math.max(0, Math.min(outage.to, run.startedAt) - outage.from);
+  const machineMs = outage.to - outage.from - beforeRunMs - serviceMs - peopleMs;
+  return { ...(beforeRunMs > 0 && { beforeRunMs }), serviceMs, machineMs, peopleMs };
 }
 
 /** When clients lost their primary: this run demoted it, or found it gone. */
@@ -180,6 +183,21 @@ export function outageOf(run: RunRecord): OutageSplit | undefined {
     ...(serviceReadyAt !== undefined && { serviceReadyAt: isoTime(serviceReadyAt) }),
     ...(probeAt !== undefined && { probeAt: isoTime(probeAt) }),
     ...split(run, { from: at, to: Math.max(at, endedAt ?? run.asOf) }),
+  };
+}
+
+/** When clients were held, each time: from the order to hold off until they were let through. */
+export function clientsHeldOf(run: RunRecord): Report['clientsHeld'] {
+  const orders = factsOf(run, 'clients');
+  const from = orders.find(({ held }) => held)?.at;
+  if (from === undefined) return undefined;
+  const held = orders.flatMap((each, index) => (each.held ? [{ from: each.at, to: orders[index + 1]?.at }] : []));
+  const to = held.at(-1)?.to;
+  if (to === undefined) return { from: isoTime(from) };
+  return {
+    from: isoTime(from),
+    to: isoTime(to),
+    totalMs: held.reduce((sum, each) => sum + (each.to ?? to) - each.from, 0),
   };
 }
 

@@ -1,11 +1,10 @@
 import { alarmsFirst } from '../contracts/alarms';
 import { planIn } from '../contracts/plan';
-import type { RunbookPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
 import { escapeUntrusted } from '../contracts/words';
-import { derivedLeftToDo, secretsLeft, workLeft } from './left-to-do';
-import { demotionOf, outageOf, withoutDrProtectionOf } from './outage';
+import { leftToDoOf } from './left-to-do';
+import { clientsHeldOf, demotionOf, outageOf, withoutDrProtectionOf } from './outage';
 import type { ActivityRecord, Fields, RunRecord } from './run-record';
 import { factsOf, fieldsOf, isoTime, listOf, shownError, textOf, textsOf } from './run-record';
 import { reportedSteps } from './steps';
@@ -223,14 +222,6 @@ function findingOfClose(run: RunRecord): readonly Timed<Finding>[] {
   return [{ at, severity, code: `run-${how}`, text }];
 }
 
-/** What the run said itself, what its deeds prove beside it, and secrets that are not proven gone. */
-function leftToDoOf(run: RunRecord, plan: RunbookPlan | undefined): readonly string[] {
-  const { ending } = run;
-  if (!ending) return derivedLeftToDo(run, plan);
-  const work = ending.outcome === 'aborted' ? workLeft(run, plan) : [];
-  return [...ending.leftToDo, ...work, ...secretsLeft(run)];
-}
-
 function outcomeOf({ ending, close }: RunRecord): Report['outcome'] {
   if (ending) return ending.outcome;
   if (!close) return 'running';
@@ -250,6 +241,7 @@ export function reportOf(given: RunRecord): Report {
   const plan = planOf(run);
   const endedAt = close?.at ?? ending?.at;
   const assessed = assessments(run).at(-1) ?? {};
+  const findings = findingsOf(run);
   const state = completed(run, 'readDeployment').at(-1)?.result ?? assessed;
   return {
     schema: 'replication-runbooks/report/v1',
@@ -269,15 +261,17 @@ export function reportOf(given: RunRecord): Report {
     receipts: factsOf(run, 'receipt').map(({ kind: _kind, at, ...receipt }) => ({ ...receipt, at: isoTime(at) })),
     signals: signalsOf(run),
     controls: factsOf(run, 'control').map(({ control, by, reason, at }) => ({ control, by, reason, at: isoTime(at) })),
-    findings: findingsOf(run),
+    findings,
     outage: outageOf(run),
+    clientsHeld: clientsHeldOf(run),
     loss: lossOf(run),
     withoutDrProtection: withoutDrProtectionOf(run),
     filters: filtersOf(run),
     tokens: tokensOf(run),
     finalState: listOf(state['observations']) as Report['finalState'],
     result: ending?.result,
-    leftToDo: leftToDoOf(run, plan?.content),
+    carryingOut: close || ending ? undefined : run.carryingOut,
+    leftToDo: leftToDoOf(run, plan?.content, findings),
     historyEvents: run.events,
   };
 }

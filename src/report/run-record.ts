@@ -108,6 +108,7 @@ export interface RunRecord {
   readonly facts: readonly RunFact[];
   readonly phase: string;
   readonly waitingFor?: string;
+  readonly carryingOut?: string;
   readonly outageSince?: number;
   readonly ending?: RunEnding;
   readonly close?: RunClose;

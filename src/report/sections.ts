@@ -105,9 +105,17 @@ function findings({ findings: found, endedAt, workflowId }: Report): Section[] {
   return section('Findings', [list(items)], endedAt === undefined ? open : 'None.');
 }
 
-function leftToDo({ leftToDo: items, outcome }: Report): Section[] {
+/** Beside a token that is kept there is never nothing: the next run deletes it, and people must know that it is there. */
+function leftToDo({ leftToDo: items, outcome, tokens, deployment }: Report): Section[] {
+  const kept = tokens
+    .filter(({ state }) => state === 'kept')
+    .map(
+      ({ cluster }) =>
+        `Later, by the next run on ${deployment ?? 'this deployment'}: delete the operation token of ${cluster}, which is kept, sealed, until ${cluster} is a DR secondary again.`,
+    );
   const nothing = outcome === 'running' ? 'Nothing at this moment.' : 'Nothing that the run knows of.';
-  return section('Left to do', [list(items.map((text) => ({ text })))], nothing);
+  const now = items.length === 0 && kept.length > 0 ? [paragraph('Nothing at once.')] : [];
+  return section('Left to do', [...now, list([...items, ...kept].map((text) => ({ text })))], nothing);
 }
 
 /** Tones of the values that runbooks give as what they found out. */

@@ -95,7 +95,7 @@ function stepOf(activities: readonly ActivityRecord[]): ReportStep {
   return {
     ...{ number, name, attempt },
     activities: activities.map(reportedActivity),
-    startedAt: isoTime(Math.min(...activities.map(beganAt))),
+    startedAt: isoTime(Math.min(...activities.map(({ scheduledAt }) => scheduledAt))),
     ...(Number.isFinite(endedAt) && { endedAt: isoTime(endedAt) }),
     outcome: outcomeFromActivities(activities),
   };

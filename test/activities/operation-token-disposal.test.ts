@@ -90,7 +90,7 @@ it('a token of a cluster that is primary by now is kept sealed in the ledger, wi
   bench.service.advanceClock(1_000);
   const { disposals, findings } = await dispose([token]);
   expect(disposals[0]).toMatchObject({ cluster: 'west', state: 'kept' });
-  expect(findings).toEqual([expect.objectContaining({ code: 'token-kept', severity: 'warning' })]);
+  expect(findings).toEqual([expect.objectContaining({ code: 'token-kept', severity: 'info' })]);
   expect((await ledger())[0]).toMatchObject({ state: 'kept', sealed: token.value });
 });
 

@@ -54,6 +54,21 @@ describe('a run that was terminated', () => {
     expect(last).toContain('The DR operation token of west was kept, sealed');
   });
 
+  it('names whatever is critical, once', () => {
+    const finding = { kind: 'finding', severity: 'critical', code: 'no-primary', next: 'Promote one.' } as const;
+    const leftOf = (leftToDo: readonly string[]) =>
+      reportOf(
+        new RunBuilder()
+          .started('drSwitchover', {})
+          .fact({ ...finding, at: when(10), text: 'No cluster is primary.' })
+          .ended(20, 'completed', { leftToDo })
+          .build(),
+      ).leftToDo;
+    expect(leftOf([])).toEqual(['CRITICAL: No cluster is primary. Promote one.']);
+    const own = ['No cluster is primary. Promote west.'];
+    expect(leftOf(own)).toEqual(own);
+  });
+
   it('warns of a generation attempt that may be open', () => {
     expect(leftToDoAt(40_500)).toContain('A generation attempt on west may be open, or its token may exist');
     expect(leftToDoAt(40_500)).toContain('only if its fingerprint is AB12');

@@ -165,6 +165,31 @@ describe('the outage', () => {
     expect(outageOf([again, ready(4_000, 5_000)], [], refused)).toMatchObject({ startedAt: iso(3_100) });
   });
 
+  it('that began before the run keeps that time apart: nobody worked on it here', () => {
+    const history = new RunBuilder().started('drFailover', INPUT).activity({
+      ...ready(1_000, 5_000),
+      facts: [{ kind: 'outage-began', at: when(500), since: when(-34_000), why: 'the last heartbeat' }],
+    });
+    expect(reportOf(history.build()).outage).toMatchObject({
+      ...{ startedAt: iso(-34_000), totalMs: 39_000, beforeRunMs: 34_000 },
+      ...{ serviceMs: 4_000, machineMs: 1_000, peopleMs: 0 },
+    });
+  });
+
+  it('is less than clients felt: they were held from the quiesce to their release, each time', () => {
+    const clients = (at: number, held: boolean): RunFact => ({ kind: 'clients', at: when(at), held });
+    const heldBy = (...facts: RunFact[]) => {
+      const history = new RunBuilder().started('drSwitchover', INPUT);
+      for (const each of facts) history.fact(each);
+      return reportOf(history.build()).clientsHeld;
+    };
+    expect(heldBy()).toBeUndefined();
+    expect(heldBy(clients(1_000, true), clients(2_000, false), clients(5_000, true), clients(9_000, false))).toEqual({
+      ...{ from: iso(1_000), to: iso(9_000), totalMs: 5_000 },
+    });
+    expect(heldBy(clients(1_000, true))).toEqual({ from: iso(1_000) });
+  });
+
   it('is none where the demotion was refused for certain', () => {
     expect(
       outageOf([], [], { result: undefined, failure: { code: 'PRECONDITION_FAILED', message: 'lag' } }),

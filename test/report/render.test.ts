@@ -35,6 +35,13 @@ describe('Markdown', () => {
 `);
   });
 
+  it('never says that nothing is left beside a token that is kept', () => {
+    const [, left = ''] = renderMarkdown(report(finishedSwitchover())).split('## Left to do');
+    expect(left.split('##')[0]).toBe(
+      '\n\nNothing at once.\n\n- Later, by the next run on payments: delete the operation token of west, which is kept, sealed, until west is a DR secondary again.\n\n',
+    );
+  });
+
   it('tells a small run in full', () => {
     const history = new RunBuilder()
       .started('drSwitchover', INPUT)

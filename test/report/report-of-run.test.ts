@@ -90,6 +90,15 @@ describe('a finished switchover', () => {
   });
 });
 
+it('steps that begin at the same time stand in their order, whichever worker was first', () => {
+  const history = new RunBuilder().started('drSwitchover', INPUT);
+  const step = (number: number, startedAt: number) =>
+    history.activity({ type: 'runHook', step: { name: 'S', number }, scheduledAt: 10, startedAt, endedAt: 90 });
+  step(2, 20);
+  step(1, 30);
+  expect(reportOf(history.build()).steps.map(position)).toEqual(['1 S', '2 S']);
+});
+
 describe('retries', () => {
   it('are counted, and shown as one activity with the observed value of the last', () => {
     const history = finishedSwitchover((same) =>

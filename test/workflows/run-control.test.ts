@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunMemo } from '../../src/contracts/run-status';
 import { replayRun } from '../support/replay';
+import { reportOf } from '../support/reports';
 import { Scenario, openScenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
@@ -214,10 +215,21 @@ describe('people control a run', () => {
     );
     // A pause while the step is parked counts after it.
     await run.control('pause', { reason: 'once more', before: 'Read the final state' });
-    scenario.service.cluster('west').holdStream('dr', false);
     scenario.limit();
     await run.decide('retry');
+    // Accepted, and under way: nobody is waited for, and every surface says so, also without a worker.
+    await run.until('the retry is carried out', ({ carryingOut = [] }) => carryingOut.length > 0);
+    expect((await run.status()).waiting).toEqual([]);
+    const carriedOut = expect.stringMatching(
+      /^"retry" of "Write a marker on east .*accepted, decided by grace/,
+    ) as string;
+    expect((await run.handle.describe()).memo).toMatchObject({ carryingOut: carriedOut });
+    expect(await currentDetails(run)).toContain('is being carried out');
+    expect((await reportOf(run)).carryingOut).toEqual(carriedOut);
+    scenario.service.cluster('west').holdStream('dr', false);
     await run.waitsFor('resume');
+    expect((await run.status()).carryingOut).toEqual([]);
+    expect((await run.handle.describe()).memo).not.toHaveProperty('carryingOut');
     await run.control('resume');
     const report = await run.report();
     told.push(JSON.stringify(report));

@@ -19,10 +19,9 @@ import { escapeUntrusted } from '../../src/contracts/words';
 
 /** One execution of a runbook: its steps, what people tell it, and how it stops. */
 export class Run {
-  /** Clients were told to hold off: whoever ends with a primary lets them through. */
-  clientsHeld = false;
   /** By gate and plan: the signed approvals that met it before. Where it opens again they are as old as they were. */
   readonly gatesMet = new Map<string, ReadonlySet<string>>();
+  #clientsHeld = false;
   readonly #parking: Parking;
   #scope: CancellationScope | undefined;
   #stop: RunStopped | undefined;
@@ -49,6 +48,16 @@ export class Run {
       this.#noteInOutage('A cancel request came', 'stop-noted', ENDS_LATER);
       this.#requestStop(new RunStopped('a cancel request', 'cancelled through Temporal'));
     });
+  }
+
+  /** Clients were told to hold off: whoever ends with a primary lets them through. */
+  get clientsHeld(): boolean {
+    return this.#clientsHeld;
+  }
+
+  set clientsHeld(held: boolean) {
+    if (held !== this.#clientsHeld) this.state.fact({ kind: 'clients', held });
+    this.#clientsHeld = held;
   }
 
   /**
@@ -113,10 +122,18 @@ export class Run {
     return this.#parking.park(step, failure, choices, (decided) => this.waitFor(() => decided() || done(), timeoutMs));
   }
 
-  /** Parks beside a step, which has ended: says what failed and what each choice does, until a decision or a stop. */
-  async park(step: string, failure: FailureFacts, choices: readonly Choice[]): Promise<Decision> {
+  /**
+   * Parks beside a step, which has ended: says what failed and what each choice does, until a decision or a stop.
+   *
+   * @param ofStep - the step in the timeline, where it is parked under another name
+   */
+  async park(step: string, failure: FailureFacts, choices: readonly Choice[], ofStep = step): Promise<Decision> {
+    this.state.failedAgain(ofStep);
     const decision = await this.#parking.park(step, failure, choices, (ready) => this.waitFor(ready));
     if (!decision) throw new TypeError('parking ended without a decision');
+    const { action, by } = decision;
+    // Skipped is done at once.
+    if (action !== 'skip') this.state.carryOut({ step: ofStep, action, by, at: Date.now() });
     return decision;
   }
 
@@ -234,7 +251,7 @@ export class Run {
         record.state = 'parked';
         const remedy = options.remedy?.(failure);
         const offered = remedy ? [RETRY, remedy.choice, ...choices] : [RETRY, ...choices];
-        const decision = await this.park(remedy?.step ?? name, failure, offered);
+        const decision = await this.park(remedy?.step ?? name, failure, offered, name);
         const { action, by, reason } = decision;
         carryOut = action === remedy?.choice.action ? remedy.carryOut : undefined;
         switch (action) {
@@ -278,6 +295,7 @@ export class Run {
     record.note = note;
     const { name, number, attempt, startedAt } = record;
     this.state.fact({ kind: 'step-ended', step: name, number, attempt, startedAt, outcome: state });
+    this.state.carriedOut(record);
     this.state.show();
   }
 

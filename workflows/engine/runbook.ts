@@ -112,7 +112,12 @@ export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, ra
     const pump = signals.pump(state);
     const ending = await runBody(runbook, run, input);
     await run.cleanUpAll();
-    state.notifications.finished(ending.outcome, [...(ending.leftToDo ?? []), ...state.leftToDo]);
+    const leftToDo = [...(ending.leftToDo ?? []), ...state.leftToDo];
+    const { outcome } = ending;
+    state.notifications.finished(
+      outcome,
+      reportOf({ ...state.record(), ending: { outcome, leftToDo, at: Date.now() } }).leftToDo,
+    );
     await state.notifications.settle();
     signals.close(state);
     await pump;
@@ -205,8 +210,8 @@ function foundOut({ state }: Run, { withoutReport, failure, outcome, result }: E
 /** Ends the run's own account of itself. */
 function end(state: RunState, outcome: RunOutcome, leftToDo: readonly string[], result?: RunbookFindings): void {
   state.outcome = outcome;
-  state.leftAtEnd = leftToDo;
   state.ending = { outcome, leftToDo, ...(result && { result }), at: Date.now() };
+  state.leftAtEnd = reportOf(state.record()).leftToDo;
   state.enterPhase('finished');
 }
 

@@ -23,6 +23,7 @@ export async function quiesceClients(run: Run, { deployment, from, to, hooks }: 
       if (run.state.outageSince !== undefined || !run.clientsHeld || !hooks.release) return;
       await run.cleanUp('Release the clients', async (call) => {
         await call.runHook({ deployment, hook: 'release', from: to, to: from });
+        run.clientsHeld = false;
       });
     });
   }

@@ -13,12 +13,18 @@ export function rolesInWords(kind: ReplicationKind) {
     observations.map((each) => `${each.cluster} ${each[kind]?.mode ?? 'not read'}`).join(', ');
 }
 
+function bothRolesInWords({ observations }: { readonly observations: readonly ClusterObservation[] }): string {
+  const mode = (each: ClusterObservation, kind: ReplicationKind) => each[kind]?.mode ?? 'not read';
+  return observations
+    .map((each) => `${each.cluster} DR ${mode(each, 'dr')}, performance ${mode(each, 'performance')}`)
+    .join('; ');
+}
+
 /** How a run that changed something ends: nothing of ours stays behind, and the report shows who has which role now. */
 export async function finishRun(
   run: Run,
   deployment: string,
   tokens?: { readonly dispose: () => Promise<void> },
-  kind: ReplicationKind = 'dr',
 ): Promise<readonly ClusterObservation[]> {
   run.state.enterPhase('finishing');
   await tokens?.dispose();
@@ -26,7 +32,7 @@ export async function finishRun(
     'Read the final state',
     'the report has no final state',
     (call) => call.readDeployment({ deployment }),
-    { note: rolesInWords(kind) },
+    { note: bothRolesInWords },
   );
   return seen?.observations ?? [];
 }

@@ -57,7 +57,9 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
   run.state.enterPhase('re-protecting');
 
   // 5.-7. Secondaries, tokens, final state.
-  const ending = await run.abortable(() => finish(run, input, route, { tokens, authority: approvals.authority }));
+  // The loss as the approvers were told it: one figure everywhere.
+  const told = { ...route, loss: progress.route?.loss ?? route.loss };
+  const ending = await run.abortable(() => finish(run, input, told, { tokens, authority: approvals.authority }));
   progress.finished = true;
   return ending;
 }

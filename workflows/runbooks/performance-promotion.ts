@@ -99,7 +99,7 @@ async function finish(
   progress: PromotionProgress,
 ): Promise<string[]> {
   const left = await followNewPrimary(run, deployment, route, authority, served, progress.following);
-  await finishRun(run, deployment, undefined, 'performance');
+  await finishRun(run, deployment);
   progress.finished = true;
   return left;
 }
