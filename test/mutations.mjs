@@ -641,4 +641,21 @@ export const MUTATIONS = [
     replacement: 'return true;',
     test: 'test/vault/node-choice.test.ts',
   },
+  // A batch token counts without a primary only as far as a primary proved it.
+  {
+    name: 'batch token: another one than was proven counts',
+    file: 'activities/tokens/batch-token-proof.ts',
+    text: 'if (proof.digest !== digestOf(token))',
+    replacement: 'if (false as boolean)',
+    test: 'test/activities/proven-batch-token.test.ts',
+    named: 'is another one than was proven',
+  },
+  {
+    name: 'batch token: an old proof counts',
+    file: 'activities/tokens/batch-token-proof.ts',
+    text: 'if (Date.now() - Date.parse(proof.at) > GOOD_FOR_MS)',
+    replacement: 'if (false as boolean)',
+    test: 'test/activities/proven-batch-token.test.ts',
+    named: 'was proven more than a day ago',
+  },
 ];

@@ -73,8 +73,16 @@ export function credentialWorks(cluster: string, { usable, error }: CredentialFa
   return check('credential works', cluster, usable, {
     observed: usable ? 'accepted' : (error ?? 'not usable'),
     needed: 'a token that the cluster accepts',
-    next: `Renew the credential of ${cluster} at its source.`,
+    next: BROKEN.has(error ?? '') ? stopBroken(cluster) : `Renew the credential of ${cluster} at its source.`,
   });
+}
+
+/** Codes of a cluster that answers and cannot serve, whatever the token. */
+export const BROKEN: ReadonlySet<string> = new Set(['AUDIT_DEVICE_BLOCKED', 'SERVICE_ERROR']);
+
+/** The way out where a primary answers and serves nobody. Sealing by its API needs a call that works. */
+export function stopBroken(cluster: string): string {
+  return `A drSwitchover writes on ${cluster} and cannot work until it serves again: free its audit devices and its storage. Where that takes too long: stop the service on every node of ${cluster} (\`systemctl stop vault\`; sealing it by a call fails while its audit device is blocked), keep it cut off from its clients, then start drFailover.`;
 }
 
 export function credentialLives(cluster: string, { type, ttlSeconds }: CredentialFacts): Check {

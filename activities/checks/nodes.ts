@@ -39,17 +39,20 @@ export function oneActiveNode({ cluster, reachable, activeNode, error }: Cluster
   });
 }
 
-/** A cluster that takes part in a change: it answers with one active node, and none of its nodes is sealed. */
+/** A cluster that takes part in a change: a node that is down or sealed is for the approvers to see, as long as the rest is a quorum. */
 export function takesPart(observation: ClusterObservation): Check[] {
-  return [oneActiveNode(observation), everyNodeUnsealed(observation)];
-}
-
-/** A side of a switchover: a node that is down or sealed is for the approvers to see, as long as the rest is a quorum. */
-export function takesPartWithQuorum(observation: ClusterObservation): Check[] {
   const enough = quorum(observation);
   const nodes = [everyNodeAnswers(observation), everyNodeUnsealed(observation)];
   const judged = enough.verdict === 'ok' ? nodes.map((each) => asWarning(each)) : nodes;
   return [oneActiveNode(observation), enough, ...judged];
+}
+
+/** What the approvers must know of a side. Without the error, which may be another one at the next reading. */
+export function missingNodes({ cluster, nodes }: ClusterObservation): string[] {
+  const missing = nodes.filter(({ reachable, sealed }) => !reachable || sealed !== false);
+  if (missing.length === 0) return [];
+  const addresses = missing.map(({ address }) => address).join(', ');
+  return [`Nodes of ${cluster} that are down or sealed: ${addresses}. Another one less may cost its quorum.`];
 }
 
 /** A cluster beside the change that does not answer. */

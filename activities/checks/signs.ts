@@ -15,6 +15,10 @@ import { heartbeatText, isConnected, mayBeOneSet, roleText } from './replication
 /** What is next where a sign only needs time. */
 export const WAITED_FOR = 'The run waits for it before it opens the gate.';
 
+/** Where a primary answers: whether it serves nobody all the same is for people to say. */
+export const PLANNED_OR_STOP =
+  'A planned change is a drSwitchover. Where it answers and does not serve (its audit device is blocked, its storage is full) or must not serve any more: stop or seal all of its nodes, keep it cut off from its clients, then start drFailover again.';
+
 /** Health of a node that is active and unsealed. */
 const ACTIVE = 200;
 
@@ -78,7 +82,7 @@ function silence({ cluster, dr, nodes, reachable }: ClusterObservation): Check {
     needed: 'no node answers as an unsealed active primary',
     next:
       dr?.mode === 'primary'
-        ? `${cluster} answers as DR primary. A planned change is a drSwitchover; where ${cluster} must not serve any more, fence and stop or seal it, then start again.`
+        ? `${cluster} answers as DR primary. ${PLANNED_OR_STOP}`
         : `Find out what ${cluster} is; where it must not serve any more, stop or seal its nodes.`,
   });
 }

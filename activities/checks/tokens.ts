@@ -9,6 +9,7 @@ import type { CeremonyWay } from '../ceremony/ceremony-access';
 import { breakGlassWarnings, ceremonyCallsAllowed, judgeCeremonyWay } from '../ceremony/ceremony-access';
 import { judgeRoster, providersNow } from '../ceremony/ceremony-roster';
 import type { ClusterAccess } from '../clusters';
+import { provenBefore } from '../tokens/batch-token-proof';
 import { readBatchToken } from '../tokens/operation-token';
 import { compareVersions, majorVersion } from './versions';
 import { check, notCheckable } from './check';
@@ -51,18 +52,17 @@ export interface TokenAssessment {
   readonly checks: readonly Check[];
   /** The same each time it is read. */
   readonly warnings: readonly string[];
+  /** Those of them that say why `auto` leaves the prepared batch token out. */
+  readonly unused?: readonly string[];
 }
 
-/** Reads what is to be known of each source that may be chosen, and chooses: without a primary `auto` asks the holders. */
+/** Reads what is to be known of each source that may be chosen, and chooses: `auto` takes a batch token that is proven. */
 export async function assessTokenSource(question: TokenQuestion): Promise<TokenAssessment> {
-  const { deployment, secondary, observation, primary, paths, ownFingerprint, signal } = question;
+  const { deployment, secondary, observation, ownFingerprint, signal } = question;
   const { cluster, version } = observation;
   const wanted = question.wanted ?? deployment.ceremony.tokenSource;
-  const batch =
-    primary && (wanted === 'auto' || wanted === 'batch')
-      ? await credentialFacts(primary, () => readBatchToken(secondary), [...paths, ATTEMPT], signal)
-      : undefined;
-  const source = wanted === 'auto' ? (batch && isReady(batch, deployment) ? 'batch' : 'ceremony') : wanted;
+  const batch = wanted === 'auto' || wanted === 'batch' ? await assessBatchToken(question) : undefined;
+  const source = wanted === 'auto' ? (batch?.isReady ? 'batch' : 'ceremony') : wanted;
   switch (source) {
     case 'provided': {
       const { holders } = providersNow(deployment).facts;
@@ -76,24 +76,52 @@ export async function assessTokenSource(question: TokenQuestion): Promise<TokenA
         enoughHolders(observation, deployment),
         ceremonyCallsAllowed(cluster, 'operation-token', version, entry),
       ];
-      return { source, checks, warnings: breakGlassWarnings('operation-token', [observation]) };
+      const unused = batch && secondary.entry.batchToken !== undefined ? [batch.unused] : [];
+      return { source, checks, unused, warnings: [...breakGlassWarnings('operation-token', [observation]), ...unused] };
     }
-    case 'batch': {
-      const taken = await batchTokenTaken(secondary, observation, batch, signal);
-      if (batch)
-        return { source, checks: [...batchTokenReady(batch, cluster, deployment, paths), taken], warnings: [] };
-      const unread = notCheckable('batch token', cluster, {
-        observed: 'no primary answers that could look it up',
-        needed: 'an orphan batch token that the former primary made',
-      });
-      return { source, checks: [unread, taken], warnings: [] };
-    }
+    case 'batch':
+      return { source, checks: batch?.checks ?? [], warnings: batch?.warnings ?? [] };
   }
 }
 
-function isReady({ usable, type, ttlSeconds }: CredentialFacts, deployment: Deployment): boolean {
-  const livesOn = ttlSeconds === undefined || ttlSeconds * 1000 >= deployment.ceremony.batchMarginMs;
-  return usable && type === 'batch' && livesOn;
+interface BatchTokenAssessment extends Omit<TokenAssessment, 'source' | 'unused'> {
+  /** What `auto` needs: it was looked up, by a primary now or by one before, and nothing speaks against it. */
+  readonly isReady: boolean;
+  /** What the plan says where the holders are asked instead. */
+  readonly unused: string;
+}
+
+/** What is known of the prepared batch token: by the primary that looks it up, or by what the record keeps of the last one. */
+async function assessBatchToken(question: TokenQuestion): Promise<BatchTokenAssessment> {
+  const { deployment, secondary, observation, primary, paths, signal } = question;
+  const { cluster } = observation;
+  const known = primary
+    ? { facts: await credentialFacts(primary, () => readBatchToken(secondary), [...paths, ATTEMPT], signal) }
+    : await provenBefore(deployment.name, secondary);
+  const facts = 'facts' in known ? known.facts : undefined;
+  const taken = await batchTokenTaken(secondary, observation, facts, signal);
+  if (!facts) {
+    const why = 'why' in known ? known.why : '';
+    const unread = notCheckable('batch token', cluster, {
+      observed: `no primary answers that could look it up; ${why}`,
+      needed: 'an orphan batch token that the former primary made',
+    });
+    const unused = `The batch token of ${cluster} is not used: ${why}.`;
+    return { isReady: false, checks: [unread, taken], warnings: [], unused };
+  }
+  const checks = [...batchTokenReady(facts, cluster, deployment, paths), taken];
+  const bad = checks.filter(({ verdict }) => verdict === 'fail');
+  return {
+    isReady: bad.length === 0,
+    checks,
+    warnings:
+      'told' in known
+        ? [
+            `Nobody is asked for key shares: the batch token of ${cluster} was ${known.told}. No primary can look it up now.`,
+          ]
+        : [],
+    unused: `The batch token of ${cluster} is not used: ${bad.map(({ name }) => name).join(', ')} does not hold.`,
+  };
 }
 
 /** The single slot of generation attempts must be free, or hold our own attempt. */

@@ -7,11 +7,12 @@ import { findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
+import { BROKEN, credentialFacts, stopBroken } from '../checks/credentials';
 import { everyNodeAnswers, everyNodeUnsealed, otherReadable } from '../checks/nodes';
 import { healthyTree } from '../checks/replication';
 import { hasRole } from '../checks/replication';
 import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf } from '../checks/signs';
-import { PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
+import { DEMOTE, PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
 import { compareVersions, noneOlder, versionsOf, versionsText } from '../checks/versions';
 import { witnesses } from '../evidence/failover-evidence';
 import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-sample-series';
@@ -20,7 +21,7 @@ import { currentExecution } from '../execution';
 import { behindBy, findFailoverSides, identityOfLost, identityOfMember } from './failover-sides';
 import type { FailoverSides } from './failover-sides';
 import { observe } from './observed';
-import type { PlanInput } from './observed';
+import type { Observed, PlanInput } from './observed';
 
 /** What is known beforehand of what a failover loses. Changes by itself: never in a plan. */
 export interface FailoverLoss {
@@ -63,7 +64,8 @@ export async function assessDrFailover(request: PlanInput<DrFailoverInput>): Pro
   const { deployment, observations, access } = observed;
   const base = observed.base({ promote: true, force: true });
   const found = findFailoverSides(deployment, input, observations);
-  if ('verdict' in found) return { ...base, preconditions: [found] };
+  const broken = await brokenPrimaries(observed, context.signal);
+  if ('verdict' in found) return { ...base, preconditions: [found, ...broken] };
   const { from, to, others, silent, performanceSecondaries } = found;
   const heard = lastHeardAt([observerOf(to, 'dr'), ...witnesses(found).observers]);
   const known = await readWalSamples(context, input.deployment, context.signal, heard);
@@ -80,6 +82,7 @@ export async function assessDrFailover(request: PlanInput<DrFailoverInput>): Pro
   ]);
   const judged = [
     ...judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs }),
+    ...broken,
     ...successorChecks(found),
     ...fenceHook(input, deployment),
     credentialFromBefore(from.cluster, credentialReadable),
@@ -108,6 +111,20 @@ export async function assessDrFailover(request: PlanInput<DrFailoverInput>): Pro
   };
   const plan = failoverPlan(input, found, deployment, route, tokens.warnings);
   return { ...base, preconditions: [...judged, ...tokens.checks], route, plan };
+}
+
+/** Primaries that answer, so that nothing fails over, and that serve nobody: what people do about each. */
+async function brokenPrimaries({ observations, access }: Observed, signal: AbortSignal): Promise<Check[]> {
+  const primaries = observations.filter(({ dr }) => dr?.mode === 'primary');
+  const judged = primaries.map(async ({ cluster }) => {
+    const primary = access(cluster);
+    const { error = '' } = await credentialFacts(primary, () => primary.credential(), [DEMOTE], signal);
+    const observed = `it answers as primary, and calls with a token fail (${error})`;
+    const needed = 'a primary that serves, or one that does not answer';
+    const next = stopBroken(cluster);
+    return check('no primary is broken', cluster, !BROKEN.has(error), { observed, needed, next });
+  });
+  return (await Promise.all(judged)).filter(({ verdict }) => verdict === 'fail');
 }
 
 /** Whether the successor can become primary, and what people must know of it. */

@@ -6,7 +6,7 @@ import { identityOf, planDocument } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
 import { credentialFacts, credentialLives, credentialMay, credentialWorks } from '../checks/credentials';
-import { otherReadable, takesPartWithQuorum } from '../checks/nodes';
+import { missingNodes, otherReadable, takesPart } from '../checks/nodes';
 import {
   aliveByHeartbeat,
   healthyTree,
@@ -92,18 +92,10 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
   const warnings = [
     ...[from, to].flatMap(missingNodes),
     ...(tokens.source === 'ceremony'
-      ? breakGlassWarnings('operation-token', [to, ...drSecondaries, from])
+      ? [...breakGlassWarnings('operation-token', [to, ...drSecondaries, from]), ...(tokens.unused ?? [])]
       : tokens.warnings),
   ];
   return { ...base, preconditions: judged, route, plan: switchoverPlan(input, route, sides, warnings) };
-}
-
-/** What the approvers must know of a side. Without the error, which may be another one at the next reading. */
-function missingNodes({ cluster, nodes }: ClusterObservation): string[] {
-  const missing = nodes.filter(({ reachable, sealed }) => !reachable || sealed !== false);
-  if (missing.length === 0) return [];
-  const addresses = missing.map(({ address }) => address).join(', ');
-  return [`Nodes of ${cluster} that are down or sealed: ${addresses}. Another one less may cost its quorum.`];
 }
 
 /** Who is primary is read, never configured. */
@@ -143,7 +135,7 @@ function findSides(input: DrSwitchoverInput, { of, othersOf, observations }: Obs
 function sideChecks(input: DrSwitchoverInput, { deployment }: Observed, { from, to, others }: Sides): Check[] {
   const { heartbeatAgeMs, lagWalEntries } = deployment.limits;
   return [
-    ...[from, to].flatMap(takesPartWithQuorum),
+    ...[from, to].flatMap(takesPart),
     servesAsPrimary(from, 'dr', `The DR primary is not ${from.cluster}: correct "from".`),
     streams(to, 'dr'),
     sameSet('dr', from, to, `${to.cluster} replicates from another primary.`),

@@ -3,6 +3,7 @@ import type { AllowedOperation, Check } from '../../src/contracts/plan';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
 import { drSetOf, findCluster } from '../../src/inventory';
 import { check } from '../checks/check';
+import { PLANNED_OR_STOP } from '../checks/signs';
 import { rolesOf } from '../checks/replication';
 
 /** Who is gone, who may become primary, and who has to follow. */
@@ -89,7 +90,7 @@ function setInQuestion(
       ? {
           observed: rolesOf(observations, 'dr'),
           needed,
-          next: 'The primary answers: a planned change is a drSwitchover.',
+          next: `The primary answers. ${PLANNED_OR_STOP}`,
         }
       : {
           observed: `several: ${without.map(([name]) => name).join(', ')}`,

@@ -17,7 +17,7 @@ import { drSetOf } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
 import type { Rights } from '../checks/credentials';
-import { everyNodeAnswers, oneActiveNode, otherReadable, takesPart } from '../checks/nodes';
+import { everyNodeAnswers, everyNodeUnsealed, oneActiveNode, otherReadable } from '../checks/nodes';
 import { healthyTree } from '../checks/replication';
 import { roleText } from '../checks/replication';
 import { noneOlder } from '../checks/versions';
@@ -217,8 +217,9 @@ function secondaryChecks(pair: Pair): Check[] {
       next: `What replicates is never wiped. If ${cluster} may really be given up, end its replication first (secondaryDecommission, replicationTeardown).`,
     }),
     // All of them, so that the ones that seal themselves later are seen.
+    oneActiveNode(secondary),
     everyNodeAnswers(secondary),
-    ...takesPart(secondary),
+    everyNodeUnsealed(secondary),
     noneOlder(primary, secondary),
     ...healthyTree(primary, kind),
     idFree(pair),

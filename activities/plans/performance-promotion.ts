@@ -5,7 +5,7 @@ import type { PerformancePromotionInput } from '../../src/contracts/runbook-inpu
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check, notCheckable, refuses } from '../checks/check';
-import { otherReadable, takesPart } from '../checks/nodes';
+import { missingNodes, otherReadable, takesPart } from '../checks/nodes';
 import {
   aliveByHeartbeat,
   hasRole,
@@ -302,7 +302,10 @@ function promotionPlan(
       !planned &&
         offerForce && { operation: 'performance.secondary.promote-force', on: on(to), detail: inPlaceOf(from) },
     ],
-    warnings: warnings(input, route, preconditions),
+    warnings: [
+      ...warnings(input, route, preconditions),
+      ...(route.mode === 'planned' ? [route.from, route.to].flatMap((side) => missingNodes(of(side))) : []),
+    ],
     steps: steps(input, route),
     choices: {
       ...{ mode, repoint, acceptLoss, overrideDrSecondary, offerForce, acknowledgeKnownBugs },

@@ -6,7 +6,7 @@ import { isRunbookError } from '../../src/errors';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
 import type { Rights } from '../checks/credentials';
-import { takesPart } from '../checks/nodes';
+import { missingNodes, takesPart } from '../checks/nodes';
 import { hasRole, mayBeOneSet, onePrimary, roleText, sameSet } from '../checks/replication';
 import { UPDATE_PRIMARY } from '../checks/tokens';
 import { compareVersions, noKnownDefect, versionsInOrder, versionsOf, versionsText } from '../checks/versions';
@@ -211,6 +211,7 @@ function repointingPlan(
         .filter(({ name, verdict }) => name.startsWith('no known defect') && verdict === 'warn')
         .map((each) => `Acknowledged defect on ${each.cluster ?? 'a cluster'}: ${each.observed}`),
       ...ofTokens,
+      ...[primary, secondary].flatMap(missingNodes),
     ],
     steps: [
       tokenSource === 'ceremony' && `Generate an operation token on ${cluster} from the holders' key shares`,

@@ -1,6 +1,7 @@
 import type { Check } from '../../src/contracts/plan';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment } from '../../src/inventory';
+import type { Secret } from '../../src/secret';
 import { inWords, isIn } from '../ceremony/ceremony-access';
 import {
   CREDENTIAL_LIFE_SECONDS,
@@ -10,7 +11,10 @@ import {
   rightsText,
 } from '../checks/credentials';
 import type { CredentialFacts, Rights } from '../checks/credentials';
+import type { ClusterAccess } from '../clusters';
+import { refuses } from '../checks/check';
 import {
+  ATTEMPT,
   DEMOTE,
   PROMOTE,
   REVOKE,
@@ -23,6 +27,7 @@ import {
 } from '../checks/tokens';
 import type { CeremonyEntry } from '../checks/tokens';
 import { majorVersion } from '../checks/versions';
+import { proofOf, provenBefore } from '../tokens/batch-token-proof';
 import { readBatchToken } from '../tokens/operation-token';
 import { answer, holds, pointsOf, readPoints, unknowable, unread, within } from './point';
 import type { Answer, Verdicts } from './point';
@@ -144,7 +149,7 @@ function repointing({ access, execution }: ReadinessContext, { name }: ClusterRe
 
 /** What was found out about the ways to a DR operation token on one secondary. */
 interface TokenWays {
-  /** Looked up on the primary; undefined where the inventory has none, or no primary answers. */
+  /** Looked up on the primary, or by what the record keeps of that; undefined where neither is there. */
   readonly batch: CredentialFacts | undefined;
   readonly batchChecks: readonly Check[];
   readonly entry: CeremonyEntry;
@@ -161,7 +166,7 @@ export async function tokenPoints(context: ReadinessContext, runWorks: Promise<b
 }
 
 async function tokensOf(
-  { deployment, access, execution: { signal } }: ReadinessContext,
+  { deployment, access, execution: { signal }, proofs }: ReadinessContext,
   reading: ClusterReading,
   { primaries: [primary] }: DrSet,
   runWorks: Promise<boolean>,
@@ -191,13 +196,14 @@ async function tokensOf(
   if (!observation.reachable)
     return [source, slot].flatMap((question) => pointsOf(question, unread(observation.error ?? 'no answer')));
   const read = async (limited: AbortSignal): Promise<TokenWays> => {
+    const kept = hasBatch ? readBatchToken(own) : undefined;
+    kept?.catch(() => undefined);
     const [batch, entry] = await Promise.all([
-      primary && hasBatch
-        ? credentialFacts(access(primary.name), () => readBatchToken(own), paths, limited)
-        : undefined,
+      kept && batchFacts(deployment, primary && access(primary.name), { own, kept }, paths, limited),
       ceremonyEntryOf(own, observation, limited),
     ]);
     const batchChecks = batch ? batchTokenReady(batch, name, deployment, paths) : [];
+    if (primary && kept && batch && !refuses(batchChecks)) proofs.set(name, proofOf(await kept, batch));
     const ending = batchChecks.some((each) => each.name.includes('lives') && each.verdict !== 'ok');
     return { batch, batchChecks, entry, ending: entry.from === 'batchToken' && ending, runWorks: await runWorks };
   };
@@ -209,6 +215,19 @@ async function tokensOf(
     ...(primary && hasBatch ? [batchPoint(reading, deployment, ways, signal)] : []),
   ];
   return (await Promise.all(points)).flat();
+}
+
+/** By the primary; where none answers by what the last check that saw one kept. */
+async function batchFacts(
+  { name }: Deployment,
+  primary: ClusterAccess | undefined,
+  { own, kept }: { readonly own: ClusterAccess; readonly kept: Promise<Secret<'batch-token'>> },
+  paths: readonly string[],
+  signal: AbortSignal,
+): Promise<CredentialFacts | undefined> {
+  if (primary) return credentialFacts(primary, () => kept, [...paths, ATTEMPT], signal);
+  const known = await provenBefore(name, own);
+  return 'facts' in known ? known.facts : undefined;
 }
 
 function judgeSource(

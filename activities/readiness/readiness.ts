@@ -10,6 +10,7 @@ import { openRun } from '../checks/runs';
 import { readWalSamples } from '../evidence/wal-sample-series';
 import { currentExecution } from '../execution';
 import type { ActivityContext } from '../execution';
+import { proofKey } from '../tokens/batch-token-proof';
 import { clockPoints, nodePoints, rolePoints, versionPoints } from './clusters';
 import { credentialPoints, tokenPoints } from './credentials';
 import { peoplePoints, rehearsalPoints } from './people';
@@ -57,7 +58,7 @@ export async function assessReadiness({ deployment: name }: OnDeployment): Promi
     lastReadiness(execution, name),
   ]);
   const access = (cluster: string) => clusters.of(name, cluster);
-  const context: ReadinessContext = { ...topology, execution, access, now: Date.now() };
+  const context: ReadinessContext = { ...topology, execution, access, now: Date.now(), proofs: new Map() };
   execution.progress('reading credentials, certificates, filters');
   const points = await allPoints(signal, {
     nodes: () => nodePoints(topology),
@@ -80,7 +81,7 @@ export async function assessReadiness({ deployment: name }: OnDeployment): Promi
     rehearsals: () => rehearsalPoints(context),
   });
   const readiness = summarise(topology, points, earlier, context.now);
-  await keepReadiness(execution, readiness);
+  await keepReadiness(context, readiness);
   return {
     site: await siteFacts(execution, name),
     observations: topology.clusters.map(({ observation }) => observation),
@@ -133,10 +134,12 @@ async function lastReadiness(
 }
 
 /** Keeps a check for the next one. Where that fails the next one has less to compare, and this one is no worse. */
-async function keepReadiness({ records, log, signal, run }: ActivityContext, result: ReadinessResult): Promise<void> {
+async function keepReadiness({ execution, proofs }: ReadinessContext, result: ReadinessResult): Promise<void> {
+  const { records, log, signal, run } = execution;
   const { deployment } = result;
   try {
-    const put = { [KEY]: earlierSchema.parse({ ...result, runId: run.rid }) };
+    const proven = [...proofs].map(([cluster, proof]) => [proofKey(cluster), proof] as const);
+    const put = { [KEY]: earlierSchema.parse({ ...result, runId: run.rid }), ...Object.fromEntries(proven) };
     await within(signal, () => records.change(deployment, () => ({ put })));
   } catch (error) {
     if (signal.aborted) throw error;

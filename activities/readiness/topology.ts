@@ -5,6 +5,7 @@ import type { ClusterAccess } from '../clusters';
 import type { ActivityContext } from '../execution';
 import { observeReplication, observeWithHealths } from '../observe';
 import type { NodeHealth } from '../observe';
+import type { BatchTokenProof } from '../tokens/batch-token-proof';
 import { codeOf, within } from './point';
 import type { Verdicts } from './point';
 
@@ -54,6 +55,8 @@ export interface ReadinessContext extends Topology {
   readonly access: (cluster: string) => ClusterAccess;
   /** Of the worker, epoch ms. */
   readonly now: number;
+  /** Of the batch tokens that a primary looked up and that are ready, by DR secondary: kept for when none answers. */
+  readonly proofs: Map<string, BatchTokenProof>;
 }
 
 /** What a defect of a cluster means. The primary of a failover is gone anyway. */

@@ -195,6 +195,82 @@ describe('an unplanned DR failover', () => {
     },
   );
 
+  describe('without the primary, by the batch token that readiness proved while there was one', () => {
+    /** A former primary is back, and the one that serves makes a batch token that readiness sees. */
+    const prove = async (scenario: Scenario, [former, primary]: readonly [string, string]) => {
+      // An earlier test held it.
+      scenario.service.cluster(former).holdStream('dr', false);
+      await bringBack(scenario, former, primary);
+      const cluster = scenario.service.cluster(primary);
+      const rights = { path: 'sys/replication/dr/secondary/*', capabilities: ['update', 'read'] };
+      cluster.writePolicy('dr-operations', [rights]);
+      const token = cluster.createToken({ policies: ['dr-operations'], type: 'batch', ttlMs: 7_200_000 });
+      writeFileSync(batchFile, token, { mode: 0o600 });
+      const check = { deployment: scenario.name };
+      await (await scenario.startRunbook('readiness', check, `readiness:${scenario.name}`)).report();
+      return token;
+    };
+    const gone = async (scenario: Scenario, cluster: string) => {
+      await new Promise((resolve) => setTimeout(resolve, 2 * scenario.service.timing.heartbeatMs));
+      scenario.service.advance();
+      await scenario.service.cluster(cluster).kill();
+    };
+
+    stuck.it('auto asks no holder, and plan and report say when the token was proven', async (scenario) => {
+      const token = await prove(scenario, ['west', 'east']);
+      await gone(scenario, 'east');
+      const run = await startFailover(scenario, { fencing: 'attested' });
+      await run.approve('promote');
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', tokens: [] });
+      expect(report.plan?.content.choices['tokenSource']).toBe('batch');
+      expect(JSON.stringify(report.plan?.content.warnings)).toMatch(/west was proven by the primary at 2.*ends at 2/);
+      expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
+      await expectServesAlone(scenario, 'west');
+      expect(JSON.stringify(report)).not.toContain(token);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    });
+
+    stuck.it('a proven token that the promotion refuses is replaced by one of the holders', async (scenario) => {
+      await prove(scenario, ['east', 'west']);
+      // Emptied after the last readiness check, and streamed.
+      for (const name of ['west', 'east']) scenario.service.cluster(name).writePolicy('dr-operations', []);
+      await gone(scenario, 'west');
+      const run = await startFailover(scenario, { fencing: 'attested' });
+      await run.approve('promote');
+      await run.waitsFor('shares');
+      await run.shares();
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      expect(codes(report)).toContain('batch-token-refused');
+      expect(statuses(scenario, 'east', CHANGING.promote)).toEqual([403, 200]);
+      await expectServesAlone(scenario, 'east');
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    });
+  });
+
+  plain.it('a primary with a blocked audit device: both refusals say what to do, and it works', async (scenario) => {
+    const { service } = scenario;
+    await service.cluster('west').restart();
+    service.cluster('west').auditBlocked = true;
+    for (const runbook of ['drSwitchover', 'drFailover']) {
+      const input = runbook === 'drSwitchover' ? { to: 'east' } : {};
+      const { message } = await (await scenario.run(runbook, input)).failure();
+      expect(message).toMatch(/observed .*AUDIT_DEVICE_BLOCKED/);
+    }
+    const planned = await (await startFailover(scenario, { dryRun: true })).report();
+    const broken = planned.preconditions.find(({ name }) => name === 'no primary is broken');
+    expect(broken).toMatchObject({ cluster: 'west', verdict: 'fail' });
+    expect(broken?.next).toContain('stop the service on every node of west');
+    await service.cluster('west').kill();
+    const run = await startFailover(scenario);
+    await failoverPeople(run);
+    expect(await run.report()).toMatchObject({ outcome: 'completed' });
+    await expectServesAlone(scenario, 'east');
+  });
+
   describe('while people are waited for', () => {
     waits.it(cell('drFailover', 'abort at', 'shares and gate promote'), async (scenario) => {
       await scenario.service.cluster('east').kill();

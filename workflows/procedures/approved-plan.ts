@@ -203,16 +203,15 @@ function tokensFor(run: Run, input: ChangeInput, need: TokenNeed, plan: PlanDocu
       text: 'The key holders were asked for tokens of other clusters or operations than this plan needs; they are asked again.',
     });
   }
-  const ceremony =
-    source !== 'batch'
-      ? tokensFromPeople(run, source, {
-          deployment: input.deployment,
-          runbook: run.state.runbook,
-          reason: input.reason,
-          requestedBy: input.requestedBy ?? 'unknown',
-          targets,
-          inputDigest: plan.digest,
-        })
-      : undefined;
-  return new OperationTokens(run, input.deployment, targets, ceremony);
+  const ask = (from: PeoplesTokens['source']) =>
+    tokensFromPeople(run, from, {
+      deployment: input.deployment,
+      runbook: run.state.runbook,
+      reason: input.reason,
+      requestedBy: input.requestedBy ?? 'unknown',
+      targets,
+      inputDigest: plan.digest,
+    });
+  const ceremony = source === 'batch' ? undefined : ask(source);
+  return new OperationTokens(run, input.deployment, targets, ceremony, () => ask('ceremony'));
 }

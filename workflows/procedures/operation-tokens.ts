@@ -1,5 +1,6 @@
 import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { TokenSource, TokenUse } from '../../src/contracts/runbook-inputs';
+import type { FailureFacts } from '../engine/failures';
 import { inParallel } from '../engine/failures';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
@@ -78,21 +79,54 @@ export class OperationTokens {
   readonly #run: Run;
   readonly #deployment: string;
   readonly #targets: readonly CeremonyTarget[];
-  /** Absent where the batch token is the source. */
-  readonly ceremony: PeoplesTokens | undefined;
+  readonly #fallBack: (() => PeoplesTokens) | undefined;
+  #ceremony: PeoplesTokens | undefined;
   readonly #made = new Map<string, Made>();
   /** Grown too old to be used, and still alive. */
   #old: OperationTokenReference[] = [];
   /** Nothing was made since the record was worked through. */
   #disposed = false;
 
-  constructor(run: Run, deployment: string, targets: readonly CeremonyTarget[], ceremony: PeoplesTokens | undefined) {
+  /** @param fallBack - asks the key holders, where the batch token is the source and a cluster refuses it */
+  constructor(
+    run: Run,
+    deployment: string,
+    targets: readonly CeremonyTarget[],
+    ceremony: PeoplesTokens | undefined,
+    fallBack?: () => PeoplesTokens,
+  ) {
     this.#run = run;
+    this.#fallBack = fallBack;
     this.#deployment = deployment;
     this.#targets = targets;
-    this.ceremony = ceremony;
+    this.#ceremony = ceremony;
     TOKENS.set(run, this);
     run.onEnd(() => this.#abandon());
+  }
+
+  /** Absent where the batch token is the source. */
+  get ceremony(): PeoplesTokens | undefined {
+    return this.#ceremony;
+  }
+
+  /**
+   * A batch token that a cluster refused for certain is used no more: what was proven of it does not hold. The key holders
+   * are asked instead, and waited for.
+   *
+   * @returns whether another token can be had now
+   */
+  async replaceRefused(cluster: string, { code, message }: FailureFacts): Promise<boolean> {
+    if (this.#ceremony || !this.#fallBack || code !== 'PERMISSION_DENIED') return false;
+    this.#run.state.finding({
+      severity: 'warning',
+      code: 'batch-token-refused',
+      text: `${cluster} refuses the batch token: ${message}. The key holders are asked instead.`,
+      next: 'Nothing was changed by it. Look at its policy and its rotation afterwards.',
+    });
+    this.#ceremony = this.#fallBack();
+    await this.#ceremony.ready();
+    await this.#ceremony.collect(cluster);
+    return true;
   }
 
   /** Whether a token for these uses can be had without asking anyone. */

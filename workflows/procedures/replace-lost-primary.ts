@@ -25,6 +25,8 @@ export interface LostPrimary {
   readonly offerForce: boolean;
   /** For DR: the operation token, generated again where what was made before people were waited for does not open any more. */
   readonly token: () => Promise<OperationTokenReference | undefined>;
+  /** For DR: whether another token can be had in the place of one that the secondary refused. */
+  readonly otherToken?: (failure: FailureFacts) => Promise<boolean>;
 }
 
 /**
@@ -44,6 +46,7 @@ export async function replaceLostPrimary(run: Run, lost: LostPrimary): Promise<v
       await run.abortable(() => approvals.renew(force ? 'force' : 'promote', stuck));
       continue;
     }
+    if (await run.abortable(async () => lost.otherToken?.(stuck))) continue;
     const next = await run.abortable(() => decide(run, lost, stuck));
     if (next !== 'force' || force) continue;
     await run.abortable(() => approvals.further('force'));

@@ -52,6 +52,7 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
   await replaceLostPrimary(run, {
     ...{ kind: 'dr', deployment, route, approvals, offerForce },
     token: () => tokens.of(route.to),
+    otherToken: (failure) => tokens.replaceRefused(route.to, failure),
   });
   progress.promoted = true;
   run.state.enterPhase('re-protecting');

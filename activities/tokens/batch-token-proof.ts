@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto';
+import { z } from 'zod';
+import { isRunbookError } from '../../src/errors';
+import type { Secret } from '../../src/secret';
+import type { CredentialFacts } from '../checks/credentials';
+import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
+import { readBatchToken } from './operation-token';
+
+/** An older proof counts for nothing: the policy may have been emptied since. */
+const GOOD_FOR_MS = 24 * 3_600_000;
+
+/** What the record keeps of a batch token that its primary looked up, for when no primary answers. Never the token. */
+const proofSchema = z.object({
+  /** ISO time of the look-up. */
+  at: z.iso.datetime(),
+  /** ISO; absent where the token has no end. */
+  endsAt: z.iso.datetime().optional(),
+  capabilities: z.record(z.string(), z.array(z.string())),
+  /** SHA-256 of the token, base64url: whether it is still the one that is kept. */
+  digest: z.string(),
+});
+export type BatchTokenProof = z.infer<typeof proofSchema>;
+
+/** Where the record keeps the proof for a DR secondary. */
+export function proofKey(cluster: string): string {
+  return `batch-token:${cluster}`;
+}
+
+/** What is kept of a token that was found to be ready. */
+export function proofOf(
+  token: Secret<'batch-token'>,
+  { ttlSeconds, capabilities }: Pick<CredentialFacts, 'ttlSeconds' | 'capabilities'>,
+): BatchTokenProof {
+  const now = Date.now();
+  return proofSchema.parse({
+    at: new Date(now).toISOString(),
+    ...(ttlSeconds !== undefined && { endsAt: new Date(now + ttlSeconds * 1000).toISOString() }),
+    capabilities,
+    digest: digestOf(token),
+  });
+}
+
+/** What was proven of the token that is kept now; or why nothing counts. */
+export type ProvenBefore = { readonly facts: CredentialFacts; readonly told: string } | { readonly why: string };
+
+/** Of the batch token of a DR secondary, by the record: no primary is asked. */
+export async function provenBefore(deployment: string, secondary: ClusterAccess): Promise<ProvenBefore> {
+  const { records, signal } = currentExecution();
+  try {
+    const [token, { values }] = await Promise.all([readBatchToken(secondary), records.read(deployment)]);
+    const proof = proofSchema.safeParse(values.get(proofKey(secondary.entry.name))).data;
+    if (!proof) return { why: 'no readiness check proved it while a primary answered' };
+    if (proof.digest !== digestOf(token)) return { why: `it is another token than the one proven at ${proof.at}` };
+    if (Date.now() - Date.parse(proof.at) > GOOD_FOR_MS) return { why: `it was proven last at ${proof.at}` };
+    const { at, endsAt, capabilities } = proof;
+    const ttlSeconds = endsAt === undefined ? undefined : Math.floor((Date.parse(endsAt) - Date.now()) / 1000);
+    return {
+      facts: {
+        usable: true,
+        type: 'batch',
+        orphan: true,
+        capabilities,
+        ...(ttlSeconds !== undefined && { ttlSeconds }),
+      },
+      told: `proven by the primary at ${at}, ${endsAt === undefined ? 'without end' : `ends at ${endsAt}`}`,
+    };
+  } catch (error) {
+    if (!isRunbookError(error) || signal.aborted) throw error;
+    return { why: `it cannot be read (${error.code})` };
+  }
+}
+
+function digestOf(token: Secret<'batch-token'>): string {
+  return createHash('sha256').update(token.reveal()).digest('base64url');
+}

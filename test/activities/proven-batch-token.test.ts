@@ -1,0 +1,73 @@
+/** Without a primary a batch token counts only as far as a primary proved it before. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { drFailoverInput } from '../../src/contracts/runbook-inputs';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
+import { temporaryDirectory } from '../support/scenario';
+
+const file = join(temporaryDirectory('proof'), 'batch-token');
+const KEY = 'batch-token:west';
+let bench: ActivityBench;
+let proof: Readonly<Record<string, unknown>>;
+
+openBench((opened) => (bench = opened), {
+  cluster: () => ({ batchToken: { file } }),
+  limits: { primaryGone: '1s' },
+  deployment: { ceremony: { holders: ['ada', 'bert', 'cleo', 'dora'], batchMargin: '40m' } },
+});
+
+const makeToken = (ttlMs: number) => {
+  const token = bench.cluster('east').createToken({ policies: ['dr'], type: 'batch', ttlMs });
+  bench.canary('batch token', token);
+  writeFileSync(file, token, { mode: 0o600 });
+};
+const assess = async (more = {}) => {
+  const input = drFailoverInput.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more });
+  const { route, plan, preconditions } = await bench.call('assessDrFailover', { input });
+  const { warnings } = JSON.parse(plan?.text ?? '{}') as { readonly warnings: readonly string[] };
+  return { source: route?.tokenSource, warnings, preconditions, digest: plan?.digest };
+};
+const kept = async () => (await bench.records.read(DEPLOYMENT)).values.get(KEY);
+const keep = (value: unknown) => bench.records.change(DEPLOYMENT, () => ({ put: { [KEY]: value } }));
+
+beforeAll(async () => {
+  bench.cluster('east').writePolicy('dr', [{ path: 'sys/replication/dr/secondary/*', capabilities: ['update'] }]);
+  makeToken(3_600_000);
+  await bench.call('assessReadiness', { deployment: DEPLOYMENT });
+  proof = (await kept()) as typeof proof;
+  await bench.cluster('east').kill();
+  bench.service.advanceClock(5_000);
+});
+
+it('readiness keeps what the primary says of it, and never the token', async () => {
+  expect(Object.keys(proof).sort()).toEqual(['at', 'capabilities', 'digest', 'endsAt']);
+  const { source, warnings, digest } = await assess();
+  expect(source).toBe('batch');
+  expect(warnings[0]).toContain(`proven by the primary at ${String(proof['at'])}, ends at ${String(proof['endsAt'])}`);
+  // A check without a primary proves nothing, and takes nothing away: the plan stays the one that people sign.
+  await bench.call('assessReadiness', { deployment: DEPLOYMENT });
+  expect(await kept()).toEqual(proof);
+  expect((await assess()).digest).toBe(digest);
+});
+
+const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
+it.each([
+  ['ends before the run would by the margin', () => keep({ ...proof, endsAt: ago(-2_000_000) }), 'lives long enough'],
+  ['has ended', () => keep({ ...proof, endsAt: ago(1_000) }), 'lives long enough'],
+  ['was proven more than a day ago', () => keep({ ...proof, at: ago(25 * 3_600_000) }), 'it was proven last at'],
+  ['had no right to promote', () => keep({ ...proof, capabilities: {} }), 'may promote and update-primary'],
+  ['was never proven', () => bench.records.change(DEPLOYMENT, () => ({ removed: [KEY] })), 'no readiness check'],
+  ['is another one than was proven', () => (writeFileSync(file, 'hvb.another'), keep(proof)), 'another token'],
+] as const)('a token that %s is left to the holders, and the plan says why', async (_what, arrange, why) => {
+  await arrange();
+  const { source, warnings } = await assess();
+  expect(source).toBe('ceremony');
+  expect(warnings).toContainEqual(expect.stringMatching(new RegExp(`batch token of west is not used: .*${why}`)));
+});
+
+it('asked for by name it is used without a proof, and the approvers see that nothing is known of it', async () => {
+  const { source, preconditions } = await assess({ tokenSource: 'batch' });
+  expect(source).toBe('batch');
+  expect(preconditions.find(({ name }) => name === 'batch token')).toMatchObject({ verdict: 'not-checkable' });
+});
