@@ -617,6 +617,40 @@ export const MUTATIONS = [
     named: 'of a failover: says what is known of it',
   },
 
+  // Who is who.
+  {
+    name: 'inventory: somebody without a key counts at a gate',
+    file: 'src/inventory/lookup.ts',
+    text: '      hasJoined(person) &&\n',
+    replacement: '',
+    test: 'test/inventory/roster.test.ts',
+    named: 'somebody who signs and has not joined',
+  },
+  {
+    name: 'add-person: the fingerprints are not compared',
+    file: 'src/cli/commands/inventory.ts',
+    text: "if (answer === 'yes') return;",
+    replacement: 'return;',
+    test: 'test/cli/first-hour.test.ts',
+    named: 'add-person lists it',
+  },
+  {
+    name: 'add-person: a key takes the place of another unasked',
+    file: 'src/inventory/list-key.ts',
+    text: 'if (listed(name).length > 0 && !replace)',
+    replacement: 'if (false)',
+    test: 'test/cli/first-hour.test.ts',
+    named: 'takes the place of no other one',
+  },
+  {
+    name: 'init: a file that is there is overwritten',
+    file: 'src/cli/commands/init.ts',
+    text: 'if (options.force !== true) await refuseSecondTime(files);',
+    replacement: '',
+    test: 'test/cli/first-hour.test.ts',
+    named: 'init overwrites nothing',
+  },
+
   // Where requests go.
   {
     name: 'client: a redirect leads to any address',

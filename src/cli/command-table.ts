@@ -40,6 +40,8 @@ const TABLE = {
   ],
   report: ['what a run did; a worker answers for one that is open, failed or was terminated', 'report'],
   scan: ['search a history, and files, for secrets; proves presence, never absence', 'scan'],
+  init: ['set up a deployment: reads the clusters, makes the keys, writes inventory and settings', 'init'],
+  join: ["pin the workers' key and make your own, on your machine, from the line that the operators sent", 'join'],
   keys: ['keys of people and workers', 'keys'],
   inventory: ['the inventory file', 'inventory'],
   policy: ["print the service's policy that the workers' credential needs; no server is asked", 'policy'],

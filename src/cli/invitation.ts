@@ -1,4 +1,3 @@
-import { homedir } from 'node:os';
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
@@ -22,7 +21,7 @@ import { addPin, notAKey, readPins } from '../keys';
 import type { CliContext } from './context';
 import { activityResults, fetchEvents, queryRun } from './run';
 import type { RunReference } from './run';
-import { askAgain } from './secret-input';
+import { askAgain, personalFolder } from './secret-input';
 import { oneLine, shellLine } from './text';
 
 /** Pinned workers' keys, and how one is pinned on the way. */
@@ -61,8 +60,7 @@ export function withPinningOptions(command: Command): Command {
 
 /** The file of pinned workers' keys: `--pins`, else `RUNBOOKS_PINS`, else in the user's configuration directory. */
 export function pinsPath(env: NodeJS.ProcessEnv, given?: string): string {
-  const base = env['XDG_CONFIG_HOME'] || join(homedir(), '.config');
-  return given || env['RUNBOOKS_PINS'] || join(base, 'replication-runbooks', 'pins.json');
+  return given || env['RUNBOOKS_PINS'] || join(personalFolder(env), 'pins.json');
 }
 
 /**

@@ -1,5 +1,6 @@
 import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { homedir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
 import { holdsKeyShare } from '../contracts/plain-shares';
 import { mayBeMistyped, parseOperationToken, parseShare, readHolderKey } from '../documents';
 import type { SigningKey } from '../documents';
@@ -74,15 +75,30 @@ export interface SigningOptions {
   readonly passphraseFile?: string;
 }
 
+/** The folder of what belongs to a person on this machine: pinned keys, and their own. */
+export function personalFolder(env: NodeJS.ProcessEnv): string {
+  return join(env['XDG_CONFIG_HOME'] || join(homedir(), '.config'), 'replication-runbooks');
+}
+
+/** Where `runbook join` puts a person's key, and where it is found again: `RUNBOOKS_KEY_FILE`, else a file of their name. */
+export function personalKeyFile(env: NodeJS.ProcessEnv, name: string): string {
+  return env['RUNBOOKS_KEY_FILE'] || join(personalFolder(env), `${basename(name)}.key`);
+}
+
 /**
- * Opens the person's signing key, where one is given by option or `RUNBOOKS_KEY_FILE`. The passphrase comes from a file or
- * a hidden prompt, never from an argument. A person at a terminal may mistype it twice.
+ * Opens the person's signing key: by option, `RUNBOOKS_KEY_FILE`, or from where `runbook join` put it, where there is one.
+ * The passphrase comes from a file or a hidden prompt, never from an argument. A person may mistype it twice.
  *
+ * @param name of the person who signs.
  * @throws RunbookError `DOCUMENT_INVALID` for a wrong passphrase, `NOT_FOUND` for a missing file.
  */
-export async function signingKey(context: CliContext, options: SigningOptions): Promise<SigningKey | undefined> {
+export async function signingKey(
+  context: CliContext,
+  options: SigningOptions,
+  name?: string,
+): Promise<SigningKey | undefined> {
   const { passphraseFile } = options;
-  const keyFile = options.keyFile ?? (context.env['RUNBOOKS_KEY_FILE'] || undefined);
+  const keyFile = options.keyFile ?? (await knownKeyFile(context.env, name));
   if (keyFile === undefined) {
     if (passphraseFile === undefined) return undefined;
     throw new RunbookError('INVALID_INPUT', 'A passphrase without a key: --key-file is missing.', {
@@ -99,6 +115,13 @@ export async function signingKey(context: CliContext, options: SigningOptions): 
     return context.quietly(() => readHolderKey(file, passphrase));
   };
   return askAgain(context, ask, mayBeMistyped);
+}
+
+async function knownKeyFile(env: NodeJS.ProcessEnv, name: string | undefined): Promise<string | undefined> {
+  if (name === undefined) return env['RUNBOOKS_KEY_FILE'] || undefined;
+  const file = personalKeyFile(env, name);
+  const isThere = env['RUNBOOKS_KEY_FILE'] || (await stat(file).catch(() => undefined));
+  return isThere ? file : undefined;
 }
 
 const TRIES = 3;

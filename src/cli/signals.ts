@@ -114,7 +114,7 @@ export async function statementOf<T extends keyof typeof STATEMENTS>(
       next: 'Correct it, and give the same command again.',
     });
   }
-  const key = await signingKey(context, options);
+  const key = await signingKey(context, options, parsed.data.name);
   if (key === undefined) return parsed.data;
   return { document: await signDocument(DOCUMENT_TYPES[type], parsed.data, key) };
 }

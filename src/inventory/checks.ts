@@ -139,7 +139,7 @@ function* claims({ approvals, groups }: ParsedGate, eligible: readonly Person[],
   if ((attested.length >= approvals && everyGroup) || claimed.length === 0) return;
   yield at(
     [...path, 'approvals'],
-    `it could be met by claims alone, which count only in a laboratory: ${claimed.join(', ')} ${claimed.length === 1 ? 'has' : 'have'} no key. Each runs "runbook keys init"; list the public line, with attestation: signed`,
+    `it could be met by claims alone, which count only in a laboratory: ${claimed.join(', ')} ${claimed.length === 1 ? 'has' : 'have'} no key. Take attestation: claimed away; each runs "runbook join", and you "runbook inventory add-person"`,
   );
 }
 

@@ -1,3 +1,5 @@
+export { listKey } from './list-key';
+export type { PersonKey } from './list-key';
 export { loadInventory, parseInventory } from './load';
 export {
   approversOf,
@@ -7,11 +9,13 @@ export {
   endOfTerm,
   findCluster,
   findDeployment,
+  hasJoined,
   holdersOf,
   outOfTerm,
   rosterAt,
+  voiceless,
 } from './lookup';
-export type { RosterAt } from './lookup';
+export type { RosterAt, Voiceless } from './lookup';
 export { describeSource, readCredential, readSecret, readSigningKey } from './credentials';
 export type { ClusterEntry, Deployment, Inventory } from './load';
 export type {

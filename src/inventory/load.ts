@@ -5,6 +5,7 @@ import { errnoOf, RunbookError } from '../errors';
 import { redact } from '../keys/redaction';
 import type { ShareGroup } from '../contracts/share-groups';
 import { crossChecks } from './checks';
+import { hasJoined } from './lookup';
 import { inventorySchema } from './schema';
 import type { BatchTokenSource, ParsedDeployment, ParsedInventory, Person } from './schema';
 import { mistakesOf } from './schema-values';
@@ -24,6 +25,8 @@ export type Deployment = Readonly<Omit<ParsedDeployment, 'clusters'>> & {
   readonly clusters: ReadonlyMap<string, ClusterEntry>;
   /** The groups of the ceremony's policy with their members on the roster, in term or not. */
   readonly shareGroups: readonly ShareGroup[];
+  /** Holders on the roster, stand-by or not, whose key nobody has listed yet. */
+  readonly notJoined: readonly string[];
 };
 
 /** What the worker knows of the site. */
@@ -115,7 +118,11 @@ function assemble({ temporal, workers, people, deployments }: ParsedInventory): 
     const membersOf = (group: string) =>
       [...holders, ...standBy].filter((name) => people.get(name)?.groups.includes(group) === true);
     const shareGroups = groups.map((each) => ({ ...each, members: membersOf(each.group) }));
-    return { ...deployment, clusters: clustersOf(deployment), shareGroups };
+    const notJoined = [...holders, ...standBy].filter((name) => {
+      const person = people.get(name);
+      return person !== undefined && !hasJoined(person);
+    });
+    return { ...deployment, clusters: clustersOf(deployment), shareGroups, notJoined };
   });
   return { temporal, workers, people, deployments: new Map(assembled.map((each) => [each.name, each])) };
 }

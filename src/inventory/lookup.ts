@@ -1,4 +1,5 @@
 import { RunbookError } from '../errors';
+import { GATE_NAMES } from '../contracts/plan';
 import type { GateName } from '../contracts/plan';
 import type { Attestation } from '../contracts/run-facts';
 import type { ShareGroup } from '../contracts/share-groups';
@@ -54,6 +55,11 @@ export function countsIn({ laboratory }: Pick<Deployment, 'laboratory'>, how: At
   return laboratory || how !== 'claimed';
 }
 
+/** Whether there is anything by which to know what this person signs: nothing that they send counts before. */
+export function hasJoined({ attestation, publicKeys }: Pick<Person, 'attestation' | 'publicKeys'>): boolean {
+  return attestation !== 'signed' || publicKeys.length > 0;
+}
+
 /** Whose approvals count at a gate, before anybody is excluded as the requester. */
 export function approversOf(inventory: Inventory, deployment: Deployment, gate: GateName): readonly Person[] {
   return membersWhoCount(inventory, deployment, deployment.gates[gate].groups);
@@ -67,7 +73,42 @@ export function decidersOf(inventory: Inventory, deployment: Deployment): readon
 
 function membersWhoCount({ people }: Inventory, deployment: Deployment, groups: readonly string[]): readonly Person[] {
   return [...people.values()].filter(
-    (person) => person.groups.some((group) => groups.includes(group)) && countsIn(deployment, person.attestation),
+    (person) =>
+      person.groups.some((group) => groups.includes(group)) &&
+      hasJoined(person) &&
+      countsIn(deployment, person.attestation),
+  );
+}
+
+/** Somebody who cannot do here what the inventory seems to say of them. */
+export interface Voiceless {
+  readonly name: string;
+  /** `claimed`: without a key, outside of a laboratory; `not-joined`: their key is not listed yet. */
+  readonly why: 'claimed' | 'not-joined';
+  readonly deployment: string;
+  /** Gates at which their approval counts for nothing. */
+  readonly gates: readonly GateName[];
+  /** Whether their decisions and orders count for nothing. */
+  readonly decides: boolean;
+  /** Whether they are asked for no key share. */
+  readonly holder: boolean;
+}
+
+/** Who counts for nothing where it would matter, and at what. Pure. */
+export function voiceless({ people, deployments }: Inventory): readonly Voiceless[] {
+  return [...deployments.values()].flatMap((deployment) =>
+    [...people.values()].flatMap((person): Voiceless[] => {
+      const joined = hasJoined(person);
+      if (joined && countsIn(deployment, person.attestation)) return [];
+      const isIn = (groups: readonly string[]) => person.groups.some((group) => groups.includes(group));
+      const gates = GATE_NAMES.filter((gate) => isIn(deployment.gates[gate].groups));
+      const decides = gates.length > 0 || isIn(deployment.operators);
+      // A claimed holder may give a share: the share itself is the proof.
+      const holder = deployment.notJoined.includes(person.name);
+      const why = joined ? 'claimed' : 'not-joined';
+      const concerned = decides || holder;
+      return concerned ? [{ name: person.name, why, deployment: deployment.name, gates, decides, holder }] : [];
+    }),
   );
 }
 
@@ -95,12 +136,12 @@ export function outOfTerm(term: Term | undefined, now: number): string | undefin
   return end !== undefined && now >= end ? `in office until ${term?.until ?? ''}` : undefined;
 }
 
-/** The roster of a deployment's ceremonies: a holder out of term is not invited. Pure. */
-export function rosterAt({ ceremony, shareGroups }: Deployment, now: number): RosterAt {
+/** The roster of a deployment's ceremonies: a holder out of term, or whose key nobody knows yet, is not invited. Pure. */
+export function rosterAt({ ceremony, shareGroups, notJoined }: Deployment, now: number): RosterAt {
   const termOf = (name: string) => ceremony.terms.find((term) => term.name === name);
   const all = [...ceremony.holders, ...ceremony.standBy];
   const out = all.flatMap((name) => {
-    const why = outOfTerm(termOf(name), now);
+    const why = notJoined.includes(name) ? 'has not joined' : outOfTerm(termOf(name), now);
     return why === undefined ? [] : [{ name, why }];
   });
   const inOffice = (names: readonly string[]) => names.filter((name) => !out.some((each) => each.name === name));

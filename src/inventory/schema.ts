@@ -18,8 +18,8 @@ const text = z.string().min(1);
 const person = z
   .strictObject({
     groups: z.array(name).default([]),
-    attestation: z.enum(['signed', 'principal', 'claimed']),
-    /** Ed25519 keys of this person; several while a key is replaced. */
+    attestation: z.enum(['signed', 'principal', 'claimed']).default('signed'),
+    /** Ed25519 keys of this person; several while a key is replaced. Who signs and has none has not joined. */
     publicKeys: z.array(publicKey).default([]),
     /** The server's principal on this person's signals: the `sub` of a JWT, or of another type. */
     principal: z
@@ -28,10 +28,6 @@ const person = z
         'a principal is the "sub" of a JWT, or { type, name }',
       )
       .optional(),
-  })
-  .refine(({ attestation, publicKeys }) => attestation !== 'signed' || publicKeys.length > 0, {
-    path: ['publicKeys'],
-    message: 'a person who signs needs a public key',
   })
   .refine(({ attestation, principal }) => attestation !== 'principal' || principal !== undefined, {
     path: ['principal'],

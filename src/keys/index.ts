@@ -6,6 +6,7 @@ export type { InvitationTarget, Rehearsal } from '../documents/invitation';
 export { holdsPlainShare, parseShare } from '../documents/key-shares';
 export { formatPublicKey, parseFingerprint, parsePublicKey, spokenFingerprint } from '../documents/public-keys';
 export { importSigningKey, readHolderKey } from '../documents/signing-keys';
+export type { PublicKeyEntry } from '../documents/public-keys';
 export type { SigningKey } from '../documents/signing-keys';
 export { redact } from './redaction';
 export { attest, isAttested } from './attested';

@@ -125,7 +125,6 @@ describe('mistakes', () => {
       'force needs two different people at least',
     ],
     ['a group of nobody', '[approvers], validFor: 10m', '[approvers, none], validFor: 10m', 'nobody is in group none'],
-    ['a signer without a key', `, publicKeys: ['${KEY}']`, '', 'a person who signs needs a public key'],
     ['a principal without a name', "principal: 'user:dan'", 'principal: { type: certificate }', 'or { type, name }'],
     ['a principal without a principal', ", principal: 'user:dan'", '', 'needs the principal'],
     ['a mistyped key', `'${KEY}'`, `'${KEY.slice(0, -2)}AA'`, 'a public key is'],
@@ -155,7 +154,9 @@ describe('mistakes', () => {
       'ben: { groups: [security]',
     );
     expect(mistakes(both).join('\n')).toContain('gates.go.approvals: it could be met by claims alone');
-    expect(mistakes(both).join('\n')).toContain('ben has no key. Each runs "runbook keys init"');
+    expect(mistakes(both).join('\n')).toContain(
+      'ben has no key. Take attestation: claimed away; each runs "runbook join"',
+    );
     expect(mistakes(both.replace('  payments:\n', '  payments:\n    laboratory: true\n'))).toEqual([]);
   });
 

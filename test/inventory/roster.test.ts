@@ -1,4 +1,4 @@
-import { findDeployment, outOfTerm, parseInventory, rosterAt } from '../../src/inventory';
+import { approversOf, decidersOf, findDeployment, outOfTerm, parseInventory, rosterAt } from '../../src/inventory';
 import { changed, mistakes } from './example';
 
 const CEREMONY = 'ceremony: { holders: [ben, cyd, dan], collectFor: 20m, tokenSource: auto, batchMargin: 45m }';
@@ -38,6 +38,22 @@ describe('a term of office', () => {
       outOfTerm: [{ name: 'cyd', why: 'in office until 2026-06-30' }],
       groups: [{ members: ['ben', 'dan'] }],
     });
+  });
+});
+
+it('somebody who signs and has not joined is invited to nothing, approves nothing and decides nothing', () => {
+  const text = changed(
+    'ben: { groups: [holders], attestation: claimed }',
+    'ben: { groups: [holders, approvers, operators] }',
+  );
+  expect(mistakes(text)).toEqual([]);
+  const inventory = parseInventory(text, 'i');
+  const deployment = findDeployment(inventory, 'payments');
+  const names = decidersOf(inventory, deployment).map(({ name }) => name);
+  expect([names, approversOf(inventory, deployment, 'plan').map(({ name }) => name)]).toEqual([['ada'], ['ada']]);
+  expect(rosterAt(deployment, 0)).toMatchObject({
+    holders: ['cyd', 'dan'],
+    outOfTerm: [{ name: 'ben', why: 'has not joined' }],
   });
 });
 

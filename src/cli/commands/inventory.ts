@@ -1,10 +1,16 @@
 import { Command } from 'commander';
 import { GROUPS_ARE_OURS, groupRule } from '../../contracts/share-groups';
-import { loadInventory } from '../../inventory';
-import type { CeremonyPolicy, Inventory } from '../../inventory';
+import { resolve } from 'node:path';
+import writeFileAtomic from 'write-file-atomic';
+import { isRunbookError, RunbookError } from '../../errors';
+import { approversOf, hasJoined, listKey, loadInventory, voiceless } from '../../inventory';
+import type { CeremonyPolicy, Inventory, PersonKey, Voiceless } from '../../inventory';
+import { parsePublicKey, spokenFingerprint } from '../../keys';
 import { inventoryPath } from '../../worker/settings';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
+import type { CliContext } from '../context';
+import { readTextFile } from '../secret-input';
 
 export const commands = (host: CommandHost): Command[] => [inventoryCommand(host)];
 
@@ -20,11 +26,83 @@ function inventoryCommand({ context }: CommandHost): Command {
       const inventory = await loadInventory(file ?? inventoryPath(context.env));
       printResult(context, options, understood(inventory), lines(inventory));
     });
-  return new Command('inventory').description('the inventory file').addCommand(check);
+  return new Command('inventory')
+    .description('the inventory file')
+    .addCommand(check)
+    .addCommand(addPersonCommand({ context }));
 }
 
-function understood({ people, deployments }: Inventory): object {
+interface AddPersonOptions extends CommonOptions {
+  readonly inventory?: string;
+  readonly groups?: string;
+  readonly replace?: boolean;
+  readonly yes?: boolean;
+}
+
+/** `runbook inventory add-person`: lists the keys of people who joined. */
+function addPersonCommand({ context }: Pick<CommandHost, 'context'>): Command {
+  return newCommand(
+    'add-person',
+    [
+      'runbook inventory add-person ada/KID:KEY ben/KID:KEY',
+      'runbook inventory add-person fay/KID:KEY --groups approvers,operators   (somebody new)',
+    ],
+    'list the keys of people who joined, after comparing their fingerprints by voice; comments stay',
+  )
+    .argument('<lines...>', 'what "runbook join" printed for each of them')
+    .option('--inventory <file>', 'default: RUNBOOKS_INVENTORY')
+    .option('--groups <list>', 'of people who are not in the file yet, comma-separated; none for no group')
+    .option('--replace', 'the key takes the place of those that are listed')
+    .option('-y, --yes', 'do not ask: the fingerprints were compared already')
+    .action(async (lines: readonly string[], options: AddPersonOptions) => {
+      const file = resolve(options.inventory ?? inventoryPath(context.env));
+      const before = await readTextFile(file);
+      const groups = options.groups === 'none' ? [] : options.groups?.split(',').map((group) => group.trim());
+      const people = lines.map((line) => ({ ...readPersonLine(line), groups, replace: options.replace }));
+      const after = people.reduce(listKey, before);
+      if (options.yes !== true && after !== before) await compareFingerprints(context, people);
+      if (after !== before) await writeFileAtomic(file, after);
+      const mistakes = await loadInventory(file).then(
+        () => undefined,
+        (error: unknown) => (isRunbookError(error) ? error.message : 'it cannot be read'),
+      );
+      const added = people.map(({ name, key }) => ({ name, kid: key.kid, fingerprint: spokenFingerprint(key.kid) }));
+      printResult(context, options, { file, people: added, mistakes }, [
+        ...added.map(({ name, fingerprint }) => `${name}: ${fingerprint}`),
+        `Listed in ${file}. Give every worker the same file.`,
+        mistakes === undefined ? 'The inventory has no mistakes.' : `Not complete yet. ${mistakes}`,
+      ]);
+    });
+}
+
+function readPersonLine(line: string): Pick<PersonKey, 'name' | 'key'> {
+  const [name = '', text = '', ...rest] = line.trim().split('/');
+  const key = parsePublicKey(text);
+  if (key !== undefined && rest.length === 0 && /^[a-z0-9-]+$/.test(name)) return { name, key };
+  throw new RunbookError('INVALID_INPUT', 'This is not a line that "runbook join" printed. Nothing was changed.', {
+    needed: "a person's name and key, with a slash and a colon",
+    next: 'Copy the whole line again; a character may be missing.',
+  });
+}
+
+/** Whoever could put a key of their own here would approve as somebody else. */
+async function compareFingerprints(context: CliContext, people: readonly PersonKey[]): Promise<void> {
+  for (const { name, key } of people) context.err(`${name}: ${spokenFingerprint(key.kid)}`);
+  const answer = await context.ask('Call each of them, and compare by voice. Type "yes" if all are the same');
+  if (answer === 'yes') return;
+  throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was changed.', {
+    needed: 'yes',
+    next: 'Is a fingerprint another one? Then somebody put their own key there: find out how that line came to you.',
+  });
+}
+
+const HOW_TO_JOIN =
+  'Each of them runs "runbook join" with the line that "runbook init" wrote; then: runbook inventory add-person LINE';
+
+function understood(inventory: Inventory): object {
+  const { people, deployments } = inventory;
   return {
+    cannot: voiceless(inventory),
     people: [...people.values()].map(({ name, groups, attestation }) => ({ name, groups, attestation })),
     deployments: [...deployments.values()].map(({ name, clusters, drSets, ceremony, laboratory }) => ({
       name,
@@ -43,24 +121,45 @@ function understood({ people, deployments }: Inventory): object {
   };
 }
 
-function lines({ people, deployments }: Inventory): string[] {
+function lines(inventory: Inventory): string[] {
+  const { people, deployments } = inventory;
+  const silent = voiceless(inventory).map(voicelessLine);
   return [
     'The inventory has no mistakes.',
-    ...[...deployments.values()].flatMap(({ name, drSets, ceremony, gates, laboratory }) => [
-      `Deployment ${name}${laboratory ? ' (LABORATORY: claims carry everything)' : ''}`,
-      ...[...drSets].map(([set, members]) => `  DR set ${set}: ${members.join(', ')}`),
-      `  holders: ${inOffice(ceremony, ceremony.holders)}`,
-      ...(ceremony.standBy.length > 0 ? [`  standing by: ${inOffice(ceremony, ceremony.standBy)}`] : []),
-      ...(ceremony.groups.length > 0 ? [`  of the shares: ${groupRule(ceremony.groups)} (${GROUPS_ARE_OURS})`] : []),
-      ...(['plan', 'go'] as const).map(
-        (gate) => `  gate ${gate}: ${gates[gate].approvals} of ${gates[gate].groups.join(', ')}`,
-      ),
-    ]),
-    ...[...people.values()].map(
-      ({ name, attestation, groups }) =>
-        `Person ${name}: ${attestation}${groups.length === 0 ? '' : `, in ${groups.join(', ')}`}`,
-    ),
+    ...[...deployments.values()].flatMap((deployment) => {
+      const { name, drSets, ceremony, gates, laboratory } = deployment;
+      return [
+        `Deployment ${name}${laboratory ? ' (LABORATORY: claims carry everything)' : ''}`,
+        ...[...drSets].map(([set, members]) => `  DR set ${set}: ${members.join(', ')}`),
+        `  holders: ${inOffice(ceremony, ceremony.holders)}`,
+        ...(ceremony.standBy.length > 0 ? [`  standing by: ${inOffice(ceremony, ceremony.standBy)}`] : []),
+        ...(ceremony.groups.length > 0 ? [`  of the shares: ${groupRule(ceremony.groups)} (${GROUPS_ARE_OURS})`] : []),
+        ...(['plan', 'go'] as const).map((gate) => {
+          const members = approversOf(inventory, deployment, gate).length;
+          const shut = members < gates[gate].approvals ? `. SHUT: ${members || 'nobody'} of them has joined yet` : '';
+          return `  gate ${gate}: ${gates[gate].approvals} of ${gates[gate].groups.join(', ')}${shut}`;
+        }),
+      ];
+    }),
+    ...[...people.values()].map((person) => {
+      const { name, attestation, groups } = person;
+      const known = hasJoined(person) ? attestation : 'has not joined';
+      return `Person ${name}: ${known}${groups.length === 0 ? '' : `, in ${groups.join(', ')}`}`;
+    }),
+    ...silent.map((line) => `Warning: ${line}.`),
+    ...(silent.length > 0 ? [`  ${HOW_TO_JOIN}`] : []),
   ];
+}
+
+/** What somebody cannot do although the file seems to say it, and what mends it. */
+export function voicelessLine({ name, why, deployment, gates, decides, holder }: Voiceless): string {
+  const parts = [
+    ...(gates.length > 0 ? [`approve (gates ${gates.join(', ')})`] : []),
+    ...(decides ? ['decide about a parked step', 'pause, abort or order a take-over'] : []),
+    ...(holder ? ['give a key share'] : []),
+  ];
+  const because = why === 'claimed' ? 'is only claimed, which counts in a laboratory alone' : 'has not joined';
+  return `${name} ${because}: in ${deployment} they cannot ${parts.join(', ')}`;
 }
 
 /** Names, each with the term of office where it has one. */

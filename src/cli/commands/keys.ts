@@ -84,7 +84,11 @@ function initCommand({ context }: CommandHost): Command {
   });
 }
 
-async function newPassphrase(context: CliContext, options: InitOptions): Promise<Secret<'passphrase'>> {
+/** The passphrase of a new key: made and shown once, or from a file, or asked for. */
+export async function newPassphrase(
+  context: CliContext,
+  options: Pick<InitOptions, 'ownPassphrase' | 'passphraseFile' | 'yes'>,
+): Promise<Secret<'passphrase'>> {
   const { passphraseFile, ownPassphrase } = options;
   if (passphraseFile === undefined && ownPassphrase !== true) return madePassphrase(context, options);
   const asked = passphraseFile === undefined;
@@ -106,7 +110,7 @@ async function newPassphrase(context: CliContext, options: InitOptions): Promise
 }
 
 /** A passphrase is shown once; a person proves that they kept it before anything rests on it. */
-async function madePassphrase(context: CliContext, { yes }: InitOptions): Promise<Secret<'passphrase'>> {
+async function madePassphrase(context: CliContext, { yes }: Pick<InitOptions, 'yes'>): Promise<Secret<'passphrase'>> {
   const passphrase = generatePassphrase();
   context.err(`Passphrase of your key (shown only now; keep it in a password store): ${passphrase.reveal()}`);
   if (yes === true || !context.interactive) return passphrase;

@@ -152,7 +152,7 @@ async function answer(
   try {
     const { request, confirmed } = await readAndConfirm(context, options, gives, text, run);
     const { holder } = options;
-    const key = await signingKey(context, options);
+    const key = await signingKey(context, options, holder);
     if (gives === 'provide-token') {
       const token = await readOperationToken(context, options, confirmed);
       const envelope = await answerWithToken(request, { holder, signingKey: key, cluster: confirmed, token });

@@ -1,0 +1,413 @@
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { access, constants, mkdir, stat, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { projectRoot } from '../../dev-server/locations';
+import { errnoOf, isRunbookError, RunbookError } from '../../errors';
+import { readSigningKey } from '../../inventory';
+import { newSealKey, newSigningKey, spokenFingerprint } from '../../keys';
+import type { PublicKeyEntry } from '../../keys';
+import { ServiceClient } from '../../vault';
+import { connectionSettings } from '../../worker/connection';
+import { collect, newCommand, printResult } from '../command';
+import type { CommandHost, CommonOptions } from '../command';
+import type { CliContext } from '../context';
+import { DEFAULT_ENVIRONMENT } from '../invitation';
+import { writeSecretFile } from '../secret-input';
+import { columns, oneLine, shellLine, shellWord } from '../text';
+import { joinLine } from './join';
+
+export const commands = (host: CommandHost): Command[] => [initCommand(host)];
+
+interface InitOptions extends CommonOptions {
+  readonly directory: string;
+  readonly environment: string;
+  readonly deployment?: string;
+  readonly cluster: readonly string[];
+  readonly caFile?: string;
+  readonly tokenFile?: string;
+  readonly people?: string;
+  readonly holders?: string;
+  readonly force?: boolean;
+  readonly yes?: boolean;
+}
+
+/** `runbook init`: everything that a team makes once, from what it answers and what the clusters say. */
+function initCommand({ context }: CommandHost): Command {
+  return newCommand('init', [
+    'runbook init   (asks)',
+    'runbook init --yes --deployment payments --cluster east=https://10.1.0.4:8200,https://10.1.0.5:8200,https://10.1.0.6:8200 --cluster west=https://10.2.0.4:8200,https://10.2.0.5:8200,https://10.2.0.6:8200 --ca-file ca.pem --people ada,ben,cyd --holders ada,ben,cyd,dan,eve',
+  ])
+    .option('--directory <dir>', 'where everything is written', '/etc/replication-runbooks')
+    .option('--environment <name>', 'what people call the environment of these workers', DEFAULT_ENVIRONMENT)
+    .option('--deployment <name>', 'what the clusters are together, such as payments')
+    .option(
+      '--cluster <name=addresses>',
+      'a cluster and the API addresses of its nodes, comma-separated; once each',
+      collect,
+      [],
+    )
+    .option('--ca-file <file>', "PEM file of the clusters' CA (default: the roots of this system)")
+    .option('--token-file <file>', "where the workers' token is, or will be (default: workers.token in the directory)")
+    .option('--people <list>', 'who operates and approves, comma-separated')
+    .option('--holders <list>', 'who holds a key share, comma-separated (default: the same people)')
+    .option('--force', 'write inventory and settings again; keys are never overwritten')
+    .option('-y, --yes', 'do not ask; what has no default must be given')
+    .action(async (options: InitOptions) => {
+      const directory = await writableDirectory(options.directory);
+      const files = filesIn(directory);
+      if (options.force !== true) await refuseSecondTime(files);
+      const site = await answers(context, options);
+      const clusters = await readClusters(site);
+      for (const line of foundLines(site, clusters)) context.err(line);
+      await confirmed(context, options, 'Is this your deployment? Type "yes"');
+      const workers = await workersKeys(files);
+      const tokenFile = resolve(options.tokenFile ?? join(directory, 'workers.token'));
+      const facts = { ...site, directory, files, tokenFile, clusters };
+      await writeFile(files.inventory, inventoryText(facts), { mode: 0o640 });
+      await writeFile(files.settings, settingsText(context.env, facts), { mode: 0o640 });
+      await writeFile(files.shell, shellText(facts), { mode: 0o640 });
+      const lines = site.everybody.map((name) => joinLine({ environment: options.environment, name, workers }));
+      const fingerprint = spokenFingerprint(workers.kid);
+      printResult(
+        context,
+        options,
+        { directory, files, clusters, tokenFile, workers: workers.kid, fingerprint, join: lines },
+        doneLines(facts, fingerprint, lines),
+      );
+    });
+}
+
+function filesIn(directory: string) {
+  return {
+    inventory: join(directory, 'inventory.yaml'),
+    settings: join(directory, 'worker.env'),
+    shell: join(directory, 'env.sh'),
+    signingKey: join(directory, 'workers.key'),
+    sealKeys: join(directory, 'seal-keys'),
+  };
+}
+type Files = ReturnType<typeof filesIn>;
+
+async function isThere(file: string): Promise<boolean> {
+  return (await stat(file).catch(() => undefined)) !== undefined;
+}
+
+/** @throws RunbookError `INVALID_INPUT` before anything is asked. */
+async function writableDirectory(given: string): Promise<string> {
+  const directory = resolve(given);
+  try {
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await access(directory, constants.W_OK);
+    return directory;
+  } catch (error) {
+    throw new RunbookError('INVALID_INPUT', `${directory} cannot be written (${errnoOf(error) ?? 'unknown reason'}).`, {
+      next: `Another place: --directory. Or make it: sudo install -d -m 700 -o "$USER" ${shellWord(directory)}`,
+    });
+  }
+}
+
+/** Before anything is asked. */
+async function refuseSecondTime({ inventory, settings, shell }: Files): Promise<void> {
+  for (const file of [inventory, settings, shell])
+    if (await isThere(file))
+      throw new RunbookError('INVALID_INPUT', `${file} exists; nothing was written.`, {
+        needed: 'a new directory, or --force',
+        next: '--force writes inventory and settings again: keys of people who joined are then gone from the inventory. The keys of the workers stay in any case.',
+      });
+}
+
+/** What people say of the site. */
+interface Site {
+  readonly deployment: string;
+  readonly clusters: readonly { readonly name: string; readonly addresses: readonly string[] }[];
+  readonly caFile: string | undefined;
+  readonly people: readonly string[];
+  readonly holders: readonly string[];
+  readonly everybody: readonly string[];
+}
+
+const NAME = /^[a-z0-9-]+$/;
+const words = (text: string): string[] => text.split(/[\s,]+/).filter((word) => word !== '');
+
+async function answers(context: CliContext, options: InitOptions): Promise<Site> {
+  const asks = options.yes !== true && context.interactive;
+  const ask = async (given: string | undefined, flag: string, question: string, usual?: string): Promise<string> => {
+    if (given !== undefined) return given;
+    const typed = asks ? await context.ask(usual === undefined ? question : `${question} [${usual}]`) : '';
+    const answer = typed === '' ? usual : typed;
+    if (answer !== undefined) return answer;
+    throw new RunbookError('INVALID_INPUT', `${flag} is missing. Nothing was written.`, { needed: question });
+  };
+  const deployment = await ask(options.deployment, '--deployment', 'Name of the deployment, such as payments');
+  const named = [...options.cluster];
+  while (named.length === 0 || asks) {
+    const question = 'A cluster and the addresses of its nodes: east=https://10.1.0.4:8200,https://10.1.0.5:8200';
+    if (options.cluster.length > 0) break;
+    const typed = await ask(
+      undefined,
+      '--cluster',
+      named.length === 0 ? question : 'The next one (Enter: no more)',
+      '',
+    );
+    if (typed === '' && named.length > 0) break;
+    named.push(typed);
+  }
+  const caFile = await ask(
+    options.caFile,
+    '--ca-file',
+    "PEM file of the clusters' CA (Enter: this system's roots)",
+    '',
+  );
+  const people = words(await ask(options.people, '--people', 'Who operates and approves, comma-separated'));
+  const holders = words(await ask(options.holders, '--holders', 'Who holds a key share', people.join(',')));
+  const clusters = named.map(readCluster);
+  const everybody = [...new Set([...people, ...holders])];
+  const wrong = [deployment, options.environment, ...clusters.map(({ name }) => name), ...everybody].filter(
+    (name) => !NAME.test(name),
+  );
+  if (wrong.length > 0 || people.length === 0)
+    throw new RunbookError('INVALID_INPUT', 'Some names cannot be used. Nothing was written.', {
+      observed: wrong.join(', ') || 'nobody operates and approves',
+      needed: 'lower-case letters, digits and hyphens',
+    });
+  return { deployment, clusters, caFile: caFile === '' ? undefined : resolve(caFile), people, holders, everybody };
+}
+
+function readCluster(text: string): Site['clusters'][number] {
+  const cut = text.indexOf('=');
+  const addresses = words(text.slice(cut + 1));
+  if (cut > 0 && addresses.length > 0) return { name: text.slice(0, cut).trim(), addresses };
+  throw new RunbookError('INVALID_INPUT', 'A cluster is not given as name and addresses. Nothing was written.', {
+    observed: text,
+    needed: 'NAME=https://ADDRESS:8200,https://ADDRESS:8200',
+  });
+}
+
+async function confirmed(context: CliContext, { yes }: InitOptions, question: string): Promise<void> {
+  if (yes === true || (await context.ask(question)) === 'yes') return;
+  throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was written.', { needed: 'yes' });
+}
+
+const READ_MS = 5_000;
+
+/** What one cluster says of itself without any credential. */
+interface FoundCluster {
+  readonly name: string;
+  readonly addresses: readonly string[];
+  readonly silent: readonly string[];
+  readonly versions: readonly string[];
+  readonly clusterId: string | undefined;
+  readonly role: string;
+  readonly drSet: string | undefined;
+  /** What the primary tells its secondaries to connect to. */
+  readonly advertised: string | undefined;
+  readonly seal: string;
+  readonly threshold: number | undefined;
+  readonly shares: number | undefined;
+}
+
+function readClusters({ clusters, caFile }: Site): Promise<readonly FoundCluster[]> {
+  return Promise.all(
+    clusters.map(async (cluster) => {
+      const client = new ServiceClient({ ...cluster, caFile }, { requestTimeoutMs: READ_MS, connectTimeoutMs: 2_000 });
+      try {
+        return await readOne(client, cluster);
+      } catch (error) {
+        if (!isRunbookError(error)) throw error;
+        const untrusted = error.code === 'TLS_FAILED';
+        throw error.with({
+          next: untrusted
+            ? 'Name the PEM file of the CA that signed their certificates: --ca-file. It is never taken from the wire.'
+            : `Does this machine reach ${cluster.addresses.join(', ')}? A cluster that is down cannot be set up.`,
+        });
+      } finally {
+        await client.close();
+      }
+    }),
+  );
+}
+
+async function readOne(client: ServiceClient, { name, addresses }: Site['clusters'][number]): Promise<FoundCluster> {
+  const asked = await Promise.all(
+    addresses.map((node) => client.sys.health({ node }).catch(() => ({ silent: node }) as const)),
+  );
+  const healths = asked.flatMap((each) => ('silent' in each ? [] : [each]));
+  const { dr, performance } = await client.atActiveNode((node) => client.sys.replicationStatus({ node }));
+  const { type, threshold, shares, recoverySeal } = await client.sys.sealStatus();
+  const hasPerformance = performance.mode === 'primary' || performance.mode === 'secondary';
+  return {
+    ...{ name, addresses, threshold, shares },
+    silent: asked.flatMap((each) => ('silent' in each ? [each.silent] : [])),
+    versions: [...new Set(healths.flatMap(({ version }) => version ?? []))],
+    clusterId: healths.find((each) => each.clusterId !== undefined)?.clusterId,
+    role: [`DR ${dr.mode}`, ...(hasPerformance ? [`performance ${performance.mode}`] : [])].join(', '),
+    drSet: 'clusterId' in dr ? dr.clusterId : undefined,
+    advertised: dr.mode === 'primary' ? dr.primaryClusterAddr : undefined,
+    seal: `${type ?? 'unknown'} seal, ${shares ?? '?'} ${recoverySeal === true ? 'recovery' : 'key'} shares, threshold ${threshold ?? '?'}`,
+  };
+}
+
+function foundLines({ holders, caFile }: Site, clusters: readonly FoundCluster[]): string[] {
+  const most = Math.max(0, ...clusters.map(({ threshold }) => threshold ?? 0));
+  const rows = clusters.map(({ name, addresses, silent, versions, role, seal, clusterId }) => [
+    name,
+    `${addresses.length - silent.length} of ${addresses.length} nodes answer`,
+    versions.join(', '),
+    role,
+    seal,
+    `ID ${clusterId ?? 'unknown'}`,
+  ]);
+  const silent = clusters.flatMap((each) => each.silent);
+  return [
+    ...columns(rows),
+    ...(caFile === undefined ? [] : authorities(caFile)),
+    ...(silent.length > 0 ? [`Warning: no answer from ${silent.join(', ')}.`] : []),
+    ...(clusters.some(({ drSet }) => drSet === undefined) ? ['Warning: not every cluster replicates for DR.'] : []),
+    ...(holders.length > most
+      ? []
+      : [`Warning: ${holders.length} holders for a threshold of ${most}: all must be there, at any hour. Name more.`]),
+  ];
+}
+
+/** What will be trusted, by subject and fingerprint: a person compares it with what they know of their CA. */
+function authorities(file: string): string[] {
+  const blocks = readFileSync(file, 'utf8').match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  return blocks.map((pem) => {
+    const { subject, fingerprint256 } = new X509Certificate(pem);
+    return `CA: ${subject.replaceAll('\n', ', ')}, SHA-256 ${fingerprint256}`;
+  });
+}
+
+/** The workers' public key; both key files are made unless they are there. A key is never overwritten. */
+async function workersKeys({ signingKey, sealKeys }: Files): Promise<PublicKeyEntry> {
+  if (!(await isThere(sealKeys))) await writeSecretFile(sealKeys, `${newSealKey().reveal()}\n`);
+  if (await isThere(signingKey)) return readSigningKey({ file: signingKey });
+  const { key, jwk } = newSigningKey();
+  await writeSecretFile(signingKey, `${jwk.reveal()}\n`);
+  return key;
+}
+
+interface Facts extends Omit<Site, 'clusters'> {
+  readonly directory: string;
+  readonly files: Files;
+  readonly tokenFile: string;
+  readonly clusters: readonly FoundCluster[];
+}
+
+/** A text in YAML: what a cluster says of itself opens no line and no member of its own. JSON is YAML. */
+const scalar = (text: string): string => (/^[A-Za-z0-9/][\w./:-]*$/.test(text) ? text : JSON.stringify(text));
+const flow = (texts: readonly string[]): string => `[${texts.map(scalar).join(', ')}]`;
+
+function inventoryText(facts: Facts): string {
+  const { deployment, clusters, caFile, people, holders, everybody, files, tokenFile } = facts;
+  const sets = new Map<string, FoundCluster[]>();
+  for (const each of clusters) {
+    const set = each.drSet ?? each.name;
+    sets.set(set, [...(sets.get(set) ?? []), each]);
+  }
+  const named = [...sets.values()].map(
+    (members) => `${sets.size === 1 ? 'main' : (members[0]?.name ?? '')}: ${flow(members.map(({ name }) => name))}`,
+  );
+  const gate = (name: string, validFor: string) =>
+    `      ${name}: { approvals: 1, groups: [approvers], validFor: ${validFor} }`;
+  return [
+    '# Which clusters there are, and who may do what: docs/inventory.md. It holds no secret, and no role: those are read.',
+    'version: 1',
+    `workers: { signingKey: { file: ${scalar(files.signingKey)} } }`,
+    'people: # Somebody without publicKeys has not joined, and counts for nothing.',
+    ...everybody.map((name) => `  ${name}: ${people.includes(name) ? '{ groups: [approvers, operators] }' : '{}'}`),
+    'deployments:',
+    `  ${deployment}:`,
+    '    clusters:',
+    ...clusters.flatMap((cluster) => clusterLines(cluster, caFile, tokenFile)),
+    `    drSets: { ${named.join(', ')} }`,
+    `    ceremony: { holders: ${flow(holders)} }`,
+    '    gates: # Whoever asks for a run does not approve it: two of the group are needed for every change.',
+    gate('plan', '4h'),
+    gate('go', '10m'),
+    '',
+  ].join('\n');
+}
+
+function clusterLines(cluster: FoundCluster, caFile: string | undefined, tokenFile: string): string[] {
+  const { name, addresses, clusterId, role, versions, seal, advertised } = cluster;
+  const hosts = addresses.map((address) => new URL(address).hostname);
+  const own = advertised === undefined || !URL.canParse(advertised) || hosts.includes(new URL(advertised).hostname);
+  return [
+    `      ${name}: # When this was written: ${oneLine(`${role}, ${versions.join(', ')}, ${seal}`)}.`,
+    `        addresses: ${flow(addresses)}`,
+    ...(caFile === undefined ? [] : [`        caFile: ${scalar(caFile)}`]),
+    ...(clusterId === undefined ? [] : [`        clusterId: ${scalar(clusterId)}`]),
+    `        advertisedClusterAddress: ${own ? 'node-address' : new URL(advertised).origin}`,
+    `        credential: { file: ${scalar(tokenFile)} }`,
+  ];
+}
+
+/** What says where Temporal is. Never a secret: an API key stays where it is. */
+const PASSED_ON = /^TEMPORAL_(PROFILE|CONFIG_FILE|TLS|TLS_SERVER_NAME|TLS_[A-Z_]+_PATH)$/;
+
+/** The worker's settings, for `EnvironmentFile=` of the unit, `env_file:` of Compose, and {@link shellText}. */
+function settingsText(env: NodeJS.ProcessEnv, { files, directory }: Facts): string {
+  const { connectionOptions, namespace = 'default' } = connectionSettings(env);
+  const given = Object.entries(env).flatMap(([name, value]) =>
+    PASSED_ON.test(name) && value ? [[name, value] as const] : [],
+  );
+  const settings = [
+    ['TEMPORAL_ADDRESS', connectionOptions.address],
+    ['TEMPORAL_NAMESPACE', namespace],
+    ...given,
+    ['RUNBOOKS_INVENTORY', files.inventory],
+    ['RUNBOOKS_SEAL_KEYS_FILE', files.sealKeys],
+    ['RUNBOOKS_REPORT_DIR', join(directory, 'reports')],
+  ] as const;
+  return `${settings.map(([name, value]) => `${name}=${shellWord(value)}`).join('\n')}\n`;
+}
+
+/** For people at a shell of the worker host: the same settings, and the program where it is not on the PATH. */
+function shellText({ files }: Facts): string {
+  const program = join(projectRoot(), 'dist', 'src', 'cli', 'main.js');
+  return [
+    `# For a shell: . ${files.shell}`,
+    `set -a; . ${shellWord(files.settings)}; set +a`,
+    `command -v runbook >/dev/null || runbook() { node ${shellWord(program)} "$@"; }`,
+    '',
+  ].join('\n');
+}
+
+function doneLines(facts: Facts, fingerprint: string, joinLines: readonly string[]): string[] {
+  const { deployment, files, tokenFile, directory, clusters } = facts;
+  const target = clusters.find(({ role }) => role.startsWith('DR secondary'))?.name ?? 'CLUSTER';
+  return [
+    `Written to ${directory}: inventory.yaml, worker.env, env.sh, and the keys of the workers.`,
+    `1. In each shell of this host: . ${shellWord(files.shell)}`,
+    `2. A token with the policy "runbooks-switchover" (docs/operations.md), in ${tokenFile}, mode 0600.`,
+    '3. Each person, on their own machine, one line:',
+    ...joinLines.map((line) => `     ${shellLine('runbook', 'join', line)}`),
+    "   The fingerprint of the workers' key, which you read to them by voice:",
+    `     ${fingerprint}`,
+    '4. With the lines that they send back:',
+    '     runbook inventory add-person LINE LINE LINE',
+    '5. The worker (under systemd: deploy/replication-runbooks-worker.service):',
+    '     runbook worker',
+    '6. A plan, which changes nothing:',
+    `     ${shellLine('runbook', 'plan', 'drSwitchover', '--deployment', deployment, '--to', target, '--reason', 'first plan')}`,
+    '7. Samples for a failover, and readiness every hour (docs/runbooks/wal-sampler.md, readiness.md):',
+    ...scheduleLines(deployment).map((line) => `     ${line}`),
+  ];
+}
+
+function scheduleLines(deployment: string): string[] {
+  const each = [
+    ['wal-sampler', '1m', 'walSampler', `walSampler:${deployment}:scheduled`],
+    ['readiness', '1h', 'readiness', `readiness-scheduled:${deployment}`],
+  ] as const;
+  return each.map(([id, interval, type, workflowId]) =>
+    shellLine(
+      ...['temporal', 'schedule', 'create', '--schedule-id', `${id}-${deployment}`, '--interval', interval],
+      ...['--overlap-policy', 'Skip', '--catchup-window', '1m', '--workflow-id', workflowId],
+      ...['--type', type, '--task-queue', 'runbooks', '--input', JSON.stringify({ deployment })],
+    ),
+  );
+}

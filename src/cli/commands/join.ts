@@ -1,0 +1,99 @@
+import { stat } from 'node:fs/promises';
+import type { Command } from 'commander';
+import { RunbookError } from '../../errors';
+import { createHolderKey, formatPublicKey, parsePublicKey, spokenFingerprint } from '../../keys';
+import type { PublicKeyEntry } from '../../keys';
+import { newCommand, printResult } from '../command';
+import type { CommandHost, CommonOptions } from '../command';
+import type { CliContext } from '../context';
+import { pinAfterComparing, PINS_OPTION } from '../invitation';
+import { personalKeyFile, signingKey, writeSecretFile } from '../secret-input';
+import { shellLine } from '../text';
+import { newPassphrase } from './keys';
+
+export const commands = (host: CommandHost): Command[] => [joinCommand(host)];
+
+/** What one line hands on: nothing in it is secret, and nothing in it is believed before a fingerprint was compared. */
+export interface JoinLine {
+  readonly environment: string;
+  readonly name: string;
+  /** The workers' public key, to be pinned. */
+  readonly workers: PublicKeyEntry;
+}
+
+/** The line for one person: `<environment>/<name>/<kid>:<x>`. */
+export function joinLine({ environment, name, workers }: JoinLine): string {
+  return `${environment}/${name}/${formatPublicKey(workers)}`;
+}
+
+function readJoinLine(text: string): JoinLine {
+  const [environment = '', name = '', key = '', ...rest] = text.trim().split('/');
+  const workers = parsePublicKey(key);
+  if (workers !== undefined && rest.length === 0 && [environment, name].every((each) => /^[a-z0-9-]+$/.test(each)))
+    return { environment, name, workers };
+  throw new RunbookError('INVALID_INPUT', 'This is not a line that "runbook init" printed.', {
+    needed: 'environment, your name and the key of the workers, with two slashes and a colon',
+    next: 'Copy the whole line again; a character may be missing.',
+  });
+}
+
+interface JoinOptions extends CommonOptions {
+  readonly environment?: string;
+  readonly keyFile?: string;
+  readonly ownPassphrase?: boolean;
+  readonly passphraseFile?: string;
+  readonly pins?: string;
+  readonly yes?: boolean;
+}
+
+/** `runbook join`: all that one person does, once, on their own machine. */
+function joinCommand({ context }: CommandHost): Command {
+  return newCommand('join', [
+    'runbook join production/ada/KID:KEY',
+    'runbook join production/ada/KID:KEY --own-passphrase   (asks for a passphrase instead of making one)',
+  ])
+    .argument('<line>', 'as "runbook init" printed it for you')
+    .option('--key-file <file>', 'your key (default: RUNBOOKS_KEY_FILE, or NAME.key in your configuration folder)')
+    .option('--own-passphrase', 'ask for the passphrase (default: make one, and print it once on standard error)')
+    .option('--passphrase-file <file>', 'read the passphrase from a file')
+    .option(...PINS_OPTION)
+    .option('-y, --yes', "do not ask: the workers' fingerprint was compared already, and the passphrase is kept by you")
+    .action(async (line: string, options: JoinOptions) => {
+      const { environment, name, workers } = readJoinLine(line);
+      const usual = personalKeyFile(context.env, name);
+      const file = options.keyFile ?? usual;
+      const pinning = { environment, ...(options.pins !== undefined && { pins: options.pins }) };
+      await pinAfterComparing(context, pinning, formatPublicKey(workers), options.yes);
+      const key = await ownKey(context, options, file);
+      const send = `${name}/${formatPublicKey(key)}`;
+      const fingerprint = spokenFingerprint(key.kid);
+      const variables = [
+        shellLine('export', `RUNBOOKS_PERSON=${name}`),
+        ...(file === usual ? [] : [shellLine('export', `RUNBOOKS_KEY_FILE=${file}`)]),
+      ];
+      printResult(context, options, { name, environment, file, kid: key.kid, line: send, fingerprint, variables }, [
+        `Pinned for "${environment}": ${spokenFingerprint(workers.kid)}`,
+        `Your key: ${file}`,
+        'Send this line to the operators. Nothing in it is secret:',
+        `  ${send}`,
+        'They read its fingerprint to you. It is:',
+        `  ${fingerprint}`,
+        'Put this into the profile of your shell. Commands that a run shows then work as they stand:',
+        ...variables.map((each) => `  ${each}`),
+      ]);
+    });
+}
+
+/** The key that is there, or a new one: who joins a second environment keeps their key. */
+async function ownKey(context: CliContext, options: JoinOptions, keyFile: string): Promise<PublicKeyEntry> {
+  if ((await stat(keyFile).catch(() => undefined)) !== undefined) {
+    context.err(`You have a key already: ${keyFile}. It is opened to read its public line.`);
+    const opened = await signingKey(context, { ...options, keyFile });
+    if (opened !== undefined) return opened;
+  }
+  const { file, inventoryLine } = await createHolderKey(await newPassphrase(context, options), context.keyWorkFactor);
+  await writeSecretFile(keyFile, file);
+  const made = parsePublicKey(inventoryLine);
+  if (made === undefined) throw new RunbookError('INTERNAL', 'A new key has no public line.');
+  return made;
+}

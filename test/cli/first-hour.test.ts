@@ -1,0 +1,172 @@
+/** What a team does once: init, join, add-person. The whole page with its programs: test/long/first-hour.test.ts. */
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parse } from 'yaml';
+import { loadInventory } from '../../src/inventory';
+import { formatPublicKey, newSigningKey, readHolderKey, readPins, spokenFingerprint } from '../../src/keys';
+import { Secret } from '../../src/secret';
+import { startSimulatedService } from '../../src/simulator';
+import type { SimulatedService } from '../../src/simulator';
+import { cli } from './support';
+import type { CliResult } from './support';
+
+const PEOPLE = ['ada', 'ben', 'cyd', 'dan', 'eve'];
+const PASSPHRASE = 'canary-passphrase-of-everybody';
+
+let folder: string;
+let service: SimulatedService;
+let initialised: CliResult;
+let lines: string[];
+let inventory: string;
+
+const clusterOptions = () =>
+  ['east', 'west'].flatMap((name) => ['--cluster', `${name}=${service.cluster(name).addresses.join(',')}`]);
+const site = (name: string, ...more: readonly string[]) => [
+  ...['init', '--directory', join(folder, name), '--deployment', 'payments', ...clusterOptions()],
+  ...['--people', 'ada,ben,cyd', '--holders', PEOPLE.join(','), ...more],
+];
+/** The person's own machine: pins and key have places of their own. */
+const machineOf = (name: string) => ({ XDG_CONFIG_HOME: join(folder, `of-${name}`) });
+const joins = (line: string, name: string) =>
+  cli(['join', line, '--yes', '--passphrase-file', join(folder, 'passphrase')], { env: machineOf(name) });
+const sentBack = ({ out }: CliResult): string => /^ {2}([a-z]+\/\S+)$/m.exec(out)?.[1] ?? '';
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'first-hour-'));
+  await writeFile(join(folder, 'passphrase'), PASSPHRASE, { mode: 0o600 });
+  service = await startSimulatedService({
+    clusters: [
+      { name: 'east', nodes: 3 },
+      { name: 'west', nodes: 3 },
+    ],
+    dr: [{ primary: 'east', secondaries: ['west'] }],
+  });
+  initialised = await cli(site('site', '--yes'), { interactive: false });
+  lines = [...initialised.out.matchAll(/runbook join (\S+)/g)].map(([, line = '']) => line);
+  inventory = join(folder, 'site', 'inventory.yaml');
+});
+afterAll(async () => {
+  await service.stop();
+  await rm(folder, { recursive: true });
+});
+
+it('init reads the clusters, makes the keys once, and writes an inventory of one page that only lacks people', async () => {
+  expect(initialised.code).toBe(0);
+  expect(initialised.err).toMatch(/east +3 of 3 nodes answer +\S+ +DR primary +shamir seal, 5 key shares, threshold 3/);
+  expect(lines.map((line) => line.split('/').slice(0, 2))).toEqual(PEOPLE.map((name) => ['production', name]));
+  const text = await readFile(inventory, 'utf8');
+  expect(text.split('\n').length).toBeLessThanOrEqual(30);
+  expect(parse(text)).toMatchObject({
+    deployments: { payments: { drSets: { main: ['east', 'west'] }, ceremony: { holders: PEOPLE } } },
+  });
+  expect(text).toContain(`clusterId: ${service.cluster('west').clusterId}`);
+  for (const key of ['workers.key', 'seal-keys'])
+    expect((await stat(join(folder, 'site', key))).mode & 0o777).toBe(0o600);
+  const check = await cli(['inventory', 'check', inventory]);
+  expect(check.out).toContain('gate plan: 1 of approvers. SHUT: nobody of them has joined yet');
+  expect(check.out).toContain('Warning: ada has not joined: in payments they cannot approve (gates plan, go,');
+  expect(check.out).toContain('Warning: dan has not joined: in payments they cannot give a key share.');
+  const secret = JSON.parse(await readFile(join(folder, 'site', 'workers.key'), 'utf8')) as { d: string };
+  expect(initialised.out + initialised.err + text).not.toContain(secret.d);
+});
+
+it('init overwrites nothing: settings only by --force, keys never', async () => {
+  const before = await readFile(join(folder, 'site', 'workers.key'), 'utf8');
+  const refused = await cli(site('site', '--yes'));
+  expect([refused.code, refused.questions]).toEqual([3, []]);
+  const again = await cli(site('site', '--yes', '--force'));
+  expect(again.code).toBe(0);
+  expect(await readFile(join(folder, 'site', 'workers.key'), 'utf8')).toBe(before);
+  expect(again.out).toContain(lines[0]);
+});
+
+it('init asks for what was not given, shows what it found, and writes nothing without a yes', async () => {
+  const [east = '', west = ''] = clusterOptions().filter((word) => word.includes('='));
+  const words = ['init', '--directory', join(folder, 'asked')];
+  const typed = ['payments', east, west, '', '', 'ada,ben', '', 'no'];
+  const { code, questions, err } = await cli(words, { answers: typed });
+  expect([code, questions.length]).toEqual([3, typed.length]);
+  expect(err).toContain('Warning: 2 holders for a threshold of 3');
+  await expect(stat(join(folder, 'asked', 'workers.key'))).rejects.toThrow('ENOENT');
+  const missing = await cli(['init', '--yes', '--directory', join(folder, 'asked')]);
+  expect([missing.code, missing.err]).toEqual([3, expect.stringContaining('--deployment is missing')]);
+  const unreachable = [...words, '--yes', '--deployment', 'a', '--people', 'ada', '--cluster', 'x=http://127.0.0.1:1'];
+  expect(await cli(unreachable)).toMatchObject({
+    code: 1,
+    err: expect.stringContaining('Does this machine reach') as string,
+  });
+});
+
+it('join pins, makes the key and gives one line; add-person lists it; comments stay; nothing secret is shown', async () => {
+  const joined = await Promise.all(lines.map((line, index) => joins(line, PEOPLE[index] ?? '')));
+  expect(joined.map(({ code }) => code)).toEqual(PEOPLE.map(() => 0));
+  expect(joined.map(({ out }) => out + '').join('')).not.toContain('canary');
+  const pins = await readPins(join(machineOf('ada').XDG_CONFIG_HOME, 'replication-runbooks', 'pins.json'));
+  expect(pins.map(({ environment, kid }) => [environment, kid])).toEqual([['production', lines[0]?.split(/[/:]/)[2]]]);
+  const keyFile = join(machineOf('ada').XDG_CONFIG_HOME, 'replication-runbooks', 'ada.key');
+  const key = await readHolderKey(await readFile(keyFile, 'utf8'), new Secret('passphrase', PASSPHRASE));
+  expect(joined.map(sentBack)[0]).toBe(`ada/${formatPublicKey(key)}`);
+
+  const add = ['inventory', 'add-person', ...joined.map(sentBack), '--inventory', inventory];
+  const before = await readFile(inventory, 'utf8');
+  expect(await cli(add, { answers: ['no'] })).toMatchObject({ code: 3 });
+  expect(await readFile(inventory, 'utf8')).toBe(before);
+  const added = await cli(add, { answers: ['yes'] });
+  expect(added.err).toContain(`ada: ${spokenFingerprint(key.kid)}`);
+  expect(added.out).toContain('The inventory has no mistakes.');
+  const after = await readFile(inventory, 'utf8');
+  expect(after.match(/#.*/g)).toEqual(before.match(/#.*/g));
+  const { people } = await loadInventory(inventory);
+  expect([...people.values()].map(({ name, publicKeys }) => [name, publicKeys.length])).toEqual(
+    PEOPLE.map((name) => [name, 1]),
+  );
+  expect((await cli(['inventory', 'check', inventory])).out).not.toContain('Warning');
+});
+
+it('who joins again keeps their key', async () => {
+  const again = await cli(['join', lines[0] ?? ''], { env: machineOf('ada'), answers: [PASSPHRASE] });
+  expect(again.code).toBe(0);
+  expect((await loadInventory(inventory)).people.get('ada')?.publicKeys[0]?.kid).toBe(sentBack(again).split(/[/:]/)[1]);
+});
+
+describe('a key that arrives', () => {
+  const { key } = newSigningKey();
+  const line = (name: string) => `${name}/${formatPublicKey(key)}`;
+  const add = (...words: readonly string[]) =>
+    cli(['inventory', 'add-person', ...words, '--yes'], { env: { RUNBOOKS_INVENTORY: inventory } });
+
+  it('takes the place of no other one, is nobody else, and makes nobody a member, unless it is said', async () => {
+    const before = await readFile(inventory, 'utf8');
+    expect(await add(line('ada'))).toMatchObject({
+      code: 3,
+      err: expect.stringContaining('ada has another key') as string,
+    });
+    expect(await add(line('fay'))).toMatchObject({ code: 3, err: expect.stringContaining('--groups') as string });
+    expect(await add(line('fay').slice(0, -1))).toMatchObject({ code: 3 });
+    expect(await readFile(inventory, 'utf8')).toBe(before);
+    expect(await add(line('fay'), '--groups', 'approvers')).toMatchObject({ code: 0 });
+    expect((await loadInventory(inventory)).people.get('fay')?.groups).toEqual(['approvers']);
+    expect(await add(line('ben'), '--replace')).toMatchObject({
+      code: 3,
+      err: expect.stringContaining('fay has this') as string,
+    });
+  });
+});
+
+describe('claimed people', () => {
+  it('learn at the check what they cannot do, gate by gate, and a key mends it', async () => {
+    const file = join(folder, 'claimed.yaml');
+    const text = await readFile(inventory, 'utf8');
+    await writeFile(file, text.replace(/^ {2}cyd: .*$/m, '  cyd: { groups: [approvers], attestation: claimed }'));
+    const check = await cli(['inventory', 'check', file]);
+    expect(check.code).toBe(0);
+    expect(check.out).toContain(
+      'Warning: cyd is only claimed, which counts in a laboratory alone: in payments they cannot approve (gates plan, go,',
+    );
+    expect(check.out).toContain('decide about a parked step, pause, abort or order a take-over.');
+    const key = `cyd/${formatPublicKey(newSigningKey().key)}`;
+    expect((await cli(['inventory', 'add-person', key, '--yes', '--inventory', file])).code).toBe(0);
+    expect((await cli(['inventory', 'check', file])).out).not.toContain('Warning');
+  });
+});
