@@ -9,7 +9,7 @@ import { assessRehearsal, createRehearsal, noteRehearsalDeclines, openRehearsal 
 import { awaitSecondaryGone, awaitReplicationDisabled } from './ending/decommission';
 import { revokeSecondary, forgetPrimary, disablePrimary, disableSecondary } from './ending/replication-end';
 import { writeMarker, compareAfterDemotion } from './evidence/data-evidence';
-import { awaitServiceReady } from './evidence/service-readiness';
+import { awaitServiceReady, proveWrite } from './evidence/service-readiness';
 import { sampleWal } from './evidence/wal-samples';
 import {
   compareDynamicFilters,
@@ -72,6 +72,7 @@ export const activities = {
   startDrReindex,
   followDrReindex,
   awaitServiceReady,
+  proveWrite,
   writeMarker,
   compareAfterDemotion,
   readRunbookInput,

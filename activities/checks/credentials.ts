@@ -69,8 +69,10 @@ export function rightsText({ capabilities }: Pick<CredentialFacts, 'capabilities
   return (capabilities[path] ?? []).join(', ') || 'none';
 }
 
+export const CREDENTIAL_WORKS = 'credential works';
+
 export function credentialWorks(cluster: string, { usable, error }: CredentialFacts): Check {
-  return check('credential works', cluster, usable, {
+  return check(CREDENTIAL_WORKS, cluster, usable, {
     observed: usable ? 'accepted' : (error ?? 'not usable'),
     needed: 'a token that the cluster accepts',
     next: BROKEN.has(error ?? '') ? stopBroken(cluster) : `Renew the credential of ${cluster} at its source.`,
@@ -113,6 +115,7 @@ export function credentialMay(cluster: string, facts: CredentialFacts, needed: R
 
 /** As {@link credentialMay}, asked of the cluster itself. For clusters that serve look-ups: a DR secondary does not. */
 export async function mayCall(access: ClusterAccess, needed: Rights, signal: AbortSignal): Promise<Check[]> {
+  if (Object.keys(needed).length === 0) return [];
   const facts = await credentialFacts(access, () => access.credential(), Object.keys(needed), signal);
   return credentialMay(access.entry.name, facts, needed);
 }

@@ -3,19 +3,18 @@ import type { LossEvidence, OfKind, OnCluster } from '../../src/contracts/activi
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationObservation, WalIndex } from '../../src/contracts/observations';
 import { RunbookError, isRunbookError } from '../../src/errors';
+import type { KeyPlace } from '../../src/vault';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import type { KnownRecord } from '../record';
 import { kindName, readKind } from '../joining/onboarding-read';
 import { describeReplication, isAlive, readStatus } from '../observe';
 import { awaitState } from '../read-act-confirm';
-
-/** Shorter than heartbeat time-out and retry interval together (decision 21): two attempts never write at one time, ms. */
-const MARKER_TIMEOUT_MS = 5_000;
+import { MARKER_TIMEOUT_MS, lookUpMarker } from './marker';
 
 export interface MarkerResult {
-  /** Path of the marker in the key-value engine. */
-  readonly path: string;
+  /** Where it was written: known before the outage, it is not looked up in it. */
+  readonly place: KeyPlace;
   /** The value written: random, not a secret. */
   readonly value: string;
   /** W: the primary's `last_dr_wal` (or `last_performance_wal`) read after the write. */
@@ -36,11 +35,11 @@ export interface MarkerResult {
 async function recordByMarker(
   access: ClusterAccess,
   deployment: string,
-  path: string,
+  place: KeyPlace,
 ): Promise<Pick<KnownRecord, 'head' | 'alarms'>> {
   const { records, log, signal } = currentExecution();
   try {
-    const before = await access.client.keyValue.read(path, { token: await access.credential(), signal });
+    const before = await access.client.keyValue.read(place, { token: await access.credential(), signal });
     return await records.read(deployment, [parsed(before?.['record'])]);
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
@@ -70,14 +69,14 @@ export async function writeMarker(
   // What an attempt before this one wrote means nothing any more.
   execution.doubt.mayHaveSent = false;
   const access = clusters.of(deployment, cluster);
-  const { path } = clusters.deployment(deployment).marker;
+  const { marker: place } = await lookUpMarker(access, clusters.deployment(deployment), signal);
   const token = await access.credential();
   const value = randomUUID();
-  const { head, alarms } = await recordByMarker(access, deployment, path);
+  const { head, alarms } = await recordByMarker(access, deployment, place);
   // An attempt that was given up must not write over the marker of the one in its place.
   await execution.assertCurrentAttempt();
   await access.client.keyValue.write(
-    { path, data: { value, run: run.rid, ...(head && { record: JSON.stringify(head) }) } },
+    { ...place, data: { value, run: run.rid, ...(head && { record: JSON.stringify(head) }) } },
     { token, signal, timeoutMs: MARKER_TIMEOUT_MS },
   );
   const { mode, lastWal: wal, ...rest } = await readStatus(access, kind, signal);
@@ -90,7 +89,7 @@ export async function writeMarker(
     });
   }
   const reached = secondary === undefined ? {} : await awaitReached({ deployment, kind, secondary, wal });
-  return { path, value, wal, ...reached, at: Date.now(), ...(alarms.length > 0 && { findings: alarms }) };
+  return { place, value, wal, ...reached, at: Date.now(), ...(alarms.length > 0 && { findings: alarms }) };
 }
 
 /** Once is enough: a demotion looks again, with the same demands, right before it is sent. */

@@ -1,13 +1,17 @@
 import type { OnCluster, OfKind } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
-import { RunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError } from '../../src/errors';
 import { drSetOf } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
+import type { Secret } from '../../src/secret';
 import { diagnoseServerError } from '../../src/vault';
+import type { KeyPlace } from '../../src/vault';
+import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { describeReplication, readStatus } from '../observe';
-import { CHANGE_TIMEOUT_MS, awaitState } from '../read-act-confirm';
+import { awaitState } from '../read-act-confirm';
 import type { MarkerResult } from './data-evidence';
+import { MARKER_TIMEOUT_MS, lookUpMarker, markerPlaces } from './marker';
 
 export interface ServiceReadyResult {
   readonly primaryAt: number;
@@ -15,7 +19,6 @@ export interface ServiceReadyResult {
   readonly stableActiveNode: string;
   /** The marker was read with a token from before the switchover. */
   readonly markerReadAt?: number;
-  readonly writtenAt: number;
   /** Service ready: all of the above. */
   readonly readyAt: number;
   readonly findings?: readonly Finding[];
@@ -24,7 +27,7 @@ export interface ServiceReadyResult {
 /** The cluster that is to serve as primary of this kind. */
 interface ServeInput extends OnCluster, OfKind {
   /** Its value is looked for at the path that the inventory names. */
-  readonly marker?: MarkerResult;
+  readonly marker?: Pick<MarkerResult, 'place' | 'value'>;
   /** Of kind `dr`: the cluster of the same DR set whose credential, from before the change, is used; else its own. */
   readonly credentialOf?: string;
 }
@@ -35,61 +38,141 @@ interface Tried {
   readonly ready?: Omit<ServiceReadyResult, 'primaryAt'>;
 }
 
+/** The cluster does not take our credential: nothing about the service, so clients are not kept out for it. */
+const OUR_OWN: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'CREDENTIAL_UNAVAILABLE']);
+/** A cluster that was just promoted may refuse good tokens for a moment, ms. */
+const REFUSED_MS = 2_000;
+
 /**
- * Waits until a cluster serves as primary of its kind: running, the marker is there, an authenticated write is taken, and
- * the node that was active before is active after it. The reads and the write between the two looks are the evidence that
- * it stays so: nothing is waited for.
+ * Waits until a cluster serves as primary of its kind: running, the marker is there, and the node that was active before is
+ * active after it. The read between the two looks is the evidence that it stays so: nothing is waited for. Whether it takes
+ * a write is proven once clients were let through.
  */
 export async function awaitServiceReady(input: ServeInput): Promise<ServiceReadyResult> {
-  const { deployment, kind, cluster, marker } = input;
+  const { kind, cluster, marker } = input;
   const execution = currentExecution();
-  const { clusters, signal } = execution;
-  // Tokens of another cluster are not known on a performance secondary.
-  const credentialOf = kind === 'dr' ? (input.credentialOf ?? cluster) : cluster;
-  requireSameDrSet(clusters.deployment(deployment), cluster, credentialOf);
-  const access = clusters.of(deployment, cluster);
+  const { signal } = execution;
+  const { access, credential, limits } = clusterToServe(input);
   const { client } = access;
-  const { limits, marker: markerEntry } = clusters.deployment(deployment);
   let primaryAt = 0;
+  let refusedSince: number | undefined;
 
+  /** As clients do: with a token from before the change of roles, which also proves that tokens came along. */
+  const useIt = async (): Promise<{ readonly missing?: string; readonly refused?: string }> => {
+    try {
+      const options = { token: await credential(), signal };
+      if (marker === undefined) await named(access, options, client.sys.lookupSelf(options));
+      else {
+        const place = await placeOf(input, access);
+        const data = await named(access, options, client.keyValue.read(place, options));
+        if (data?.['value'] !== marker.value) return { missing: data === undefined ? 'no marker' : 'another marker' };
+      }
+      refusedSince = undefined;
+      return {};
+    } catch (error) {
+      if (!isRunbookError(error) || !OUR_OWN.has(error.code)) throw error;
+      refusedSince ??= performance.now();
+      return performance.now() - refusedSince > REFUSED_MS ? { refused: error.code } : { missing: error.code };
+    }
+  };
   const tryToUse = async (): Promise<Tried> => {
     const state = await readStatus(access, kind, signal);
     const node = await client.activeNode({ signal });
     if (state.mode !== 'primary' || state.state !== 'running')
       return { missing: `${describeReplication(state)}, active node ${node}` };
     if (primaryAt === 0) primaryAt = Date.now();
-    // From before the change of roles: it also proves that tokens came along.
-    const token = await clusters.of(deployment, credentialOf).credential();
-    // A blocked audit device looks like a cluster that never gets ready: it is named.
-    const named = <T>(call: Promise<T>): Promise<T> =>
-      call.catch(async (error: unknown): Promise<never> => {
-        throw await diagnoseServerError(client, error, { token, signal });
-      });
-    let markerReadAt: number | undefined;
-    if (marker) {
-      const data = await named(client.keyValue.read(markerEntry.path, { token, signal }));
-      if (data?.['value'] !== marker.value) return { missing: data === undefined ? 'no marker' : 'another marker' };
-      markerReadAt = Date.now();
-    }
-    const proof = { token, signal, timeoutMs: CHANGE_TIMEOUT_MS };
-    await named(client.keyValue.write({ path: `${markerEntry.path}-after`, data: { writtenOn: cluster } }, proof));
-    const writtenAt = Date.now();
+    const { missing, refused } = await useIt();
+    if (missing !== undefined) return { missing };
+    const readAt = Date.now();
     client.forgetActiveNode();
     const after = await client.activeNode({ signal });
-    if (after !== node) return { missing: `active node ${node} before a write, ${after} after it` };
-    return { ready: { stableActiveNode: node, markerReadAt, writtenAt, readyAt: Date.now() } };
+    if (after !== node) return { missing: `active node ${node} before a read, ${after} after it` };
+    const read = refused === undefined ? marker && { markerReadAt: readAt } : { findings: [notRead(cluster, refused)] };
+    return { ready: { stableActiveNode: node, ...read, readyAt: Date.now() } };
   };
   const { ready } = await awaitState(execution, {
     read: tryToUse,
     until: (tried) => tried.ready !== undefined,
     budgetMs: limits.serviceReadyMs,
     describe: ({ missing }) => missing ?? 'ready',
-    needed: `${cluster} is primary and running, ${marker ? 'the marker of this run is read, ' : ''}an authenticated write is taken, and its active node is the same before and after`,
+    needed: `${cluster} is primary and running, ${marker ? 'the marker of this run is read, ' : ''}and its active node is the same before and after`,
     cluster,
     pollMs: 200,
   });
   if (ready === undefined) throw new TypeError('ready without evidence');
   return { primaryAt, ...ready };
+}
+
+function notRead(cluster: string, code: string): Finding {
+  return {
+    severity: 'warning',
+    code: 'marker-not-read',
+    text: `${cluster} is primary and running, but refused the workers' credential (${code}): what it holds was not read. Clients were let through all the same.`,
+    next: `Renew the credential of ${cluster} at its source, and read a key that was written last.`,
+  };
+}
+
+/** An authenticated write on the cluster that serves, after clients were let through. */
+export async function proveWrite(
+  input: ServeInput,
+): Promise<{ readonly writtenAt: number; readonly observed: string }> {
+  const { cluster } = input;
+  const execution = currentExecution();
+  const { access, credential, limits } = clusterToServe(input);
+  try {
+    await awaitState(execution, {
+      read: async () => {
+        const options = { token: await credential(), signal: execution.signal, timeoutMs: MARKER_TIMEOUT_MS };
+        const { beside } = markerPlaces(await placeOf(input, access));
+        return named(
+          access,
+          options,
+          access.client.keyValue.write({ ...beside, data: { writtenOn: cluster } }, options),
+        );
+      },
+      until: () => true,
+      budgetMs: limits.serviceReadyMs,
+      describe: () => 'written',
+      needed: `${cluster} takes an authenticated write`,
+      cluster,
+    });
+  } catch (error) {
+    if (!isRunbookError(error)) throw error;
+    const text = `${cluster} is primary and clients were let through, but it took no write of the workers: ${error.code}${error.observed === undefined ? '' : `, ${error.observed}`}.`;
+    const next = `See at once whether clients can write to ${cluster}. ${error.next ?? ''}`.trim();
+    throw error.with({ retryable: false, findings: [{ severity: 'critical', code: 'write-not-proven', text, next }] });
+  }
+  return { writtenAt: Date.now(), observed: 'write done' };
+}
+
+/** The access to a cluster that is to serve, with the credential from before the change of roles. */
+function clusterToServe({ deployment, kind, cluster, credentialOf: given }: ServeInput) {
+  const { clusters } = currentExecution();
+  const entry = clusters.deployment(deployment);
+  // Tokens of another cluster are not known on a performance secondary.
+  const credentialOf = kind === 'dr' ? (given ?? cluster) : cluster;
+  requireSameDrSet(entry, cluster, credentialOf);
+  const credential = () => clusters.of(deployment, credentialOf).credential();
+  return { access: { ...clusters.of(deployment, cluster), credential }, credential, limits: entry.limits };
+}
+
+/** Where the marker was written before the outage; looked up where that is not known, or not where the inventory has it. */
+async function placeOf({ deployment, marker }: ServeInput, access: ClusterAccess): Promise<KeyPlace> {
+  const { clusters, signal } = currentExecution();
+  const entry = clusters.deployment(deployment);
+  if (marker && `${marker.place.mount}/${marker.place.path}` === entry.marker.path) return marker.place;
+  return (await lookUpMarker(access, entry, signal)).marker;
+}
+
+/** A blocked audit device looks like a cluster that never gets ready: it is named. */
+function named<T>(
+  { client }: ClusterAccess,
+  options: { token: Secret; signal: AbortSignal },
+  call: Promise<T>,
+): Promise<T> {
+  return call.catch(async (error: unknown): Promise<never> => {
+    throw await diagnoseServerError(client, error, options);
+  });
 }
 
 /** A credential is shown to clusters of its own DR set only: those share their tokens. */

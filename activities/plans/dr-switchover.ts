@@ -5,7 +5,7 @@ import type { DrSwitchoverInput, TokenSource } from '../../src/contracts/runbook
 import { identityOf, planDocument } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
-import { credentialFacts, credentialLives, credentialMay, credentialWorks } from '../checks/credentials';
+import { credentialFacts, credentialLives, credentialMay, credentialWorks, mayCall } from '../checks/credentials';
 import { missingNodes, otherReadable, takesPart } from '../checks/nodes';
 import {
   aliveByHeartbeat,
@@ -21,6 +21,7 @@ import { coolDown } from '../checks/runs';
 import { DEMOTE, PROMOTE, SECONDARY_TOKEN, UPDATE_PRIMARY, ceremonyEntryOf } from '../checks/tokens';
 import type { TokenAssessment } from '../checks/tokens';
 import { compareVersions, majorVersion, versionsInOrder } from '../checks/versions';
+import { checkMarker } from '../evidence/marker';
 import { currentExecution } from '../execution';
 import { lastPrimaryChange } from '../roles/primary-changes';
 import { observe } from './observed';
@@ -151,13 +152,22 @@ async function credentialChecks({ deployment, access }: Observed, cluster: strin
   const rights = {
     [DEMOTE]: ['update'],
     [SECONDARY_TOKEN]: ['update', 'sudo'],
-    [deployment.marker.path]: ['create|update'],
   };
   const primary = access(cluster);
   const { signal } = currentExecution();
-  const facts = await credentialFacts(primary, () => primary.credential(), Object.keys(rights), signal);
+  const [facts, marker] = await Promise.all([
+    credentialFacts(primary, () => primary.credential(), Object.keys(rights), signal),
+    checkMarker(primary, deployment, signal),
+  ]);
   const works = credentialWorks(cluster, facts);
-  return facts.usable ? [works, credentialLives(cluster, facts), ...credentialMay(cluster, facts, rights)] : [works];
+  if (!facts.usable) return [works];
+  return [
+    works,
+    credentialLives(cluster, facts),
+    ...credentialMay(cluster, facts, rights),
+    ...(await mayCall(primary, marker.rights, signal)),
+    marker.judged,
+  ];
 }
 
 /** A newer secondary can take over, but the old primary cannot follow it. */

@@ -5,11 +5,12 @@ import type { TokenSourceChoice } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
 import { drSetOf, findCluster } from '../../src/inventory';
 import { gateFacts, observeDeployment, siteFacts } from '../approvals/planning';
-import { mayCall } from '../checks/credentials';
+import { CREDENTIAL_WORKS, mayCall } from '../checks/credentials';
 import type { Rights } from '../checks/credentials';
 import { assessTokenSource } from '../checks/tokens';
 import type { TokenAssessment } from '../checks/tokens';
 import type { ClusterAccess } from '../clusters';
+import { checkMarker } from '../evidence/marker';
 import { currentExecution } from '../execution';
 
 /** What every plan is made of. */
@@ -30,6 +31,8 @@ export interface Observed {
   readonly access: (cluster: string) => ClusterAccess;
   /** Whether the workers' credential for a cluster has these rights, by the cluster's own word. */
   readonly rights: (cluster: string, needed: Rights) => Promise<Check[]>;
+  /** The same on a cluster that serves clients, which takes a write beside the marker too; `rights` are those beside it. */
+  readonly markerRights: (cluster: string, needed: Rights) => Promise<Check[]>;
   /** Where the operation token for a DR secondary comes from, with `update` on these paths, and whether that is ready. */
   readonly tokens: (secondary: string, paths: readonly string[]) => Promise<TokenAssessment>;
   /** The first part of an assessment. Each gate with whether it is needed. */
@@ -73,6 +76,11 @@ export async function observe(
     othersOf,
     access,
     rights: (cluster, needed) => mayCall(access(cluster), needed, signal),
+    markerRights: async (cluster, needed) => {
+      const { judged, rights } = await checkMarker(access(cluster), deployment, signal);
+      const may = await mayCall(access(cluster), { ...needed, ...rights }, signal);
+      return may.some(({ name }) => name === CREDENTIAL_WORKS) ? may : [...may, judged];
+    },
     tokens: (cluster, paths) => {
       const primary = othersOf(cluster).find(({ dr }) => dr?.mode === 'primary');
       return assessTokenSource({

@@ -48,14 +48,13 @@ export async function assessPrimaryEnablement(
   const primary = observed.of(cluster);
   const rights = {
     [`sys/replication/${kind}/primary/enable`]: ['update'],
-    [observed.deployment.marker.path]: ['create|update'],
   };
   const mayBeEnabled = primary[kind]?.mode === 'disabled' && primary.dr?.mode !== 'secondary';
   return {
     ...observed.base({ plan: primary[kind]?.mode !== 'primary' }),
     preconditions: [
       ...primaryChecks(observed, kind, primary),
-      ...(mayBeEnabled ? await observed.rights(cluster, rights) : []),
+      ...(mayBeEnabled ? await observed.markerRights(cluster, rights) : []),
     ],
     route: { kind, cluster },
     plan: planDocument({
@@ -114,7 +113,7 @@ async function planOnboarding(
   // Rights are asked of clusters that are what they must be: others may not even serve the question.
   if (!refuses(judged)) {
     judged.push(
-      ...(await rights(primary.cluster, primaryRights(pair, isPrimary, wanted, id))),
+      ...(await markerRights(primary.cluster, primaryRights(pair, isPrimary, wanted, id))),
       ...(await rights(secondary.cluster, secondaryRights(kind, input.form))),
     );
   }
@@ -331,7 +330,7 @@ function onboardingPlan(
 
 /** What the workers' credential on the primary must be allowed to do. */
 function primaryRights(
-  { kind, deployment }: Pair,
+  { kind }: Pair,
   isPrimary: boolean,
   { filter }: { readonly filter?: PathsFilterFacts },
   id: string,
@@ -342,7 +341,6 @@ function primaryRights(
     [`${base}/secondary-token`]: ['update', 'sudo'],
     [`${base}/revoke-secondary`]: ['update'],
     ...(filter && { [`${base}/paths-filter/${id}`]: ['create|update', 'read'] }),
-    [deployment.marker.path]: ['create|update'],
   };
 }
 

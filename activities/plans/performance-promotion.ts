@@ -2,6 +2,7 @@ import type { Assessment, Follower, PromotionRoute } from '../../src/contracts/a
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
 import type { PerformancePromotionInput } from '../../src/contracts/runbook-inputs';
+import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check, notCheckable, refuses } from '../checks/check';
@@ -20,6 +21,7 @@ import {
 } from '../checks/replication';
 import { goneChecks } from '../checks/signs';
 import { compareVersions, noKnownDefect, versionsInOrder } from '../checks/versions';
+import { lookUpMarker, markerRights } from '../evidence/marker';
 import { currentExecution } from '../execution';
 import { describeFilter } from '../filters/paths-filters';
 import { findFilter, keptAway } from '../filters/wanted-filter';
@@ -239,25 +241,37 @@ function fromInventory(deployment: Deployment, { cluster, clusterId }: ClusterOb
 }
 
 /** What the worker's credentials must be able to do, cluster by cluster. */
-async function rightsFor(
-  { deployment, rights }: Observed,
-  { from, to, mode, others, old }: PromotionRoute,
-): Promise<Check[]> {
+async function rightsFor(observed: Observed, route: PromotionRoute): Promise<Check[]> {
+  const { rights, markerRights: rightsOfOld } = observed;
+  const { from, to, mode, others, old } = route;
+  const marker = await markerOn(observed, to);
   const asPrimary = {
     [`${BASE}/primary/secondary-token`]: ['update', 'sudo'],
     [`${BASE}/primary/revoke-secondary`]: ['update'],
     [`${BASE}/primary/paths-filter/id`]: ['read', 'create|update'],
-    [deployment.marker.path]: ['create|update'],
   };
   const asSecondary = { [`${BASE}/secondary/update-primary`]: ['update'] };
   const promote = { [`${BASE}/secondary/promote`]: ['update'] };
   const demote = { [`${BASE}/primary/demote`]: ['update'] };
   const asked = await Promise.all([
-    rights(to, { ...promote, ...asPrimary, ...asSecondary }),
+    rights(to, { ...promote, ...asPrimary, ...asSecondary, ...marker.rights }),
     ...others.map(({ cluster }) => rights(cluster, asSecondary)),
-    mode === 'planned' ? rights(from, { ...demote, ...promote, ...asPrimary, ...(old && asSecondary) }) : [],
+    mode === 'planned' ? rightsOfOld(from, { ...demote, ...promote, ...asPrimary, ...(old && asSecondary) }) : [],
   ]);
-  return asked.flat();
+  return [...asked.flat(), ...marker.checks];
+}
+
+/** What is needed to prove a write once it serves; a paths filter may have kept the engine away from it. */
+async function markerOn({ access, deployment }: Observed, cluster: string) {
+  try {
+    const places = await lookUpMarker(access(cluster), deployment, currentExecution().signal);
+    return { rights: markerRights(places), checks: [] };
+  } catch (error) {
+    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
+    const { code, observed = code, needed = 'an answer', next } = error;
+    const told = { observed, needed, next, otherwise: 'warn' } as const;
+    return { rights: {}, checks: [check('place for the proof of a write', cluster, false, told)] };
+  }
 }
 
 /** Whose place a promoted cluster takes: binds an approved promotion to the cluster that must not be primary. */

@@ -29,8 +29,9 @@ import type { CeremonyEntry } from '../checks/tokens';
 import { majorVersion } from '../checks/versions';
 import { proofOf, provenBefore } from '../tokens/batch-token-proof';
 import { readBatchToken } from '../tokens/operation-token';
+import { checkMarker } from '../evidence/marker';
 import { answer, holds, pointsOf, readPoints, unknowable, unread, within } from './point';
-import type { Answer, Verdicts } from './point';
+import type { Answer, Question, Verdicts } from './point';
 import type { ClusterReading, DrSet, ReadinessContext } from './topology';
 
 const WRITE = 'create|update';
@@ -39,7 +40,12 @@ const PERFORMANCE = 'sys/replication/performance';
 /** The workers' credentials: of each member of a DR set, and of performance secondaries for their re-pointing. */
 export async function credentialPoints(context: ReadinessContext): Promise<ReadinessPoint[]> {
   const points = await Promise.all([
-    ...context.sets.flatMap((set) => set.members.map((each) => credentialOf(context, each, set))),
+    ...context.sets.flatMap((set) => {
+      const [primary] = set.primaries;
+      const marker = primary && markerOf(context, primary);
+      const judged = set.members.map((each) => credentialOf(context, each, set, marker));
+      return primary && marker ? [...judged, markerPoint(context, primary, marker)] : judged;
+    }),
     ...context.clusters
       .filter(({ observation }) => observation.performance?.mode === 'secondary')
       .map((each) => repointing(context, each)),
@@ -47,11 +53,39 @@ export async function credentialPoints(context: ReadinessContext): Promise<Readi
   return points.flat();
 }
 
+type MarkerFacts = ReturnType<typeof checkMarker>;
+
+/** One look for all members of the set: the engine is the primary's. */
+function markerOf(
+  { access, deployment, execution: { signal } }: ReadinessContext,
+  primary: ClusterReading,
+): MarkerFacts {
+  const marker = within(signal, (limited) => checkMarker(access(primary.name), deployment, limited));
+  marker.catch(() => undefined);
+  return marker;
+}
+
+function markerPoint(
+  { execution: { signal } }: ReadinessContext,
+  { name }: ClusterReading,
+  marker: MarkerFacts,
+): Promise<ReadinessPoint[]> {
+  const question: Question = {
+    id: 'marker',
+    cluster: name,
+    needed: 'a value written beside the marker, and read back: a switchover begins with that',
+  };
+  return readPoints(signal, question, marker, ({ judged }) =>
+    holds(judged.verdict === 'ok', { switchover: 'fail' }, judged.observed, { next: judged.next }),
+  );
+}
+
 /** Asked on the primary of the set by lookup-self and capabilities-self: what it knows of tokens holds on its successor. */
 async function credentialOf(
   context: ReadinessContext,
   { name, part }: ClusterReading,
   { primaries: [primary] }: DrSet,
+  marker: MarkerFacts | undefined,
 ): Promise<ReadinessPoint[]> {
   const { signal } = context.execution;
   const life = {
@@ -70,7 +104,8 @@ async function credentialOf(
     const none = unread('there is no primary that could look the token up');
     return [life, may].flatMap((question) => pointsOf(question, none));
   }
-  const rights = neededRights(context, primary, part === 'primary');
+  const found = await marker?.catch(() => undefined);
+  const rights = { ...neededRights(context, primary, part === 'primary'), ...found?.rights };
   const [asked, own] = [context.access(primary.name), context.access(name)];
   const facts = within(signal, (limited) =>
     credentialFacts(asked, () => own.credential(), Object.keys(rights), limited),
@@ -95,8 +130,7 @@ async function credentialOf(
 }
 
 /** What the credential of a DR primary does in a switchover, and that of its successor in switchover and failover. */
-function neededRights({ deployment, clusters }: ReadinessContext, { observation }: ClusterReading, demotes: boolean) {
-  const { path: marker } = deployment.marker;
+function neededRights({ clusters }: ReadinessContext, { observation }: ClusterReading, demotes: boolean) {
   const { mode, setId } = observation.performance ?? {};
   const ids = clusters.flatMap(({ observation: { performance, clusterId } }) =>
     mode === 'primary' && performance?.mode === 'secondary' && performance.setId === setId ? (clusterId ?? []) : [],
@@ -114,8 +148,6 @@ function neededRights({ deployment, clusters }: ReadinessContext, { observation 
     ...(demotes && { [DEMOTE]: [WRITE] }),
     [SECONDARY_TOKEN]: [WRITE, 'sudo'],
     [REVOKE]: [WRITE],
-    [marker]: ['read', WRITE],
-    [`${marker}-after`]: [WRITE],
     ...(ids.length > 0 && performance),
   };
   return rights;

@@ -6,8 +6,10 @@ import { errnoOf, RunbookError, isRunbookError } from '../../src/errors';
 import { readCredential } from '../../src/inventory';
 import type { BatchTokenSink, KeyValuePlace } from '../../src/inventory';
 import { Secret } from '../../src/secret';
-import type { StoredSecret } from '../../src/vault';
+import { apiPathOf } from '../../src/vault';
+import type { SecretPlace, StoredSecret } from '../../src/vault';
 import type { ClusterAccess, Clusters } from '../clusters';
+import { lookUpKey } from '../evidence/marker';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 
 /** Where the batch token of a DR set is kept. What is written replaces the token before it as a whole, or not at all. */
@@ -143,8 +145,7 @@ export class BatchTokenKey implements BatchTokenStore {
   async check(signal: AbortSignal): Promise<void> {
     const keeper = await this.#keeper(signal);
     await this.#stored(keeper, signal);
-    const { mount, path, version } = this.#place;
-    const full = version === 1 ? `${mount}/${path}` : `${mount}/data/${path}`;
+    const full = apiPathOf(await this.#lookUp(keeper, signal));
     const capabilities = await keeper.client.sys.capabilitiesSelf([full], { token: await keeper.credential(), signal });
     const granted = capabilities[full] ?? [];
     if (granted.some((each) => each === 'root' || each === 'update' || each === 'create')) return;
@@ -172,7 +173,8 @@ export class BatchTokenKey implements BatchTokenStore {
     try {
       // Not with the signal: what is cancelled in its middle would leave the place in doubt.
       const options = { token: await keeper.credential(), timeoutMs: CHANGE_TIMEOUT_MS };
-      await keeper.client.keyValue.writeSecret({ ...this.#place, value: token, replaces: before?.version }, options);
+      const place = await this.#lookUp(keeper);
+      await keeper.client.keyValue.writeSecret({ ...place, value: token, replaces: before?.version }, options);
       return false;
     } catch (error) {
       if (!isRunbookError(error) || error.outcomeKnown) throw error;
@@ -181,7 +183,13 @@ export class BatchTokenKey implements BatchTokenStore {
   }
 
   async #stored(keeper: ClusterAccess, signal: AbortSignal): Promise<StoredSecret | undefined> {
-    return keeper.client.keyValue.readSecret(this.#place, { token: await keeper.credential(), signal });
+    const place = await this.#lookUp(keeper, signal);
+    return keeper.client.keyValue.readSecret(place, { token: await keeper.credential(), signal });
+  }
+
+  async #lookUp(keeper: ClusterAccess, signal = AbortSignal.timeout(CHANGE_TIMEOUT_MS)): Promise<SecretPlace> {
+    const { mount, path, field } = this.#place;
+    return { ...(await lookUpKey(keeper, `${mount}/${path}`, signal)), field };
   }
 
   /** The one cluster of the other deployment that serves clients; roles are read, never configured. */

@@ -189,7 +189,6 @@ const keyValuePlace = z.strictObject({
   drSet: name.optional(),
   mount: pathOfKey,
   path: pathOfKey,
-  version: z.union([z.literal(1), z.literal(2)], 'the version of the engine: 1 or 2').default(2),
   field: text.default('token'),
 });
 

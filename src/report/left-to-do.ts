@@ -74,7 +74,9 @@ function afterPromotion(run: RunRecord, promoted: ActivityRecord): readonly stri
   const cluster = clusterName(promoted);
   const serves = completed(run, 'awaitServiceReady').some(({ scheduledAt }) => scheduledAt >= promoted.scheduledAt);
   return [
-    ...(serves ? [] : [`${cluster} was promoted, but no write on it was confirmed: check that it serves clients.`]),
+    ...(serves
+      ? []
+      : [`${cluster} was promoted, but was not seen to serve: check that clients reach it and can write.`]),
     ...(isFailover(promoted)
       ? [
           `Keep ${inputText(promoted, 'otherCluster')} fenced: it believes that it is primary when it comes back. Start drRejoin for it then.`,

@@ -47,7 +47,7 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
     `marker written, WAL ${of(wal)}${reached === undefined ? '' : `, ${of(reached)} reached`}`,
   compareAfterDemotion: ({ loss, why }) => `loss ${of(loss)}: ${textOf(why) ?? ''}`,
   awaitServiceReady: ({ stableActiveNode, markerReadAt }) =>
-    `active node ${of(stableActiveNode)}, written${markerReadAt === undefined ? '' : ', marker read'}`,
+    `active node ${of(stableActiveNode)}${markerReadAt === undefined ? '' : ', marker read'}`,
   probeService: ({ tries }) =>
     `first success after ${numberOf(tries) === 1 ? '1 try' : `${numberOf(tries) ?? '?'} tries`}`,
   awaitPerformanceSecondaries: ({ following }) =>

@@ -254,13 +254,25 @@ export class SimulatedCluster {
   /** Writes a secret past the HTTP interface. @param path with its mount, e.g. `secret/app` */
   write(path: string, data: JsonObject): bigint {
     this.service.advance();
-    return this.storage.write(this.secretKey(path), { type: 'secret', data }, this.service.now());
+    const now = this.service.now();
+    const { key, before } = this.#secretAt(path);
+    if (before === undefined) return this.storage.write(key, { type: 'secret', data }, now);
+    return this.storage.write(key, { type: 'versioned-secret', data, version: before + 1, at: now }, now);
+  }
+
+  /** Of a version 2 engine, with the version of the key before. */
+  #secretAt(path: string): { readonly key: string; readonly before?: number } {
+    const mount = this.mountOf(path);
+    if (mount?.version !== '2') return { key: this.secretKey(path) };
+    const key = this.secretKey(`${mount.path}data/${path.slice(mount.path.length)}`);
+    const stored = this.storage.get(key);
+    return { key, before: stored?.type === 'versioned-secret' ? stored.version : 0 };
   }
 
   read(path: string): JsonObject | undefined {
     this.service.advance();
-    const stored = this.storage.get(this.secretKey(path));
-    return stored?.type === 'secret' ? stored.data : undefined;
+    const stored = this.storage.get(this.#secretAt(path).key);
+    return stored?.type === 'secret' || stored?.type === 'versioned-secret' ? stored.data : undefined;
   }
 
   writePolicy(name: string, rules: { path: string; capabilities: string[] }[]): void {

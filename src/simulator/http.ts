@@ -239,7 +239,9 @@ async function answerOrFault(arrival: Arrival): Promise<ServiceAnswer> {
 }
 
 function faultAnswer(fault: ServiceFault): ServiceAnswer {
-  return { status: fault.status, body: { errors: [...fault.errors] } };
+  const { status, errors, warnings } = fault;
+  const empty = { request_id: '', lease_id: '', renewable: false, lease_duration: 0, wrap_info: null, auth: null };
+  return { status, body: warnings ? { ...empty, data: null, warnings: [...warnings] } : { errors: [...errors] } };
 }
 
 async function answerRequest(arrival: Arrival): Promise<ServiceAnswer> {

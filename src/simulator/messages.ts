@@ -34,6 +34,8 @@ export class ServiceFault extends Error {
     readonly status: number,
     /** Texts of the body, as the service sends them; may be empty. */
     readonly errors: readonly string[],
+    /** Instead of errors: the service has them in the envelope of an answer without data. */
+    readonly warnings?: readonly string[],
   ) {
     super(`the simulated service answers ${status}`);
   }

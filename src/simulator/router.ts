@@ -112,6 +112,8 @@ function authorise(
       return atLeastVersion(cluster.version, AUTHENTICATES_GENERATION_SINCE) && !isOpened(node, request)
         ? authoriseToken(cluster, request, false)
         : undefined;
+    case 'valid-token':
+      return validToken(cluster, request);
     case 'token':
     case 'sudo':
       return authoriseToken(cluster, request, credential === 'sudo');
@@ -151,14 +153,18 @@ function operationIdentity(now: number): Identity {
   };
 }
 
-function authoriseToken(cluster: SimulatedCluster, request: ServiceRequest, sudo: boolean): Identity {
-  const { token } = request;
+function validToken(cluster: SimulatedCluster, { token }: ServiceRequest): Identity {
   if (token === undefined || token === '') throw permissionDenied();
   if (cluster.auditBlocked || cluster.wrappingTokens.has(token)) throw new ServiceFault(500, ['internal error']);
   const identity = identify(cluster, token);
   // The text for a token that is not valid at all, as opposed to one without the right.
   if (identity === undefined)
     throw new ServiceFault(403, ['2 errors occurred:\n\t* permission denied\n\t* invalid token\n\n']);
+  return identity;
+}
+
+function authoriseToken(cluster: SimulatedCluster, request: ServiceRequest, sudo: boolean): Identity {
+  const identity = validToken(cluster, request);
   const granted = cluster.tokens.capabilities(identity, request.namespace + request.path);
   const wanted = CAPABILITY_OF_METHOD[request.method] ?? 'update';
   const creates = wanted === 'update' && granted.includes('create');

@@ -6,7 +6,7 @@ import type { RecordedCall } from './http';
 import type { SimulatedNode } from './node';
 import { SeededRandom } from './random';
 import { joinSet, makePrimary } from './roles';
-import { canonicalPaths } from './routes/filters';
+import { canonicalPath, canonicalPaths } from './routes/filters';
 import type { BatchTokens } from './routes/tokens';
 import type { ReplicationKind } from './storage';
 import { HARSH_READINGS, QUICK_TIMING, REALISTIC_TIMING, type Readings, type Timing, type Topology } from './topology';
@@ -151,8 +151,7 @@ export async function startSimulatedService(topology: Topology): Promise<Simulat
 /** Puts the clusters of a topology into the state that it describes. */
 function establish(service: SimulatedService, topology: Topology): void {
   const now = service.now();
-  for (const cluster of service.clusters.values())
-    initialise(cluster, canonicalPaths(topology.mounts ?? DEFAULT_MOUNTS), now);
+  for (const cluster of service.clusters.values()) initialise(cluster, topology.mounts ?? DEFAULT_MOUNTS, now);
   if (topology.performance !== undefined) {
     const primary = service.cluster(topology.performance.primary);
     makePrimary(primary, 'performance');
@@ -176,12 +175,14 @@ function establish(service: SimulatedService, topology: Topology): void {
   service.advance();
 }
 
-function initialise(cluster: SimulatedCluster, mounts: readonly string[], now: number): void {
+function initialise(cluster: SimulatedCluster, mounts: NonNullable<Topology['mounts']>, now: number): void {
   cluster.leadership.install(cluster.node(0), now);
   cluster.storage.write('keyring', { type: 'keyring', id: cluster.random.uuid() }, now);
-  for (const path of mounts) {
+  for (const given of mounts) {
+    const path = canonicalPath(typeof given === 'string' ? given : given.path);
     const mountType = path.startsWith('auth/') ? (path.split('/')[1] ?? '') : 'kv';
-    const mount = { type: 'mount', mountType, version: '1', local: false, description: '' } as const;
+    const version = mountType !== 'kv' || (typeof given !== 'string' && given.version === 1) ? '1' : '2';
+    const mount = { type: 'mount', mountType, version, local: false, description: '' } as const;
     cluster.storage.write(`mount/${path}`, mount, now);
   }
   cluster.rootToken = cluster.tokens.createRootToken(now);

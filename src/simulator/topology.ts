@@ -118,8 +118,11 @@ const TOPOLOGY = z.strictObject({
   readings: READINGS.partial().optional(),
   /** PEM files of certificate and key; without them plain HTTP. */
   tls: z.strictObject({ certificateFile: z.string(), keyFile: z.string() }).optional(),
-  /** Secret and auth mounts of every cluster that starts on its own; default `kv/` and `secret/`. */
-  mounts: z.array(z.string()).optional(),
+  /**
+   * Secret and auth mounts of every cluster that starts on its own; default `kv/` and `secret/`. A path alone is a
+   * key-value engine of version 2, or below `auth/` an auth method.
+   */
+  mounts: z.array(z.union([z.string(), z.strictObject({ path: z.string(), version: z.literal([1, 2]) })])).optional(),
 });
 
 /** Clusters to start and how they replicate among themselves. */

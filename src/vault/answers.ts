@@ -441,20 +441,44 @@ export const autoSnapshot = data(
   ),
 );
 
-/** The entries of a key of a version 1 engine that are texts. */
-export const keyValueEntries: Reader<Readonly<Record<string, string>>> = (body, place) => {
-  const entries = Object.entries(at('data', needed(anyObject))(body, place));
-  return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'));
-};
+/** The engine that serves a path. */
+export const mount = data(
+  needed(
+    object({
+      /** With a slash at its end. */
+      path: needed(text),
+      type: needed(text),
+      /** Of a key-value engine; version 1 tells none, or no options at all. */
+      options: withDefault(object({ version: text }), {}),
+      /** It stays on its cluster in performance replication. */
+      local: flag,
+    }),
+  ),
+);
 
-/** Where one secret stands in a key-value engine. */
-export interface SecretPlace {
+/** Where a key stands in a key-value engine. */
+export interface KeyPlace {
   /** Mount of the engine, such as `secret`. */
   readonly mount: string;
   /** Path of the key below it. */
   readonly path: string;
   /** Version of the engine. */
   readonly version: 1 | 2;
+}
+
+/** The entries of a key that are texts. */
+export function keyValueEntries(body: unknown, place: Place, { version }: KeyPlace): Readonly<Record<string, string>> {
+  const entries = Object.entries(at('data', inVersion(version, needed(anyObject)))(body, place));
+  return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'));
+}
+
+/** A version 2 engine wraps what was written once more. */
+function inVersion<T>(version: 1 | 2, read: Reader<T>): Reader<T> {
+  return version === 1 ? read : at('data', read);
+}
+
+/** One secret in a key-value engine. */
+export interface SecretPlace extends KeyPlace {
   /** Entry of the key. */
   readonly field: string;
 }
@@ -468,7 +492,7 @@ export interface StoredSecret {
 
 export function storedSecret(body: unknown, place: Place, { field, version }: SecretPlace): StoredSecret {
   const read = as(text, (value) => new Secret('batch-token', value));
-  const entry = version === 1 ? at(field, read) : at('data', at(field, read));
+  const entry = inVersion(version, at(field, read));
   const readVersion = at('metadata', at('version', needed(number)));
   const inData = <T>(inner: Reader<T>) => at('data', inner)(body, place);
   at('data', needed(anyObject))(body, place);

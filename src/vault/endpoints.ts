@@ -1,7 +1,7 @@
 import { RunbookError } from '../errors';
 import type { Secret } from '../secret';
 import * as answer from './answers';
-import type { FilterMode, GeneratedTokenKind, ReplicationKind, SecretPlace } from './answers';
+import type { FilterMode, GeneratedTokenKind, KeyPlace, ReplicationKind, SecretPlace } from './answers';
 import { data } from './shape';
 import type { Place } from './shape';
 import type { Accepted, HttpMethod, RequestBody, RequestDescription } from './types';
@@ -302,6 +302,14 @@ const SYS = {
   licenceStatus: get('sys/license/status', answer.licence),
   /** How the automatic snapshots of one configuration went. */
   autoSnapshotStatus: getOne('sys/storage/raft/snapshot-auto/status/:name', answer.autoSnapshot),
+  /**
+   * The engine that serves a path such as `kv/runbooks-marker`. PERMISSION_DENIED where there is none, and where the token
+   * may do nothing below it.
+   */
+  mountOf: {
+    ...getOne('', answer.mount),
+    path: (path: string) => `sys/internal/ui/mounts/${keyPath(path)}`,
+  },
   /** What the token of the call may do on each path, e.g. `['update', 'sudo']`. */
   capabilitiesSelf: {
     ...post(
@@ -373,27 +381,24 @@ const SYS = {
   })),
 };
 
-/** Values of key-value engines. A path is the mount and the key, e.g. `runbooks/marker`. */
+/** A key of a key-value engine of either version; `undefined` where it does not exist. */
+function findKey<P extends KeyPlace, T>(read: Read<P, T>): Endpoint<P, T | undefined> {
+  return { method: 'GET', path: apiPathOf, effect: 'reads', takesParameters: true, read, mayBeAbsent: true };
+}
+
+/** Values of key-value engines. Mount and version are those that `sys.mountOf` tells. */
 const KEY_VALUE = {
-  /** The entries of a key of a version 1 engine; `undefined` where it does not exist. */
-  read: { ...find('', answer.keyValueEntries), path: keyPath },
-  /** Replaces the entries of a key of a version 1 engine. */
+  /** The entries of a key. */
+  read: findKey(answer.keyValueEntries),
+  /** Replaces the entries of a key. */
   write: {
-    ...change(
-      '',
-      ({ data: entries }: { readonly path: string; readonly data: Readonly<Record<string, string>> }) => entries,
+    ...change('', ({ version, data: entries }: KeyPlace & { readonly data: Readonly<Record<string, string>> }) =>
+      version === 1 ? entries : { data: entries },
     ),
-    path: ({ path }: { readonly path: string }) => keyPath(path),
+    path: apiPathOf,
   },
   /** One secret entry of a key, with the version to replace. */
-  readSecret: endpoint<SecretPlace, answer.StoredSecret | undefined>({
-    method: 'GET',
-    path: secretPath,
-    effect: 'reads',
-    takesParameters: true,
-    read: answer.storedSecret,
-    mayBeAbsent: true,
-  }),
+  readSecret: findKey(answer.storedSecret),
   /**
    * Replaces a key by one secret entry. On a version 2 engine only where its version is still `replaces` (0: there is
    * none): BAD_REQUEST otherwise. A version 1 engine has no such check.
@@ -404,7 +409,7 @@ const KEY_VALUE = {
       ({ version, field, value, replaces }: SecretPlace & { value: Secret; replaces: number | undefined }) =>
         version === 1 ? { [field]: value } : { data: { [field]: value }, options: { cas: replaces ?? 0 } },
     ),
-    path: secretPath,
+    path: apiPathOf,
   },
 };
 
@@ -427,7 +432,8 @@ function keyPath(path: string): string {
   return segments.map((part) => segment('path', part)).join('/');
 }
 
-function secretPath({ mount, path, version }: SecretPlace): string {
+/** The path under which the interface serves a key: what policies name. */
+export function apiPathOf({ mount, path, version }: KeyPlace): string {
   return keyPath(version === 1 ? `${mount}/${path}` : `${mount}/data/${path}`);
 }
 

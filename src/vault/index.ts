@@ -1,5 +1,5 @@
 export { ServiceClient } from './service-client';
-export { ENDPOINTS } from './endpoints';
+export { ENDPOINTS, apiPathOf } from './endpoints';
 export { diagnoseServerError } from './diagnose';
 export type { GenerationEndpoints } from './service-client';
 export type { JoinParameters } from './endpoints';
@@ -10,6 +10,7 @@ export type {
   GeneratedTokenKind,
   GenerationAttempt,
   Health,
+  KeyPlace,
   MerkleReport,
   MerkleSubtree,
   PathsFilter,
@@ -18,6 +19,7 @@ export type {
   ReplicationPeer,
   ReplicationStatus,
   SecondaryPublicKey,
+  SecretPlace,
   StoredSecret,
   TokenFacts,
   TokenRole,

@@ -2,6 +2,8 @@ import type { Authority } from '../../src/contracts/activities';
 import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
 import type { OperationTokens } from './operation-tokens';
+import type { Promoted } from './service-back';
+import { seeWrite } from './service-back';
 import { repointDrSecondary, repointPerformanceSecondary, seenFollowing } from './repoint';
 
 /** Makes every secondary follow the primary, in parallel and each on its own. Gives what people still have to do. */
@@ -48,9 +50,7 @@ async function performanceFollows(
 }
 
 /** Who is to follow the new primary, and with which tokens. */
-export interface ReprotectInput {
-  readonly deployment: string;
-  readonly primary: string;
+export interface ReprotectInput extends Omit<Promoted, 'kind'> {
   readonly drSecondaries: readonly string[];
   readonly performanceSecondaries: readonly string[];
   readonly tokens: OperationTokens;
@@ -58,12 +58,14 @@ export interface ReprotectInput {
   readonly authority: Authority;
 }
 
-/** After a change of the primary: each secondary in parallel and on its own. Gives what people still have to do. */
-export async function restoreProtection(
-  run: Run,
-  { deployment, primary, drSecondaries, performanceSecondaries, tokens, authority }: ReprotectInput,
-): Promise<string[]> {
+/**
+ * After a change of the primary: each secondary in parallel and on its own, and the proof that the primary takes a write.
+ * Gives what people still have to do.
+ */
+export async function restoreProtection(run: Run, input: ReprotectInput): Promise<string[]> {
+  const { deployment, primary, drSecondaries, performanceSecondaries, tokens, authority } = input;
   const notFollowing = await inParallel<string[]>([
+    seeWrite(run, { ...input, kind: 'dr' }).then(() => []),
     followAll(run, deployment, primary, drSecondaries, tokens, authority),
     performanceFollows(run, deployment, performanceSecondaries, primary, authority),
   ]);

@@ -2,17 +2,21 @@ import type { MarkerResult } from '../../activities/evidence/data-evidence';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Run } from '../engine/run';
 
-/** The cluster that was promoted, and how it is seen and told that it serves. */
-export interface Serving {
+/** The cluster that was promoted, and what is seen there. */
+export interface Promoted {
   readonly kind: ReplicationKind;
   readonly deployment: string;
   readonly primary: string;
-  /** The cluster that clients called before. */
-  readonly from: string;
   /** For DR: the cluster of the same DR set whose credential, from before the change, is used. */
   readonly credentialOf: string;
   /** Written before the change; absent where nothing could be written any more, or a filter keeps it away. */
   readonly marker?: MarkerResult | undefined;
+}
+
+/** How clients are led to it, and how it is told that it serves. */
+export interface Serving extends Promoted {
+  /** The cluster that clients called before. */
+  readonly from: string;
   readonly hooks: { readonly traffic: boolean; readonly probe: boolean };
   /** Whether clients are held off and have to be let through. */
   readonly release: boolean;
@@ -26,10 +30,13 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
     `go on; that ${primary} serves is then not proven`,
     (call) => call.awaitServiceReady({ kind, deployment, cluster: primary, credentialOf, marker }),
     {
-      note: ({ stableActiveNode }) => `active node ${stableActiveNode},${marker ? ' marker read,' : ''} write done`,
+      note: ({ stableActiveNode, markerReadAt }) =>
+        `active node ${stableActiveNode}${markerReadAt === undefined ? '' : ', marker read'}`,
       choices: [],
     },
   );
+  const readyAt = Date.now();
+  run.state.noteFindings(ready?.findings);
   if (hooks.traffic) {
     await run.skippableStep(
       'Lead the clients to the new primary',
@@ -47,13 +54,24 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
     );
     if (released) run.clientsHeld = false;
   }
+  let probed = false;
   if (hooks.probe) {
-    await run.skippableStep(
+    const seen = await run.skippableStep(
       "Probe the clients' address",
       'whether clients reach the new primary is not proven',
       (call) => call.probeService({ deployment }),
       { choices: [] },
     );
+    probed = seen !== undefined;
   }
-  if (ready) run.state.serviceBackAt = Date.now();
+  if (ready) run.state.serviceBackAt = probed ? Date.now() : readyAt;
+}
+
+/** Once clients were let through, beside what follows: a cluster that refuses our write never keeps clients out. */
+export async function seeWrite(run: Run, { kind, deployment, primary, credentialOf, marker }: Promoted): Promise<void> {
+  await run.skippableStep(
+    `See that ${primary} takes a write`,
+    `that ${primary} takes an authenticated write was not proven, and clients were let through`,
+    (call) => call.proveWrite({ kind, deployment, cluster: primary, credentialOf, marker }),
+  );
 }

@@ -147,6 +147,7 @@ async function finish(
   const notFollowing = await restoreProtection(run, {
     deployment,
     primary: to,
+    credentialOf: from,
     drSecondaries: otherDrSecondaries.filter(covered),
     performanceSecondaries,
     tokens,

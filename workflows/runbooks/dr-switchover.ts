@@ -85,14 +85,14 @@ function operationTokensOf({ from, to, otherDrSecondaries, tokenSource }: Switch
 /** The former primary, where its version lets it, and every other secondary follow the new one. */
 async function protect(
   run: Run,
-  { deployment, tokens, approvals: { authority } }: PrimaryChange & { readonly kind: 'dr' },
+  { deployment, marker, tokens, approvals: { authority } }: PrimaryChange & { readonly kind: 'dr' },
   { from, to, rejoin, otherDrSecondaries, performanceSecondaries }: SwitchoverRoute,
   side: Side,
 ): Promise<string[]> {
   const [primary, former] = side === 'new' ? [to, from] : [from, to];
   const rejoins = side === 'old' || rejoin;
   const drSecondaries = [...(rejoins ? [former] : []), ...otherDrSecondaries];
-  const means = { tokens, authority };
+  const means = { tokens, authority, credentialOf: from, marker };
   const left = await restoreProtection(run, { deployment, primary, drSecondaries, performanceSecondaries, ...means });
   if (rejoins) return left;
   return [

@@ -2,6 +2,7 @@ import type { Authority, PromotionRoute } from '../../src/contracts/activities';
 import type { PerformancePromotionInput } from '../../src/contracts/runbook-inputs';
 import type { Approved } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
+import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
@@ -13,6 +14,7 @@ import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-pri
 import { quiesceClients } from '../procedures/held-clients';
 import { replaceLostPrimary } from '../procedures/replace-lost-primary';
 import { finishRun } from '../procedures/roles';
+import { seeWrite } from '../procedures/service-back';
 
 /**
  * A performance secondary becomes the performance primary. Planned: the old primary answers and is demoted first, and is
@@ -98,8 +100,12 @@ async function finish(
   served: Side,
   progress: PromotionProgress,
 ): Promise<string[]> {
-  const left = await followNewPrimary(run, deployment, route, authority, served, progress.following);
+  const [primary, credentialOf] = served === 'new' ? [route.to, route.to] : [route.from, route.from];
+  const [left] = await inParallel([
+    followNewPrimary(run, deployment, route, authority, served, progress.following),
+    seeWrite(run, { kind: 'performance', deployment, primary, credentialOf }).then(() => []),
+  ]);
   await finishRun(run, deployment);
   progress.finished = true;
-  return left;
+  return left ?? [];
 }

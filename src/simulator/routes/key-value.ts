@@ -17,13 +17,17 @@ export function writeShared({ cluster, now }: RouteCall, key: string, value: Sto
   writer.storage.write(key, value, now);
 }
 
+/** What people meet who use the paths of version 1 (facts 12). */
+const UNVERSIONED =
+  "Invalid path for a versioned K/V secrets engine. See the API docs for the appropriate API endpoints to use. If using the Vault CLI, use 'vault kv get' for this operation.";
+
 /** The key of a request's path. Of a version 2 engine only `data/` is served, and the latest version. */
 function target({ cluster, request }: RouteCall): { key: string; versioned: boolean } {
   const path = request.namespace + request.path;
   const mount = cluster.mountOf(path);
   if (mount === undefined) throw new ServiceFault(404, [`no handler for route "${path}". route entry not found.`]);
   const versioned = mount.version === '2';
-  if (versioned && !path.startsWith(`${mount.path}data/`)) throw new ServiceFault(404, []);
+  if (versioned && !path.startsWith(`${mount.path}data/`)) throw new ServiceFault(404, [], [UNVERSIONED]);
   return { key: cluster.secretKey(path), versioned };
 }
 

@@ -84,6 +84,20 @@ export function capabilitiesOn(
   return [...granted].sort();
 }
 
+/** Whether a list of policies gives any right below a mount. */
+export function mayBelow(
+  mount: string,
+  policies: readonly string[],
+  rulesOf: (name: string) => readonly PolicyRule[] | undefined,
+): boolean {
+  if (policies.includes('root')) return true;
+  const rules = policies.flatMap((name) => rulesOf(name) ?? []);
+  return rules.some(
+    ({ path, capabilities }) =>
+      !capabilities.includes('deny') && capabilities.length > 0 && (path.startsWith(mount) || matches(path, mount)),
+  );
+}
+
 function writePolicy(call: RouteCall): ServiceAnswer {
   const text = call.required('policy');
   const rules = parsePolicy(text);

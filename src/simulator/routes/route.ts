@@ -13,9 +13,9 @@ import type { Identity } from './tokens';
 
 /**
  * What a route asks for. `operation-token`: `dr_operation_token` in the body. `generation`: nothing before 2.0, a token
- * since. `token`: `X-Vault-Token` with the policy capability; `sudo` asks for that too.
+ * since. `token`: `X-Vault-Token` with the policy capability; `sudo` asks for that too. `valid-token`: any that is valid.
  */
-export type Credential = 'none' | 'operation-token' | 'generation' | 'token' | 'sudo';
+export type Credential = 'none' | 'operation-token' | 'generation' | 'valid-token' | 'token' | 'sudo';
 
 /** A request that reached the active node and was authorised. */
 export class RouteCall {

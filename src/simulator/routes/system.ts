@@ -2,7 +2,6 @@ import {
   badRequest,
   isJsonObject,
   NO_CONTENT,
-  permissionDenied,
   ServiceFault,
   textField,
   type JsonObject,
@@ -54,11 +53,17 @@ function listMounts(call: RouteCall): ServiceAnswer {
   return call.answer(data);
 }
 
-/** The preflight of the official command line's `kv` commands. */
+/** The preflight of the official command line's `kv` commands: any right below the mount is enough (facts 12). */
 function mountForUi(call: RouteCall): ServiceAnswer {
-  const found = call.cluster.mountOf(call.request.namespace + call.parameter('*'));
-  if (found === undefined) throw permissionDenied();
-  return call.answer({ path: found.path, type: 'kv', options: { version: found.version } });
+  const { cluster, identity } = call;
+  const path = call.request.namespace + call.parameter('*');
+  const found = cluster.mountOf(path);
+  if (found === undefined || identity === undefined || !cluster.tokens.mayBelow(identity, found.path)) {
+    const text = `preflight capability check returned 403, please ensure client's policies grant access to path "${path}/"`;
+    throw new ServiceFault(403, [text]);
+  }
+  const options = found.version === '2' ? { version: '2' } : null;
+  return call.answer({ path: found.path, type: found.mountType, options, local: found.local });
 }
 
 function createNamespace(call: RouteCall): ServiceAnswer {
@@ -113,7 +118,7 @@ export const SYSTEM_ROUTES: readonly Route[] = [
   route('GET sys/mounts', 'token', listMounts),
   route('POST sys/mounts/*', 'token', mount),
   route('DELETE sys/mounts/*', 'token', unmount),
-  route('GET sys/internal/ui/mounts/*', 'token', mountForUi),
+  route('GET sys/internal/ui/mounts/*', 'valid-token', mountForUi),
   route('POST sys/namespaces/*', 'token', createNamespace),
   route('GET sys/audit', 'sudo', listAuditDevices),
   route('GET sys/license/status', 'token', licenceStatus),

@@ -3,7 +3,8 @@ import { badRequest, NO_CONTENT, parseDuration, permissionDenied, ServiceFault, 
 import type { SeededRandom } from '../random';
 import type { Storage } from '../storage';
 import { writeShared } from './key-value';
-import { capabilitiesOn } from './policies';
+import { capabilitiesOn, mayBelow } from './policies';
+import type { PolicyRule } from './policies';
 import { route, type Route, type RouteCall } from './route';
 
 /** A service token as stored; the token itself is the key, hashed. */
@@ -113,10 +114,16 @@ export class TokenStore {
   }
 
   capabilities(identity: Identity, path: string): string[] {
-    return capabilitiesOn(path, identity.policies, (name) => {
-      const stored = this.storage.get(`policy/${name}`);
-      return stored?.type === 'policy' ? stored.rules : undefined;
-    });
+    return capabilitiesOn(path, identity.policies, (name) => this.#rulesOf(name));
+  }
+
+  mayBelow(identity: Identity, mount: string): boolean {
+    return mayBelow(mount, identity.policies, (name) => this.#rulesOf(name));
+  }
+
+  #rulesOf(name: string): readonly PolicyRule[] | undefined {
+    const stored = this.storage.get(`policy/${name}`);
+    return stored?.type === 'policy' ? stored.rules : undefined;
   }
 
   /** The operation tokens before this one stay good. */

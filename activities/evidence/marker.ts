@@ -1,0 +1,114 @@
+import { randomUUID } from 'node:crypto';
+import type { Check } from '../../src/contracts/plan';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import type { Deployment } from '../../src/inventory';
+import { apiPathOf } from '../../src/vault';
+import type { KeyPlace } from '../../src/vault';
+import { check } from '../checks/check';
+import type { Rights } from '../checks/credentials';
+import type { ClusterAccess } from '../clusters';
+
+/** Beside the marker: written and read back by plans and readiness, and written as proof on a new primary. */
+const BESIDE = '-after';
+/** Another plan may write at the same moment. */
+const TRIES = 3;
+/** Shorter than heartbeat time-out and retry interval together (decision 21): two attempts never write at one time, ms. */
+export const MARKER_TIMEOUT_MS = 5_000;
+
+/** The two keys of a deployment's marker, where a cluster has them. */
+export interface MarkerPlaces {
+  readonly marker: KeyPlace;
+  readonly beside: KeyPlace;
+}
+
+/** The engine and version of a path, which the cluster itself tells: the inventory states neither. */
+export async function lookUpKey(access: ClusterAccess, path: string, signal: AbortSignal): Promise<KeyPlace> {
+  const { client, entry } = access;
+  const [first = ''] = path.split('/');
+  const refused = (observed: string): RunbookError =>
+    new RunbookError(
+      'PRECONDITION_FAILED',
+      `${path} on ${entry.name} is in no key-value engine that workers can use.`,
+      {
+        cluster: entry.name,
+        observed,
+        needed: `a replicated key-value engine, version 1 or 2, with rights on ${path} for the credential of ${entry.name}`,
+        next: `Enable one there: "vault secrets enable -path=${first} -version=2 kv"; or give the credential's policy the rights (version 2): path "${first}/data/${path.slice(first.length + 1)}*" { capabilities = ["create", "read", "update"] }`,
+      },
+    );
+  const found = await client.sys
+    .mountOf(path, { token: await access.credential(), signal })
+    .catch((error: unknown): never => {
+      throw isRunbookError(error, 'PERMISSION_DENIED') ? refused('403: no such mount, or no right below it') : error;
+    });
+  if (found.type !== 'kv' || !path.startsWith(found.path))
+    throw refused(`an engine of type ${found.type} at ${found.path}`);
+  // It would never arrive on a performance secondary.
+  if (found.local === true) throw refused(`a local mount at ${found.path}`);
+  const { version } = found.options;
+  return { mount: found.path.slice(0, -1), path: path.slice(found.path.length), version: version === '2' ? 2 : 1 };
+}
+
+export async function lookUpMarker(
+  access: ClusterAccess,
+  { marker }: Deployment,
+  signal: AbortSignal,
+): Promise<MarkerPlaces> {
+  return markerPlaces(await lookUpKey(access, marker.path, signal));
+}
+
+/** @param marker where it is, as a cluster told it */
+export function markerPlaces(marker: KeyPlace): MarkerPlaces {
+  return { marker, beside: { ...marker, path: `${marker.path}${BESIDE}` } };
+}
+
+/** What the workers' credential needs for the marker. */
+export function markerRights({ marker, beside }: MarkerPlaces): Rights {
+  return Object.fromEntries([marker, beside].map((place) => [apiPathOf(place), ['read', 'create|update']]));
+}
+
+/**
+ * Looks the marker's engine up, and really writes and reads beside the marker: a capability proves no mount. The marker
+ * itself is left alone, because a run may be waiting for it.
+ */
+export async function checkMarker(
+  access: ClusterAccess,
+  deployment: Deployment,
+  signal: AbortSignal,
+): Promise<{ readonly judged: Check; readonly rights: Rights }> {
+  const { name } = access.entry;
+  const needed = 'a value written beside the marker and read back';
+  let places: MarkerPlaces | undefined;
+  try {
+    places = await lookUpMarker(access, deployment, signal);
+    const observed = await writeAndRead(access, places.beside, signal);
+    const judged = check(MARKER_CHECK, name, observed.good, { ...observed, needed });
+    return { judged, rights: markerRights(places) };
+  } catch (error) {
+    if (!isRunbookError(error) || signal.aborted) throw error;
+    const path = places && apiPathOf(places.beside);
+    const failed = {
+      observed: `${path === undefined ? '' : `${path}: `}${error.observed ?? error.code}`,
+      needed,
+      next:
+        path === undefined
+          ? error.next
+          : `Give the policy of the credential of ${name}: path "${path}" { capabilities = ["create", "read", "update"] }`,
+    };
+    return { judged: check(MARKER_CHECK, name, false, failed), rights: places ? markerRights(places) : {} };
+  }
+}
+
+export const MARKER_CHECK = 'marker written and read back';
+
+async function writeAndRead({ client, ...access }: ClusterAccess, place: KeyPlace, signal: AbortSignal) {
+  const options = { token: await access.credential(), signal, timeoutMs: MARKER_TIMEOUT_MS };
+  const where = `${apiPathOf(place)}, version ${place.version}`;
+  for (let tries = 1; tries <= TRIES; tries += 1) {
+    const value = randomUUID();
+    await client.keyValue.write({ ...place, data: { value } }, options);
+    const read = await client.keyValue.read(place, options);
+    if (read?.['value'] === value) return { good: true, observed: where };
+  }
+  return { good: false, observed: `${where}: another value than the one written` };
+}
