@@ -20,8 +20,8 @@ import {
 } from './support/least-privilege';
 import { readSources, ROOT } from './support/source-graph';
 
-/** Calls of the client that need no token (facts 1.5, 1.6). */
-const WITHOUT_TOKEN = ['sys.health', 'sys.leader', 'sys.sealStatus', 'sys.replicationStatus'];
+/** Calls of the client that need no token (facts 1.5, 1.6), or any token with a right below the mount (facts 12). */
+const WITHOUT_TOKEN = ['sys.health', 'sys.leader', 'sys.sealStatus', 'sys.replicationStatus', 'sys.mountOf'];
 /** In the policy of every token; of a run with `createRoleAndPolicy` alone; where another deployment keeps a batch token. */
 const ELSEWHERE = [
   ...['sys.lookupSelf', 'sys.capabilitiesSelf', 'sys.writeBatchTokenRole', 'sys.writePolicy'],

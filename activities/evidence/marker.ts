@@ -87,14 +87,11 @@ export async function checkMarker(
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
     const path = places && apiPathOf(places.beside);
-    const failed = {
-      observed: `${path === undefined ? '' : `${path}: `}${error.observed ?? error.code}`,
-      needed,
-      next:
-        path === undefined
-          ? error.next
-          : `Give the policy of the credential of ${name}: path "${path}" { capabilities = ["create", "read", "update"] }`,
-    };
+    const next =
+      path !== undefined && error.code === 'PERMISSION_DENIED'
+        ? `Give the policy of the credential of ${name}: path "${path}" { capabilities = ["create", "read", "update"] }`
+        : (error.next ?? `See that ${name} takes the workers' credential and answers for its key-value engine.`);
+    const failed = { observed: `${path ?? deployment.marker.path}: ${error.observed ?? error.code}`, needed, next };
     return { judged: check(MARKER_CHECK, name, false, failed), rights: places ? markerRights(places) : {} };
   }
 }

@@ -338,7 +338,7 @@ function failoverPlan(
       tokenSource === 'ceremony' && `Generate an operation token on ${to.cluster} from the holders' key shares`,
       hook && `Fence ${from}`,
       `Promote ${to.cluster}; where it refuses beyond its budget, park`,
-      `Wait until ${to.cluster} serves reads and writes${hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
+      `Wait until ${to.cluster} serves${hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
       ...members.map(({ cluster }) => `Point ${cluster} at ${to.cluster}, where it answers`),
       ...followers.map(
         ({ cluster }) =>

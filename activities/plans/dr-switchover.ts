@@ -256,7 +256,7 @@ function switchoverPlan(
       `Demote ${old} (OUTAGE begins)`,
       `Compare the Merkle roots; where loss cannot be excluded ${acceptLoss === 'none' ? `promote ${old} back` : 'go on and state the bound'}`,
       `Promote ${now}; where that gets stuck ${onStuck === 'promote-back' ? `promote ${old} back` : 'park'}`,
-      `Wait until ${now} serves reads and writes${route.hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
+      `Wait until ${now} serves${route.hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
       rejoin ? `Make ${old} a DR secondary of ${now}` : `Leave ${old} out until it is upgraded`,
       ...drSecondaries.map(({ cluster }) => `Point ${cluster} at ${now}`),
       ...performanceSecondaries.map(

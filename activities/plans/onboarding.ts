@@ -98,7 +98,7 @@ async function planOnboarding(
 ): Promise<Assessment<SecondaryOnboardingRoute>> {
   const { input } = request;
   const observed = await observe(request, [input.primary, input.secondary]);
-  const { deployment, of, rights } = observed;
+  const { deployment, of, rights, markerRights } = observed;
   const base = observed.base({ wipe: true });
   const [primary, secondary] = [of(input.primary), of(input.secondary)];
   const pair: Pair = { kind, deployment, primary, secondary };

@@ -371,8 +371,9 @@ function steps({ acceptLoss, offerForce }: PerformancePromotionInput, route: Pro
     planned
       ? `Promote ${to}; where that is refused promote ${from} back`
       : `Promote ${to}${offerForce ? '; where that is refused, people may ask at gate "force"' : ''}`,
-    `Wait until ${to} serves reads and writes`,
+    `Wait until ${to} serves`,
     hooks.quiesce && 'Release the clients',
+    `See that ${to} takes a write`,
     ...others.map((each) => follow(each, repoint)),
     old && follow(old, 'token'),
     'Read the final state',

@@ -101,6 +101,7 @@ export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
   readiness: [
     ...['sys.auditDevices', 'sys.licenceStatus', 'sys.autoSnapshotStatus'],
     'performance.primary.pathsFilter.read',
+    ...MARKER,
   ],
   walSampler: [],
 };
@@ -184,11 +185,11 @@ function grantsOfCall({ marker, batchTokens }: Deployment, name: string): readon
   const rotations = Object.values(batchTokens);
   switch (name) {
     case 'keyValue.read':
-      return markerPaths(marker.path).map((path) => ({ path, capabilities: ['read'] }));
-    case 'keyValue.write':
-      return [marker.path, `${marker.path}-after`].flatMap((each) =>
-        markerPaths(each).map((path) => ({ path, capabilities: ['create', 'update'] })),
-      );
+    case 'keyValue.write': {
+      const capabilities = name === 'keyValue.read' ? ['read'] : ['create', 'update'];
+      const paths = [marker.path, `${marker.path}-after`].flatMap(markerPaths);
+      return paths.map((path) => ({ path, capabilities }));
+    }
     case 'sys.createBatchToken':
       return rotations.map(({ role }) => ({ path: `auth/token/create/${role}`, capabilities: ['update'] }));
     case 'sys.tokenRole':
@@ -212,8 +213,11 @@ function sinkGrants(deployments: Inventory['deployments'], name: string): readon
   const sinks = [...deployments.values()].flatMap(({ batchTokens }) => Object.values(batchTokens));
   return sinks.flatMap(({ sink }) => {
     if (!('keyValue' in sink) || sink.keyValue.deployment !== name) return [];
-    const { mount, path, version } = sink.keyValue;
-    return [{ path: `${mount}/${version === 1 ? '' : 'data/'}${path}`, capabilities: ['create', 'read', 'update'] }];
+    const { mount, path } = sink.keyValue;
+    return [`${mount}/${path}`, `${mount}/data/${path}`].map((each) => ({
+      path: each,
+      capabilities: ['create', 'read', 'update'],
+    }));
   });
 }
 

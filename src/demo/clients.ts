@@ -98,10 +98,10 @@ export class Clients {
     const nodes = [...(this.nodes.get(this.target) ?? [])];
     for (const node of nodes.sort((a, b) => Number(b === this.#preferred) - Number(a === this.#preferred))) {
       try {
-        const answer = await request(`${node}/v1/${path}`, {
+        const answer = await request(`${node}/v1/${path.replace('/', '/data/')}`, {
           method: 'POST',
           headers: { 'x-vault-token': this.token },
-          body: JSON.stringify(body),
+          body: JSON.stringify({ data: body }),
           headersTimeout: ATTEMPT_TIMEOUT_MS,
           bodyTimeout: ATTEMPT_TIMEOUT_MS,
         });

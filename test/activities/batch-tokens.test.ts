@@ -78,7 +78,7 @@ describe('on a simulated deployment', () => {
   beforeAll(async () => {
     place = await mkdtemp(join(tmpdir(), 'batch-token-place-'));
     bench = await ActivityBench.start({
-      topology: { mounts: ['kv/', 'old/'] },
+      topology: { mounts: ['kv/', { path: 'old/', version: 1 }] },
       deployment: { batchTokens: { main: { sink: { file: join(place, 'token') } } } },
     });
     bench.canary('a batch token', token.reveal());
@@ -148,10 +148,10 @@ describe('on a simulated deployment', () => {
   });
 
   it('a key of a version 1 engine is replaced too, and read back; what somebody else writes in between is told', async () => {
-    const engine = { deployment: DEPLOYMENT, mount: 'old', path: 'runbooks/batch-token', field: 'token', version: 1 };
+    const engine = { deployment: DEPLOYMENT, mount: 'old', path: 'runbooks/batch-token', field: 'token' };
     const key = new BatchTokenKey(
       new Clusters({ inventory: bench.inventory } as ActivityDependencies),
-      engine as never,
+      engine,
     );
     const { signal } = new AbortController();
     await key.check(signal);

@@ -237,7 +237,7 @@ const FAULTS: readonly Fault[] = [
       service.cluster('east').auditBlocked = true;
       return () => (service.cluster('east').auditBlocked = false);
     },
-    fail: ['credential-life (east) switchover', 'credential-life (west) both'],
+    fail: ['credential-life (east) switchover', 'credential-life (west) both', 'marker (east) switchover'],
     unread: ['audit-devices (east) both', 'snapshot (east) both'],
     switchover: NOT,
     failover: NOT,
@@ -282,7 +282,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'the credential lacks rights',
     arrange: async (bench) => credentialBecomes(bench, bench.cluster('east').createToken({ policies: ['default'] })),
-    fail: ['credential-rights (east) switchover', 'credential-rights (west) both'],
+    fail: ['credential-rights (east) switchover', 'credential-rights (west) both', 'marker (east) switchover'],
     unread: ['audit-devices (east) both', 'snapshot (east) both'],
     switchover: NOT,
     failover: NOT,
@@ -298,7 +298,7 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'the source of the credential is empty',
     arrange: async (bench) => credentialBecomes(bench, '\n'),
-    fail: ['credential-life (east) switchover', 'credential-life (west) both'],
+    fail: ['credential-life (east) switchover', 'credential-life (west) both', 'marker (east) switchover'],
     unread: ['audit-devices (east) both', 'snapshot (east) both'],
     switchover: NOT,
     failover: NOT,
@@ -362,13 +362,16 @@ describe('one deployment of two clusters', () => {
   });
   afterAll(() => bench.stop());
 
-  it('is ready where all is well, changes nothing, and says what cannot be known', async () => {
+  it('is ready where all is well, changes nothing but a value beside the marker, and says what cannot be known', async () => {
     const result = await check(bench);
     expect([pointsOf(result, 'fail'), pointsOf(result, 'warn')]).toEqual([[], []]);
     expect(result).toMatchObject({ switchover: READY, failover: READY, score: 100, changes: [] });
     expect(result.candidates).toEqual([{ drSet: 'main', cluster: 'west', switchover: READY, failover: READY }]);
     expect(pointsOf(result, 'not-checkable')).toEqual(['certificate (east) both', 'certificate (west) both']);
-    expect(bench.changes().filter((each) => !each.endsWith('POST /v1/sys/capabilities-self'))).toEqual([]);
+    const changes = bench.changes().filter((each) => !each.endsWith('POST /v1/sys/capabilities-self'));
+    expect(changes).toEqual(['east: POST /v1/kv/data/runbooks-marker-after']);
+    const marker = result.points.find(({ id }) => id === 'marker');
+    expect(marker?.observed).toBe('kv/data/runbooks-marker-after, version 2');
   });
 
   it.each(FAULTS)('$name', async ({ arrange, fail = [], warn, unread, switchover, failover }) => {

@@ -14,32 +14,29 @@ describe('service', () => {
   const marker = async () => bench.call('writeMarker', { deployment: DEPLOYMENT, kind: 'dr', cluster: 'east' });
   const ready = { deployment: DEPLOYMENT, kind: 'dr' as const, cluster: 'east', credentialOf: 'east' };
 
-  it('is ready once the same node is active, the marker reads back and a write is taken', async () => {
-    const result = await bench.call('awaitServiceReady', { ...ready, marker: await marker() });
+  it('is ready once the same node is active before and after the marker was read; nothing is written for that', async () => {
+    const written = await marker();
+    const before = bench.service.calls.length;
+    const result = await bench.call('awaitServiceReady', { ...ready, marker: written });
     expect(result.stableActiveNode).toBe(bench.cluster('east').addresses[0]);
     expect(result.primaryAt).toBeLessThanOrEqual(result.markerReadAt ?? 0);
     expect(result.markerReadAt).toBeLessThanOrEqual(result.readyAt);
-    expect(bench.cluster('east').read('kv/runbooks-marker-after')).toEqual({ writtenOn: 'east' });
+    const calls = bench.service.calls.slice(before);
+    // Where the marker is was found out before the outage: it is not looked up in it.
+    expect(calls.filter(({ method, path }) => method !== 'GET' || path.includes('ui/mounts'))).toEqual([]);
   });
 
-  it('is not ready where the marker is another one, on a secondary, or where writes fail; no audit device is blamed', async () => {
+  it('is not ready where the marker is another one, or on a secondary', async () => {
     const other = { ...(await marker()), value: 'of another run' };
     bench.limit({ serviceReadyMs: 1_000 });
-    bench.service.faults.add({
-      endpoint: 'POST /v1/kv/runbooks-marker-after',
-      action: { status: 500 },
-      times: Infinity,
-    });
     const failures = await Promise.all([
       bench.failure('awaitServiceReady', { ...ready, marker: other }),
       bench.failure('awaitServiceReady', { ...ready, cluster: 'west' }),
-      bench.failure('awaitServiceReady', ready),
     ]);
     for (const failure of failures) expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', retryable: false });
     expect(failures.map(({ details }) => details['observed'])).toEqual([
       'another marker',
       expect.stringContaining('secondary'),
-      expect.stringContaining('SERVICE_ERROR'),
     ]);
   });
 
@@ -47,36 +44,51 @@ describe('service', () => {
     const forged = await ActivityBench.start({ drSets: { one: ['east'], two: ['west'] } });
     const start = forged.service.calls.length;
     const input = { deployment: DEPLOYMENT, kind: 'dr' as const, cluster: 'west', credentialOf: 'east' };
-    expect(await forged.failure('awaitServiceReady', input)).toMatchObject({
-      code: 'PRECONDITION_FAILED',
-      details: { needed: 'one of west' },
-    });
+    for (const activity of ['awaitServiceReady', 'proveWrite'] as const)
+      expect(await forged.failure(activity, input)).toMatchObject({
+        code: 'PRECONDITION_FAILED',
+        details: { needed: 'one of west' },
+      });
     expect(forged.service.calls).toHaveLength(start);
     await forged.stop();
 
     const before = bench.service.calls.length;
-    await bench.call('awaitServiceReady', { ...ready, marker: { ...(await marker()), path: 'secret/of-somebody' } });
+    const somewhere = { mount: 'secret', path: 'of-somebody', version: 2 } as const;
+    await bench.call('awaitServiceReady', { ...ready, marker: { ...(await marker()), place: somewhere } });
     const paths = bench.service.calls.slice(before).map(({ path }) => path);
     expect(paths.filter((path) => path.includes('somebody'))).toEqual([]);
-    expect(paths).toContain('/v1/kv/runbooks-marker');
+    expect(paths).toContain('/v1/kv/data/runbooks-marker');
   });
 
-  it('waits for its credential within its budget, and then ends', async () => {
+  it('does not keep clients out of a cluster that refuses our own credential alone, and tells it', async () => {
     const bare = await ActivityBench.start({
-      limits: { serviceReady: '1s' },
       cluster: () => ({ credential: { file: join(bench.directory, 'no-such-token') } }),
     });
-    expect(await bare.failure('awaitServiceReady', ready)).toMatchObject({
-      code: 'CONFIRMATION_TIMEOUT',
-      retryable: false,
-      details: { observed: expect.stringContaining('CREDENTIAL_UNAVAILABLE') as string },
-    });
+    const found = await bare.call('awaitServiceReady', ready);
+    expect(found.findings).toEqual([expect.objectContaining({ code: 'marker-not-read' })]);
     await bare.stop();
+    const before = await marker();
+    const refused = { endpoint: 'GET /v1/kv/data/runbooks-marker', action: { status: 403 } } as const;
+    // For a moment after a promotion good tokens may be refused.
+    bench.service.faults.add({ ...refused, times: 2 });
+    expect(await bench.call('awaitServiceReady', { ...ready, marker: before })).not.toHaveProperty('findings');
+    bench.service.faults.add({ ...refused, times: Infinity });
+    const told = await bench.call('awaitServiceReady', { ...ready, marker: before });
+    expect(told.findings?.[0]?.text).toContain('PERMISSION_DENIED');
+    expect(told).not.toHaveProperty('markerReadAt');
   });
 
-  it('waits out a service that fails for a moment', async () => {
-    bench.service.faults.add({ endpoint: 'POST /v1/kv/runbooks-marker-after', action: { status: 500 }, times: 2 });
-    expect((await bench.call('awaitServiceReady', ready)).readyAt).toBeGreaterThan(0);
+  it('a write is proven on its own: what may pass is waited out, what is refused is told with what to look at', async () => {
+    const write = 'POST /v1/kv/data/runbooks-marker-after';
+    bench.service.faults.add({ endpoint: write, action: { status: 500 }, times: 2 });
+    expect((await bench.call('proveWrite', { ...ready, marker: await marker() })).writtenAt).toBeGreaterThan(0);
+    expect(bench.cluster('east').read('kv/runbooks-marker-after')).toEqual({ writtenOn: 'east' });
+    bench.service.faults.add({ endpoint: write, action: { status: 403 } });
+    expect(await bench.failure('proveWrite', ready)).toMatchObject({
+      code: 'PERMISSION_DENIED',
+      retryable: false,
+      details: { findings: [expect.objectContaining({ code: 'write-not-proven', severity: 'critical' })] },
+    });
   });
 
   it('names a blocked audit device instead of a cluster that never gets ready', async () => {

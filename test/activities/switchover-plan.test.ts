@@ -89,6 +89,10 @@ function oneNodeTells(change: JsonObject): void {
   });
 }
 
+const MOUNT = 'GET /v1/sys/internal/ui/mounts/kv/runbooks-marker';
+const mounted = (told: JsonObject): Arrange => {
+  return () => answers('east', MOUNT, { data: { path: 'kv/', type: 'kv', options: { version: '2' }, ...told } });
+};
 const slot = (attempt: JsonObject): Arrange => {
   return () =>
     answers('west', `GET /v1/${ATTEMPT}`, { started: false, progress: 0, required: 3, complete: false, ...attempt });
@@ -186,12 +190,24 @@ const NOT_OK: readonly Row[] = [
     'update',
   ],
   [
-    'credential may call kv/runbooks-marker',
+    'credential may call kv/data/runbooks-marker',
     'east',
-    credential([{ path: 'kv/*', capabilities: ['read'] }]),
+    credential([{ path: 'kv/data/*', capabilities: ['read'] }]),
     'fail',
     'read',
   ],
+  [
+    'marker written and read back',
+    'east',
+    credential([{ path: 'kv/data/*', capabilities: ['read'] }]),
+    'fail',
+    'kv/data/runbooks-marker-after: PERMISSION_DENIED',
+  ],
+  ['marker written and read back', 'east', credential([]), 'fail', 'no such mount, or no right'],
+  ['marker written and read back', 'east', () => answers('east', MOUNT, {}, 403), 'fail', 'no such mount, or no right'],
+  ['marker written and read back', 'east', mounted({ type: 'ssh' }), 'fail', 'an engine of type ssh at kv/'],
+  ['marker written and read back', 'east', mounted({ local: true }), 'fail', 'a local mount at kv/'],
+  ['marker written and read back', 'east', mounted({ options: null }), 'fail', 'NOT_FOUND'],
   ['batch token', 'west', batch({ type: 'service' }), 'fail', 'service', BY_BATCH],
   [
     'batch token',

@@ -36,8 +36,8 @@ describe('a run that was terminated', () => {
     expect(leftToDoAt(66_000)).toContain('The demotion of east was under way');
     expect(leftToDoAt(67_000)).toContain('east is demoted and nothing was promoted: clients have no primary.');
     expect(leftToDoAt(68_000)).toContain('The promotion of west was under way');
-    expect(leftToDoAt(70_000)).toContain('west was promoted, but no write on it was confirmed');
-    expect(leftToDoAt(74_550)).not.toContain('no write on it was confirmed');
+    expect(leftToDoAt(70_000)).toContain('west was promoted, but was not seen to serve');
+    expect(leftToDoAt(74_550)).not.toContain('was not seen to serve');
   });
 
   it('names what is not re-protected, and the tokens and keys that are left', () => {
@@ -96,7 +96,7 @@ const WEST = { deployment: 'payments', cluster: 'west' };
 const REVOKED = { deployment: 'payments', cluster: 'east', id: 'id-west', secondary: 'west' };
 const BOTH = { deployment: 'payments', primary: 'east', secondary: 'west' };
 const UNDER_WAY = 'was under way and its outcome was not recorded';
-const UNPROVEN = 'no write on it was confirmed';
+const UNPROVEN = 'was not seen to serve';
 
 describe('a promotion that was cut short', () => {
   const promotion = (kind: string, mode: string): Change => ({

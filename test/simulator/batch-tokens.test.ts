@@ -72,9 +72,29 @@ it('a version 2 engine replaces the version that was read, and no other', async 
     data: { token: 'y' },
     metadata: { version: 2 },
   });
-  expect((await call(east, 'GET', 'sys/internal/ui/mounts/shared/a', { token })).at('data', 'options')).toEqual({
-    version: '2',
-  });
+});
+
+it('tells which engine serves a path to whoever has a right below it, and to nobody else (facts 12)', async () => {
+  const east = service.cluster('east');
+  const shared = { type: 'kv', options: { version: '2' } };
+  await call(east, 'POST', 'sys/mounts/shared', { token: east.rootToken, body: shared });
+  const mountOf = (path: string, token: string) => call(east, 'GET', `sys/internal/ui/mounts/${path}`, { token });
+  const told = await mountOf('shared/a/b', east.rootToken);
+  expect(told.at('data')).toMatchObject({ path: 'shared/', type: 'kv', options: { version: '2' } });
+  await call(east, 'POST', 'sys/mounts/old', { token: east.rootToken, body: { type: 'kv' } });
+  expect((await mountOf('old/a', east.rootToken)).at('data', 'options')).toBeNull();
+  east.writePolicy('one-key', [{ path: 'shared/data/only/this', capabilities: ['read'] }]);
+  const token = east.createToken({ policies: ['one-key'] });
+  expect((await mountOf('shared/another', token)).status).toBe(200);
+  for (const refused of [await mountOf('kv/a', token), await mountOf('none/a', east.rootToken)]) {
+    expect(refused.status).toBe(403);
+    expect(JSON.stringify(refused.at('errors'))).toContain('preflight capability check returned 403');
+  }
+  const unversioned = await call(east, 'POST', 'shared/a', { token: east.rootToken, body: { n: 1 } });
+  expect([unversioned.status, JSON.stringify(unversioned.at('warnings'))]).toEqual([
+    404,
+    expect.stringContaining('Invalid path for a versioned K/V secrets engine'),
+  ]);
 });
 
 it('what a node opens to callers without a token holds for that node and that ceremony', async () => {

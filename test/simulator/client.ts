@@ -116,6 +116,7 @@ export async function eventually<T>(
 export function deployment(overrides: Partial<Topology> = {}): Topology {
   return {
     seed: 7,
+    mounts: ['kv/', 'secret/'].map((path) => ({ path, version: 1 as const })),
     clusters: [
       { name: 'east', nodes: 3 },
       { name: 'west', nodes: 3 },

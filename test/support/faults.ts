@@ -42,11 +42,11 @@ export async function writable(scenario: Scenario): Promise<string[]> {
     [...scenario.service.clusters.values()].map(async (cluster) => {
       const [address = ''] = cluster.addresses;
       try {
-        const { statusCode, body } = await request(`${address}/v1/kv/a-client-writes`, {
+        const { statusCode, body } = await request(`${address}/v1/kv/data/a-client-writes`, {
           dispatcher: agent,
           method: 'POST',
           headers: { 'x-vault-token': cluster.rootToken, 'content-type': 'application/json' },
-          body: JSON.stringify({ written: cluster.name }),
+          body: JSON.stringify({ data: { written: cluster.name } }),
         });
         await body.dump();
         return statusCode < 300 ? [cluster.name] : [];

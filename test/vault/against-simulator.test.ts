@@ -9,6 +9,7 @@ import { failureOf } from './support/scripted-cluster';
 
 const UPDATE = 'POST /v1/sys/replication/dr/secondary/generate-operation-token/update';
 const DEADLINE_MS = 60_000;
+const MARKER = { mount: 'secret', path: 'marker', version: 2 } as const;
 
 describe('the client against the simulated service', () => {
   let service: SimulatedService;
@@ -112,9 +113,16 @@ describe('the client against the simulated service', () => {
 
   it('writes and reads values', async () => {
     const [east, token] = [clientOf('east'), rootOf('east')];
-    await east.keyValue.write({ path: 'secret/marker', data: { at: '12' } }, { token });
-    expect(await east.keyValue.read('secret/marker', { token })).toEqual({ at: '12' });
-    expect(await east.keyValue.read('secret/none', { token })).toBeUndefined();
+    await east.keyValue.write({ ...MARKER, data: { at: '12' } }, { token });
+    expect(await east.keyValue.read(MARKER, { token })).toEqual({ at: '12' });
+    expect(await east.keyValue.read({ ...MARKER, path: 'none' }, { token })).toBeUndefined();
+    expect(await east.sys.mountOf('secret/marker', { token })).toMatchObject({ path: 'secret/', type: 'kv' });
+    // The paths of version 1 are not those of a version 2 engine.
+    const unversioned = { ...MARKER, version: 1 as const };
+    expect(await east.keyValue.read(unversioned, { token })).toBeUndefined();
+    const write = east.keyValue.write({ ...unversioned, data: { at: '12' } }, { token });
+    expect(await failureOf(write)).toMatchObject({ httpStatus: 404 });
+    expect(await failureOf(east.sys.mountOf('none/marker', { token }))).toMatchObject({ code: 'PERMISSION_DENIED' });
   });
 
   it('writes, reads and deletes a paths filter, and reads what it comes to', async () => {
@@ -203,7 +211,7 @@ describe('the client against the simulated service', () => {
       (status) => status.mode === 'secondary' && (status.lastRemoteWal ?? 0n) > 0n,
     );
     service.cluster('west').holdStream('dr', true);
-    await east.keyValue.write({ path: 'secret/marker', data: { at: '13' } }, { token });
+    await east.keyValue.write({ ...MARKER, data: { at: '13' } }, { token });
     const promote = () => west.dr.secondary.promote({ drOperationToken });
     expect(await failureOf(untilRefused(promote))).toMatchObject({ code: 'NOT_CAUGHT_UP', httpStatus: 503 });
   });
@@ -221,7 +229,7 @@ describe('the client against the simulated service', () => {
       'batch-token',
       service.cluster('east').createToken({ policies: ['root'], type: 'batch' }),
     );
-    await east.keyValue.write({ path: 'secret/marker', data: { at: '14' } }, { token });
+    await east.keyValue.write({ ...MARKER, data: { at: '14' } }, { token });
     const primary = await east.dr.status();
     const wal = primary.mode === 'primary' ? (primary.lastReplicatedWal ?? 0n) : 0n;
     await until(
@@ -245,7 +253,7 @@ describe('the client against the simulated service', () => {
       () => west.dr.status(),
       ({ mode }) => mode === 'primary',
     );
-    expect(await reached(() => west.keyValue.read('secret/marker', { token }))).toEqual({ at: '14' });
+    expect(await reached(() => west.keyValue.read(MARKER, { token }))).toEqual({ at: '14' });
 
     const id = service.cluster('east').clusterId;
     const { publicKey } = await reached(() => east.dr.secondary.generatePublicKey({ token: drOperationToken }));

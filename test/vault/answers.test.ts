@@ -157,10 +157,30 @@ describe('answers', () => {
     node
       .on('GET runbooks/marker', { json: { data: { at: '12', by: 'run' } } })
       .on('POST runbooks/marker', { status: 204 });
-    expect(await client.keyValue.read('runbooks/marker')).toEqual({ at: '12', by: 'run' });
-    expect(await client.keyValue.read('runbooks/none')).toBeUndefined();
-    await client.keyValue.write({ path: 'runbooks/marker', data: { at: '13' } });
+    const place = { mount: 'runbooks', path: 'marker', version: 1 } as const;
+    expect(await client.keyValue.read(place)).toEqual({ at: '12', by: 'run' });
+    expect(await client.keyValue.read({ ...place, path: 'none' })).toBeUndefined();
+    await client.keyValue.write({ ...place, data: { at: '13' } });
     expect(node.requests.at(-1)?.body).toBe('{"at":"13"}');
+
+    node
+      .on('GET runbooks/data/marker', { json: { data: { data: { at: '14' }, metadata: { version: 3 } } } })
+      .on('POST runbooks/data/marker', { json: { data: { version: 4 } } });
+    expect(await client.keyValue.read({ ...place, version: 2 })).toEqual({ at: '14' });
+    await client.keyValue.write({ ...place, version: 2, data: { at: '15' } });
+    expect(node.requests.at(-1)?.body).toBe('{"data":{"at":"15"}}');
+  });
+
+  it('the engine of a path: version 2 by its options, version 1 by none', async () => {
+    const answer = (more: object) => ({ json: { data: { type: 'kv', path: 'team/kv/', ...more } } });
+    const path = 'team/kv/marker';
+    node.on(`GET sys/internal/ui/mounts/${path}`, answer({ options: { version: '2' }, local: true }));
+    const found = { type: 'kv', path: 'team/kv/' };
+    expect(await client.sys.mountOf(path)).toEqual({ ...found, options: { version: '2' }, local: true });
+    for (const options of [null, {}, undefined]) {
+      node.on(`GET sys/internal/ui/mounts/${path}`, answer({ options }));
+      expect(await client.sys.mountOf(path)).toMatchObject({ ...found, options: {} });
+    }
   });
 
   it('filters that are not there', async () => {

@@ -158,8 +158,8 @@ describe('refusals', () => {
       (c) => c.performance.primary.pathsFilter.write(JSON.parse('{"id":"w","mode":"blacklist"}') as { id: string }),
     ],
     ['no paths to ask for', (c) => c.sys.capabilitiesSelf([])],
-    ['a key outside of a mount', (c) => c.keyValue.read('marker')],
-    ['a key with dots', (c) => c.keyValue.read('runbooks/../sys')],
+    ['a key outside of a mount', (c) => c.sys.mountOf('marker')],
+    ['a key with dots', (c) => c.keyValue.read({ mount: 'runbooks', path: '../sys', version: 1 })],
   ];
   it.each(refusedCalls)('refuses before the call: %s', async (_, call) => {
     expect(await failureOf(call(client))).toMatchObject({

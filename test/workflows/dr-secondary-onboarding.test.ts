@@ -156,7 +156,7 @@ describe('a new DR secondary', () => {
 
   joining.it(cell(NAME, 'parked, skip', 'a write that does not arrive'), async (scenario) => {
     scenario.limit({ catchUp: '1s', merkleEvidence: '1s' });
-    at(scenario, 'before', 'east', 'POST /v1/kv/runbooks-marker', () =>
+    at(scenario, 'before', 'east', 'POST /v1/kv/data/runbooks-marker', () =>
       scenario.service.cluster('south').holdStream('dr', true),
     );
     // While it is initialised it does not tell whom it follows.

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { CHANGING, drPrimaries, expectServiceOn, signalled, statuses } from '../support/faults';
@@ -225,6 +225,41 @@ describe('faults in the outage', () => {
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
       },
     );
+  });
+
+  describe('a new primary that refuses the workers alone', () => {
+    const keys = (scenario: Scenario, cluster: string, endpoint: string) =>
+      scenario.service.faults.add({ cluster, endpoint, action: { status: 403 }, times: Infinity });
+
+    people.it(
+      cell('drSwitchover', 'parked, retry', 'a refused write keeps no client out; it parks once they were let through'),
+      async (scenario) => {
+        writeFileSync(trafficReady, '');
+        const refused = keys(scenario, 'west', 'POST /v1/kv/data/runbooks-marker-after');
+        const run = await underWay(scenario);
+        const parked = await parksInTime(run, ({ step }) => step === 'See that west takes a write');
+        expect(actions(parked)).toEqual(['retry', 'skip', 'abort']);
+        const { steps, serviceBackAt, findings } = await run.status();
+        expect(serviceBackAt).toBeDefined();
+        expect(steps.find(({ name }) => name === 'Lead the clients to the new primary')?.state).toBe('done');
+        expect(findings).toContainEqual(expect.objectContaining({ code: 'write-not-proven', severity: 'critical' }));
+        refused.remove();
+        await run.decide('retry', 'See that west takes a write');
+        const report = await run.report();
+        expect(report).toMatchObject({ outcome: 'completed', outage: { peopleMs: 0 } });
+        await expectServiceOn(scenario, 'west');
+      },
+    );
+
+    people.it('a refused read of the marker keeps no client out either, and is told', async (scenario) => {
+      const refused = keys(scenario, 'east', 'GET /v1/kv/data/runbooks-marker');
+      const report = await (await underWay(scenario, { to: 'east' })).report();
+      refused.remove();
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      expect(report.findings).toContainEqual(expect.objectContaining({ code: 'marker-not-read' }));
+      await expectServiceOn(scenario, 'east');
+      rmSync(trafficReady);
+    });
   });
 
   describe('people in the outage', () => {

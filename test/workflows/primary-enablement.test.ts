@@ -9,7 +9,7 @@ import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'primaryEnablement';
 const ENABLE = (kind: string) => `POST /v1/sys/replication/${kind}/primary/enable`;
-const MARKER = 'POST /v1/kv/runbooks-marker';
+const MARKER = 'POST /v1/kv/data/runbooks-marker';
 
 const one = (name: string) => ({ name, nodes: 1 });
 
