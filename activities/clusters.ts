@@ -17,10 +17,11 @@ export interface ClusterAccess {
   batchToken(): Promise<Secret<'batch-token'>> | undefined;
 }
 
-/** Gives the clusters of the inventory, one client each for the life of the worker. */
+/** Gives the clusters of the inventory, one client each for as long as its entry stays the same. */
 export class Clusters {
   readonly #dependencies: ActivityDependencies;
-  readonly #clients = new Map<string, ServiceClient>();
+  /** Each with the entry that it was made of: where that changed, a new one takes its place. */
+  readonly #clients = new Map<string, { readonly client: ServiceClient; readonly of: string }>();
 
   constructor(dependencies: ActivityDependencies) {
     this.#dependencies = dependencies;
@@ -60,7 +61,8 @@ export class Clusters {
 
   #client(entry: ClusterEntry): ServiceClient {
     const known = this.#clients.get(entry.name);
-    if (known) return known;
+    const of = JSON.stringify(entry);
+    if (known?.of === of) return known.client;
     const client = new ServiceClient(
       { name: entry.name, addresses: entry.addresses, caFile: entry.caFile },
       {
@@ -69,7 +71,7 @@ export class Clusters {
         onWarning: (warning) => this.#dependencies.log.warn({ cluster: entry.name }, warning),
       },
     );
-    this.#clients.set(entry.name, client);
+    this.#clients.set(entry.name, { client, of });
     return client;
   }
 }

@@ -6,7 +6,10 @@ import type { Records } from './record';
 
 /** What the worker gives the activities. Nothing of it passes through Temporal. */
 export interface ActivityDependencies {
+  /** As it is in force now: an attempt of an activity works with one from its beginning to its end. */
   readonly inventory: Inventory;
+  /** Why the inventory's file as it is now is not in force; absent where it is. */
+  readonly inventoryRefusal?: string | undefined;
   /** The ceremony keys of this host. */
   readonly keyRecords: KeyRecords;
   readonly sealKeyring: SealKeyring;

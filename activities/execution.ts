@@ -91,12 +91,10 @@ export function currentExecution(): ActivityContext {
  * into an ApplicationFailure of the project's codes, redacted.
  */
 export function interceptActivities(dependencies: ActivityDependencies): ActivityInterceptorsFactory {
-  const given: WorkerContext = {
-    ...dependencies,
-    clusters: new Clusters(dependencies),
-    notificationBound: new NotificationBound(),
-  };
-  return (context) => ({ inbound: new ActivityBorder(context, given) });
+  const clusters = new Clusters(dependencies);
+  const notificationBound = new NotificationBound();
+  // Copied for each attempt: the inventory may be another one by then.
+  return (context) => ({ inbound: new ActivityBorder(context, { ...dependencies, clusters, notificationBound }) });
 }
 
 class ActivityBorder implements ActivityInboundCallsInterceptor {

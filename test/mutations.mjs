@@ -18,6 +18,22 @@ const documents = 'test/keys/approvals.test.ts';
 const sealing = 'test/keys/sealing.test.ts';
 
 export const MUTATIONS = [
+  {
+    name: 'an inventory that was changed since the approval begins a demotion',
+    file: authority,
+    text: 'return plan.inventory !== inventoryDigest(inventory, plan.deployment);',
+    replacement: 'return false;',
+    test: 'test/activities/dr-role-changes.test.ts',
+    named: 'begins no demotion where its',
+  },
+  {
+    name: 'a half-written inventory counts',
+    file: 'src/inventory/in-force.ts',
+    text: 'if (!settled || text === this.#judged) return undefined;',
+    replacement: 'if (text === this.#judged) return undefined;',
+    test: 'test/inventory/in-force.test.ts',
+    named: 'is the new one once the file was found the same twice',
+  },
   // Never two primaries.
   {
     name: 'DR promotion: the other side is not looked at',

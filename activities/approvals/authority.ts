@@ -4,6 +4,7 @@ import { runbookPlan } from '../../src/contracts/plan-schema';
 import type { AllowedOperation, GatedOperation, GateName, RunbookPlan } from '../../src/contracts/plan';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError, isRunbookError } from '../../src/errors';
+import { inventoryDigest } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
 import type { RunContext } from '../../src/keys';
 import { demandInTime } from './approval-age';
@@ -34,12 +35,14 @@ export async function verifyOperation(
     );
   }
   for (const gate of gatesOf(plan, doing.operation))
-    await requireGate(inventory, run, deployment, authority, gate, plan.requestedBy);
+    await requireGate(inventory, run, deployment, authority, gate, plan);
   return plan;
 }
 
 /**
- * As {@link verifyOperation}, right before a call that begins something: the approvals must not be too old for that.
+ * As {@link verifyOperation}, right before a call that begins something: the approvals must not be too old for that, and the
+ * inventory must be the one that people approved by. What ends an outage is judged by the inventory as it is: a hook may
+ * have had to be corrected meanwhile.
  *
  * @throws RunbookError NOT_APPROVED
  */
@@ -51,6 +54,8 @@ export async function verifyBeginning(
   doing: Operation,
 ): Promise<RunbookPlan> {
   const plan = await verifyOperation(inventory, run, deployment, authority, doing);
+  if (isOfAnotherInventory(inventory, plan))
+    throw notApproved('the inventory was changed since the plan was made', INVENTORY_AS_APPROVED, PUT_BACK);
   await demandYoungApprovals(inventory, run, deployment, authority, plan, doing.operation);
   return plan;
 }
@@ -170,19 +175,31 @@ async function requireGate(
   deployment: string,
   { plan, approvals }: Authority,
   gate: GateName,
-  requestedBy: string | undefined,
+  content: RunbookPlan,
 ): Promise<void> {
   const verified = await verifiedApprovals(inventory, run, gate, plan.digest, approvals);
-  const judged = judgeGate(inventory, deployment, gate, requestedBy ?? 'unknown', verified);
+  const judged = judgeGate(inventory, deployment, gate, content.requestedBy ?? 'unknown', verified);
+  const needed = `gate ${gate} approved`;
   if (judged.rejectedBy)
-    throw notApproved(`${escapeUntrusted(judged.rejectedBy.name)} rejected at gate ${gate}`, `gate ${gate} approved`);
-  if (!judged.satisfied) throw notApproved(`gate ${gate} misses ${judged.missing.join('; ')}`, `gate ${gate} approved`);
+    throw notApproved(`${escapeUntrusted(judged.rejectedBy.name)} rejected at gate ${gate}`, needed);
+  if (judged.satisfied) return;
+  const changed = isOfAnotherInventory(inventory, content);
+  const why = changed ? ', by the inventory, which was changed since the plan was made' : '';
+  throw notApproved(`gate ${gate} misses ${judged.missing.join('; ')}${why}`, needed, changed ? PUT_BACK : undefined);
 }
 
-function notApproved(why: string, needed: string): RunbookError {
-  return new RunbookError('NOT_APPROVED', `This is not approved: ${why}.`, {
-    observed: why,
-    needed,
-    next: 'Start the runbook again; its gates ask for what is missing.',
-  });
+function isOfAnotherInventory(inventory: Inventory, plan: RunbookPlan): boolean {
+  return plan.inventory !== inventoryDigest(inventory, plan.deployment);
+}
+
+const INVENTORY_AS_APPROVED = 'people, gates, clusters, hooks and ceremony as the plan was approved with';
+const PUT_BACK =
+  'Put the inventory back as it was when people approved, and decide retry; or end the run and start again: the new plan names the inventory of now.';
+
+function notApproved(
+  why: string,
+  needed: string,
+  next = 'Start the runbook again; its gates ask for what is missing.',
+): RunbookError {
+  return new RunbookError('NOT_APPROVED', `This is not approved: ${why}.`, { observed: why, needed, next });
 }

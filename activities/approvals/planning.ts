@@ -6,10 +6,11 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, GateName, PlanDocument, RunbookPlan } from '../../src/contracts/plan';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Attested } from '../../src/contracts/run-facts';
-import { approversOf, decidersOf } from '../../src/inventory';
+import { approversOf, decidersOf, inventoryDigest } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
 import type { ActivityDependencies } from '../dependencies';
 import type { Clusters } from '../clusters';
+import { currentExecution } from '../execution';
 import { observeCluster } from '../observe';
 import { groupRule } from '../../src/contracts/share-groups';
 
@@ -87,6 +88,7 @@ interface Planning {
   readonly warnings?: Listed<string>;
   readonly steps: Listed<string>;
   readonly choices?: RunbookPlan['choices'];
+  readonly inventory?: Inventory;
 }
 
 /**
@@ -101,6 +103,7 @@ export function planDocument({
   warnings,
   steps,
   choices,
+  inventory = currentExecution().inventory,
 }: Planning): PlanDocument {
   const plan: RunbookPlan = {
     runbook,
@@ -115,6 +118,7 @@ export function planDocument({
     warnings: applicable(warnings ?? []),
     steps: applicable(steps),
     choices: choices ?? {},
+    inventory: inventoryDigest(inventory, input.deployment),
     reason: input.reason,
     ...(input.requestedBy === undefined ? {} : { requestedBy: input.requestedBy }),
   };

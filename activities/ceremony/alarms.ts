@@ -24,12 +24,16 @@ export function ledgerOf(dependencies: Tellers & Pick<ActivityDependencies, 'rec
 }
 
 /** In the log before it returns, and to the targets of the inventory that want critical findings, which is not waited for. */
-export function tellAlarm({ inventory, log }: Tellers, about: AlarmSubject, { code, text, next = '' }: Finding): void {
+export function tellAlarm(
+  { inventory, log }: Tellers,
+  about: AlarmSubject,
+  { severity, code, text, next = '' }: Finding,
+): void {
   const { id, deployment, cluster, ns, wid, rid } = about;
   log.error({ deployment, cluster, workflowId: wid, runId: rid, code }, `${text} ${next}`);
   try {
     const notification = {
-      ...({ event: 'critical-finding', severity: 'critical', runbook: 'operationTokenDisposal' } as const),
+      ...({ event: 'critical-finding', severity, runbook: 'operationTokenDisposal' } as const),
       ...{ number: 1, subject: `finding:${code}`, finding: code, words: text, at: Date.now() },
     };
     const message = messageOf(inventory, deployment, notification, { ns, wid, rid });

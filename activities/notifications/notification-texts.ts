@@ -35,6 +35,7 @@ export interface Message {
 
 /** What cannot wait for the report, by the code of its finding. */
 const ALARMS: Readonly<Record<string, string>> = {
+  'inventory-refused': 'The inventory file was changed and has a mistake: the workers go on with the one before.',
   'orphan-token': 'An operation token may exist that nobody holds.',
   'orphan-root-token': 'A root token may exist that nobody holds.',
   'plain-text-share':

@@ -207,7 +207,7 @@ function secondaryChecks(pair: Pair): Check[] {
       {
         observed: `DR set ${drSetOf(deployment, cluster).name}; ${primary.cluster} is in ${set.name}`,
         needed: kind === 'dr' ? `listed under drSets.${set.name}` : `not listed under drSets.${set.name}`,
-        next: `Write into the inventory what ${cluster} is to be (drSets), restart the workers, and start again.`,
+        next: `Write into the inventory what ${cluster} is to be (drSets), and start again.`,
       },
     ),
     check('no replication of any kind', cluster, dr?.mode === 'disabled' && performance?.mode === 'disabled', {

@@ -2,6 +2,7 @@ import { hostname, networkInterfaces } from 'node:os';
 import { ceremonyWorkflowId, deploymentWorkflowId } from '../../src/contracts/names';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { WalSample } from '../../src/contracts/wal-samples';
+import { inventoryDigest } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { missingSealKeys } from '../../src/keys';
 import { openEntries } from '../ceremony/alarms';
@@ -37,6 +38,19 @@ export function lockPoints(
       return [answer({ switchover: 'fail' }, observed), answer({ failover: 'warn' }, observed, { reason })];
     },
   );
+}
+
+/** The worker goes on with the inventory that it read before, where the file has a mistake. */
+export function inventoryPoints({ execution, deployment }: ReadinessContext): ReadinessPoint[] {
+  const { inventory, inventoryRefusal: refusal } = execution;
+  const question = {
+    id: 'inventory',
+    source: 'worker',
+    needed: 'the file of the inventory is in force',
+    next: 'Correct it, with the help of `runbook inventory check`; the workers read it again within seconds.',
+  } as const;
+  const digest = `digest ${inventoryDigest(inventory, deployment.name)}`;
+  return pointsOf(question, holds(refusal === undefined, 'warn', refusal ?? digest));
 }
 
 /** Ceremonies that are runs of their own occupy the slot of their cluster. */

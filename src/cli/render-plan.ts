@@ -38,6 +38,7 @@ function gateLines(plan: RunbookPlan, digest: string, gate: string): string[] {
     `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
     `  Requested by: ${requester}`,
     `  Reason: ${escapeUntrusted(plan.reason)}`,
+    ...(plan.inventory === undefined ? [] : [`  Inventory: ${plan.inventory}`]),
     '  What the approval allows, and nothing else',
     ...operations.map(
       ({ operation, on, with: other, detail }) =>
@@ -84,9 +85,10 @@ export function planLines(report: Pick<Report, 'plan' | 'preconditions'>): strin
   ];
 }
 
-function contentLines({ runbook, clusters, warnings, steps }: RunbookPlan, digest: string): string[] {
+function contentLines({ runbook, clusters, warnings, steps, inventory }: RunbookPlan, digest: string): string[] {
   return [
     `Plan of ${runbook}, digest ${digest}`,
+    ...(inventory === undefined ? [] : [`  of inventory ${inventory}`]),
     ...clusters.map(
       ({ cluster, version, dr, performance }) => `  ${cluster} (${version}): DR ${dr}, performance ${performance}`,
     ),

@@ -49,6 +49,8 @@ export const runbookPlan = z.strictObject({
   steps: z.array(z.string()),
   /** The choices of the input that change what is done, as they were read. */
   choices: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+  /** Digest of what the inventory says of people, gates, clusters and hooks. */
+  inventory: z.string().optional(),
   reason: z.string(),
   /** Who asked, as the start input claims; decides who may not approve. */
   requestedBy: z.string().optional(),

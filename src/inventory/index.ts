@@ -1,5 +1,6 @@
 export { listKey } from './list-key';
 export type { PersonKey } from './list-key';
+export { InventoryInForce, inventoryDigest } from './in-force';
 export { loadInventory, parseInventory } from './load';
 export {
   approversOf,

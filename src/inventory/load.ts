@@ -42,16 +42,19 @@ export interface Inventory extends Pick<ParsedInventory, 'temporal' | 'workers'>
  * @throws RunbookError `INVENTORY_INVALID` with every mistake at once: line, column, path, what is wrong.
  */
 export async function loadInventory(path: string): Promise<Inventory> {
-  let text: string;
+  return parseInventory(await readInventoryText(path), path);
+}
+
+/** @throws RunbookError `INVENTORY_INVALID` where it cannot be read. */
+export async function readInventoryText(path: string): Promise<string> {
   try {
-    text = await readFile(path, 'utf8');
+    return await readFile(path, 'utf8');
   } catch (error) {
     const reason = errnoOf(error) ?? 'unknown reason';
     throw new RunbookError('INVENTORY_INVALID', `The inventory ${path} cannot be read (${reason}).`, {
       next: 'Set RUNBOOKS_INVENTORY to the path of a readable inventory file.',
     });
   }
-  return parseInventory(text, path);
 }
 
 /** As {@link loadInventory}, for text in hand. `name` stands in the messages. */

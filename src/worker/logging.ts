@@ -31,6 +31,7 @@ const KEPT_FIELDS = [
   'state',
   'keyHome',
   'path',
+  'digests',
 ] as const;
 
 /**

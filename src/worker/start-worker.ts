@@ -7,7 +7,7 @@ import type { ActivityDependencies } from '../../activities';
 import { Records, activities, interceptActivities, sweepLedger, tellRecordAlarm } from '../../activities';
 import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contracts/names';
 import { RunbookError } from '../errors';
-import { loadInventory, readSigningKey } from '../inventory';
+import { InventoryInForce, inventoryDigest, readSigningKey } from '../inventory';
 import type { Inventory } from '../inventory';
 import { SEARCH_ATTRIBUTES } from '../dev-server/settings';
 import { KeyRecords, SealKeyring, missingSealKeys } from '../keys';
@@ -53,6 +53,8 @@ export interface RunningWorker {
 }
 
 const SWEEP_INTERVAL_MS = 3 * 60_000;
+/** How often the inventory's file is looked at. */
+const LOOK_MS = 2_000;
 /** Cached runs; each costs some MiB (the SDK's own default grows with the heap and has ended workers). */
 const MAX_CACHED_WORKFLOWS = 100;
 /** How long a run waits for the worker that has it in its cache, which may have been killed inside an outage. */
@@ -86,8 +88,11 @@ async function prepare(
   options: WorkerOptions,
   { env, settings, log }: Required<Pick<WorkerOptions, 'env' | 'settings' | 'log'>>,
 ): Promise<RunningWorker> {
-  const inventory = options.inventory ?? (await loadInventory(settings.inventoryPath));
-  refuseWhatHooksCouldRead(inventory, env);
+  const accept = (inventory: Inventory): void => refuseWhatHooksCouldRead(inventory, env);
+  const inForce = options.inventory
+    ? InventoryInForce.fixed(options.inventory, accept)
+    : await InventoryInForce.open(settings.inventoryPath, accept);
+  const inventory = inForce.current;
   const sealKeyring = SealKeyring.parse(settings.sealKeys.reveal());
   const signingKey = await readSigningKey(inventory.workers.signingKey);
   const keyRecords = await KeyRecords.open({ directory: settings.keyDirectory, storage: settings.keyStorage });
@@ -111,10 +116,16 @@ async function prepare(
     };
     const openRuns = options.replay === false ? 0 : await replayOpenRuns(temporal, taskQueue, code, rules);
     const dependencies: ActivityDependencies = {
-      ...{ inventory, keyRecords, sealKeyring, signingKey, temporal, reportDirectory, log },
+      get inventory() {
+        return inForce.current;
+      },
+      get inventoryRefusal() {
+        return inForce.refusal?.message;
+      },
+      ...{ keyRecords, sealKeyring, signingKey, temporal, reportDirectory, log },
       records: new Records({
         ...{ temporal, namespace, taskQueue, keyring: sealKeyring },
-        alarm: (deployment, finding) => tellRecordAlarm({ inventory, log }, namespace, deployment, finding),
+        alarm: (deployment, finding) => tellRecordAlarm(dependencies, namespace, deployment, finding),
       }),
       searchAttributesRegistered: await searchAttributesRegistered(connection, namespace),
       temporalAddress: opened.address,
@@ -134,11 +145,13 @@ async function prepare(
       run: async () => {
         const running = runTogether(workers);
         const stopSweeping = startSweeping(dependencies, namespace);
+        const looking = setInterval(() => void readInventoryAgain(inForce, dependencies, namespace), LOOK_MS).unref();
         try {
           // Asked to stop before it ran: a worker that was made must run once to let go of the connection.
           if (stopping) workers.forEach(shutDown);
           await running;
         } finally {
+          clearInterval(looking);
           await stopSweeping();
           await close();
         }
@@ -207,9 +220,9 @@ function shutDown(worker: Worker): void {
  * and tokens every few minutes. Gives what ends it.
  */
 function startSweeping(dependencies: ActivityDependencies, namespace: string): () => Promise<void> {
-  const { inventory, log } = dependencies;
+  const { log } = dependencies;
   const sweepRecords = async (): Promise<void> => {
-    for (const deployment of inventory.deployments.keys())
+    for (const deployment of dependencies.inventory.deployments.keys())
       await sweepLedger(dependencies, deployment).catch((error: unknown) =>
         log.warn({ error }, 'Sweeping the tokens of the records failed; the next sweep tries again'),
       );
@@ -223,6 +236,24 @@ function startSweeping(dependencies: ActivityDependencies, namespace: string): (
     clearInterval(sweeping);
     return sweep;
   };
+}
+
+/** Takes a changed inventory, or tells people that its file is refused; the old one stays in force then. */
+export async function readInventoryAgain(
+  inForce: InventoryInForce,
+  dependencies: Pick<ActivityDependencies, 'inventory' | 'log'>,
+  namespace: string,
+): Promise<void> {
+  const became = await inForce.look();
+  const { inventory, log } = dependencies;
+  const deployments = [...inventory.deployments.keys()];
+  const digests = deployments.map((name) => `${name} ${inventoryDigest(inventory, name)}`).join(', ');
+  if (became === 'taken') log.info({ digests }, 'The inventory file was changed: it is in force now');
+  if (became !== 'refused') return;
+  const text = `The inventory file was changed and is refused; the one before stays in force. ${inForce.refusal?.message ?? ''}`;
+  const next = 'Correct it, with the help of `runbook inventory check`; the workers read it again within seconds.';
+  const finding = { severity: 'warning', code: 'inventory-refused', text, next } as const;
+  for (const deployment of deployments) tellRecordAlarm(dependencies, namespace, deployment, finding);
 }
 
 const DESCRIBE_DEADLINE_MS = 5_000;

@@ -5,6 +5,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { RunbookActivities } from '../../activities';
 import type { Authority } from '../../src/contracts/activities';
+import { inventoryDigest } from '../../src/inventory';
 import { GATE_NAMES, OPERATION_GATES } from '../../src/contracts/plan';
 import type { AllowedOperation, GatedOperation } from '../../src/contracts/plan';
 import { revokeSecondary } from '../../src/simulator/roles';
@@ -131,6 +132,7 @@ const CUT_OFF: readonly string[] = ['forgetPrimary dr', 'forgetPrimary performan
 function documentOf(operations: readonly AllowedOperation[], more: object = {}): Authority['plan'] {
   const text = JSON.stringify({
     ...{ runbook: 'a runbook', deployment: DEPLOYMENT, clusters: [], warnings: [], steps: [], choices: {} },
+    ...{ inventory: inventoryDigest(bench.inventory, DEPLOYMENT) },
     ...{ operations, reason: 'made up', requestedBy: 'olga', ...more },
   });
   return { text, digest: createHash('sha256').update(text).digest('base64url') };

@@ -40,6 +40,7 @@ describe('while the other cluster is no primary', () => {
       clusters: assessed.observations,
       operations: [{ operation: 'dr.primary.demote', on, with: other }],
       steps: [],
+      inventory: bench.inventory,
     });
     const approved = { plan, approvals: [await bench.approval('plan', plan.digest)] };
     expect(await bench.failure('demotePrimary', { ...former, authority: approved })).toMatchObject({

@@ -2,7 +2,7 @@
 import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { SimulatedCluster } from '../../src/simulator';
-import { drDemotion, drPromotion, openBench } from '../support/activity-environment';
+import { DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
 const DEMOTE = 'POST /v1/sys/replication/dr/primary/demote';
@@ -47,6 +47,53 @@ it('a demotion and a promotion are made once, and made again they are there alre
   expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done', calls: 1 });
   expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'already', calls: 0 });
   expect([mode('east'), mode('west'), made('demote'), made('promote')]).toEqual(['secondary', 'primary', 1, 1]);
+});
+
+describe('an inventory that was changed since the plan was made', () => {
+  const change = async (member: 'gates' | 'hooks', value: object, work: () => Promise<void>) => {
+    const deployment = bench.inventory.deployments.get(DEPLOYMENT);
+    if (!deployment) throw new Error('no deployment');
+    const before = deployment[member];
+    Object.assign(deployment, { [member]: { ...before, ...value } });
+    await work().finally(() => Object.assign(deployment, { [member]: before }));
+  };
+
+  it.each([
+    ['gates', { unfence: { approvals: 2, groups: ['approvers'], excludeRequester: true, validForMs: 60_000 } }],
+    ['hooks', { traffic: { kind: 'call', url: 'http://127.0.0.1:1/', idempotent: false } }],
+  ] as const)('begins no demotion where its %s changed, and does where they are put back', async (member, value) => {
+    await change(member, value, async () => {
+      expect(await bench.failure('demotePrimary', drDemotion(authority))).toMatchObject({
+        code: 'NOT_APPROVED',
+        details: {
+          observed: 'the inventory was changed since the plan was made',
+          next: expect.stringContaining('Put the inventory back') as string,
+        },
+      });
+      expect([mode('east'), made('demote')]).toEqual(['primary', 0]);
+    });
+    expect(await demote()).toMatchObject({ outcome: 'done' });
+  });
+
+  it('does not keep an outage going: a corrected hook refuses no promotion', async () => {
+    await demote();
+    await change('hooks', { traffic: { kind: 'call', url: 'http://127.0.0.1:1/', idempotent: false } }, async () => {
+      expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done' });
+    });
+  });
+
+  it('names itself where a gate that needs more now is not met', async () => {
+    const { plan } = bench.inventory.deployments.get(DEPLOYMENT)?.gates ?? {};
+    await change('gates', { plan: { ...plan, approvals: 2 } }, async () => {
+      expect(await bench.failure('demotePrimary', drDemotion(authority))).toMatchObject({
+        code: 'NOT_APPROVED',
+        details: {
+          observed: expect.stringContaining('by the inventory, which was changed') as string,
+          next: expect.stringContaining('Put the inventory back') as string,
+        },
+      });
+    });
+  });
 });
 
 it('a promotion goes on where the worker stood still for longer than its budget', async () => {

@@ -246,6 +246,7 @@ it('without an approved plan that leads there nothing is issued, revoked or used
       clusters: [],
       operations: [{ operation, on: identity(on), with: identity(primary) }],
       steps: [],
+      inventory: bench.inventory,
     });
   const turned = own('west', 'east');
   const refused: readonly (readonly [why: string, Authority | undefined])[] = [

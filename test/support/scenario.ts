@@ -18,8 +18,8 @@ import type { GateName } from '../../src/contracts/plan';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import type { ControlAction, DecisionAction } from '../../src/contracts/signals';
 import { QUERIES } from '../../src/contracts/signals';
-import { parseInventory } from '../../src/inventory';
-import type { Inventory } from '../../src/inventory';
+import { findDeployment, parseInventory } from '../../src/inventory';
+import type { Deployment, Inventory } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import { newSealKey, newSigningKey, SealKeyring } from '../../src/keys';
 import type { SigningKey } from '../../src/keys';
@@ -286,6 +286,11 @@ export class Scenario {
       const get = () => (only === undefined || Context.current().info.activityType === only ? changed : usual)[name];
       Object.defineProperty(workers, name, { configurable: true, enumerable: true, get });
     }
+  }
+
+  /** What the worker in this process has in force of this deployment; a test changes it as a new file would. */
+  get inForce(): Deployment {
+    return findDeployment(this.#workersInventory ?? this.inventory, this.name);
   }
 
   /** Environment of a worker or command line in a process of its own. */

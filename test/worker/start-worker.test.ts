@@ -12,8 +12,8 @@ import { deploymentWorkflowId } from '../../src/contracts/names';
 import { startWorker } from '../../src/worker';
 import type { RunningWorker, WorkerOptions, WorkerSettings } from '../../src/worker';
 import { projectRoot } from '../../src/dev-server/locations';
-import { parseInventory } from '../../src/inventory';
-import { searchAttributesRegistered, sweepKeys } from '../../src/worker/start-worker';
+import { InventoryInForce, parseInventory } from '../../src/inventory';
+import { readInventoryAgain, searchAttributesRegistered, sweepKeys } from '../../src/worker/start-worker';
 import { quietRuntime } from '../support/temporal-runtime';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 import { workflowBundle } from '../support/workflow-bundle';
@@ -168,6 +168,30 @@ describe('starting a worker', () => {
     second.shutdown();
     await second.run();
     expect(second.keyHome).toBe(first.keyHome);
+  });
+
+  it('reads the inventory again, and tells a file that it refuses in its log', async () => {
+    const file = join(directory, 'inventory.yaml');
+    await writeFile(file, inventoryText());
+    const inForce = await InventoryInForce.open(file, () => undefined);
+    const told = toldBy();
+    const dependencies = {
+      log: told.log,
+      get inventory() {
+        return inForce.current;
+      },
+    };
+    const look = async () => {
+      for (let looks = 0; looks < 2; looks += 1) await readInventoryAgain(inForce, dependencies, 'default');
+    };
+    await writeFile(file, inventoryText().replace('"approvals":1', '"approvals":7'));
+    await look();
+    const refused = { level: 50, code: 'inventory-refused', deployment: 'payments' };
+    expect(told.lines()).toEqual([expect.objectContaining(refused)]);
+    expect(inForce.current.deployments.get('payments')?.gates.plan.approvals).toBe(1);
+    await writeFile(file, inventoryText().replace('"validFor":"1h"', '"validFor":"2h"'));
+    await look();
+    expect(dependencies.inventory.deployments.get('payments')?.gates.plan.validForMs).toBe(7_200_000);
   });
 
   it.each([

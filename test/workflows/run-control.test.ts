@@ -160,6 +160,26 @@ describe('people control a run', () => {
     await run.report();
   });
 
+  it('an inventory that is changed while people are asked: its plan is another one, and is asked for again', async () => {
+    const run = await scenario.start();
+    for (const holder of ['ada', 'bert', 'cleo']) await run.share(holder);
+    const { planDigest: before } = await run.waitsFor('approval', ({ gate }) => gate === 'plan');
+    const { go } = scenario.inForce.gates;
+    Object.assign(scenario.inForce.gates, { go: { ...go, approvals: 2 } });
+    try {
+      await run.approve('plan');
+      const { planDigest } = await run.waitsFor('approval', (each) => each.planDigest !== before);
+      const { findings, planText } = await run.status();
+      expect(findings.map(({ code }) => code)).toContain('plan-changed');
+      expect(planDigest).not.toBe(before);
+      expect(planText).toMatch(/"inventory":"[\w-]{43}"/);
+    } finally {
+      Object.assign(scenario.inForce.gates, { go });
+    }
+    await run.control('abort', { reason: 'seen' });
+    expect((await run.report()).outcome).toBe('aborted');
+  });
+
   it('pause at once and before a step, a worker that restarts, a parked step: the run goes on and completes', async () => {
     const run = await scenario.start();
     await run.share('ada');
@@ -210,9 +230,7 @@ describe('people control a run', () => {
     });
     expect(parked.observed).toContain('last remote WAL');
     expect(parked.choices.map(({ action }) => action)).toEqual(['retry', 'abort']);
-    expect(await currentDetails(run)).toContain(
-      `runbook decide ${scenario.workflowId} --parking 1 --action retry`,
-    );
+    expect(await currentDetails(run)).toContain(`runbook decide ${scenario.workflowId} --parking 1 --action retry`);
     // A pause while the step is parked counts after it.
     await run.control('pause', { reason: 'once more', before: 'Read the final state' });
     scenario.limit();

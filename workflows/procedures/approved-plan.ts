@@ -126,7 +126,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
     run.state.finding({
       severity: 'warning',
       code: 'plan-changed',
-      text: 'The deployment changed after the plan was approved; the new plan needs an approval of its own.',
+      text: 'The deployment, or its inventory, changed after the plan was approved; the new plan needs an approval of its own.',
     });
     run.state.plan = now.plan;
     answered = await askPeople(run, request, assessed);

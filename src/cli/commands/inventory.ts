@@ -3,7 +3,7 @@ import { GROUPS_ARE_OURS, groupRule } from '../../contracts/share-groups';
 import { resolve } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { isRunbookError, RunbookError } from '../../errors';
-import { approversOf, hasJoined, listKey, loadInventory, voiceless } from '../../inventory';
+import { approversOf, hasJoined, inventoryDigest, listKey, loadInventory, voiceless } from '../../inventory';
 import type { CeremonyPolicy, Inventory, PersonKey, Voiceless } from '../../inventory';
 import { parsePublicKey, spokenFingerprint } from '../../keys';
 import { inventoryPath } from '../../worker/settings';
@@ -106,6 +106,7 @@ function understood(inventory: Inventory): object {
     people: [...people.values()].map(({ name, groups, attestation }) => ({ name, groups, attestation })),
     deployments: [...deployments.values()].map(({ name, clusters, drSets, ceremony, laboratory }) => ({
       name,
+      digest: inventoryDigest(inventory, name),
       laboratory,
       clusters: [...clusters.values()].map((cluster) => ({
         name: cluster.name,
@@ -130,6 +131,7 @@ function lines(inventory: Inventory): string[] {
       const { name, drSets, ceremony, gates, laboratory } = deployment;
       return [
         `Deployment ${name}${laboratory ? ' (LABORATORY: claims carry everything)' : ''}`,
+        `  digest: ${inventoryDigest(inventory, name)}`,
         ...[...drSets].map(([set, members]) => `  DR set ${set}: ${members.join(', ')}`),
         `  holders: ${inOffice(ceremony, ceremony.holders)}`,
         ...(ceremony.standBy.length > 0 ? [`  standing by: ${inOffice(ceremony, ceremony.standBy)}`] : []),

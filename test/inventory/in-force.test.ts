@@ -1,0 +1,85 @@
+/** The inventory that counts while its file is changed, replaced, broken and mended. */
+import { mkdtemp, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { InventoryInForce, inventoryDigest, parseInventory } from '../../src/inventory';
+import { EXAMPLE } from './example';
+
+const TWO = EXAMPLE.replace('collectFor: 20m', 'collectFor: 21m');
+let directory: string;
+let file: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'inventory-'));
+  file = join(directory, 'inventory.yaml');
+  await writeFile(file, EXAMPLE);
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+const open = (accept: () => void = () => undefined) => InventoryInForce.open(file, accept);
+const twice = async (inForce: InventoryInForce) => [await inForce.look(), await inForce.look()];
+const minutes = ({ current }: InventoryInForce) =>
+  (current.deployments.get('payments')?.ceremony.collectForMs ?? 0) / 60_000;
+
+it('is the new one once the file was found the same twice, and nothing happens while it stays', async () => {
+  const inForce = await open();
+  expect(await twice(inForce)).toEqual([undefined, undefined]);
+  await writeFile(file, TWO);
+  expect([await inForce.look(), minutes(inForce)]).toEqual([undefined, 20]);
+  expect([await inForce.look(), minutes(inForce)]).toEqual(['taken', 21]);
+  expect(await twice(inForce)).toEqual([undefined, undefined]);
+});
+
+it('stays the old one while the file is broken or gone, which is told once; put back, nothing is wrong any more', async () => {
+  const inForce = await open();
+  for (const spoil of [() => writeFile(file, `${TWO}\nnonsense: 1`), () => rm(file)]) {
+    await spoil();
+    expect(await twice(inForce)).toEqual([undefined, 'refused']);
+    expect(await twice(inForce)).toEqual([undefined, undefined]);
+    expect([minutes(inForce), inForce.refusal?.code]).toEqual([20, 'INVENTORY_INVALID']);
+  }
+  await writeFile(file, EXAMPLE);
+  expect(await twice(inForce)).toEqual([undefined, 'taken']);
+  expect([minutes(inForce), inForce.refusal]).toEqual([20, undefined]);
+});
+
+it('sees a link behind the file that leads elsewhere, as Kubernetes changes a ConfigMap', async () => {
+  for (const [name, text] of Object.entries({ first: EXAMPLE, second: TWO })) {
+    await mkdir(join(directory, name));
+    await writeFile(join(directory, name, 'inventory.yaml'), text);
+  }
+  await rm(file);
+  await symlink('first', join(directory, '..data'));
+  await symlink(join('..data', 'inventory.yaml'), file);
+  const inForce = await open();
+  await symlink('second', join(directory, '..data_tmp'));
+  await rename(join(directory, '..data_tmp'), join(directory, '..data'));
+  expect(await twice(inForce)).toEqual([undefined, 'taken']);
+  expect(minutes(inForce)).toBe(21);
+});
+
+it('is not one with which this worker cannot work', async () => {
+  let may = true;
+  const inForce = await open(() => {
+    if (!may) throw new Error('command hooks could read the seal keys');
+  });
+  may = false;
+  await writeFile(file, TWO);
+  expect(await twice(inForce)).toEqual([undefined, 'refused']);
+  expect(minutes(inForce)).toBe(20);
+});
+
+it('has one digest whatever the order of its members, and another where a person, a gate or a cluster changes', () => {
+  const digest = (text: string) => inventoryDigest(parseInventory(text, 'inventory'), 'payments');
+  const lines = EXAMPLE.split('\n');
+  const ben = lines.findIndex((line) => line.startsWith('  ben:'));
+  const moved = [...lines.slice(0, ben), lines[ben + 1], lines[ben], ...lines.slice(ben + 2)].join('\n');
+  expect([moved === EXAMPLE, digest(moved)]).toEqual([false, digest(EXAMPLE)]);
+  for (const [was, is] of [
+    ['groups: [approvers, operators]', 'groups: [approvers]'],
+    ['https://10.2.0.4:8200', 'https://10.2.0.9:8200'],
+    ['collectFor: 20m', 'collectFor: 21m'],
+  ] as const) {
+    expect(EXAMPLE).toContain(was);
+    expect(digest(EXAMPLE.replace(was, is))).not.toBe(digest(EXAMPLE));
+  }
+});
