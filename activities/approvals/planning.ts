@@ -37,6 +37,7 @@ export async function siteFacts(
     ...(startedBy && { startedBy }),
     uiAddress: inventory.temporal.uiAddress,
     ...(unsigned === true && ({ plainDocuments: true } as const)),
+    ...(found?.objectives && { objectives: found.objectives }),
     ...(shareGroups.length > 0 && { shareGroups: groupRule(shareGroups) }),
   };
   if (targets.length === 0 || !people) return site;

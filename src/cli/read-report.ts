@@ -115,8 +115,10 @@ export function summaryLines(given: Report): string[] {
   const report = inLines(given);
   const { outage, loss, withoutDrProtection } = report;
   const unprotected = withoutDrProtection?.totalMs;
+  const held = report.clientsHeld?.totalMs;
   const nextOf = (next: string | undefined) => (next === undefined ? '' : ` Next: ${next}`);
   const texts = [
+    ...(held === undefined ? [] : [`Clients held, from the quiesce to their release: ${inWords(held)}`]),
     ...(loss === undefined ? [] : [`Loss: ${loss.loss}. ${loss.why}`]),
     ...(unprotected === undefined ? [] : [`Without DR protection: ${inWords(unprotected)}`]),
     ...report.tokens.map(({ cluster, state, text }) => `Operation token of ${cluster}: ${state}. ${text}`),
@@ -133,11 +135,11 @@ export function summaryLines(given: Report): string[] {
 }
 
 /** How long clients had no primary, and where the time went. */
-function outageLines({ totalMs, endedBy, serviceMs, machineMs, peopleMs }: OutageSplit): string[] {
+function outageLines({ totalMs, endedBy, beforeRunMs, serviceMs, machineMs, peopleMs }: OutageSplit): string[] {
   const part = (ms: number | undefined, none = 'unknown'): string => (ms === undefined ? none : inWords(ms));
   const how = endedBy === 'probe' ? "first success through the clients' address" : 'service ready';
   return [
     `  Outage: ${part(totalMs, 'not over')}${endedBy === undefined ? '' : `, ended by ${how}`}`,
-    `    service ${part(serviceMs)}, machine ${part(machineMs)}, people ${part(peopleMs)}`,
+    `    ${beforeRunMs === undefined ? '' : `before this run began ${part(beforeRunMs)}, `}service ${part(serviceMs)}, machine ${part(machineMs)}, people ${part(peopleMs)}`,
   ];
 }

@@ -2,7 +2,7 @@ import type { CeremonyHandle, OperationTokenReference, OwnAttempt, Sealed } from
 import type { NotificationFacts } from './notifications';
 import type { ClusterObservation, WalIndex } from './observations';
 import type { Check, GateName, PlanDocument } from './plan';
-import type { Attested, Finding } from './run-facts';
+import type { Attested, Finding, RunObjectives } from './run-facts';
 import type { ReplicationKind, TokenSource, TokenUse } from './runbook-inputs';
 
 /*
@@ -66,6 +66,8 @@ export interface SiteFacts {
   readonly shareGroups?: string;
   /** Somebody who may decide is known without a signature: plain documents can be accepted. */
   readonly plainDocuments?: true;
+  /** Absent where the inventory states none. */
+  readonly objectives?: RunObjectives;
   /** Absent where nobody outside of the run is told anything. */
   readonly notifications?: NotificationFacts;
 }

@@ -59,6 +59,15 @@ const outage = z.strictObject({
   peopleMs: milliseconds,
 });
 
+const objective = z.strictObject({
+  objective: z.enum(['outage', 'loss', 'unprotected']),
+  /** Milliseconds; of `loss` WAL entries, where 0 means none, and proven. */
+  atMost: z.number(),
+  /** In the same unit, so far where it still lasts; absent where nothing was measured. */
+  observed: z.number().optional(),
+  verdict: z.enum(['met', 'missed', 'not-measured']),
+});
+
 const gate = z.strictObject({
   gate: z.string(),
   planDigest: z.string(),
@@ -145,6 +154,8 @@ export const reportSchema = z.strictObject({
   clientsHeld: z.strictObject({ from: time, to: time.optional(), totalMs: milliseconds }).optional(),
   /** From the demotion until the first DR secondary streams again. */
   withoutDrProtection: z.strictObject({ from: time, to: time.optional(), totalMs: milliseconds }).optional(),
+  /** What the inventory wanted of this outage, and whether it was met; absent where it wants nothing, or nothing was demoted. */
+  objectives: z.array(objective).optional(),
   /** Paths filters as they were read before and written by this run. `none`: there was none. */
   filters: z.array(z.strictObject({ id: z.string(), secondary: text, before: text, after: text })),
   tokens: z.array(z.strictObject({ cluster: z.string(), state: z.string(), text: z.string() })),
@@ -160,6 +171,7 @@ export const reportSchema = z.strictObject({
 });
 export type Report = DeepReadonly<z.infer<typeof reportSchema>>;
 export type ReportStep = Report['steps'][number];
+export type ReportedObjective = NonNullable<Report['objectives']>[number];
 export type OutageSplit = NonNullable<Report['outage']>;
 
 /** What a runbook found out that is for finding out; JSON, and never a secret. */

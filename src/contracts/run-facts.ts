@@ -49,6 +49,14 @@ export const receipt = z.object({
 });
 export type Receipt = DeepReadonly<z.infer<typeof receipt>>;
 
+/** What the inventory wants of a change of the primary, as far as it says. */
+export interface RunObjectives {
+  readonly outageMs?: number | undefined;
+  /** 0: none, and proven. */
+  readonly lossWalEntries?: number | undefined;
+  readonly unprotectedMs?: number | undefined;
+}
+
 export type RunPhase =
   'checking' | 'waiting-for-people' | 'preparing' | 'working' | 'outage' | 're-protecting' | 'finishing' | 'finished';
 

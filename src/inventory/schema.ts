@@ -154,6 +154,20 @@ const snapshots = z.union(
   'one of { automatic: NAME }, { stampFile: /absolute/path }, { takenAt: TIME }',
 );
 
+/** What the organisation wants of a change of the primary: reports compare with it, and nothing waits for it. */
+const objectives = z
+  .strictObject({
+    outage: duration.optional(),
+    /** WAL entries; `none` asks for proof. */
+    loss: z.union([z.literal('none').transform(() => 0), z.int().min(0)], 'WAL entries, or the word none').optional(),
+    unprotected: duration.optional(),
+  })
+  .transform(({ outage, loss, unprotected }) => ({
+    outageMs: outage?.ms,
+    lossWalEntries: loss,
+    unprotectedMs: unprotected?.ms,
+  }));
+
 /** What `readiness` compares with, and what people attest that no program can read. */
 const readiness = z
   .strictObject({
@@ -229,6 +243,7 @@ const deployment = z.strictObject({
   hooks,
   notifications,
   people: people.prefault({}),
+  objectives: objectives.optional(),
   readiness: readiness.prefault({}),
 });
 

@@ -87,8 +87,19 @@ function readinessHeadline({ runbook, result }: Report): Toned | undefined {
   };
 }
 
+/** The clusters that a run was about, as far as it came to know them. */
+function clustersInWords({ plan, result = {}, asked = {} }: Report): string {
+  const { from, to } = sidesOfSwitchover(plan?.content) ?? result;
+  if (typeof from === 'string' && typeof to === 'string') return ` (${from} to ${to})`;
+  const { primary, secondary, cluster } = asked;
+  if (typeof secondary === 'string') return ` (${secondary}${typeof primary === 'string' ? ` of ${primary}` : ''})`;
+  const one = cluster ?? asked['to'];
+  return typeof one === 'string' ? ` (${one})` : '';
+}
+
 function endedHeadline(report: Report): Toned {
-  const what = `${report.runbook}${report.deployment === undefined ? '' : ` of ${report.deployment}`}`;
+  const of = report.deployment === undefined ? '' : ` of ${report.deployment}${clustersInWords(report)}`;
+  const what = `${report.runbook}${of}`;
   const untouched = report.outage || !CHANGES_PRIMARY.has(report.runbook) ? '' : ' Nothing was demoted or promoted.';
   const old = sidesOfSwitchover(report.plan?.content)?.from ?? 'the old primary';
   switch (report.outcome) {
@@ -169,8 +180,14 @@ function lossHeadline({ runbook, loss, outage }: Report): Toned | undefined {
   const why = loss.why.replace(/\.?$/, '.');
   if (loss.loss === 'none') return { text: `No data lost: ${why}`, tone: 'good' };
   if (loss.loss === 'unknown') return { text: `Data loss unknown: ${why}`, tone: 'bad' };
-  const bound = loss.boundWalEntries === undefined ? 'bounded' : `at most ${loss.boundWalEntries} WAL entries`;
-  return { text: `Data loss ${bound}: ${why}`, tone: 'warning' };
+  if (loss.boundWalEntries === undefined) return { text: `Data loss bounded: ${why}`, tone: 'warning' };
+  const bound = `at most ${loss.boundWalEntries} WAL entries`;
+  return runbook === 'drFailover'
+    ? {
+        text: `Data may be lost: ${bound} of what was sampled, and what was written after that. ${why}`,
+        tone: 'warning',
+      }
+    : { text: `Data loss ${bound}: ${why}`, tone: 'warning' };
 }
 
 function protectionHeadline({ withoutDrProtection }: Report): Toned | undefined {

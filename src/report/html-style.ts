@@ -24,7 +24,9 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 .total { font-size: 2.6rem; line-height: 1.1; font-weight: 700; font-variant-numeric: tabular-nums; margin: 0 0 .25rem; }
 code { user-select: all; overflow-wrap: anywhere; } .soft { color: var(--soft); } p { margin: .25rem 0; overflow-wrap: anywhere; }
 .split { display: flex; height: 1.75rem; border-radius: .3rem; overflow: hidden; margin: .75rem 0 .5rem; background: var(--line); }
-.split span { min-width: 0; } .service { background: var(--service); } .machine { background: var(--machine); } .people { background: var(--people); }
+.split span { min-width: 0; } .service { background: var(--service); } .machine { background: var(--machine); } .people { background: var(--people); } .before { background: var(--soft); }
+nav { display: flex; flex-wrap: wrap; gap: .1rem 1rem; margin: .75rem 0 0; font-size: .9rem; } a { color: var(--neutral); }
+details { margin-bottom: .75rem; } summary { cursor: pointer; padding: .35rem 0; color: var(--good); font-weight: 600; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: .25rem 1.5rem; padding: 0; margin: 0; }
 .legend i { display: inline-block; width: .8rem; height: .8rem; border-radius: .2rem; margin-right: .4rem; }
 .legend b { font-variant-numeric: tabular-nums; }
@@ -35,6 +37,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.25rem; 
 table { border-collapse: collapse; width: 100%; font-size: .9rem; } caption { text-align: left; color: var(--soft); padding-bottom: .35rem; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border-top: 1px solid var(--line); overflow-wrap: break-word; }
 th { font-weight: 600; border-top: 0; white-space: nowrap; } td.long { min-width: 11rem; overflow-wrap: anywhere; }
+.many td, .many td.long { min-width: 0; overflow-wrap: anywhere; } .many th { white-space: normal; }
 .timeline { list-style: none; margin: 0 0 1rem; padding: 0; }
 .timeline > li { border-top: 1px solid var(--line); padding: .4rem 0; break-inside: avoid; }
 .row { display: grid; grid-template-columns: 17rem 1fr 11rem; gap: 1rem; align-items: center; }
@@ -51,6 +54,7 @@ h3 { font-size: 1rem; margin: .5rem 0; }
   tr { border-top: 1px solid var(--line); padding: .4rem 0; } td { border: 0; padding: .1rem 0; overflow-wrap: anywhere; } td:empty { display: none; }
   td::before { content: attr(data-column) ": "; color: var(--soft); } }
 @media print { body { background: #fff; font-size: 11pt; } main { max-width: none; padding: 0; } section { border: 0; border-top: 1px solid #999; border-radius: 0; padding: .5rem 0; }
+  nav { display: none; } details::details-content { content-visibility: visible; display: block; block-size: auto; } summary { list-style: none; }
   tr, li { break-inside: avoid; } h2 { break-after: avoid; } .wide { overflow: visible; } table { font-size: .8rem; } td.long { min-width: 0; }
   .many thead { display: none; } .many, .many caption, .many tbody, .many tr, .many td { display: block; } .many tr { border-top: 1px solid var(--line); padding: .2rem 0; }
   .many td { display: inline; border: 0; padding: 0 .75rem 0 0; } .many td:empty { display: none; } .many td::before { content: attr(data-column) ": "; color: var(--soft); } * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }

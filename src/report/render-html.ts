@@ -52,6 +52,11 @@ const COLUMNS_ON_PAPER = 6;
 /** Longer texts get a width at which they can be read. */
 const LONG_TEXT = 30;
 
+function tableHtml(content: Extract<Block, { kind: 'table' }>): string {
+  if (content.folded !== true) return table(content);
+  return `<details>${element('summary', content.caption)}${table({ ...content, caption: '' })}</details>`;
+}
+
 /** On a narrow screen each row becomes a card, and the cells say which column they belong to. */
 function table({ caption, columns, rows }: Extract<Block, { kind: 'table' }>): string {
   const head = columns.map((column) => `<th scope="col">${escapedHtml(column)}</th>`).join('');
@@ -62,7 +67,7 @@ function table({ caption, columns, rows }: Extract<Block, { kind: 'table' }>): s
   };
   const body = rows.map((row) => `<tr>${row.map(cell).join('')}</tr>`).join('');
   const many = columns.length > COLUMNS_ON_PAPER ? ' class="many"' : '';
-  return `<div class="wide"><table${many}>${element('caption', caption)}<thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
+  return `<div class="wide"><table${many}>${caption === '' ? '' : element('caption', caption)}<thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
 }
 
 /** A bar at its place, in percent of the scale. */
@@ -179,14 +184,15 @@ function block(content: Block, report: Report): string {
     case 'facts':
       return `<dl>${content.entries.map(([name, value]) => `${element('dt', name)}<dd>${cellHtml(value)}</dd>`).join('')}</dl>`;
     case 'table':
-      return table(content);
+      return tableHtml(content);
     case 'timeline':
       return timelineHtml(report);
   }
 }
 
-function split({ serviceMs = 0, machineMs = 0, peopleMs = 0 }: OutageSplit): string {
+function split({ beforeRunMs = 0, serviceMs = 0, machineMs = 0, peopleMs = 0 }: OutageSplit): string {
   const parts = [
+    ...(beforeRunMs === 0 ? [] : [{ name: 'before', what: 'this run began', ms: beforeRunMs }]),
     { name: 'service', what: 'calls to the service and waiting for its state', ms: serviceMs },
     { name: 'machine', what: 'Temporal and the workers', ms: machineMs },
     { name: 'people', what: 'waiting for people', ms: peopleMs },
@@ -232,8 +238,13 @@ function outageSection(report: Report): string {
 export function renderHtml(report: Report): string {
   const title = titleOf(report);
   const headline = headlineOf(report);
-  const sections = sectionsOf(report).map((section) => {
-    const id = section.title.toLowerCase().replaceAll(' ', '-');
+  const contents = sectionsOf(report);
+  const idOf = (each: string) => each.toLowerCase().replaceAll(' ', '-');
+  const outage = outageSection(report);
+  const titles = [...(outage === '' ? [] : ['Outage']), ...contents.map((each) => each.title)];
+  const links = titles.map((each) => `<a href="#${idOf(each)}">${escapedHtml(each)}</a>`);
+  const sections = contents.map((section) => {
+    const id = idOf(section.title);
     const blocks = section.blocks.map((content) => block(content, report)).join('');
     return `<section id="${id}" aria-labelledby="${id}-title"><h2 id="${id}-title">${escapedHtml(section.title)}</h2>${blocks}</section>`;
   });
@@ -251,7 +262,8 @@ export function renderHtml(report: Report): string {
     '<main>',
     element('h1', `${title} · ${timeText(report.startedAt)} UTC · ${report.outcome}`),
     element('p', headline.text, `headline ${headline.tone}`),
-    outageSection(report),
+    `<nav aria-label="Contents">${links.join(' ')}</nav>`,
+    outage,
     ...sections,
     '</main>',
     '</body>',

@@ -4,6 +4,7 @@ import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
 import { escapeUntrusted } from '../contracts/words';
 import { leftToDoOf } from './left-to-do';
+import { objectivesOf } from './objectives';
 import { clientsHeldOf, demotionOf, outageOf, withoutDrProtectionOf } from './outage';
 import type { ActivityRecord, Fields, RunRecord } from './run-record';
 import { factsOf, fieldsOf, isoTime, listOf, shownError, textOf, textsOf } from './run-record';
@@ -242,6 +243,12 @@ export function reportOf(given: RunRecord): Report {
   const endedAt = close?.at ?? ending?.at;
   const assessed = assessments(run).at(-1) ?? {};
   const findings = findingsOf(run);
+  const measured = {
+    outage: outageOf(run),
+    clientsHeld: clientsHeldOf(run),
+    loss: lossOf(run),
+    withoutDrProtection: withoutDrProtectionOf(run),
+  };
   const state = completed(run, 'readDeployment').at(-1)?.result ?? assessed;
   return {
     schema: 'replication-runbooks/report/v1',
@@ -262,10 +269,8 @@ export function reportOf(given: RunRecord): Report {
     signals: signalsOf(run),
     controls: factsOf(run, 'control').map(({ control, by, reason, at }) => ({ control, by, reason, at: isoTime(at) })),
     findings,
-    outage: outageOf(run),
-    clientsHeld: clientsHeldOf(run),
-    loss: lossOf(run),
-    withoutDrProtection: withoutDrProtectionOf(run),
+    ...measured,
+    objectives: run.objectives && objectivesOf(run.objectives, { runbook, ...measured }, endedAt ?? run.asOf),
     filters: filtersOf(run),
     tokens: tokensOf(run),
     finalState: listOf(state['observations']) as Report['finalState'],

@@ -1,4 +1,4 @@
-import type { Attested, RunFact, RunOutcome } from '../contracts/run-facts';
+import type { Attested, RunFact, RunObjectives, RunOutcome } from '../contracts/run-facts';
 import type { ReplicationKind } from '../contracts/runbook-inputs';
 import type { RunbookFindings } from '../contracts/report';
 import type { SignalName } from '../contracts/signals';
@@ -98,6 +98,7 @@ export interface RunRecord {
   /** The input, checked, with defaults. */
   readonly input: Fields;
   readonly requestedBy?: Attested;
+  readonly objectives?: RunObjectives;
   readonly startedAt: number;
   /** The last time that the run knows. */
   readonly asOf: number;

@@ -1,11 +1,11 @@
 import type { ClusterObservation, ReplicationObservation } from '../contracts/observations';
 import { shellLine } from '../contracts/next-commands';
 import type { Check } from '../contracts/plan';
-import type { Report, ReportStep } from '../contracts/report';
+import type { Report, ReportStep, ReportedObjective } from '../contracts/report';
 import type { Attested, FindingSeverity } from '../contracts/run-facts';
 import { escapeUntrusted } from '../contracts/words';
 import type { Tone, Toned } from './headlines';
-import { attestedText, betweenText, timeText } from './headlines';
+import { attestedText, betweenText, durationText, timeText } from './headlines';
 
 /*
  * What a report says and in which order, apart from how it looks: both renderings show the same sections.
@@ -19,16 +19,20 @@ interface Item {
   readonly below?: string;
 }
 
+interface Table {
+  readonly kind: 'table';
+  readonly caption: string;
+  readonly columns: readonly string[];
+  readonly rows: readonly (readonly Cell[])[];
+  /** What is in order: there on demand, so that it does not bury the rest. */
+  readonly folded?: boolean;
+}
+
 export type Block =
   | { readonly kind: 'paragraph'; readonly text: string }
   | { readonly kind: 'list'; readonly items: readonly Item[] }
   | { readonly kind: 'facts'; readonly entries: readonly (readonly [name: string, value: Cell])[] }
-  | {
-      readonly kind: 'table';
-      readonly caption: string;
-      readonly columns: readonly string[];
-      readonly rows: readonly (readonly Cell[])[];
-    }
+  | Table
   | { readonly kind: 'timeline' };
 
 export interface Section {
@@ -39,7 +43,7 @@ export interface Section {
 const toned = (text: string, tone: Tone): Toned => ({ text, tone });
 const paragraph = (text: string): Block => ({ kind: 'paragraph', text });
 const list = (items: readonly Item[]): Block => ({ kind: 'list', items });
-const table = (caption: string, columns: readonly string[], rows: readonly (readonly Cell[])[]): Block => ({
+const table = (caption: string, columns: readonly string[], rows: readonly (readonly Cell[])[]): Table => ({
   kind: 'table',
   caption,
   columns,
@@ -95,6 +99,62 @@ const SEVERITY_TONES: Readonly<Record<FindingSeverity, Tone>> = {
   info: 'neutral',
 };
 
+const OBJECTIVES: Readonly<Record<ReportedObjective['objective'], string>> = {
+  outage: 'Outage (RTO)',
+  loss: 'Data loss (RPO)',
+  unprotected: 'Without DR protection',
+};
+const MET: Readonly<Record<ReportedObjective['verdict'], Toned>> = {
+  met: toned('met', 'good'),
+  missed: toned('missed', 'bad'),
+  'not-measured': toned('not measured', 'warning'),
+};
+
+/** RTO and RPO. The longer of outage and clients held counts. */
+function objectives({ objectives: wanted = [], outage, clientsHeld }: Report): Section[] {
+  const figure = (of: ReportedObjective['objective'], value: number) =>
+    of !== 'loss' ? durationText(value) : value === 0 ? 'none' : `${value} WAL entries`;
+  const felt = (clientsHeld?.totalMs ?? 0) > (outage?.totalMs ?? 0) ? ' (clients held)' : '';
+  const rows = wanted.map(({ objective, atMost, observed, verdict }) => [
+    OBJECTIVES[objective],
+    `${atMost === 0 ? '' : 'at most '}${figure(objective, atMost)}`,
+    observed === undefined || (objective === 'loss' && verdict === 'not-measured')
+      ? 'not known'
+      : `${figure(objective, observed)}${objective === 'outage' ? felt : ''}${verdict === 'not-measured' ? ' so far' : ''}`,
+    MET[verdict],
+  ]);
+  const caption = 'What the inventory wants, and what was measured.';
+  const blocks = [table(caption, ['Objective', 'Wanted', 'Measured', 'Verdict'], rows)];
+  return section('Objectives', blocks, outage && 'The inventory states none (`objectives` of the deployment).');
+}
+
+/** Who answers for what was done: by name, how that is known, and when. */
+function decided({ requestedBy, gates, holders = [], parkings }: Report): Section[] {
+  const names = (people: readonly Attested[]) => people.map(attestedText).join(', ') || 'nobody';
+  const given = holders.flatMap(({ name, gave }) =>
+    gave ? [`${attestedText({ name, how: gave.how })} at ${timeText(gave.at)}`] : [],
+  );
+  const passed = gates.filter(({ state }) => state !== 'opened' && state !== 'not-needed');
+  const decisions = parkings.flatMap(({ step, decision }) => (decision ? [{ step, ...decision }] : []));
+  return section('Approvals and shares', [
+    facts([
+      ['Requested by', person(requestedBy)],
+      ...passed.map(
+        ({ gate, state, by, closedAt }) =>
+          [
+            `Gate ${gate}`,
+            `${state} by ${names(by)}${closedAt === undefined ? '' : ` at ${timeText(closedAt)}`}`,
+          ] as const,
+      ),
+      ['Key shares', given.length === 0 ? undefined : given.join(', ')],
+      ...decisions.map(
+        ({ step, action, by, at }) =>
+          [`Decision on “${step}”`, `${action} by ${names([by])} at ${timeText(at)}`] as const,
+      ),
+    ]),
+  ]);
+}
+
 function findings({ findings: found, endedAt, workflowId }: Report): Section[] {
   const open = `None so far. The run is open: \`${shellLine('runbook', 'status', workflowId)}\` shows who is missing, and each command.`;
   const items = found.map(({ severity, code, text, next }) => ({
@@ -130,8 +190,9 @@ const VALUE_TONES: Readonly<Record<string, Tone>> = {
 };
 
 /** What the runbook was started to find out: single values as facts, lists of objects as tables. */
-function result({ result: found = {} }: Report): Section[] {
-  const entries = Object.entries(found).filter(([name]) => name !== 'schema');
+function result({ result: found = {}, loss }: Report): Section[] {
+  // The loss stands at the top already.
+  const entries = Object.entries(found).filter(([name]) => name !== 'schema' && !(name === 'loss' && loss));
   const single = entries.filter(([, value]) => !isTable(value));
   const tables = entries.flatMap(([name, value]) => (isTable(value) ? tablesOf(name, value) : []));
   return section('What was found out', [facts(single.map(([name, value]) => [name, valueCell(value)])), ...tables]);
@@ -152,10 +213,13 @@ function tablesOf(name: string, rows: readonly Row[]): Block[] {
   const good = rows.filter(({ verdict }) => verdict === 'ok');
   const other = rows.filter(({ verdict }) => verdict !== 'ok');
   if (good.length === 0 || other.length === 0) return [tableOf(name, rows)];
-  return [tableOf(`${name}: ${other.length} to look at`, other), tableOf(`${name}: ${good.length} ok`, good)];
+  return [
+    tableOf(`${name}: ${other.length} to look at`, other),
+    { ...tableOf(`${name}: ${good.length} ok`, good), folded: true },
+  ];
 }
 
-function tableOf(name: string, rows: readonly Row[]): Block {
+function tableOf(name: string, rows: readonly Row[]): Table {
   const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
   return table(
     name,
@@ -243,13 +307,19 @@ const VERDICT_TONES: Readonly<Record<Check['verdict'], Tone>> = {
 };
 
 function preconditions({ preconditions: checks }: Report): Section[] {
-  const rows = checks.map(({ verdict, name, cluster = '', observed, needed, next }) => [
+  const columns = ['Verdict', 'Precondition', 'Cluster', 'Observed', 'Needed'];
+  const row = ({ verdict, name, cluster = '', observed, needed, next }: Check) => [
     toned(verdict, VERDICT_TONES[verdict]),
     ...[name, cluster, observed, next === undefined ? needed : `${needed}. ${next}`],
-  ]);
-  const caption = 'What had to hold before anything was changed, as read last.';
-  const columns = ['Verdict', 'Precondition', 'Cluster', 'Observed', 'Needed'];
-  return section('Preconditions', [table(caption, columns, rows)], 'None were checked.');
+  ];
+  const held = checks.filter(({ verdict }) => verdict === 'ok');
+  const other = checks.filter(({ verdict }) => verdict !== 'ok');
+  const blocks: readonly Block[] = [
+    paragraph(`What had to hold before anything was changed, as read last: ${held.length} of ${checks.length} hold.`),
+    table('What does not hold, or could not be checked.', columns, other.map(row)),
+    { ...table(`${held.length} that hold`, columns, held.map(row)), folded: true },
+  ];
+  return section('Preconditions', checks.length === 0 ? [] : blocks, 'None were checked.');
 }
 
 /** Gates, holders, parked steps and controls: who decided what, and how that is known. */
@@ -359,7 +429,7 @@ function replicationText(replication: ReplicationObservation | undefined): strin
 }
 
 function health({ reachable, error, nodes }: ClusterObservation): Toned {
-  if (!reachable) return toned(error === undefined ? 'unreachable' : `unreachable: ${error}`, 'bad');
+  if (!reachable) return toned(error ?? 'unreachable', 'bad');
   const sealed = nodes.filter((node) => node.sealed === true).length;
   const silent = nodes.filter((node) => !node.reachable).length;
   if (sealed + silent > 0) return toned(`${nodes.length} nodes, ${sealed} sealed, ${silent} silent`, 'warning');
@@ -372,25 +442,25 @@ const shortened = (root: string) => (root.length <= ROOT_SHOWN ? root : `${root.
 
 function finalState({ finalState: observations }: Report): Section[] {
   const rows = observations.map((observation) => {
-    const { cluster, at, version = '', dr, performance, activeNode = '' } = observation;
+    const { cluster, version = '', dr, performance, activeNode = '' } = observation;
     return [
       ...[cluster, health(observation), activeNode, replicationText(dr), replicationText(performance)],
-      ...[shortened(dr?.merkleRoot ?? ''), version, timeText(new Date(at).toISOString())],
+      ...[shortened(dr?.merkleRoot ?? ''), version],
     ];
   });
-  const columns = ['Cluster', 'Nodes', 'Active node', 'DR', 'Performance', 'DR Merkle root', 'Version', 'Read'];
-  return section(
-    'Final state',
-    [table('Each cluster as it was read last.', columns, rows)],
-    'The clusters were not read.',
-  );
+  const columns = ['Cluster', 'Nodes', 'Active node', 'DR', 'Performance', 'DR Merkle root', 'Version'];
+  const last = Math.max(0, ...observations.map(({ at }) => at));
+  const caption = `Each cluster as it was read last, at ${timeText(new Date(last).toISOString())}.`;
+  return section('Final state', [table(caption, columns, rows)], 'The clusters were not read.');
 }
 
-/** All sections in the order in which somebody needs them: what to do first, evidence after it. */
+/** All sections in the order in which somebody needs them: who answers for it, what to do, evidence after it. */
 export function sectionsOf(report: Report): readonly Section[] {
   return [
-    ...findings(report),
+    ...objectives(report),
+    ...decided(report),
     ...leftToDo(report),
+    ...findings(report),
     ...result(report),
     ...run(report),
     ...input(report),

@@ -11,27 +11,37 @@ import { DIGEST, INPUT, when } from './support/switchover-data';
 const report = (builder: RunBuilder): Report => reportOf(builder.build());
 
 describe('Markdown', () => {
-  it('says outcome, outage, loss, findings and what is left first', () => {
+  it('says outcome, outage, loss, who approved, what is left and findings first', () => {
     const lines = renderMarkdown(reportOf(finishedSwitchover().terminatedAt(68_499, 'wrong button'))).split(
       '\n## Run\n',
     )[0];
     expect(lines).toBe(`# drSwitchover: payments
 
-**Terminated: drSwitchover of payments was ended from outside and ran no clean-up. Service is not proven to be back.**
+**Terminated: drSwitchover of payments (east to west) was ended from outside and ran no clean-up. Service is not proven to be back.**
 
 - ✗ Outage since 2026-11-21 01:01:05.100 UTC, no end known. So far: service 3.29 s, machine 0.10 s, people 0 s.
 - No data lost: Both clusters have the same Merkle root.
 - ✗ Without DR protection since 2026-11-21 01:01:05.100 UTC.
 
-## Findings
+## Objectives
 
-- **CRITICAL** The run was terminated during phase outage, reason given: wrong button. No clean-up ran. (run-terminated)
+The inventory states none (\`objectives\` of the deployment).
+
+## Approvals and shares
+
+- Requested by: ⚠ olga (UNVERIFIED)
+- Gate plan: approved by olga (signed) at 2026-11-21 01:00:40.030
+- Gate go: approved by olga (signed) at 2026-11-21 01:01:00.050
 
 ## Left to do
 
 - The promotion of west was under way and its outcome was not recorded: read sys/replication/dr/status of east and west first. Only one of them may be primary.
 - A DR operation token of west was generated and is not proven deleted: treat it as live, and delete it with secondary/operation-token/delete.
 - The keys of ceremony c-1, round 1 on key home home-1 were not destroyed: check that a worker with that key directory runs and removes them.
+
+## Findings
+
+- **CRITICAL** The run was terminated during phase outage, reason given: wrong button. No clean-up ran. (run-terminated)
 `);
   });
 
@@ -114,7 +124,7 @@ describe('HTML', () => {
     const html = renderHtml(report(finishedSwitchover()));
     expect(html).toContain(`content="default-src 'none'; style-src 'unsafe-inline'"`);
     expect(html).not.toMatch(/<script|<link|<iframe|\son[a-z]+=|url\(|@import|\ssrc=/);
-    expect(html.match(/<section/g)).toHaveLength(12);
+    expect(html.match(/<section/g)).toHaveLength(14);
   });
 
   it('shows the split of the outage and marks what is only claimed', () => {
@@ -122,6 +132,25 @@ describe('HTML', () => {
     expect(html).toContain('<p class="total">9.40 s</p>');
     expect(html).toContain('people <b>0 s</b>');
     expect(html).toContain('<span class="warning">olga (UNVERIFIED)</span>');
+  });
+
+  it('folds what holds, lists its contents, and names what the inventory wants', () => {
+    const objectives = [
+      { objective: 'outage', atMost: 5_000, observed: 9_400, verdict: 'missed' },
+      { objective: 'loss', atMost: 0, observed: 0, verdict: 'met' },
+      { objective: 'unprotected', atMost: 60_000, verdict: 'not-measured' },
+    ] as const;
+    const html = renderHtml({ ...report(finishedSwitchover()), objectives });
+    expect(html).toContain('<details><summary>2 that hold</summary>');
+    for (const [, id = ''] of html.matchAll(/<a href="#([^"]+)">/g)) expect(html).toContain(`<section id="${id}"`);
+    const cells = (row: string) =>
+      [...row.matchAll(/<td[^>]*>(.*?)<\/td>/g)].map(([, cell = '']) => cell.replace(/<[^>]+>/g, ''));
+    const [, section = ''] = html.split('<section id="objectives"');
+    expect((section.split('</section>')[0] ?? '').split('<tr>').slice(2).map(cells)).toEqual([
+      ['Outage (RTO)', 'at most 5.00 s', '9.40 s', 'missed'],
+      ['Data loss (RPO)', 'none', 'none', 'met'],
+      ['Without DR protection', 'at most 1 min 00 s', 'not known', 'not measured'],
+    ]);
   });
 
   it('draws bars within the page for every history', () => {

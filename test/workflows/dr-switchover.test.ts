@@ -4,7 +4,10 @@ import { cell, expectFewEvents } from '../support/matrix';
 
 describe('a planned DR switchover without a fault', () => {
   let scenario: Scenario;
-  openScenario((opened) => (scenario = opened), { topology: pair(3) });
+  openScenario((opened) => (scenario = opened), {
+    topology: pair(3),
+    deployment: { objectives: { outage: '10m', loss: 'none', unprotected: '1ms' } },
+  });
 
   it(cell('drSwitchover', 'no fault', 'changes the roles, loses nothing, waits for nobody in the outage'), async () => {
     const run = await scenario.start();
@@ -16,6 +19,9 @@ describe('a planned DR switchover without a fault', () => {
     expect(report.outage?.peopleMs).toBe(0);
     expect(report.outage?.totalMs).toBeGreaterThan(0);
     expect(report.leftToDo).toEqual([]);
+    // Nothing went wrong, and nothing reads as if it had: the kept token of the new primary is information.
+    expect(report.findings.map(({ severity, code }) => [severity, code])).toEqual([['info', 'token-kept']]);
+    expect(report.objectives?.map(({ verdict }) => verdict)).toEqual(['met', 'met', 'missed']);
     expect(scenario.calls('east', 'dr/primary/demote')).toBe(1);
     expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
     expect(report.finalState.map(({ cluster, dr }) => [cluster, dr?.mode])).toEqual([

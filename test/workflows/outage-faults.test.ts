@@ -40,6 +40,8 @@ describe('faults in the outage', () => {
 
         expect(report).toMatchObject({ outcome: 'rolled-back', parkings: [], outage: { peopleMs: 0 } });
         expect(report.leftToDo).toEqual([expect.stringContaining('east is primary again')]);
+        // Held from before the demotion until they were let through: longer than the outage.
+        expect(report.clientsHeld?.totalMs).toBeGreaterThan(report.outage?.totalMs ?? Infinity);
         await expectServiceOn(scenario, 'east');
         expect(scenario.state('west').dr).toMatchObject({
           connectedTo: 'east',

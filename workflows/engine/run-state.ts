@@ -254,6 +254,7 @@ export class RunState {
       ...{ namespace, workflowId, runId, runbook: workflowType, deployment: this.deployment },
       input: { ...this.input },
       requestedBy: this.site.startedBy ?? claimed,
+      objectives: this.site.objectives,
       startedAt: startTime.getTime(),
       asOf: Date.now(),
       events: historyLength,
