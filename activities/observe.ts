@@ -37,8 +37,9 @@ export async function observeWithHealths(
   const options = { signal, timeoutMs: NODE_TIMEOUT_MS };
   const read = async (node: string) => ({ node, status: await client.sys.replicationStatus({ ...options, node }) });
   const began = performance.now();
-  const [nodes, active] = await Promise.all([
+  const [nodes, seal, active] = await Promise.all([
     Promise.all(entry.addresses.map((address) => observeNode(client, address, signal))),
+    observeSeal(access, signal),
     client.atActiveNode(read, options).catch((error: unknown) => {
       if (signal.aborted) throw error;
       return { error: errorText(error) };
@@ -52,6 +53,7 @@ export async function observeWithHealths(
     nodes: nodes.map((node) => node.observation),
     clusterId: health.find((each) => each.clusterId)?.clusterId,
     version: health.find((each) => each.version)?.version,
+    ...(seal && { seal }),
   };
   if ('error' in active) return { observation: { ...base, reachable: false, error: active.error }, healths };
   const { node: activeNode, status } = active;
@@ -88,6 +90,25 @@ async function observeNode(
   } catch (error) {
     if (signal.aborted) throw error;
     return { observation: { address, reachable: false, error: errorText(error) } };
+  }
+}
+
+/** The seal of a cluster, as any node of it tells it, sealed or not; undefined where none does. */
+export async function observeSeal({ client }: ClusterAccess, signal: AbortSignal): Promise<ClusterObservation['seal']> {
+  try {
+    const {
+      type,
+      recoverySeal = false,
+      threshold,
+      shares,
+    } = await client.sys.sealStatus({
+      signal,
+      timeoutMs: NODE_TIMEOUT_MS,
+    });
+    return { type, recovery: recoverySeal, threshold, shares };
+  } catch (error) {
+    if (signal.aborted || !isRunbookError(error)) throw error;
+    return undefined;
   }
 }
 

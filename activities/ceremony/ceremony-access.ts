@@ -148,7 +148,7 @@ function openingInWords({ entry }: ClusterAccess, kind: CeremonyKind): string {
   const { name, addresses } = entry;
   return [
     `Better: give an orphan batch token as batchToken or ceremonyCredential of ${name}, then retry.`,
-    `Only where none can be had: on every node of ${name} (${addresses.join(', ')}), standbys too, put \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\` into the server's configuration file, at its top level, then \`kill -HUP $(pidof vault)\` (no restart: it would seal the node), then retry.`,
+    `Only where none can be had: on every node of ${name} (${addresses.join(', ')}), standbys too, put \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\` into the server's configuration file, at its top level, then \`kill -HUP $(pidof vault)\` (no restart: a node that does not unseal itself would stay sealed), then retry.`,
     'Meanwhile anybody who reaches the cluster may occupy or cancel its one generation slot; nobody gets a token without the key shares. Take it back after the run.',
   ].join(' ');
 }

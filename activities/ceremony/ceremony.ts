@@ -5,6 +5,7 @@ import { createInvitation, examineEnvelope, openShares } from '../../src/keys';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import { personLookup } from '../approvals/person-lookup';
 import { currentExecution } from '../execution';
+import { observeSeal } from '../observe';
 import { readClusterId } from '../tokens/operation-token';
 import { fileDigest, readThreshold, usableRecipient } from './ceremony-facts';
 import { invitedNow, providersNow } from './ceremony-roster';
@@ -40,12 +41,14 @@ export async function createCeremony(input: {
   const targets = await Promise.all(
     input.targets.map(async ({ cluster, uses }): Promise<InvitationTarget> => {
       const access = clusters.of(input.deployment, cluster);
+      const seal = await observeSeal(access, signal);
       return {
         cluster,
         clusterId: await readClusterId(access, signal),
         addresses: [...access.entry.addresses],
         caSha256: await fileDigest(access.entry.caFile),
         uses: kind === 'root-token' ? ['root-token.generate'] : [...uses],
+        ...(seal?.recovery === true && { recovery: true }),
       };
     }),
   );
@@ -66,6 +69,7 @@ export async function createCeremony(input: {
     collectUntil: exp * 1000,
     useForMs: useFor * 1000,
     fingerprint: pgp,
+    ...(targets[0]?.recovery && { recovery: true }),
     ...invited.handle,
   };
 }

@@ -12,13 +12,21 @@ export function everyNodeAnswers({ cluster, nodes }: ClusterObservation): Check 
 }
 
 /** Of the nodes that answer; those that do not are for {@link everyNodeAnswers}. */
-export function everyNodeUnsealed({ cluster, nodes }: ClusterObservation): Check {
+export function everyNodeUnsealed(observation: ClusterObservation): Check {
+  const { cluster, nodes } = observation;
   const good = nodes.every(({ sealed, initialized }) => sealed !== true && initialized !== false);
   return check('every node is unsealed', cluster, good, {
     observed: inWords(nodes, ({ sealed }) => (sealed === undefined ? 'not read' : sealed ? 'sealed' : 'unsealed')),
     needed: 'every node is initialised and unsealed',
-    next: `Unseal the nodes of ${cluster}; a secondary takes the primary's key shares.`,
+    next: unsealing(observation),
   });
+}
+
+/** How sealed nodes of a cluster are unsealed, by its seal. */
+function unsealing({ cluster, seal }: ClusterObservation): string {
+  if (seal?.recovery !== true)
+    return `Unseal the nodes of ${cluster}; a secondary takes the primary's key shares (recovery key shares where the primary unseals itself).`;
+  return `${cluster} unseals itself (${seal.type ?? 'auto-unseal'}), and recovery key shares open no node: see that its sealed nodes reach their key service, and restart the service on those that stay sealed.`;
 }
 
 export function quorum({ cluster, nodes }: ClusterObservation): Check {
@@ -48,11 +56,12 @@ export function takesPart(observation: ClusterObservation): Check[] {
 }
 
 /** What the approvers must know of a side. Without the error, which may be another one at the next reading. */
-export function missingNodes({ cluster, nodes }: ClusterObservation): string[] {
+export function missingNodes({ cluster, nodes, seal }: ClusterObservation): string[] {
   const missing = nodes.filter(({ reachable, sealed }) => !reachable || sealed !== false);
   if (missing.length === 0) return [];
   const addresses = missing.map(({ address }) => address).join(', ');
-  return [`Nodes of ${cluster} that are down or sealed: ${addresses}. Another one less may cost its quorum.`];
+  const heals = seal?.recovery === true ? ' They unseal themselves once they run and reach their key service.' : '';
+  return [`Nodes of ${cluster} that are down or sealed: ${addresses}. Another one less may cost its quorum.${heals}`];
 }
 
 /** A cluster beside the change that does not answer. */

@@ -76,6 +76,8 @@ export interface Seals {
   /** Key shares that a node needs; a secondary has the primary's. */
   readonly threshold?: number;
   readonly shares?: number;
+  /** The cluster unseals itself, by this seal; recovery keys open no node. */
+  readonly unsealsItself?: string;
   readonly observed: string;
 }
 
@@ -94,7 +96,9 @@ export async function readSealsOf({ entry, client }: ClusterAccess, signal: Abor
   const nodes = seen.map(({ address, status }) => ({ address, sealed: status?.sealed, progress: status?.progress }));
   // A node that was sealed by the join tells the primary's threshold already; the others come to it.
   const told = seen.find(({ status }) => status?.sealed === true)?.status ?? seen.find(({ status }) => status)?.status;
-  return { nodes, threshold: told?.threshold, shares: told?.shares, observed: sealsText(nodes) };
+  const { type = 'auto-unseal', recoverySeal } = told ?? {};
+  const itself = recoverySeal === true ? { unsealsItself: type } : {};
+  return { nodes, threshold: told?.threshold, shares: told?.shares, ...itself, observed: sealsText(nodes) };
 }
 
 /** Nodes that are known to be sealed. */

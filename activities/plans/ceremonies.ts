@@ -2,6 +2,7 @@ import type { Assessment, OnCluster, RootTokenRoute, SiteFacts } from '../../src
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
 import type { RootTokenCeremonyInput, TokenUse } from '../../src/contracts/runbook-inputs';
+import { keyShares } from '../../src/contracts/words';
 import { isRunbookError } from '../../src/errors';
 import { findCluster } from '../../src/inventory';
 import type { RecipientKey } from '../../src/keys';
@@ -170,7 +171,7 @@ function rootTokenPlan(
       `The key says that it belongs to ${userIds.join(', ') || 'nobody'}: compare the fingerprint with that person by voice.`,
     ],
     steps: [
-      'Ask the key holders',
+      `Ask the key holders for ${keyShares(observation.seal?.recovery)}`,
       `Generate a root token on ${cluster}, encrypted to ${fingerprint}`,
       'Destroy the ceremony keys',
       'Hand the encrypted token over: in the report, and of no use to anybody else',

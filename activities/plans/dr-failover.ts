@@ -3,6 +3,7 @@ import type { ClusterObservation, WalIndex } from '../../src/contracts/observati
 import type { Check, PlanDocument } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { DrFailoverInput, TokenSource } from '../../src/contracts/runbook-inputs';
+import { keyShares } from '../../src/contracts/words';
 import { findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
@@ -335,7 +336,8 @@ function failoverPlan(
         `Where ${to.cluster} refuses because it knows to lack writes, a forced promotion can be asked for at gate force; it needs approvals of its own.`,
     ],
     steps: [
-      tokenSource === 'ceremony' && `Generate an operation token on ${to.cluster} from the holders' key shares`,
+      tokenSource === 'ceremony' &&
+        `Generate an operation token on ${to.cluster} from the holders' ${keyShares(to.seal?.recovery)}`,
       hook && `Fence ${from}`,
       `Promote ${to.cluster}; where it refuses beyond its budget, park`,
       `Wait until ${to.cluster} serves${hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,

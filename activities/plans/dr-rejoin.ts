@@ -2,6 +2,7 @@ import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
 import type { DrRejoinInput, TokenSource } from '../../src/contracts/runbook-inputs';
+import { keyShares } from '../../src/contracts/words';
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
@@ -194,7 +195,7 @@ function rejoinPlan(
       ...ofTokens,
     ],
     steps: [
-      tokenSource === 'ceremony' && `Collect key shares for an operation token on ${cluster}`,
+      tokenSource === 'ceremony' && `Collect ${keyShares(former.seal?.recovery)} for an operation token on ${cluster}`,
       `State what ${cluster} wrote after the split`,
       demotes && hooks.dump && `Save what ${cluster} holds (dump hook)`,
       demotes && `Demote ${cluster}, where ${serving} serves as primary at that moment`,

@@ -2,6 +2,7 @@ import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
 import type { DrSwitchoverInput, TokenSource } from '../../src/contracts/runbook-inputs';
+import { keyShares } from '../../src/contracts/words';
 import { identityOf, planDocument } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
@@ -250,7 +251,8 @@ function switchoverPlan(
     ],
     warnings,
     steps: [
-      tokenSource === 'ceremony' && `Generate an operation token on ${now} from the holders' key shares`,
+      tokenSource === 'ceremony' &&
+        `Generate an operation token on ${now} from the holders' ${keyShares(to.seal?.recovery)}`,
       route.hooks.quiesce && 'Quiesce the clients',
       `Write a marker on ${old} and wait until ${now} has it`,
       `Demote ${old} (OUTAGE begins)`,

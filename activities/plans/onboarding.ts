@@ -12,6 +12,7 @@ import type {
   PrimaryEnablementInput,
   ReplicationKind,
 } from '../../src/contracts/runbook-inputs';
+import { keyShares } from '../../src/contracts/words';
 import type { Deployment } from '../../src/inventory';
 import { drSetOf } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
@@ -301,9 +302,9 @@ function onboardingPlan(
     ],
     warnings: [
       `${cluster} (cluster ID ${id}) is WIPED: all of its secrets, mounts, policies, audit devices, tokens and leases are gone for good. Nothing but a snapshot that exists before brings them back.`,
-      `The unseal keys of ${cluster} are gone too: the key shares of ${from} count for it afterwards, and its own open nothing any more.`,
+      keysAfterJoining(primary, secondary),
       standbys &&
-        `The standby nodes of ${cluster} seal themselves and wait for people with key shares of ${from}; ${cluster} may be without an active node until then.`,
+        `The standby nodes of ${cluster} seal themselves and wait for people ${standbysNeed(primary, secondary)}; ${cluster} may be without an active node until then.`,
       kind === 'dr'
         ? `Everything that ${from} holds is copied to ${cluster}.`
         : filter
@@ -317,7 +318,7 @@ function onboardingPlan(
       enablesPrimary && `Enable ${from} as ${kindName(kind)} primary`,
       filter && `Write the paths filter of ${cluster} on ${from}, under ${id}`,
       `Issue an activation token on ${from} under ${id} (${form === 'auto' ? 'encrypted, else wrapped' : form}) and enable ${cluster} with it: WIPES ${cluster}`,
-      `Wait until people have unsealed the nodes of ${cluster} with key shares of ${from}`,
+      `Wait until the nodes of ${cluster} are unsealed: people come ${standbysNeed(primary, secondary)}`,
       `Watch the first copy until ${cluster} streams`,
       `Write a marker on ${from} and see it arrive`,
       'Compare the Merkle roots',
@@ -350,4 +351,18 @@ function secondaryRights(kind: ReplicationKind, form: SecondaryOnboardingRoute['
     [`${base}/enable`]: ['update'],
     ...(form !== 'wrapped' && { [`${base}/generate-public-key`]: ['update'] }),
   };
+}
+
+/** Whose shares count on a secondary once it has joined (facts 8.9). */
+function keysAfterJoining({ cluster: from, seal: source }: ClusterObservation, secondary: ClusterObservation): string {
+  const { cluster, seal } = secondary;
+  const own = seal?.recovery ? 'recovery keys' : 'unseal keys';
+  const does = seal?.recovery ? 'are its recovery keys' : 'unseal it';
+  return `The ${own} of ${cluster} are gone too: the ${keyShares(source?.recovery)} of ${from} ${does} afterwards, and its own open nothing any more.`;
+}
+
+/** With what people come to a standby that sealed itself. */
+function standbysNeed({ cluster: from, seal: source }: ClusterObservation, { seal }: ClusterObservation): string {
+  if (seal?.recovery) return `to restart the service on each: it unseals itself (${seal.type ?? 'auto-unseal'})`;
+  return `with ${keyShares(source?.recovery)} of ${from}`;
 }

@@ -2,6 +2,7 @@ import type { Assessment, RepointingRoute } from '../../src/contracts/activities
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
 import type { SecondaryRepointingInput } from '../../src/contracts/runbook-inputs';
+import { keyShares } from '../../src/contracts/words';
 import { isRunbookError } from '../../src/errors';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
@@ -214,7 +215,8 @@ function repointingPlan(
       ...[primary, secondary].flatMap(missingNodes),
     ],
     steps: [
-      tokenSource === 'ceremony' && `Generate an operation token on ${cluster} from the holders' key shares`,
+      tokenSource === 'ceremony' &&
+        `Generate an operation token on ${cluster} from the holders' ${keyShares(secondary.seal?.recovery)}`,
       form === 'token' && filter && `Write the paths filter of ${cluster} on ${to} under ${known.id}: ${inWords}`,
       form === 'token'
         ? `Issue a ${kindName(kind)} activation token on ${to} with the cluster ID of ${cluster} as its id, and use it`

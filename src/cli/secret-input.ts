@@ -23,6 +23,7 @@ export interface ShareOptions {
 export async function readShare(
   context: CliContext,
   { shareFile, shareStdin }: ShareOptions,
+  recovery = false,
 ): Promise<Secret<'key-share'>> {
   if (shareFile !== undefined && shareStdin === true) {
     throw new RunbookError('INVALID_INPUT', 'Both --share-file and --share-stdin are given.', {
@@ -30,7 +31,11 @@ export async function readShare(
       next: 'Give the same command with one of them, or with none: then you are asked.',
     });
   }
-  return readSecret(context, { file: shareFile, stdin: shareStdin, question: 'Your key share' }, parseShare);
+  return readSecret(
+    context,
+    { file: shareFile, stdin: shareStdin, question: recovery ? 'Your recovery key share' : 'Your key share' },
+    parseShare,
+  );
 }
 
 /** Where an operation token may come from, never from an argument either. */

@@ -35,6 +35,8 @@ export interface CeremonyHandle {
   readonly holders: readonly string[];
   /** Key shares that the service requires. */
   readonly threshold: number;
+  /** The cluster unseals itself: holders have shares of its recovery key. */
+  readonly recovery?: true;
   /** Epoch milliseconds: until when shares are collected. */
   readonly collectUntil: number;
   /** How long the keys live from the first use of the shares, ms. */

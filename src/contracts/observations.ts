@@ -64,6 +64,10 @@ export const clusterObservation = z.object({
   /** `sys/health` cluster_id. */
   clusterId: text,
   version: text,
+  /** `sys/seal-status`; with auto-unseal threshold and shares are those of the recovery keys. */
+  seal: z
+    .object({ type: text, recovery: z.boolean(), threshold: z.number().optional(), shares: z.number().optional() })
+    .optional(),
   dr: replication.optional(),
   performance: replication.optional(),
   /** The single slot for generation attempts, where it could be read. */

@@ -21,6 +21,8 @@ export type Waiting =
     }
   | {
       readonly for: 'shares';
+      /** Shares of a recovery key: the cluster unseals itself. */
+      readonly recovery?: true;
       readonly cid: string;
       readonly epoch: number;
       readonly held: readonly string[];

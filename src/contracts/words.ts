@@ -141,3 +141,8 @@ export function clock(epochMs: number, now = Date.now()): string {
   const time = `${iso.slice(11, 19)}Z`;
   return iso.slice(0, 10) === new Date(now).toISOString().slice(0, 10) ? time : `${iso.slice(0, 10)} ${time}`;
 }
+
+/** What holders of a cluster have: under auto-unseal their shares are of the recovery key. */
+export function keyShares(recovery: boolean | undefined): string {
+  return recovery === true ? 'recovery key shares' : 'key shares';
+}

@@ -34,6 +34,11 @@ export function asksForToken(request: CeremonyRequest): boolean {
   return request.kind === 'ceremony' && request.invitation.collects === 'tokens';
 }
 
+/** The cluster that is named first unseals itself: what holders have is a share of its recovery key. */
+export function asksForRecoveryShare(request: CeremonyRequest): boolean {
+  return request.kind === 'ceremony' && request.invitation.targets[0]?.recovery === true;
+}
+
 /** Every member in plain words, in the order in which a holder should read them. Nothing in them makes a line of its own. */
 export function requestFacts(request: CeremonyRequest, now: number): PlainFact[] {
   const facts = request.kind === 'rehearsal' ? plainRehearsalFacts(request, now) : plainFacts(request, now);

@@ -1,6 +1,7 @@
 export {
   answerRequest,
   answerWithToken,
+  asksForRecoveryShare,
   asksForToken,
   confirmationOf,
   requestFacts,

@@ -17,6 +17,8 @@ const invitationTarget = z.strictObject({
   /** SHA-256 (hexadecimal) of the CA file, empty where system roots are used. */
   caSha256: z.string(),
   uses: z.array(invitationUse).min(1),
+  /** The cluster unseals itself: its key shares are recovery key shares. Absent where they unseal it. */
+  recovery: z.literal(true).optional(),
 });
 export type InvitationTarget = z.infer<typeof invitationTarget>;
 

@@ -35,9 +35,10 @@ export function plainFacts({ invitation, environment, digest }: VerifiedInvitati
   return [
     fact('What for', [`one ${root ? 'ROOT token' : 'DR operation token'} on ${number}`], root),
     ...(invitation.collects ? [fact('TOKEN', [GIVEN_AS_TOKEN], true)] : []),
-    ...targets.map(({ cluster, uses }) => {
+    ...targets.map(({ cluster, uses, recovery }) => {
       const drastic = uses.some((use) => DRASTIC.includes(use));
-      return fact('Cluster', [cluster, `to ${usesInWords(uses)}`], drastic);
+      const share = recovery ? ['it unseals itself: your share is a RECOVERY key share'] : [];
+      return fact('Cluster', [cluster, `to ${usesInWords(uses)}`, ...share], drastic);
     }),
     ...whoAndWhy(invitation),
     ...(root

@@ -3,6 +3,7 @@ import './without-eval';
 import { RunbookError } from '../errors';
 import {
   answerRequest,
+  asksForRecoveryShare,
   asksForToken,
   confirmationOf,
   envelopeInput,
@@ -106,7 +107,9 @@ function showRequest(request: CeremonyRequest): void {
   part('run').textContent = rid;
   const rehearsal = request.kind === 'rehearsal';
   const token = asksForToken(request);
-  const title = token ? 'Do not type your key share here' : 'Give your key share';
+  const mine = asksForRecoveryShare(request) ? 'recovery key share' : 'key share';
+  const title = token ? 'Do not type your key share here' : `Give your ${mine}`;
+  part('share-label').textContent = `Your ${mine}`;
   entitle(rehearsal ? 'REHEARSAL: no key share is asked for' : title, rehearsal || token);
   part('confirm').hidden = token;
   if (token) part('facts').prepend(box('warn', linesOf(noShareWanted())));

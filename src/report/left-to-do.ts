@@ -125,7 +125,7 @@ function wiped(run: RunRecord): readonly string[] {
   const [cluster, primary] = [inputText(last, 'secondary'), inputText(last, 'primary')];
   const maybe = last.state === 'completed' ? '' : ', or was about to be,';
   return [
-    `${cluster} was enabled as ${kindName(last)} secondary of ${primary}${maybe} and was not seen streaming: read its status. If it is secondary, unseal its nodes with key shares of ${primary}; if it has no replication, it was not wiped: revoke its id on ${primary} then.`,
+    `${cluster} was enabled as ${kindName(last)} secondary of ${primary}${maybe} and was not seen streaming: read its status. If it is secondary, unseal its nodes with key shares of ${primary} (those that unseal themselves are restarted); if it has no replication, it was not wiped: revoke its id on ${primary} then.`,
   ];
 }
 

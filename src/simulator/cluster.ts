@@ -30,6 +30,8 @@ export class SimulatedCluster {
   readonly wrappingTokens = new Map<string, ActivationContent>();
   version: string;
   seal: Seal;
+  /** Of the cluster's own configuration: a joined cluster takes the primary's key shares, and keeps this (facts 8.9). */
+  readonly sealType: string;
   /** A token with the root policy that is valid here, or (on a DR secondary) will be after its promotion. */
   rootToken = '';
   /** With the only audit sink blocked every authenticated call answers 500, while health says 200. */
@@ -62,6 +64,7 @@ export class SimulatedCluster {
     this.random = service.random.derive(`cluster/${options.name}`);
     this.clusterId = this.random.uuid();
     this.version = options.version ?? '1.21.4+ent';
+    this.sealType = options.seal?.type ?? 'shamir';
     this.seal = new Seal(options.seal?.shares ?? 5, options.seal?.threshold ?? 3, this.random.derive('seal'));
     this.storage = new Storage(BigInt(options.firstWal ?? 1_000 + Math.floor(this.random.fraction() * 9_000)));
     this.tokens = new TokenStore(this.storage, service.batchTokens, this.random.derive('tokens'));
@@ -71,6 +74,10 @@ export class SimulatedCluster {
       (_, index) => new SimulatedNode(this, index, options.ports?.[index] ?? 0),
     );
     this.leadership = new Leadership(this, this.random.derive('leadership'));
+  }
+
+  get unsealsItself(): boolean {
+    return this.sealType !== 'shamir';
   }
 
   /** API addresses of the nodes, in order. */
@@ -335,11 +342,11 @@ export class SimulatedCluster {
     this.leadership.settle(this.service.now());
   }
 
-  /** Starts the process of a node again, on the same address. @param sealed as a Shamir node really starts */
+  /** Starts the process of a node again, on the same address. @param sealed as a Shamir node really starts; one with auto-unseal never */
   async startNode(index: number, { sealed = false }: { sealed?: boolean } = {}): Promise<void> {
     const node = this.node(index);
     if (node.up) return;
-    node.sealed = sealed;
+    node.sealed = sealed && !this.unsealsItself;
     await node.start();
     this.service.advance();
   }

@@ -156,7 +156,7 @@ export function enableSecondary(
     cluster.storage.wipe();
     joinSet(cluster, kind, content);
     cluster.clusterId = cluster.random.uuid();
-    // The standbys seal, and need the primary's key shares then.
+    // The standbys seal, and need the primary's key shares then; with auto-unseal a restart (enos: restart_followers).
     for (const node of cluster.nodes) {
       node.sealed = node.sealed || node !== cluster.leadership.active;
       node.unsealShares = [];

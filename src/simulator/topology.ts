@@ -90,7 +90,14 @@ const CLUSTER = z.strictObject({
   /** Number of nodes. */
   nodes: z.number().int().min(1).max(9).optional(),
   version: z.string().optional(),
-  seal: z.strictObject({ shares: z.number().int().min(1), threshold: z.number().int().min(1) }).optional(),
+  seal: z
+    .strictObject({
+      shares: z.number().int().min(1).optional(),
+      threshold: z.number().int().min(1).optional(),
+      /** Anything but `shamir` unseals itself when the process starts; its key shares are recovery key shares. */
+      type: z.enum(['shamir', 'awskms', 'transit']).optional(),
+    })
+    .optional(),
   /** Fixed ports of the API listeners, one per node; 0 or absent for any. */
   ports: z.array(z.number().int().min(0).max(65_534)).optional(),
   /** Index of the write-ahead log before the first write; uint64, as text above 2^53. */

@@ -2,7 +2,7 @@ import { commandsFor, shareCommands } from '../contracts/next-commands';
 import type { NextCommand } from '../contracts/next-commands';
 import type { Declined, Waiting } from '../contracts/run-status';
 import { GROUPS_ARE_OURS } from '../contracts/share-groups';
-import { attestedName, escapeUntrusted } from '../contracts/words';
+import { attestedName, escapeUntrusted, keyShares } from '../contracts/words';
 
 /** A line of text, with the command for it, or with what stands below it. Commands within the text stand in backticks. */
 export interface Line {
@@ -150,11 +150,12 @@ function groupLines({ groups = [], groupsNotTogether }: SharesWanted): Line[] {
 }
 
 /** How many shares are still needed, and of whom where our groups want somebody else than the service. */
-export function sharesStillNeeded({ threshold, held, groups = [] }: SharesWanted): string {
+export function sharesStillNeeded({ threshold, held, groups = [], recovery }: SharesWanted): string {
+  const shares = keyShares(recovery);
   const more = threshold - held.length;
-  if (held.length === 0 || (more <= 0 && groups.length === 0)) return `${threshold} key shares`;
-  if (more > 0) return `${more} more key share${more === 1 ? '' : 's'} (of ${threshold})`;
+  if (held.length === 0 || (more <= 0 && groups.length === 0)) return `${threshold} ${shares}`;
+  if (more > 0) return `${more} more ${more === 1 ? shares.slice(0, -1) : shares} (of ${threshold})`;
   const lacking = groups.filter((group) => group.held.length < group.needed);
   const whose = lacking.map((group) => `${group.needed - group.held.length} of ${group.group}`).join(' and ');
-  return `more key shares for the groups${whose === '' ? '' : `: ${whose}`}`;
+  return `more ${shares} for the groups${whose === '' ? '' : `: ${whose}`}`;
 }

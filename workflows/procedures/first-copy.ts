@@ -49,7 +49,9 @@ async function unsealed(
   if (seals.nodes.every(({ sealed }) => sealed === false)) return true;
   run.state.wait('unseal', {
     for: 'action',
-    what: `the nodes of ${secondary} are unsealed with key shares of ${primary}`,
+    what: seals.unsealsItself
+      ? `the sealed nodes of ${secondary} are restarted: they unseal themselves`
+      : `the nodes of ${secondary} are unsealed with key shares of ${primary}`,
     instructions: unsealing(primary, secondary, seals),
   });
   try {
@@ -66,19 +68,29 @@ async function unsealed(
 }
 
 /** What people have to do at each node, and when the cluster works again. */
-function unsealing(primary: string, secondary: string, { nodes, threshold, shares }: Seals): string[] {
+function unsealing(primary: string, secondary: string, { nodes, threshold, shares, unsealsItself }: Seals): string[] {
   const sealed = nodes.filter((node) => node.sealed === true);
   const silent = nodes.filter((node) => node.sealed === undefined);
   const quorum = Math.floor(nodes.length / 2) + 1;
   const open = nodes.length - sealed.length - silent.length;
   const count = threshold === undefined ? 'key shares' : `${threshold} of the ${shares ?? '?'} key shares`;
-  return [
-    `Only key shares of ${primary} open ${secondary} now (recovery keys where ${primary} unseals itself); those of ${secondary} are void. Never give a key share to this program.`,
+  const byHand = [
+    `Only key shares of ${primary} open ${secondary} now (recovery key shares where ${primary} unseals itself); those of ${secondary} are void. Never give a key share to this program.`,
     ...sealed.map(
       ({ address }) =>
         `${address}: its holders give ${count} of ${primary}, each by hand: \`VAULT_ADDR=${address} vault operator unseal\``,
     ),
     ...silent.map(({ address }) => `${address} does not answer: start it, and unseal it in the same way.`),
+  ];
+  const byItself = [
+    `${secondary} unseals itself (${unsealsItself ?? ''}): nobody gives a key share. Its recovery key shares are those of ${primary} now.`,
+    ...sealed.map(
+      ({ address }) => `${address} is sealed: restart the service there, such as \`systemctl restart vault\`.`,
+    ),
+    ...silent.map(({ address }) => `${address} does not answer: start it.`),
+  ];
+  return [
+    ...(unsealsItself === undefined ? byHand : byItself),
     open >= quorum
       ? `${open} of ${nodes.length} nodes are unsealed: ${secondary} works meanwhile, without all of its redundancy.`
       : `${open} of ${nodes.length} nodes are unsealed, ${quorum} are needed for a quorum: until then ${secondary} may have no active node, and nothing is copied.`,

@@ -71,7 +71,7 @@ export class Roster {
 
   /** What is waited for, and from whom. */
   waiting({ held, needed }: InHand): SharesWanted {
-    const { cid, epoch, holders, collectUntil, threshold, groups = [], outOfTerm = [] } = this.#ceremony;
+    const { cid, epoch, holders, collectUntil, threshold, groups = [], outOfTerm = [], recovery } = this.#ceremony;
     const declined = [...this.#declined.values()].filter(({ by }) => !held.includes(by.name));
     const open = this.#mayStillGive(held);
     const aside = open.filter((name) => this.#standBy.includes(name));
@@ -85,6 +85,7 @@ export class Roster {
       missingHolders: holders.filter((name) => open.includes(name) && !aside.includes(name)),
       threshold: needed,
       until: collectUntil,
+      ...(recovery && { recovery }),
       ...(aside.length > 0 && { standBy: { holders: aside, askedFrom: this.#askStandByAt } }),
       ...(declined.length > 0 && { declined }),
       ...(groups.length > 0 && { groups: states }),

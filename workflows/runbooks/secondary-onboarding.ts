@@ -116,7 +116,7 @@ export async function enablePrimary(
 
 /** Where the run ends without having seen the secondary stream. */
 function notStreaming({ kind, primary, secondary, id }: SecondaryOnboardingRoute): string {
-  return `${secondary} was not seen streaming: read its ${kindName(kind)} status. If it is secondary, unseal its nodes with key shares of ${primary} and wait until it streams; if it has no replication, it was not wiped: revoke the id ${id} on ${primary} (primary/revoke-secondary), and start again.`;
+  return `${secondary} was not seen streaming: read its ${kindName(kind)} status. If it is secondary, unseal its nodes with key shares of ${primary} (restart those that unseal themselves) and wait until it streams; if it has no replication, it was not wiped: revoke the id ${id} on ${primary} (primary/revoke-secondary), and start again.`;
 }
 
 /** One write on the primary is seen to arrive, and the roots of both sides are compared. */

@@ -5,6 +5,7 @@ import { isRunbookError } from '../../errors';
 import {
   answerRequest,
   answerWithToken,
+  asksForRecoveryShare,
   envelopeInput,
   formatPublicKey,
   namedSigner,
@@ -159,7 +160,7 @@ async function answer(
       return { request, input: envelopeInput(envelope) };
     }
     const tool = `runbook ${programVersion()}`;
-    const share = () => readShare(context, options);
+    const share = () => readShare(context, options, asksForRecoveryShare(request));
     const envelope = await answerRequest(request, { holder, tool, signingKey: key, share });
     if (request.kind === 'rehearsal')
       context.err('REHEARSAL: a value that means nothing was made and encrypted. Your key share was not asked for.');

@@ -161,12 +161,15 @@ function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
   };
 }
 
-/** `sys/seal-status`; `t` and `n` are the primary's after joining. */
+/**
+ * `sys/seal-status`; `t` and `n` are the primary's after joining. With auto-unseal they are those of the recovery keys (the
+ * service's `http/sys_seal.go`), as is `required` of a generation attempt (facts 5.1).
+ */
 function sealStatus(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
   return {
     status: 200,
     body: {
-      type: 'shamir',
+      type: cluster.sealType,
       initialized: true,
       sealed: node.sealed,
       t: cluster.seal.threshold,
@@ -177,7 +180,7 @@ function sealStatus(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnsw
       build_date: '2026-01-06T00:00:00Z',
       migration: false,
       ...(node.sealed ? {} : { cluster_name: `vault-${cluster.name}`, cluster_id: cluster.clusterId }),
-      recovery_seal: false,
+      recovery_seal: cluster.unsealsItself,
       storage_type: 'raft',
     },
   };
@@ -185,6 +188,8 @@ function sealStatus(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnsw
 
 function unseal(cluster: SimulatedCluster, node: SimulatedNode, body: JsonObject): ServiceAnswer {
   const key = textField(body, 'key');
+  // Recovery keys open nothing: a node that was sealed starts again, or stays sealed (a guess: the harsh reading).
+  if (cluster.unsealsItself) throw new ServiceFault(400, ['recovery keys do not unseal']);
   if (booleanField(body, 'reset')) node.unsealShares = [];
   else if (node.sealed) {
     const share = decodeHex(key) ?? decodeStandardBase64(key);

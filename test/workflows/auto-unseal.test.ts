@@ -1,0 +1,102 @@
+/** Clusters that unseal themselves: holders have recovery key shares, and nobody unseals a node by hand. */
+import { requestFacts, verifyRequest } from '../../src/documents';
+import { waitingText } from '../../src/words/waiting';
+import { expectServiceOn } from '../support/faults';
+import { Lane, runLanes } from '../support/lane';
+import { Scenario } from '../support/scenario';
+
+const auto = { seal: { type: 'awskms' } } as const;
+const pair = (east: object, west: object, nodes = 3) => ({
+  topology: {
+    clusters: [
+      { name: 'east', nodes, ...east },
+      { name: 'west', nodes, ...west },
+    ],
+    dr: [{ primary: 'east', secondaries: ['west'] }],
+  },
+});
+
+const both = new Lane(() => Scenario.start(pair(auto, auto)));
+/** The secondary unseals itself; its recovery keys are the unseal keys of its primary (facts 8.9). */
+const mixed = new Lane(() => Scenario.start(pair({}, auto, 1)));
+const joining = new Lane(() =>
+  Scenario.start({
+    topology: {
+      clusters: [
+        { name: 'east', nodes: 1, ...auto },
+        { name: 'west', nodes: 3, ...auto },
+      ],
+      dr: [],
+    },
+    drSets: { main: ['east', 'west'] },
+  }),
+);
+
+describe('auto-unseal', () => {
+  runLanes(both, mixed, joining);
+
+  both.it('a switchover asks for recovery key shares, and a restarted node comes back by itself', async (scenario) => {
+    const { service } = scenario;
+    await service.cluster('west').killNode(2);
+    const run = await scenario.start();
+    const { planText = '', invitation = '' } = await run.until(
+      'a plan',
+      (status) => status.planText !== undefined && status.invitation !== undefined && status,
+    );
+    expect(planText).toContain("from the holders' recovery key shares");
+    expect(planText).toContain('They unseal themselves once they run');
+    const waiting = await run.waitsFor('shares');
+    expect(waiting).toMatchObject({ recovery: true, threshold: 3 });
+    expect(waitingText('w', waiting, String).title).toBe('Waits for 3 recovery key shares');
+    const pins = [{ environment: 'test', ...scenario.workersKey }];
+    const request = await verifyRequest(invitation, { pins, now: Date.now(), holder: 'ada' });
+    expect(JSON.stringify(requestFacts(request, Date.now()))).toContain(
+      'it unseals itself: your share is a RECOVERY key share',
+    );
+    await run.people();
+    const report = await run.report();
+    // As the service manager does, and nobody unseals it.
+    await service.cluster('west').startNode(2, { sealed: true });
+
+    expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' } });
+    expect(scenario.state('west').nodes).toEqual([1, 2, 3].map(() => ({ up: true, sealed: false })));
+    expect(report.finalState.map(({ seal }) => seal)).toEqual(
+      [1, 2].map(() => ({ type: 'awskms', recovery: true, threshold: 3, shares: 5 })),
+    );
+    await expectServiceOn(scenario, 'west');
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
+
+  mixed.it('a pair of both seals switches over and back with the same shares', async (scenario) => {
+    const there = await scenario.start({ go: 'auto' });
+    expect(await there.waitsFor('shares')).toMatchObject({ recovery: true });
+    await there.people({ go: false });
+    expect((await there.report()).outcome).toBe('completed');
+    const back = await scenario.start({ to: 'east', go: 'auto' });
+    expect(await back.waitsFor('shares')).not.toHaveProperty('recovery');
+    await back.people({ go: false });
+    expect((await back.report()).outcome).toBe('completed');
+    await expectServiceOn(scenario, 'east');
+  });
+
+  joining.it('standbys of a new secondary are restarted, and no share is asked for them', async (scenario) => {
+    const run = await scenario.run('drSecondaryOnboarding', { primary: 'east', secondary: 'west' });
+    const { planText = '' } = await run.until('a plan', (status) => status.planText !== undefined && status);
+    expect(planText).toContain(
+      'The recovery keys of west are gone too: the recovery key shares of east are its recovery keys',
+    );
+    expect(planText).toContain('to restart the service on each: it unseals itself (awskms)');
+    await run.approve('wipe');
+    const { what, instructions } = await run.waitsFor('action');
+    expect(what).toBe('the sealed nodes of west are restarted: they unseal themselves');
+    expect(instructions.join('\n')).toContain('restart the service there');
+    expect(instructions.join('\n')).not.toContain('operator unseal');
+    for (const { index, sealed } of scenario.service.cluster('west').nodes) {
+      if (!sealed) continue;
+      await scenario.service.cluster('west').killNode(index);
+      await scenario.service.cluster('west').startNode(index, { sealed: true });
+    }
+    expect((await run.report()).outcome).toBe('completed');
+    expect(scenario.state('west').dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
+  });
+});
