@@ -12,7 +12,7 @@ import type { PersonLookup, RunContext, VerifiedApproval, VerifiedDecision } fro
 import { currentExecution } from '../execution';
 import { ArrivedSignals, judgeArrived } from './arrived-signals';
 import type { ArrivedSignal, JudgedSignal, Verdict } from './arrived-signals';
-import { judgeGate, mayNotDecide, onlyClaimed, personLookup, verifiedApprovals } from './person-lookup';
+import { judgeGate, mayNotApprove, mayNotDecide, onlyClaimed, personLookup, verifiedApprovals } from './person-lookup';
 
 /* What people sent, checked against the inventory (protocol: "Approvals and decisions"), read where it arrived. */
 
@@ -52,6 +52,8 @@ export async function checkApprovals(
       const by: Attested = { name: approval.name, how: approval.how };
       if (approvals.some((each) => each.digest === approval.digest))
         return { accepted: false, code: 'repeated', text: 'this very document is in hand', by };
+      const mayNot = mayNotApprove(inventory, deployment, gate, requestedBy, approval);
+      if (mayNot !== undefined) return { accepted: false, code: 'may-not-approve', text: mayNot, by };
       approvals.push(approval);
       if (!countsIn(findDeployment(inventory, deployment), approval.how)) {
         const text = onlyClaimed(approval.name, nextCommandOf.approve(run.wid, gate, approval.name));

@@ -6,7 +6,7 @@ import type { GateName } from '../../src/contracts/plan';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import { withNext } from '../../src/contracts/receipts';
 import { escapeUntrusted } from '../../src/contracts/words';
-import { countsIn, decidersOf, findDeployment } from '../../src/inventory';
+import { approversOf, countsIn, decidersOf, findDeployment } from '../../src/inventory';
 import type { CountedApproval, RunContext, VerifiedApproval, VerifiedDecision } from '../../src/keys';
 import { evaluateGate, verifyApproval } from '../../src/keys';
 import { ArrivedSignals } from './arrived-signals';
@@ -114,6 +114,25 @@ export function onlyClaimed(name: string, command: string): string {
     `${escapeUntrusted(name)} is ${NOT_COUNTED}`,
     `sign it. \`runbook keys init --output YOUR-KEY-FILE\` makes a key; once the inventory lists its public line, with attestation signed: \`${command} --key-file YOUR-KEY-FILE\``,
   );
+}
+
+/** Why somebody's approval opens no such gate, whoever attests it, with who may; undefined where it may. */
+export function mayNotApprove(
+  inventory: Inventory,
+  deploymentName: string,
+  gate: GateName,
+  requestedBy: string,
+  { name, verdict }: Pick<VerifiedApproval, 'name' | 'verdict'>,
+): string | undefined {
+  const deployment = findDeployment(inventory, deploymentName);
+  const { groups, excludeRequester } = deployment.gates[gate];
+  const isMember = inventory.people.get(name)?.groups.some((group) => groups.includes(group)) === true;
+  const asked = excludeRequester && name === requestedBy;
+  if (isMember && !(asked && verdict === 'approve')) return undefined;
+  const others = approversOf(inventory, deployment, gate).map((each) => each.name);
+  const may = others.filter((each) => !excludeRequester || each !== requestedBy).join(', ') || 'nobody';
+  const why = isMember ? `${name} asked for this run` : `${name} is in none of its groups (${groups.join(', ')})`;
+  return `gate ${gate} is approved by ${may}: ${why}`;
 }
 
 /**

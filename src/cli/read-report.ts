@@ -2,10 +2,12 @@ import { QueryNotRegisteredError, isGrpcServiceError } from '@temporalio/client'
 import type { WorkflowExecutionDescription } from '@temporalio/client';
 import type { OutageSplit, Report } from '../contracts/report';
 import { QUERIES } from '../contracts/signals';
+import { CHECK_FAILED } from '../contracts/alarms';
 import { RunbookError } from '../errors';
 import { tailOf } from '../report/run-history';
 import type { RunTail } from '../report/run-record';
 import { reportOf } from '../report/report-of-run';
+import { findingText } from '../words/status';
 import { describe } from './run';
 import type { RunReference } from './run';
 import type { TemporalSession } from './temporal';
@@ -116,13 +118,18 @@ export function summaryLines(given: Report): string[] {
   const { outage, loss, withoutDrProtection } = report;
   const unprotected = withoutDrProtection?.totalMs;
   const held = report.clientsHeld?.totalMs;
-  const nextOf = (next: string | undefined) => (next === undefined ? '' : ` Next: ${next}`);
+  const findings = report.findings.map((each) => {
+    const { title, text } = findingText(each);
+    return `${title}${text}`;
+  });
+  const failed = findings.filter((_, index) => report.findings[index]?.code === CHECK_FAILED);
   const texts = [
+    ...failed,
     ...(held === undefined ? [] : [`Clients held, from the quiesce to their release: ${inWords(held)}`]),
     ...(loss === undefined ? [] : [`Loss: ${loss.loss}. ${loss.why}`]),
     ...(unprotected === undefined ? [] : [`Without DR protection: ${inWords(unprotected)}`]),
     ...report.tokens.map(({ cluster, state, text }) => `Operation token of ${cluster}: ${state}. ${text}`),
-    ...report.findings.map(({ severity, text, next }) => `Finding (${severity}): ${text}${nextOf(next)}`),
+    ...findings.filter((each) => !failed.includes(each)),
     ...report.leftToDo.map((left) => `Left to do: ${left}`),
   ];
   return [

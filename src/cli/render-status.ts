@@ -20,7 +20,7 @@ const STEPS_SHOWN = 8;
 
 /** A run as `runbook status` prints it. */
 export function statusLines(given: RunView, now = Date.now()): string[] {
-  const view = inLines(given);
+  const view = asEnded(inLines(given));
   const { workflowId, runbook, state, closedAt, memo, status } = view;
   const ended = closedAt === undefined ? '' : `, ended ${clock(Date.parse(closedAt), now)}`;
   const lines = [
@@ -32,7 +32,7 @@ export function statusLines(given: RunView, now = Date.now()): string[] {
       return `  under way: ${type}, try ${attempt}${started ? '' : ', not started'}${failure}`;
     }),
   ];
-  if (status !== undefined) return [...lines, ...liveLines(status, now)];
+  if (status !== undefined) return [...lines, ...liveLines(status, now, closedAt !== undefined)];
   if (memo === undefined || state !== 'running') return lines;
   // What the run wrote down for the time when no worker answers.
   const noted = [
@@ -44,10 +44,18 @@ export function statusLines(given: RunView, now = Date.now()): string[] {
   return noted.length === 0 ? lines : [...lines, '', ...noted];
 }
 
-function phaseOf({ memo, status }: RunView): string {
+/** A run that has ended waits for nobody, whatever its last words were. */
+function asEnded(view: RunView): RunView {
+  const { state, status } = view;
+  if (state === 'running' || status === undefined) return view;
+  return { ...view, status: { ...status, waiting: [], carryingOut: [], paused: false } };
+}
+
+function phaseOf({ memo, status, state }: RunView): string {
   if (status?.outcome !== undefined) return `, ${status.outcome}`;
   const phase = status?.phase ?? memo?.phase;
   if (phase === undefined) return '';
+  if (state !== 'running') return ` in phase ${phase}`;
   const parked = status?.waiting.some((each) => each.for === 'decision') === true;
   return `, phase ${phase}${status?.paused === true ? ', PAUSED' : ''}${parked ? ', PARKED' : ''}`;
 }
@@ -60,7 +68,7 @@ function workerLine({ pollers, status, asOfEvent, taskQueue, state }: RunView): 
 }
 
 /** What is wrong and who does what about it comes first: a person at night reads no further than they must. */
-function liveLines(status: RunStatus, now: number): string[] {
+function liveLines(status: RunStatus, now: number, ended: boolean): string[] {
   const { workflowId, steps, receipts } = status;
   const statements = statusText(status, (at) => clock(at, now)).flatMap((each) => ['', ...statementLines(each)]);
   const shown = receipts.slice(-RECEIPTS_SHOWN).flatMap((each) => receiptLines(each, '  '));
@@ -72,7 +80,7 @@ function liveLines(status: RunStatus, now: number): string[] {
     '',
     `Steps${before}`,
     // What is under way stands last, nearest to the prompt.
-    ...steps.slice(earlier).map((step) => `  ${step.number}. ${unmarked(inFull(stepText(step)))}`),
+    ...steps.slice(earlier).map((step) => `  ${step.number}. ${unmarked(inFull(stepText(step, ended)))}`),
   ];
 }
 
@@ -123,7 +131,7 @@ export class Progress {
 
   /** Lines for what is new in `view`. Without a worker's answer it says so, once. */
   lines(given: RunView, now = Date.now()): string[] {
-    const { status, state, memo, asOfEvent } = inLines(given);
+    const { status, state, memo, asOfEvent } = asEnded(inLines(given));
     if (status === undefined) {
       if (this.#silent || state !== 'running') return [];
       this.#silent = true;

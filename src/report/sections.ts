@@ -323,7 +323,7 @@ function preconditions({ preconditions: checks }: Report): Section[] {
 }
 
 /** Gates, holders, parked steps and controls: who decided what, and how that is known. */
-function people({ gates, holders = [], parkings, controls }: Report): Section[] {
+function people({ gates, holders = [], parkings, controls, endedAt }: Report): Section[] {
   const gateTone = (state: string): Tone =>
     state === 'approved' || state === 'not-needed' ? 'good' : state === 'opened' ? 'neutral' : 'bad';
   const gateRows = gates.map(({ gate, state, by, openedAt, closedAt, planDigest }) => [
@@ -331,7 +331,7 @@ function people({ gates, holders = [], parkings, controls }: Report): Section[] 
     toned(state, gateTone(state)),
     toned(by.map(attestedText).join(', ') || 'nobody', by.some(({ how }) => how === 'claimed') ? 'warning' : 'neutral'),
     timeText(openedAt),
-    closedAt === undefined ? 'still open' : betweenText(openedAt, closedAt),
+    closedAt ? betweenText(openedAt, closedAt) : endedAt ? 'open when the run ended' : 'still open',
     planDigest,
   ]);
   const holderRows = holders.map(({ name, epoch, as, askedAt, why = '', declined, gave }) => [

@@ -1,6 +1,6 @@
 import type { Finding, Receipt } from '../contracts/run-facts';
 import type { CarryingOut, RunStatus, TimelineStep } from '../contracts/run-status';
-import { urgentFindings } from '../contracts/alarms';
+import { CHECK_FAILED, urgentFindings } from '../contracts/alarms';
 import { askedNow } from '../contracts/asked';
 import { attestedName } from '../contracts/words';
 import type { Statement, Time } from './waiting';
@@ -73,9 +73,10 @@ export function carryingOutText({ step, action, by, at }: CarryingOut, time: Tim
 const statement = (title: string, text = ''): Statement => ({ title, text, lines: [] });
 
 /** Something that people must know, and what they do next. */
-export function findingText({ severity, text, next }: Finding): Statement {
+export function findingText({ severity, code, text, next }: Finding): Statement {
   const whole = /[.!?]$/.test(text) ? text : `${text}.`;
-  const title = severity === 'critical' ? 'CRITICAL' : severity === 'warning' ? 'Warning' : 'Note';
+  const failed = code === CHECK_FAILED ? 'FAILED' : 'Warning';
+  const title = severity === 'critical' ? 'CRITICAL' : severity === 'warning' ? failed : 'Note';
   return statement(title, `: ${whole}${next === undefined ? '' : ` Next: ${next}`}`);
 }
 
@@ -87,9 +88,14 @@ export function receiptText({ signal, arrival, verdict, code, text, from }: Rece
   return statement(`${signal} ${arrival}${sender}: ${verdict}`, `${how}${why === verdict ? '' : `. ${why}`}`);
 }
 
-/** A line of the timeline, after its number. */
-export function stepText({ name, state, attempt, startedAt, endedAt, note }: TimelineStep): Statement {
+/**
+ * A line of the timeline, after its number.
+ *
+ * @param ended - the run has ended, from outside where a step is still under way
+ */
+export function stepText({ name, state, attempt, startedAt, endedAt, note }: TimelineStep, ended = false): Statement {
   const took = endedAt === undefined ? '' : ` in ${((endedAt - startedAt) / 1000).toFixed(1)} s`;
+  const cut = ended && (state === 'running' || state === 'parked') ? ' when the run ended' : '';
   const again = attempt > 1 ? `, attempt ${attempt}` : '';
-  return statement(name, `: ${state}${took}${again}${note ? `. ${note}` : ''}`);
+  return statement(name, `: ${state}${cut}${took}${again}${note ? `. ${note}` : ''}`);
 }

@@ -122,7 +122,7 @@ describe('a decision about a parked step', () => {
   it.each(DECISION_ACTIONS)('to %s never rests on a claimed name', async (action) => {
     const verdict = await check({ ...bench.run, ...STEP, action, reason: 'a claim', name: 'ada', iat: 1 });
     expect(verdict).toMatchObject({ accepted: false, code: 'only-claimed' });
-    expect(verdict?.text).toContain("`runbook decide deployment:payments --step 'Promote west'");
+    expect(verdict?.text).toContain('`runbook decide deployment:payments --parking 1');
     expect(verdict?.text).toContain('--name ada --key-file YOUR-KEY-FILE`');
   });
 

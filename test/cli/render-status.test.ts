@@ -82,6 +82,17 @@ it('a decision that was accepted and is under way stands in the place of the que
   expect(statusLines({ ...VIEW, status: undefined, memo }, 0).join('\n')).toContain(said);
 });
 
+it('a run that was ended from outside waits for nobody, and its last step is told as what it was', () => {
+  const step = { number: 7, name: 'Demote east', state: 'running', attempt: 1, startedAt: 1 } as const;
+  const ended = { state: 'terminated', closedAt: '2026-11-21T12:00:00Z' };
+  const view: RunView = { ...VIEW, ...ended, status: { ...STATUS, paused: true, steps: [step] } };
+  const text = statusLines(view, 0).join('\n');
+  expect(text).toContain('terminated in phase');
+  expect(text).toContain('7. Demote east: running when the run ended');
+  expect(text).not.toMatch(/PAUSED|PARKED|Waits for/);
+  expect(new Progress().lines(view, 0).join('\n')).not.toMatch(/PAUSED|PARKED|Waits for/);
+});
+
 it('in the Web UI: the same, and a parked run says so in its heading', () => {
   const details = currentDetails(STATUS, 'default');
   inOrder(details, [

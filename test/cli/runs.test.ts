@@ -117,6 +117,22 @@ describe('a switchover by the command line alone', () => {
     expect([refused.code, refused.out]).toEqual([3, expect.stringContaining('a run would be refused')]);
   });
 
+  it('a run that is refused says why, first of all, in watch, status and the Web UI', async () => {
+    const { workflowId } = scenario;
+    const start = `start drSwitchover --deployment ${scenario.name} --to east --reason wrong`;
+    await typed(start, { env });
+    const watched = await cli(['watch', scenario.name], { env });
+    const why = 'FAILED: a DR primary and its secondary';
+    expect([watched.code, watched.out]).toEqual([3, expect.stringContaining(why)]);
+    const [, summary = ''] = watched.out.split(': REFUSED');
+    expect(summary.trimStart()).toMatch(new RegExp(`^${why}`));
+    const { out } = await cli(['status', workflowId], { env });
+    expect(out).toMatch(/, refused\n/);
+    expect(out.split('\n').find((line) => line.startsWith('FAILED'))).toContain(why);
+    const metadata = await scenario.attach().handle.query<object>('__temporal_workflow_metadata');
+    expect(JSON.stringify(metadata)).toContain(`**FAILED**`);
+  });
+
   it('start, share, approve and watch lead to the end; status names each missing person with the command', async () => {
     const { workflowId } = scenario;
     const start = `start drSwitchover --deployment ${scenario.name} --to west --reason test --requested-by olga`;
@@ -183,5 +199,8 @@ describe('a switchover by the command line alone', () => {
     const aborted = await cli(['abort', scenario.name, '--reason', 'wrong window'], { env: grace });
     expect([aborted.code, aborted.out]).toEqual([0, expect.stringContaining('abort 1 from grace')]);
     expect((await cli(['watch', workflowId], { env })).code).toBe(6);
+    const ended = await cli(['status', workflowId], { env });
+    expect(ended.out).toContain(', aborted');
+    expect(ended.out).not.toMatch(/PAUSED|Waits for|phase /);
   });
 });

@@ -101,6 +101,9 @@ describe('notifications of a run', () => {
     await refused.failure();
     await refused.until('told', () => events().length === 2);
     expect(events().sort()).toEqual(['finished', 'started']);
-    expect(await told(refused, 'finished')).toMatchObject({ outcome: 'refused', severity: 'warning' });
+    expect(await told(refused, 'finished')).toMatchObject({
+      ...{ outcome: 'refused', severity: 'warning' },
+      details: expect.arrayContaining([expect.stringContaining('observed')]) as string[],
+    });
   });
 });

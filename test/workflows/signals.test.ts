@@ -104,7 +104,10 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
     await refused({ document: 'no document' }, /members|document/);
     await refused({ yes: true }, /members/);
     // A holder is known, but in no group that this gate asks.
-    await send('approve', await approvalOf(person('ada'), right));
+    expect(await send('approve', await approvalOf(person('ada'), right))).toMatchObject({
+      ...{ verdict: 'refused', code: 'may-not-approve', from: { name: 'ada', how: 'signed' } },
+      text: expect.stringMatching(/^gate plan is approved by .*grace.*: ada is in none of its groups/) as string,
+    });
     expect((await run.waitsFor('approval')).missing.join()).toContain('approvers');
   });
 

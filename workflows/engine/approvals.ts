@@ -3,6 +3,8 @@ import type { Assessment, Authority } from '../../src/contracts/activities';
 import type { GateName, PlanDocument } from '../../src/contracts/plan';
 import { APPROVALS_TOO_OLD } from '../../src/contracts/plan';
 import type { ChangeWindow } from '../../src/contracts/runbook-inputs';
+import { CHECK_FAILED } from '../../src/contracts/alarms';
+import type { Finding } from '../../src/contracts/run-facts';
 import type { FailureFacts } from './failures';
 import { RunStopped, failureFacts, stepFailure } from './failures';
 import { passGate } from './gates';
@@ -144,6 +146,14 @@ export function refusalOf(
     observed: failed[0]?.observed,
     needed: failed[0]?.needed,
     next: failed.flatMap((each) => (each.next ? [each.next] : [])).join(' '),
+  });
+}
+
+/** What stands against a run, one finding each: it is the first thing that people ask of a run that was refused. */
+export function failedChecks({ preconditions }: Pick<Assessment<unknown>, 'preconditions'>): Finding[] {
+  return preconditions.flatMap(({ verdict, name, cluster, observed, needed, next }) => {
+    const text = `${name}${cluster ? ` (${cluster})` : ''}: observed ${observed}; needed ${needed}`;
+    return verdict === 'fail' ? [{ severity: 'warning', code: CHECK_FAILED, text, ...(next && { next }) }] : [];
   });
 }
 

@@ -9,6 +9,7 @@ import type {
 } from '../../src/contracts/notifications';
 import type { Finding, RunOutcome, RunPhase } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
+import { CHECK_FAILED } from '../../src/contracts/alarms';
 import { failureFacts } from './failures';
 import type { RunState } from './run-state';
 
@@ -135,7 +136,9 @@ export class Notifications {
     this.#open.clear();
     const critical = this.#inOutage || this.#state.findings.some((each) => each.severity === 'critical');
     const severity = critical ? 'critical' : outcome === 'completed' && leftToDo.length === 0 ? 'info' : 'warning';
-    this.#tell({ event: 'finished', severity, subject: 'run', outcome, leftToDo });
+    const [first, ...others] = this.#state.findings.filter(({ code }) => code === CHECK_FAILED);
+    const words = first && `${others.length > 0 ? `${others.length + 1} checks failed. ` : ''}${first.text}`;
+    this.#tell({ event: 'finished', severity, subject: 'run', outcome, leftToDo, ...(words && { words }) });
   }
 
   /** Waits, for a short time, for what is under way; what is not known to be told then becomes a finding. */

@@ -15,6 +15,7 @@ import type { Finding, RunOutcome } from '../../src/contracts/run-facts';
 import type { RunStatus } from '../../src/contracts/run-status';
 import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
 import { QUERIES, isUndecodable } from '../../src/contracts/signals';
+import { CHECK_FAILED } from '../../src/contracts/alarms';
 import { checks } from './activity-calls';
 import { reportOf } from '../../src/report/report-of-run';
 import type { RunTail } from '../../src/report/run-record';
@@ -112,6 +113,7 @@ export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, ra
     const pump = signals.pump(state);
     const ending = await runBody(runbook, run, input);
     await run.cleanUpAll();
+    noteFailure(state, ending);
     const leftToDo = [...(ending.leftToDo ?? []), ...state.leftToDo];
     const { outcome } = ending;
     state.notifications.finished(
@@ -194,6 +196,15 @@ async function readInput<I extends AnyInput>(runbook: RunbookName, given: unknow
   }
 }
 
+/** Why a run failed stands in its findings, as what stood against it does. */
+function noteFailure(state: RunState, { failure }: Ending): void {
+  const facts = failureFacts(failure);
+  if (!facts || state.findings.some(({ code }) => code === CHECK_FAILED)) return;
+  const { message, observed, needed, next } = facts;
+  const more = observed === undefined ? '' : ` Observed ${observed}; needed ${needed ?? 'something else'}.`;
+  state.finding({ severity: 'warning', code: CHECK_FAILED, text: `${message}${more}`, ...(next && { next }) });
+}
+
 function failureOf(failure: FailureFacts): ApplicationFailure {
   const { code, message } = failure;
   return ApplicationFailure.create({ type: code, message, nonRetryable: true, details: [failure] });
@@ -211,6 +222,9 @@ function foundOut({ state }: Run, { withoutReport, failure, outcome, result }: E
 function end(state: RunState, outcome: RunOutcome, leftToDo: readonly string[], result?: RunbookFindings): void {
   state.outcome = outcome;
   state.ending = { outcome, leftToDo, ...(result && { result }), at: Date.now() };
+  // Nothing is waited for any more.
+  state.waiting.clear();
+  state.paused = false;
   state.leftAtEnd = reportOf(state.record()).leftToDo;
   state.enterPhase('finished');
 }

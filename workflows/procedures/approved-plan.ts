@@ -4,7 +4,7 @@ import type { GateName, PlanDocument } from '../../src/contracts/plan';
 import type { ChangeWindow, TokenSource } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from '../engine/activity-calls';
 import { Approvals, awaitWindow, openGate } from '../engine/approvals';
-import { planned, refusalOf, verdictsInWords } from '../engine/approvals';
+import { failedChecks, planned, refusalOf, verdictsInWords } from '../engine/approvals';
 import { stepFailure } from '../engine/failures';
 import { OperationTokens, tokensFromPeople, tokensHeldBy } from './operation-tokens';
 import type { PeoplesTokens } from './operation-tokens';
@@ -92,7 +92,10 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
   run.state.plan = assessed.plan;
   if (input.dryRun) return { outcome: 'planned' };
   const refusal = refusalOf(assessed);
-  if (refusal) return { outcome: 'refused', failure: refusal };
+  if (refusal) {
+    failedChecks(assessed).forEach((each) => run.state.finding(each));
+    return { outcome: 'refused', failure: refusal };
+  }
 
   let answered = await askPeople(run, request, assessed);
   // Nobody was waited for: what was read a moment ago still holds, and the activities read again before they act.

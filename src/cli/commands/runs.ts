@@ -26,7 +26,11 @@ function listCommand({ context }: CommandHost): Command {
         found.push({
           ...{ workflowId, runId, runbook: type },
           ...{ state: status.name.toLowerCase(), startedAt: startTime.toISOString() },
-          ...{ phase: text(memo?.['phase']), waitingFor: text(memo?.['waitingFor']) },
+          // What a run that has ended waited for last says nothing.
+          ...(status.name === 'RUNNING' && {
+            phase: text(memo?.['phase']),
+            waitingFor: text(memo?.['waitingFor']),
+          }),
         });
       }
       return found;
