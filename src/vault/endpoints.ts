@@ -284,12 +284,18 @@ function performanceEndpoints() {
 
 /** Statuses of `sys/health` that describe the node instead of failing the read. */
 const HEALTH_STATUSES: ReadonlySet<number> = new Set([200, 429, 472, 473, 474, 501, 503, 530]);
+/** Not initialised, sealed, or removed: nothing that the node could say of its cluster. */
+const NODE_STATUSES: ReadonlySet<number> = new Set([501, 503, 530]);
 
 /** The reads and the few calls outside of the replication interface that runbooks need (facts 1.5 to 1.7, 5.7). */
 const SYS = {
   generateRoot: generationEndpoints('sys/generate-root', 'root-token'),
   /** State of a node. Unauthenticated; a sealed or standing-by node is an answer, not an error. */
-  health: get('sys/health', answer.health, { anyNode: true, dataStatuses: HEALTH_STATUSES }),
+  health: get('sys/health', answer.health, {
+    anyNode: true,
+    dataStatuses: HEALTH_STATUSES,
+    nodeStatuses: NODE_STATUSES,
+  }),
   /** Who a node holds to be active. Unauthenticated. */
   leader: get('sys/leader', answer.leader, { anyNode: true }),
   /** Unauthenticated; answers on sealed nodes too. */

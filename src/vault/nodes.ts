@@ -108,9 +108,12 @@ export class NodeCaller implements Caller {
   async call(request: RequestDescription, options: CallOptions = {}): Promise<ServiceAnswer> {
     if (options.node !== undefined) return this.callNode(this.pinned(options.node), request, options, 0);
     const failures: RunbookError[] = [];
+    let ofOneNode: ServiceAnswer | undefined;
     for (const node of await this.order(request, options)) {
       try {
-        return await this.callNode(node, request, options, REDIRECTS);
+        const answer = await this.callNode(node, request, options, REDIRECTS);
+        if (request.nodeStatuses?.has(answer.status) !== true) return answer;
+        ofOneNode ??= answer;
       } catch (error) {
         if (!(error instanceof RunbookError) || !mayTryNextNode(request, error)) throw error;
         this.forgetActiveNode();
@@ -120,6 +123,7 @@ export class NodeCaller implements Caller {
         if (request.changesRoles === true) this.agreedUntil = 0;
       }
     }
+    if (ofOneNode !== undefined) return ofOneNode;
     // An answer says more than a node that is away.
     const told = failures.find((failure) => failure.httpStatus !== undefined) ?? failures[0];
     throw told ?? new RunbookError('INTERNAL', `cluster ${this.cluster} has no node to call`);

@@ -59,6 +59,8 @@ export interface RequestDescription {
   readonly effect: 'reads' | 'changes';
   /** Status codes that carry data on this path although they are errors elsewhere. */
   readonly dataStatuses?: ReadonlySet<number>;
+  /** Those of them by which a node speaks for itself alone: another node is asked too, where none is named. */
+  readonly nodeStatuses?: ReadonlySet<number>;
   /** Every node answers for itself: no need to look for the active one first. */
   readonly anyNode?: boolean;
   /** The roles of clusters change with it, and the leader with them. */

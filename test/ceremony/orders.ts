@@ -47,7 +47,7 @@ export interface Order {
   readonly acts: readonly Act[];
   /** Whether each act waits for the receipt of the one before. */
   readonly oneByOne: boolean;
-  /** A share that arrives in the middle of the burst. */
+  /** A share that arrives in the middle of a generation. */
   readonly late: Holder | undefined;
   readonly mishaps: readonly Mishap[];
   /** Somebody's attempt is in the slot before the burst. */
@@ -143,7 +143,7 @@ export function inWords(order: Order): string {
         ? `share ${nth} arrives late, right ${when} ${when === 'after' ? 'the next look' : 'a cancellation'}`
         : `${what} ${when} ${call} ${nth}`,
     ),
-    ...(late === undefined ? [] : [`${late} gives in the middle of the burst`]),
+    ...(late === undefined ? [] : [`${late} gives in the middle of a generation`]),
     `foreign attempt: ${order.foreign}; people ${order.people}`,
   ].join('; ');
 }

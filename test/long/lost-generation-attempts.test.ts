@@ -30,7 +30,7 @@ const sharesGiven = (report: { readonly receipts: readonly { readonly signal: st
  * An attempt lives in the memory of one node. What happens to that node costs another attempt with the shares in hand,
  * never another word with the holders.
  */
-describe('a generation attempt that is lost in the middle of the burst', () => {
+describe('a generation attempt that is lost in the middle of a generation', () => {
   runLanes(changes, restarts, others);
 
   changes.it(

@@ -5,9 +5,10 @@
  * everything at Ctrl-C. Its keys are for tests alone.
  */
 import { once } from 'node:events';
-import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import writeFileAtomic from 'write-file-atomic';
 import { startProcess } from '../../src/dev-server/child-process';
 import type { OwnProcess } from '../../src/dev-server/child-process';
 import { freePorts } from '../../src/dev-server/ports';
@@ -116,9 +117,8 @@ class Cluster {
     const processes: NodeProcess[] = this.nodes.flatMap(({ address, pid }) =>
       pid === undefined ? [] : [{ address, pid }],
     );
-    const file = join(this.directory, 'nodes.json');
-    await writeFile(`${file}.new`, JSON.stringify(processes), { mode: 0o600 });
-    await rename(`${file}.new`, file);
+    // Two nodes that end at the same moment write at the same moment.
+    await writeFileAtomic(join(this.directory, 'nodes.json'), JSON.stringify(processes), { mode: 0o600 });
   }
 
   async #unseal(node: Node, { keys }: Initialised, serving: string): Promise<void> {

@@ -46,6 +46,17 @@ describe('the choice of the node', () => {
     expect(await client.activeNode()).toBe(first.address);
   });
 
+  it('asks another node for the health of the cluster where the first is sealed, and tells of the sealed one alone', async () => {
+    const sealed = { status: 503, json: { initialized: true, sealed: true, version: '1.21.4' } };
+    first.on('GET sys/health', sealed);
+    const serves = { status: 200, json: { initialized: true, sealed: false, cluster_id: 'c', version: '1.21.4' } };
+    second.on('GET sys/health', serves);
+    expect(await bothClient().sys.health()).toMatchObject({ sealed: false, clusterId: 'c' });
+    expect(await bothClient().sys.health({ node: first.address })).toMatchObject({ sealed: true });
+    second.on('GET sys/health', sealed);
+    expect(await bothClient().sys.health()).toMatchObject({ sealed: true, status: 503 });
+  });
+
   it('reads the node that led last while all are asked who leads, and takes its word only where they name it', async () => {
     first.on(STATUS, disabled);
     second.on(STATUS, disabled);
