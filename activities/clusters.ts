@@ -19,11 +19,11 @@ export interface ClusterAccess {
 
 /** Gives the clusters of the inventory, one client each for as long as its entry stays the same. */
 export class Clusters {
-  readonly #dependencies: ActivityDependencies;
+  readonly #dependencies: Pick<ActivityDependencies, 'inventory' | 'log'>;
   /** Each with the entry that it was made of: where that changed, a new one takes its place. */
   readonly #clients = new Map<string, { readonly client: ServiceClient; readonly of: string }>();
 
-  constructor(dependencies: ActivityDependencies) {
+  constructor(dependencies: Pick<ActivityDependencies, 'inventory' | 'log'>) {
     this.#dependencies = dependencies;
   }
 

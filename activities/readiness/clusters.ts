@@ -42,6 +42,25 @@ export function nodePoints({ clusters }: Topology): ReadinessPoint[] {
   });
 }
 
+/** That each cluster is the one that the inventory pins: under the right address may be a wrong cluster. */
+export function identityPoints({ deployment, clusters }: Topology): ReadinessPoint[] {
+  return clusters.flatMap(({ name, part, observation: { clusterId, reachable } }) => {
+    const pinned = deployment.clusters.get(name)?.clusterId;
+    if (pinned === undefined) return [];
+    const question = {
+      id: 'cluster-id',
+      cluster: name,
+      needed: `cluster ID ${pinned}, as the inventory pins it`,
+      next: `Find out which cluster answers at the addresses of ${name}. Was it set up again? Then correct clusterId.`,
+    };
+    const known = reachable && clusterId !== undefined;
+    return pointsOf(
+      question,
+      known ? holds(clusterId === pinned, severity(part), clusterId) : unread('no node tells its cluster ID'),
+    );
+  });
+}
+
 /** Roles consistent, exactly one DR primary in each set and one performance primary. */
 export function rolePoints(topology: Topology): ReadinessPoint[] {
   const { sets, deployment } = topology;

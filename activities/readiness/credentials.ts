@@ -1,5 +1,6 @@
 import type { Check } from '../../src/contracts/plan';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
+import { describeSource } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import { inWords, isIn } from '../ceremony/ceremony-access';
@@ -32,13 +33,13 @@ import { readBatchToken } from '../tokens/operation-token';
 import { checkMarker } from '../evidence/marker';
 import { answer, holds, pointsOf, readPoints, unknowable, unread, within } from './point';
 import type { Answer, Question, Verdicts } from './point';
-import type { ClusterReading, DrSet, ReadinessContext } from './topology';
+import type { ClusterReading, DrSet, ServiceContext } from './topology';
 
 const WRITE = 'create|update';
 const PERFORMANCE = 'sys/replication/performance';
 
 /** The workers' credentials: of each member of a DR set, and of performance secondaries for their re-pointing. */
-export async function credentialPoints(context: ReadinessContext): Promise<ReadinessPoint[]> {
+export async function credentialPoints(context: ServiceContext): Promise<ReadinessPoint[]> {
   const points = await Promise.all([
     ...context.sets.flatMap((set) => {
       const [primary] = set.primaries;
@@ -56,17 +57,14 @@ export async function credentialPoints(context: ReadinessContext): Promise<Readi
 type MarkerFacts = ReturnType<typeof checkMarker>;
 
 /** One look for all members of the set: the engine is the primary's. */
-function markerOf(
-  { access, deployment, execution: { signal } }: ReadinessContext,
-  primary: ClusterReading,
-): MarkerFacts {
+function markerOf({ access, deployment, execution: { signal } }: ServiceContext, primary: ClusterReading): MarkerFacts {
   const marker = within(signal, (limited) => checkMarker(access(primary.name), deployment, limited));
   marker.catch(() => undefined);
   return marker;
 }
 
 function markerPoint(
-  { execution: { signal } }: ReadinessContext,
+  { execution: { signal } }: ServiceContext,
   { name }: ClusterReading,
   marker: MarkerFacts,
 ): Promise<ReadinessPoint[]> {
@@ -82,7 +80,7 @@ function markerPoint(
 
 /** Asked on the primary of the set by lookup-self and capabilities-self: what it knows of tokens holds on its successor. */
 async function credentialOf(
-  context: ReadinessContext,
+  context: ServiceContext,
   { name, part }: ClusterReading,
   { primaries: [primary] }: DrSet,
   marker: MarkerFacts | undefined,
@@ -92,7 +90,7 @@ async function credentialOf(
     id: 'credential-life',
     cluster: name,
     needed: `a token that the primary accepts, for at least ${CREDENTIAL_LIFE_SECONDS} s`,
-    next: `Renew the credential of ${name} at its source.`,
+    next: `Renew the credential of ${name} at its source: ${describeSource(context.access(name).entry.credential)}. \`runbook policy ${context.deployment.name} --commands\` says how to make one.`,
   };
   const may = {
     id: 'credential-rights',
@@ -130,7 +128,7 @@ async function credentialOf(
 }
 
 /** What the credential of a DR primary does in a switchover, and that of its successor in switchover and failover. */
-function neededRights({ clusters }: ReadinessContext, { observation }: ClusterReading, demotes: boolean) {
+function neededRights({ clusters }: ServiceContext, { observation }: ClusterReading, demotes: boolean) {
   const { mode, setId } = observation.performance ?? {};
   const ids = clusters.flatMap(({ observation: { performance, clusterId } }) =>
     mode === 'primary' && performance?.mode === 'secondary' && performance.setId === setId ? (clusterId ?? []) : [],
@@ -154,7 +152,7 @@ function neededRights({ clusters }: ReadinessContext, { observation }: ClusterRe
 }
 
 /** A performance secondary has tokens of its own: where it does not follow by itself it is re-pointed with one of these. */
-function repointing({ access, execution }: ReadinessContext, { name }: ClusterReading): Promise<ReadinessPoint[]> {
+function repointing({ access, execution }: ServiceContext, { name }: ClusterReading): Promise<ReadinessPoint[]> {
   const own = access(name);
   const base = `${PERFORMANCE}/secondary`;
   const rights: Rights = { [`${base}/generate-public-key`]: [WRITE], [`${base}/update-primary`]: [WRITE] };
@@ -192,13 +190,13 @@ interface TokenWays {
 }
 
 /** Where the operation token of each DR secondary comes from, and whether that way is open. */
-export async function tokenPoints(context: ReadinessContext, runWorks: Promise<boolean>): Promise<ReadinessPoint[]> {
+export async function tokenPoints(context: ServiceContext, runWorks: Promise<boolean>): Promise<ReadinessPoint[]> {
   const points = context.sets.flatMap((set) => set.secondaries.map((each) => tokensOf(context, each, set, runWorks)));
   return (await Promise.all(points)).flat();
 }
 
 async function tokensOf(
-  { deployment, access, execution: { signal }, proofs }: ReadinessContext,
+  { deployment, access, execution: { signal }, proofs }: ServiceContext,
   reading: ClusterReading,
   { primaries: [primary] }: DrSet,
   runWorks: Promise<boolean>,

@@ -5,13 +5,15 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import { readinessPoint } from '../../src/contracts/readiness';
 import type { ReadinessPoint, ReadinessResult } from '../../src/contracts/readiness';
 import { findDeployment } from '../../src/inventory';
+import type { Inventory } from '../../src/inventory';
+import { Clusters } from '../clusters';
 import { siteFacts } from '../approvals/planning';
 import { openRun } from '../checks/runs';
 import { readWalSamples } from '../evidence/wal-sample-series';
 import { currentExecution } from '../execution';
 import type { ActivityContext } from '../execution';
 import { proofKey } from '../tokens/batch-token-proof';
-import { clockPoints, nodePoints, rolePoints, versionPoints } from './clusters';
+import { clockPoints, identityPoints, nodePoints, rolePoints, versionPoints } from './clusters';
 import { credentialPoints, tokenPoints } from './credentials';
 import { peoplePoints, rehearsalPoints } from './people';
 import { codeOf, pointsOf, unread, within } from './point';
@@ -29,7 +31,7 @@ import {
 import { summarise } from './summary';
 import type { EarlierReadiness } from './summary';
 import { readTopology } from './topology';
-import type { ReadinessContext } from './topology';
+import type { ReadinessContext, ServiceContext } from './topology';
 import { upkeepPoints } from './upkeep';
 
 /** What one check of a deployment gave. */
@@ -62,18 +64,10 @@ export async function assessReadiness({ deployment: name }: OnDeployment): Promi
   const context: ReadinessContext = { ...topology, execution, access, now: Date.now(), proofs: new Map() };
   execution.progress('reading credentials, certificates, filters');
   const points = await allPoints(signal, {
-    nodes: () => nodePoints(topology),
-    roles: () => rolePoints(topology),
+    ...serviceGroups(execution.inventory, context, runWorks),
     replication: () => replicationPoints(topology, sampled.samples),
-    versions: () => versionPoints(topology),
-    clocks: () => clockPoints(topology),
-    people: () => peoplePoints(execution.inventory, topology, context.now),
     'wal-sampler': () => samplerPoints(deployment, sampled, context.now),
     independent: () => independencePoints(context),
-    upkeep: () => upkeepPoints(context),
-    credentials: () => credentialPoints(context),
-    tokens: () => tokenPoints(context, runWorks),
-    'paths-filters': () => filterPoints(context),
     inventory: () => inventoryPoints(context),
     lock: () => lockPoints(context, held),
     'ceremony-runs': () => ceremonyRunPoints(context),
@@ -89,6 +83,51 @@ export async function assessReadiness({ deployment: name }: OnDeployment): Promi
     observations: topology.clusters.map(({ observation }) => observation),
     readiness,
   };
+}
+
+/** What the clusters, their credentials and the inventory answer by themselves. */
+function serviceGroups(
+  inventory: Inventory,
+  context: ServiceContext,
+  runWorks: Promise<boolean>,
+): Readonly<Record<string, Group>> {
+  return {
+    nodes: () => nodePoints(context),
+    identities: () => identityPoints(context),
+    roles: () => rolePoints(context),
+    versions: () => versionPoints(context),
+    clocks: () => clockPoints(context),
+    people: () => peoplePoints(inventory, context, context.now),
+    upkeep: () => upkeepPoints(context),
+    credentials: () => credentialPoints(context),
+    tokens: () => tokenPoints(context, runWorks),
+    'paths-filters': () => filterPoints(context),
+  };
+}
+
+/**
+ * The points of readiness that need neither Temporal nor a worker, as they are seen from this machine.
+ *
+ * @param signal ends it; nothing is judged then.
+ */
+export async function assessService(
+  inventory: Inventory,
+  log: Pick<ActivityContext, 'log'>['log'],
+  name: string,
+  signal: AbortSignal,
+): Promise<readonly ReadinessPoint[]> {
+  const clusters = new Clusters({ inventory, log });
+  const deployment = findDeployment(inventory, name);
+  const topology = await readTopology({ clusters, signal }, deployment);
+  const access = (cluster: string) => clusters.of(name, cluster);
+  const context: ServiceContext = { ...topology, execution: { signal }, access, now: Date.now(), proofs: new Map() };
+  // A trend needs samples, which only a worker reads.
+  const lagging = { replication: () => replicationPoints(topology, []).filter(({ id }) => id !== 'lag-trend') };
+  try {
+    return await allPoints(signal, { ...serviceGroups(inventory, context, Promise.resolve(false)), ...lagging });
+  } finally {
+    await Promise.all(clusters.all(name).map(({ client }) => client.close()));
+  }
 }
 
 type Group = () => readonly ReadinessPoint[] | Promise<readonly ReadinessPoint[]>;

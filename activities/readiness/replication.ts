@@ -7,7 +7,7 @@ import { describeFilter } from '../filters/paths-filters';
 import { answer, holds, holdsAs, pointsOf, questionOf, readPoints, unknowable, unread } from './point';
 import type { Answer, Verdicts } from './point';
 import { severity } from './topology';
-import type { ClusterReading, DrSet, ReadinessContext, Topology } from './topology';
+import type { ClusterReading, DrSet, ServiceContext, Topology } from './topology';
 
 /** A switchover refuses; a failover starts, and loses what did not arrive. */
 const COSTS_DATA: Verdicts = { switchover: 'fail', failover: 'warn' };
@@ -90,7 +90,7 @@ function tree(reading: ClusterReading): ReadinessPoint[] {
 }
 
 /** The paths filter of each performance secondary: what the inventory wants beside what the primary has. */
-export async function filterPoints(context: ReadinessContext): Promise<ReadinessPoint[]> {
+export async function filterPoints(context: ServiceContext): Promise<ReadinessPoint[]> {
   const { clusters, deployment, access, execution } = context;
   const primary = clusters.find(({ observation }) => observation.performance?.mode === 'primary');
   if (primary === undefined) return [];

@@ -50,8 +50,13 @@ export interface Topology {
 }
 
 /** What the points of readiness look at, and with what they read more. */
-export interface ReadinessContext extends Topology {
+export interface ReadinessContext extends ServiceContext {
   readonly execution: ActivityContext;
+}
+
+/** As far as the clusters themselves answer: neither a run nor a worker is needed for it. */
+export interface ServiceContext extends Topology {
+  readonly execution: Pick<ActivityContext, 'signal'>;
   readonly access: (cluster: string) => ClusterAccess;
   /** Of the worker, epoch ms. */
   readonly now: number;
@@ -75,8 +80,10 @@ export function severity(part: Part, ofSecondary: Verdicts = 'fail'): Verdicts {
 type Reading = Omit<ClusterReading, 'part' | 'drSet'>;
 
 /** Reads every cluster several times; one that does not answer is a reading too. */
-export async function readTopology(execution: ActivityContext, deployment: Deployment): Promise<Topology> {
-  const { clusters, signal } = execution;
+export async function readTopology(
+  { clusters, signal }: Pick<ActivityContext, 'clusters' | 'signal'>,
+  deployment: Deployment,
+): Promise<Topology> {
   return topologyOf(
     deployment,
     await Promise.all(clusters.all(deployment.name).map((each) => readCluster(each, signal))),

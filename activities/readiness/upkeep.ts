@@ -6,13 +6,13 @@ import type { ClusterEntry } from '../../src/inventory';
 import { answer, holds, pointsOf, readPoints, unknowable, unread } from './point';
 import type { Answer } from './point';
 import { severity } from './topology';
-import type { ClusterReading, Part, ReadinessContext } from './topology';
+import type { ClusterReading, Part, ServiceContext } from './topology';
 
 /* What keeps a cluster in order beside replication: certificates, licence, snapshots, audit devices. */
 
 const DAY_MS = 86_400_000;
 
-export async function upkeepPoints(context: ReadinessContext): Promise<ReadinessPoint[]> {
+export async function upkeepPoints(context: ServiceContext): Promise<ReadinessPoint[]> {
   const primaries = context.sets.flatMap(({ primaries: [primary] }) => primary ?? []);
   const points = await Promise.all([
     ...context.clusters.flatMap((each) => [certificate(context, each), licence(context, each)]),
@@ -32,7 +32,7 @@ interface SeenCertificate {
 
 /** Certificates of the API addresses, by a handshake with each node. */
 async function certificate(
-  { access, deployment, execution, now }: ReadinessContext,
+  { access, deployment, execution, now }: ServiceContext,
   { name, part, observation }: ClusterReading,
 ): Promise<ReadinessPoint[]> {
   const { entry } = access(name);
@@ -106,7 +106,7 @@ function refusalOf(reason: unknown): string {
 }
 
 async function licence(
-  { access, deployment, execution, now }: ReadinessContext,
+  { access, deployment, execution, now }: ServiceContext,
   { name, part, healths }: ClusterReading,
 ): Promise<ReadinessPoint[]> {
   const { licenceLifeMs } = deployment.readiness;
@@ -141,7 +141,7 @@ async function licence(
 
 /** An old snapshot stops nobody, and is missed when all goes wrong. */
 async function snapshot(
-  { access, deployment, execution, now }: ReadinessContext,
+  { access, deployment, execution, now }: ServiceContext,
   { name }: ClusterReading,
 ): Promise<ReadinessPoint[]> {
   const { snapshots: known, snapshotAgeMs } = deployment.readiness;
@@ -177,7 +177,7 @@ async function snapshot(
   );
 }
 
-function auditDevices({ access, execution }: ReadinessContext, { name }: ClusterReading): Promise<ReadinessPoint[]> {
+function auditDevices({ access, execution }: ServiceContext, { name }: ClusterReading): Promise<ReadinessPoint[]> {
   const own = access(name);
   return readPoints(
     execution.signal,

@@ -42,6 +42,7 @@ const TABLE = {
   scan: ['search a history, and files, for secrets; proves presence, never absence', 'scan'],
   init: ['set up a deployment: reads the clusters, makes the keys, writes inventory and settings', 'init'],
   join: ["pin the workers' key and make your own, on your machine, from the line that the operators sent", 'join'],
+  doctor: ['what is missing here, each finding with what mends it; changes nothing', 'doctor'],
   keys: ['keys of people and workers', 'keys'],
   inventory: ['the inventory file', 'inventory'],
   policy: ["print the service's policy that the workers' credential needs; no server is asked", 'policy'],

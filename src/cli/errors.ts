@@ -72,6 +72,12 @@ export function exitCodeOfReadiness(
   return verdicts.includes('ready-with-warnings') ? EXIT.warned : EXIT.ok;
 }
 
+/** The exit code of findings without a verdict of their own: what could not be read is never taken for good. */
+export function exitCodeOfPoints(points: readonly { readonly verdict: string }[]): ExitCode {
+  if (points.some(({ verdict }) => verdict === 'fail')) return EXIT.refused;
+  return points.some(({ verdict }) => verdict === 'warn') ? EXIT.warned : EXIT.ok;
+}
+
 const DETAILS = ['observed', 'needed', 'next'] as const;
 
 /** What people and programs are told of an error. */

@@ -80,9 +80,9 @@ function membersWhoCount({ people }: Inventory, deployment: Deployment, groups: 
   );
 }
 
-/** Somebody who cannot do here what the inventory seems to say of them. */
+/** People who cannot do here what the inventory seems to say of them. */
 export interface Voiceless {
-  readonly name: string;
+  readonly names: readonly string[];
   /** `claimed`: without a key, outside of a laboratory; `not-joined`: their key is not listed yet. */
   readonly why: 'claimed' | 'not-joined';
   readonly deployment: string;
@@ -94,22 +94,26 @@ export interface Voiceless {
   readonly holder: boolean;
 }
 
-/** Who counts for nothing where it would matter, and at what. Pure. */
+/** Who counts for nothing where it would matter, and at what; those of whom the same is true together. Pure. */
 export function voiceless({ people, deployments }: Inventory): readonly Voiceless[] {
-  return [...deployments.values()].flatMap((deployment) =>
-    [...people.values()].flatMap((person): Voiceless[] => {
+  const found = new Map<string, Voiceless>();
+  for (const deployment of deployments.values()) {
+    for (const person of people.values()) {
       const joined = hasJoined(person);
-      if (joined && countsIn(deployment, person.attestation)) return [];
+      if (joined && countsIn(deployment, person.attestation)) continue;
       const isIn = (groups: readonly string[]) => person.groups.some((group) => groups.includes(group));
       const gates = GATE_NAMES.filter((gate) => isIn(deployment.gates[gate].groups));
       const decides = gates.length > 0 || isIn(deployment.operators);
       // A claimed holder may give a share: the share itself is the proof.
       const holder = deployment.notJoined.includes(person.name);
+      if (!decides && !holder) continue;
       const why = joined ? 'claimed' : 'not-joined';
-      const concerned = decides || holder;
-      return concerned ? [{ name: person.name, why, deployment: deployment.name, gates, decides, holder }] : [];
-    }),
-  );
+      const same = { why, deployment: deployment.name, gates, decides, holder } as const;
+      const key = JSON.stringify(same);
+      found.set(key, { ...same, names: [...(found.get(key)?.names ?? []), person.name] });
+    }
+  }
+  return [...found.values()];
 }
 
 /** A term of office, both days included, in UTC. */

@@ -16,7 +16,7 @@ export type { RunContext } from './sealing';
 export { isEncryptedOnlyTo, readRecipientKey } from './recipient-keys';
 export type { RecipientKey } from './recipient-keys';
 export { createCeremonyKeys, openToken } from './ceremony-keys';
-export { KeyRecords } from './key-records';
+export { isMemoryBacked, KeyRecords } from './key-records';
 export type { KeyRecord, RecordName } from './key-records';
 export { createInvitation, createRehearsal, readOwnInvitation } from './invitation';
 export type { CreatedInvitation, InvitationFacts } from './invitation';

@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdir, readdir, stat, statfs } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { z } from 'zod';
-import { RunbookError } from '../errors';
+import { errnoOf, RunbookError } from '../errors';
 import { Secret } from '../secret';
 import type { CeremonyKeys } from './ceremony-keys';
 import { eraseFile, readOwnFile, writeNewFile } from './key-files';
@@ -52,6 +52,20 @@ interface DestroyedRecord {
 }
 
 const TMPFS_MAGIC = 0x01021994;
+
+/** Whether what is written into this directory, which may be one to be made, stays in memory. */
+export async function isMemoryBacked(
+  directory: string,
+  fileSystemType = async (path: string): Promise<number> => (await statfs(path)).type,
+): Promise<boolean> {
+  try {
+    return (await fileSystemType(directory)) === TMPFS_MAGIC;
+  } catch (error) {
+    if (errnoOf(error) !== 'ENOENT' || dirname(directory) === directory) throw error;
+    return isMemoryBacked(dirname(directory), fileSystemType);
+  }
+}
+
 const RECORD_FILE = /^([0-9a-f-]{36})\.(\d{1,9})\.[0-9a-f]{32}\.key$/;
 /** Records that one run may have on one host at a time: a run that goes on for days needs a few. */
 const RECORDS_PER_RUN = 32;
@@ -107,9 +121,8 @@ export class KeyRecords {
     readonly fileSystemType?: (directory: string) => Promise<number>;
   }): Promise<KeyRecords> {
     const { directory, storage } = options;
-    const fileSystemType = options.fileSystemType ?? (async (path) => (await statfs(path)).type);
     await mkdir(directory, { recursive: true, mode: 0o700 });
-    if (storage === 'memory' && (await fileSystemType(directory)) !== TMPFS_MAGIC) {
+    if (storage === 'memory' && !(await isMemoryBacked(directory, options.fileSystemType))) {
       throw new RunbookError(
         'KEY_STORAGE_REFUSED',
         `The key directory ${directory} is not on a memory-backed file system (tmpfs).`,

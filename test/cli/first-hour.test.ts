@@ -65,8 +65,10 @@ it('init reads the clusters, makes the keys once, and writes an inventory of one
     expect((await stat(join(folder, 'site', key))).mode & 0o777).toBe(0o600);
   const check = await cli(['inventory', 'check', inventory]);
   expect(check.out).toContain('gate plan: 1 of approvers. SHUT: nobody of them has joined yet');
-  expect(check.out).toContain('Warning: ada has not joined: in payments they cannot approve (gates plan, go,');
-  expect(check.out).toContain('Warning: dan has not joined: in payments they cannot give a key share.');
+  expect(check.out).toContain(
+    'Warning: ada, ben, cyd have not joined: in payments they cannot approve (any gate), decide about a parked step,',
+  );
+  expect(check.out).toContain('Warning: dan, eve have not joined: in payments they cannot give a key share.');
   const secret = JSON.parse(await readFile(join(folder, 'site', 'workers.key'), 'utf8')) as { d: string };
   expect(initialised.out + initialised.err + text).not.toContain(secret.d);
 });
@@ -162,11 +164,106 @@ describe('claimed people', () => {
     const check = await cli(['inventory', 'check', file]);
     expect(check.code).toBe(0);
     expect(check.out).toContain(
-      'Warning: cyd is only claimed, which counts in a laboratory alone: in payments they cannot approve (gates plan, go,',
+      'Warning: cyd is only claimed, which counts in a laboratory alone: in payments they cannot approve (any gate),',
     );
     expect(check.out).toContain('decide about a parked step, pause, abort or order a take-over.');
     const key = `cyd/${formatPublicKey(newSigningKey().key)}`;
     expect((await cli(['inventory', 'add-person', key, '--yes', '--inventory', file])).code).toBe(0);
     expect((await cli(['inventory', 'check', file])).out).not.toContain('Warning');
+  });
+});
+
+describe('inventory check --live', () => {
+  const check = (file = inventory) => cli(['inventory', 'check', file, '--live', '--json']);
+  interface Live {
+    readonly live: readonly { readonly points: readonly { id: string; cluster?: string; verdict: string }[] }[];
+  }
+  const bad = ({ out }: CliResult): string[] =>
+    (JSON.parse(out) as Live).live.flatMap(({ points }) =>
+      points
+        .filter(({ verdict }) => verdict === 'fail')
+        .map(({ id, cluster }) => (cluster === undefined ? id : `${id} ${cluster}`)),
+    );
+
+  it('compares the file with the clusters, from here: a credential, its rights, the marker, another cluster ID', async () => {
+    const without = await check();
+    expect(without.code).toBe(3);
+    expect(bad(without)).toEqual(expect.arrayContaining(['credential-life east', 'credential-life west']));
+    const { rootToken, clusterId } = service.cluster('east');
+    await writeFile(join(folder, 'site', 'workers.token'), rootToken, { mode: 0o600 });
+    const complete = await check();
+    expect([bad(complete), complete.code]).toEqual([[], 7]);
+    expect(complete.out).toContain('"id":"marker"');
+    expect(complete.out).not.toContain(rootToken);
+    const file = join(folder, 'other-id.yaml');
+    await writeFile(file, (await readFile(inventory, 'utf8')).replace(clusterId, 'another'));
+    expect(bad(await check(file))).toEqual(['cluster-id east']);
+  });
+});
+
+describe('doctor', () => {
+  interface Findings {
+    readonly findings: readonly { about: string; verdict: string; observed: string; mend?: string }[];
+  }
+  const doctor = (env: NodeJS.ProcessEnv) =>
+    cli(['doctor', '--json'], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1', ...env } });
+  const found = ({ out }: CliResult) =>
+    new Map((JSON.parse(out) as Findings).findings.map((each) => [each.about, each]));
+  const host = () => ({
+    RUNBOOKS_INVENTORY: inventory,
+    RUNBOOKS_SEAL_KEYS_FILE: join(folder, 'site', 'seal-keys'),
+    XDG_CONFIG_HOME: join(folder, 'of-nobody'),
+  });
+
+  it('says of each thing by itself what is missing, with what mends it, while everything else is down', async () => {
+    const begin = Date.now();
+    const nothing = await doctor({
+      ...host(),
+      RUNBOOKS_INVENTORY: '/nonexistent',
+      RUNBOOKS_SEAL_KEYS_FILE: '/nonexistent',
+    });
+    expect([nothing.code, Date.now() - begin < 15_000]).toEqual([3, true]);
+    const failed = [...found(nothing).values()].filter(({ verdict }) => verdict === 'fail');
+    expect(failed.map(({ about, mend }) => [about, mend !== undefined])).toEqual([
+      ['inventory', true],
+      ['temporal', true],
+      ['worker host', true],
+    ]);
+  });
+
+  it("looks at the workers' keys, their storage and rights, and at the clusters, without Temporal", async () => {
+    const loose = join(folder, 'loose-seal-keys');
+    await writeFile(loose, await readFile(join(folder, 'site', 'seal-keys')), { mode: 0o644 });
+    const [seen, open] = await Promise.all([
+      doctor({ ...host(), RUNBOOKS_KEY_DIR: '/proc/none/keys' }).then(found),
+      doctor({ ...host(), RUNBOOKS_SEAL_KEYS_FILE: loose }).then(found),
+    ]);
+    expect(seen.get('payments')).toMatchObject({ verdict: 'ok' });
+    expect(seen.get("workers' key")).toMatchObject({ verdict: 'ok' });
+    expect(seen.get('key storage')).toMatchObject({
+      verdict: 'fail',
+      mend: expect.stringContaining('/dev/shm') as string,
+    });
+    expect(open.get('key files')).toMatchObject({ verdict: 'fail', mend: `chmod 600 ${loose}` });
+  });
+
+  it('tells a person whether the inventory lists their key, and whether they trust that of the workers', async () => {
+    const ada = { RUNBOOKS_INVENTORY: inventory, ...machineOf('ada'), RUNBOOKS_PERSON: 'ada' };
+    const without = join(folder, 'without-ada.yaml');
+    await writeFile(without, (await readFile(inventory, 'utf8')).replace(/^ {2}ada: .*$/m, '  ada: {}'));
+    const [seen, stranger, unlisted, untrusting] = await Promise.all([
+      doctor(ada).then(found),
+      doctor({ ...ada, RUNBOOKS_PERSON: 'gil' }).then(found),
+      doctor({ ...ada, RUNBOOKS_INVENTORY: without }).then(found),
+      doctor({ ...ada, RUNBOOKS_PINS: join(folder, 'no-pins.json') }).then(found),
+    ]);
+    expect(seen.get('you')).toMatchObject({ verdict: 'ok' });
+    expect(seen.get('pins')).toMatchObject({ verdict: 'ok' });
+    expect(stranger.get('you')).toMatchObject({ verdict: 'fail', mend: expect.stringContaining('join') as string });
+    expect(unlisted.get('you')).toMatchObject({
+      verdict: 'fail',
+      mend: expect.stringMatching(/^runbook inventory add-person ada\//) as string,
+    });
+    expect(untrusting.get('pins')).toMatchObject({ mend: expect.stringContaining('runbook keys trust') as string });
   });
 });

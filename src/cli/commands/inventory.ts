@@ -6,6 +6,13 @@ import { isRunbookError, RunbookError } from '../../errors';
 import { approversOf, hasJoined, inventoryDigest, listKey, loadInventory, voiceless } from '../../inventory';
 import type { CeremonyPolicy, Inventory, PersonKey, Voiceless } from '../../inventory';
 import { parsePublicKey, spokenFingerprint } from '../../keys';
+import { assessService } from '../../../activities/readiness/readiness';
+import { createLogger } from '../../worker/logging';
+import type { ReadinessPoint } from '../../contracts/readiness';
+import { exitCodeOfPoints } from '../errors';
+import { inLines } from '../text';
+import { pointLines } from './readiness';
+import { GATE_NAMES } from '../../contracts/plan';
 import { inventoryPath } from '../../worker/settings';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
@@ -15,16 +22,29 @@ import { readTextFile } from '../secret-input';
 export const commands = (host: CommandHost): Command[] => [inventoryCommand(host)];
 
 /** `runbook inventory check`: every mistake with its line; what was understood where there is none. */
-function inventoryCommand({ context }: CommandHost): Command {
+function inventoryCommand({ context, finish }: CommandHost): Command {
   const check = newCommand(
     'check',
     ['runbook inventory check inventory.yaml', 'runbook inventory check   (the file of RUNBOOKS_INVENTORY)'],
     'check an inventory file; names every mistake with its line',
   )
     .argument('[file]', 'default: RUNBOOKS_INVENTORY')
-    .action(async (file: string | undefined, options: CommonOptions) => {
+    .option(
+      '--live',
+      'compare it with the clusters, from this machine and with its credentials; it writes beside the marker, and nothing else',
+    )
+    .action(async (file: string | undefined, options: CommonOptions & { readonly live?: true }) => {
       const inventory = await loadInventory(file ?? inventoryPath(context.env));
-      printResult(context, options, understood(inventory), lines(inventory));
+      const live = options.live === true ? await livePoints(inventory, context.stop) : undefined;
+      printResult(context, options, { ...understood(inventory), live }, [
+        ...lines(inventory),
+        ...(live ?? []).flatMap(({ deployment, points }) => [
+          '',
+          `${deployment}, as its clusters are seen from this machine:`,
+          ...pointLines(inLines(points)),
+        ]),
+      ]);
+      if (live !== undefined) finish(exitCodeOfPoints(live.flatMap(({ points }) => points)));
     });
   return new Command('inventory')
     .description('the inventory file')
@@ -153,15 +173,28 @@ function lines(inventory: Inventory): string[] {
   ];
 }
 
-/** What somebody cannot do although the file seems to say it, and what mends it. */
-export function voicelessLine({ name, why, deployment, gates, decides, holder }: Voiceless): string {
+/** What readiness asks of the clusters, of each deployment; of this machine, and with its credentials. */
+export function livePoints(
+  inventory: Inventory,
+  signal: AbortSignal,
+): Promise<readonly { readonly deployment: string; readonly points: readonly ReadinessPoint[] }[]> {
+  const quiet = createLogger('silent');
+  const names = [...inventory.deployments.keys()];
+  return Promise.all(
+    names.map(async (name) => ({ deployment: name, points: await assessService(inventory, quiet, name, signal) })),
+  );
+}
+
+/** What people cannot do although the file seems to say it. */
+export function voicelessLine({ names, why, deployment, gates, decides, holder }: Voiceless): string {
   const parts = [
-    ...(gates.length > 0 ? [`approve (gates ${gates.join(', ')})`] : []),
+    ...(gates.length > 0 ? [`approve (${gates.length === GATE_NAMES.length ? 'any gate' : gates.join(', ')})`] : []),
     ...(decides ? ['decide about a parked step', 'pause, abort or order a take-over'] : []),
     ...(holder ? ['give a key share'] : []),
   ];
-  const because = why === 'claimed' ? 'is only claimed, which counts in a laboratory alone' : 'has not joined';
-  return `${name} ${because}: in ${deployment} they cannot ${parts.join(', ')}`;
+  const [be, have] = names.length === 1 ? ['is', 'has'] : ['are', 'have'];
+  const because = why === 'claimed' ? `${be} only claimed, which counts in a laboratory alone` : `${have} not joined`;
+  return `${names.join(', ')} ${because}: in ${deployment} they cannot ${parts.join(', ')}`;
 }
 
 /** Names, each with the term of office where it has one. */

@@ -1,4 +1,4 @@
-import { stat } from 'node:fs/promises';
+import { stat, writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { RunbookError } from '../../errors';
 import { createHolderKey, formatPublicKey, parsePublicKey, spokenFingerprint } from '../../keys';
@@ -25,6 +25,9 @@ export interface JoinLine {
 export function joinLine({ environment, name, workers }: JoinLine): string {
   return `${environment}/${name}/${formatPublicKey(workers)}`;
 }
+
+/** Where the line stands that a person sent back. */
+export const publicLineFile = (keyFile: string): string => `${keyFile}.pub`;
 
 function readJoinLine(text: string): JoinLine {
   const [environment = '', name = '', key = '', ...rest] = text.trim().split('/');
@@ -66,6 +69,8 @@ function joinCommand({ context }: CommandHost): Command {
       await pinAfterComparing(context, pinning, formatPublicKey(workers), options.yes);
       const key = await ownKey(context, options, file);
       const send = `${name}/${formatPublicKey(key)}`;
+      // Beside the key: what it signs for can be said without its passphrase.
+      await writeFile(publicLineFile(file), `${send}\n`);
       const fingerprint = spokenFingerprint(key.kid);
       const variables = [
         shellLine('export', `RUNBOOKS_PERSON=${name}`),

@@ -68,7 +68,6 @@ function question(text: string): 'switchover' | 'failover' {
 /** Points by verdict, the red ones first; under each what it needs and who can do what. */
 export function readinessText(given: ReadinessResult): string[] {
   const { switchover, failover, score, comparedWith, changes, candidates, points } = inLines(given);
-  const rowsOf = (verdict: ReadinessPoint['verdict']) => points.filter((each) => each.verdict === verdict).map(row);
   const before = comparedWith ? ` (${comparedWith.score} at ${comparedWith.at})` : '';
   const each = candidates.map(
     (one) =>
@@ -81,12 +80,20 @@ export function readinessText(given: ReadinessResult): string[] {
     `Switchover: ${verdictWords(switchover)}. Failover: ${verdictWords(failover)}. Score ${score} of 100${before}.`,
     ...(candidates.length > 1 ? each : []),
     ...section('Since the last check', changed),
+    ...pointLines(points),
+    '',
+    'Nothing was changed.',
+  ];
+}
+
+/** Points by verdict, the red ones first. */
+export function pointLines(points: readonly ReadinessPoint[]): string[] {
+  const rowsOf = (verdict: ReadinessPoint['verdict']) => points.filter((each) => each.verdict === verdict).map(row);
+  return [
     ...section('Red', rowsOf('fail')),
     ...section('Warnings', rowsOf('warn')),
     ...section('Not checkable', rowsOf('not-checkable')),
     ...section('Good', rowsOf('ok')),
-    '',
-    'Nothing was changed.',
   ];
 }
 
