@@ -5,6 +5,7 @@ import { clusterName, deploymentName } from '../src/contracts/runbook-inputs';
 import {
   activationForm,
   batchTokenRotationInput,
+  clusterAddress,
   drFailoverInput,
   drRejoinInput,
   drReindexInput,
@@ -72,6 +73,7 @@ const ceremony = z.looseObject({
  */
 const MEMBERS = {
   accepted: list(z.unknown()),
+  addresses: list(clusterAddress, 20),
   action: z.enum(CONTROL_ACTIONS),
   alsoGone: list(clusterName, 20),
   arrived: list(positive, MOST_ARRIVALS),
@@ -106,6 +108,7 @@ const MEMBERS = {
   holders: list(person),
   hook: text(100),
   id: pathPart,
+  ids: list(pathPart),
   input: z.looseObject({}),
   inputDigest: digest,
   kind: z.enum(['dr', 'performance', 'operation-token', 'root-token']),

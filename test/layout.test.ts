@@ -5,7 +5,14 @@ import { ACTIVITY_KINDS } from '../src/contracts/activity-kinds';
 import { RUNBOOK_NAMES } from '../src/contracts/names';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
 import { GUARDS } from './support/activity-guards';
-import { callersOnPage, endpointPage, INTERFACE_ROWS, writePage } from './support/endpoint-page';
+import {
+  endpointPage,
+  EXPLAINED_PARAMETERS,
+  INTERFACE_ROWS,
+  parametersOf,
+  recordedOnPage,
+  writePage,
+} from './support/endpoint-page';
 import { readSources, ROOT } from './support/source-graph';
 
 const sources = readSources('src', 'workflows', 'activities');
@@ -65,12 +72,23 @@ describe('docs/endpoints.md', () => {
   });
 
   it('is as the table of the client has them', () => {
-    const callers = callersOnPage();
-    if (process.env['UPDATE_DOCS'] === '1') writePage(callers);
-    expect(readFileSync(join(ROOT, 'docs', 'endpoints.md'), 'utf8')).toBe(endpointPage(callers));
+    const recorded = recordedOnPage();
+    if (process.env['UPDATE_DOCS'] === '1') writePage(recorded);
+    expect(readFileSync(join(ROOT, 'docs', 'endpoints.md'), 'utf8')).toBe(endpointPage(recorded));
   });
 
   it('has a runbook for each', () => {
-    expect([...callersOnPage()].filter(([, names]) => names.length === 0)).toEqual([]);
+    expect([...recordedOnPage()].filter(([, { runbooks }]) => runbooks.length === 0)).toEqual([]);
+  });
+
+  it('has every parameter of the interface, sent by an activity in some test, and how an operator reaches it', () => {
+    const missing = [...recordedOnPage()].flatMap(([endpoint, { parameters }]) =>
+      parametersOf(endpoint)
+        .filter((name) => !parameters.includes(name))
+        .map((name) => `${endpoint}: ${name}`),
+    );
+    expect(missing).toEqual([]);
+    const all = INTERFACE_ROWS.flatMap(({ endpoint }) => parametersOf(endpoint));
+    expect([...EXPLAINED_PARAMETERS].sort()).toEqual([...new Set(all)].sort());
   });
 });

@@ -8,7 +8,7 @@ import { ServiceClient } from '../src/vault';
 import { ENDPOINTS } from '../src/vault';
 import { Secret } from '../src/secret';
 import { startSimulatedService } from '../src/simulator';
-import { callersOnPage, endpointRows, INTERFACE_ROWS } from './support/endpoint-page';
+import { endpointRows, INTERFACE_ROWS, recordedOnPage } from './support/endpoint-page';
 import {
   askedByService,
   exampleInventory,
@@ -52,11 +52,13 @@ it('no activity makes a call with a token that no policy knows', () => {
 });
 
 it('the policy of each runbook allows every call that it was seen to make', () => {
-  const callers = callersOnPage();
+  const recorded = recordedOnPage();
   const missing = INTERFACE_ROWS.filter(({ endpoint }) =>
     ['token', 'sudo'].includes(askedBy({ path: pathOf(endpoint) })),
   ).flatMap(({ endpoint, method }) =>
-    (callers.get(endpoint) ?? []).filter((name) => !CALLS_OF[name].includes(method)).map((name) => [name, method]),
+    (recorded.get(endpoint)?.runbooks ?? [])
+      .filter((name) => !CALLS_OF[name].includes(method))
+      .map((name) => [name, method]),
   );
   // A run that a failover took over counts as what it was started as.
   expect(missing.filter(([name]) => name !== 'drReindex')).toEqual([]);

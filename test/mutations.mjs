@@ -34,6 +34,22 @@ export const MUTATIONS = [
     test: 'test/inventory/in-force.test.ts',
     named: 'is the new one once the file was found the same twice',
   },
+  {
+    name: 'update-primary by addresses: others than the approved ones are given',
+    file: 'activities/joining/repoint-authority.ts',
+    text: '(addresses ? [addressesDetail(filter, addresses)] : details)',
+    replacement: 'details',
+    test: 'test/activities/parameters.test.ts',
+    named: 'by addresses that people gave and others approved',
+  },
+  {
+    name: 'paths filter of an id of no cluster: not what was approved',
+    file: 'activities/filters/filters.ts',
+    text: 'await verifyBeginning(inventory, run, deployment, authority, doing);',
+    replacement: '',
+    test: 'test/activities/parameters.test.ts',
+    named: 'under an id of no cluster of the inventory',
+  },
   // Never two primaries.
   {
     name: 'DR promotion: the other side is not looked at',

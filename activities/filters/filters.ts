@@ -13,10 +13,10 @@ import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/auth
 import { currentExecution } from '../execution';
 import { pairOf, verifyFollowing } from '../joining/repoint-authority';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm, resultOf } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, awaitClusterId } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { needsApproval } from './filter-difference';
 import type { SecondaryFilters } from './paths-filters';
-import { describeFilter, readFiltersOf, readPerformance, stateOf } from './paths-filters';
+import { describeFilter, filterOfId, readFilterOfId, readFiltersOf, readPerformance, stateOf } from './paths-filters';
 
 /* Paths filters of a performance primary become what is wanted (interface 4.2: `paths-filter`; facts 6). */
 
@@ -26,8 +26,9 @@ const COMPARE_BUDGET_MS = 20_000;
 /** The filter of a secondary, on its performance primary, under one of its ids. */
 interface FilterChange extends OnCluster {
   readonly id: string;
-  /** Whose filter it is, and a plan that allows it: absent only where the input was made by hand. */
-  readonly secondary?: string;
+  /** Whose filter it is; absent where the id is of no cluster of the inventory. */
+  readonly secondary?: string | undefined;
+  /** A plan that allows it: absent only where the input was made by hand. */
   readonly authority?: Authority;
 }
 
@@ -90,8 +91,15 @@ async function demandApproval(
   filter: FilterState,
 ): Promise<void> {
   const { clusters, inventory, run, signal } = currentExecution();
-  if (secondary === undefined || authority === undefined)
+  if (authority === undefined)
     throw notApproved(`${describeFilter(before)} becomes ${describeFilter(filter)}, and nobody approved it`);
+  if (secondary === undefined) {
+    const on = { cluster, clusterId: await readClusterId(clusters.of(deployment, cluster), signal) };
+    const operation = 'performance.primary.paths-filter' as const;
+    const doing = { operation, on, detail: filterOfId(id, filter) };
+    await verifyBeginning(inventory, run, deployment, authority, doing);
+    return;
+  }
   const target = clusters.of(deployment, secondary);
   const [pair, status] = await Promise.all([
     pairOf(target, clusters.of(deployment, cluster), signal),
@@ -153,14 +161,21 @@ export async function readPathsFilter({ deployment, primary, secondary }: Betwee
 
 /** The filters of these secondaries as they are. */
 export async function readPathsFilters(
-  input: OnDeployment & { readonly primary: string; readonly secondaries: readonly string[] },
+  input: OnDeployment & {
+    readonly primary: string;
+    readonly secondaries: readonly string[];
+    /** Of no cluster of the inventory. */
+    readonly ids?: readonly string[];
+  },
 ): Promise<{ readonly secondaries: readonly SecondaryFilters[] }> {
-  const { deployment, primary, secondaries } = input;
+  const { deployment, primary, secondaries, ids = [] } = input;
   const { clusters, signal } = currentExecution();
+  const source = clusters.of(deployment, primary);
   return {
-    secondaries: await Promise.all(
-      secondaries.map((each) => readFiltersOf(clusters.of(deployment, primary), clusters.of(deployment, each), signal)),
-    ),
+    secondaries: await Promise.all([
+      ...secondaries.map((each) => readFiltersOf(source, clusters.of(deployment, each), signal)),
+      ...ids.map((id) => readFilterOfId(source, id, signal)),
+    ]),
   };
 }
 

@@ -6,7 +6,10 @@ import { canonicalPaths } from './filter-difference';
 
 /** The filters that the primary has for one secondary. */
 export interface SecondaryFilters {
+  /** A cluster of the inventory; outside of it the id. */
   readonly secondary: string;
+  /** No cluster of the inventory: only the id is known. */
+  readonly outside?: true;
   /** The id that counts: the one that the primary knows the secondary by. */
   readonly id: string;
   /** Under this id and, where it is another one, under the cluster ID. */
@@ -47,6 +50,22 @@ export async function readFiltersOf(
     })),
   );
   return { secondary: target.entry.name, id: known, filters, attached };
+}
+
+/** The filter under an id that no cluster of the inventory has. */
+export async function readFilterOfId(
+  source: ClusterAccess,
+  id: string,
+  signal: AbortSignal,
+): Promise<SecondaryFilters> {
+  const token = await source.credential();
+  const filter = stateOf(await source.client.performance.primary.pathsFilter.read(id, { token, signal }));
+  return { secondary: id, outside: true, id, filters: [{ id, filter }], attached: false };
+}
+
+/** What a plan allows that writes a filter under an id of no cluster of the inventory. */
+export function filterOfId(id: string, filter: FilterState): string {
+  return `${id}: ${describeFilter(filter)}`;
 }
 
 export function stateOf(filter: PathsFilterFacts | undefined): FilterState {

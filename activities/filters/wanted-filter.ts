@@ -111,6 +111,7 @@ export async function requireFilter(
 
 /** What is kept away from the secondary, in words. */
 export function keptAway({ mode, paths }: PathsFilterFacts): string {
+  if (paths.length === 0) return mode === 'deny' ? 'nothing' : 'everything';
   return mode === 'deny' ? paths.join(', ') : `everything but ${paths.join(', ')}`;
 }
 

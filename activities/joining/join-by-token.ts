@@ -22,8 +22,6 @@ import { openOperationToken } from '../tokens/operation-token';
 import { demandRole } from './onboarding-read';
 import { verifyJoining } from './repoint-authority';
 
-/** Life of an activation token: it is used at once. */
-const ACTIVATION_TOKEN_SECONDS = 600;
 /** How long the primary is given to become able to issue tokens, ms. */
 const ISSUE_BUDGET_MS = 60_000;
 /** After this time nothing is done anew: the rest of an attempt must fit into what Temporal gives it, ms. */
@@ -185,7 +183,8 @@ async function issueActivationToken(
   const { source, clusterId: id } = joining;
   const execution = currentExecution();
   const { primary } = source.client[joining.input.kind];
-  const parameters = { id, ttl: `${ACTIVATION_TOKEN_SECONDS}s`, secondaryPublicKey: key?.publicKey };
+  const { activationTokenMs } = execution.clusters.deployment(joining.input.deployment).limits;
+  const parameters = { id, ttl: `${Math.ceil(activationTokenMs / 1_000)}s`, secondaryPublicKey: key?.publicKey };
   const deadline = new Deadline(ISSUE_BUDGET_MS);
   for (;;) {
     try {
@@ -225,7 +224,7 @@ async function useActivationToken<S>(
 ): Promise<ChangeResult | string> {
   const { source, target } = joining;
   const execution = currentExecution();
-  const { apiAddressForPeers: primaryApiAddr, caFileOnPeers: caFile } = source.entry;
+  const { apiAddressForPeers: primaryApiAddr, caFileOnPeers: caFile, caPathOnPeers: caPath } = source.entry;
   const cluster = target.entry.name;
   try {
     const changed = await readActConfirm(execution, {
@@ -239,7 +238,7 @@ async function useActivationToken<S>(
         await execution.assertCurrentAttempt();
         sent.calls += 1;
         sent.calledAt ??= Date.now();
-        return send(form === 'wrapped' ? { token, primaryApiAddr, caFile } : { token });
+        return send(form === 'wrapped' ? { token, primaryApiAddr, caFile, caPath } : { token });
       },
     });
     return resultOf({ outcome: changed.outcome, ...sent }, observed ?? use.describe(changed.state));

@@ -14,7 +14,7 @@ import { describeFilter } from '../filters/paths-filters';
 /** What a plan may call that a secondary follows: on its own, by token or by addresses, or as a part of what it comes after. */
 const ALONE = {
   token: { dr: 'dr.secondary.repoint-by-token', performance: 'performance.secondary.repoint-by-token' },
-  addresses: { dr: 'dr.secondary.repoint-by-token', performance: 'performance.secondary.repoint-by-addresses' },
+  addresses: { dr: 'dr.secondary.repoint-by-addresses', performance: 'performance.secondary.repoint-by-addresses' },
 } as const;
 const AFTERWARDS: Readonly<Record<ReplicationKind, readonly GatedOperation[]>> = {
   dr: [
@@ -38,10 +38,19 @@ interface FollowingAs extends Pair {
   readonly form: 'token' | 'addresses';
   /** Which the performance secondary is to have there. */
   readonly filter?: FilterState | undefined;
+  /** Those that people gave: approved as they are, and by a plan of its own alone. */
+  readonly addresses?: readonly string[] | undefined;
   /** It was begun already: the age of what approved it alone does not count any more. */
   readonly begun?: boolean;
   /** A failover names the members of its set without having heard all of them. */
   readonly asMember?: () => Promise<AllowedOperation['on']>;
+}
+
+/** What a plan says of a re-pointing by addresses: the filter that stays, and the addresses that people gave. */
+export function addressesDetail(filter: FilterState | undefined, addresses: readonly string[] | undefined) {
+  const parts = [filter === undefined ? '' : describeFilter(filter), addresses ? `at ${addresses.join(', ')}` : ''];
+  const detail = parts.filter((each) => each !== '').join('; ');
+  return detail === '' ? {} : { detail };
 }
 
 /** A secondary and its primary by their cluster IDs as they are now. */
@@ -94,15 +103,16 @@ export async function verifyJoining(
 export async function verifyFollowing(
   deployment: string,
   authority: Authority | undefined,
-  { kind = 'performance', form, filter, begun = false, asMember, ...pair }: FollowingAs,
+  { kind = 'performance', form, filter, addresses, begun = false, asMember, ...pair }: FollowingAs,
 ): Promise<void> {
   const { inventory, run } = currentExecution();
   if (!authority) throw refused(pair.on.cluster, pair.with.cluster, 'no plan was given');
   const alone = ALONE[form][kind];
   // The plan of a failover names no filter: it is what the primary keeps.
   const details = filter === undefined ? [{}] : [{ detail: describeFilter(filter) }, {}];
-  const ways = [alone, ...AFTERWARDS[kind]].flatMap((operation) =>
-    details.map((detail) => async () => {
+  const operations = addresses ? [alone] : [alone, ...AFTERWARDS[kind]];
+  const ways = operations.flatMap((operation) =>
+    (addresses ? [addressesDetail(filter, addresses)] : details).map((detail) => async () => {
       const byMembership = operation === 'dr.secondary.repoint-after-promotion';
       const on = byMembership && asMember ? await asMember() : pair.on;
       const verify = operation === alone && !begun ? verifyBeginning : verifyOperation;

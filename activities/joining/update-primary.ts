@@ -1,5 +1,6 @@
-import type { ChangeResult, ExpectedFilter } from '../../src/contracts/activities';
+import type { ChangeResult } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
@@ -23,17 +24,15 @@ import { pairOf, verifyFollowing, verifyJoining } from './repoint-authority';
 const POINTED_BUDGET_MS = 30_000;
 
 interface UpdatePrimary extends JoinInput {
-  /** By addresses, of a performance secondary alone, id, certificate and filter stay. */
+  /** By addresses id, certificate and filter stay. */
   readonly by: 'token' | 'addresses';
+  /** Those that people gave; what is known of the primary where there are none. */
+  readonly addresses?: readonly string[] | undefined;
 }
 
 /** Points a secondary at a primary, by an activation token or by the addresses of the primary. */
 export async function updatePrimary(input: UpdatePrimary): Promise<ChangeResult> {
-  const { by, kind, expected } = input;
-  if (by === 'token') return byToken(input);
-  if (kind === 'dr' || expected === undefined)
-    throw new RunbookError('INVALID_INPUT', 'Only a performance secondary is re-pointed by addresses.');
-  return byAddresses(input, expected);
+  return input.by === 'token' ? byToken(input) : byAddresses(input);
 }
 
 async function byToken(input: UpdatePrimary): Promise<ChangeResult> {
@@ -85,22 +84,23 @@ async function byToken(input: UpdatePrimary): Promise<ChangeResult> {
   return joinByToken(joining, use, again);
 }
 
-async function byAddresses(input: UpdatePrimary, expected: ExpectedFilter): Promise<ChangeResult> {
+async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
   const execution = currentExecution();
   const { clusters, signal } = execution;
-  const { deployment, primary, secondary, authority } = input;
+  const { deployment, kind, primary, secondary, authority, expected, addresses: given } = input;
   const [source, target] = [clusters.of(deployment, primary), clusters.of(deployment, secondary)];
   const pair = await pairOf(target, source, signal);
-  const way = { ...pair, form: 'addresses', filter: expected.filter } as const;
+  const way = { ...pair, kind, form: 'addresses', filter: expected?.filter, addresses: given } as const;
   const verify = (begun: boolean) => verifyFollowing(deployment, authority, { ...way, begun });
   await verify(true);
   const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
-  const addresses = await primaryAddresses(source, signal);
-  const before = await readKind(target, 'performance', signal);
-  const needed = `${secondary} knows ${primary} as its performance primary`;
+  const known = await primaryAddresses(source, signal);
+  const addresses = new Set([...known, ...(given ?? []).flatMap(withScheme)]);
+  const before = await readKind(target, kind, signal);
+  const needed = `${secondary} knows ${primary} as its ${kindName(kind)} primary`;
   let seen = before;
   const changed = await readActConfirm(execution, {
-    read: () => readKind(target, 'performance', signal),
+    read: () => readKind(target, kind, signal),
     // One that knew the address before and was cut off proves nothing by knowing it still.
     until: (state) =>
       follows(before, addresses) ? isAttached(state, addresses, heartbeatAgeMs) : follows(state, addresses),
@@ -110,29 +110,38 @@ async function byAddresses(input: UpdatePrimary, expected: ExpectedFilter): Prom
     cluster: secondary,
     allow: (state) => {
       seen = state;
-      demandAttachedBefore(secondary, state);
+      demandAttachedBefore(secondary, kind, state);
     },
     act: async () => {
       // The step may have been parked for hours since the plan was judged.
       await beforeSending(async () => {
-        demandKnowing(source, await readKind(source, 'performance', signal), secondary, seen);
-        await requireFilter(source, secondary, seen.secondaryId ?? '', expected, signal);
+        demandKnowing(source, kind, await readKind(source, kind, signal), secondary, seen);
+        if (expected) await requireFilter(source, secondary, seen.secondaryId ?? '', expected, signal);
         await verify(false);
       });
       execution.throwIfCancelled();
-      const parameters = { updatePrimaryAddrs: [...addresses] };
-      return target.client.performance.secondary.updatePrimary(parameters, await withCredential(target, execution));
+      const parameters = { updatePrimaryAddrs: given ?? [...known] };
+      if (kind === 'performance')
+        return target.client.performance.secondary.updatePrimary(parameters, await withCredential(target, execution));
+      const drOperationToken = await updateToken(joinTargetOf(input, 'update-primary', pair.on.clusterId));
+      const options = { signal, timeoutMs: CHANGE_TIMEOUT_MS };
+      return target.client.dr.secondary.updatePrimary({ drOperationToken, ...parameters }, options);
     },
   });
   return resultOf(changed, needed);
 }
 
-function demandAttachedBefore(secondary: string, state: ReplicationObservation): void {
+/** The service tells addresses with a scheme, and takes them without one too. */
+function withScheme(address: string): string[] {
+  return address.startsWith('https://') ? [address] : [address, `https://${address}`];
+}
+
+function demandAttachedBefore(secondary: string, kind: ReplicationKind, state: ReplicationObservation): void {
   if (state.mode === 'secondary' && state.secondaryId) return;
   throw new RunbookError('PRECONDITION_FAILED', `${secondary} cannot be re-pointed by addresses.`, {
     cluster: secondary,
     observed: `${describeReplication(state)}, id ${state.secondaryId ?? 'none'}`,
-    needed: 'a performance secondary that was attached and not demoted since',
+    needed: `a ${kindName(kind)} secondary that was attached and not demoted since`,
     next: 'Start secondaryRepointing with {"form": "token"}.',
     retryable: state.mode === 'unknown',
   });
@@ -141,6 +150,7 @@ function demandAttachedBefore(secondary: string, state: ReplicationObservation):
 /** Addresses bring no certificate: only a primary of the same set that knows the secondary takes it. */
 function demandKnowing(
   { entry }: ClusterAccess,
+  kind: ReplicationKind,
   primary: ReplicationObservation,
   secondary: string,
   { secondaryId, setId }: ReplicationObservation,
@@ -151,7 +161,7 @@ function demandKnowing(
   throw new RunbookError('PRECONDITION_FAILED', `${entry.name} would not take ${secondary} by addresses.`, {
     cluster: entry.name,
     observed: `${describeReplication(primary)}; set ${primary.setId ?? 'not told'}; known: ${known.join(', ') || 'nobody'}`,
-    needed: `the performance primary of set ${setId ?? 'not told'} that knows ${secondaryId || 'an id of the secondary'}`,
-    next: `Nothing was sent. Start secondaryRepointing of ${secondary} to the performance primary with {"form": "token"}.`,
+    needed: `the ${kindName(kind)} primary of set ${setId ?? 'not told'} that knows ${secondaryId || 'an id of the secondary'}`,
+    next: `Nothing was sent. Start secondaryRepointing of ${secondary} to the ${kindName(kind)} primary with {"form": "token"}.`,
   });
 }

@@ -10,7 +10,7 @@ import { roleText, rolesOf } from '../checks/replication';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { canonicalPaths, diffFilters, needsApproval, regionsInWords } from '../filters/filter-difference';
-import { describeFilter, readFiltersOf } from '../filters/paths-filters';
+import { describeFilter, filterOfId, readFilterOfId, readFiltersOf } from '../filters/paths-filters';
 import type { SecondaryFilters } from '../filters/paths-filters';
 import { observe } from './observed';
 import type { PlanInput } from './observed';
@@ -18,6 +18,8 @@ import type { PlanInput } from './observed';
 /** One filter that becomes another. A secondary has two where the primary knows it by another id than its cluster ID. */
 export interface FilterChange {
   readonly secondary: string;
+  /** The id is of no cluster of the inventory, and stands in the place of its name. */
+  readonly outside?: true;
   /** The id under which the primary keeps the filter. */
   readonly id: string;
   readonly before: FilterState;
@@ -46,14 +48,19 @@ export async function assessFilterReconciliation(
   if ('verdict' in primary) return { ...observed.base({ filter: false }), preconditions: [primary] };
   const source = access(primary.cluster);
   const { wanted, checks } = wantedFilters(input, deployment, primary, observations);
+  const ids = Object.entries(input.ids ?? {});
   const looked = observations.filter(
     (each) => isReadable(each) && (follows(each, primary) || wanted.has(each.cluster)),
   );
   const read = await Promise.all(looked.map((each) => readFiltersOf(source, access(each.cluster), signal)));
-  const secondaries = read.map((each) => {
+  const outside = await Promise.all(
+    ids.map(async ([id, filter]) => ({ ...(await readFilterOfId(source, id, signal)), wanted: canonical(filter) })),
+  );
+  const known = read.map((each) => {
     const filter = wanted.get(each.secondary);
     return filter === undefined ? each : { ...each, wanted: filter };
   });
+  const secondaries = [...known, ...outside];
   const route: FilterRoute = { primary: primary.cluster, secondaries, changes: changesOf(secondaries) };
   return {
     ...observed.base({ filter: route.changes.length > 0 }),
@@ -63,8 +70,9 @@ export async function assessFilterReconciliation(
         needed: 'primary',
       }),
       ...checks,
+      ...ids.map(([id]) => ofNoCluster(id, observations)),
       ...secondaries.map(asWanted),
-      ...(await strangers(primary, read, source)),
+      ...(await strangers(primary, secondaries, source)),
       ...(route.changes.length === 0 ? [] : await observed.rights(primary.cluster, rightsFor(route.changes))),
     ],
     route,
@@ -97,14 +105,15 @@ function follows(each: ClusterObservation, primary: ClusterObservation): boolean
 
 /** What is wanted, of the input or else of the inventory, and what stands against it. */
 function wantedFilters(
-  { filters }: FilterReconciliationInput,
+  { filters, ids }: FilterReconciliationInput,
   { pathsFilters }: Deployment,
   primary: ClusterObservation,
   observations: readonly ClusterObservation[],
 ): { readonly wanted: ReadonlyMap<string, FilterState>; readonly checks: readonly Check[] } {
   const wanted = new Map<string, FilterState>();
   const checks: Check[] = [];
-  for (const [cluster, filter] of Object.entries(filters ?? pathsFilters)) {
+  // Who names ids alone means those alone.
+  for (const [cluster, filter] of Object.entries(filters ?? (ids === undefined ? pathsFilters : {}))) {
     const each = observations.find((one) => one.cluster === cluster);
     const attached = each !== undefined && follows(each, primary);
     // What the inventory says of a cluster that is no secondary now is for when it becomes one.
@@ -130,9 +139,23 @@ function wantedFilters(
         }),
       );
     }
-    wanted.set(cluster, filter === 'none' ? 'none' : { mode: filter.mode, paths: canonicalPaths(filter.paths) });
+    wanted.set(cluster, canonical(filter));
   }
   return { wanted, checks };
+}
+
+function canonical(filter: FilterState): FilterState {
+  return filter === 'none' ? 'none' : { mode: filter.mode, paths: canonicalPaths(filter.paths) };
+}
+
+/** What the inventory knows is named by its cluster, so that both of its ids get the same filter. */
+function ofNoCluster(id: string, observations: readonly ClusterObservation[]): Check {
+  const owner = observations.find((each) => each.clusterId === id || each.performance?.secondaryId === id);
+  return check('the id of no cluster of the inventory', owner?.cluster, owner === undefined, {
+    observed: owner ? `${id} is an id of ${owner.cluster}` : `${id} is of no cluster that answers`,
+    needed: 'an id that no cluster of the inventory has',
+    next: `Name the cluster: {"filters": {"${owner?.cluster ?? ''}": ...}}.`,
+  });
 }
 
 /** Whether the filter of a secondary is as wanted: told, not demanded. */
@@ -193,12 +216,12 @@ function rightsFor(changes: readonly FilterChange[]): Rights {
 
 /** Every filter that is not as wanted, under each id of its secondary. What only narrows comes first. */
 function changesOf(secondaries: FilterRoute['secondaries']): FilterChange[] {
-  const changes = secondaries.flatMap(({ secondary, filters, wanted }) =>
+  const changes = secondaries.flatMap(({ secondary, outside, filters, wanted }) =>
     wanted === undefined
       ? []
       : filters
           .filter(({ filter }) => describeFilter(filter) !== describeFilter(wanted))
-          .map(({ id, filter }) => ({ secondary, id, before: filter, wanted })),
+          .map(({ id, filter }) => ({ secondary, ...(outside && { outside }), id, before: filter, wanted })),
   );
   return [...changes.filter((each) => !isWidening(each)), ...changes.filter(isWidening)];
 }
@@ -215,14 +238,13 @@ function filterPlan(
   { changes }: FilterRoute,
 ): PlanDocument {
   const changed = looked.filter(({ cluster }) => changes.some(({ secondary }) => secondary === cluster));
-  const operations = changes.flatMap(({ secondary, wanted }) =>
-    changed
-      .filter(({ cluster }) => cluster === secondary)
-      .map((each): readonly [string, AllowedOperation] => {
-        const detail = describeFilter(wanted);
-        const [on, other] = [identityOf(primary), identityOf(each)];
-        return [secondary, { operation: 'performance.primary.paths-filter', on, with: other, detail }];
-      }),
+  const operation = { operation: 'performance.primary.paths-filter', on: identityOf(primary) } as const;
+  const operations = changes.flatMap(({ secondary, outside, wanted }): (readonly [string, AllowedOperation])[] =>
+    outside
+      ? [[`id ${secondary}`, { ...operation, detail: filterOfId(secondary, wanted) }]]
+      : changed
+          .filter(({ cluster }) => cluster === secondary)
+          .map((each) => [secondary, { ...operation, with: identityOf(each), detail: describeFilter(wanted) }]),
   );
   return planDocument({
     runbook: 'filterReconciliation',

@@ -16,6 +16,7 @@ import { describeFilter } from '../filters/paths-filters';
 import { findFilter, keptAway } from '../filters/wanted-filter';
 import { follows, primaryAddresses } from '../joining/following';
 import { kindName } from '../joining/onboarding-read';
+import { addressesDetail } from '../joining/repoint-authority';
 import { isAlive } from '../observe';
 import type { Observed, PlanInput } from './observed';
 import { observe } from './observed';
@@ -36,7 +37,8 @@ export async function assessSecondaryRepointing(
 ): Promise<Assessment<RepointingRoute>> {
   const { input } = request;
   const { signal } = currentExecution();
-  const { kind, form } = input;
+  const { kind, addresses: given } = input;
+  const form = input.form === 'addresses' ? 'addresses' : 'token';
   const observed = await observe(request, [input.primary, input.secondary]);
   const pair: Pair = { input, observed, primary: observed.of(input.primary), secondary: observed.of(input.secondary) };
   const [source, target] = [observed.access(input.primary), observed.access(input.secondary)];
@@ -53,12 +55,14 @@ export async function assessSecondaryRepointing(
     kind === 'dr'
       ? undefined
       : await findFilter(source, target, observed.deployment.pathsFilters[input.secondary], signal);
-  const id = kind === 'dr' ? undefined : pair.secondary.performance?.secondaryId;
+  const id = pair.secondary[kind]?.secondaryId;
   const route: RepointingRoute = {
     kind,
     primary: input.primary,
     secondary: input.secondary,
     form,
+    activation: input.form === 'public-key' || input.form === 'wrapped' ? input.form : 'auto',
+    ...(given && { addresses: given }),
     ...(tokens && { tokenSource: tokens.source }),
     ...(filter && { filter: filter.known }),
     ...(form === 'addresses' && id && { addressesId: id }),
@@ -85,14 +89,16 @@ function rightsOnPrimary({ kind, filter }: RepointingRoute): Rights {
 
 function repointingChecks(pair: Pair, addresses: ReadonlySet<string>): Check[] {
   const { input, observed, primary, secondary } = pair;
-  const { kind, form } = input;
+  const { kind } = input;
+  const form = input.form === 'addresses' ? 'addresses' : 'token';
   const setId = primary[kind]?.setId;
   const name = kindName(kind);
   const inSet = observed.observations.filter((each) => mayBeOneSet(each[kind]?.setId, setId));
   const noSecondary = `Only a ${name} secondary can be re-pointed; a cluster without replication is onboarded.`;
   const otherSet = `${secondary.cluster} belongs to another set: it is onboarded again, which wipes it.`;
   return [
-    ...(kind === 'dr' ? drForm(pair) : form === 'addresses' ? addressesForm(pair) : []),
+    ...(kind === 'dr' ? [oneDrSet(pair)] : []),
+    ...(form === 'addresses' ? addressesForm(pair) : []),
     ...[primary, secondary].flatMap(takesPart),
     hasRole(primary, kind, 'primary', `Name the ${name} primary; status says which cluster it is.`),
     hasRole(secondary, kind, 'secondary', noSecondary),
@@ -106,28 +112,22 @@ function repointingChecks(pair: Pair, addresses: ReadonlySet<string>): Check[] {
   ];
 }
 
-function drForm({ input, observed }: Pair): Check[] {
-  const { primary, secondary, form } = input;
+function oneDrSet({ input, observed }: Pair): Check {
+  const { primary, secondary } = input;
   const others = observed.othersOf(primary).map(({ cluster }) => cluster);
-  return [
-    check('form of update-primary', secondary, form === 'token', {
-      observed: form,
-      needed: 'token: addresses are not allowed on a demoted DR cluster, and ended the server in some versions',
-      next: 'Start again with {"form": "token"}.',
-    }),
-    check('members of one DR set', secondary, others.includes(secondary), {
-      observed: `${primary} with ${others.join(', ') || 'nobody'}`,
-      needed: `${secondary} in the DR set of ${primary}`,
-      next: 'Correct drSets in the inventory, or the names in the input.',
-    }),
-  ];
+  return check('members of one DR set', secondary, others.includes(secondary), {
+    observed: `${primary} with ${others.join(', ') || 'nobody'}`,
+    needed: `${secondary} in the DR set of ${primary}`,
+    next: 'Correct drSets in the inventory, or the names in the input.',
+  });
 }
 
 function addressesForm({ input, primary, secondary }: Pair): Check[] {
   const next = 'Start again with {"form": "token"}.';
-  const id = secondary.performance?.secondaryId ?? '';
+  const { [input.kind]: own } = secondary;
+  const id = own?.secondaryId ?? '';
   const versions = [...versionsOf(primary), ...versionsOf(secondary)];
-  const known = primary.performance?.knownSecondaries ?? [];
+  const known = primary[input.kind]?.knownSecondaries ?? [];
   return [
     check(
       'addresses can be given',
@@ -136,8 +136,8 @@ function addressesForm({ input, primary, secondary }: Pair): Check[] {
       { observed: versionsText(primary, secondary), needed: `version ${ADDRESSES_SINCE} or later`, next },
     ),
     check('attached before, and not demoted since', input.secondary, id !== '', {
-      observed: id === '' ? `${roleText(secondary, 'performance')}, no id` : `id ${id}`,
-      needed: 'a secondary with the id of its activation token: a demoted cluster takes a token only',
+      observed: id === '' ? `${roleText(secondary, input.kind)}, no id` : `id ${id}`,
+      needed: 'a secondary with the id of its activation token: addresses are not allowed on a demoted cluster',
       next,
     }),
     check('the primary knows the secondary', input.primary, id !== '' && known.includes(id), {
@@ -179,7 +179,7 @@ function connection({ input, observed, primary, secondary }: Pair, addresses: Re
 /** What people approve before a secondary is re-pointed. */
 function repointingPlan(
   { input, primary, secondary }: Pair,
-  { kind, form, tokenSource, filter: known }: RepointingRoute,
+  { kind, form, activation, addresses, tokenSource, filter: known }: RepointingRoute,
   checks: readonly Check[],
   ofTokens: readonly string[],
 ): PlanDocument {
@@ -192,10 +192,10 @@ function repointingPlan(
     clusters: [primary, secondary],
     operations: [
       {
-        operation: kind === 'dr' ? 'dr.secondary.repoint-by-token' : `performance.secondary.repoint-by-${form}`,
+        operation: `${kind}.secondary.repoint-by-${form}`,
         on: identityOf(secondary),
         with: identityOf(primary),
-        ...(kind === 'performance' && { detail: inWords }),
+        ...addressesDetail(known && (filter ?? 'none'), addresses),
       },
     ],
     warnings: [
@@ -219,8 +219,8 @@ function repointingPlan(
         `Generate an operation token on ${cluster} from the holders' ${keyShares(secondary.seal?.recovery)}`,
       form === 'token' && filter && `Write the paths filter of ${cluster} on ${to} under ${known.id}: ${inWords}`,
       form === 'token'
-        ? `Issue a ${kindName(kind)} activation token on ${to} with the cluster ID of ${cluster} as its id, and use it`
-        : `Give ${cluster} the cluster addresses of ${to}`,
+        ? `Issue a ${kindName(kind)} activation token on ${to} with the cluster ID of ${cluster} as its id (${activation === 'auto' ? 'encrypted, else wrapped' : activation}), and use it`
+        : `Give ${cluster} the cluster addresses of ${to}${addresses ? `: ${addresses.join(', ')}` : ''}`,
       form === 'token' && filter && 'Make sure of the filter again, and compare it',
       `Wait until ${cluster} ${kind === 'dr' ? 'streams from' : 'follows'} ${to}`,
       kind === 'performance' && 'Compare the dynamic filter on both sides',
@@ -230,7 +230,8 @@ function repointingPlan(
     ],
     choices: {
       kind,
-      form,
+      form: form === 'token' && activation !== 'auto' ? activation : form,
+      ...(addresses && { addresses: addresses.join(', ') }),
       ...(tokenSource && { tokenSource }),
       ...(known && { filter: inWords, filterId: known.id }),
       acknowledgeKnownBugs: input.acknowledgeKnownBugs,

@@ -170,6 +170,10 @@ export interface RepointingRoute {
   readonly primary: string;
   readonly secondary: string;
   readonly form: 'token' | 'addresses';
+  /** How the activation token leaves the primary. */
+  readonly activation: 'auto' | 'public-key' | 'wrapped';
+  /** By addresses: those that people gave. */
+  readonly addresses?: readonly string[];
   /** Where the operation token comes from; absent where none is needed. */
   readonly tokenSource?: TokenSource;
   /** Of a performance secondary. */

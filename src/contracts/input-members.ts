@@ -32,9 +32,23 @@ export const activationForm = z.enum(['auto', 'public-key', 'wrapped']);
 
 /** A paths filter of a performance secondary, as the interface takes it (4.2). */
 export const pathsFilter = z.strictObject({
-  mode: z.enum(['allow', 'deny']),
-  paths: z.array(z.string().min(1)).min(1, 'a filter without paths is written as "none"'),
+  mode: z.enum(['allow', 'deny']).default('allow'),
+  /** An empty list is written as such: `allow` nothing keeps everything away, `deny` nothing keeps nothing away. */
+  paths: z.array(z.string().min(1)),
 });
+
+/** What an id in the interface's paths can be. */
+export const secondaryId = z
+  .string()
+  .regex(/^(?!\.{1,2}$)[^\s/\\?#%]{1,200}$/, 'an id has no spaces and none of / \\ ? # %');
+
+/** Where a secondary may find its primary, as `update_primary_addrs` takes it. */
+export const clusterAddress = z
+  .string()
+  .regex(
+    /^(https:\/\/)?([\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}$/,
+    'a cluster address is host:port, with https:// or without',
+  );
 
 const isoTime = z.iso.datetime({ offset: true });
 

@@ -39,6 +39,7 @@ export const OPERATION_GATES = {
   'dr.secondary.forget-primary': 'revoke',
   'dr.secondary.reindex': 'reindex',
   'dr.secondary.repoint-by-token': 'repoint',
+  'dr.secondary.repoint-by-addresses': 'repoint',
   // Parts of a failover and of a rejoin that were approved as a whole: nobody is asked again.
   'dr.secondary.repoint-after-promotion': 'promote',
   'dr.secondary.repoint-after-unfence': 'unfence',

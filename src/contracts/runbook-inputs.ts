@@ -3,10 +3,12 @@ import {
   activationForm,
   asked,
   askedForChange,
+  clusterAddress,
   clusterName,
   deploymentName,
   pathsFilter,
   replicationKind,
+  secondaryId,
   tokenSourceChoice,
   tokenUse,
 } from './input-members';
@@ -92,18 +94,28 @@ export const performanceSecondaryOnboardingInput = z.strictObject({
 export type PerformanceSecondaryOnboardingInput = z.infer<typeof performanceSecondaryOnboardingInput>;
 
 /** The input of `secondaryRepointing`: a secondary follows another primary. */
-export const secondaryRepointingInput = z.strictObject({
-  ...askedForChange,
-  kind: replicationKind,
-  /** The primary that it follows from now on. */
-  primary: clusterName,
-  secondary: clusterName,
-  /** DR: by token only. Performance: addresses are lighter, a token works always. */
-  form: z.enum(['token', 'addresses']).default('token'),
-  tokenSource: tokenSourceChoice.optional(),
-  /** Re-points although the service's version has a known defect in update-primary (facts 8.11). */
-  acknowledgeKnownBugs: z.boolean().default(false),
-});
+export const secondaryRepointingInput = z
+  .strictObject({
+    ...askedForChange,
+    kind: replicationKind,
+    /** The primary that it follows from now on. */
+    primary: clusterName,
+    secondary: clusterName,
+    /**
+     * `token` works always: an activation token, encrypted where the secondary makes a key, else wrapped; `public-key` and
+     * `wrapped` demand one of both. `addresses` is lighter, and not for a cluster that was demoted.
+     */
+    form: z.enum(['token', 'public-key', 'wrapped', 'addresses']).default('token'),
+    /** With form `addresses`: where the primary is tried, in this order; what is known of it where none is given. */
+    addresses: z.array(clusterAddress).min(1).max(20).optional(),
+    tokenSource: tokenSourceChoice.optional(),
+    /** Re-points although the service's version has a known defect in update-primary (facts 8.11). */
+    acknowledgeKnownBugs: z.boolean().default(false),
+  })
+  .refine(({ form, addresses }) => addresses === undefined || form === 'addresses', {
+    message: 'addresses are given with {"form": "addresses"}',
+    path: ['addresses'],
+  });
 export type SecondaryRepointingInput = z.infer<typeof secondaryRepointingInput>;
 
 /** The input of `secondaryDecommission`: a secondary is cut off for good. */
@@ -129,7 +141,11 @@ export const secondaryDecommissionInput = z
 export type SecondaryDecommissionInput = z.infer<typeof secondaryDecommissionInput>;
 
 /** The input of `primaryEnablement`: a cluster without replication becomes primary. Nothing is wiped. */
-export const primaryEnablementInput = z.strictObject({ ...asked, kind: replicationKind, cluster: clusterName });
+export const primaryEnablementInput = z.strictObject({
+  ...askedForChange,
+  kind: replicationKind,
+  cluster: clusterName,
+});
 export type PrimaryEnablementInput = z.infer<typeof primaryEnablementInput>;
 
 /** The input of `replicationTeardown`: replication ends on a primary or a secondary. */
@@ -169,6 +185,8 @@ export const filterReconciliationInput = z.strictObject({
   primary: clusterName.optional(),
   /** What is wanted, by the name of the secondary; the inventory's `pathsFilters` where nothing is given. */
   filters: z.record(clusterName, z.union([z.literal('none'), pathsFilter])).optional(),
+  /** The same by id, for secondaries that are no cluster of the inventory. */
+  ids: z.record(secondaryId, z.union([z.literal('none'), pathsFilter])).optional(),
 });
 export type FilterReconciliationInput = z.infer<typeof filterReconciliationInput>;
 
@@ -188,7 +206,7 @@ export type DrReindexInput = z.infer<typeof drReindexInput>;
 
 /** The input of `merkleCheck`: whether the Merkle tree of a DR secondary is sound. */
 export const merkleCheckInput = z.strictObject({
-  ...asked,
+  ...askedForChange,
   cluster: clusterName,
   tokenSource: tokenSourceChoice.optional(),
 });
@@ -215,7 +233,7 @@ export type ReadinessInput = z.infer<typeof readinessInput>;
 
 /** The input of `operationTokenCeremony`: one operation token for one cluster, as a run of its own. */
 export const operationTokenCeremonyInput = z.strictObject({
-  ...asked,
+  ...askedForChange,
   cluster: clusterName,
   uses: z.array(tokenUse).min(1),
 });
@@ -223,7 +241,7 @@ export type OperationTokenCeremonyInput = z.infer<typeof operationTokenCeremonyI
 
 /** The input of `operationTokenDisposal`: the tokens of the record are deleted, and proven to be refused. */
 export const operationTokenDisposalInput = z.strictObject({
-  ...asked,
+  ...askedForChange,
   /** Only the tokens of this cluster; of every cluster of the deployment where none is given. */
   cluster: clusterName.optional(),
   /** Orphans that leave the record, by their numbers in the plan of a dry run; nothing else is done then. */
@@ -233,7 +251,7 @@ export type OperationTokenDisposalInput = z.infer<typeof operationTokenDisposalI
 
 /** The input of `rootTokenCeremony`: a root token of one cluster from the holders' key shares (`sys/generate-root`). */
 export const rootTokenCeremonyInput = z.strictObject({
-  ...asked,
+  ...askedForChange,
   cluster: clusterName,
   /** The PGP public key (base64 of the binary key) of the person who gets the token: only that person can read it. */
   recipientPgpKey: z.string().trim().min(1).max(20_000),
@@ -258,7 +276,7 @@ export type CeremonyRehearsalInput = z.infer<typeof ceremonyRehearsalInput>;
 
 /** The input of `batchTokenRotation`: a new batch token for DR operations, made on the primary and put where it is kept. */
 export const batchTokenRotationInput = z.strictObject({
-  ...asked,
+  ...askedForChange,
   /** The DR set whose primary makes the token; needed where the deployment has several. */
   drSet: z.string().trim().min(1).optional(),
   /** `due`: only where less than half of the present token's life is left, or it is of no use. For Schedules. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { GATE_NAMES } from '../contracts/plan';
 import type { GateName } from '../contracts/plan';
-import { tokenSourceChoice } from '../contracts/input-members';
+import { pathsFilter, tokenSourceChoice } from '../contracts/input-members';
 import { parsePublicKey } from '../documents/public-keys';
 import { hooks, notifications } from './schema-outside';
 import { absolutePath, atMost, byName, credentialSource, duration, inMs, name, origin } from './schema-values';
@@ -34,17 +34,26 @@ const person = z
     message: 'attestation "principal" needs the principal',
   });
 
-const cluster = z.strictObject({
-  addresses: z.array(origin).min(1, 'a cluster has at least one API address'),
-  caFile: absolutePath.optional(),
-  clusterId: text.optional(),
-  advertisedClusterAddress: z.union([z.literal('node-address'), origin], 'an https address, or the word node-address'),
-  apiAddressForPeers: origin.optional(),
-  caFileOnPeers: absolutePath.optional(),
-  credential: credentialSource,
-  batchToken: credentialSource.optional(),
-  ceremonyCredential: credentialSource.optional(),
-});
+const cluster = z
+  .strictObject({
+    addresses: z.array(origin).min(1, 'a cluster has at least one API address'),
+    caFile: absolutePath.optional(),
+    clusterId: text.optional(),
+    advertisedClusterAddress: z.union(
+      [z.literal('node-address'), origin],
+      'an https address, or the word node-address',
+    ),
+    apiAddressForPeers: origin.optional(),
+    caFileOnPeers: absolutePath.optional(),
+    caPathOnPeers: absolutePath.optional(),
+    credential: credentialSource,
+    batchToken: credentialSource.optional(),
+    ceremonyCredential: credentialSource.optional(),
+  })
+  .refine(({ caFileOnPeers, caPathOnPeers }) => caFileOnPeers === undefined || caPathOnPeers === undefined, {
+    path: ['caPathOnPeers'],
+    message: 'either a file or a directory: caFileOnPeers is given already',
+  });
 
 /** A holder by name, or with the term of office: both days included, in UTC. */
 const holder = z.union([
@@ -109,10 +118,7 @@ const gates = z
   });
 
 /** What a performance secondary must not see, or all that it may see. */
-const wantedFilter = z.union([
-  z.literal('none'),
-  z.strictObject({ mode: z.enum(['allow', 'deny']), paths: z.array(text).min(1) }),
-]);
+const wantedFilter = z.union([z.literal('none'), pathsFilter]);
 
 /** A change is one attempt of an activity: Temporal ends it after nine minutes, and a call taken last is seen within half more. */
 const changeBudget = atMost(5 * 60_000, 'a change is given 5 minutes at most; retry goes on', '60s');
@@ -126,6 +132,8 @@ const limits = z
     promote: changeBudget,
     serviceReady: duration.prefault('60s'),
     streaming: duration.prefault('10m'),
+    /** Life of an activation token that a run issues and uses itself. */
+    activationToken: atMost(24 * 3_600_000, 'an activation token is used at once: it lives 24h at most', '10m'),
     merkleEvidence: duration.prefault('30s'),
     /** How long the primary must have been silent before a failover. */
     primaryGone: duration.prefault('30s'),

@@ -46,9 +46,12 @@ import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { recordWorkflowId } from '../../src/contracts/record';
 import { findCanaries } from './canaries';
+import { recordEndpointCalls } from './endpoint-calls';
 import { RecordServer } from './record-server';
 import type { TestPerson } from './people';
 import { approvalOf, envelopeOf, makePerson } from './people';
+
+recordEndpointCalls();
 
 const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'];
 export const DEPLOYMENT = 'payments';

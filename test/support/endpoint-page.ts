@@ -28,41 +28,114 @@ export const INTERFACE_ROWS = [
   ...endpointRows(ENDPOINTS.performance, 'performance'),
 ];
 
+/** The parameters in the bodies of requests, by the end of the path, as the interface document lists them (4.1, 4.2). */
+const JOIN = ['token', 'primary_api_addr', 'ca_file', 'ca_path'];
+const OPERATION_TOKEN = ['dr_operation_token'];
+const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
+  'primary/enable': ['primary_cluster_addr'],
+  'primary/secondary-token': ['id', 'ttl', 'secondary_public_key'],
+  'primary/revoke-secondary': ['id'],
+  'secondary/enable': JOIN,
+  'secondary/promote': ['primary_cluster_addr', 'force'],
+  'secondary/disable': [],
+  'secondary/update-primary': [...JOIN, 'update_primary_addrs'],
+  'generate-operation-token/attempt': ['pgp_key'],
+  'generate-operation-token/update': ['key', 'nonce'],
+  'operation-token/delete': OPERATION_TOKEN,
+  'secondary/reindex': [...OPERATION_TOKEN, 'diff', 'force', 'skip_flush'],
+  'secondary/merkle-check': OPERATION_TOKEN,
+  'primary/paths-filter/:id': ['mode', 'paths'],
+};
+
+/** The parameters of a call by the interface document; `:id` stands in its path. */
+export function parametersOf(endpoint: string): readonly string[] {
+  const end = Object.keys(PARAMETERS).find((each) => endpoint.startsWith('POST ') && endpoint.endsWith(`/${each}`));
+  const authorised = /dr\/secondary\/(promote|disable|update-primary)$/.test(endpoint) ? OPERATION_TOKEN : [];
+  return end === undefined ? [] : [...authorised, ...(PARAMETERS[end] ?? [])];
+}
+
+/** How an operator reaches each parameter. */
+const REACHED: Readonly<Record<string, string>> = {
+  primary_cluster_addr: 'inventory: `advertisedClusterAddress` of the cluster; `node-address` leaves it to the service',
+  id: "the secondary's cluster ID, under which its paths filter is kept; inputs: `id` of `secondaryDecommission`, `ids` of `filterReconciliation`",
+  ttl: 'inventory: `limits.activationToken`, `10m`',
+  secondary_public_key: 'made by the secondary for each token; input: `form` (`public-key`, `wrapped`)',
+  token:
+    'issued by the run, and never shown; blank with `secondaryDecommission` and `{"afterwards": "forget-primary"}`',
+  primary_api_addr: 'inventory: `apiAddressForPeers` of the primary, with a wrapped token',
+  ca_file: 'inventory: `caFileOnPeers` of the primary, with a wrapped token',
+  ca_path: 'inventory: `caPathOnPeers` of the primary, with a wrapped token',
+  update_primary_addrs:
+    'inputs: `form: addresses` of `secondaryRepointing`, with `addresses` or what is known of the primary; `repoint: addresses` of `performancePromotion`',
+  dr_operation_token: 'input: `tokenSource`; inventory: `ceremony.tokenSource`, `batchToken`, `batchTokens`',
+  force: 'promotion: gate `force` only, unless `{"offerForce": false}`; reindex: input `force` of `drReindex`',
+  pgp_key: "the ceremony's own key; a person's for a root token: `recipientPgpKey` of `rootTokenCeremony`",
+  key: 'given by the key holders, sealed: `runbook share`',
+  nonce: 'read from the attempt that this run started',
+  diff: 'input `diff` of `drReindex`',
+  skip_flush: 'input `skipFlush` of `drReindex`',
+  mode: 'inventory: `pathsFilters`; inputs: `filter`, `filters`, `ids`; `allow` where none is given, as in the interface',
+  paths: 'as `mode`; an empty list is sent as such',
+};
+
+export const EXPLAINED_PARAMETERS: readonly string[] = Object.keys(REACHED);
+
 const PAGE = join(ROOT, 'docs', 'endpoints.md');
 
-/** Runbooks by endpoint, as docs/endpoints.md has them. */
-export function callersOnPage(): ReadonlyMap<string, readonly RunbookName[]> {
+/** What tests really did with one call. */
+export interface RecordedCall {
+  readonly runbooks: readonly RunbookName[];
+  /** The names that stood in its bodies; never a value. */
+  readonly parameters: readonly string[];
+}
+
+/** What is recorded by endpoint, as docs/endpoints.md has it. */
+export function recordedOnPage(): ReadonlyMap<string, RecordedCall> {
   const page = existsSync(PAGE) ? readFileSync(PAGE, 'utf8') : '';
   return new Map(
     INTERFACE_ROWS.map(({ endpoint }) => {
       const cells = page.split('\n').find((line) => line.startsWith(`| \`${endpoint}\` |`)) ?? '';
-      const callers = cells.split('|').at(-2) ?? '';
-      return [endpoint, RUNBOOK_NAMES.filter((name) => callers.includes(`\`${name}\``))];
+      const [parameters = '', runbooks = ''] = cells.split('|').slice(-3);
+      const recorded = {
+        runbooks: RUNBOOK_NAMES.filter((name) => runbooks.includes(`\`${name}\``)),
+        parameters: parametersOf(endpoint).filter((name) => parameters.includes(`\`${name}\``)),
+      };
+      return [endpoint, recorded];
     }),
   );
 }
 
-/** docs/endpoints.md with these callers. */
-export function endpointPage(callers: ReadonlyMap<string, readonly string[]>): string {
+const inCode = (names: readonly string[]) => names.map((each) => `\`${each}\``).join(', ');
+
+/** docs/endpoints.md with what is recorded. */
+export function endpointPage(recorded: ReadonlyMap<string, RecordedCall>): string {
   const lines = INTERFACE_ROWS.map(({ endpoint, method }) => {
-    const names = callers.get(endpoint) ?? [];
-    return `| \`${endpoint}\` | \`${method}\` | ${names.map((each) => `\`${each}\``).join(', ') || 'not yet'} |`;
+    const { runbooks = [], parameters = [] } = recorded.get(endpoint) ?? {};
+    return `| \`${endpoint}\` | \`${method}\` | ${inCode(parameters)} | ${inCode(runbooks) || 'not yet'} |`;
   });
+  const reached = Object.entries(REACHED).map(([name, how]) => `| \`${name}\` | ${how} |`);
   return `# Endpoints
 
-The 34 endpoints of the replication administration interface: the method of the client that calls each, and the runbooks
-whose activities really called it in the tests.
+The 34 endpoints of the replication administration interface: the method of the client that calls each, the parameters
+that activities really sent in the tests, and the runbooks whose activities called it.
 
-Rows and methods come from the client's table. The runbooks are recorded: a test fails when a runbook makes a call that is
-not listed here. \`rm docs/endpoints.md && UPDATE_DOCS=1 npx jest -w 1 test/workflows\` records them again. A run that a
+Rows and methods come from the client's table. Parameters and runbooks are recorded: a test fails when a runbook makes a
+call that is not listed here, and when a parameter of the interface was sent by no activity.
+\`rm docs/endpoints.md && UPDATE_DOCS=1 npx jest -w 1 test/workflows test/activities\` records them again. A run that a
 failover took over counts as what it was started as: so \`drReindex\` stands at the promotion.
 
-| endpoint | client method | runbooks |
-|---|---|---|
+| endpoint | client method | parameters | runbooks |
+|---|---|---|---|
 ${lines.join('\n')}
+
+## How an operator reaches each parameter
+
+| parameter | reached by |
+|---|---|
+${reached.join('\n')}
 `;
 }
 
-export function writePage(callers: ReadonlyMap<string, readonly string[]>): void {
-  writeFileSync(PAGE, endpointPage(callers));
+export function writePage(recorded: ReadonlyMap<string, RecordedCall>): void {
+  writeFileSync(PAGE, endpointPage(recorded));
 }

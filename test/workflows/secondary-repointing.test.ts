@@ -88,14 +88,18 @@ describe('a secondary that is to follow another primary', () => {
     const north = { kind: 'dr', primary: 'west', secondary: 'north' };
 
     dr.it(cell(RUNBOOK, 'refused', 'DR by addresses, and where there is nothing to do'), async (scenario) => {
-      const run = await start(scenario, { ...north, primary: 'east', form: 'addresses' });
+      for (const form of ['token', 'addresses']) {
+        const again = await (await start(scenario, { ...north, primary: 'east', form })).failure();
+        expect(again.message).toContain('something to do');
+      }
+      await changeDrPrimaryByHand(scenario, 'east', 'west');
+      const run = await start(scenario, { ...north, secondary: 'east', form: 'addresses' });
       const { code, message } = await run.failure();
       expect(code).toBe('PRECONDITION_FAILED');
-      expect(message).toContain('addresses are not allowed on a demoted DR cluster');
-      const again = await (await start(scenario, { ...north, primary: 'east' })).failure();
-      expect(again.message).toContain('something to do');
+      expect(message).toContain('addresses are not allowed on a demoted cluster');
+      const byNorth = await (await start(scenario, { ...north, form: 'addresses' })).failure();
+      expect(byNorth.message).toContain('the primary knows the secondary');
       expect(scenario.calls('north', 'update-primary')).toBe(0);
-      await changeDrPrimaryByHand(scenario, 'east', 'west');
     });
 
     let report: Report;

@@ -25,16 +25,21 @@ export interface RepointTarget {
 export type BeginApproved = <T>(carryOut: (authority: Authority) => Promise<T>) => Promise<T>;
 
 /**
- * Makes `secondary` follow `primary` as DR secondary: operation token, update-primary by activation token, and then proof
- * that it streams. Addresses are not allowed here; the token form wipes no data.
+ * Makes `secondary` follow `primary` as DR secondary: operation token, update-primary, and then proof that it streams. By
+ * activation token, unless people chose addresses, which a demoted cluster does not take. No data is wiped.
  *
  * @returns whether it streams; false where people skipped it
  */
-export async function repointDrSecondary(run: Run, tokens: OperationTokens, target: RepointTarget): Promise<boolean> {
+export async function repointDrSecondary(
+  run: Run,
+  tokens: OperationTokens,
+  target: RepointTarget,
+  way: UpdateWay = { form: 'token' },
+): Promise<boolean> {
   const { deployment, primary, secondary } = target;
   const effect = `${secondary} stays without a primary; repeat it later with an activation token from ${primary}`;
   if (!(await tokens.ofUnlessSkipped(secondary, effect))) return false;
-  const how = async () => ({ kind: 'dr', by: 'token', token: await tokens.of(secondary) }) as const;
+  const how = async () => ({ kind: 'dr', ...parametersOf(way), token: await tokens.of(secondary) }) as const;
   if (!(await point(run, target, `Point ${secondary} at ${primary}`, effect, how))) return false;
   const streaming = await run.skippableStep(
     `Wait until ${secondary} streams from ${primary}`,
@@ -54,7 +59,7 @@ async function point(
   { deployment, primary, secondary, authority: given, begin = (carryOut) => carryOut(given) }: RepointTarget,
   name: string,
   effect: string,
-  how: () => Promise<Pick<UpdatePrimary, 'kind' | 'by' | 'token' | 'expected'>>,
+  how: () => Promise<Omit<UpdatePrimary, keyof RepointTarget>>,
 ): Promise<boolean> {
   const pointed = await run.skippableStep(
     name,
@@ -66,10 +71,22 @@ async function point(
   return pointed !== undefined;
 }
 
-/** How a performance secondary is pointed at a primary. */
-export interface PerformanceWay {
+/** How a secondary is pointed at a primary. */
+interface UpdateWay {
   /** By addresses it keeps its id, and with it the filter's key; where it was demoted, or never followed, it needs a token. */
   readonly form: 'token' | 'addresses';
+  /** How the activation token leaves the primary; `auto` where nothing is said. */
+  readonly activation?: 'auto' | 'public-key' | 'wrapped';
+  /** Those that people gave; else what is known of the primary. */
+  readonly addresses?: readonly string[] | undefined;
+}
+
+function parametersOf({ form, activation, addresses }: UpdateWay) {
+  return form === 'token' ? { by: form, form: activation } : { by: form, addresses };
+}
+
+/** How a performance secondary is pointed at a primary. */
+export interface PerformanceWay extends UpdateWay {
   /** The filter that it must have, where an approved plan says so; else it is read on the primary. */
   readonly known?: KnownFilter;
   /** The primary keeps the filter already, and nothing is written there. */
@@ -85,9 +102,10 @@ export interface PerformanceWay {
 export async function repointPerformanceSecondary(
   run: Run,
   target: RepointTarget,
-  { form, known, kept = false }: PerformanceWay,
+  { known, kept = false, ...way }: PerformanceWay,
 ): Promise<boolean> {
   const { deployment, primary, secondary } = target;
+  const { form } = way;
   const found = known ?? (await readFilterOf(run, target));
   if (!found) return false;
   const { filter } = found;
@@ -101,7 +119,7 @@ export async function repointPerformanceSecondary(
           `Give ${secondary} the addresses of ${primary}`,
           `${secondary} keeps looking for the old primary; re-point it by token`,
         ];
-  const how = () => Promise.resolve({ kind: 'performance', by: form, expected } as const);
+  const how = () => Promise.resolve({ kind: 'performance', ...parametersOf(way), expected } as const);
   const pointed = await point(run, target, name, effect, how);
   const after = form === 'token' ? await writeFilter(run, target, found, 'after update-primary') : before;
   if (form === 'token' && after === 'done') {

@@ -40,9 +40,7 @@ async function reconcile(run: Run, input: FilterReconciliationInput): Promise<En
       severity: 'info',
       code: 'filters-before',
       text: `The filters before this run: ${route.changes.map(({ secondary, before }) => `${secondary} ${inWords(before)}`).join('; ')}.`,
-      next: undo
-        ? `To undo it, start filterReconciliation with ${JSON.stringify(undo)}.`
-        : 'One of them lists no path at all and cannot be asked for: write it by hand.',
+      next: `To undo it, start filterReconciliation with ${JSON.stringify(undo)}.`,
     });
     for (const change of route.changes) await changeFilter(run, input, route, approved.approvals, change);
   }
@@ -60,7 +58,8 @@ async function reconcile(run: Run, input: FilterReconciliationInput): Promise<En
       call.readPathsFilters({
         deployment: input.deployment,
         primary: route.primary,
-        secondaries: route.secondaries.map(({ secondary }) => secondary),
+        secondaries: route.secondaries.filter(({ outside }) => !outside).map(({ secondary }) => secondary),
+        ids: route.secondaries.filter(({ outside }) => outside).map(({ id }) => id),
       }),
     {
       note: ({ secondaries }) => secondaries.map((each) => `${each.secondary} ${inWords(countingOf(each))}`).join('; '),
@@ -73,7 +72,7 @@ async function reconcile(run: Run, input: FilterReconciliationInput): Promise<En
       primary: route.primary,
       before: snapshot(route.secondaries),
       ...(after ? { after: snapshot(after.secondaries) } : {}),
-      ...(undo && route.changes.length > 0 ? { undo: { runbook: 'filterReconciliation', input: undo } } : {}),
+      ...(route.changes.length > 0 ? { undo: { runbook: 'filterReconciliation', input: undo } } : {}),
     },
   };
 }
@@ -84,12 +83,13 @@ async function changeFilter(
   { deployment }: FilterReconciliationInput,
   { primary: cluster }: FilterRoute,
   approvals: Approvals,
-  { secondary, id, before, wanted }: FilterChange,
+  { secondary: named, outside, id, before, wanted }: FilterChange,
 ): Promise<void> {
+  const secondary = outside ? undefined : named;
   const verb = wanted === 'none' ? 'Delete' : before === 'none' ? 'Create' : 'Replace';
   await run.skippableStep(
-    `${verb} the paths filter of ${secondary} (id ${id})`,
-    `the filter of ${secondary} stays: ${inWords(before)}`,
+    outside ? `${verb} the paths filter of id ${id}` : `${verb} the paths filter of ${named} (id ${id})`,
+    `the filter of ${named} stays: ${inWords(before)}`,
     (call) =>
       approvals.begin('filter', (authority) =>
         wanted === 'none'
@@ -124,21 +124,17 @@ async function compare(
   );
 }
 
-/** The input that brings the filters back; undefined where one of them cannot be asked for. */
+/** The input that brings the filters back. */
 function undoOf(
   { deployment }: FilterReconciliationInput,
   { primary, secondaries, changes }: FilterRoute,
-): Readonly<Record<string, unknown>> | undefined {
+): Readonly<Record<string, unknown>> {
   const changed = secondaries.filter(({ secondary }) => changes.some((change) => change.secondary === secondary));
-  const filters: Record<string, FilterState> = {};
-  for (const each of changed) {
-    const before = countingOf(each);
-    if (before === 'none' || before.paths.length > 0) filters[each.secondary] = before;
-    // To deny nothing is to have no filter; to allow nothing cannot be asked for.
-    else if (before.mode === 'deny') filters[each.secondary] = 'none';
-    else return undefined;
-  }
-  return { deployment, primary, filters, reason: 'undo of a filter reconciliation' };
+  const before = (which: readonly SecondaryFilters[]) =>
+    Object.fromEntries(which.map((each) => [each.secondary, countingOf(each)]));
+  const [filters, ids] = [changed.filter(({ outside }) => !outside), changed.filter(({ outside }) => outside)];
+  const asked = { filters: before(filters), ...(ids.length > 0 && { ids: before(ids) }) };
+  return { deployment, primary, ...asked, reason: 'undo of a filter reconciliation' };
 }
 
 /** The filter under the id that counts. */

@@ -1,6 +1,7 @@
 import type { OperationTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { tokensFromPeople } from '../procedures/operation-tokens';
+import { awaitWindow } from '../engine/approvals';
 import { stepFailure } from '../engine/failures';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -50,6 +51,7 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
     run.state.enterPhase('waiting-for-people');
     await ceremony.ready();
     await ceremony.collect();
+    await awaitWindow(run, input.window);
 
     // 3. One burst; the token stays sealed in the result of this step and in the ledger.
     run.state.enterPhase('preparing');

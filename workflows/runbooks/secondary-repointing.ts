@@ -12,8 +12,8 @@ import { failOver } from './dr-failover';
 import { finishRun } from '../procedures/roles';
 
 /**
- * A secondary follows another primary of its set. DR: by activation token only. Performance: by the cluster addresses of
- * the primary, which keeps id, certificate and filter, or by token, with which it may receive what its filter keeps away.
+ * A secondary follows another primary of its set: by activation token, with which a performance secondary may receive what
+ * its filter keeps away, or by the cluster addresses of the primary, which keeps id, certificate and filter.
  */
 export async function secondaryRepointing(input: unknown): Promise<RunbookResult> {
   return executeRunbook<SecondaryRepointingInput>({ name: 'secondaryRepointing', body: repoint, failOver }, input);
@@ -58,17 +58,17 @@ function point(
   approvals: Approvals,
   tokens: OperationTokens | undefined,
 ): Promise<boolean> {
-  const { kind, form, primary, secondary, filter, addressesId } = route;
+  const { kind, form, activation, addresses, primary, secondary, filter, addressesId } = route;
   const begin: BeginApproved = (carryOut) => approvals.begin('repoint', carryOut);
   const target = { deployment, primary, secondary, authority: approvals.authority, begin };
   if (kind === 'dr') {
     if (!tokens) throw new TypeError('a DR secondary is re-pointed with an operation token');
-    return repointDrSecondary(run, tokens, target);
+    return repointDrSecondary(run, tokens, target, { form, activation, addresses });
   }
   if (!filter) throw new TypeError('the plan says which filter a performance secondary has');
   // By addresses nothing is written on the primary, which keeps the filter under the id that the secondary has.
   const known = form === 'token' ? filter : { ...filter, id: addressesId ?? filter.id };
-  return repointPerformanceSecondary(run, target, { form, known, kept: form === 'addresses' });
+  return repointPerformanceSecondary(run, target, { form, activation, addresses, known, kept: form === 'addresses' });
 }
 
 function leftUndone({ kind, primary, secondary }: RepointingRoute): string {

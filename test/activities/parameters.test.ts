@@ -1,0 +1,244 @@
+/** What an operator writes into the inventory or the input stands in the request; docs/endpoints.md records the names. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { Authority } from '../../src/contracts/activities';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import {
+  drSecondaryOnboardingInput,
+  filterReconciliationInput,
+  performanceSecondaryOnboardingInput,
+  primaryEnablementInput,
+  secondaryRepointingInput,
+} from '../../src/contracts/runbook-inputs';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
+
+const KINDS = ['dr', 'performance'] as const;
+const DENY = { mode: 'deny' as const, paths: ['us-customers/'] };
+
+let bench: ActivityBench;
+/** East is primary of west (DR) and europe (performance); the others replicate with nobody. */
+openBench((opened) => (bench = opened), {
+  topology: {
+    mounts: ['kv/', 'us-customers/'],
+    readings: { leaderChangeChance: 0 },
+    clusters: ['east', 'west', 'europe', 'north', 'asia', 'south'].map((name) => ({ name, nodes: 1 })),
+    performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
+    dr: [{ primary: 'east', secondaries: ['west'] }],
+  },
+  drSets: { main: ['east', 'west', 'north'], eu: ['europe'], ap: ['asia'], latin: ['south'] },
+  deployment: { pathsFilters: { asia: 'none' } },
+});
+
+/** The bodies of the requests to the end of a path, as they left. */
+const bodies: { readonly path: string; readonly body: Readonly<Record<string, unknown>> }[] = [];
+const note = (message: unknown) => {
+  const { path, body } = (message as { request: { path: string; body: unknown } }).request;
+  if (Buffer.isBuffer(body)) bodies.push({ path, body: JSON.parse(body.toString()) as Record<string, unknown> });
+};
+beforeAll(() => subscribe('undici:request:create', note));
+afterAll(() => unsubscribe('undici:request:create', note));
+const lastBody = (end: string) => bodies.findLast(({ path }) => path.endsWith(end))?.body;
+
+/** Members of a cluster of the inventory, or of its limits, from now on. */
+function inventory(cluster: string, members: object): void {
+  Object.assign(bench.inventory.deployments.get(DEPLOYMENT)?.clusters.get(cluster) ?? {}, members);
+}
+
+const asked = { deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga' };
+async function approved(
+  { plan, preconditions }: Awaited<ReturnType<ActivityBench['activities']['assessSecondaryRepointing']>>,
+  gate: string,
+): Promise<Authority> {
+  if (!plan) throw new Error(JSON.stringify(preconditions.filter(({ verdict }) => verdict === 'fail')));
+  return { plan, approvals: [await bench.approval(gate, plan.digest)] };
+}
+
+/** The secondary of each kind lost its primary, and follows nobody. */
+function detach(kind: ReplicationKind): void {
+  const secondary = bench.cluster(kind === 'dr' ? 'west' : 'europe');
+  const role = secondary.effectiveRole(kind);
+  if (role.mode !== 'secondary') throw new Error(`${secondary.name} is no secondary`);
+  const gone = { ...role, primaryClusterAddress: 'https://10.9.9.9:8201', knownPrimaryAddresses: [] };
+  secondary.setRole(kind, gone, bench.service.now());
+  secondary.streams[kind].connected = false;
+}
+
+async function repointing(kind: ReplicationKind, more: object) {
+  const secondary = kind === 'dr' ? 'west' : 'europe';
+  const input = { ...asked, kind, primary: 'east', secondary, tokenSource: 'ceremony', ...more };
+  const assessed = await bench.call('assessSecondaryRepointing', { input: secondaryRepointingInput.parse(input) });
+  const token = kind === 'dr' ? await bench.operationToken('west') : undefined;
+  const expected = kind === 'dr' ? undefined : { filter: 'none' as const };
+  const target = { deployment: DEPLOYMENT, kind, primary: 'east', secondary, token, expected };
+  return { assessed, input: { ...target, authority: await approved(assessed, 'repoint') } };
+}
+
+describe.each(KINDS)('update-primary of kind %s', (kind) => {
+  it('by a wrapped token with the API address, the CA and the lifetime that the inventory says', async () => {
+    detach(kind);
+    const apiAddressForPeers = bench.cluster('east').apiAddress;
+    inventory('east', { apiAddressForPeers, caFileOnPeers: '/etc/vault/ca.pem' });
+    bench.limit({ activationTokenMs: 120_000 });
+    const { assessed, input } = await repointing(kind, { form: 'wrapped' });
+    expect(assessed.route).toMatchObject({ form: 'token', activation: 'wrapped' });
+    const keys = bodies.filter(({ path }) => path.endsWith('generate-public-key')).length;
+    expect(await bench.call('updatePrimary', { ...input, by: 'token', form: 'wrapped' })).toMatchObject({ calls: 1 });
+    expect(bodies.filter(({ path }) => path.endsWith('generate-public-key'))).toHaveLength(keys);
+    expect(lastBody(`${kind}/primary/secondary-token`)).toMatchObject({ ttl: '120s' });
+    expect(lastBody('update-primary')).toMatchObject({
+      primary_api_addr: apiAddressForPeers,
+      ca_file: '/etc/vault/ca.pem',
+    });
+
+    detach(kind);
+    inventory('east', { caFileOnPeers: undefined, caPathOnPeers: '/etc/vault/ca.d' });
+    expect(await bench.call('updatePrimary', { ...input, by: 'token', form: 'wrapped' })).toMatchObject({ calls: 1 });
+    expect(lastBody('update-primary')).toMatchObject({ ca_path: '/etc/vault/ca.d' });
+    expect(lastBody('update-primary')).not.toHaveProperty('ca_file');
+  });
+
+  it('by a public key alone, where that is asked for: without one it is not sent', async () => {
+    detach(kind);
+    const endpoint = `POST /v1/sys/replication/${kind}/secondary/generate-public-key`;
+    const fault = bench.service.faults.add({ endpoint, action: { status: 403 }, times: Infinity });
+    const { input } = await repointing(kind, { form: 'public-key' });
+    const sent = bodies.filter(({ path }) => path.endsWith('update-primary')).length;
+    expect(await bench.failure('updatePrimary', { ...input, by: 'token', form: 'public-key' })).toMatchObject({
+      code: 'PERMISSION_DENIED',
+    });
+    expect(bodies.filter(({ path }) => path.endsWith('update-primary'))).toHaveLength(sent);
+    fault.remove();
+    await bench.call('updatePrimary', { ...input, by: 'token', form: 'public-key' });
+    expect(lastBody('update-primary')).not.toHaveProperty('primary_api_addr');
+  });
+
+  it('by addresses that people gave and others approved; no others, and not after a demotion', async () => {
+    detach(kind);
+    const { clusterAddress } = bench.cluster('east');
+    const addresses = ['10.9.9.9:8201', clusterAddress];
+    const { assessed, input } = await repointing(kind, { form: 'addresses', addresses });
+    expect(assessed.plan?.text).toContain(`at ${addresses.join(', ')}`);
+    const by = 'addresses' as const;
+    for (const others of [[clusterAddress], undefined])
+      expect(await bench.failure('updatePrimary', { ...input, by, addresses: others })).toMatchObject({
+        code: 'NOT_APPROVED',
+      });
+    expect(await bench.call('updatePrimary', { ...input, by, addresses })).toMatchObject({ outcome: 'done', calls: 1 });
+    expect(lastBody('update-primary')).toMatchObject({ update_primary_addrs: addresses });
+
+    const secondary = bench.cluster(kind === 'dr' ? 'west' : 'europe');
+    const role = secondary.effectiveRole(kind);
+    if (role.mode !== 'secondary') throw new Error('no secondary');
+    const demoted = { ...role, secondaryId: '', certificate: null, demoted: true, primaryClusterAddress: '' };
+    secondary.setRole(kind, { ...demoted, knownPrimaryAddresses: [] }, bench.service.now());
+    const parsed = secondaryRepointingInput.parse({
+      ...asked,
+      kind,
+      primary: 'east',
+      secondary: secondary.name,
+      form: by,
+    });
+    const refused = await bench.call('assessSecondaryRepointing', { input: parsed });
+    expect(refused.preconditions.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name)).toContain(
+      'attached before, and not demoted since',
+    );
+    expect(await bench.failure('updatePrimary', { ...input, by, addresses })).toMatchObject({
+      code: 'PRECONDITION_FAILED',
+    });
+    secondary.setRole(kind, role, bench.service.now());
+  });
+});
+
+it('addresses are refused where the form is another one', () => {
+  const input = { ...asked, kind: 'dr', primary: 'east', secondary: 'west', addresses: ['10.1.0.4:8201'] };
+  expect(secondaryRepointingInput.safeParse(input).success).toBe(false);
+  expect(secondaryRepointingInput.safeParse({ ...input, form: 'addresses' }).success).toBe(true);
+  for (const bad of ['https://east.example/path', 'east', 'http://east:8201', 'east:8201/x'])
+    expect(secondaryRepointingInput.safeParse({ ...input, form: 'addresses', addresses: [bad] }).success).toBe(false);
+});
+
+it.each([
+  ['dr', 'north', 'caFileOnPeers', 'ca_file'],
+  ['performance', 'asia', 'caPathOnPeers', 'ca_path'],
+] as const)(
+  'a wipe of kind %s by a wrapped token has the API address and the CA',
+  async (kind, secondary, member, sent) => {
+    const apiAddressForPeers = bench.cluster('east').apiAddress;
+    inventory('east', { caFileOnPeers: undefined, caPathOnPeers: undefined, apiAddressForPeers, [member]: '/etc/ca' });
+    const input = { ...asked, primary: 'east', secondary, form: 'wrapped' };
+    const assessed =
+      kind === 'dr'
+        ? await bench.call('assessDrSecondaryOnboarding', { input: drSecondaryOnboardingInput.parse(input) })
+        : await bench.call('assessPerformanceSecondaryOnboarding', {
+            input: performanceSecondaryOnboardingInput.parse(input),
+          });
+    const authority = await approved(assessed as never, 'wipe');
+    const joining = { deployment: DEPLOYMENT, kind, primary: 'east', secondary, authority, form: 'wrapped' } as const;
+    const expected = kind === 'dr' ? undefined : { filter: 'none' as const };
+    expect(await bench.call('enableSecondary', { ...joining, expected })).toMatchObject({ outcome: 'done' });
+    expect(lastBody(`${kind}/secondary/enable`)).toMatchObject({
+      primary_api_addr: apiAddressForPeers,
+      [sent]: '/etc/ca',
+    });
+  },
+);
+
+it.each(KINDS)('a primary of kind %s advertises what the inventory says', async (kind) => {
+  inventory('south', { advertisedClusterAddress: 'https://lb.south.example:8201' });
+  // Of the performance set east is the primary already.
+  const east = bench.cluster('east').effectiveRole('performance');
+  bench.cluster('east').setRole('performance', { mode: 'disabled' }, bench.service.now());
+  const input = primaryEnablementInput.parse({ ...asked, kind, cluster: 'south' });
+  const assessed = await bench.call('assessPrimaryEnablement', { input });
+  const authority = await approved(assessed as never, 'plan');
+  await bench.call('enablePrimary', { deployment: DEPLOYMENT, kind, cluster: 'south', authority });
+  expect(lastBody(`${kind}/primary/enable`)).toEqual({ primary_cluster_addr: 'https://lb.south.example:8201' });
+  bench.cluster('south').setRole('performance', { mode: 'disabled' }, bench.service.now());
+  bench.cluster('east').setRole('performance', east, bench.service.now());
+});
+
+describe('a paths filter', () => {
+  const reconcile = (more: object) =>
+    bench.call('assessFilterReconciliation', { input: filterReconciliationInput.parse({ ...asked, ...more }) });
+  const write = { deployment: DEPLOYMENT, cluster: 'east' } as const;
+
+  it('has mode allow where none is given, and may list nothing', async () => {
+    expect(filterReconciliationInput.parse({ ...asked, filters: { europe: { paths: ['kv/'] } } }).filters).toEqual({
+      europe: { mode: 'allow', paths: ['kv/'] },
+    });
+    expect(filterReconciliationInput.safeParse({ ...asked, filters: { europe: {} } }).success).toBe(false);
+    const assessed = await reconcile({ filters: { europe: { paths: [] } } });
+    expect(JSON.parse(assessed.plan?.text ?? '{}')).toMatchObject({
+      warnings: [expect.stringContaining('Deleted on europe: everything')],
+    });
+    const [change] = assessed.route?.changes ?? [];
+    if (!change || change.wanted === 'none') throw new Error('no change');
+    const authority = await approved(assessed as never, 'filter');
+    const id = change.id;
+    await bench.call('writePathsFilter', { ...write, id, secondary: 'europe', filter: change.wanted, authority });
+    expect(bench.cluster('east').filterOf(id)).toEqual({ mode: 'allow', paths: [] });
+    const back = await approved((await reconcile({ filters: { europe: 'none' } })) as never, 'filter');
+    await bench.call('deletePathsFilter', { ...write, id, secondary: 'europe', authority: back });
+  });
+
+  it('under an id of no cluster of the inventory is written as approved for exactly that id', async () => {
+    const assessed = await reconcile({ ids: { 'another-team': DENY } });
+    expect(assessed.route?.changes).toEqual([
+      { secondary: 'another-team', outside: true, id: 'another-team', before: 'none', wanted: DENY },
+    ]);
+    const authority = await approved(assessed as never, 'filter');
+    const input = { ...write, id: 'another-team', filter: DENY, authority };
+    const other = { ...DENY, paths: ['kv/'] };
+    for (const more of [{ id: 'a-third-team' }, { filter: other }, { authority: { ...authority, approvals: [] } }])
+      expect(await bench.failure('writePathsFilter', { ...input, ...more })).toMatchObject({ code: 'NOT_APPROVED' });
+    expect(await bench.call('writePathsFilter', input)).toMatchObject({ outcome: 'done', before: 'none' });
+    expect(bench.cluster('east').filterOf('another-team')).toEqual(DENY);
+    const read = { deployment: DEPLOYMENT, primary: 'east', secondaries: [], ids: ['another-team'] };
+    expect((await bench.call('readPathsFilters', read)).secondaries).toMatchObject([
+      { outside: true, id: 'another-team' },
+    ]);
+    // What the inventory knows is named by its cluster.
+    const own = await reconcile({ ids: { [bench.cluster('europe').clusterId]: DENY } });
+    expect(own.preconditions.find(({ verdict }) => verdict === 'fail')?.next).toContain('{"filters": {"europe": ...}}');
+  });
+});
