@@ -24,6 +24,7 @@ import { checkFormerPrimaryDemoted, describeSplit, unfenceFormerPrimary } from '
 import { enableSecondary } from './joining/enable-secondary';
 import { awaitDrStreaming, awaitPerformanceSecondaries, compareMerkleRoots } from './joining/following';
 import { enablePrimary } from './joining/onboarding-primary';
+import { awaitOutsideSecondary, issueOutsideToken } from './joining/outside-secondary';
 import { awaitUnsealed, checkCredential, followBootstrap, readSeals } from './joining/onboarding-watching';
 import { updatePrimary } from './joining/update-primary';
 import { probeMerkleTree, startDrReindex, followDrReindex } from './merkle/trees';
@@ -111,6 +112,8 @@ export const activities = {
   updatePrimary,
   enableSecondary,
   awaitDrStreaming,
+  issueOutsideToken,
+  awaitOutsideSecondary,
   awaitPerformanceSecondaries,
   readSeals,
   awaitUnsealed,

@@ -45,10 +45,26 @@ export const MUTATIONS = [
   {
     name: 'paths filter of an id of no cluster: not what was approved',
     file: 'activities/filters/filters.ts',
-    text: 'await verifyBeginning(inventory, run, deployment, authority, doing);',
-    replacement: '',
+    text: '() => verifyBeginning(inventory, run, deployment, authority, own),',
+    replacement: 'async () => undefined,',
     test: 'test/activities/parameters.test.ts',
     named: 'under an id of no cluster of the inventory',
+  },
+  {
+    name: 'another team: an activation token that everybody could use leaves the activity',
+    file: 'activities/joining/outside-secondary.ts',
+    text: "if (form !== 'encrypted') {",
+    replacement: 'if (false) {',
+    test: 'test/activities/parameters.test.ts',
+    named: 'gets nothing where the service does not encrypt',
+  },
+  {
+    name: 'another team: an activation token for an id or a key that nobody approved',
+    file: 'activities/joining/outside-secondary.ts',
+    text: 'await verifyBeginning(inventory, run, deployment, authority, doing);',
+    replacement: 'void [verifyBeginning, inventory, run, authority, doing];',
+    test: 'test/activities/parameters.test.ts',
+    named: 'for exactly the id, key and time that were approved',
   },
   // Never two primaries.
   {

@@ -95,9 +95,16 @@ async function demandApproval(
     throw notApproved(`${describeFilter(before)} becomes ${describeFilter(filter)}, and nobody approved it`);
   if (secondary === undefined) {
     const on = { cluster, clusterId: await readClusterId(clusters.of(deployment, cluster), signal) };
-    const operation = 'performance.primary.paths-filter' as const;
-    const doing = { operation, on, detail: filterOfId(id, filter) };
-    await verifyBeginning(inventory, run, deployment, authority, doing);
+    const detail = filterOfId(id, filter);
+    const own = { operation: 'performance.primary.paths-filter', on, detail } as const;
+    const onboarding = { operation: 'performance.primary.paths-filter-for-secondary', on, detail } as const;
+    await verifyOneOf([
+      () => verifyBeginning(inventory, run, deployment, authority, own),
+      // Before a token for it is issued: what stands may only be narrowed.
+      ...(needsApproval(before, filter)
+        ? []
+        : [() => verifyBeginning(inventory, run, deployment, authority, onboarding)]),
+    ]);
     return;
   }
   const target = clusters.of(deployment, secondary);

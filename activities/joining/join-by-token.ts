@@ -60,6 +60,12 @@ export interface JoinTarget {
   readonly clusterId: string;
 }
 
+/** The primary that issues a token. */
+interface TokenSource {
+  readonly input: OfKind;
+  readonly source: ClusterAccess;
+}
+
 export type TokenParameters = JoinParameters & { readonly token: Secret<'activation-token'> };
 
 /** The call that uses an activation token, and how its effect is seen. */
@@ -105,8 +111,11 @@ export async function joinByToken<S>(joining: JoinTarget, use: TokenUse<S>, agai
     await verifyJoining(joining, { begun: false });
     if (again || tries > 1) await writeFilterAgain(joining);
     const key = await generatePublicKey(joining);
-    const activation = await issueActivationToken(joining, key, (id) => {
-      revoked = `; the id ${id} was revoked before`;
+    const { activationTokenMs } = execution.clusters.deployment(joining.input.deployment).limits;
+    const ttl = `${Math.ceil(activationTokenMs / 1_000)}s`;
+    const wanted = { id: joining.clusterId, ttl, secondaryPublicKey: key?.publicKey };
+    const activation = await issueActivationToken(joining, wanted, () => {
+      revoked = `; the id ${joining.clusterId} was revoked before`;
     });
     const used =
       (await privateKeyGone(joining, activation, key)) ?? (await useActivationToken(joining, use, activation, sent));
@@ -169,33 +178,32 @@ export function updateToken({ input, target, clusterId }: JoinTarget) {
 }
 
 /**
- * Issues a token under the cluster ID of the secondary. An id that the primary knows already is that of a token which
+ * Issues a token under an id, that of the cluster where this program knows it. An id that the primary knows already is that of a token which
  * nobody has: it is revoked first, so that no usable token is left behind. The id of a cluster that is connected now is
  * never revoked.
  *
  * @throws RunbookError PRECONDITION_FAILED where the id is taken by a cluster that is connected
  */
-async function issueActivationToken(
-  joining: JoinTarget,
-  key: SecondaryPublicKey | undefined,
-  onRevoke: (id: string) => void,
+export async function issueActivationToken(
+  on: TokenSource,
+  parameters: { readonly id: string; readonly ttl: string; readonly secondaryPublicKey?: string | undefined },
+  onRevoke: () => void,
 ): Promise<ActivationToken> {
-  const { source, clusterId: id } = joining;
+  const { id } = parameters;
+  const { source } = on;
   const execution = currentExecution();
-  const { primary } = source.client[joining.input.kind];
-  const { activationTokenMs } = execution.clusters.deployment(joining.input.deployment).limits;
-  const parameters = { id, ttl: `${Math.ceil(activationTokenMs / 1_000)}s`, secondaryPublicKey: key?.publicKey };
+  const { primary } = source.client[on.input.kind];
   const deadline = new Deadline(ISSUE_BUDGET_MS);
   for (;;) {
     try {
       return await deadline.poll(async () => {
-        const state = await readPrimary(joining);
+        const state = await readPrimary(on);
         refuseConnected(id, source.entry.name, state);
         const options = await withCredential(source, execution);
         // An attempt that was given up must not revoke the id that the one in its place has used.
         await execution.assertCurrentAttempt();
         if (state.knownSecondaries?.includes(id)) {
-          onRevoke(id);
+          onRevoke();
           await primary.revokeSecondary({ id }, options);
         }
         await execution.assertCurrentAttempt();
@@ -251,7 +259,7 @@ async function useActivationToken<S>(
 }
 
 /** Status of the primary, which must be one. */
-export async function readPrimary({ input, source }: JoinTarget): Promise<ReplicationObservation> {
+export async function readPrimary({ input, source }: TokenSource): Promise<ReplicationObservation> {
   const state = await readStatus(source, input.kind, currentExecution().signal);
   demandRole(source.entry.name, input.kind, 'primary', state);
   return state;

@@ -148,13 +148,13 @@ function canonical(filter: FilterState): FilterState {
   return filter === 'none' ? 'none' : { mode: filter.mode, paths: canonicalPaths(filter.paths) };
 }
 
-/** What the inventory knows is named by its cluster, so that both of its ids get the same filter. */
-function ofNoCluster(id: string, observations: readonly ClusterObservation[]): Check {
+/** What the inventory knows is named by its cluster: both of its ids get the same filter then, and what is wiped is seen. */
+export function ofNoCluster(id: string, observations: readonly ClusterObservation[]): Check {
   const owner = observations.find((each) => each.clusterId === id || each.performance?.secondaryId === id);
   return check('the id of no cluster of the inventory', owner?.cluster, owner === undefined, {
     observed: owner ? `${id} is an id of ${owner.cluster}` : `${id} is of no cluster that answers`,
     needed: 'an id that no cluster of the inventory has',
-    next: `Name the cluster: {"filters": {"${owner?.cluster ?? ''}": ...}}.`,
+    next: `Name ${owner?.cluster ?? 'the cluster'} by its name instead.`,
   });
 }
 

@@ -25,9 +25,11 @@ import { noneOlder } from '../checks/versions';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { needsApproval } from '../filters/filter-difference';
-import { describeFilter } from '../filters/paths-filters';
+import { describeFilter, filterOfId } from '../filters/paths-filters';
 import { advertised, othersOfSet } from '../joining/onboarding-primary';
 import { kindName, rolesText } from '../joining/onboarding-read';
+import { outsideDetail, publicKeyPrint } from '../joining/outside-secondary';
+import { ofNoCluster } from './filter-reconciliation';
 import type { Observed, PlanInput } from './observed';
 import { observe } from './observed';
 
@@ -84,7 +86,7 @@ export function assessDrSecondaryOnboarding(request: PlanInput<DrSecondaryOnboar
 
 /** A cluster without replication becomes a performance secondary, which wipes it. */
 export function assessPerformanceSecondaryOnboarding(request: PlanInput<PerformanceSecondaryOnboardingInput>) {
-  const { deployment, secondary, filter } = request.input;
+  const { deployment, secondary = '', filter } = request.input;
   const { pathsFilters } = currentExecution().clusters.deployment(deployment);
   const wanted = filter === 'inventory' ? pathsFilters[secondary] : filter;
   if (wanted === undefined) return planOnboarding('performance', request, 'not-said');
@@ -98,6 +100,7 @@ async function planOnboarding(
   wanted: WantedFilter,
 ): Promise<Assessment<SecondaryOnboardingRoute>> {
   const { input } = request;
+  if (input.secondary === undefined) return planOutside(kind, request, wanted);
   const observed = await observe(request, [input.primary, input.secondary]);
   const { deployment, of, rights, markerRights } = observed;
   const base = observed.base({ wipe: true });
@@ -108,7 +111,7 @@ async function planOnboarding(
   const judged = [...primaryChecks(observed, kind, primary), ...secondaryChecks(pair)];
   if (kind === 'performance') {
     const existing = isPrimary && id !== '' ? await filterUnder(observed.access(input.primary), id) : undefined;
-    judged.push(...filterChecks(pair, wanted, existing));
+    judged.push(...filterChecks({ deployment, primary, cluster: secondary.cluster, id }, wanted, existing));
   }
   if (wanted === 'not-said') return { ...base, preconditions: judged };
   // Rights are asked of clusters that are what they must be: others may not even serve the question.
@@ -128,6 +131,71 @@ async function planOnboarding(
     ...wanted,
   };
   return { ...base, preconditions: judged, route, plan: onboardingPlan(input, pair, route) };
+}
+
+/**
+ * A secondary of another team: the primary's side is judged, the filter stands before the token is issued, and the token is
+ * encrypted to the key that people compared.
+ */
+async function planOutside(
+  kind: ReplicationKind,
+  request: PlanInput<DrSecondaryOnboardingInput | PerformanceSecondaryOnboardingInput>,
+  wanted: WantedFilter,
+): Promise<Assessment<SecondaryOnboardingRoute>> {
+  const { input } = request;
+  const { outside } = input;
+  if (outside === undefined) throw new TypeError('one of both is onboarded');
+  const { id } = outside;
+  const observed = await observe(request, [input.primary]);
+  const { deployment } = observed;
+  const base = observed.base({ wipe: true });
+  const primary = observed.of(input.primary);
+  const isPrimary = primary[kind]?.mode === 'primary' && primary.dr?.mode !== 'secondary';
+  const judged = [
+    ...primaryChecks(observed, kind, primary),
+    ...healthyTree(primary, kind),
+    ofNoCluster(id, observed.observations),
+    idFree(kind, primary, id, id),
+  ];
+  if (kind === 'performance') {
+    const existing = isPrimary ? await filterUnder(observed.access(primary.cluster), id) : undefined;
+    judged.push(...filterChecks({ deployment, primary, cluster: id, id }, wanted, existing));
+  }
+  if (wanted === 'not-said') return { ...base, preconditions: judged };
+  if (!refuses(judged))
+    judged.push(
+      ...(await observed.rights(primary.cluster, primaryRights({ kind }, isPrimary, wanted, id))),
+    );
+  const { filter } = wanted;
+  const route = { kind, primary: primary.cluster, secondary: id, id, enablesPrimary: !isPrimary, outside, ...wanted };
+  const on = identityOf(primary);
+  const expected = kind === 'dr' ? undefined : { filter: filter ?? ('none' as const) };
+  const plan = planDocument({
+    runbook: kind === 'dr' ? 'drSecondaryOnboarding' : 'performanceSecondaryOnboarding',
+    input,
+    clusters: [primary],
+    operations: [
+      !isPrimary && { operation: `${kind}.primary.enable-for-secondary`, on },
+      filter && { operation: 'performance.primary.paths-filter-for-secondary', on, detail: filterOfId(id, filter) },
+      { operation: `${kind}.primary.secondary-token`, on, detail: outsideDetail(outside, expected) },
+    ],
+    warnings: [
+      `${id} is no cluster of this inventory: another team has it, and this run does not see it. ${filter ? `All but what its paths filter keeps away (${describeFilter(filter)})` : 'Everything'} that ${primary.cluster} ${kind === 'dr' ? 'holds' : 'replicates'} is copied to it.`,
+      `Whoever made the public key can use the token. Before approving, compare its SHA-256 with the other team by another channel: ${publicKeyPrint(outside)}.`,
+      `Using the token WIPES the cluster of the other team: they see to it themselves that it is the right one.`,
+      !isPrimary &&
+        `${primary.cluster} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for some seconds.`,
+    ],
+    steps: [
+      !isPrimary && `Enable ${primary.cluster} as ${kindName(kind)} primary`,
+      filter && `Write the paths filter of ${id} on ${primary.cluster}`,
+      `Issue an activation token on ${primary.cluster} under ${id}, encrypted to the public key, for ${outside.ttl}`,
+      `Hand it over, and wait until ${id} is connected to ${primary.cluster}`,
+      'Read the final state',
+    ],
+    choices: { kind, outside: id, ttl: outside.ttl, ...(expected && { filter: describeFilter(expected.filter) }) },
+  });
+  return { ...base, preconditions: judged, route: { ...route, form: 'public-key' }, plan };
 }
 
 async function filterUnder(source: ClusterAccess, id: string): Promise<PathsFilterFacts | undefined> {
@@ -222,13 +290,12 @@ function secondaryChecks(pair: Pair): Check[] {
     everyNodeUnsealed(secondary),
     noneOlder(primary, secondary),
     ...healthyTree(primary, kind),
-    idFree(pair),
+    idFree(kind, primary, secondary.clusterId ?? '', cluster),
   ];
 }
 
 /** The cluster ID of the secondary is the id of its token: an old one of it is revoked, a connected one never. */
-function idFree({ kind, primary, secondary }: Pair): Check {
-  const id = secondary.clusterId ?? '';
+function idFree(kind: ReplicationKind, primary: ClusterObservation, id: string, secondary: string): Check {
   const replication = primary[kind];
   const connected = replication?.peers.some((peer) => peer.id === id && peer.connected) === true;
   const known = replication?.knownSecondaries?.includes(id) === true;
@@ -240,7 +307,7 @@ function idFree({ kind, primary, secondary }: Pair): Check {
         : `${id || 'no cluster ID'} not known`,
     needed: 'a cluster ID that no secondary has as its id',
     next: connected
-      ? `Find out which cluster uses the id of ${secondary.cluster}.`
+      ? `Find out which cluster uses the id of ${secondary}.`
       : `${kindName(kind)} activation tokens that were issued under it before stop working.`,
     otherwise: connected || id === '' ? 'fail' : 'warn',
   });
@@ -251,11 +318,15 @@ type WantedFilter = { readonly filter?: PathsFilterFacts } | 'not-said';
 
 /** That it is said what the secondary may see, and that no other filter stands under its id. */
 function filterChecks(
-  { deployment, primary, secondary }: Pair,
+  {
+    deployment,
+    primary,
+    cluster,
+    id,
+  }: Pick<Pair, 'deployment' | 'primary'> & { readonly cluster: string; readonly id: string },
   wanted: WantedFilter,
   existing: PathsFilterFacts | undefined,
 ): Check[] {
-  const { cluster } = secondary;
   const place = `deployments.${deployment.name}.pathsFilters`;
   const said = check('what it may see is said', cluster, wanted !== 'not-said', {
     observed: wanted === 'not-said' ? `no entry for ${cluster} under ${place}` : describeFilter(wanted.filter),
@@ -270,7 +341,7 @@ function filterChecks(
       primary.cluster,
       !needsApproval(existing ?? 'none', wanted.filter ?? 'none'),
       {
-        observed: `${describeFilter(existing)} under ${secondary.clusterId ?? 'its id'}`,
+        observed: `${describeFilter(existing)} under ${id || 'its id'}`,
         needed: `none, or one that ${describeFilter(wanted.filter)} does not widen`,
         next: `Change or delete that filter first, by filterReconciliation or by hand.`,
       },
@@ -331,7 +402,7 @@ function onboardingPlan(
 
 /** What the workers' credential on the primary must be allowed to do. */
 function primaryRights(
-  { kind }: Pair,
+  { kind }: Pick<Pair, 'kind'>,
   isPrimary: boolean,
   { filter }: { readonly filter?: PathsFilterFacts },
   id: string,

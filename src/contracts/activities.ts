@@ -3,7 +3,7 @@ import type { NotificationFacts } from './notifications';
 import type { ClusterObservation, WalIndex } from './observations';
 import type { Check, GateName, PlanDocument } from './plan';
 import type { Attested, Finding, RunObjectives } from './run-facts';
-import type { ReplicationKind, TokenSource, TokenUse } from './runbook-inputs';
+import type { OutsideSecondary, ReplicationKind, TokenSource, TokenUse } from './runbook-inputs';
 
 /*
  * What activities give and take that more than one of them, or a workflow, knows by name. Names only: no address, path or
@@ -152,6 +152,8 @@ export interface SecondaryOnboardingRoute {
   /** Whether the primary has to be enabled first. */
   readonly enablesPrimary: boolean;
   readonly form: 'auto' | 'public-key' | 'wrapped';
+  /** A secondary of another team: `secondary` is its id then. */
+  readonly outside?: OutsideSecondary;
   /** The paths filter that it gets; absent where it gets everything. */
   readonly filter?: PathsFilterFacts;
 }

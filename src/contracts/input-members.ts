@@ -42,6 +42,20 @@ export const secondaryId = z
   .string()
   .regex(/^(?!\.{1,2}$)[^\s/\\?#%]{1,200}$/, 'an id has no spaces and none of / \\ ? # %');
 
+/** A secondary of another team: no cluster of the inventory. */
+export const outsideSecondary = z.strictObject({
+  /** The id of its activation token, and of its paths filter: its cluster ID. */
+  id: secondaryId,
+  /** What `secondary/generate-public-key` answered there: whoever made it can use the token, and nobody else. */
+  publicKey: z.string().regex(/^[A-Za-z0-9+/]{16,4000}={0,2}$/, 'the base64 text of secondary_public_key'),
+  /** Life of the token, until which the run waits. */
+  ttl: z
+    .string()
+    .regex(/^(([1-9]\d?|1\d\d|2[0-3]\d|240)m|[1-4]h)$/, 'minutes or hours, of 4h at most')
+    .default('30m'),
+});
+export type OutsideSecondary = z.infer<typeof outsideSecondary>;
+
 /** Where a secondary may find its primary, as `update_primary_addrs` takes it. */
 export const clusterAddress = z
   .string()

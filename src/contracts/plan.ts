@@ -35,6 +35,10 @@ export const OPERATION_GATES = {
   'performance.secondary.repoint-after-switchover': 'plan',
   'dr.secondary.promote-force': 'force',
   'dr.secondary.enable': 'wipe',
+  // Another team wipes its cluster with it.
+  'dr.primary.secondary-token': 'wipe',
+  'performance.primary.secondary-token': 'wipe',
+  'performance.primary.paths-filter-for-secondary': 'wipe',
   'dr.secondary.disable': 'disable',
   'dr.secondary.forget-primary': 'revoke',
   'dr.secondary.reindex': 'reindex',

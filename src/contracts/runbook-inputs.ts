@@ -6,6 +6,7 @@ import {
   clusterAddress,
   clusterName,
   deploymentName,
+  outsideSecondary,
   pathsFilter,
   replicationKind,
   secondaryId,
@@ -71,26 +72,34 @@ export const drRejoinInput = z.strictObject({
 });
 export type DrRejoinInput = z.infer<typeof drRejoinInput>;
 
-/** The input of `drSecondaryOnboarding`: a cluster without replication becomes DR secondary. It is wiped. */
-export const drSecondaryOnboardingInput = z.strictObject({
-  ...askedForChange,
+/** Exactly one of both is onboarded. */
+const onboarded = {
   primary: clusterName,
   /** The cluster that is wiped. */
-  secondary: clusterName,
+  secondary: clusterName.optional(),
+  /** In its place: what another team wipes themselves, with an activation token that only they can use. */
+  outside: outsideSecondary.optional(),
   form: activationForm.default('auto'),
-});
+};
+const oneOfBoth = (input: { readonly secondary?: unknown; readonly outside?: unknown }) =>
+  (input.secondary === undefined) !== (input.outside === undefined);
+const oneNeeded = { path: ['secondary'], message: 'exactly one of "secondary" and "outside" is needed' };
+
+/** The input of `drSecondaryOnboarding`: a cluster without replication becomes DR secondary. It is wiped. */
+export const drSecondaryOnboardingInput = z
+  .strictObject({ ...askedForChange, ...onboarded })
+  .refine(oneOfBoth, oneNeeded);
 export type DrSecondaryOnboardingInput = z.infer<typeof drSecondaryOnboardingInput>;
 
 /** The input of `performanceSecondaryOnboarding`. The cluster is wiped. */
-export const performanceSecondaryOnboardingInput = z.strictObject({
-  ...askedForChange,
-  primary: clusterName,
-  /** The cluster that is wiped. */
-  secondary: clusterName,
-  form: activationForm.default('auto'),
-  /** What it must not or may only see: `inventory` takes what the inventory wants, `none` sends everything. */
-  filter: z.union([z.enum(['inventory', 'none']), pathsFilter]).default('inventory'),
-});
+export const performanceSecondaryOnboardingInput = z
+  .strictObject({
+    ...askedForChange,
+    ...onboarded,
+    /** What it must not or may only see: `inventory` takes what the inventory wants, `none` sends everything. */
+    filter: z.union([z.enum(['inventory', 'none']), pathsFilter]).default('inventory'),
+  })
+  .refine(oneOfBoth, oneNeeded);
 export type PerformanceSecondaryOnboardingInput = z.infer<typeof performanceSecondaryOnboardingInput>;
 
 /** The input of `secondaryRepointing`: a secondary follows another primary. */

@@ -1,14 +1,17 @@
 /** What an operator writes into the inventory or the input stands in the request; docs/endpoints.md records the names. */
+import { createHash } from 'node:crypto';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import {
   drSecondaryOnboardingInput,
   filterReconciliationInput,
+  performancePromotionInput,
   performanceSecondaryOnboardingInput,
   primaryEnablementInput,
   secondaryRepointingInput,
 } from '../../src/contracts/runbook-inputs';
+import { runbookPlan } from '../../src/contracts/plan-schema';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -21,12 +24,15 @@ openBench((opened) => (bench = opened), {
   topology: {
     mounts: ['kv/', 'us-customers/'],
     readings: { leaderChangeChance: 0 },
-    clusters: ['east', 'west', 'europe', 'north', 'asia', 'south'].map((name) => ({ name, nodes: 1 })),
+    clusters: ['east', 'west', 'europe', 'north', 'north2', 'asia', 'asia2', 'south'].map((name) => ({
+      name,
+      nodes: 1,
+    })),
     performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
     dr: [{ primary: 'east', secondaries: ['west'] }],
   },
-  drSets: { main: ['east', 'west', 'north'], eu: ['europe'], ap: ['asia'], latin: ['south'] },
-  deployment: { pathsFilters: { asia: 'none' } },
+  drSets: { main: ['east', 'west', 'north', 'north2'], eu: ['europe'], ap: ['asia'], ap2: ['asia2'], latin: ['south'] },
+  deployment: { pathsFilters: { asia: 'none', asia2: 'none' } },
 });
 
 /** The bodies of the requests to the end of a path, as they left. */
@@ -159,7 +165,9 @@ it('addresses are refused where the form is another one', () => {
 
 it.each([
   ['dr', 'north', 'caFileOnPeers', 'ca_file'],
+  ['dr', 'north2', 'caPathOnPeers', 'ca_path'],
   ['performance', 'asia', 'caPathOnPeers', 'ca_path'],
+  ['performance', 'asia2', 'caFileOnPeers', 'ca_file'],
 ] as const)(
   'a wipe of kind %s by a wrapped token has the API address and the CA',
   async (kind, secondary, member, sent) => {
@@ -239,6 +247,101 @@ describe('a paths filter', () => {
     ]);
     // What the inventory knows is named by its cluster.
     const own = await reconcile({ ids: { [bench.cluster('europe').clusterId]: DENY } });
-    expect(own.preconditions.find(({ verdict }) => verdict === 'fail')?.next).toContain('{"filters": {"europe": ...}}');
+    expect(own.preconditions.find(({ verdict }) => verdict === 'fail')?.next).toBe('Name europe by its name instead.');
+  });
+});
+
+describe('a secondary of another team', () => {
+  const ID = 'their-cluster-id';
+  const publicKey = Buffer.alloc(32, 7).toString('base64');
+  const outside = { id: ID, publicKey, ttl: '30m' };
+  const ISSUE = 'POST /v1/sys/replication/dr/primary/secondary-token';
+
+  async function plan() {
+    const input = drSecondaryOnboardingInput.parse({ ...asked, primary: 'east', outside: { id: ID, publicKey } });
+    const assessed = await bench.call('assessDrSecondaryOnboarding', { input });
+    return { assessed, authority: await approved(assessed as never, 'wipe') };
+  }
+  const issuing = (authority: Authority) =>
+    ({ deployment: DEPLOYMENT, kind: 'dr', cluster: 'east', outside, authority }) as const;
+
+  it('is asked for by id and public key, and never together with a cluster of the inventory', () => {
+    const parse = (more: object) =>
+      drSecondaryOnboardingInput.safeParse({ ...asked, primary: 'east', ...more }).success;
+    expect(parse({ outside: { id: ID, publicKey } })).toBe(true);
+    for (const bad of [
+      {},
+      { secondary: 'north', outside },
+      { outside: { id: 'a/b', publicKey } },
+      { outside: { ...outside, publicKey: 'hvs.x' } },
+      { outside: { ...outside, ttl: '5h' } },
+    ])
+      expect(parse(bad)).toBe(false);
+  });
+
+  it('gets a token that only its public key opens, for exactly the id, key and time that were approved', async () => {
+    const { assessed, authority } = await plan();
+    const { warnings, operations } = runbookPlan.parse(JSON.parse(assessed.plan?.text ?? '{}'));
+    const print = (createHash('sha256').update(publicKey).digest('hex').match(/.{8}/g) ?? []).join(' ');
+    expect(warnings.join()).toContain(`compare its SHA-256 with the other team by another channel: ${print}`);
+    expect(JSON.stringify(operations)).toContain(`${ID} for 30m; public key SHA-256 ${print}`);
+    const others = [{ id: 'another' }, { publicKey: Buffer.alloc(32, 8).toString('base64') }, { ttl: '4h' }];
+    for (const other of others)
+      expect(
+        await bench.failure('issueOutsideToken', { ...issuing(authority), outside: { ...outside, ...other } }),
+      ).toMatchObject({ code: 'NOT_APPROVED' });
+    expect(await bench.failure('issueOutsideToken', { ...issuing({ ...authority, approvals: [] }) })).toMatchObject({
+      code: 'NOT_APPROVED',
+    });
+    expect(bench.cluster('east').snapshotState().dr.knownSecondaries).not.toContain(ID);
+
+    const { encryptedToken } = await bench.call('issueOutsideToken', issuing(authority));
+    expect(lastBody('dr/primary/secondary-token')).toEqual({ id: ID, ttl: '30m', secondary_public_key: publicKey });
+    expect(encryptedToken).not.toContain('.');
+    // It is meant to be handed over, and of no use without the private key.
+    expect(bench.leaks()).toHaveLength(1);
+    bench.emitted.length = 0;
+  });
+
+  it('gets nothing where the service does not encrypt: the wrapped token never leaves, and its id is revoked', async () => {
+    const { authority } = await plan();
+    const token = 'hvs.CanaryCanaryCanaryCanary0123';
+    bench.canary('wrapped activation token', token);
+    const wrap_info = { token, accessor: '', ttl: 1800, creation_time: new Date().toISOString(), creation_path: 'x' };
+    const body = { request_id: '', data: null, wrap_info, warnings: null };
+    bench.service.faults.add({ endpoint: ISSUE, when: 'after', action: { status: 200, body } });
+    expect(await bench.failure('issueOutsideToken', issuing(authority))).toMatchObject({
+      code: 'RESPONSE_INVALID',
+      details: { observed: 'a wrapped token, which anybody could use; its id was revoked' },
+    });
+    expect(bench.cluster('east').snapshotState().dr.knownSecondaries).not.toContain(ID);
+    expect(bench.leaks()).toEqual([]);
+  });
+});
+
+describe('a promotion', () => {
+  const advertisedClusterAddress = 'https://lb.new.example:8201';
+  let other: ActivityBench;
+  openBench((opened) => (other = opened), {
+    topology: {
+      clusters: ['east', 'west', 'europe'].map((name) => ({ name, nodes: 1 })),
+      performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
+      dr: [{ primary: 'east', secondaries: ['west'] }],
+    },
+    drSets: { main: ['east', 'west'], eu: ['europe'] },
+    cluster: (name) => (name === 'east' ? {} : { advertisedClusterAddress }),
+  });
+
+  it('of either kind advertises what the inventory says of the new primary', async () => {
+    const input = performancePromotionInput.parse({ ...asked, to: 'europe' });
+    const { plan } = await other.call('assessPerformancePromotion', { input });
+    if (!plan) throw new Error('no plan');
+    const authority = { plan, approvals: [await other.approval('promote', plan.digest)] };
+    const sides = { deployment: DEPLOYMENT, kind: 'performance', authority } as const;
+    await other.call('demotePrimary', { ...sides, cluster: 'east', otherCluster: 'europe' });
+    await other.call('promoteSecondary', { ...sides, mode: 'planned', cluster: 'europe', otherCluster: 'east' });
+    expect(lastBody('performance/secondary/promote')).toEqual({ primary_cluster_addr: advertisedClusterAddress });
+    await other.switchOver(await other.authority());
+    expect(lastBody('dr/secondary/promote')).toMatchObject({ primary_cluster_addr: advertisedClusterAddress });
   });
 });

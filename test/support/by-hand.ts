@@ -5,7 +5,7 @@ import type { Scenario } from './scenario';
 const WITHIN_MS = 90_000;
 
 /** What an operator does without a runbook: one changing call with the cluster's root token, until it is taken. */
-async function post(scenario: Scenario, cluster: string, path: string, body: object): Promise<string> {
+export async function post(scenario: Scenario, cluster: string, path: string, body: object): Promise<string> {
   const { addresses, rootToken } = scenario.service.cluster(cluster);
   const agent = new Agent();
   const deadline = Date.now() + WITHIN_MS;
@@ -27,7 +27,7 @@ async function post(scenario: Scenario, cluster: string, path: string, body: obj
   }
 }
 
-async function until(what: string, holds: () => boolean): Promise<void> {
+export async function until(what: string, holds: () => boolean): Promise<void> {
   const deadline = Date.now() + WITHIN_MS;
   while (!holds()) {
     if (Date.now() > deadline) throw new Error(`not seen: ${what}`);

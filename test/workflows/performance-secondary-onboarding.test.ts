@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { demotePrimary, promoteSecondary } from '../../src/simulator/roles';
 import { loseAnswer, statuses } from '../support/faults';
+import { post, until } from '../support/by-hand';
 import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { unsealAll } from '../support/onboarding';
@@ -32,6 +33,18 @@ function continents(more: Readonly<Record<string, unknown>> = {}, performance = 
     });
 }
 
+/** Oceania belongs to another team: no cluster of this deployment. */
+const outside = new Lane(() =>
+  Scenario.start({
+    topology: {
+      mounts: ['kv/', 'secret/', 'us-customers/'],
+      clusters: [one('east'), one('oceania')],
+      performance: { primary: 'east', secondaries: [] },
+      dr: [],
+    },
+    otherDeployments: { 'another-team': { cluster: 'oceania' } },
+  }),
+);
 const joining = new Lane(continents());
 const losing = new Lane(continents({}, true));
 
@@ -64,7 +77,34 @@ function expectJoined(scenario: Scenario, cluster: string, primary = 'east'): vo
 }
 
 describe('a new performance secondary', () => {
-  runLanes(joining, losing);
+  runLanes(joining, losing, outside);
+
+  outside.it(
+    cell(NAME, 'no fault', 'of another team: only they can use the token that they are given'),
+    async (scenario) => {
+      plant(scenario, 'oceania');
+      const id = scenario.service.cluster('oceania').clusterId;
+      const made = await post(scenario, 'oceania', 'performance/secondary/generate-public-key', {});
+      const { secondary_public_key: publicKey } = (JSON.parse(made) as { data: { secondary_public_key: string } }).data;
+      const said = { primary: 'east', outside: { id, publicKey } };
+      const refused = await (await scenario.run(NAME, said)).failure();
+      expect(refused.message).toContain('what it may see is said');
+      const run = await scenario.run(NAME, { ...said, filter: DENY });
+      await run.approve('wipe');
+      const { instructions } = await run.waitsFor('action');
+      const token = /anybody else: (\S+)$/.exec(instructions[0] ?? '')?.[1] ?? '';
+      await post(scenario, 'oceania', 'performance/secondary/enable', { token });
+      const report = await run.report();
+      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [], result: { connected: true } });
+      await until('oceania streams', () => scenario.state('oceania').performance.state === 'stream-wals');
+      expectJoined(scenario, 'oceania');
+      expect(scenario.service.cluster('oceania').read('us-customers/smith')).toBeUndefined();
+      expect(scenario.state('east').filters).toEqual([id]);
+      // The one that was handed over, and nothing else.
+      expect(new Set(await scenario.leaks([JSON.stringify(report)])).size).toBe(1);
+      expect(scenario.service.cluster('east').issuedSecrets).toContain(token);
+    },
+  );
 
   joining.it(
     cell(NAME, 'no fault', 'filtered from before the first byte, on a DR primary that becomes performance primary'),

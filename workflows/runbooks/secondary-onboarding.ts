@@ -2,6 +2,7 @@ import type { ChangeResult, PathsFilterFacts, SecondaryOnboardingRoute } from '.
 import type { Finding } from '../../src/contracts/run-facts';
 import type {
   DrSecondaryOnboardingInput,
+  OutsideSecondary,
   PerformanceSecondaryOnboardingInput,
 } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
@@ -49,7 +50,7 @@ function onboard(
     const approved = await approvePlan(run, { input, assess, gate: () => 'wipe' });
     if ('outcome' in approved) return approved;
     const { route, approvals } = approved;
-    const { kind, primary, secondary, id, filter, form } = route;
+    const { kind, primary, secondary, id, filter, form, outside } = route;
 
     // 2. A primary to follow.
     run.state.enterPhase('working');
@@ -59,8 +60,10 @@ function onboard(
     if (filter)
       await run.step(`Write the paths filter of ${secondary} on ${primary}`, (call) => {
         const { authority } = approvals;
-        return call.writePathsFilter({ deployment, cluster: primary, id, filter, secondary, authority });
+        const whose = outside ? undefined : secondary;
+        return call.writePathsFilter({ deployment, cluster: primary, id, filter, secondary: whose, authority });
       });
+    if (outside) return admitOutside(run, deployment, { ...route, outside }, approvals);
 
     // 4. The wipe: public key, activation token and enable. It is refused unless exactly that filter stands.
     let streams = false;
@@ -100,6 +103,53 @@ function onboard(
     const leftToDo = kind === 'dr' ? leftOfDr(primary, secondary) : leftOfPerformance(deployment, route, credential);
     return { outcome: 'completed', leftToDo };
   });
+}
+
+/** Step 4 for a secondary of another team: a token that only they can use, and the wait until it is connected. */
+async function admitOutside(
+  run: Run,
+  deployment: string,
+  route: SecondaryOnboardingRoute & { readonly outside: OutsideSecondary },
+  approvals: Approvals,
+): Promise<Ending> {
+  const { kind, primary: cluster, id, filter, outside } = route;
+  const expected = kind === 'performance' ? { filter: filter ?? ('none' as const) } : undefined;
+  const revoke = { deployment, kind, primary: cluster, id, afterwards: 'nothing', reason: `${id} did not join` };
+  let connected = false;
+  run.onEnd(async () => {
+    if (!connected)
+      run.state.leftToDo.push(
+        `${id} was not seen connected to ${cluster}. Where it is not to join any more, start secondaryDecommission with ${JSON.stringify(revoke)}.`,
+      );
+  });
+  const issued = await run.step(
+    `Issue an activation token for ${id} on ${cluster}`,
+    (call) =>
+      approvals.begin('wipe', (authority) =>
+        call.issueOutsideToken({ deployment, kind, cluster, outside, expected, authority }),
+      ),
+    { choices: [STOP_HERE] },
+  );
+  run.state.enterPhase('waiting-for-people');
+  run.state.wait('outside', {
+    for: 'action',
+    what: `the other team enables ${id} with the activation token`,
+    instructions: [
+      `Give the other team this token within ${outside.ttl}. It is encrypted to their public key, and of no use to anybody else: ${issued.encryptedToken}`,
+      `They use it on the node that made the key, which must be the active one still; it WIPES their cluster: POST v1/sys/replication/${kind}/secondary/enable {"token": "<the token>"}`,
+      `Then they unseal their nodes with key shares of ${cluster}.`,
+    ],
+  });
+  const seen = await run.skippableStep(
+    `Wait until ${id} is connected to ${cluster}`,
+    `whether ${id} joined is not known`,
+    (call) => call.awaitOutsideSecondary({ deployment, kind, cluster, outside }),
+    { choices: [STOP_HERE] },
+  );
+  run.state.waitOver('outside');
+  connected = seen !== undefined;
+  await finishRun(run, deployment);
+  return { outcome: 'completed', result: { encryptedToken: issued.encryptedToken, connected } };
 }
 
 /** Makes a cluster primary of a kind of replication; a step that finds it there already says so. */
