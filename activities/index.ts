@@ -20,7 +20,7 @@ import {
 } from './filters/filters';
 import { runHook, awaitDump, probeService } from './hooks/hooks';
 import { readRunbookInput } from './run-beginning';
-import { checkFormerPrimaryDemoted, describeSplit, unfenceFormerPrimary } from './joining/dr-rejoin';
+import { checkFormerPrimaryDemoted, describeSplit, unfenceFormerPrimary } from './joining/rejoin';
 import { enableSecondary } from './joining/enable-secondary';
 import { awaitDrStreaming, awaitPerformanceSecondaries, compareMerkleRoots } from './joining/following';
 import { enablePrimary } from './joining/onboarding-primary';

@@ -19,7 +19,7 @@ export { filterReconciliation } from './runbooks/filter-reconciliation';
 export { secondaryRepointing } from './runbooks/secondary-repointing';
 export { performancePromotion } from './runbooks/performance-promotion';
 export { drSecondaryOnboarding, performanceSecondaryOnboarding } from './runbooks/secondary-onboarding';
-export { drRejoin } from './runbooks/dr-rejoin';
+export { drRejoin, performanceRejoin } from './runbooks/rejoin';
 export { drFailover } from './runbooks/dr-failover';
 
 /** A mistyped workflow type would otherwise wedge for ever and hold its Workflow ID. */

@@ -22,7 +22,11 @@ const AFTERWARDS: Readonly<Record<ReplicationKind, readonly GatedOperation[]>> =
     'dr.secondary.repoint-after-unfence',
     'dr.secondary.repoint-after-promotion',
   ],
-  performance: ['performance.secondary.repoint-after-switchover', 'performance.secondary.repoint-after-promotion'],
+  performance: [
+    'performance.secondary.repoint-after-switchover',
+    'performance.secondary.repoint-after-unfence',
+    'performance.secondary.repoint-after-promotion',
+  ],
 };
 
 /** Who is about to follow whom, by the cluster IDs as read. */

@@ -1,7 +1,7 @@
 export { assessBatchTokenRotation } from './batch-token-rotation';
 export { assessCeremony, assessRootTokenCeremony } from './ceremonies';
 export { assessDrFailover } from './dr-failover';
-export { assessDrRejoin } from './dr-rejoin';
+export { assessDrRejoin, assessPerformanceRejoin } from './rejoin';
 export { assessDrSwitchover } from './dr-switchover';
 export { assessReplicationTeardown, assessSecondaryDecommission } from './ending';
 export { assessFilterReconciliation } from './filter-reconciliation';

@@ -24,6 +24,7 @@ export const ACTIVITY_KINDS = {
   assessFilterReconciliation: 'read',
   assessMerkleCheck: 'read',
   assessPerformancePromotion: 'read',
+  assessPerformanceRejoin: 'read',
   assessPerformanceSecondaryOnboarding: 'read',
   assessPrimaryEnablement: 'read',
   assessReadiness: 'tell',

@@ -3,6 +3,7 @@ const LOCKS = {
   drSwitchover: 'deployment',
   drFailover: 'deployment',
   drRejoin: 'deployment',
+  performanceRejoin: 'deployment',
   drSecondaryOnboarding: 'deployment',
   performanceSecondaryOnboarding: 'deployment',
   performancePromotion: 'deployment',

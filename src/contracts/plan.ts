@@ -47,6 +47,7 @@ export const OPERATION_GATES = {
   // Parts of a failover and of a rejoin that were approved as a whole: nobody is asked again.
   'dr.secondary.repoint-after-promotion': 'promote',
   'dr.secondary.repoint-after-unfence': 'unfence',
+  'performance.secondary.repoint-after-unfence': 'unfence',
   'performance.primary.demote': 'promote',
   'performance.primary.enable': 'plan',
   'performance.primary.disable': 'disable',

@@ -62,15 +62,23 @@ export const drFailoverInput = z.strictObject({
 export type DrFailoverInput = z.infer<typeof drFailoverInput>;
 
 /** The input of `drRejoin`: a former primary is back after a failover. */
-export const drRejoinInput = z.strictObject({
+const rejoining = {
   ...askedForChange,
   /** The former primary. */
   cluster: clusterName,
   /** The primary that serves now; read where it is not given, and compared where it is. */
   primary: clusterName.optional(),
-  tokenSource: tokenSourceChoice.optional(),
-});
+};
+export const drRejoinInput = z.strictObject({ ...rejoining, tokenSource: tokenSourceChoice.optional() });
 export type DrRejoinInput = z.infer<typeof drRejoinInput>;
+
+/** The input of `performanceRejoin`: a former performance primary is back after an unplanned promotion. */
+export const performanceRejoinInput = z.strictObject({
+  ...rejoining,
+  /** Re-points although the service's version has a known defect in update-primary (facts 8.11). */
+  acknowledgeKnownBugs: z.boolean().default(false),
+});
+export type PerformanceRejoinInput = z.infer<typeof performanceRejoinInput>;
 
 /** Exactly one of both is onboarded. */
 const onboarded = {
@@ -300,6 +308,7 @@ export const RUNBOOK_INPUTS = {
   drSwitchover: drSwitchoverInput,
   drFailover: drFailoverInput,
   drRejoin: drRejoinInput,
+  performanceRejoin: performanceRejoinInput,
   drSecondaryOnboarding: drSecondaryOnboardingInput,
   performanceSecondaryOnboarding: performanceSecondaryOnboardingInput,
   performancePromotion: performancePromotionInput,

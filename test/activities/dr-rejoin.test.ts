@@ -11,7 +11,7 @@ import { CHANGING, statuses } from '../support/faults';
 import { splitPrimaries } from '../support/split';
 
 const hooks = { unfence: { command: ['/bin/true'] } };
-const between = { deployment: DEPLOYMENT, primary: 'west', secondary: 'east' };
+const between = { deployment: DEPLOYMENT, kind: 'dr' as const, primary: 'west', secondary: 'east' };
 const former = { deployment: DEPLOYMENT, kind: 'dr', cluster: 'east', otherCluster: 'west', former: true } as const;
 const input = drRejoinInput.parse({ deployment: DEPLOYMENT, cluster: 'east', reason: 'a test' });
 

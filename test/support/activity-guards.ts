@@ -25,6 +25,7 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   assessFilterReconciliation: 'reads',
   assessMerkleCheck: 'reads',
   assessPerformancePromotion: 'reads',
+  assessPerformanceRejoin: 'reads',
   assessPerformanceSecondaryOnboarding: 'reads',
   assessPrimaryEnablement: 'reads',
   assessReplicationTeardown: 'reads',

@@ -1,6 +1,8 @@
 import type { Report } from '../../src/contracts/report';
 import { runbookPlan } from '../../src/contracts/plan-schema';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
+import type { RunStatus } from '../../src/contracts/run-status';
+import { until } from '../support/by-hand';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
@@ -77,6 +79,10 @@ function lateWrite(scenario: Scenario, primary: string, secondary: string): void
   const late = { key: 'secret/last', value: { value: `last on ${primary}` }, endpoint: DEMOTE };
   writeRightBeforeDemotion(scenario, primary, secondary, late);
 }
+
+/** The last step of a follower is over. */
+const followed = (steps: RunStatus['steps'], cluster: string) =>
+  steps.some(({ name, state }) => name.startsWith(`Compare the dynamic filter of ${cluster}`) && state === 'done');
 
 /** The promotion soon gives up; what is promoted after the first refusal has time again. */
 function refusePromotion(scenario: Scenario, cluster: string): void {
@@ -252,6 +258,9 @@ describe('a performance secondary that becomes the performance primary', () => {
       await run.approve('promote');
       // Without its filter asia is pointed there only where two people say so, and that is told.
       const WRITE = 'Write the paths filter of asia (before update-primary)';
+      await run.waitsFor('decision', ({ step }) => step === WRITE);
+      // One that fails holds no other.
+      await until('east follows', () => scenario.state('east').performance.state === 'stream-wals');
       await run.decide('skip', WRITE);
       await run.decide('skip', WRITE, 'henry');
       await run.decide('skip', POINT);
@@ -283,6 +292,8 @@ describe('a performance secondary that becomes the performance primary', () => {
         scenario.service.faults.add({ cluster: 'asia', endpoint: UPDATE, action: { status: 403 }, times: Infinity });
         const run = await start(scenario, { to: 'east', acceptLoss: 'bounded' });
         await run.approve('promote');
+        await run.waitsFor('decision');
+        await run.until('europe is done', ({ steps }) => followed(steps, 'europe'));
         await run.decide('abort');
         report = await run.report();
         expect(report).toMatchObject({ outcome: 'aborted', loss: { loss: 'bounded' } });
@@ -291,8 +302,8 @@ describe('a performance secondary that becomes the performance primary', () => {
         expect(report.findings).toContainEqual(
           expect.objectContaining({ code: 'promotion-ended-early', severity: 'warning' }),
         );
-        for (const each of ['asia', 'europe'])
-          expect(report.leftToDo.join('\n')).toContain(`${each} was not seen following east with its filter`);
+        expect(report.leftToDo.join('\n')).toContain('asia was not seen following east with its filter');
+        expect(report.leftToDo.join('\n')).not.toContain('europe was not seen');
         expect(report.leftToDo.join('\n')).not.toContain('DR operation token');
         expect(primaries(scenario)).toEqual(['east']);
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);

@@ -1,13 +1,14 @@
 import type { Authority, Follower, PromotionRoute } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
+import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
 import type { ChangeProgress } from './change-primary';
 import { CLIENTS_HELD } from './held-clients';
 import { repointPerformanceSecondary } from './repoint';
 
 /**
- * Every other secondary follows the cluster that serves, with its filter, and so does the cluster that does not. A
- * promotion forgets all secondaries, also where the old primary was promoted back.
+ * Every other secondary follows the cluster that serves, with its filter, and so does the cluster that does not: in parallel
+ * and each on its own, so that one that fails holds no other. A promotion forgets all secondaries, also where the old primary was promoted back.
  *
  * @param following - gets the names of those that were seen following
  * @returns what people still have to do
@@ -21,8 +22,7 @@ export async function followNewPrimary(
   following: Set<string>,
 ): Promise<string[]> {
   const [primary, followers] = followersOf(route, served);
-  const left: string[] = [];
-  for (const follower of followers) {
+  const follow = async (follower: Follower): Promise<string[]> => {
     // Addresses bring no certificate: a cluster that was demoted, or never followed this one, needs a token.
     const form = follower === route.old || served === 'old' ? 'token' : route.repoint;
     const pair = { deployment, primary, secondary: follower.cluster, authority };
@@ -31,9 +31,10 @@ export async function followNewPrimary(
     if (id === undefined) throw new TypeError('the plan says which id a secondary keeps');
     const follows = await repointPerformanceSecondary(run, pair, { form, known: { ...follower, id } });
     if (follows) following.add(follower.cluster);
-    else left.push(notFollowing(follower, primary));
-  }
-  return [...left, ...afterwards(route, served)];
+    return follows ? [] : [notFollowing(follower, primary)];
+  };
+  const left = await inParallel(followers.map(follow));
+  return [...left.flat(), ...afterwards(deployment, route, served)];
 }
 
 /** The cluster that became primary, and who is to follow it. */
@@ -49,7 +50,11 @@ function notFollowing({ cluster }: Follower, primary: string): string {
 }
 
 /** What no run can do for people after a promotion. */
-function afterwards({ from, to, mode, silent, staysOut }: PromotionRoute, served: 'new' | 'old'): string[] {
+function afterwards(
+  deployment: string,
+  { from, to, mode, silent, staysOut }: PromotionRoute,
+  served: 'new' | 'old',
+): string[] {
   const unheard = silent.map(
     (cluster) =>
       `${cluster} did not answer: where it is a performance secondary, re-point it with secondaryRepointing when it is back.`,
@@ -62,7 +67,7 @@ function afterwards({ from, to, mode, silent, staysOut }: PromotionRoute, served
     `Check the audit devices of ${to}, and that the credential that the inventory names for ${to} lives on.`,
     ...(mode === 'unplanned'
       ? [
-          `Keep ${from} away from clients and from the others when it comes back, demote it for performance, then start secondaryRepointing of ${from} to ${to} by token.`,
+          `Keep ${from} away from clients and from the others until it is demoted. When it answers again, start performanceRejoin with ${JSON.stringify({ deployment, cluster: from, reason: `${from} is back` })}.`,
         ]
       : []),
   ];
@@ -100,7 +105,7 @@ export async function tellPromotionLeft(
     text: `${name} became performance primary${serves ? '' : ', and was not seen to serve'}; the run ended before ${astray.map(({ cluster }) => cluster).join(', ') || 'the final state'} was seen${astray.length > 0 ? ' following it' : ''}.`,
     next: `See that clients reach ${name}; promote nothing.`,
   });
-  state.leftToDo.push(...astray.map((each) => notFollowing(each, name)), ...afterwards(route, primary));
+  state.leftToDo.push(...astray.map((each) => notFollowing(each, name)), ...afterwards(deployment, route, primary));
   if (run.clientsHeld && !state.leftToDo.includes(CLIENTS_HELD)) state.leftToDo.push(CLIENTS_HELD);
 }
 

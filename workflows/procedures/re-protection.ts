@@ -37,16 +37,14 @@ async function performanceFollows(
   if (secondaries.length === 0) return [];
   const name = 'Wait until the performance secondaries follow';
   const follows = await seenFollowing(run, deployment, primary, secondaries, name);
-  const left: string[] = [];
-  for (const cluster of secondaries) {
-    if (follows.has(cluster)) continue;
+  const follow = async (cluster: string): Promise<string[]> => {
     const following = { deployment, primary, secondary: cluster, authority };
-    if (follows.asked && (await repointPerformanceSecondary(run, following, { form: 'token' }))) continue;
-    left.push(
+    if (follows.asked && (await repointPerformanceSecondary(run, following, { form: 'token' }))) return [];
+    return [
       `${cluster} was not seen following ${primary} with its filter. Read its performance status; if it does not follow, write its paths filter on ${primary} first, then use a performance activation token with update-primary on ${cluster}, then write the filter again.`,
-    );
-  }
-  return left;
+    ];
+  };
+  return (await inParallel(secondaries.filter((each) => !follows.has(each)).map(follow))).flat();
 }
 
 /** Who is to follow the new primary, and with which tokens. */

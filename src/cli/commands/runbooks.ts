@@ -12,6 +12,8 @@ export const RUNBOOK_PURPOSES: Readonly<Record<RunbookName, string>> = {
     'Planned: the DR primary and one of its DR secondaries change roles, and nothing is lost. Failback too.',
   drFailover: 'Unplanned: the DR primary is gone, and a DR secondary becomes primary.',
   drRejoin: 'A former primary is back after a failover: it is demoted, unfenced and becomes a DR secondary.',
+  performanceRejoin:
+    'A former performance primary is back after an unplanned promotion: it is demoted, unfenced and follows the new one.',
   drSecondaryOnboarding: 'A cluster without replication is wiped and becomes a DR secondary.',
   performanceSecondaryOnboarding:
     'A cluster without replication is wiped and becomes a performance secondary, filtered from the start.',

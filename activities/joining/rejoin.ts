@@ -1,4 +1,5 @@
-import type { Authority, BetweenClusters, ChangeResult, SplitFacts } from '../../src/contracts/activities';
+import type { Authority, BetweenClusters, ChangeResult, OfKind, SplitFacts } from '../../src/contracts/activities';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import { verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
@@ -6,7 +7,7 @@ import { splitFindings, splitLoss } from '../evidence/split-loss';
 import { readWalSamples, unattestedSamples } from '../evidence/wal-sample-series';
 import { currentExecution } from '../execution';
 import { callHook } from '../hooks/run-hook';
-import { connectedTo } from '../plans/dr-rejoin';
+import { connectedTo } from '../plans/rejoin';
 import { demandNoNodePrimary, demandServing, opinionsText } from '../roles/other-side';
 import type { RoleOpinions } from '../roles/prove-not-primary';
 import { awaitClusterId } from '../tokens/operation-token';
@@ -19,16 +20,22 @@ const CHECK_BUDGET_MS = 20_000;
 /** What a node says that knows its role; anything else is no word about it. */
 const KNOWN_MODES: readonly string[] = ['primary', 'secondary', 'disabled'];
 
-/** Bounds what is lost by its joining with the samples of `walSampler`, where there are some. */
-export async function describeSplit({ deployment, primary, secondary }: BetweenClusters): Promise<SplitFacts> {
+/** A former primary of a kind of replication, and the one that serves. */
+type Rejoining = BetweenClusters & OfKind;
+
+/** Bounds what is lost by its joining with the samples of `walSampler`, where there are some: they are of DR replication. */
+export async function describeSplit({ deployment, kind, primary, secondary }: Rejoining): Promise<SplitFacts> {
   const execution = currentExecution();
   const { clusters, signal } = execution;
   const access = clusters.of(deployment, secondary);
   const [seen, known] = await Promise.all([
     readBothKinds(access, signal),
-    readWalSamples(execution, deployment, signal),
+    kind === 'dr' ? readWalSamples(execution, deployment, signal) : { samples: [], unattested: 0 },
   ]);
-  const loss = splitLoss(known.samples, secondary, primary, seen.dr);
+  const loss =
+    kind === 'dr'
+      ? splitLoss(known.samples, secondary, primary, seen.dr)
+      : { why: 'samples of walSampler bound DR replication only' };
   const amount =
     loss.atMostWalEntries === undefined ? 'how much is unknown' : `at most ${loss.atMostWalEntries} WAL entries`;
   return {
@@ -47,13 +54,14 @@ export async function describeSplit({ deployment, primary, secondary }: BetweenC
  */
 export async function checkFormerPrimaryDemoted({
   deployment,
+  kind,
   primary,
   secondary,
-}: BetweenClusters): Promise<{ readonly observed: string; readonly at: number; readonly silentNodes: number }> {
+}: Rejoining): Promise<{ readonly observed: string; readonly at: number; readonly silentNodes: number }> {
   const { clusters } = currentExecution();
   const { demoteMs } = clusters.deployment(deployment).limits;
   const [access, other] = [clusters.of(deployment, secondary), clusters.of(deployment, primary)];
-  const said = await requireDemoted(access, other, Math.min(CHECK_BUDGET_MS, demoteMs));
+  const said = await requireDemoted(kind, access, other, Math.min(CHECK_BUDGET_MS, demoteMs));
   const silentNodes = said.nodes.filter((mode) => !KNOWN_MODES.includes(mode)).length;
   return { observed: `${secondary}: ${opinionsText(said)}; ${primary} serves`, at: Date.now(), silentNodes };
 }
@@ -61,10 +69,11 @@ export async function checkFormerPrimaryDemoted({
 /** The `unfence` hook; refuses while any node of the former primary says that it is primary. */
 export async function unfenceFormerPrimary({
   deployment,
+  kind,
   primary,
   secondary,
   authority,
-}: BetweenClusters & { readonly authority: Authority }): Promise<ChangeResult> {
+}: Rejoining & { readonly authority: Authority }): Promise<ChangeResult> {
   const execution = currentExecution();
   const { clusters, inventory, run } = execution;
   const { limits } = clusters.deployment(deployment);
@@ -73,14 +82,19 @@ export async function unfenceFormerPrimary({
   const successor = { cluster: primary, clusterId: await awaitClusterId(other, execution, limits.demoteMs) };
   const doing = { operation: 'hook.unfence', on, with: successor } as const;
   await verifyOperation(inventory, run, deployment, authority, doing);
-  await requireDemoted(access, other, limits.demoteMs);
+  await requireDemoted(kind, access, other, limits.demoteMs);
   return callHook(clusters, { deployment, hook: 'unfence', from: secondary, to: primary }, execution);
 }
 
 /** The former primary is none, by the word of every node that answers, and the other cluster serves. */
-async function requireDemoted(access: ClusterAccess, other: ClusterAccess, budgetMs: number): Promise<RoleOpinions> {
+async function requireDemoted(
+  kind: ReplicationKind,
+  access: ClusterAccess,
+  other: ClusterAccess,
+  budgetMs: number,
+): Promise<RoleOpinions> {
   const { name } = access.entry;
-  const said = await demandNoNodePrimary(access, 'dr', budgetMs);
+  const said = await demandNoNodePrimary(access, kind, budgetMs);
   if (said.active !== 'secondary') {
     throw new RunbookError('PRECONDITION_FAILED', `It is not proven that ${name} is demoted: it must stay fenced.`, {
       cluster: name,
@@ -89,6 +103,6 @@ async function requireDemoted(access: ClusterAccess, other: ClusterAccess, budge
       next: `Look at ${name}; do not unfence it by hand before it says secondary, and fence it again where it is let out.`,
     });
   }
-  await demandServing(other, 'dr', `${name} must stay fenced`);
+  await demandServing(other, kind, `${name} must stay fenced`);
   return said;
 }

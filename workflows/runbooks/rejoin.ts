@@ -1,35 +1,65 @@
-import type { RejoinRoute } from '../../activities/plans/dr-rejoin';
+import type { RejoinRoute } from '../../activities/plans/rejoin';
 import type { Authority, SplitFacts } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { DrRejoinInput } from '../../src/contracts/runbook-inputs';
-import type { Approved } from '../procedures/approved-plan';
+import type { DrRejoinInput, PerformanceRejoinInput, ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { Approved, PlanRequest } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
-import { compareRoots, repointDrSecondary } from '../procedures/repoint';
+import type { OperationTokens } from '../procedures/operation-tokens';
+import { compareRoots, repointDrSecondary, repointPerformanceSecondary } from '../procedures/repoint';
+import type { RepointTarget } from '../procedures/repoint';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { finishRun } from '../procedures/roles';
+import { finishRun, kindName } from '../procedures/roles';
 
 /**
  * A former DR primary is back after a failover. It was started fenced and may still take itself for the primary: it is
  * demoted first, let out of its fence then, and joins the primary that serves. Nothing here disables anything.
  */
 export async function drRejoin(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<DrRejoinInput>({ name: 'drRejoin', body: carryOut, failOver }, input);
+  return executeRunbook<DrRejoinInput>(
+    {
+      ...{ name: 'drRejoin', failOver },
+      body: (run, asked) =>
+        carryOut(run, 'dr', asked, (call, { ownFingerprint }) => call.assessDrRejoin({ input: asked, ownFingerprint })),
+    },
+    input,
+  );
 }
 
-function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
+/** The same for a former performance primary, after an unplanned promotion: its paths filter stands before it joins. */
+export async function performanceRejoin(input: unknown): Promise<RunbookResult> {
+  return executeRunbook<PerformanceRejoinInput>(
+    {
+      ...{ name: 'performanceRejoin', failOver },
+      body: (run, asked) =>
+        carryOut(run, 'performance', asked, (call) => call.assessPerformanceRejoin({ input: asked })),
+    },
+    input,
+  );
+}
+
+type RejoinInput = DrRejoinInput | PerformanceRejoinInput;
+
+function carryOut(
+  run: Run,
+  kind: ReplicationKind,
+  input: RejoinInput,
+  assess: PlanRequest<RejoinRoute>['assess'],
+): Promise<Ending> {
   return run.abortable(async () => {
+    const gate = kind === 'dr' ? 'plan' : 'promote';
     // 1. Who serves, what the former primary takes itself for; whoever approves attests its fence.
     const approved = await approvePlan<RejoinRoute>(run, {
       input,
-      assess: (call, { ownFingerprint }) => call.assessDrRejoin({ input, ownFingerprint }),
-      gate: () => 'plan',
-      tokens: ({ tokenSource, cluster }) => ({
-        source: tokenSource,
-        targets: [{ cluster, uses: ['dr.update-primary', 'dr.operation-token.delete'] }],
-      }),
+      assess,
+      gate: () => gate,
+      tokens: ({ tokenSource, cluster }) =>
+        tokenSource && {
+          source: tokenSource,
+          targets: [{ cluster, uses: ['dr.update-primary', 'dr.operation-token.delete'] }],
+        },
     });
     if ('outcome' in approved) return approved;
     const { route, tokens, approvals } = approved;
@@ -47,8 +77,8 @@ function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
     if (former === 'primary')
       await run.step(`Demote ${secondary}`, (call) =>
         // A dump may have taken hours.
-        approvals.begin('plan', (authority) => {
-          const sides = { deployment, kind: 'dr', cluster: secondary, otherCluster: primary } as const;
+        approvals.begin(gate, (authority) => {
+          const sides = { deployment, kind, cluster: secondary, otherCluster: primary };
           return call.demotePrimary({ ...sides, former: true, authority });
         }),
       );
@@ -56,20 +86,21 @@ function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
     // 4. Only then it is let out.
     const authority = await unfence(run, input, approved, progress);
 
-    // 5. It joins by token: addresses are not allowed after a demotion.
+    // 5. It joins by token, its paths filter first: addresses are not allowed after a demotion.
     run.state.enterPhase('re-protecting');
-    progress.streams = await repointDrSecondary(run, tokens, { deployment, primary, secondary, authority });
+    progress.streams = await join(run, route, { deployment, primary, secondary, authority }, tokens);
+    const filtered = route.filter?.filter !== undefined;
     const roots = progress.streams
-      ? await compareRoots(run, { deployment, kind: 'dr', primary, secondary, filtered: false })
+      ? await compareRoots(run, { deployment, kind, primary, secondary, filtered })
       : undefined;
 
     // 6. Nothing of ours stays behind, and the last look is in the report.
-    const left = unconnected(run, route, await finishRun(run, deployment, tokens));
+    const left = unconnected(run, route, await finishRun(run, deployment, tokens, kind));
     return {
       outcome: 'completed',
       leftToDo: [
         ...left,
-        `${primary} stays primary. To lead service back to ${secondary}, start drSwitchover to it once it has streamed for a while and the cool-down has passed.`,
+        `${primary} stays primary. To lead service back to ${secondary}, start ${kind === 'dr' ? 'drSwitchover' : 'performancePromotion'} to it once it has streamed for a while and the cool-down has passed.`,
       ],
       result: {
         formerPrimary: secondary,
@@ -84,16 +115,23 @@ function carryOut(run: Run, input: DrRejoinInput): Promise<Ending> {
   });
 }
 
-/** Step 2. After a demotion nothing can be dumped any more: a DR secondary serves no reads. */
+/** Step 5, of either kind. */
+function join(run: Run, { filter }: RejoinRoute, target: RepointTarget, tokens: OperationTokens | undefined) {
+  if (tokens) return repointDrSecondary(run, tokens, target);
+  if (!filter) throw new TypeError('the plan says which filter a performance secondary has');
+  return repointPerformanceSecondary(run, target, { form: 'token', known: filter });
+}
+
+/** Step 2. After a demotion nothing can be dumped any more: what is there may be replaced at any time. */
 async function describeSplit(
   run: Run,
-  { deployment }: DrRejoinInput,
-  { cluster, primary, former, hooks }: RejoinRoute,
+  { deployment }: RejoinInput,
+  { kind, cluster, primary, former, hooks }: RejoinRoute,
 ): Promise<SplitFacts | undefined> {
   const split = await run.skippableStep(
     `State what ${cluster} wrote after the split`,
     'how much is lost is then not known',
-    (call) => call.describeSplit({ deployment, primary, secondary: cluster }),
+    (call) => call.describeSplit({ deployment, kind, primary, secondary: cluster }),
   );
   if (split) {
     const { atMostWalEntries: boundWalEntries, observed: why } = split;
@@ -119,14 +157,14 @@ async function describeSplit(
  */
 async function unfence(
   run: Run,
-  input: DrRejoinInput,
+  input: RejoinInput,
   { route, approvals }: Approved<RejoinRoute>,
   progress: Progress,
 ): Promise<Authority> {
   const { deployment } = input;
-  const { cluster: secondary, primary, hooks } = route;
+  const { kind, cluster: secondary, primary, hooks } = route;
   const see = (name: string) =>
-    run.step(name, (call) => call.checkFormerPrimaryDemoted({ deployment, primary, secondary }));
+    run.step(name, (call) => call.checkFormerPrimaryDemoted({ deployment, kind, primary, secondary }));
   const seen = await see(`See that no node of ${secondary} is primary`);
   run.state.enterPhase('waiting-for-people');
   if (!hooks.unfence) {
@@ -158,7 +196,7 @@ async function unfence(
   const unfenced = await run.skippableStep(
     `Unfence ${secondary}`,
     `${secondary} stays fenced unless people take the fence away by hand`,
-    (call) => call.unfenceFormerPrimary({ deployment, primary, secondary, authority }),
+    (call) => call.unfenceFormerPrimary({ deployment, kind, primary, secondary, authority }),
   );
   if (unfenced) progress.unfenced = 'yes';
   return authority;
@@ -167,37 +205,39 @@ async function unfence(
 /** Step 6: one primary, and who of the others hears nobody. */
 function unconnected(
   run: Run,
-  { cluster, primary, others }: RejoinRoute,
+  { kind, cluster, primary, others }: RejoinRoute,
   observations: readonly ClusterObservation[],
 ): string[] {
   const inSet = observations.filter((each) => [cluster, ...others].includes(each.cluster));
-  for (const { cluster: other } of inSet.filter(({ dr }) => dr?.mode === 'primary')) {
+  for (const { cluster: other } of inSet.filter((each) => each[kind]?.mode === 'primary')) {
     run.state.finding({
       severity: 'critical',
       code: 'two-primaries',
-      text: `${other} takes itself for the DR primary beside ${primary}.`,
-      next: `Fence ${other}, find out which one clients write to, and start drRejoin for the other.`,
+      text: `${other} takes itself for the ${kindName(kind)} primary beside ${primary}.`,
+      next: `Fence ${other}, find out which one clients write to, and start ${kind}Rejoin for the other.`,
     });
   }
   return inSet
-    .filter((each) => each.cluster !== cluster && each.dr?.mode === 'secondary')
-    .filter(({ dr }) => dr?.peers.every((peer) => !peer.connected))
+    .filter((each) => each.cluster !== cluster && each[kind]?.mode === 'secondary')
+    .filter((each) => each[kind]?.peers.every((peer) => !peer.connected))
     .map((each) => `${each.cluster} is connected to no primary: point it at ${primary} with secondaryRepointing.`);
 }
 
 /** What a run that ended early left, the most urgent first. */
-function undone({ cluster, primary }: RejoinRoute, { unfenced, streams }: Progress): string[] {
+function undone({ kind, cluster, primary }: RejoinRoute, { unfenced, streams }: Progress): string[] {
   if (streams) return [];
   return [
     ...(unfenced === 'no'
-      ? [`${cluster} is fenced, as far as this run knows: keep it so until it is seen to be a DR secondary.`]
+      ? [
+          `${cluster} is fenced, as far as this run knows: keep it so until it is seen to be a ${kindName(kind)} secondary.`,
+        ]
       : []),
     ...(unfenced === 'unseen'
       ? [
           `${cluster} was let out of its fence, and was not seen to be demoted since: fence it again until every node of it says secondary.`,
         ]
       : []),
-    `${cluster} does not follow ${primary}: start drRejoin again, which goes on from what it finds.`,
+    `${cluster} does not follow ${primary}: start ${kind}Rejoin again, which goes on from what it finds.`,
   ];
 }
 

@@ -1,0 +1,309 @@
+import type { Assessment, KnownFilter } from '../../src/contracts/activities';
+import type { ClusterObservation } from '../../src/contracts/observations';
+import type { Check, PlanDocument } from '../../src/contracts/plan';
+import type {
+  DrRejoinInput,
+  PerformanceRejoinInput,
+  ReplicationKind,
+  TokenSource,
+} from '../../src/contracts/runbook-inputs';
+import { keyShares } from '../../src/contracts/words';
+import type { Deployment } from '../../src/inventory';
+import { identityOf, planDocument } from '../approvals/planning';
+import { asWarning, check, notCheckable } from '../checks/check';
+import { everyNodeAnswers, everyNodeUnsealed, oneActiveNode } from '../checks/nodes';
+import { roleText, rolesOf, sameSet, servesAsPrimary } from '../checks/replication';
+import { UPDATE_PRIMARY } from '../checks/tokens';
+import { noKnownDefect, noneOlder } from '../checks/versions';
+import { currentExecution } from '../execution';
+import { describeFilter } from '../filters/paths-filters';
+import { findFilter } from '../filters/wanted-filter';
+import { kindName } from '../joining/onboarding-read';
+import { isAlive } from '../observe';
+import { observe } from './observed';
+import type { PlanInput } from './observed';
+import { exposureInWords } from './repointing';
+
+/** What a rejoin follows. */
+export interface RejoinRoute {
+  readonly kind: ReplicationKind;
+  /** The former primary. */
+  readonly cluster: string;
+  /** The primary that serves. */
+  readonly primary: string;
+  /** The others of its set, which may follow nobody now. */
+  readonly others: readonly string[];
+  /** What the former primary still takes itself for: `secondary` where it was demoted already. */
+  readonly former: 'primary' | 'secondary';
+  /** DR: where the operation token comes from. */
+  readonly tokenSource?: TokenSource;
+  /** Performance: the paths filter that it gets. */
+  readonly filter?: KnownFilter;
+  readonly hooks: { readonly dump: boolean; readonly unfence: boolean };
+}
+
+type RejoinInput = DrRejoinInput | PerformanceRejoinInput;
+type Rejoining = Assessment<RejoinRoute>;
+
+/** The gate that approves the demotion, and attests the fence. */
+const GATE = { dr: 'plan', performance: 'promote' } as const;
+
+/** A primary that was replaced is back: it is demoted before it is let out, and joins the one that serves. */
+export function assessDrRejoin(request: PlanInput<DrRejoinInput>): Promise<Rejoining> {
+  return assessRejoin('dr', request);
+}
+
+/** The same for performance replication: its paths filter stands before it joins. */
+export function assessPerformanceRejoin(request: PlanInput<PerformanceRejoinInput>): Promise<Rejoining> {
+  return assessRejoin('performance', request);
+}
+
+async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInput>): Promise<Rejoining> {
+  const { input } = request;
+  const { cluster } = input;
+  const observed = await observe(request, [cluster]);
+  const { deployment } = observed;
+  const base = observed.base({ [GATE[kind]]: true, unfence: true });
+  const others =
+    kind === 'dr' ? observed.othersOf(cluster) : observed.observations.filter((each) => each.cluster !== cluster);
+  const primary = servingPrimary(kind, input, others);
+  if ('verdict' in primary) return { ...base, preconditions: [primary] };
+  const former = observed.of(cluster);
+  const judged = [...rejoinChecks(kind, deployment, former, primary), ...performanceChecks(kind, input, former)];
+  const mode = former[kind]?.mode;
+  if (mode !== 'primary' && mode !== 'secondary') return { ...base, preconditions: judged };
+  const isPrimary = mode === 'primary';
+  const { signal } = currentExecution();
+  const [tokens, filter] = await Promise.all([
+    kind === 'dr' ? observed.tokens(cluster, [UPDATE_PRIMARY]) : undefined,
+    kind === 'dr'
+      ? undefined
+      : findFilter(
+          observed.access(primary.cluster),
+          observed.access(cluster),
+          deployment.pathsFilters[cluster],
+          signal,
+        ),
+  ]);
+  const path = (end: string) => `sys/replication/${kind}/${end}`;
+  const filterPath = path(`primary/paths-filter/${filter?.known.id ?? ''}`);
+  const rights = await Promise.all([
+    observed.rights(primary.cluster, {
+      [path('primary/secondary-token')]: ['update', 'sudo'],
+      [path('primary/revoke-secondary')]: ['update'],
+      ...(filter && { [filterPath]: ['read', ...(filter.known.filter ? ['create|update'] : [])] }),
+    }),
+    observed.rights(cluster, {
+      ...(isPrimary && { [path('primary/demote')]: ['update'] }),
+      ...(filter && { [path('secondary/update-primary')]: ['update'] }),
+    }),
+  ]);
+  const { hooks } = deployment;
+  const route: RejoinRoute = {
+    kind,
+    cluster,
+    primary: primary.cluster,
+    others: others.flatMap((each) => (each === primary ? [] : [each.cluster])),
+    former: mode,
+    ...(tokens && { tokenSource: tokens.source }),
+    ...(filter && { filter: filter.known }),
+    hooks: { dump: hooks.dump !== undefined, unfence: hooks.unfence !== undefined },
+  };
+  return {
+    ...base,
+    preconditions: [
+      ...judged,
+      ...rights.flat(),
+      ...(filter ? [filter.judged] : []),
+      // A cluster that still is primary has no slot and takes no ceremony call: that shows after its demotion only.
+      ...(tokens?.checks ?? []).map((each) => (isPrimary ? afterDemotion(each) : each)),
+    ],
+    route,
+    plan: rejoinPlan(input, route, former, primary, tokens?.warnings ?? []),
+  };
+}
+
+/** Who serves now: the one other primary of the set; a refusal where there is none, several, or another than asked. */
+function servingPrimary(
+  kind: ReplicationKind,
+  { cluster, primary: wanted }: RejoinInput,
+  others: readonly ClusterObservation[],
+): ClusterObservation | Check {
+  const primaries = others.filter((each) => each[kind]?.mode === 'primary');
+  const [primary] = primaries;
+  if (primary && primaries.length === 1 && (wanted === undefined || wanted === primary.cluster)) return primary;
+  return check(`one other ${kindName(kind)} primary serves`, undefined, false, {
+    observed: rolesOf(others, kind) || 'no other cluster in its set',
+    needed: `${wanted ?? `exactly one other cluster of the ${kind === 'dr' ? 'DR set' : 'deployment'}`} is ${kindName(kind)} primary`,
+    next:
+      primaries.length > 1
+        ? 'Two others take themselves for primary: find out which one clients write to, before anything else.'
+        : `Nothing was changed. Where no other cluster is primary, ${cluster} must not be demoted: it would leave no primary.`,
+  });
+}
+
+function rejoinChecks(
+  kind: ReplicationKind,
+  deployment: Deployment,
+  former: ClusterObservation,
+  primary: ClusterObservation,
+): Check[] {
+  const { cluster, [kind]: { mode } = {} } = former;
+  const otherSet = `${cluster} belongs to another ${kindName(kind)} set: it can only be onboarded, which wipes it.`;
+  const comesBack = `A node of ${cluster} that comes back later may still say that it is primary, until it hears of the demotion.`;
+  return [
+    servesAsPrimary(primary, kind, `Look at ${primary.cluster}: without it there is nothing to join.`),
+    oneActiveNode(former),
+    asWarning(everyNodeAnswers(former), comesBack),
+    asWarning(everyNodeUnsealed(former), comesBack),
+    ...(former.reachable ? formerRole(kind, former, primary, deployment.limits.heartbeatAgeMs) : []),
+    ...(mode === 'primary' || mode === 'secondary' ? [sameSet(kind, primary, former, otherSet)] : []),
+    noneOlder(primary, former),
+    // Fencing cannot be seen from here; what contradicts it can.
+    notCheckable('the former primary is fenced', cluster, {
+      observed: 'cannot be seen by this program',
+      needed: 'no clients, no egress of its own, no cluster port; approving the plan attests it',
+    }),
+    ...(mode === 'primary' ? [nobodyConnected(former)] : []),
+  ];
+}
+
+/** What only a rejoin of the performance set asks: a DR secondary has no role of its own, and a defect is acknowledged. */
+function performanceChecks(kind: ReplicationKind, input: RejoinInput, former: ClusterObservation): Check[] {
+  if (kind === 'dr') return [];
+  const { cluster, dr } = former;
+  const acknowledged = 'acknowledgeKnownBugs' in input && input.acknowledgeKnownBugs;
+  return [
+    check('no DR secondary', cluster, dr?.mode !== 'secondary', {
+      observed: roleText(former, 'dr'),
+      needed: 'a cluster with a performance role of its own',
+      next: `Name the DR primary of ${cluster} instead.`,
+    }),
+    noKnownDefect(former, kind, 'update-primary by token', acknowledged),
+  ];
+}
+
+function formerRole(
+  kind: ReplicationKind,
+  former: ClusterObservation,
+  primary: ClusterObservation,
+  heartbeatAgeMs: number,
+): Check[] {
+  const { cluster, clusterId, [kind]: seen } = former;
+  const follows =
+    seen?.mode === 'secondary' &&
+    isAlive(seen, heartbeatAgeMs) &&
+    [clusterId, seen.secondaryId].some((id) => id !== undefined && primary[kind]?.knownSecondaries?.includes(id));
+  return [
+    check(
+      'it takes itself for the primary, or was demoted',
+      cluster,
+      seen?.mode === 'primary' || seen?.mode === 'secondary',
+      {
+        observed: roleText(former, kind),
+        needed: 'primary, or secondary without a primary',
+        next:
+          seen?.mode === 'disabled'
+            ? `${kind === 'dr' ? 'DR' : 'Performance'} replication of ${cluster} is disabled: its membership is lost. Onboard it with ${kind}SecondaryOnboarding, which wipes it.`
+            : `Look at the status of ${cluster}.`,
+      },
+    ),
+    check('it has not joined yet', cluster, !follows, {
+      observed: follows ? `connected to ${primary.cluster}` : 'not connected',
+      needed: `not a connected ${kindName(kind)} secondary of ${primary.cluster}`,
+      next: `There is nothing to do: ${cluster} follows ${primary.cluster}.`,
+    }),
+  ];
+}
+
+function nobodyConnected(former: ClusterObservation): Check {
+  const connected = connectedTo(former);
+  return check('no secondary is connected to it', former.cluster, connected.length === 0, {
+    observed: connected.join(', ') || 'none',
+    needed: 'none',
+    next: `${former.cluster} is NOT fenced at its cluster port: these secondaries receive what it writes. Fence it now, or let its demotion end it.`,
+    otherwise: 'warn',
+  });
+}
+
+/** Ids of the secondaries of either kind that a primary says are connected to it. */
+export function connectedTo({ dr, performance }: Pick<ClusterObservation, 'dr' | 'performance'>): string[] {
+  return [dr, performance].flatMap((each) =>
+    each?.mode === 'primary'
+      ? each.peers.filter((peer) => peer.connected).map((peer) => peer.id ?? 'without an id')
+      : [],
+  );
+}
+
+function afterDemotion(judged: Check): Check {
+  const { name, cluster, needed, observed } = judged;
+  const refused = name === 'ceremony calls allowed' && observed.startsWith('refused');
+  return refused ? notCheckable(name, cluster, { observed: 'a primary takes none', needed }) : judged;
+}
+
+/** The plan of a rejoin. Approving it attests the fence. */
+function rejoinPlan(
+  input: RejoinInput,
+  { kind, cluster, primary: serving, former: mode, tokenSource, filter: known, hooks }: RejoinRoute,
+  former: ClusterObservation,
+  primary: ClusterObservation,
+  ofTokens: readonly string[],
+): PlanDocument {
+  const demotes = mode === 'primary';
+  const pair = { on: identityOf(former), with: identityOf(primary) };
+  const filter = known && describeFilter(known.filter);
+  return planDocument({
+    runbook: `${kind}Rejoin`,
+    input,
+    clusters: [former, primary],
+    operations: [
+      demotes && { operation: `${kind}.primary.demote`, ...pair },
+      { operation: 'hook.unfence', ...pair },
+      {
+        operation: `${kind}.secondary.repoint-after-unfence`,
+        ...pair,
+        ...(filter !== undefined && { detail: filter }),
+      },
+    ],
+    warnings: [
+      `Whoever approves attests that ${cluster} is still fenced: no clients reach it, it reaches no database or cloud, and its cluster port is closed.`,
+      `Everything that ${cluster} wrote after ${serving} had become primary is lost: the data of ${serving} replace it.`,
+      hooks.dump && demotes
+        ? `The dump hook saves what ${cluster} holds before it is demoted; nobody else reads it back.`
+        : `Nothing of what ${cluster} wrote is saved by this run${demotes ? ': save what is needed before approving' : ''}.`,
+      known &&
+        (known.filter
+          ? exposureInWords(cluster, known.filter)
+          : `${cluster} becomes a secondary without paths filter: it goes on having everything that is not local.`),
+      known &&
+        `Clients of ${cluster} keep their tokens and leases there; what they write for all fails until it follows ${serving}.`,
+      `While ${cluster} was active it may have revoked leases and rotated credentials that ${serving} uses: clients may find them refused.`,
+      hooks.unfence
+        ? `The unfence hook is run after gate "unfence", which asks again.`
+        : `There is no unfence hook: people take the fence away after the demotion, and attest it by approving gate "unfence".`,
+      ...ofTokens,
+    ],
+    steps: [
+      tokenSource === 'ceremony' && `Collect ${keyShares(former.seal?.recovery)} for an operation token on ${cluster}`,
+      `State what ${cluster} wrote after the split`,
+      demotes && hooks.dump && `Save what ${cluster} holds (dump hook)`,
+      demotes && `Demote ${cluster}, where ${serving} serves as primary at that moment`,
+      'Ask gate "unfence"',
+      hooks.unfence && `Unfence ${cluster} (hook)`,
+      known?.filter && `Write the paths filter of ${cluster} on ${serving} under ${known.id}: ${filter ?? ''}`,
+      `Make ${cluster} a ${kindName(kind)} secondary of ${serving} with an activation token, and wait until it streams`,
+      known?.filter && 'Make sure of the filter again, and compare it on both sides',
+      'Compare the Merkle roots, where they can be compared',
+      tokenSource !== undefined &&
+        tokenSource !== 'batch' &&
+        'Delete the operation token and destroy the ceremony keys',
+      'Read the final state',
+    ],
+    choices: {
+      former: mode,
+      ...(tokenSource && { tokenSource }),
+      ...(filter !== undefined && { filter }),
+      ...hooks,
+    },
+  });
+}
