@@ -92,6 +92,22 @@ export const MUTATIONS = [
     named: 'nothing is planned, and an approved demotion is refused',
   },
   {
+    name: 'performance rejoin: a former primary is let out while it says that it is the performance primary',
+    file: 'activities/joining/rejoin.ts',
+    text: 'await demandNoNodePrimary(access, kind, budgetMs);',
+    replacement: "await demandNoNodePrimary(access, 'dr', budgetMs);",
+    test: 'test/activities/dr-rejoin.test.ts',
+    named: 'of the performance set is not let out',
+  },
+  {
+    name: 'performance rejoin: a cluster that is still primary is pointed at another one',
+    file: 'activities/joining/update-primary.ts',
+    text: "demandRole(secondary, kind, 'secondary', before);",
+    replacement: '',
+    test: 'test/activities/dr-rejoin.test.ts',
+    named: 'of the performance set is not let out',
+  },
+  {
     name: 'performance promotion: a planned one is carried out as an unplanned one',
     file: changes,
     text: "if (planned !== (mode === 'planned')) throw",

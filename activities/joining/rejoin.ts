@@ -42,7 +42,7 @@ export async function describeSplit({ deployment, kind, primary, secondary }: Re
     ...loss,
     observed: `${secondary} wrote after the split: ${amount} (${loss.why})`,
     findings: [
-      ...splitFindings({ former: secondary, primary, amount, why: loss.why, connected: connectedTo(seen) }),
+      ...splitFindings({ former: secondary, primary, amount, why: loss.why, connected: connectedTo(kind, seen) }),
       ...unattestedSamples(known),
     ],
   };

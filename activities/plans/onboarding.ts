@@ -163,9 +163,7 @@ async function planOutside(
   }
   if (wanted === 'not-said') return { ...base, preconditions: judged };
   if (!refuses(judged))
-    judged.push(
-      ...(await observed.rights(primary.cluster, primaryRights({ kind }, isPrimary, wanted, id))),
-    );
+    judged.push(...(await observed.rights(primary.cluster, primaryRights({ kind }, isPrimary, wanted, id))));
   const { filter } = wanted;
   const route = { kind, primary: primary.cluster, secondary: id, id, enablesPrimary: !isPrimary, outside, ...wanted };
   const on = identityOf(primary);

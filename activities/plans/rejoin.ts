@@ -164,7 +164,7 @@ function rejoinChecks(
       observed: 'cannot be seen by this program',
       needed: 'no clients, no egress of its own, no cluster port; approving the plan attests it',
     }),
-    ...(mode === 'primary' ? [nobodyConnected(former)] : []),
+    ...(mode === 'primary' ? [nobodyConnected(kind, former)] : []),
   ];
 }
 
@@ -216,8 +216,8 @@ function formerRole(
   ];
 }
 
-function nobodyConnected(former: ClusterObservation): Check {
-  const connected = connectedTo(former);
+function nobodyConnected(kind: ReplicationKind, former: ClusterObservation): Check {
+  const connected = connectedTo(kind, former);
   return check('no secondary is connected to it', former.cluster, connected.length === 0, {
     observed: connected.join(', ') || 'none',
     needed: 'none',
@@ -226,9 +226,12 @@ function nobodyConnected(former: ClusterObservation): Check {
   });
 }
 
-/** Ids of the secondaries of either kind that a primary says are connected to it. */
-export function connectedTo({ dr, performance }: Pick<ClusterObservation, 'dr' | 'performance'>): string[] {
-  return [dr, performance].flatMap((each) =>
+/** Ids of the secondaries that a former primary says are connected to it. Its DR secondaries stay where it left performance alone. */
+export function connectedTo(
+  kind: ReplicationKind,
+  { dr, performance }: Pick<ClusterObservation, 'dr' | 'performance'>,
+): string[] {
+  return (kind === 'dr' ? [dr, performance] : [performance]).flatMap((each) =>
     each?.mode === 'primary'
       ? each.peers.filter((peer) => peer.connected).map((peer) => peer.id ?? 'without an id')
       : [],

@@ -74,6 +74,7 @@ export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
   drSwitchover: ['dr.primary.demote', ...JOIN_DR, ...REPOINT, ...MARKER],
   drFailover: [...JOIN_DR, ...REPOINT, ...MARKER],
   drRejoin: ['dr.primary.demote', ...JOIN_DR, ...MARKER],
+  performanceRejoin: ['performance.primary.demote', ...REPOINT],
   drSecondaryOnboarding: ['dr.primary.enable', ...JOIN_DR, 'dr.secondary.enable', ...MARKER],
   performanceSecondaryOnboarding: [
     ...['performance.primary.enable', 'performance.secondary.enable'],

@@ -3,7 +3,8 @@ import { planDocument } from '../../activities/approvals/planning';
 import { splitLoss } from '../../activities/evidence/split-loss';
 import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
-import { drRejoinInput } from '../../src/contracts/runbook-inputs';
+import { drRejoinInput, performanceRejoinInput } from '../../src/contracts/runbook-inputs';
+import { promoteSecondary } from '../../src/simulator/roles';
 import type { WalSample } from '../../src/contracts/wal-samples';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
@@ -138,5 +139,43 @@ describe('what was written after the split', () => {
     const loss = splitLoss(samples, 'east', 'west', now);
     expect(loss.atMostWalEntries).toBeUndefined();
     expect(loss.why).toContain(why);
+  });
+});
+
+describe('a former primary', () => {
+  let other: ActivityBench;
+  openBench((opened) => (other = opened), {
+    topology: {
+      readings: { leaderChangeChance: 0 },
+      clusters: ['east', 'europe'].map((name) => ({ name, nodes: 1 })),
+      performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
+      dr: [],
+    },
+    drSets: { main: ['east'], eu: ['europe'] },
+    deployment: { hooks },
+  });
+
+  it('of the performance set is not let out and joins nobody before its demotion', async () => {
+    other.service.partition('east', 'europe');
+    promoteSecondary(other.cluster('europe'), 'performance', '', true);
+    other.service.advanceClock(1_000);
+    const asked = performanceRejoinInput.parse({ deployment: DEPLOYMENT, cluster: 'east', reason: 'a test' });
+    const { plan } = await other.call('assessPerformanceRejoin', { input: asked });
+    if (!plan) throw new Error('no plan');
+    const approvals = [await other.approval('promote', plan.digest), await other.approval('unfence', plan.digest)];
+    const sides = { deployment: DEPLOYMENT, kind: 'performance', primary: 'europe', secondary: 'east' } as const;
+    const joining = { ...sides, by: 'token', expected: { filter: 'none' }, authority: { plan, approvals } } as const;
+    expect(await other.failure('checkFormerPrimaryDemoted', sides)).toMatchObject({ code: 'STATE_DIVERGED' });
+    expect(await other.failure('unfenceFormerPrimary', joining)).toMatchObject({ code: 'STATE_DIVERGED' });
+    expect(await other.failure('updatePrimary', joining)).toMatchObject({ code: 'PRECONDITION_FAILED' });
+    const demotion = { deployment: DEPLOYMENT, kind: 'performance', cluster: 'east', otherCluster: 'europe' } as const;
+    const without = { ...demotion, former: true, authority: { plan, approvals: approvals.slice(1) } };
+    expect(await other.failure('demotePrimary', without)).toMatchObject({ code: 'NOT_APPROVED' });
+    expect(other.changes().filter((call) => call.includes('/replication/'))).toEqual([]);
+
+    await other.call('demotePrimary', { ...without, authority: { plan, approvals } });
+    await other.call('unfenceFormerPrimary', joining);
+    other.service.heal();
+    expect(await other.call('updatePrimary', joining)).toMatchObject({ outcome: 'done', calls: 1 });
   });
 });

@@ -98,7 +98,8 @@ describe.each(KINDS)('update-primary of kind %s', (kind) => {
 
     detach(kind);
     inventory('east', { caFileOnPeers: undefined, caPathOnPeers: '/etc/vault/ca.d' });
-    expect(await bench.call('updatePrimary', { ...input, by: 'token', form: 'wrapped' })).toMatchObject({ calls: 1 });
+    const { input: again } = await repointing(kind, { form: 'wrapped' });
+    expect(await bench.call('updatePrimary', { ...again, by: 'token', form: 'wrapped' })).toMatchObject({ calls: 1 });
     expect(lastBody('update-primary')).toMatchObject({ ca_path: '/etc/vault/ca.d' });
     expect(lastBody('update-primary')).not.toHaveProperty('ca_file');
   });

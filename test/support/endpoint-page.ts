@@ -59,7 +59,8 @@ const REACHED: Readonly<Record<string, string>> = {
   primary_cluster_addr: 'inventory: `advertisedClusterAddress` of the cluster; `node-address` leaves it to the service',
   id: "the secondary's cluster ID, under which its paths filter is kept; inputs: `id` of `secondaryDecommission`, `ids` of `filterReconciliation`, `outside` of both onboardings",
   ttl: 'inventory: `limits.activationToken`, `10m`; input: `outside.ttl`, `30m`',
-  secondary_public_key: 'made by the secondary for each token; inputs: `form` (`public-key`, `wrapped`), `outside.publicKey`',
+  secondary_public_key:
+    'made by the secondary for each token; inputs: `form` (`public-key`, `wrapped`), `outside.publicKey`',
   token:
     'issued by the run, and never shown; blank with `secondaryDecommission` and `{"afterwards": "forget-primary"}`',
   primary_api_addr: 'inventory: `apiAddressForPeers` of the primary, with a wrapped token',

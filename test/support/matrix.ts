@@ -24,6 +24,7 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drSwitchover: 186,
   drFailover: 141,
   drRejoin: 194,
+  performanceRejoin: 140,
   secondaryRepointing: 142,
   performancePromotion: 148,
   performanceSecondaryOnboarding: 143,

@@ -95,7 +95,7 @@ function carryOut(
       : undefined;
 
     // 6. Nothing of ours stays behind, and the last look is in the report.
-    const left = unconnected(run, route, await finishRun(run, deployment, tokens, kind));
+    const left = unconnected(run, route, await finishRun(run, deployment, tokens));
     return {
       outcome: 'completed',
       leftToDo: [

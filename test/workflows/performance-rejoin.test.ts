@@ -1,0 +1,142 @@
+import { post, until } from '../support/by-hand';
+import { loseAnswer, statuses } from '../support/faults';
+import { Lane, runLanes } from '../support/lane';
+import { cell, expectFewEvents } from '../support/matrix';
+import { Scenario } from '../support/scenario';
+import { expectTakenOver } from '../support/take-over';
+
+const NAME = 'performanceRejoin';
+const BASE = '/v1/sys/replication/performance';
+const DEMOTE = `POST ${BASE}/primary/demote`;
+const TOKEN = `POST ${BASE}/primary/secondary-token`;
+const UPDATE = `POST ${BASE}/secondary/update-primary`;
+const FILTER = { mode: 'deny' as const, paths: ['eu-customers/'] };
+
+/** East is performance primary of europe and asia, and DR primary of west; as a secondary it must not see everything. */
+const world = new Lane(() =>
+  Scenario.start({
+    topology: {
+      readings: { leaderChangeChance: 0 },
+      mounts: ['kv/', 'secret/', 'eu-customers/'],
+      clusters: ['east', 'west', 'europe', 'asia'].map((name) => ({ name, nodes: 1 })),
+      performance: { primary: 'east', secondaries: [{ name: 'europe' }, { name: 'asia' }] },
+      dr: [{ primary: 'east', secondaries: ['west'] }],
+    },
+    drSets: { main: ['east', 'west'], eu: ['europe'], ap: ['asia'] },
+    deployment: { pathsFilters: { east: FILTER } },
+  }),
+);
+
+const role = (scenario: Scenario, cluster: string) => scenario.state(cluster).performance;
+const rejoin = (scenario: Scenario, cluster: string, more: object = {}) => scenario.run(NAME, { cluster, ...more });
+
+/** What an unplanned promotion leaves: the former primary is cut off, takes itself for the primary, and was written to. */
+async function split(scenario: Scenario, former: string, next: string): Promise<void> {
+  const { service } = scenario;
+  service.partition(former, next);
+  await post(scenario, next, 'performance/secondary/promote', { force: true });
+  await until(`${next} is primary`, () => role(scenario, next).mode === 'primary');
+  service.advanceClock(1_000);
+  service.cluster(former).write('secret/lost', { on: former });
+  service.cluster(next).write('eu-customers/smith', { on: next });
+}
+
+/** The place of the first call of an endpoint on a cluster, in the order of all calls. */
+function orderOf(scenario: Scenario, cluster: string, endpoint: string): number {
+  return scenario.service.calls.findIndex(
+    (call) => call.cluster === cluster && `${call.method} ${call.path}` === endpoint,
+  );
+}
+
+describe('a former performance primary comes back', () => {
+  runLanes(world);
+
+  world.it(cell(NAME, 'refused', 'nobody else is primary, or two others are'), async (scenario) => {
+    const alone = await (await rejoin(scenario, 'east')).failure();
+    expect(alone.message).toContain('one other performance primary serves');
+    await split(scenario, 'east', 'europe');
+    const two = await (await rejoin(scenario, 'asia')).failure();
+    expect(two.message).toContain('one other performance primary serves');
+    expect(statuses(scenario, 'east', DEMOTE)).toEqual([]);
+  });
+
+  world.it(cell(NAME, 'taken over at', 'gate promote'), async (scenario) => {
+    const run = await rejoin(scenario, 'east');
+    await run.waitsFor('approval', ({ gate }) => gate === 'promote');
+    await expectTakenOver(scenario, run, NAME);
+    expect(statuses(scenario, 'east', DEMOTE)).toEqual([]);
+  });
+
+  world.it(cell(NAME, 'abort at', 'gate unfence: demoted, and still fenced'), async (scenario) => {
+    const run = await rejoin(scenario, 'east');
+    await run.approve('promote');
+    await run.waitsFor('approval', ({ gate }) => gate === 'unfence');
+    expect(role(scenario, 'east').mode).toBe('secondary');
+    await run.control('abort', { reason: 'the firewall is not ready' });
+    const report = await run.report();
+    expect(report.outcome).toBe('aborted');
+    const asia = scenario.state('asia').clusterId;
+    const connected = report.findings.find(({ code }) => code === 'former-primary-not-fenced');
+    expect(connected?.text).toContain(`while europe was primary: ${asia}.`);
+    expect(report.leftToDo.join('\n')).toMatch(/east is fenced[^]*start performanceRejoin again/);
+    expect(statuses(scenario, 'east', UPDATE)).toEqual([]);
+    const copy = await (await rejoin(scenario, 'west')).failure();
+    expect(copy.message).toContain('no DR secondary (west)');
+    // As somebody would who promotes it back by hand, against all advice.
+    await post(scenario, 'east', 'performance/secondary/promote', { force: true });
+    scenario.service.cluster('east').write('secret/lost', { on: 'east' });
+  });
+
+  world.it(
+    cell(NAME, 'no fault', 'demoted first, let out then, and filtered before it follows the one that serves'),
+    async (scenario) => {
+      const { service } = scenario;
+      const id = service.cluster('east').clusterId;
+      const run = await rejoin(scenario, 'east');
+      await run.approve('promote');
+      const { instructions } = await run.waitsFor('action');
+      expect(instructions.join('\n')).toContain('east is no primary any more');
+      expect(role(scenario, 'east').mode).toBe('secondary');
+      expect(orderOf(scenario, 'europe', TOKEN)).toBe(-1);
+      service.heal();
+      await run.approve('unfence', 'henry');
+      const report = await run.report();
+
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], loss: { loss: 'unknown' } });
+      expect(role(scenario, 'east')).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
+      const filter = orderOf(scenario, 'europe', `POST ${BASE}/primary/paths-filter/${id}`);
+      const order = [orderOf(scenario, 'east', DEMOTE), filter];
+      order.push(orderOf(scenario, 'europe', TOKEN), orderOf(scenario, 'east', UPDATE));
+      expect(order).toEqual([...order].sort((a, b) => a - b));
+      expect(order).not.toContain(-1);
+      // What it wrote is replaced, and what its filter keeps away is not there.
+      expect(service.cluster('east').read('secret/lost')).toBeUndefined();
+      expect(service.cluster('east').read('eu-customers/smith')).toBeUndefined();
+      expect(scenario.state('west').dr).toMatchObject({ connectedTo: 'east' });
+      const codes = report.findings.map(({ code }) => code);
+      expect(codes).toEqual(expect.arrayContaining(['writes-after-split-lost', 'leases-of-two-primaries']));
+      // Its own DR secondary is no sign that it is not fenced.
+      expect(codes).not.toContain('former-primary-not-fenced');
+      expect(report.leftToDo).toEqual([
+        expect.stringContaining('asia is connected to no primary: point it at europe'),
+        expect.stringContaining('start performancePromotion to it'),
+      ]);
+      await expectFewEvents(NAME, run);
+      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+    },
+  );
+
+  world.it(cell(NAME, 'lost answer', 'demote and update-primary'), async (scenario) => {
+    await split(scenario, 'europe', 'east');
+    const faults = [loseAnswer(scenario, 'europe', DEMOTE), loseAnswer(scenario, 'europe', UPDATE)];
+    const run = await rejoin(scenario, 'europe');
+    await run.approve('promote');
+    await run.waitsFor('action');
+    scenario.service.heal();
+    await run.approve('unfence', 'henry');
+    expect(await run.report()).toMatchObject({ outcome: 'completed' });
+    expect(faults.map(({ hits }) => hits)).toEqual([1, 1]);
+    expect(statuses(scenario, 'europe', DEMOTE)).toEqual([0]);
+    expect(role(scenario, 'europe')).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
+  });
+});
