@@ -19,6 +19,14 @@ const sealing = 'test/keys/sealing.test.ts';
 
 export const MUTATIONS = [
   {
+    name: 'a sealed node speaks for its cluster',
+    file: 'src/vault/nodes.ts',
+    text: 'if (request.nodeStatuses?.has(answer.status) !== true) return answer;',
+    replacement: 'return answer;',
+    test: 'test/vault/node-choice.test.ts',
+    named: 'where the first is sealed',
+  },
+  {
     name: 'an inventory that was changed since the approval begins a demotion',
     file: authority,
     text: 'return plan.inventory !== inventoryDigest(inventory, plan.deployment);',
