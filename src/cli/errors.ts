@@ -110,7 +110,7 @@ function reportOfError(error: unknown): ErrorReport {
 }
 
 /** What the server says of a run that it does not know, by name and number: the classes would load its packages. */
-function isNoRun(error: unknown): boolean {
+export function isNoRun(error: unknown): boolean {
   return error instanceof Error && (error.name === 'WorkflowNotFoundError' || error.message.startsWith('5 NOT_FOUND'));
 }
 

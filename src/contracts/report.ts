@@ -168,6 +168,8 @@ export const reportSchema = z.strictObject({
   leftToDo: z.array(z.string()),
   /** Events of the history, as counted. */
   historyEvents: z.number(),
+  /** Digest of the events from the first on; absent from what a run itself wrote, which cannot hold its own end. */
+  history: z.strictObject({ events: z.number(), sha256: z.string(), closed: z.boolean() }).optional(),
 });
 export type Report = DeepReadonly<z.infer<typeof reportSchema>>;
 export type ReportStep = Report['steps'][number];

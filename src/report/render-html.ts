@@ -3,6 +3,7 @@ import { oneLine, pieces } from '../contracts/words';
 import { STYLE } from './html-style';
 import { betweenText, durationText, headlineOf, headlinesBelow, timeText, titleOf } from './headlines';
 import type { Toned } from './headlines';
+import { markOf } from './history-digest';
 import type { Interval } from './outage';
 import type { Block, Cell } from './sections';
 import { outcomeCell, sectionsOf } from './sections';
@@ -238,6 +239,7 @@ function outageSection(report: Report): string {
 export function renderHtml(report: Report): string {
   const title = titleOf(report);
   const headline = headlineOf(report);
+  const mark = markOf(report);
   const contents = sectionsOf(report);
   const idOf = (each: string) => each.toLowerCase().replaceAll(' ', '-');
   const outage = outageSection(report);
@@ -255,6 +257,7 @@ export function renderHtml(report: Report): string {
     '<meta charset="utf-8">',
     `<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">`,
     '<meta name="viewport" content="width=device-width, initial-scale=1">',
+    ...(mark === undefined ? [] : [`<meta name="report" content="${mark}">`]),
     element('title', `${title}, ${report.outcome}`),
     `<style>${STYLE}</style>`,
     '</head>',

@@ -2,6 +2,7 @@ import type { Report, ReportStep } from '../contracts/report';
 import { oneLine, pieces } from '../contracts/words';
 import type { Block, Cell } from './sections';
 import { outcomeCell, sectionsOf } from './sections';
+import { markOf } from './history-digest';
 import { betweenText, headlineOf, headlinesBelow, timeText, titleOf } from './headlines';
 
 /** Text that people wrote, as Markdown that shows it and nothing else. */
@@ -81,6 +82,7 @@ function block(content: Block, report: Report): string {
  * @param report as `reportOf` makes it
  */
 export function renderMarkdown(report: Report): string {
+  const mark = markOf(report);
   const parts = [
     `# ${escaped(titleOf(report))}`,
     `**${escaped(headlineOf(report).text)}**`,
@@ -91,6 +93,7 @@ export function renderMarkdown(report: Report): string {
       `## ${title}`,
       ...blocks.map((content) => block(content, report)),
     ]),
+    ...(mark === undefined ? [] : [`<!-- ${mark} -->`]),
   ];
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`;
 }

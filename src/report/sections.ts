@@ -251,7 +251,7 @@ function limitsOf({ outcome }: Report): string {
 }
 
 function run(report: Report): Section[] {
-  const { startedAt, endedAt, takenOver, window } = report;
+  const { startedAt, endedAt, takenOver, window, history } = report;
   const entries: readonly (readonly [string, Cell | undefined])[] = [
     ['Runbook', report.runbook],
     ['Deployment', report.deployment],
@@ -273,6 +273,12 @@ function run(report: Report): Section[] {
     ['Workflow ID', report.workflowId],
     ['Run ID', report.runId],
     ['History', `${report.historyEvents} events, as of event ${report.asOfEvent}`],
+    [
+      'Digest of the history',
+      history
+        ? `SHA-256 ${history.sha256} over ${history.closed ? `all ${history.events} events` : `events 1 to ${history.events}; the run was open`}; \`runbook report --verify FILE\` proves it`
+        : 'none: a run cannot hold its own end; `runbook report` adds it',
+    ],
   ];
   return section('Run', [facts(entries), paragraph(limitsOf(report))]);
 }

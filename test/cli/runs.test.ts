@@ -1,6 +1,7 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { extname, join } from 'node:path';
 import { addPin, formatPublicKey } from '../../src/keys';
 import { Scenario } from '../support/scenario';
 import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
@@ -184,11 +185,47 @@ describe('a switchover by the command line alone', () => {
     expect(await scenario.leaks([watched.out, scanned.out, markdown.out])).toEqual([]);
   });
 
+  it('report --verify proves each form of a report by the history, and says what somebody changed', async () => {
+    const folder = join(directory, 'reports');
+    const made = await cli(['report', scenario.name, '--output', folder], { env });
+    const files = made.out.trim().split('\n');
+    expect(files.map((file) => extname(file))).toEqual(['.json', '.md', '.html']);
+    const verify = (file: string) => cli(['report', '--verify', file], { env });
+    for (const file of files) {
+      const { code, out } = await verify(file);
+      expect([code, out]).toEqual([0, expect.stringMatching(/^History: match.*events 1 to \d+.*\nContents: match/)]);
+    }
+    const changed = async (extension: string, from: RegExp, to: string) => {
+      const file = join(directory, `changed${extension}`);
+      const whole = await readFile(files.find((each) => each.endsWith(extension)) ?? '', 'utf8');
+      expect(whole).toMatch(from);
+      await writeFile(file, whole.replace(from, to));
+      return verify(file);
+    };
+    const figure = await changed('.json', /"totalMs": \d+/, '"totalMs": 1');
+    expect([figure.code, figure.out]).toEqual([3, expect.stringContaining('History: match')]);
+    expect(figure.err).toMatch(/line \d+: +"totalMs": 1/);
+    for (const extension of ['.md', '.html']) {
+      const words = await changed(extension, /Completed: /, 'Completed well: ');
+      expect([words.code, words.err]).toEqual([3, expect.stringMatching(/line \d+: .*Completed well/)]);
+    }
+    const other = await changed('.json', /"sha256": "./, '"sha256": "x');
+    expect([other.code, other.err]).toEqual([3, expect.stringContaining('not the one of this report')]);
+    const gone = await changed('.json', /"runId": "[^"]*"/, `"runId": "${randomUUID()}"`);
+    expect([gone.code, gone.err]).toEqual([5, expect.stringContaining('no history of this run any more')]);
+    const bare = await changed('.md', /<!--.*-->/, '');
+    expect([bare.code, bare.err]).toEqual([3, expect.stringContaining('carries no digest')]);
+    expect((await cli(['report'], { env })).code).toBe(3);
+  });
+
   it('decide and abort get receipts, and watch tells by exit code that the run ended otherwise', async () => {
     const workflowId = scenario.workflowId;
     const start = `start drSwitchover --deployment ${scenario.name} --to east --reason test`;
     expect((await typed(start, { env })).code).toBe(0);
     await scenario.attach().waitsFor('shares');
+    // Of an open run: what is covered is proven, although the run went on.
+    const open = join(directory, 'open.json');
+    await writeFile(open, (await cli(['report', workflowId, '--json'], { env })).out);
     const parked = ['--step', 'Demote west', '--action', 'retry', '--reason', 'no such parking', '--name', 'grace'];
     const decided = await cli(['decide', workflowId, ...parked], { env });
     expect([decided.code, decided.err]).toEqual([3, expect.stringContaining('no parked step')]);
@@ -202,5 +239,7 @@ describe('a switchover by the command line alone', () => {
     const ended = await cli(['status', workflowId], { env });
     expect(ended.out).toContain(', aborted');
     expect(ended.out).not.toMatch(/PAUSED|Waits for|phase /);
+    const covered = await cli(['report', '--verify', open], { env });
+    expect([covered.code, covered.out]).toEqual([4, expect.stringMatching(/History: match.*\nContents: not compared/)]);
   });
 });

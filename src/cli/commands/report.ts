@@ -5,12 +5,13 @@ import { renderHtml } from '../../report/render-html';
 import { renderMarkdown } from '../../report/render-markdown';
 import { writeReportFiles } from '../../report/report-files';
 import type { Report } from '../../contracts/report';
-import { newCommand, printResult, seconds, withRun, withServerOptions, withSession } from '../command';
+import { newCommand, printResult, seconds, withRun, withServerOptions, withSession, workflowIdOf } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { EXIT, exitCodeOfOutcome } from '../errors';
 import type { ExitCode } from '../errors';
 import { readReport, summaryLines } from '../read-report';
+import { readProvableReport, verifyReport } from '../verify-report';
 import { Progress } from '../render-status';
 import { readRunView } from '../run';
 import type { RunReference } from '../run';
@@ -74,6 +75,7 @@ interface ReportOptions extends ServerOptions {
   readonly runId?: string;
   readonly format?: string;
   readonly output?: string;
+  readonly verify?: string;
 }
 
 const RENDERERS: Readonly<Record<string, (report: Report) => string>> = {
@@ -83,24 +85,31 @@ const RENDERERS: Readonly<Record<string, (report: Report) => string>> = {
 };
 
 /** `runbook report`: what a run did, also of one that is open or was terminated. */
-function reportCommand({ context }: CommandHost): Command {
+function reportCommand(host: CommandHost): Command {
+  const { context } = host;
   const command = newCommand('report', [
     'runbook report deployment:payments',
     'runbook report deployment:payments --format html > report.html',
     'runbook report deployment:payments --output reports   (JSON, Markdown and HTML files)',
+    'runbook report --verify report.html   (is it the history that the server has, and what the run says?)',
   ])
+    .argument('[run]', 'its Workflow ID, or its deployment: payments is deployment:payments', workflowIdOf)
     .option('--run-id <id>', 'an earlier run of this Workflow ID (default: the newest)')
     .option('--format <format>', 'md, html or json (default: md; json with --json)')
-    .option('--output <directory>', 'write files there and print their paths');
-  return withServerOptions(withRun(command)).action(async (workflowId: string, options: ReportOptions) => {
-    const { runId, format = options.json === true ? 'json' : 'md', output } = options;
+    .option('--output <directory>', 'write files there and print their paths')
+    .option('--verify <file>', 'prove a report that this command made, in any format');
+  return withServerOptions(command).action(async (workflowId: string | undefined, options: ReportOptions) => {
+    const { runId, format = options.json === true ? 'json' : 'md', output, verify } = options;
+    if (verify !== undefined) return verifyFile(host, verify, options);
+    if (workflowId === undefined)
+      throw new RunbookError('INVALID_INPUT', 'Which run? Give its Workflow ID, or --verify FILE.');
     const render = RENDERERS[format];
     if (render === undefined) {
       throw new RunbookError('INVALID_INPUT', `There is no report format "${format}".`, {
         needed: Object.keys(RENDERERS).join(', '),
       });
     }
-    const report = await withSession(context, options, (session) => readReport(session, { workflowId, runId }));
+    const report = await withSession(context, options, (session) => readProvableReport(session, { workflowId, runId }));
     if (output === undefined) {
       for (const line of render(report).trimEnd().split('\n')) context.out(line);
       return;
@@ -108,4 +117,18 @@ function reportCommand({ context }: CommandHost): Command {
     const files = await writeReportFiles(report, output);
     printResult(context, options, { files }, files);
   });
+}
+
+/** Says what is proven, also where the rest is not; 0 is for all of it alone. */
+async function verifyFile({ context, finish }: CommandHost, file: string, options: ServerOptions): Promise<void> {
+  const proven: string[] = [];
+  try {
+    const render = (format: string, report: Report) => RENDERERS[format]?.(report) ?? '';
+    const what = await withSession(context, options, (session) =>
+      verifyReport(session, file, render, (line) => proven.push(line)),
+    );
+    finish(what === 'all' ? EXIT.ok : EXIT.pending);
+  } finally {
+    printResult(context, options, { proven }, proven);
+  }
 }
