@@ -42,7 +42,7 @@ it('prints HCL for the runbooks of every day: own marker for both engine version
   expect(code).toBe(0);
   expect(out).toContain('# Not for drSecondaryOnboarding, ');
   expect(rules.get('team/kv/marker')).toBe('create read update');
-  expect(rules.get('team/kv/data/marker-after')).toBe('create update');
+  expect(rules.get('team/kv/data/marker-after')).toBe('create read update');
   expect(rules.get('auth/token/create/dr')).toBe('update');
   expect(rules.get('sys/policies/acl/dr-only')).toBe('read');
   expect([...rules.keys()].filter((path) => /performance|enable$|disable$/.test(path))).toEqual([]);
