@@ -6,14 +6,18 @@ const MIN_POLLS = 4;
  * have failed, and the last of them must have begun after the end. So a worker that stood still looks once more.
  */
 export class Deadline {
-  readonly #began = performance.now();
+  readonly #ends: number;
   #polls = 0;
   #polledAfter = false;
 
+  /** @param spentMs - of it, in attempts of the activity before this one */
   constructor(
     readonly ms: number,
     readonly minPolls = MIN_POLLS,
-  ) {}
+    spentMs = 0,
+  ) {
+    this.#ends = performance.now() + Math.max(0, ms - spentMs);
+  }
 
   /** One look at the state. */
   async poll<T>(read: () => Promise<T>): Promise<T> {
@@ -28,7 +32,7 @@ export class Deadline {
 
   /** Time that is left, ms. */
   get leftMs(): number {
-    return Math.max(0, this.ms - (performance.now() - this.#began));
+    return Math.max(0, this.#ends - performance.now());
   }
 
   get isOver(): boolean {

@@ -20,9 +20,12 @@ import { AttemptFence } from './given-up';
 import { checkInput } from './inputs';
 import { NotificationBound } from './notifications/tell-targets';
 
+/**
+ * Three within the heartbeat time-out: the SDK holds none back for longer than half a second. Twice as long without one is a
+ * standstill: another attempt begins later still, after the time-out and the first retry interval.
+ */
+const HEARTBEATS = 3;
 const HEARTBEAT_MS = 1_500;
-/** Another attempt begins 9 s after the last heartbeat that arrived, and the SDK holds one back for up to 4 s. */
-const STANDSTILL_MS = 2 * HEARTBEAT_MS;
 
 /** What the workflow's interceptor writes into the header of each activity of a step, as far as it is read here. */
 const STEP = z.looseObject({
@@ -53,6 +56,8 @@ export interface Execution {
   readonly step: StepHeader | undefined;
   /** Kept by `readActConfirm`, read where an error leaves the activity. */
   readonly doubt: OutcomeDoubt;
+  /** Since the activity was scheduled first until this attempt was, ms by the server's clock: budgets count it. */
+  readonly spentMs: number;
   /** Shown in the pending activity until it ends. Never holds a secret. */
   progress(text: string): void;
   /** Throws where the activity was cancelled: called right before each changing request. */
@@ -138,11 +143,12 @@ class ActivityBorder implements ActivityInboundCallsInterceptor {
     // One activity reads many nodes at once, each request listening for its own cancellation.
     setMaxListeners(0, signal);
     let progress = '';
-    const givenUp = new AttemptFence(this.#context, STANDSTILL_MS);
+    const heartbeatMs = Math.min(HEARTBEAT_MS, (info.heartbeatTimeoutMs ?? Infinity) / HEARTBEATS);
+    const givenUp = new AttemptFence(this.#context, 2 * heartbeatMs);
     const timer = setInterval(() => {
       givenUp.turn();
       this.#context.heartbeat({ progress });
-    }, HEARTBEAT_MS);
+    }, heartbeatMs);
     try {
       return await body({
         ...this.#given,
@@ -150,6 +156,7 @@ class ActivityBorder implements ActivityInboundCallsInterceptor {
         run,
         step,
         doubt: { mayHaveSent: info.attempt > 1, since: performance.now() },
+        spentMs: info.attempt > 1 ? info.currentAttemptScheduledTimestampMs - info.scheduledTimestampMs : 0,
         progress: (text) => {
           progress = redact(text);
         },

@@ -18,6 +18,8 @@ export const CHANGE_TIMEOUT_MS = 8_000;
 export async function withCredential(access: ClusterAccess, { signal }: Pick<Execution, 'signal'>) {
   return { token: await access.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS };
 }
+/** Of a change of roles, ms: another attempt begins later than that (decision 21). Its effect is read anyway. */
+export const ROLE_TIMEOUT_MS = 4_000;
 /** The time-out of one reading HTTP request, ms. */
 export const READ_TIMEOUT_MS = 4_000;
 
@@ -39,7 +41,13 @@ interface Polling<S> {
  * @throws RunbookError CONFIRMATION_TIMEOUT with the last observed state; AUDIT_DEVICE_BLOCKED where that was the last
  */
 export function awaitState<S>(execution: Execution, polling: Polling<S>): Promise<S> {
-  return awaitWithin(execution, polling, new Deadline(polling.budgetMs));
+  return awaitWithin(execution, polling, deadlineOf(execution, polling.budgetMs));
+}
+
+/** A budget counts from the first attempt of the activity; what this one needs to settle a doubt of an earlier one is left. */
+function deadlineOf({ doubt, spentMs }: Execution, budgetMs: number, underWayMs = CHANGE_TIMEOUT_MS): Deadline {
+  const settlingMs = doubt.mayHaveSent ? underWayMs + STABLE_READS * 1_000 : 0;
+  return new Deadline(budgetMs, undefined, Math.min(spentMs, Math.max(0, budgetMs - settlingMs)));
 }
 
 async function awaitWithin<S>(execution: Execution, polling: Polling<S>, deadline: Deadline): Promise<S> {
@@ -109,7 +117,7 @@ export function resultOf(
  * which that request can be under way end the doubt. `read` must throw where it does not know: it asks the active node.
  */
 export function readActConfirm<S>(execution: Execution, asked: Change<S>): Promise<Changed<S>> {
-  return changeWithin(execution, asked, new Deadline(asked.budgetMs));
+  return changeWithin(execution, asked, deadlineOf(execution, asked.budgetMs, asked.underWayMs));
 }
 
 async function changeWithin<S>(execution: Execution, asked: Change<S>, deadline: Deadline): Promise<Changed<S>> {

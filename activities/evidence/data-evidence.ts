@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { LossEvidence, OfKind, OnCluster } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { ReplicationObservation, WalIndex } from '../../src/contracts/observations';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { KeyPlace } from '../../src/vault';
@@ -136,7 +138,10 @@ export function equalRoots(
   return { loss: 'none', oldPrimaryRoot, newPrimaryRoot, why };
 }
 
-/** Compares the Merkle roots of both sides of a demotion, for the short time that an outage allows. */
+/**
+ * Compares the Merkle roots of both sides of a demotion, for the short time that an outage allows: from the first attempt of
+ * this activity. What cannot be read in it is not proven, and no reason to wait for a person.
+ */
 export async function compareAfterDemotion(
   input: OfKind & {
     readonly deployment: string;
@@ -147,40 +152,46 @@ export async function compareAfterDemotion(
 ): Promise<LossEvidence> {
   const { deployment, oldPrimary, newPrimary, walBefore, kind } = input;
   const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const { limits } = clusters.deployment(deployment);
+  const { clusters, spentMs } = execution;
+  const { merkleEvidenceMs } = clusters.deployment(deployment).limits;
+  const inTime = AbortSignal.timeout(Math.max(ONE_LOOK_MS, merkleEvidenceMs - spentMs));
+  const signal = AbortSignal.any([execution.signal, inTime]);
+  const [former, next] = [clusters.of(deployment, oldPrimary), clusters.of(deployment, newPrimary)];
   let reached: string | undefined;
-  const compare = async () => {
-    const [former, next] = await Promise.all([
-      readStatus(clusters.of(deployment, oldPrimary), kind, signal),
-      readStatus(clusters.of(deployment, newPrimary), kind, signal),
-    ]);
-    reached = next.lastRemoteWal ?? reached;
-    const evidence = equalRoots(oldPrimary, former.merkleRoot, newPrimary, next.merkleRoot);
-    return { evidence, roots: `roots ${former.merkleRoot ?? 'not told'} and ${next.merkleRoot ?? 'not told'}` };
+  let observed = 'nothing was read in time';
+  while (!inTime.aborted) {
+    execution.throwIfCancelled();
+    const [before, after] = await Promise.all([former, next].map((each) => lookInTime(each, kind, signal, inTime)));
+    reached = after?.lastRemoteWal ?? reached;
+    const evidence = equalRoots(oldPrimary, before?.merkleRoot, newPrimary, after?.merkleRoot);
+    if (evidence) return evidence;
+    if (before || after) observed = `roots ${before?.merkleRoot ?? 'not told'} and ${after?.merkleRoot ?? 'not told'}`;
+    // A secondary that still applies what it received comes to the same root a moment later.
+    await delay(LOOK_PAUSE_MS, undefined, { signal }).catch(() => undefined);
+  }
+  execution.throwIfCancelled();
+  const bound = walBefore !== undefined && reached !== undefined ? BigInt(walBefore) - BigInt(reached) : undefined;
+  const behind =
+    bound === undefined
+      ? 'how far is not known'
+      : `at most ${bound > 0n ? bound : 0n} WAL entries up to the last read before the demotion, and what was written between that read and the demotion`;
+  return {
+    loss: 'bounded',
+    ...(bound === undefined ? {} : { boundWalEntries: (bound > 0n ? bound : 0n).toString() }),
+    why: `equal Merkle roots were not seen within ${merkleEvidenceMs / 1_000} s (${observed}); ${newPrimary} is behind by ${behind}`,
   };
+}
+
+/** A later attempt looks once, ms. */
+const ONE_LOOK_MS = 500;
+const LOOK_PAUSE_MS = 100;
+
+/** Undefined where it was not read in time. */
+async function lookInTime(access: ClusterAccess, kind: ReplicationKind, signal: AbortSignal, inTime: AbortSignal) {
   try {
-    const { evidence } = await awaitState(execution, {
-      read: compare,
-      // A secondary that still applies what it received comes to the same root a moment later.
-      until: (compared) => compared.evidence !== undefined,
-      budgetMs: limits.merkleEvidenceMs,
-      describe: ({ roots }) => roots,
-      needed: `equal Merkle roots of ${oldPrimary} and ${newPrimary}`,
-    });
-    if (evidence === undefined) throw new TypeError('equal roots without evidence');
-    return evidence;
+    return await readStatus(access, kind, signal);
   } catch (error) {
-    if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
-    const bound = walBefore !== undefined && reached !== undefined ? BigInt(walBefore) - BigInt(reached) : undefined;
-    const behind =
-      bound === undefined
-        ? 'how far is not known'
-        : `at most ${bound > 0n ? bound : 0n} WAL entries up to the last read before the demotion, and what was written between that read and the demotion`;
-    return {
-      loss: 'bounded',
-      ...(bound === undefined ? {} : { boundWalEntries: (bound > 0n ? bound : 0n).toString() }),
-      why: `equal Merkle roots were not seen (${error.observed ?? 'nothing read'}); ${newPrimary} is behind by ${behind}`,
-    };
+    if (!isRunbookError(error) || (error.code === 'REQUEST_CANCELLED' && !inTime.aborted)) throw error;
+    return undefined;
   }
 }

@@ -16,6 +16,7 @@ import { demandRole, kindName, readKind } from '../joining/onboarding-read';
 import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
 import {
   CHANGE_TIMEOUT_MS,
+  ROLE_TIMEOUT_MS,
   awaitState,
   beforeSending,
   readActConfirm,
@@ -93,6 +94,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
     read: () => readStatus(access, kind, signal),
     until: ({ mode }) => mode === 'secondary',
     budgetMs: demoteMs,
+    underWayMs: CHANGE_TIMEOUT_MS,
     describe: describeReplication,
     needed: `${cluster} is a ${kindName(kind)} secondary`,
     cluster,
@@ -112,7 +114,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
       });
       execution.throwIfCancelled();
       await execution.assertCurrentAttempt();
-      return access.client[kind].primary.demote({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS });
+      return access.client[kind].primary.demote({ token, signal, timeoutMs: ROLE_TIMEOUT_MS });
     },
   });
   const observed = `${cluster}: ${describeReplication(changed.state)}`;
@@ -151,6 +153,7 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
     read: () => readStatus(access, kind, signal),
     until: ({ mode }) => mode === 'primary',
     budgetMs: promoteMs,
+    underWayMs: CHANGE_TIMEOUT_MS,
     describe: describeReplication,
     needed: `${cluster} is ${kindName(kind)} primary`,
     cluster,
@@ -170,7 +173,7 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
       const primaryClusterAddr = primaryClusterAddrOf(access.entry);
       const parameters = { primaryClusterAddr, ...(input.mode === 'forced' ? { force: true } : {}) };
       if (kind === 'performance') {
-        const options = await withCredential(access, execution);
+        const options = { ...(await withCredential(access, execution)), timeoutMs: ROLE_TIMEOUT_MS };
         execution.throwIfCancelled();
         await execution.assertCurrentAttempt();
         return access.client.performance.secondary.promote(parameters, options);
@@ -179,7 +182,7 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
       const drOperationToken = await openOperationToken(execution, run, access, clusterId, input.token, 'dr.promote');
       execution.throwIfCancelled();
       await execution.assertCurrentAttempt();
-      const options = { signal, timeoutMs: CHANGE_TIMEOUT_MS };
+      const options = { signal, timeoutMs: ROLE_TIMEOUT_MS };
       return access.client.dr.secondary.promote({ drOperationToken, ...parameters }, options);
     },
   });

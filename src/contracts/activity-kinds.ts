@@ -5,12 +5,14 @@
  * - `wait`: one long wait that polls inside.
  * - `change`: changes something, and refuses after a reset until an operator acknowledged it; `long-change`: as long as a
  *   wait; `keys`: on the queue of the host that has the ceremony's keys.
+ * - `outage-wait`, `outage-change`: the same inside an outage, where a lost worker must cost little.
  * - `once`: on that queue too, and never twice: that it is in the history says that it may have been done.
  * - `open`: on that queue too, and changes nothing.
  * - `tell`: tells people something, or another run or the record, or writes the report: repeated at will, and never
  *   held back.
  */
-export type ActivityKind = 'read' | 'wait' | 'change' | 'long-change' | 'keys' | 'once' | 'open' | 'tell';
+export type ActivityKind =
+  'read' | 'wait' | 'outage-wait' | 'change' | 'long-change' | 'outage-change' | 'keys' | 'once' | 'open' | 'tell';
 
 /** Every activity with its kind. A missing one does not compile, see `workflows/engine/activity-calls.ts`. */
 export const ACTIVITY_KINDS = {
@@ -41,7 +43,7 @@ export const ACTIVITY_KINDS = {
   awaitPrimaryGone: 'wait',
   awaitReplicationDisabled: 'wait',
   awaitSecondaryGone: 'wait',
-  awaitServiceReady: 'wait',
+  awaitServiceReady: 'outage-wait',
   awaitUnsealed: 'wait',
   cancelForeignAttempt: 'change',
   checkApprovals: 'read',
@@ -51,7 +53,7 @@ export const ACTIVITY_KINDS = {
   checkDeclines: 'read',
   checkFormerPrimaryDemoted: 'read',
   checkUnaskedShares: 'read',
-  compareAfterDemotion: 'read',
+  compareAfterDemotion: 'outage-wait',
   compareDynamicFilters: 'read',
   compareMerkleRoots: 'read',
   completeGeneration: 'once',
@@ -59,7 +61,7 @@ export const ACTIVITY_KINDS = {
   createRehearsal: 'change',
   deleteOperationTokens: 'change',
   deletePathsFilter: 'change',
-  demotePrimary: 'change',
+  demotePrimary: 'outage-change',
   describeRun: 'read',
   describeSplit: 'read',
   destroyCeremonyKeys: 'keys',
@@ -81,10 +83,10 @@ export const ACTIVITY_KINDS = {
   prepareBatchTokenRole: 'change',
   probeMerkleTree: 'wait',
   probeProvidedToken: 'wait',
-  probeService: 'wait',
-  promoteSecondary: 'change',
+  probeService: 'outage-wait',
+  promoteSecondary: 'outage-change',
   proveWrite: 'change',
-  readDeployment: 'read',
+  readDeployment: 'outage-wait',
   readPathsFilter: 'read',
   readPathsFilters: 'read',
   readRunbookInput: 'read',
@@ -93,7 +95,7 @@ export const ACTIVITY_KINDS = {
   requestTakeOver: 'tell',
   revokeSecondary: 'change',
   rotateBatchToken: 'change',
-  runHook: 'change',
+  runHook: 'outage-change',
   sampleWal: 'wait',
   settleGeneration: 'change',
   startDrReindex: 'change',
@@ -106,7 +108,7 @@ export const ACTIVITY_KINDS = {
   writePathsFilter: 'change',
 } as const satisfies Readonly<Record<string, ActivityKind>>;
 
-const CHANGING: readonly ActivityKind[] = ['change', 'long-change', 'keys', 'once'];
+const CHANGING: readonly ActivityKind[] = ['change', 'long-change', 'outage-change', 'keys', 'once'];
 
 /** Whether an activity changes something: so too where nobody knows it. */
 export function changesSomething(activity: string): boolean {

@@ -134,7 +134,7 @@ const limits = z
     streaming: duration.prefault('10m'),
     /** Life of an activation token that a run issues and uses itself. */
     activationToken: atMost(24 * 3_600_000, 'an activation token is used at once: it lives 24h at most', '10m'),
-    merkleEvidence: duration.prefault('30s'),
+    merkleEvidence: atMost(2_000, 'the comparison takes at most 2 s of an outage: 2s', '2s'),
     /** How long the primary must have been silent before a failover. */
     primaryGone: duration.prefault('30s'),
     /** After a change of the primary, before a planned one. */

@@ -58,7 +58,9 @@ const LOOK_MS = 2_000;
 /** Cached runs; each costs some MiB (the SDK's own default grows with the heap and has ended workers). */
 const MAX_CACHED_WORKFLOWS = 100;
 /** How long a run waits for the worker that has it in its cache, which may have been killed inside an outage. */
-const STICKY_TIMEOUT = '3s';
+const STICKY_TIMEOUT = '2s';
+/** Heartbeats reach the server nearly as they are made: within an outage a lost worker is noticed by them. */
+const HEARTBEAT_THROTTLE = '500ms';
 const SHUTDOWN_GRACE = '30s';
 const SHUTDOWN_FORCE = '40s';
 
@@ -188,6 +190,7 @@ async function createWorkers(
     ...server,
     dataConverter: DATA_CONVERTER,
     activities,
+    maxHeartbeatThrottleInterval: HEARTBEAT_THROTTLE,
     shutdownGraceTime: SHUTDOWN_GRACE,
     shutdownForceTime: SHUTDOWN_FORCE,
   } as const;

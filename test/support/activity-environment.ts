@@ -707,7 +707,7 @@ function inventoryText(
           go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
         },
         // They bound only, however slow the machine is. One that must run out is short where that is the test.
-        limits: { heartbeatAge: '2m', merkleEvidence: '60s', streaming: '60s', ...options.limits },
+        limits: { heartbeatAge: '2m', streaming: '60s', ...options.limits },
         ...options.deployment,
       },
     },

@@ -61,7 +61,6 @@ const LIMITS = {
   promote: '60s',
   serviceReady: '60s',
   streaming: '60s',
-  merkleEvidence: '60s',
   // Tests switch over and back at once.
   coolDown: '1ms',
 } as const;

@@ -155,7 +155,7 @@ describe('a new DR secondary', () => {
   });
 
   joining.it(cell(NAME, 'parked, skip', 'a write that does not arrive'), async (scenario) => {
-    scenario.limit({ catchUp: '1s', merkleEvidence: '1s' });
+    scenario.limit({ catchUp: '1s' });
     at(scenario, 'before', 'east', 'POST /v1/kv/data/runbooks-marker', () =>
       scenario.service.cluster('south').holdStream('dr', true),
     );

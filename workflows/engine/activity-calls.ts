@@ -43,6 +43,20 @@ const WAIT: ActivityOptions = {
   retry: { initialInterval: '1 second', maximumInterval: '5 seconds', maximumAttempts: 5 },
 };
 
+/**
+ * Inside an outage: noticed and tried again within seconds (decision 21). The sum of both intervals of a change is longer
+ * than the HTTP time-out of a change of roles.
+ */
+const LOST_IN_OUTAGE = { heartbeatTimeout: '2500 ms' } as const;
+const OUTAGE_WAIT: ActivityOptions = {
+  ...{ ...WAIT, ...LOST_IN_OUTAGE },
+  retry: { initialInterval: '500 ms', maximumInterval: '2 seconds', maximumAttempts: 5 },
+};
+const OUTAGE_CHANGE: ActivityOptions = {
+  ...{ ...CHANGE, ...LOST_IN_OUTAGE },
+  retry: { initialInterval: '2 seconds', backoffCoefficient: 1.5, maximumInterval: '6 seconds', maximumAttempts: 5 },
+};
+
 /** Needs the ceremony's keys: runs where they are. */
 const KEYS: ActivityOptions = { ...CHANGE, scheduleToStartTimeout: '30 seconds' };
 
@@ -53,8 +67,10 @@ const ONCE: ActivityOptions = { ...KEYS, retry: { maximumAttempts: 1 } };
 const OPTIONS = {
   read: READ,
   wait: WAIT,
+  'outage-wait': OUTAGE_WAIT,
   change: CHANGE,
   'long-change': WAIT,
+  'outage-change': OUTAGE_CHANGE,
   keys: KEYS,
   once: ONCE,
   open: KEYS,

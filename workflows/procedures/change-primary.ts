@@ -126,19 +126,32 @@ async function demote(outage: Outage): Promise<Next> {
   );
   // As a rule both roots were the same when the demotion was confirmed.
   if (demoted.evidence) return 'promote-secondary';
-  const evidence = await run.skippableStep(
-    COMPARE_STEP,
-    'go on and promote the new primary; whether something was lost is then not known',
-    (call) => call.compareAfterDemotion({ deployment, oldPrimary, newPrimary, walBefore: demoted.walBefore, kind }),
-    { note: ({ loss, why }) => `loss ${loss}: ${why}`, choices: [PROMOTE_BACK, LEAVE] },
+  const evidence = await readInOutage(
+    run.step(
+      COMPARE_STEP,
+      (call) => call.compareAfterDemotion({ deployment, oldPrimary, newPrimary, walBefore: demoted.walBefore, kind }),
+      { note: ({ loss, why }) => `loss ${loss}: ${why}`, onFailure: 'throw' },
+    ),
   );
-  if (evidence?.loss !== 'bounded' || acceptLoss === 'bounded') return 'promote-secondary';
+  if (evidence?.loss === 'none') return 'promote-secondary';
+  if (evidence && acceptLoss === 'bounded') return 'promote-secondary';
+  const why = evidence?.why ?? 'the clusters could not be compared after the demotion';
   run.state.finding({
     severity: 'warning',
     code: 'loss-not-excluded',
-    text: `The plan accepts no loss, and none could not be proven: ${evidence.why}`,
+    text: `The plan accepts ${acceptLoss === 'bounded' ? 'a' : 'no'} loss, and none could not be proven: ${why}`,
   });
-  return 'promote-back';
+  return acceptLoss === 'bounded' ? 'promote-secondary' : 'promote-back';
+}
+
+/** Inside an outage what only reads waits for nobody: what it could not read is not proven. */
+async function readInOutage<T>(read: Promise<T>): Promise<T | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (error instanceof StepFailed) return undefined;
+    throw error;
+  }
 }
 
 /** Refused for certain: as the plan says. With a doubt about the outcome a person decides. */
@@ -157,12 +170,15 @@ async function promoteOld(outage: Outage): Promise<Next> {
   const { run, kind, deployment, route } = outage;
   const { from, to } = route;
   const choices = [PROMOTE_SECONDARY, LEAVE];
-  const { observations } = await run.step('Read the roles', (call) => call.readDeployment({ deployment }), {
-    note: rolesInWords(kind),
-    choices,
-  });
+  const seen = await readInOutage(
+    run.step('Read the roles', (call) => call.readDeployment({ deployment }), {
+      note: rolesInWords(kind),
+      onFailure: 'throw',
+    }),
+  );
   // It was never demoted, or is primary again: nothing has to be promoted, and a primary generates no operation token.
-  if (observations.find(({ cluster }) => cluster === from)?.[kind]?.mode === 'primary') return 'old';
+  // Where that could not be read, the promotion itself finds it out, and proves that the other one is no primary.
+  if (seen?.observations.find(({ cluster }) => cluster === from)?.[kind]?.mode === 'primary') return 'old';
   await promote(outage, { step: `Promote ${from} back`, cluster: from, otherCluster: to, choices });
   return 'old';
 }

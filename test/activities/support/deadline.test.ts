@@ -10,6 +10,7 @@ function execution(): Execution {
   const needed: Partial<Execution> = {
     signal: new AbortController().signal,
     doubt: { mayHaveSent: false, since: performance.now() },
+    spentMs: 0,
     progress: () => undefined,
     throwIfCancelled: () => undefined,
     assertCurrentAttempt: async () => undefined,
@@ -81,6 +82,26 @@ it('has looked four times before it ends, and has made a change three times, how
     retryable: false,
   });
   expect(act).toHaveBeenCalledTimes(3);
+});
+
+it('counts from the first attempt of the activity, and leaves what settles the doubt of an earlier one', async () => {
+  const slow = (ms = 1_000) => looks(() => (clockMs += ms));
+  const later = { ...execution(), spentMs: 55_000 };
+  const wait = awaitState(later, { ...polling, budgetMs: 60_000, read: slow(), until: () => false });
+  // Five seconds were left, and one look that began after them.
+  expect(await wait.catch(failedOf)).toMatchObject({
+    message: 'Not seen within 60 s: it is there.',
+    details: { observed: 'look 6' },
+  });
+
+  const doubt = { mayHaveSent: true, since: clockMs };
+  const began = clockMs;
+  const act = jest.fn(() => Promise.reject(notYet()));
+  const asked = { ...polling, read: slow(500), until: () => false, budgetMs: 60_000, notYet: () => true, act };
+  const failure = await readActConfirm({ ...execution(), spentMs: 3_600_000, doubt }, asked).catch(failedOf);
+  // Nobody has to find out what the attempt before this one did.
+  expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { outcomeKnown: true } });
+  expect(clockMs - began).toBeLessThan(20_000);
 });
 
 it('ends after as many polls as it was given', async () => {

@@ -26,6 +26,7 @@ function execution(controller = new AbortController()): Execution & { readonly t
     run: { ns: 'n', wid: 'w', rid: 'r' },
     step: undefined,
     doubt: { mayHaveSent: false, since: performance.now() },
+    spentMs: 0,
     progress: (text) => void told.push(text),
     throwIfCancelled,
     assertCurrentAttempt: async () => throwIfCancelled(),
