@@ -19,6 +19,46 @@ const sealing = 'test/keys/sealing.test.ts';
 
 export const MUTATIONS = [
   {
+    name: 'service ready: another marker than that of this run counts',
+    file: 'activities/evidence/service-readiness.ts',
+    text: "if (data?.['value'] !== marker.value)",
+    replacement: 'if (data === undefined)',
+    test: 'test/activities/service-readiness.test.ts',
+    named: 'is not ready where the marker is another one',
+  },
+  {
+    name: 'service ready: any path is read that a history names',
+    file: 'activities/evidence/service-readiness.ts',
+    text: 'if (marker && `${marker.place.mount}/${marker.place.path}` === entry.marker.path)',
+    replacement: 'if (marker)',
+    test: 'test/activities/service-readiness.test.ts',
+    named: 'reads no path but the one of the inventory',
+  },
+  {
+    name: 'marker: a mount that is not replicated',
+    file: 'activities/evidence/marker.ts',
+    text: 'if (found.local === true)',
+    replacement: 'if (false as boolean)',
+    test: 'test/activities/switchover-plan.test.ts',
+    named: 'marker written and read back',
+  },
+  {
+    name: 'outage: a comparison that was not made counts as none lost',
+    file: 'workflows/procedures/change-primary.ts',
+    text: "if (evidence?.loss === 'none') return",
+    replacement: "if (evidence?.loss !== 'bounded') return",
+    test: 'test/workflows/outage-reads.test.ts',
+    named: 'a comparison that fails is no proof',
+  },
+  {
+    name: 'budgets begin anew with every attempt',
+    file: 'activities/read-act-confirm.ts',
+    text: 'Math.min(spentMs, Math.max(0, budgetMs - settlingMs))',
+    replacement: 'Math.min(spentMs, 0 * settlingMs)',
+    test: 'test/activities/support/deadline.test.ts',
+    named: 'counts from the first attempt',
+  },
+  {
     name: 'a sealed node speaks for its cluster',
     file: 'src/vault/nodes.ts',
     text: 'if (request.nodeStatuses?.has(answer.status) !== true) return answer;',

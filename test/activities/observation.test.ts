@@ -186,7 +186,12 @@ describe('the evidence that nothing is lost', () => {
     expect(compared).toMatchObject({ loss: 'bounded' });
     expect(compared.why).toContain('equal Merkle roots were not seen');
     // A cluster that does not answer costs no more: nothing was read, and the comparison ends all the same.
-    const silent = bench.service.faults.add({ cluster: 'west', endpoint: /./, action: { delayMs: 4_000 }, times: Infinity });
+    const silent = bench.service.faults.add({
+      cluster: 'west',
+      endpoint: /./,
+      action: { delayMs: 4_000 },
+      times: Infinity,
+    });
     const began = performance.now();
     const unread = await bench.call('compareAfterDemotion', {
       ...{ deployment: DEPLOYMENT, kind: 'dr', oldPrimary: 'east', newPrimary: 'west' },
