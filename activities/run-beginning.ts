@@ -1,10 +1,12 @@
 import type { z } from 'zod';
+import { inputMistakes } from '../src/contracts/input-mistakes';
 import { lockWorkflowId } from '../src/contracts/names';
 import type { RunbookName } from '../src/contracts/names';
 import type { RecordHead } from '../src/contracts/record';
 import type { Finding } from '../src/contracts/run-facts';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../src/errors';
+import { findDeployment } from '../src/inventory';
 import { currentExecution } from './execution';
 
 const LAST_RUN_MS = 2_000;
@@ -25,7 +27,7 @@ interface RunBeginning extends RecordStanding {
  * before every step.
  *
  * @param given - the start input as it came
- * @throws RunbookError INVALID_INPUT: it names fields and wanted types, and quotes no value
+ * @throws RunbookError INVALID_INPUT: it names fields and wanted types, and quotes no value; UNKNOWN_DEPLOYMENT
  */
 export async function readRunbookInput({
   runbook,
@@ -41,13 +43,11 @@ export async function readRunbookInput({
   const parsed = RUNBOOK_INPUTS[runbook].safeParse(given);
   if (parsed.success) {
     const input = parsed.data;
+    // Before the run waits for anybody, and before its start says that it began.
+    findDeployment(currentExecution().inventory, input.deployment);
     return { input, ...(await recordStanding(input.deployment, lockWorkflowId(runbook, input))) };
   }
-  const problems = parsed.error.issues.map((issue) =>
-    issue.code === 'unrecognized_keys'
-      ? `unknown field ${issue.keys.join(', ')}`
-      : `${issue.path.join('.') || 'input'}: ${issue.message}`,
-  );
+  const problems = inputMistakes(parsed.error);
   throw wrongInput(runbook, `The input of ${runbook} is wrong: ${problems.join('; ')}.`, problems.join('; '));
 }
 

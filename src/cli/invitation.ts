@@ -130,17 +130,24 @@ export async function readAndConfirm(
   options: HolderOptions,
   gives: 'share' | 'provide-token',
   text: string,
-  expected: { readonly namespace?: string; readonly workflowId: string },
+  expected: { readonly namespace?: string; readonly workflowId: string; readonly runId?: string | undefined },
 ): Promise<{ readonly request: CeremonyRequest; readonly confirmed: string }> {
   const { jws, keys } = findInvitation(text);
   const pins = await pinsFor(context, options, namedSigner(jws), keys);
   const request = await verifyRequest(jws, { pins, now: Date.now(), holder: options.holder });
-  const { ns, wid } = request.invitation;
+  const { ns, wid, rid } = request.invitation;
   if ((expected.namespace ?? ns) !== ns || wid !== expected.workflowId) {
     throw new RunbookError('DOCUMENT_INVALID', 'The invitation belongs to another run than the one that you named.', {
       observed: oneLine(`${wid} in namespace ${ns}`),
       needed: `${expected.workflowId}${expected.namespace === undefined ? '' : ` in namespace ${expected.namespace}`}`,
       next: 'Ask the operators which run it is. If it is the one of the invitation, name that one.',
+    });
+  }
+  if ((expected.runId ?? rid) !== rid) {
+    throw new RunbookError('DOCUMENT_INVALID', 'The invitation is of an earlier run. Your share was not asked for.', {
+      observed: oneLine(`run ${rid}`),
+      needed: `the invitation of run ${expected.runId ?? ''}`,
+      next: `Give the command without --invitation-file; or get the invitation of now: \`${shellLine('runbook', 'invitation', wid)}\``,
     });
   }
   if (request.kind === 'rehearsal') refuseShare(options);

@@ -123,6 +123,9 @@ interface News {
 /** Below the text of a line, which stands beside its time. */
 const BELOW = ' '.repeat(12);
 
+const beside = (mark: string, [first = '', ...below]: readonly string[]) => [`${mark}${first}`, ...below];
+const indented = ([first = '', ...below]: readonly string[]) => [first, ...below.map((line) => `${BELOW}${line}`)];
+
 /** Turns one view of a run after another into lines that say what is new since the view before. */
 export class Progress {
   readonly #told = new Set<string>();
@@ -140,8 +143,9 @@ export class Progress {
     }
     const back = this.#silent ? [{ at: now, lines: ['a worker answers again'] }] : [];
     this.#silent = false;
-    const happened = [...back, ...this.#phases(status, now), ...this.#steps(status)].sort((a, b) => a.at - b.at);
-    // Receipts, findings and waits carry no time: they are as of now.
+    const news = [...this.#phases(status, now), ...this.#steps(status), ...this.#receipts(status, now)];
+    const happened = [...back, ...news].sort((a, b) => a.at - b.at);
+    // Findings and waits carry no time: they are as of now.
     const seen = this.#seen(status, now).map((lines) => ({ at: now, lines }));
     return [...happened, ...seen].flatMap(({ at, lines: [first = '', ...below] }) => [
       `${clock(at, now)} ${first}`,
@@ -177,13 +181,14 @@ export class Progress {
       });
   }
 
-  #seen({ workflowId, receipts, findings, waiting, carryingOut = [] }: RunStatus, now: number): (readonly string[])[] {
-    const beside = (mark: string, [first = '', ...below]: readonly string[]) => [`${mark}${first}`, ...below];
-    const indented = ([first = '', ...below]: readonly string[]) => [first, ...below.map((line) => `${BELOW}${line}`)];
+  #receipts({ receipts }: RunStatus, now: number): News[] {
+    return receipts
+      .filter(({ signal, arrival, code }) => this.#once('receipt', signal, arrival, code))
+      .map((receipt) => ({ at: receipt.at ?? now, lines: beside('   ', indented(receiptLines(receipt))) }));
+  }
+
+  #seen({ workflowId, findings, waiting, carryingOut = [] }: RunStatus, now: number): (readonly string[])[] {
     return [
-      ...receipts
-        .filter(({ signal, arrival, code }) => this.#once('receipt', signal, arrival, code))
-        .map((receipt) => beside('   ', indented(receiptLines(receipt)))),
       ...findings
         .filter(({ code, text }) => this.#once('finding', code, text))
         .map((finding) => beside('   finding, ', indented(statementLines(findingText(finding))))),

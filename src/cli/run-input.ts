@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { inputMistakes } from '../contracts/input-mistakes';
 import { RUNBOOK_NAMES } from '../contracts/names';
 import type { RunbookName } from '../contracts/names';
 import { RUNBOOK_INPUTS } from '../contracts/runbook-inputs';
@@ -25,7 +26,7 @@ export interface CheckedInput {
 }
 
 /**
- * Puts the one input object together: `--input` (JSON, `@file`, or `@-` for standard input) and single fields, which
+ * Puts the one input object together: `--input` (JSON, a file, or `-` for standard input) and single fields, which
  * win. Checked with the runbook's own schema, so that a mistake is named before a run exists.
  *
  * @throws RunbookError `INVALID_INPUT`, naming each wrong field.
@@ -41,9 +42,9 @@ export async function buildInput(
   refusePlainShare(object);
   const parsed = RUNBOOK_INPUTS[runbook].safeParse(object);
   if (!parsed.success) {
-    const mistakes = parsed.error.issues.map(({ path, message }) => `${path.join('.') || '(the object)'}: ${message}`);
-    throw new RunbookError('INVALID_INPUT', `The input of ${runbook} is refused: ${mistakes.join('; ')}.`, {
-      next: 'Correct these fields; nothing was started.',
+    const mistakes = inputMistakes(parsed.error).join('; ');
+    throw new RunbookError('INVALID_INPUT', `The input of ${runbook} is refused: ${mistakes}.`, {
+      next: `Correct these fields; nothing was started. All of them: \`runbook runbooks ${runbook}\``,
     });
   }
   const data: { deployment: string; dryRun?: boolean; cluster?: string | undefined } = parsed.data;
@@ -51,8 +52,9 @@ export async function buildInput(
 }
 
 async function readObject(context: CliContext, input: string): Promise<object> {
-  const text =
-    input === '@-' ? await context.readInput() : input.startsWith('@') ? await readTextFile(input.slice(1)) : input;
+  const file = input.replace(/^@/, '');
+  const isJson = /^\s*[[{"]/.test(input);
+  const text = isJson ? input : file === '-' ? await context.readInput() : await readTextFile(file);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -61,7 +63,7 @@ async function readObject(context: CliContext, input: string): Promise<object> {
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
   throw new RunbookError('INVALID_INPUT', 'The input is not a JSON object.', {
-    needed: 'one JSON object, @file or @- for standard input',
+    needed: 'one JSON object, a file, or - for standard input',
   });
 }
 

@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { WorkflowNotFoundError, isGrpcServiceError } from '@temporalio/client';
 import type { z } from 'zod';
+import { inputMistakes } from '../contracts/input-mistakes';
 import { approvalPayload, controlPayload, decisionPayload, declinePayload } from '../contracts/payloads';
 import type { Receipt } from '../contracts/run-facts';
 import { SIGNALS, UPDATES, UPDATES_FROM } from '../contracts/signals';
@@ -109,7 +110,7 @@ export async function statementOf<T extends keyof typeof STATEMENTS>(
   const [what, schema] = STATEMENTS[type];
   const parsed = schema.safeParse({ ns, wid, rid, ...members, iat: Math.floor(Date.now() / 1000) });
   if (!parsed.success) {
-    const mistakes = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('; ');
+    const mistakes = inputMistakes(parsed.error).join('; ');
     throw new RunbookError('INVALID_INPUT', `${what} is refused: ${mistakes}. Nothing was sent.`, {
       next: 'Correct it, and give the same command again.',
     });

@@ -129,7 +129,8 @@ export interface RunStatus {
   readonly waiting: readonly Waiting[];
   readonly carryingOut?: readonly CarryingOut[];
   readonly steps: readonly TimelineStep[];
-  readonly receipts: readonly Receipt[];
+  /** With when they were given, epoch milliseconds. */
+  readonly receipts: readonly (Receipt & { readonly at?: number })[];
   readonly findings: readonly Finding[];
   /** What people still have to do, once the run has ended. */
   readonly leftToDo?: readonly string[];

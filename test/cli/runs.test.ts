@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
+import { clock } from '../../src/contracts/words';
 import { addPin, formatPublicKey } from '../../src/keys';
 import { Scenario } from '../support/scenario';
 import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
@@ -118,6 +119,11 @@ describe('a switchover by the command line alone', () => {
     expect([refused.code, refused.out]).toEqual([3, expect.stringContaining('a run would be refused')]);
   });
 
+  it('start says that it started only what a worker has taken up: an unknown deployment is told at once', async () => {
+    const { code, out, err } = await typed('start drSwitchover --deployment paymnets --to west --reason test', { env });
+    expect([code, out, err]).toEqual([5, '', expect.stringContaining('The inventory has no deployment "paymnets"')]);
+  });
+
   it('a run that is refused says why, first of all, in watch, status and the Web UI', async () => {
     const { workflowId } = scenario;
     const start = `start drSwitchover --deployment ${scenario.name} --to east --reason wrong`;
@@ -147,6 +153,8 @@ describe('a switchover by the command line alone', () => {
     expect(early.out.split('\n').map((line) => line.trim())).toContain(`runbook share ${workflowId} --holder ada`);
     expect(early.out).toContain(`runbook approve ${workflowId} --gate plan`);
 
+    const kept = ['--output', join(directory, 'invitation')];
+    expect((await cli(['invitation', workflowId, ...kept], { env })).code).toBe(0);
     for (const holder of ['ada', 'bert', 'cleo']) {
       const given = await cli(['share', workflowId, '--holder', holder, '--confirm', 'west', '--share-stdin'], {
         env,
@@ -156,6 +164,10 @@ describe('a switchover by the command line alone', () => {
       expect(await scenario.leaks([given.out, given.err])).toEqual([]);
     }
     const { planDigest } = await run.waitsFor('approval', ({ gate }) => gate === 'plan');
+    // Who attaches later sees when each receipt was given, not when they look.
+    const [gaveAt = 0] = (await run.status()).receipts.map(({ at }) => at);
+    const attached = await cli(['watch', workflowId, '--timeout', '0'], { env });
+    expect(attached.out).toContain(`${clock(gaveAt)}    share 1 from`);
     const named = ['--yes', '--plan-digest', planDigest];
     const stranger = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'eve', ...named], { env });
     expect(stranger.code).toBe(3);
@@ -226,6 +238,9 @@ describe('a switchover by the command line alone', () => {
     // Of an open run: what is covered is proven, although the run went on.
     const open = join(directory, 'open.json');
     await writeFile(open, (await cli(['report', workflowId, '--json'], { env })).out);
+    const old = ['--holder', 'ada', '--invitation-file', join(directory, 'invitation'), '--confirm', 'west'];
+    const late = await cli(['share', scenario.name, ...old], { env });
+    expect([late.code, late.err, late.questions]).toEqual([3, expect.stringContaining('is of an earlier run'), []]);
     const parked = ['--step', 'Demote west', '--action', 'retry', '--reason', 'no such parking', '--name', 'grace'];
     const decided = await cli(['decide', workflowId, ...parked], { env });
     expect([decided.code, decided.err]).toEqual([3, expect.stringContaining('no parked step')]);

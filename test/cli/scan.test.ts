@@ -2,7 +2,7 @@
 import { createCipheriv, createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import * as fc from 'fast-check';
 import { canary } from '../../src/cli/scan/encodings';
@@ -244,6 +244,9 @@ describe('runbook scan', () => {
     await writeFile(log, `first line\ntoken=${Buffer.from(SECRET).toString('base64')}\n`);
     await writeFile(canaries, `${SECRET}\n`);
     const { code, out } = await cli(['scan', '--files', log, '--canary-file', canaries]);
+    // A folder stands for all that is in it, the file of canaries too.
+    const folder = await cli(['scan', '--files', dirname(log), '--canary-file', canaries]);
+    expect(folder.out).toContain(`${log}:`);
     expect(code).toBe(1);
     expect(out).toContain(`${log}:2`);
     expect(out).toContain('never absence');

@@ -50,8 +50,10 @@ describe('the command line', () => {
     const { code, err } = await cli(['start', 'drSwitchover', '--input', input]);
     expect(code).toBe(3);
     expect(err).toContain('deployment:');
-    expect(err).toContain('to:');
-    expect(err).toContain('color');
+    expect(err).toContain('to is required; color is no field of it');
+    const short = JSON.stringify({ deployment: 'payments', to: 'west', reason: 'x', go: 'maybe' });
+    const said = (await cli(['start', 'drSwitchover', '--input', short])).err;
+    expect(said).toContain('reason: at least 3 characters; go is one of required, auto');
   });
 
   it.each([['[]'], ['{"deployment":'], ['"text"']])('refuses the input %s', async (input) => {
@@ -76,7 +78,8 @@ describe('the command line', () => {
   });
 
   it('ends with 5 where a named file does not exist', async () => {
-    expect((await cli(['start', 'drSwitchover', '--input', '@/nonexistent/input.json'])).code).toBe(5);
+    for (const file of ['@/nonexistent/input.json', '/nonexistent/input.json'])
+      expect((await cli(['start', 'drSwitchover', '--input', file])).code).toBe(5);
   });
 });
 

@@ -34,7 +34,7 @@ export type StepRecord = { -readonly [K in keyof TimelineStep]: TimelineStep[K] 
 /** What a run knows of itself: timeline, activities, facts, what it waits for. Its status and its report are made of it. */
 export class RunState {
   readonly steps: StepRecord[] = [];
-  readonly receipts: Receipt[] = [];
+  readonly receipts: (Receipt & { readonly at: number })[] = [];
   readonly findings: Finding[] = [];
   /** What people still have to do after this run, beside what its ending says. */
   readonly leftToDo: string[] = [];
@@ -166,7 +166,7 @@ export class RunState {
       });
     }
     if (count > RECEIPTS_KEPT) return;
-    this.receipts.push(receipt);
+    this.receipts.push({ ...receipt, at: Date.now() });
     if (this.receipts.length > RECEIPTS_SHOWN) this.receipts.shift();
     this.fact({ kind: 'receipt', ...receipt });
   }

@@ -1,4 +1,5 @@
-import { readFile } from 'node:fs/promises';
+import { readFile, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import { errnoOf, RunbookError } from '../../errors';
 import { newCommand, printResult, withServerOptions, withSession, workflowIdOf } from '../command';
@@ -30,7 +31,7 @@ function scanCommand(host: CommandHost): Command {
   ])
     .argument('[run]', 'the run whose history is searched; without it only files are', workflowIdOf)
     .option('--run-id <id>', 'an earlier run of this Workflow ID')
-    .option('--files <file...>', 'logs, reports and other files to search too')
+    .option('--files <file...>', 'logs, reports and other files to search too; a folder with all that is in it')
     .option('--canary-file <file>', 'secrets to look for, one per line')
     .option('--canary-prompt', 'ask for a secret to look for, on a hidden prompt');
   return withServerOptions(command).action(async (workflowId: string | undefined, options: ScanOptions) => {
@@ -46,9 +47,10 @@ function scanCommand(host: CommandHost): Command {
         ? []
         : await withSession(context, options, ({ client }) => fetchEvents(client, { workflowId, runId }));
     for (const event of events) search.value(`event ${String(event.eventId)}`, event);
-    for (const file of files) await scanFile(file, search);
+    const all = (await Promise.all(files.map(filesIn))).flat();
+    for (const file of all) await scanFile(file, search);
     const { findings, incomplete } = search;
-    const counts = { events: events.length, files: files.length, canaries: canaries.length };
+    const counts = { events: events.length, files: all.length, canaries: canaries.length };
     printResult(context, options, { findings, searched: { ...counts, complete: !incomplete } }, [
       ...columns(findings.map(({ where, kind, what }) => [kind, where, what])),
       `Searched ${counts.events} events and ${counts.files} files for ${counts.canaries} given secrets and for secret-looking values: ${findings.length} found.`,
@@ -57,6 +59,12 @@ function scanCommand(host: CommandHost): Command {
     ]);
     if (findings.length > 0) host.finish(EXIT.failed);
   });
+}
+
+/** A file itself; of a folder all files in it. */
+async function filesIn(path: string): Promise<string[]> {
+  const entries = await readdir(path, { recursive: true, withFileTypes: true }).catch(() => undefined);
+  return entries?.flatMap((each) => (each.isFile() ? [join(each.parentPath, each.name)] : [])) ?? [path];
 }
 
 /** Line by line, so that a finding names the line; then as a whole, for what goes over several. */

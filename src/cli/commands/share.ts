@@ -26,6 +26,7 @@ import {
   withPinningOptions,
 } from '../invitation';
 import type { HolderOptions } from '../invitation';
+import { describe } from '../run';
 import { readOperationToken, readShare, readTextFile, signingKey } from '../secret-input';
 import type { TokenOptions } from '../secret-input';
 import { HOLDER_OPTION, PRINT_OPTION, WAIT_OPTION, giveSignal, personOf } from '../signals';
@@ -111,7 +112,8 @@ function givingCommand(host: CommandHost, command: Command, gives: Gives, confir
     await withSession(context, options, async (session) => {
       const { client, namespace } = session;
       const text = inFile ?? (await fetchInvitation(client, { workflowId }));
-      const { request, input } = await answer(context, gives, options, text, { namespace, workflowId });
+      const runId = inFile === undefined ? undefined : (await describe(client, { workflowId })).runId;
+      const { request, input } = await answer(context, gives, options, text, { namespace, workflowId, runId });
       if (!sends) return keep(context, gives, options, workflowId, input);
       // To the very run that invited: a later run must not get it.
       const run = { workflowId, runId: request.invitation.rid };
@@ -148,7 +150,7 @@ async function answer(
   gives: Gives,
   options: ShareOptions,
   text: string,
-  run: { readonly namespace?: string; readonly workflowId: string },
+  run: { readonly namespace?: string; readonly workflowId: string; readonly runId?: string | undefined },
 ): Promise<{ readonly request: CeremonyRequest; readonly input: object }> {
   try {
     const { request, confirmed } = await readAndConfirm(context, options, gives, text, run);

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { userInfo } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import { RUNBOOK_NAMES, lockWorkflowId } from '../../contracts/names';
@@ -12,11 +13,11 @@ import type { CommandHost } from '../command';
 import type { CliContext } from '../context';
 import { EXIT, exitCodeOfOutcome } from '../errors';
 import { planLines } from '../render-plan';
-import { describe, readRunView, runLink } from '../run';
+import { describe, queryStatus, readRunView, runLink } from '../run';
 import { buildInput, inputFields, runbookName } from '../run-input';
 import type { CheckedInput } from '../run-input';
 import { PRINT_OPTION } from '../signals';
-import type { StatementOptions } from '../signals';
+import type { ExactRun, StatementOptions } from '../signals';
 import type { TemporalSession } from '../temporal';
 import { orderTakeOver } from './statements';
 import { escapeUntrusted, shellLine } from '../text';
@@ -59,7 +60,7 @@ function startCommand(host: CommandHost): Command {
   const command = newCommand('start', [
     'runbook start drSwitchover --deployment payments --to west --reason "planned maintenance"',
     `runbook start drSwitchover --input '{"deployment":"payments","to":"west","reason":"planned maintenance"}'`,
-    'runbook start drSwitchover --input @switchover.json',
+    'runbook start drSwitchover --input switchover.json',
     'runbook start drFailover --deployment payments --reason "site east is down" --take-over --name ada',
   ])
     .argument('<runbook>', 'such as drSwitchover; "runbook runbooks" lists them')
@@ -84,9 +85,11 @@ function startCommand(host: CommandHost): Command {
       }
       const workflowId = startWorkflowId(runbook, input);
       const runId = await startRun(host, session, runbook, workflowId, input);
+      const begun = await awaitBeginning(session, { workflowId, runId });
       const link = runLink(context.env, session.namespace, { workflowId, runId });
       printResult(context, options, { runbook, workflowId, runId, link }, [
         `Started ${runbook} as ${workflowId} (run ${runId}).`,
+        ...(begun ? [] : ['No worker has taken it up yet.']),
         ...(link === undefined ? [] : [`Web UI: ${link}`]),
         `Follow it: ${shellLine('runbook', 'watch', workflowId)}`,
       ]);
@@ -122,7 +125,7 @@ function planCommand(host: CommandHost): Command {
 
 function withInputOptions(command: Command): Command {
   command
-    .option('--input <json>', 'the whole input: JSON, @file, or @- for standard input; the options below win')
+    .option('--input <input>', 'the whole input: JSON, a file, or - for standard input; the options below win')
     .option(
       '--set <field=value>',
       'any field of the input ("runbook runbooks NAME" lists them); JSON or text',
@@ -197,6 +200,26 @@ function startWorkflowId(runbook: RunbookName, input: CheckedInput): string {
   const brings = runbook === 'drFailover' && object['takeOverDocument'] !== undefined;
   const lock = brings ? undefined : lockWorkflowId(runbook, input);
   return lock ?? `${runbook}:${deployment}:${randomUUID()}`;
+}
+
+const BEGINS_WITHIN_MS = 3_000;
+
+/**
+ * Waits until a worker has taken the input, which it does first.
+ *
+ * @throws what the run ended with, where its input is refused; nothing is said of a start then
+ */
+async function awaitBeginning({ client }: TemporalSession, run: ExactRun): Promise<boolean> {
+  const until = Date.now() + BEGINS_WITHIN_MS;
+  while (Date.now() < until) {
+    if (await queryStatus(client, run, until - Date.now())) return true;
+    if ((await describe(client, run)).status.name !== 'RUNNING') {
+      await client.workflow.getHandle(run.workflowId, run.runId, { followRuns: false }).result();
+      return true;
+    }
+    await delay(100);
+  }
+  return false;
 }
 
 async function startRun(
