@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
-import { NativeConnection, Worker } from '@temporalio/worker';
+import { NativeConnection, TransportError, Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import type { ActivityDependencies } from '../../activities';
@@ -161,8 +161,23 @@ async function prepare(
     };
   } catch (error) {
     await close();
-    throw error;
+    throw isAway(error) ? temporalAway(opened.address, error) : error;
   }
+}
+
+/** gRPC's codes DEADLINE_EXCEEDED and UNAVAILABLE: a server that is not there, or went away. */
+const AWAY: readonly unknown[] = [4, 14];
+
+function isAway(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return error instanceof TransportError || AWAY.includes('code' in error && error.code) || isAway(error.cause);
+}
+
+function temporalAway(address: string | undefined, cause: unknown): RunbookError {
+  return new RunbookError('TEMPORAL_UNAVAILABLE', `No Temporal server answers at ${address ?? 'its address'}.`, {
+    next: 'Start one, or name it with TEMPORAL_ADDRESS or a profile file.',
+    cause,
+  });
 }
 
 async function connect(env: NodeJS.ProcessEnv) {
@@ -171,10 +186,7 @@ async function connect(env: NodeJS.ProcessEnv) {
   try {
     return { connection: await NativeConnection.connect(connectionOptions), namespace, address };
   } catch (cause) {
-    throw new RunbookError('TEMPORAL_UNAVAILABLE', `No Temporal server answers at ${address}.`, {
-      next: 'Start one, or name it with TEMPORAL_ADDRESS or a profile file.',
-      cause,
-    });
+    throw temporalAway(address, cause);
   }
 }
 

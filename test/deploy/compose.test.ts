@@ -145,6 +145,9 @@ describe('deploy/replication-runbooks-worker.service', () => {
     'CapabilityBoundingSet=',
     'ProtectProc=invisible',
     'RuntimeDirectoryMode=0700',
+    // An end by SIGTERM is none by failure, and no number of restarts is too many.
+    'SuccessExitStatus=143',
+    'StartLimitIntervalSec=0',
   ])('says %s', (line) => {
     expect(unit.split('\n')).toContain(line);
   });

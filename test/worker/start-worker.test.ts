@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -194,36 +196,66 @@ describe('starting a worker', () => {
     expect(dependencies.inventory.deployments.get('payments')?.gates.plan.validForMs).toBe(7_200_000);
   });
 
-  it.each([
-    ['with ceremony keys on a disk', 'KEY_STORAGE_REFUSED', 3, { RUNBOOKS_KEY_STORAGE: 'memory' }],
-    ['without Temporal', 'TEMPORAL_UNAVAILABLE', 1, { TEMPORAL_ADDRESS: '127.0.0.1:1' }],
-  ])(
-    'ends its process where it is refused %s: a supervisor must see it',
-    async (_what, code, exit, wrong) => {
-      const inventoryFile = join(directory, 'inventory.json');
-      const sealKeysFile = join(directory, 'seal-keys');
-      await writeFile(inventoryFile, inventoryText());
-      await writeFile(sealKeysFile, newSealKey().reveal());
-      const program = ['-r', './scripts/register-typescript.cjs', 'src/cli/main.ts', 'worker'];
-      const worker = spawn(process.execPath, program, {
-        cwd: projectRoot(),
-        env: {
-          ...{ PATH: process.env['PATH'] ?? '', HOME: directory, RUNBOOKS_INVENTORY: inventoryFile },
-          ...{ RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile, RUNBOOKS_KEY_STORAGE: 'disk' },
-          ...{ RUNBOOKS_KEY_DIR: join(onDisk, 'keys'), ...wrong },
-        },
-        stdio: ['ignore', 'ignore', 'pipe'],
-        timeout: 120_000,
-        killSignal: 'SIGKILL',
+  /** The program, as a supervisor starts it. */
+  async function program(more: Readonly<Record<string, string>>) {
+    const inventoryFile = join(directory, 'inventory.json');
+    const sealKeysFile = join(directory, 'seal-keys');
+    await writeFile(inventoryFile, inventoryText());
+    await writeFile(sealKeysFile, newSealKey().reveal());
+    const worker = spawn(process.execPath, ['-r', './scripts/register-typescript.cjs', 'src/cli/main.ts', 'worker'], {
+      cwd: projectRoot(),
+      env: {
+        ...{ PATH: process.env['PATH'] ?? '', HOME: directory, RUNBOOKS_INVENTORY: inventoryFile },
+        ...{ RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile, RUNBOOKS_KEY_STORAGE: 'disk' },
+        ...{ RUNBOOKS_KEY_DIR: join(onDisk, 'keys'), ...more },
+      },
+      stdio: ['ignore', 'ignore', 'pipe'],
+      timeout: 120_000,
+      killSignal: 'SIGKILL',
+    });
+    let output = '';
+    worker.stderr.on('data', (chunk: Buffer) => (output += chunk.toString('utf8')));
+    const said = async (text: string, times = 1) => {
+      while (output.split(text).length <= times) await once(worker.stderr, 'data');
+    };
+    const ended = once(worker, 'close') as Promise<[number | null, string | null]>;
+    return { worker, said, ended, output: () => output };
+  }
+
+  it('ends its process where it is refused: a supervisor must see it', async () => {
+    const { ended, output } = await program({ RUNBOOKS_KEY_STORAGE: 'memory' });
+    expect(await ended).toEqual([3, null]);
+    expect(output()).toContain('Error KEY_STORAGE_REFUSED');
+  }, 180_000);
+
+  it('waits for a Temporal server that is not there yet, and says so each time; SIGTERM ends it with 143', async () => {
+    const { namespace, address } = temporalServer();
+    const [host = '', port = ''] = address.split(':');
+    const later = createServer((client) => {
+      const server = connect(Number(port), host);
+      client.pipe(server).pipe(client);
+      for (const each of [client, server]) each.on('error', () => [client, server].forEach((end) => end.destroy()));
+    });
+    const free = await new Promise<number>((found) => {
+      const probe = createServer().listen(0, '127.0.0.1', () => {
+        found((probe.address() as AddressInfo).port);
+        probe.close();
       });
-      let said = '';
-      worker.stderr.on('data', (chunk: Buffer) => (said += chunk.toString('utf8')));
-      const [exitCode, signal] = (await once(worker, 'close')) as [number | null, string | null];
-      expect(said).toContain(`Error ${code}`);
-      expect({ exitCode, signal }).toEqual({ exitCode: exit, signal: null });
-    },
-    180_000,
-  );
+    });
+    const TEMPORAL_ADDRESS = `127.0.0.1:${free}`;
+    const queue = { TEMPORAL_NAMESPACE: namespace, RUNBOOKS_TASK_QUEUE: uniqueTaskQueue('late') };
+    const [one, two] = await Promise.all([0, 1].map(() => program({ TEMPORAL_ADDRESS, ...queue })));
+    if (!one || !two) throw new Error('two programs');
+    const waiting = `No Temporal server answers at ${TEMPORAL_ADDRESS}.`;
+    await Promise.all([one.said(waiting, 2), two.said(waiting)]);
+    two.worker.kill('SIGTERM');
+    expect(await two.ended).toEqual([143, null]);
+    later.listen(free, '127.0.0.1');
+    await one.said('Worker ready on task queue');
+    one.worker.kill('SIGTERM');
+    expect(await one.ended).toEqual([143, null]);
+    later.close();
+  }, 180_000);
 
   it('finds the search attributes of the runbooks registered, and says no where it cannot ask', async () => {
     const connection = await temporalNativeConnection();

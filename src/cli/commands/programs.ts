@@ -1,7 +1,9 @@
 import { resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { guideLines } from '../../demo/guide';
 import { startStage } from '../../demo/stage';
+import { isRunbookError } from '../../errors';
 import { runSimulatorProgram } from '../../simulator';
 import { checkProcess, processFacts } from '../../process-guard';
 import { startWorker } from '../../worker';
@@ -25,13 +27,35 @@ function workerCommand({ context }: CommandHost): Command {
     .addHelpText('after', '\nIts variables are listed in docs/cli.md. It logs JSON lines on standard error.')
     .action(async ({ ignoreReplayFailures }: CommonOptions & { readonly ignoreReplayFailures?: true }) => {
       for (const weakness of checkProcess(processFacts(context.env))) context.err(`Warning: ${weakness}.`);
-      const worker = await startWorker({ env: context.env, ignoreReplayFailures });
+      const worker = await onceTemporalAnswers(context, () => startWorker({ env: context.env, ignoreReplayFailures }));
+      if (worker === undefined) return;
       context.err(
         `Worker ready on task queue ${worker.taskQueue}; Ctrl-C ends it after the activities that are under way.`,
       );
       onStop(context, () => worker.shutdown());
       await worker.run();
     });
+}
+
+/** Between two tries to reach Temporal, ms. */
+const AGAIN_MS = 2_000;
+
+/**
+ * Temporal may start later than its workers, and go away while one starts: that is waited for, and said each time.
+ *
+ * @returns undefined where this program was told to end meanwhile
+ */
+async function onceTemporalAnswers<T>({ stop, err }: CliContext, start: () => Promise<T>): Promise<T | undefined> {
+  for (;;) {
+    try {
+      return await start();
+    } catch (error) {
+      if (!isRunbookError(error, 'TEMPORAL_UNAVAILABLE')) throw error;
+      err(`${error.message} ${error.next ?? ''} Trying again every ${AGAIN_MS / 1_000} s; Ctrl-C or SIGTERM ends it.`);
+    }
+    await delay(AGAIN_MS, undefined, { signal: stop }).catch(() => undefined);
+    if (stop.aborted) return undefined;
+  }
 }
 
 interface SimulatorOptions extends CommonOptions {
