@@ -1,17 +1,21 @@
 import { ServiceClient } from '../src/vault';
+import type { TokenGuard } from '../src/vault';
 import { RunbookError } from '../src/errors';
 import type { BatchTokenSource, ClusterEntry, Deployment } from '../src/inventory';
-import { findCluster, findDeployment, readCredential } from '../src/inventory';
+import { describeSource, findCluster, findDeployment, readCredential } from '../src/inventory';
 import { Secret } from '../src/secret';
 import type { ActivityDependencies } from './dependencies';
+import { Logins } from './logins';
+import type { Standing } from './logins';
 import { storeOf } from './tokens/batch-token-store';
+import { ruleFor } from './tokens/policies';
 import { READ_TIMEOUT_MS } from './read-act-confirm';
 
 /** One cluster of the inventory with its client. */
 export interface ClusterAccess {
   readonly entry: ClusterEntry;
   readonly client: ServiceClient;
-  /** Read from its source at every use. */
+  /** Read from its source at every use; of a login the token in hand, which all clusters of the DR set share. */
   credential(): Promise<Secret<'service-token'>>;
   /** The prepared batch token, from where the inventory has it; undefined where it has none. */
   batchToken(): Promise<Secret<'batch-token'>> | undefined;
@@ -22,9 +26,18 @@ export class Clusters {
   readonly #dependencies: Pick<ActivityDependencies, 'inventory' | 'log'>;
   /** Each with the entry that it was made of: where that changed, a new one takes its place. */
   readonly #clients = new Map<string, { readonly client: ServiceClient; readonly of: string }>();
+  readonly #logins: Logins;
+  /** Whose credential a token is. */
+  readonly #owners = new WeakMap<Secret, ClusterEntry>();
 
   constructor(dependencies: Pick<ActivityDependencies, 'inventory' | 'log'>) {
     this.#dependencies = dependencies;
+    this.#logins = new Logins(dependencies.log);
+  }
+
+  /** Ends the tokens that logins gave, as far as that is possible within seconds. */
+  close(): Promise<void> {
+    return this.#logins.close();
   }
 
   deployment(name: string): Deployment {
@@ -44,9 +57,60 @@ export class Clusters {
     return {
       entry,
       client: this.#client(entry),
-      credential: () => readCredential(entry.credential),
+      credential: () => this.#credential(entry),
       batchToken: () => (batchToken === undefined ? undefined : this.#batchToken(batchToken)),
     };
+  }
+
+  async #credential(entry: ClusterEntry): Promise<Secret<'service-token'>> {
+    const { credential } = entry;
+    const token = await ('method' in credential
+      ? this.#logins.token(credential, this.#membersOf(entry))
+      : readCredential(credential));
+    this.#owners.set(token, entry);
+    return token;
+  }
+
+  /** The DR set of a cluster, itself first: they share their tokens. */
+  #membersOf(entry: ClusterEntry): readonly ClusterEntry[] {
+    const all = [...this.deployment(entry.deployment).clusters.values()];
+    return [entry, ...all.filter(({ name, drSet }) => drSet === entry.drSet && name !== entry.name)];
+  }
+
+  /** Sees that credentials reach clusters of their own DR set alone, and what becomes of one that is refused. */
+  #guard(entry: ClusterEntry): TokenGuard {
+    return {
+      demandOwn: (token) => {
+        const owner = this.#owners.get(token);
+        if (owner === undefined || (owner.deployment === entry.deployment && owner.drSet === entry.drSet)) return;
+        throw new RunbookError('PRECONDITION_FAILED', `The credential of ${owner.name} is not for ${entry.name}.`, {
+          cluster: entry.name,
+          observed: `${owner.name} is of DR set ${owner.drSet}`,
+          needed: `a cluster of DR set ${entry.drSet}`,
+        });
+      },
+      instead: async (token, refusal, { method, path }, { repeated, signal }) => {
+        const owner = this.#owners.get(token);
+        if (owner === undefined) throw refusal;
+        const { credential } = owner;
+        const standing = await this.#logins.standing(entry, token, signal);
+        const other = repeated ? undefined : await this.#another(owner, entry, token, standing);
+        if (other !== undefined && other.reveal() !== token.reveal()) {
+          this.#owners.set(other, owner);
+          return other;
+        }
+        if (standing === 'unknown') throw refusal;
+        const right = `Add to the policy of the workers' credential: \`${ruleFor(method, path)}\``;
+        const ended = `${entry.name} does not know the token any more: put another into the ${'method' in credential ? 'login' : describeSource(credential)}, then retry.`;
+        throw refusal.with({ next: standing === 'alive' ? right : ended });
+      },
+    };
+  }
+
+  /** What the source of a refused token has now: a file that was replaced, or what a new login gives. */
+  async #another({ credential }: ClusterEntry, at: ClusterEntry, token: Secret, standing: Standing) {
+    if ('method' in credential) return this.#logins.instead(credential, this.#membersOf(at), token, standing);
+    return standing === 'ended' ? readCredential(credential) : undefined;
   }
 
   async #batchToken(source: BatchTokenSource): Promise<Secret<'batch-token'>> {
@@ -69,6 +133,7 @@ export class Clusters {
         requestTimeoutMs: READ_TIMEOUT_MS,
         connectTimeoutMs: 2_000,
         onWarning: (warning) => this.#dependencies.log.warn({ cluster: entry.name }, warning),
+        tokens: this.#guard(entry),
       },
     );
     this.#clients.set(entry.name, { client, of });

@@ -95,8 +95,10 @@ export function currentExecution(): ActivityContext {
  * operator acknowledged it, heartbeats from a timer so that a dead worker is noticed within seconds, and turns every error
  * into an ApplicationFailure of the project's codes, redacted.
  */
-export function interceptActivities(dependencies: ActivityDependencies): ActivityInterceptorsFactory {
-  const clusters = new Clusters(dependencies);
+export function interceptActivities(
+  dependencies: ActivityDependencies,
+  clusters = new Clusters(dependencies),
+): ActivityInterceptorsFactory {
   const notificationBound = new NotificationBound();
   // Copied for each attempt: the inventory may be another one by then.
   return (context) => ({ inbound: new ActivityBorder(context, { ...dependencies, clusters, notificationBound }) });

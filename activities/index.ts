@@ -42,6 +42,7 @@ import {
   forgetLedgerToken,
 } from './tokens/operation-token-disposal';
 
+export { Clusters } from './clusters';
 export type { ActivityDependencies } from './dependencies';
 export { interceptActivities } from './execution';
 export { Records } from './record';

@@ -14,6 +14,8 @@ export type SecretKind =
   | 'one-time-password'
   | 'private-key'
   | 'passphrase'
+  /** What a login is made with: a secret ID, a JWT, the key of a client certificate. */
+  | 'login-secret'
   /** The address of a webhook, or a key with which anyone may page. */
   | 'notification-secret';
 

@@ -1,17 +1,23 @@
 import { diagnoseServerError } from '../../src/vault';
 import type { Check } from '../../src/contracts/plan';
 import { isRunbookError } from '../../src/errors';
+import { describeSource } from '../../src/inventory';
+import type { ClusterEntry } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import type { ClusterAccess } from '../clusters';
+import { LOGIN_LIFE_MS, describeLogin } from '../logins';
+import { hclOf } from '../tokens/policies';
 import { check } from './check';
 
 /** Seconds for which a credential must live on: at least twice what a run may take. */
 export const CREDENTIAL_LIFE_SECONDS = 1_800;
+/** A token that was renewed a moment ago lives a little shorter than it should. */
+const LOGIN_SLACK_SECONDS = 60;
 
 /** What was found out about a credential without using it. */
 export interface CredentialFacts {
   readonly usable: boolean;
-  /** Code of the error where it is not. */
+  /** Code of the error where it is not; of a login what it failed at. */
   readonly error?: string;
   /** Seconds left; undefined = no end. */
   readonly ttlSeconds?: number;
@@ -52,7 +58,8 @@ export async function credentialFacts(
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
     const named = token === undefined ? error : await diagnoseServerError(primary.client, error, { token, signal });
-    return { usable: false, error: isRunbookError(named) ? named.code : error.code, capabilities: {} };
+    const { code, message } = isRunbookError(named) ? named : error;
+    return { usable: false, error: code === 'CREDENTIAL_UNAVAILABLE' ? message : code, capabilities: {} };
   }
 }
 
@@ -69,13 +76,20 @@ export function rightsText({ capabilities }: Pick<CredentialFacts, 'capabilities
   return (capabilities[path] ?? []).join(', ') || 'none';
 }
 
+/** How people mend a credential. */
+export function mendCredential({ name, deployment, credential }: ClusterEntry): string {
+  return 'method' in credential
+    ? `Correct the ${describeLogin(credential)} of ${name}: its role, or what the worker logs in with.`
+    : `Renew the credential of ${name} at its source: ${describeSource(credential)}. \`runbook policy ${deployment} --commands\` says how to make one.`;
+}
+
 export const CREDENTIAL_WORKS = 'credential works';
 
-export function credentialWorks(cluster: string, { usable, error }: CredentialFacts): Check {
-  return check(CREDENTIAL_WORKS, cluster, usable, {
+export function credentialWorks(entry: ClusterEntry, { usable, error }: CredentialFacts): Check {
+  return check(CREDENTIAL_WORKS, entry.name, usable, {
     observed: usable ? 'accepted' : (error ?? 'not usable'),
     needed: 'a token that the cluster accepts',
-    next: BROKEN.has(error ?? '') ? stopBroken(cluster) : `Renew the credential of ${cluster} at its source.`,
+    next: BROKEN.has(error ?? '') ? stopBroken(entry.name) : mendCredential(entry),
   });
 }
 
@@ -87,35 +101,43 @@ export function stopBroken(cluster: string): string {
   return `A drSwitchover writes on ${cluster} and cannot work until it serves again: free its audit devices and its storage. Where that takes too long: stop the service on every node of ${cluster} (\`systemctl stop vault\`; sealing it by a call fails while its audit device is blocked), keep it cut off from its clients, then start drFailover.`;
 }
 
-export function credentialLives(cluster: string, { type, ttlSeconds }: CredentialFacts): Check {
-  return check(
-    'credential lives long enough',
-    cluster,
-    ttlSeconds === undefined || ttlSeconds >= CREDENTIAL_LIFE_SECONDS,
-    {
-      observed: `${type ?? 'token'}, ${ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`}`,
-      needed: `at least ${CREDENTIAL_LIFE_SECONDS} s`,
-      next: `Renew the credential of ${cluster} at its source.`,
-    },
-  );
+/** Seconds for which a credential must live on: one that the worker renews, or replaces by another login, may be shorter. */
+export function neededLife({ credential }: ClusterEntry): number {
+  return 'method' in credential ? LOGIN_LIFE_MS / 1_000 - LOGIN_SLACK_SECONDS : CREDENTIAL_LIFE_SECONDS;
+}
+
+export function credentialLives(entry: ClusterEntry, { type, ttlSeconds }: CredentialFacts): Check {
+  const { name, credential } = entry;
+  const login = 'method' in credential ? credential : undefined;
+  const left = `${type ?? 'token'}, ${ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`}`;
+  return check('credential lives long enough', name, ttlSeconds === undefined || ttlSeconds >= neededLife(entry), {
+    observed: login ? `${left}; ${describeLogin(login)}, renewed by the worker or replaced by another login` : left,
+    needed: `at least ${neededLife(entry)} s`,
+    next: login ? `Raise token_ttl of the role of the ${describeLogin(login)} to 10m or more.` : mendCredential(entry),
+  });
 }
 
 /** That a credential works and has each right, by the word of the cluster that looked it up. */
-export function credentialMay(cluster: string, facts: CredentialFacts, needed: Rights): Check[] {
-  if (!facts.usable) return [credentialWorks(cluster, facts)];
+export function credentialMay(entry: ClusterEntry, facts: CredentialFacts, needed: Rights): Check[] {
+  if (!facts.usable) return [credentialWorks(entry, facts)];
   const missing = missingRights(facts, needed);
   return Object.entries(needed).map(([path, rights]) =>
-    check(`credential may call ${path}`, cluster, !missing.includes(path), {
+    check(`credential may call ${path}`, entry.name, !missing.includes(path), {
       observed: rightsText(facts, path),
       needed: rights.map((right) => right.replace('|', ' or ')).join(' and '),
-      next: `Give the policy of the workers' credential for ${cluster} these rights on ${path}.`,
+      next: `Add to the policy of the workers' credential for ${entry.name}: \`${lineFor(path, rights)}\``,
     }),
   );
+}
+
+/** The line of a policy with these rights. */
+export function lineFor(path: string, rights: readonly string[]): string {
+  return hclOf([{ path, capabilities: rights.flatMap((right) => right.split('|')) }]);
 }
 
 /** As {@link credentialMay}, asked of the cluster itself. For clusters that serve look-ups: a DR secondary does not. */
 export async function mayCall(access: ClusterAccess, needed: Rights, signal: AbortSignal): Promise<Check[]> {
   if (Object.keys(needed).length === 0) return [];
   const facts = await credentialFacts(access, () => access.credential(), Object.keys(needed), signal);
-  return credentialMay(access.entry.name, facts, needed);
+  return credentialMay(access.entry, facts, needed);
 }

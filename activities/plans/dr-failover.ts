@@ -5,7 +5,7 @@ import type { Finding } from '../../src/contracts/run-facts';
 import type { DrFailoverInput, TokenSource } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import { findCluster } from '../../src/inventory';
-import type { Deployment } from '../../src/inventory';
+import type { ClusterEntry, Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
 import { BROKEN, credentialFacts, stopBroken } from '../checks/credentials';
@@ -19,6 +19,7 @@ import { witnesses } from '../evidence/failover-evidence';
 import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-sample-series';
 import type { LossBound } from '../evidence/wal-sample-series';
 import { currentExecution } from '../execution';
+import { describeLogin } from '../logins';
 import { behindBy, findFailoverSides, identityOfLost, identityOfMember } from './failover-sides';
 import type { FailoverSides } from './failover-sides';
 import { observe } from './observed';
@@ -86,7 +87,7 @@ export async function assessDrFailover(request: PlanInput<DrFailoverInput>): Pro
     ...broken,
     ...successorChecks(found),
     ...fenceHook(input, deployment),
-    credentialFromBefore(from.cluster, credentialReadable),
+    credentialAfterwards(access(from.cluster).entry, access(to.cluster).entry, credentialReadable),
     lossKnown(to.cluster, loss),
     ...silent.map((each) =>
       otherReadable(each, `${each.cluster} is not re-pointed by this run; make sure that it is not a primary.`),
@@ -200,11 +201,17 @@ function fenceHook({ fencing }: DrFailoverInput, { hooks }: Deployment): Check[]
   ];
 }
 
-function credentialFromBefore(from: string, readable: boolean): Check {
-  return check('credential from before', from, readable, {
+/** With what the write after the promotion is made: a token from before, or a login at the new primary. */
+function credentialAfterwards(from: ClusterEntry, to: ClusterEntry, readable: boolean): Check {
+  if ('method' in to.credential)
+    return check('credential after the promotion', to.name, true, {
+      observed: `${describeLogin(to.credential)}: where no token from before counts, the worker logs in at ${to.name} once it serves`,
+      needed: 'a token of the old primary, or a login at the new one',
+    });
+  return check('credential from before', from.name, readable, {
     observed: readable ? 'can be read; whether it still counts is seen after the promotion' : 'cannot be read',
     needed: 'a token that the old primary gave out',
-    next: `Put a token that ${from} gave out at its source: without one no write after the promotion proves that service is back.`,
+    next: `Put a token that ${from.name} gave out at its source: without one no write after the promotion proves that service is back.`,
     otherwise: 'warn',
   });
 }

@@ -160,12 +160,12 @@ async function credentialChecks({ deployment, access }: Observed, cluster: strin
     credentialFacts(primary, () => primary.credential(), Object.keys(rights), signal),
     checkMarker(primary, deployment, signal),
   ]);
-  const works = credentialWorks(cluster, facts);
+  const works = credentialWorks(primary.entry, facts);
   if (!facts.usable) return [works];
   return [
     works,
-    credentialLives(cluster, facts),
-    ...credentialMay(cluster, facts, rights),
+    credentialLives(primary.entry, facts),
+    ...credentialMay(primary.entry, facts, rights),
     ...(await mayCall(primary, marker.rights, signal)),
     marker.judged,
   ];

@@ -1,14 +1,15 @@
 import type { Check } from '../../src/contracts/plan';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import { describeSource } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import { inWords, isIn } from '../ceremony/ceremony-access';
 import {
-  CREDENTIAL_LIFE_SECONDS,
   credentialFacts,
   credentialLives,
+  lineFor,
+  mendCredential,
   missingRights,
+  neededLife,
   rightsText,
 } from '../checks/credentials';
 import type { CredentialFacts, Rights } from '../checks/credentials';
@@ -86,17 +87,18 @@ async function credentialOf(
   marker: MarkerFacts | undefined,
 ): Promise<ReadinessPoint[]> {
   const { signal } = context.execution;
+  const { entry } = context.access(name);
   const life = {
     id: 'credential-life',
     cluster: name,
-    needed: `a token that the primary accepts, for at least ${CREDENTIAL_LIFE_SECONDS} s`,
-    next: `Renew the credential of ${name} at its source: ${describeSource(context.access(name).entry.credential)}. \`runbook policy ${context.deployment.name} --commands\` says how to make one.`,
+    needed: `a token that the primary accepts, for at least ${neededLife(entry)} s`,
+    next: mendCredential(entry),
   };
   const may = {
     id: 'credential-rights',
     cluster: name,
     needed: 'the rights that switchover and failover use on the primary',
-    next: `Correct the policy of the credential of ${name}: docs/operations.md has it.`,
+    next: `Correct the policy of the credential of ${name}: \`runbook policy ${entry.deployment}\` prints it.`,
   };
   if (primary === undefined) {
     const none = unread('there is no primary that could look the token up');
@@ -112,7 +114,7 @@ async function credentialOf(
   const points = await Promise.all([
     readPoints(signal, life, facts, (found) => {
       if (!found.usable) return answer(otherwise, `not usable: ${found.error ?? 'refused'}`);
-      const { verdict, observed } = credentialLives(name, found);
+      const { verdict, observed } = credentialLives(entry, found);
       return holds(verdict === 'ok', otherwise, observed);
     }),
     readPoints(signal, may, facts, (found) => {
@@ -120,8 +122,11 @@ async function credentialOf(
       const lacking = missingRights(found, rights).map(
         (path) => `${path}: ${rightsText(found, path)} instead of ${rights[path]?.join(', ')}`,
       );
+      const lines = missingRights(found, rights).map((path) => lineFor(path, rights[path] ?? []));
       const all = `all ${Object.keys(rights).length} paths`;
-      return holds(lacking.length === 0, otherwise, lacking.join('; ') || all);
+      return holds(lacking.length === 0, otherwise, lacking.join('; ') || all, {
+        next: `Add to the policy of the credential of ${name}: \`${lines.join(' ')}\``,
+      });
     }),
   ]);
   return points.flat();
@@ -162,7 +167,7 @@ function repointing({ access, execution }: ServiceContext, { name }: ClusterRead
       id: 'credential-repointing',
       cluster: name,
       needed: 'a token of its own that may point it at the new primary',
-      next: `Correct the credential of ${name} or its policy: docs/operations.md has it.`,
+      next: `Correct the credential of ${name} or its policy: \`runbook policy ${own.entry.deployment}\` prints it.`,
     },
     (signal) => credentialFacts(own, () => own.credential(), Object.keys(rights), signal),
     (facts) => {

@@ -226,10 +226,11 @@ function drCalls(...asked: readonly Asked[]): readonly Call[] {
   return CALLS.filter((call) => call.name.startsWith('dr.') && asked.includes(askedBy(call)));
 }
 
-function grant(call: Call): PolicyGrant {
+function grant(call: Pick<Call, 'method' | 'path'>): PolicyGrant {
   const { method, path } = call;
   const sudo = askedBy(call) === 'sudo' ? ['sudo'] : [];
-  const more = path.endsWith(':id') ? ['create', 'update'] : ['update'];
+  // What may be absent before is made by its first write.
+  const more = /^(?!sys\/|auth\/)|\/paths-filter\//.test(path) ? ['create', 'update'] : ['update'];
   // A question that is asked by POST needs what a change needs.
   const capabilities = method === 'GET' ? ['read'] : method === 'DELETE' ? ['delete'] : more;
   return { path: path.replace(/:\w+/g, '+'), capabilities: [...capabilities, ...sudo] };
@@ -264,6 +265,11 @@ export function hclOf(grants: readonly PolicyGrant[]): string {
 
 function quoted(word: string): string {
   return `"${word}"`;
+}
+
+/** The line of a policy that allows one call. */
+export function ruleFor(method: string, path: string): string {
+  return hclOf([grant({ method, path })]);
 }
 
 /** One policy as a file: what it is for, and its rules. */

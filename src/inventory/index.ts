@@ -32,6 +32,7 @@ export type {
   HookName,
   KeyValuePlace,
   Limits,
+  Login,
   NotificationTarget,
   Person,
   ProbeHook,

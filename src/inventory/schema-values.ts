@@ -100,10 +100,57 @@ export const origin = webAddress.transform((text, context) => {
 });
 
 /** Where a secret is read from. `file` is read again at every use. Never an inline value. */
+const env = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/);
 export const credentialSource = z.union(
-  [
-    z.strictObject({ env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/) }),
-    z.strictObject({ file: z.string().startsWith('/') }),
-  ],
+  [z.strictObject({ env }), z.strictObject({ file: z.string().startsWith('/') })],
   'a source is { env: VARIABLE } or { file: /absolute/path }; the secret itself never stands in the inventory',
 );
+
+const mount = (usual: string) =>
+  z
+    .string()
+    .regex(/^[\w-]+(\/[\w-]+)*$/, 'the path of an auth method, such as approle')
+    .default(usual);
+const role = z.string().min(1);
+const SERVICE_ACCOUNT = { file: '/var/run/secrets/kubernetes.io/serviceaccount/token' };
+
+/** How the workers log in, by the auth method's name; the token that they get is kept in memory alone. */
+const LOGINS = {
+  approle: z.strictObject({ roleId: role, secretId: credentialSource, mount: mount('approle') }),
+  kubernetes: z.strictObject({ role, jwt: credentialSource.default(SERVICE_ACCOUNT), mount: mount('kubernetes') }),
+  jwt: z.strictObject({ role, jwt: credentialSource, mount: mount('jwt') }),
+  cert: z.strictObject({
+    certificateFile: absolutePath,
+    keyFile: absolutePath,
+    role: role.optional(),
+    mount: mount('cert'),
+  }),
+};
+type Logins = { readonly [M in keyof typeof LOGINS]: Readonly<z.infer<(typeof LOGINS)[M]>> };
+/** A login of the service in the place of a token. */
+export type Login = { readonly [M in keyof Logins]: { readonly method: M } & Logins[M] }[keyof Logins];
+
+/** A source, or one login: each mistake of a login is told at its own place. */
+export const credential = z
+  .strictObject(
+    { env: env.optional(), file: absolutePath.optional(), ...optionalLogins() },
+    'a credential is { env: VARIABLE }, { file: /absolute/path } or a login { approle | kubernetes | jwt | cert: ... }; the secret itself never stands in the inventory',
+  )
+  .transform(({ env, file, ...logins }, context): z.infer<typeof credentialSource> | Login => {
+    const given = Object.entries(logins).flatMap(([method, login]) => (login ? [{ method, ...login } as Login] : []));
+    const all = [...(env === undefined ? [] : [{ env }]), ...(file === undefined ? [] : [{ file }]), ...given];
+    const [one] = all;
+    if (one !== undefined && all.length === 1) return one;
+    context.addIssue({ code: 'custom', message: 'give one of env, file, approle, kubernetes, jwt, cert' });
+    return z.NEVER;
+  });
+
+function optionalLogins() {
+  const { approle, kubernetes, jwt, cert } = LOGINS;
+  return {
+    approle: approle.optional(),
+    kubernetes: kubernetes.optional(),
+    jwt: jwt.optional(),
+    cert: cert.optional(),
+  };
+}

@@ -4,7 +4,17 @@ import type { GateName } from '../contracts/plan';
 import { pathsFilter, tokenSourceChoice } from '../contracts/input-members';
 import { parsePublicKey } from '../documents/public-keys';
 import { hooks, notifications } from './schema-outside';
-import { absolutePath, atMost, byName, credentialSource, duration, inMs, name, origin } from './schema-values';
+import {
+  absolutePath,
+  atMost,
+  byName,
+  credential,
+  credentialSource,
+  duration,
+  inMs,
+  name,
+  origin,
+} from './schema-values';
 
 const publicKey = z.string().transform((line, context) => {
   const key = parsePublicKey(line.trim());
@@ -46,7 +56,7 @@ const cluster = z
     apiAddressForPeers: origin.optional(),
     caFileOnPeers: absolutePath.optional(),
     caPathOnPeers: absolutePath.optional(),
-    credential: credentialSource,
+    credential,
     batchToken: credentialSource.optional(),
     ceremonyCredential: credentialSource.optional(),
   })
@@ -270,6 +280,7 @@ export type ParsedInventory = z.infer<typeof inventorySchema>;
 export type ParsedDeployment = z.infer<typeof deployment> & { readonly name: string };
 export type ParsedGate = z.infer<typeof gate>;
 
+export type { Login } from './schema-values';
 /** Where a secret is read from: an environment variable, or a file that is read again at every use. */
 export type CredentialSource = z.infer<typeof credentialSource>;
 /** A holder, approver or operator. How documents must be attested the inventory says; what arrives cannot lower it. */

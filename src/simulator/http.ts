@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
+import { TLSSocket } from 'node:tls';
 import type { SimulatedCluster } from './cluster';
 import type { MetAction } from './faults';
 import {
@@ -67,6 +68,7 @@ interface Arrival {
   readonly url: URL;
   readonly text: string;
   readonly token: string | undefined;
+  readonly certificate: string | undefined;
   readonly namespace: string;
   /** Of the client. */
   readonly address: string;
@@ -102,6 +104,7 @@ export async function serve(
       ...{ cluster, node, url, text: await readText(incoming) },
       method: methodOf(incoming, url),
       token: tokenOf(incoming),
+      certificate: socket instanceof TLSSocket ? socket.getPeerX509Certificate()?.fingerprint256 : undefined,
       namespace: namespaceOf(incoming),
       address: socket.remoteAddress ?? '',
       mayBePassedOn: [undefined, ''].includes(incoming.headers['x-vault-no-request-forwarding']?.toString()),
@@ -245,7 +248,7 @@ function faultAnswer(fault: ServiceFault): ServiceAnswer {
 }
 
 async function answerRequest(arrival: Arrival): Promise<ServiceAnswer> {
-  const { cluster, node, method, url, token, namespace } = arrival;
+  const { cluster, node, method, url, token, certificate, namespace } = arrival;
   cluster.service.advance();
   if (!node.up) throw new BrokenConnection('reset');
   const redirect = canonicalRedirect(url);
@@ -253,7 +256,7 @@ async function answerRequest(arrival: Arrival): Promise<ServiceAnswer> {
   if (atLeastVersion(cluster.version, AUTHENTICATES_GENERATION_SINCE) && (token?.length ?? 0) > LARGEST_TOKEN)
     throw new ServiceFault(431, ['token header too large']);
   const request: ServiceRequest = {
-    ...{ method, token, namespace },
+    ...{ method, token, certificate, namespace },
     path: decodeURI(url.pathname).replace(/^\/v1\//, ''),
     query: url.searchParams,
     body: ['GET', 'LIST', 'HEAD'].includes(method) ? NO_BODY : parseBody(arrival.text),

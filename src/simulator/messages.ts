@@ -67,6 +67,8 @@ export interface ServiceRequest {
   readonly query: URLSearchParams;
   readonly body: JsonObject;
   readonly token: string | undefined;
+  /** SHA-256 fingerprint of the client's certificate, where it showed one. */
+  readonly certificate: string | undefined;
 }
 
 export interface ServiceAnswer {

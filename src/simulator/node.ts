@@ -54,7 +54,9 @@ export class SimulatedNode {
     const { service } = this.cluster;
     const listener: RequestListener = (incoming, response) => void serve(this.cluster, this, incoming, response);
     const server =
-      service.certificate === undefined ? createHttpServer(listener) : createHttpsServer(service.certificate, listener);
+      service.certificate === undefined
+        ? createHttpServer(listener)
+        : createHttpsServer({ ...service.certificate, requestCert: true, rejectUnauthorized: false }, listener);
     server.keepAliveTimeout = 30_000;
     this.#port = await listenOnLoopback(server, this.#port);
     this.#server = server;

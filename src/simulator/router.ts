@@ -13,6 +13,7 @@ import type { SimulatedNode } from './node';
 import { FILTER_ROUTES } from './routes/filters';
 import { GENERATION_ROUTES } from './routes/generation';
 import { KEY_VALUE_ROUTES } from './routes/key-value';
+import { LOGIN_ROUTES } from './routes/logins';
 import { POLICY_ROUTES } from './routes/policies';
 import { QUOTA_ROUTES } from './routes/quotas';
 import { REPLICATION_ROUTES } from './routes/replication';
@@ -29,6 +30,7 @@ export const ROUTES: readonly Route[] = [
   ...QUOTA_ROUTES,
   ...POLICY_ROUTES,
   ...TOKEN_ROUTES,
+  ...LOGIN_ROUTES,
   ...KEY_VALUE_ROUTES,
 ];
 
@@ -36,7 +38,7 @@ export const ROUTES: readonly Route[] = [
 export const AUTHENTICATES_GENERATION_SINCE = '2.0.0';
 
 /** Paths that are served by the engine mounts only where nothing of the system owns them. */
-const SYSTEM_PREFIXES = ['sys/', 'auth/token/'];
+const SYSTEM_PREFIXES = ['sys/', 'auth/'];
 
 const CAPABILITY_OF_METHOD: Record<string, string> = {
   GET: 'read',

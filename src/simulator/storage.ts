@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { JsonObject } from './messages';
 import type { Role } from './roles';
 import type { PathsFilter } from './routes/filters';
+import type { AuthMethod, AuthRole } from './routes/logins';
 import type { PolicyRule } from './routes/policies';
 import type { QuotaConfig, RateLimitQuota } from './routes/quotas';
 import type { StoredToken, TokenRole } from './routes/tokens';
@@ -25,6 +26,9 @@ export type StoredValue =
   | { readonly type: 'namespace' }
   | { readonly type: 'policy'; readonly text: string; readonly rules: readonly PolicyRule[] }
   | { readonly type: 'token-role'; readonly role: TokenRole }
+  | { readonly type: 'auth-mount'; readonly method: AuthMethod; readonly keys: readonly string[] }
+  | { readonly type: 'auth-role'; readonly role: AuthRole }
+  | { readonly type: 'secret-id'; readonly role: string }
   | { readonly type: 'token'; readonly token: StoredToken }
   | { readonly type: 'keyring'; readonly id: string }
   | { readonly type: 'role'; readonly role: Role }

@@ -359,6 +359,22 @@ export const createdToken = at(
   ),
 );
 
+/** The token of a login, or one that was renewed. */
+export const loginToken = at(
+  'auth',
+  needed(
+    object({
+      token: ['client_token', needed(as(text, (token) => new Secret('service-token', token)))],
+      /** `service` or `batch`: the latter cannot be renewed or revoked. */
+      tokenType: text,
+      /** 0 = no end. */
+      leaseDurationSeconds: ['lease_duration', needed(number)],
+      renewable: flag,
+    }),
+  ),
+);
+export type LoginToken = Read<typeof loginToken>;
+
 /** `auth/token/roles/:role`: what tokens of this role are like. */
 export const tokenRole = data(
   needed(

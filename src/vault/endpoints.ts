@@ -330,6 +330,15 @@ const SYS = {
   } as const,
   /** Facts of the token of the call. */
   lookupSelf: get('auth/token/lookup-self', answer.tokenFacts),
+  /** A login by the auth method at a mount, with the members that this method takes. A DR secondary serves none. */
+  login: {
+    ...post('', ({ body }: { readonly mount: string; readonly body: RequestBody }) => body, answer.loginToken),
+    path: ({ mount }: { readonly mount: string }) => `auth/${keyPath(`${mount}/login`)}`,
+  },
+  /** Lengthens the life of the token of the call, never beyond its longest. */
+  renewSelf: { ...act('auth/token/renew-self'), read: answer.loginToken },
+  /** Ends the token of the call. A batch token cannot be ended. */
+  revokeSelf: act('auth/token/revoke-self'),
   /** Makes a token by a token role (facts 5.7). `ttl`: Go duration. Check `tokenType` of the answer. */
   createBatchToken: post(
     'auth/token/create/:role',

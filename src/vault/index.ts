@@ -11,6 +11,7 @@ export type {
   GenerationAttempt,
   Health,
   KeyPlace,
+  LoginToken,
   MerkleReport,
   MerkleSubtree,
   PathsFilter,
@@ -24,4 +25,4 @@ export type {
   TokenFacts,
   TokenRole,
 } from './answers';
-export type { ServiceClientOptions } from './types';
+export type { ClusterTarget, RequestBody, ServiceClientOptions, TokenGuard } from './types';

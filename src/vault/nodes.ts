@@ -71,6 +71,7 @@ export class NodeCaller implements Caller {
     this.transport = new Transport({
       cluster: target.name,
       caFile: target.caFile,
+      clientCertificate: target.clientCertificate,
       connectTimeoutMs: options.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS,
       maxResponseBytes: options.maxResponseBytes ?? DEFAULT_RESPONSE_BYTES,
     });
@@ -106,6 +107,23 @@ export class NodeCaller implements Caller {
   }
 
   async call(request: RequestDescription, options: CallOptions = {}): Promise<ServiceAnswer> {
+    const { signal } = options;
+    const { tokens } = this.options;
+    let { token } = options;
+    if (token === undefined || tokens === undefined) return this.send(request, options);
+    tokens.demandOwn(token);
+    for (let repeated = false; ; repeated = true) {
+      try {
+        return await this.send(request, { ...options, token });
+      } catch (error) {
+        if (!isRunbookError(error, 'PERMISSION_DENIED')) throw error;
+        token = await tokens.instead(token, error, request, { repeated, ...(signal && { signal }) });
+        if (repeated) throw error;
+      }
+    }
+  }
+
+  private async send(request: RequestDescription, options: CallOptions): Promise<ServiceAnswer> {
     if (options.node !== undefined) return this.callNode(this.pinned(options.node), request, options, 0);
     const failures: RunbookError[] = [];
     let ofOneNode: ServiceAnswer | undefined;

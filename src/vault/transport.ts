@@ -1,4 +1,4 @@
-import { X509Certificate } from 'node:crypto';
+import { createPrivateKey, hash, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { Agent, request as send } from 'undici';
 import type { Dispatcher } from 'undici';
@@ -37,6 +37,7 @@ export interface NodeResponse {
 interface TransportOptions {
   readonly cluster: string;
   readonly caFile: string | undefined;
+  readonly clientCertificate?: { readonly certificateFile: string; readonly keyFile: string } | undefined;
   readonly connectTimeoutMs: number;
   readonly maxResponseBytes: number;
 }
@@ -61,7 +62,7 @@ const TLS_CODE =
 /** Sends single requests over one undici Agent. Makes no decision about nodes, redirects or repeats. */
 export class Transport {
   private agent: Agent | undefined;
-  private roots: string | undefined;
+  private files: string | undefined;
   private closed = false;
 
   constructor(private readonly options: TransportOptions) {}
@@ -137,19 +138,21 @@ export class Transport {
     return Buffer.concat(chunks).toString('utf8');
   }
 
-  /** The agent for the roots that the CA file holds now: a renewed file takes effect at the next call. */
+  /** The agent for what the CA file and the client's certificate hold now: a renewed file takes effect at the next call. */
   private async currentAgent(): Promise<Agent> {
-    const { caFile, cluster, connectTimeoutMs } = this.options;
-    const roots = caFile === undefined ? undefined : await readTrustedRoots(cluster, caFile);
+    const { caFile, clientCertificate, cluster, connectTimeoutMs } = this.options;
+    const roots = caFile === undefined ? {} : { ca: await readTrustedRoots(cluster, caFile) };
+    const own = clientCertificate === undefined ? {} : await readClientCertificate(cluster, clientCertificate);
     if (this.closed) throw new RunbookError('INTERNAL', `the client of cluster ${cluster} is closed`);
-    if (this.agent !== undefined && this.roots === roots) return this.agent;
+    const files = hash('sha256', JSON.stringify([roots, own]));
+    if (this.agent !== undefined && this.files === files) return this.agent;
     const outdated = this.agent;
-    this.roots = roots;
+    this.files = files;
     this.agent = new Agent({
       allowH2: false,
       connectTimeout: connectTimeoutMs,
       // Said, because Node's default is what NODE_TLS_REJECT_UNAUTHORIZED says.
-      connect: { rejectUnauthorized: true, timeout: connectTimeoutMs, ...(roots === undefined ? {} : { ca: roots }) },
+      connect: { rejectUnauthorized: true, timeout: connectTimeoutMs, ...roots, ...own },
     });
     // Requests under way on the old roots may finish.
     void outdated?.close().catch(() => undefined);
@@ -269,6 +272,25 @@ async function readTrustedRoots(cluster: string, caFile: string): Promise<string
     });
   }
   return text;
+}
+
+/** @throws RunbookError TLS_FAILED where a file cannot be read, or the key is not that of the certificate; never quotes one. */
+async function readClientCertificate(
+  cluster: string,
+  { certificateFile, keyFile }: { readonly certificateFile: string; readonly keyFile: string },
+): Promise<{ readonly cert: string; readonly key: string }> {
+  try {
+    const [cert, key] = await Promise.all([certificateFile, keyFile].map((file) => readFile(file, 'utf8')));
+    if (cert === undefined || key === undefined || !new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)))
+      throw new TypeError('another key');
+    return { cert, key };
+  } catch {
+    const text = `cluster ${cluster}: ${certificateFile} and ${keyFile} are no client certificate with its key`;
+    throw new RunbookError('TLS_FAILED', text, {
+      cluster,
+      needed: 'a PEM certificate and its unencrypted PEM key, readable by the worker',
+    });
+  }
 }
 
 function isCertificate(pem: string): boolean {

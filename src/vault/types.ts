@@ -1,3 +1,4 @@
+import type { RunbookError } from '../errors';
 import type { Secret } from '../secret';
 
 /** One cluster of the service, as the client needs it. */
@@ -7,6 +8,8 @@ export interface ClusterTarget {
   readonly addresses: readonly string[];
   /** PEM file with the only roots that are trusted; read again on every use. Absent: the system's roots. */
   readonly caFile?: string;
+  /** PEM files with which this client shows itself, read again on every use. */
+  readonly clientCertificate?: { readonly certificateFile: string; readonly keyFile: string };
 }
 
 /** What every call accepts. */
@@ -29,6 +32,26 @@ export interface ServiceClientOptions {
   readonly maxResponseBytes?: number;
   /** Told, redacted, of what was odd in an answer but did not prevent its use. */
   onWarning?(warning: string): void;
+  /** Looks after the tokens of the calls. */
+  readonly tokens?: TokenGuard;
+}
+
+/** Whoever keeps the tokens that a client sends. */
+export interface TokenGuard {
+  /** @throws RunbookError where this token is not for this cluster; nothing is sent then */
+  demandOwn(token: Secret): void;
+  /**
+   * Another token in the place of one that was refused (403). The call is sent once more with it, and never again.
+   *
+   * @param about.repeated - that call was refused too: nothing but the refusal is wanted
+   * @throws RunbookError the refusal, with what people can do
+   */
+  instead(
+    token: Secret,
+    refusal: RunbookError,
+    request: RequestDescription,
+    about: { readonly repeated: boolean; readonly signal?: AbortSignal },
+  ): Promise<Secret>;
 }
 
 /** The service took a request that has no data to return. It says nothing of completion: read the state. */

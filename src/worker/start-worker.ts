@@ -4,7 +4,7 @@ import { NativeConnection, TransportError, Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import type { ActivityDependencies } from '../../activities';
-import { Records, activities, interceptActivities, sweepLedger, tellRecordAlarm } from '../../activities';
+import { Clusters, Records, activities, interceptActivities, sweepLedger, tellRecordAlarm } from '../../activities';
 import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contracts/names';
 import { RunbookError } from '../errors';
 import { InventoryInForce, inventoryDigest, readSigningKey } from '../inventory';
@@ -132,7 +132,8 @@ async function prepare(
       searchAttributesRegistered: await searchAttributesRegistered(connection, namespace),
       temporalAddress: opened.address,
     };
-    const workers = await createWorkers(dependencies, { connection, namespace }, code, taskQueue);
+    const clusters = new Clusters(dependencies);
+    const workers = await createWorkers(dependencies, clusters, { connection, namespace }, code, taskQueue);
     await sweepKeys(dependencies, namespace);
     const { keyHome } = keyRecords;
     log.info({ taskQueue, namespace, keyHome, openRuns }, 'Worker ready; open runs were replayed');
@@ -155,6 +156,7 @@ async function prepare(
         } finally {
           clearInterval(looking);
           await stopSweeping();
+          await clusters.close();
           await close();
         }
       },
@@ -193,11 +195,12 @@ async function connect(env: NodeJS.ProcessEnv) {
 /** One process serves two task queues: that of all workers, and that of its key directory. */
 async function createWorkers(
   dependencies: ActivityDependencies,
+  clusters: Clusters,
   server: { readonly connection: NativeConnection; readonly namespace: string },
   code: WorkflowCode,
   taskQueue: string,
 ): Promise<readonly Worker[]> {
-  const interceptors = { activity: [measureActivities, interceptActivities(dependencies)] };
+  const interceptors = { activity: [measureActivities, interceptActivities(dependencies, clusters)] };
   const common = {
     ...server,
     dataConverter: DATA_CONVERTER,

@@ -1,4 +1,5 @@
-import { Command, Option } from 'commander';
+import { Option } from 'commander';
+import type { Command } from 'commander';
 import { POLICY_KINDS, policyFor, policyText, runbooksOfEveryDay } from '../../../activities/tokens/policies';
 import type { PolicyKind } from '../../../activities/tokens/policies';
 import { roleCommand } from '../../../activities/tokens/batch-token-policy';

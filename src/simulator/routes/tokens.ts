@@ -18,6 +18,8 @@ export interface StoredToken {
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
   readonly expiresAt: number | null;
+  /** How long each renewal lets it live, and the end that none goes beyond; absent where it cannot be renewed. */
+  readonly renewal?: { readonly ttlMs: number; readonly until: number };
 }
 
 export interface TokenRole {
@@ -41,6 +43,8 @@ export interface TokenRequest {
   readonly path?: string;
   /** Milliseconds; null for no expiry (root tokens). */
   readonly ttlMs: number | null;
+  /** The longest life, renewed or not; the service's own maximum where nothing is given. */
+  readonly maxTtlMs?: number;
 }
 
 /** A batch token carries everything: any cluster with the keyring of the one that made it can read it. */
@@ -70,7 +74,8 @@ export class TokenStore {
 
   /** Creates a token that names itself, with its accessor (empty for batch tokens). */
   create(request: TokenRequest, now: number): { token: string; accessor: string } {
-    const ttlMs = request.ttlMs === null ? null : Math.min(request.ttlMs, MAXIMUM_TTL_MS);
+    const longestMs = Math.min(request.maxTtlMs ?? MAXIMUM_TTL_MS, MAXIMUM_TTL_MS);
+    const ttlMs = request.ttlMs === null ? null : Math.min(request.ttlMs, longestMs);
     const common = {
       policies: [...new Set(request.policies.includes('root') ? ['root'] : ['default', ...request.policies])].sort(),
       orphan: request.orphan,
@@ -88,7 +93,9 @@ export class TokenStore {
     const token = this.#issue(this.random.token());
     const accessor = this.random.base62(24);
     const expiresAt = ttlMs === null ? null : now + ttlMs;
-    const stored = { ...common, accessor, renewable: request.renewable ?? expiresAt !== null, expiresAt };
+    const renewable = request.renewable ?? expiresAt !== null;
+    const renewal = renewable && ttlMs !== null ? { renewal: { ttlMs, until: now + longestMs } } : {};
+    const stored = { ...common, accessor, renewable, expiresAt, ...renewal };
     this.storage.write(`token/${keyOf(token)}`, { type: 'token', token: stored }, now);
     return { token, accessor };
   }
@@ -107,6 +114,17 @@ export class TokenStore {
     if (stored?.type !== 'token' || (stored.token.expiresAt !== null && stored.token.expiresAt <= now))
       return undefined;
     return { ...stored.token, type: 'service' };
+  }
+
+  /** Gives the new end; undefined where the token is none that can be renewed. */
+  renew(token: string, now: number): number | undefined {
+    const key = `token/${keyOf(token)}`;
+    const stored = this.storage.get(key);
+    if (stored?.type !== 'token' || stored.token.renewal === undefined) return undefined;
+    const { ttlMs, until } = stored.token.renewal;
+    const expiresAt = Math.min(now + ttlMs, until);
+    this.storage.write(key, { type: 'token', token: { ...stored.token, expiresAt } }, now);
+    return expiresAt;
   }
 
   revoke(token: string, now: number): void {
@@ -293,6 +311,30 @@ function revokeSelf(call: RouteCall): ServiceAnswer {
   return NO_CONTENT;
 }
 
+/** Never beyond the longest life: the lease is shorter then, with a warning. */
+function renewSelf(call: RouteCall): ServiceAnswer {
+  const identity = requireIdentity(call);
+  if (identity.type === 'batch') throw badRequest('batch tokens cannot be renewed');
+  const token = call.request.token ?? '';
+  const until = call.cluster.tokens.renew(token, call.now);
+  if (until === undefined) throw badRequest('lease is not renewable');
+  const auth = {
+    client_token: token,
+    accessor: identity.accessor,
+    policies: [...identity.policies],
+    token_policies: [...identity.policies],
+    metadata: null,
+    lease_duration: Math.max(0, Math.round((until - call.now) / 1_000)),
+    renewable: true,
+    entity_id: '',
+    token_type: 'service',
+    orphan: identity.orphan,
+    mfa_requirement: null,
+    num_uses: 0,
+  };
+  return call.answer(null, { auth });
+}
+
 /** Tokens and their roles. */
 export const TOKEN_ROUTES: readonly Route[] = [
   route('POST auth/token/create', 'token', (call) => create(call, undefined)),
@@ -301,5 +343,6 @@ export const TOKEN_ROUTES: readonly Route[] = [
   route('GET auth/token/roles/:role', 'token', readRole),
   route('DELETE auth/token/roles/:role', 'token', deleteRole),
   route('GET auth/token/lookup-self', 'token', lookupSelf),
+  route('POST auth/token/renew-self', 'token', renewSelf),
   route('POST auth/token/revoke-self', 'token', revokeSelf),
 ];

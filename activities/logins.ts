@@ -1,0 +1,294 @@
+import type { Logger } from 'pino';
+import { RunbookError, isRunbookError } from '../src/errors';
+import { readSecret } from '../src/inventory';
+import type { ClusterEntry, Login } from '../src/inventory';
+import { Secret } from '../src/secret';
+import { ServiceClient } from '../src/vault';
+import type { LoginToken, RequestBody } from '../src/vault';
+import { CHANGE_TIMEOUT_MS, READ_TIMEOUT_MS } from './read-act-confirm';
+
+/** A token lives at least so long when it is given out, where its role lets it: a change of the primary takes minutes. */
+export const LOGIN_LIFE_MS = 5 * 60_000;
+/** After a renewal and a login that both failed, while the token still lives. */
+const PAUSE_MS = 15_000;
+/** A living token that is refused for its rights is replaced once it is older: the role may have other policies since. */
+const RIGHTS_AGE_MS = 60_000;
+/** For ending all tokens when the worker ends. */
+const CLOSE_MS = 5_000;
+
+/** What each auth method takes at `auth/<mount>/login`. */
+const BODIES: { readonly [M in Login['method']]: (login: Extract<Login, { method: M }>) => Promise<RequestBody> } = {
+  approle: async ({ roleId, secretId }) => ({
+    role_id: new Secret('login-secret', roleId),
+    secret_id: await readSecret(secretId, 'login-secret'),
+  }),
+  kubernetes: async ({ role, jwt }) => ({ role, jwt: await readSecret(jwt, 'login-secret') }),
+  jwt: async ({ role, jwt }) => ({ role, jwt: await readSecret(jwt, 'login-secret') }),
+  cert: async ({ role }) => ({ name: role }),
+};
+
+/** The login in words: method and mount, never what it is made with. */
+export function describeLogin({ method, mount }: Login): string {
+  return method === mount ? `login by ${method}` : `login by ${method} at auth/${mount}`;
+}
+
+/**
+ * Logs in once, at one cluster. For `cert` the client must have been made with the certificate: {@link loginClient}.
+ *
+ * @throws RunbookError CREDENTIAL_UNAVAILABLE for a source that cannot be read, or what the service answered
+ */
+export async function loginAt(client: ServiceClient, login: Login, signal?: AbortSignal): Promise<LoginToken> {
+  // Each method's own member of the table.
+  const bodyOf = BODIES[login.method] as (login: Login) => Promise<RequestBody>;
+  return client.sys.login(
+    { mount: login.mount, body: await bodyOf(login) },
+    { ...(signal && { signal }), timeoutMs: CHANGE_TIMEOUT_MS },
+  );
+}
+
+/** A client for logins, and for what is asked of their tokens: with the certificate where the login has one. */
+export function loginClient({ name, addresses, caFile }: ClusterEntry, login?: Login): ServiceClient {
+  const clientCertificate = login?.method === 'cert' ? login : undefined;
+  const options = { requestTimeoutMs: READ_TIMEOUT_MS, connectTimeoutMs: 2_000 };
+  return new ServiceClient({ name, addresses, caFile, clientCertificate }, options);
+}
+
+/** A token in hand. Times in ms since the epoch; `Infinity` for no end. */
+interface Held {
+  readonly token: Secret<'service-token'>;
+  /** The cluster that gave it. */
+  readonly from: string;
+  readonly since: number;
+  readonly until: number;
+  readonly lifeMs: number;
+  readonly renewable: boolean;
+  readonly revocable: boolean;
+}
+
+/** One login of one DR set: its members share tokens, and whichever is primary gives them. */
+interface Session {
+  readonly login: Login;
+  members: readonly ClusterEntry[];
+  held: Held | undefined;
+  /** Tokens before the one that is held, which may live. */
+  left: Held[];
+  working: Promise<Held> | undefined;
+  /** Until when a failed renewal is not repeated. */
+  pausedUntil: number;
+}
+
+/** A cluster that serves logins now. */
+interface Serving {
+  readonly client: ServiceClient;
+  readonly entry: ClusterEntry;
+}
+
+/** What a cluster makes of a token. `unknown`: it serves no look-ups now, as a DR secondary. */
+export type Standing = 'alive' | 'ended' | 'unknown';
+
+/**
+ * The tokens that a worker gets by logins, in its memory alone. Renewed when half of a token's life is over; where that
+ * fails or gives too little, a new login. Ended when the worker ends.
+ */
+export class Logins {
+  readonly #log: Pick<Logger, 'info' | 'warn'>;
+  readonly #sessions = new Map<string, Session>();
+  readonly #clients = new Map<string, ServiceClient>();
+
+  constructor(log: Pick<Logger, 'info' | 'warn'>) {
+    this.#log = log;
+  }
+
+  /**
+   * The token of a cluster's login, alive as far as is known.
+   *
+   * @param members - of the cluster's DR set, itself first
+   * @throws RunbookError CREDENTIAL_UNAVAILABLE
+   */
+  async token(login: Login, members: readonly ClusterEntry[]): Promise<Secret<'service-token'>> {
+    const session = this.#session(login, members);
+    const { held } = session;
+    const now = Date.now();
+    if (held !== undefined && (now < careAt(held) || (now < session.pausedUntil && now < held.until)))
+      return held.token;
+    return (await this.#once(session, () => this.#care(session))).token;
+  }
+
+  /**
+   * Another token in the place of one that `at` refused: what another call got meanwhile, else a new login there. Undefined
+   * where a new one would be no better.
+   *
+   * @throws RunbookError CREDENTIAL_UNAVAILABLE
+   */
+  async instead(
+    login: Login,
+    members: readonly ClusterEntry[],
+    refused: Secret,
+    standing: Standing,
+  ): Promise<Secret<'service-token'> | undefined> {
+    const session = this.#session(login, members);
+    const { held } = session;
+    if (held !== undefined && held.token !== refused) return held.token;
+    const old = held === undefined || Date.now() - held.since > RIGHTS_AGE_MS;
+    if (standing === 'unknown' || (standing === 'alive' && !old)) return undefined;
+    return (await this.#once(session, async () => this.#logIn(session, await this.#serving(session)))).token;
+  }
+
+  /** Asks a cluster whether it knows a token, by looking the token up with itself. */
+  async standing(entry: ClusterEntry, token: Secret, signal?: AbortSignal): Promise<Standing> {
+    const client = this.#client(entry);
+    if ((await modeOf(client)) !== 'serves') return 'unknown';
+    try {
+      await client.sys.lookupSelf({ token, ...(signal && { signal }) });
+      return 'alive';
+    } catch (error) {
+      return isRunbookError(error, 'PERMISSION_DENIED') ? 'ended' : 'unknown';
+    }
+  }
+
+  /** Ends every token that may live, within seconds. What could not be ended is logged, and ends by itself. */
+  async close(): Promise<void> {
+    const signal = AbortSignal.timeout(CLOSE_MS);
+    const ended = [...this.#sessions.values()].flatMap((session) =>
+      [session.held, ...session.left].map((held) => held && this.#revoke(session, held, signal)),
+    );
+    await Promise.all(ended);
+    this.#sessions.clear();
+    await Promise.all([...this.#clients.values()].map((client) => client.close()));
+  }
+
+  #session(login: Login, members: readonly ClusterEntry[]): Session {
+    const [own] = members;
+    const key = JSON.stringify([own?.deployment, own?.drSet, login]);
+    const known = this.#sessions.get(key);
+    const session = known ?? { login, members, held: undefined, left: [], working: undefined, pausedUntil: 0 };
+    session.members = members;
+    this.#sessions.set(key, session);
+    return session;
+  }
+
+  #once(session: Session, work: () => Promise<Held>): Promise<Held> {
+    session.working ??= work().finally(() => (session.working = undefined));
+    return session.working;
+  }
+
+  async #care(session: Session): Promise<Held> {
+    const { held } = session;
+    try {
+      const serving = await this.#serving(session);
+      const mayRenew = held?.renewable === true && Date.now() < held.until;
+      const renewed = mayRenew ? await this.#renew(session, held, serving) : undefined;
+      return renewed ?? (await this.#logIn(session, serving));
+    } catch (error) {
+      if (held === undefined || Date.now() >= held.until || !isRunbookError(error)) throw error;
+      session.pausedUntil = Date.now() + PAUSE_MS;
+      const facts = { cluster: held.from, code: error.code, until: new Date(held.until).toISOString() };
+      this.#log.warn(facts, 'A token could be neither renewed nor replaced by another login; it is used until it ends');
+      return held;
+    }
+  }
+
+  /** Undefined where the token cannot be renewed, or lives hardly longer by it: its longest life is near. */
+  async #renew(session: Session, held: Held, { client }: Serving): Promise<Held | undefined> {
+    try {
+      const answer = await client.sys.renewSelf({ token: held.token, timeoutMs: CHANGE_TIMEOUT_MS });
+      const until = endOf(answer);
+      const renewed = { ...held, until, renewable: answer.renewable === true };
+      if (Date.now() >= careAt(renewed)) return undefined;
+      session.held = renewed;
+      return renewed;
+    } catch (error) {
+      if (!isRunbookError(error)) throw error;
+      return undefined;
+    }
+  }
+
+  async #logIn(session: Session, { client, entry }: Serving): Promise<Held> {
+    const { login } = session;
+    const answer = await loginAt(client, login).catch((error: unknown): never => {
+      if (!isRunbookError(error) || error.code === 'CREDENTIAL_UNAVAILABLE') throw error;
+      throw new RunbookError(
+        'CREDENTIAL_UNAVAILABLE',
+        `The ${describeLogin(login)} failed at ${entry.name}: ${error.message}`,
+        {
+          // An answer that was lost leaves at most a token that nobody has, and that ends by itself.
+          ...{ cluster: entry.name, retryable: error.retryable, httpStatus: error.httpStatus },
+          next: `Correct the role of ${login.method} on ${entry.name}, or what the worker logs in with; then retry.`,
+        },
+      );
+    });
+    const { held } = session;
+    if (held !== undefined) session.left = [...session.left, held].filter(({ until }) => until > Date.now());
+    const now = Date.now();
+    const until = endOf(answer);
+    session.held = {
+      ...{ token: answer.token, from: entry.name, since: now, until, lifeMs: until - now },
+      renewable: answer.renewable === true,
+      revocable: answer.tokenType !== 'batch',
+    };
+    this.#log.info({ cluster: entry.name, ttlSeconds: answer.leaseDurationSeconds }, `Logged in: ${login.method}`);
+    return session.held;
+  }
+
+  /** The member that serves logins now: the cluster itself where it does, else the primary of its DR set. */
+  async #serving({ login, members }: Session): Promise<Serving> {
+    const seen = await Promise.all(
+      members.map(async (entry) => {
+        const client = this.#client(entry, login);
+        return { entry, client, mode: await modeOf(client) };
+      }),
+    );
+    const serving = seen.find(({ mode }) => mode === 'serves');
+    if (serving !== undefined) return serving;
+    const [own] = members;
+    throw new RunbookError('CREDENTIAL_UNAVAILABLE', `No cluster of DR set ${own?.drSet ?? ''} serves logins now.`, {
+      observed: seen.map(({ entry, mode }) => `${entry.name} ${mode}`).join(', '),
+      needed: 'a primary that answers: a DR secondary serves no logins',
+      next: 'Retry when one serves; after a promotion the worker logs in at the new primary.',
+    });
+  }
+
+  async #revoke(session: Session, held: Held, signal: AbortSignal): Promise<void> {
+    if (!held.revocable || held.until <= Date.now()) return;
+    try {
+      const { client } = await this.#serving(session);
+      await client.sys.revokeSelf({ token: held.token, signal });
+    } catch (error) {
+      const facts = {
+        cluster: held.from,
+        code: isRunbookError(error) ? error.code : 'INTERNAL',
+        until: Number.isFinite(held.until) ? new Date(held.until).toISOString() : 'no end',
+      };
+      this.#log.warn(facts, "A login's token could not be revoked; it lives until its own end");
+    }
+  }
+
+  #client(entry: ClusterEntry, login?: Login): ServiceClient {
+    const key = JSON.stringify([entry.addresses, entry.caFile, login?.method === 'cert' && login.certificateFile]);
+    const client = this.#clients.get(key) ?? loginClient(entry, login);
+    this.#clients.set(key, client);
+    return client;
+  }
+}
+
+/** When a token is to be renewed or replaced. */
+function careAt({ until, lifeMs }: Held): number {
+  return until === Infinity ? Infinity : until - Math.max(lifeMs / 2, Math.min(LOGIN_LIFE_MS, lifeMs * 0.9));
+}
+
+function endOf({ leaseDurationSeconds }: LoginToken): number {
+  return leaseDurationSeconds === 0 ? Infinity : Date.now() + leaseDurationSeconds * 1_000;
+}
+
+/** Whether a cluster serves logins and look-ups; else why not. */
+async function modeOf(client: ServiceClient): Promise<string> {
+  try {
+    // A standby may tell of roles that were.
+    const node = await client.activeNode();
+    const { replicationDrMode: mode = 'disabled' } = await client.sys.health({ node });
+    return mode === 'primary' || mode === 'disabled' ? 'serves' : `DR ${mode}`;
+  } catch (error) {
+    if (!isRunbookError(error)) throw error;
+    return error.code;
+  }
+}

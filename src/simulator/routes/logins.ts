@@ -1,0 +1,163 @@
+import { createPublicKey, verify, X509Certificate } from 'node:crypto';
+import { badRequest, isJsonObject, NO_CONTENT, parseDuration, permissionDenied, ServiceFault } from '../messages';
+import type { JsonObject, ServiceAnswer } from '../messages';
+import { writeShared } from './key-value';
+import { route, type Route, type RouteCall } from './route';
+
+const METHODS = ['approle', 'kubernetes', 'jwt', 'cert'] as const;
+export type AuthMethod = (typeof METHODS)[number];
+
+/** A role of an auth method, with the members by which it knows who may log in. */
+export interface AuthRole {
+  readonly policies: readonly string[];
+  readonly ttlMs: number;
+  readonly maxTtlMs: number;
+  readonly tokenType: 'service' | 'batch';
+  readonly roleId: string;
+  readonly certificate: string;
+  /** Of a JWT: its `sub` and `aud`. */
+  readonly subject: string;
+  readonly audience: string;
+}
+
+const DEFAULT_TTL = '768h';
+
+function methodAt({ cluster }: RouteCall, mount: string): AuthMethod {
+  const stored = cluster.storage.get(`auth/${mount}`);
+  if (stored?.type !== 'auth-mount') throw new ServiceFault(404, [`no handler for route "auth/${mount}/login"`]);
+  return stored.method;
+}
+
+function enable(call: RouteCall): ServiceAnswer {
+  const mount = call.parameter('mount');
+  const method = METHODS.find((each) => each === call.required('type'));
+  if (method === undefined) throw badRequest('plugin not found in the catalog');
+  if (call.cluster.storage.get(`auth/${mount}`) !== undefined) throw badRequest(`path is already in use at ${mount}/`);
+  writeShared(call, `auth/${mount}`, { type: 'auth-mount', method, keys: [] });
+  return NO_CONTENT;
+}
+
+/** The public keys with which JWTs are verified: `jwt_validation_pubkeys`, of Kubernetes `pem_keys`. */
+function configure(call: RouteCall): ServiceAnswer {
+  const mount = call.parameter('mount');
+  const keys = [...call.list('jwt_validation_pubkeys'), ...call.list('pem_keys')];
+  writeShared(call, `auth/${mount}`, { type: 'auth-mount', method: methodAt(call, mount), keys });
+  return NO_CONTENT;
+}
+
+function writeRole(call: RouteCall): ServiceAnswer {
+  const time = (name: string) => parseDuration(call.text(name) || DEFAULT_TTL) ?? 0;
+  const account = `system:serviceaccount:${call.text('bound_service_account_namespaces')}:${call.text('bound_service_account_names')}`;
+  const kubernetes = methodAt(call, call.parameter('mount')) === 'kubernetes';
+  const role: AuthRole = {
+    policies: call.list('token_policies'),
+    ttlMs: time('token_ttl'),
+    maxTtlMs: time('token_max_ttl'),
+    tokenType: call.text('token_type') === 'batch' ? 'batch' : 'service',
+    roleId: call.cluster.random.uuid(),
+    certificate: call.text('certificate'),
+    subject: kubernetes ? account : call.text('bound_subject'),
+    audience: call.text('bound_audiences'),
+  };
+  writeShared(call, `auth/${call.parameter('mount')}/role/${call.parameter('role')}`, { type: 'auth-role', role });
+  return NO_CONTENT;
+}
+
+function roleOf(call: RouteCall, name: string): AuthRole {
+  const stored = call.cluster.storage.get(`auth/${call.parameter('mount')}/role/${name}`);
+  if (stored?.type !== 'auth-role') throw badRequest(`role "${name}" could not be found`);
+  return stored.role;
+}
+
+function makeSecretId(call: RouteCall): ServiceAnswer {
+  const secretId = call.cluster.random.uuid();
+  const role = call.parameter('role');
+  writeShared(call, `auth/${call.parameter('mount')}/secret-id/${secretId}`, { type: 'secret-id', role });
+  return call.answer({ secret_id: secretId, secret_id_accessor: call.cluster.random.uuid(), secret_id_ttl: 0 });
+}
+
+function login(call: RouteCall): ServiceAnswer {
+  const method = methodAt(call, call.parameter('mount'));
+  const { policies, ttlMs, maxTtlMs, tokenType } = WHO[method](call);
+  const token = { policies, ttlMs, maxTtlMs, type: tokenType, orphan: true, displayName: method };
+  const made = call.cluster.tokens.create({ ...token, path: call.request.path }, call.now);
+  return call.answer(null, {
+    auth: {
+      client_token: made.token,
+      accessor: made.accessor,
+      policies: ['default', ...policies],
+      token_policies: ['default', ...policies],
+      metadata: null,
+      lease_duration: Math.round(Math.min(ttlMs, maxTtlMs) / 1_000),
+      renewable: tokenType === 'service',
+      entity_id: '',
+      token_type: tokenType,
+      orphan: true,
+      mfa_requirement: null,
+      num_uses: 0,
+    },
+  });
+}
+
+/** Who asks, by each method; refused otherwise. */
+const WHO: Readonly<Record<AuthMethod, (call: RouteCall) => AuthRole>> = {
+  approle: (call) => {
+    const secret = call.cluster.storage.get(`auth/${call.parameter('mount')}/secret-id/${call.required('secret_id')}`);
+    const role = secret?.type === 'secret-id' ? roleOf(call, secret.role) : undefined;
+    if (role === undefined || role.roleId !== call.text('role_id')) throw badRequest('invalid role or secret ID');
+    return role;
+  },
+  jwt: (call) => {
+    const role = roleOf(call, call.required('role'));
+    const claims = claimsOf(call);
+    if (claims === undefined)
+      throw badRequest('error validating token: error verifying token signature: no known key successfully validated');
+    const fits = claims['sub'] === role.subject && (role.audience === '' || claims['aud'] === role.audience);
+    if (!fits)
+      throw badRequest('error validating claims: claim "sub" does not match any associated bound claim values');
+    return role;
+  },
+  kubernetes: (call) => {
+    const role = roleOf(call, call.required('role'));
+    if (claimsOf(call)?.['sub'] !== role.subject) throw permissionDenied();
+    return role;
+  },
+  cert: (call) => {
+    const shown = call.request.certificate;
+    if (shown === undefined) throw badRequest('client certificate must be supplied');
+    const name = call.text('name');
+    const start = `auth/${call.parameter('mount')}/role/`;
+    const names = call.cluster.storage.keys(start).map((key) => key.slice(start.length));
+    const roles = names.filter((each) => name === '' || each === name).map((each) => roleOf(call, each));
+    const role = roles.find(({ certificate }) => new X509Certificate(certificate).fingerprint256 === shown);
+    if (role === undefined) throw badRequest('invalid certificate or no client certificate supplied');
+    return role;
+  },
+};
+
+/** The claims of a JWT whose signature holds and whose time has not passed. */
+function claimsOf(call: RouteCall): JsonObject | undefined {
+  const stored = call.cluster.storage.get(`auth/${call.parameter('mount')}`);
+  const [header = '', payload = '', signature = ''] = call.required('jwt').split('.');
+  const keys = stored?.type === 'auth-mount' ? stored.keys : [];
+  const signed = keys.some((pem) => {
+    const key = { key: createPublicKey(pem), dsaEncoding: 'ieee-p1363' } as const;
+    return verify('sha256', Buffer.from(`${header}.${payload}`), key, Buffer.from(signature, 'base64url'));
+  });
+  if (!signed) return undefined;
+  const claims: unknown = JSON.parse(Buffer.from(payload, 'base64url').toString());
+  return isJsonObject(claims) && Number(claims['exp']) * 1_000 > call.now ? claims : undefined;
+}
+
+/** Logins, and what sets them up. A DR secondary serves none of them. */
+export const LOGIN_ROUTES: readonly Route[] = [
+  route('POST sys/auth/:mount', 'sudo', enable),
+  route('POST auth/:mount/config', 'token', configure),
+  route('POST auth/:mount/role/:role', 'token', writeRole),
+  route('POST auth/:mount/certs/:role', 'token', writeRole),
+  route('GET auth/:mount/role/:role/role-id', 'token', (call) =>
+    call.answer({ role_id: roleOf(call, call.parameter('role')).roleId }),
+  ),
+  route('POST auth/:mount/role/:role/secret-id', 'token', makeSecretId),
+  route('POST auth/:mount/login', 'none', login),
+];

@@ -1,0 +1,320 @@
+/** Logins of the workers: where, how often, with what, for whom, and that nothing is left of them. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import pino from 'pino';
+import { stringify } from 'yaml';
+import { Clusters } from '../../activities';
+import type { ActivityDependencies } from '../../activities';
+import { loginAt, loginClient } from '../../activities/logins';
+import { parseInventory } from '../../src/inventory';
+import type { Login } from '../../src/inventory';
+import { startSimulatedService } from '../../src/simulator';
+import type { SimulatedService, Topology } from '../../src/simulator';
+import { findCanaries } from '../support/canaries';
+import { setUpLogin } from '../support/logins';
+import type { LoginSetUp, RoleOptions } from '../support/logins';
+import { temporaryDirectory } from '../support/scenario';
+
+const METHODS = ['approle', 'kubernetes', 'jwt', 'cert'] as const;
+const fixtures = join(__dirname, '../simulator/fixtures');
+const directory = temporaryDirectory('logins');
+const TLS = {
+  certificateFile: join(fixtures, 'loopback-certificate.pem'),
+  keyFile: join(fixtures, 'loopback-key.pem'),
+};
+const HOUR = 3_600_000;
+const MARKER = { mount: 'kv', path: 'marker', version: 1 } as const;
+
+/** A worker's clusters over a service of their own, with what it logs and what must be readable nowhere. */
+class Workbench {
+  readonly lines: string[] = [];
+  readonly clusters: Clusters;
+
+  private constructor(
+    readonly service: SimulatedService,
+    readonly setUp: LoginSetUp,
+  ) {
+    const log = pino({ level: 'debug' }, { write: (line) => void this.lines.push(line) });
+    const inventory = parseInventory(this.inventoryText(), 'test');
+    this.clusters = new Clusters({ inventory, log } as unknown as ActivityDependencies);
+  }
+
+  static async start(
+    method: Login['method'],
+    role: Partial<RoleOptions> = {},
+    topology: Partial<Topology> = {},
+  ): Promise<Workbench> {
+    const service = await startSimulatedService({
+      clusters: ['east', 'west', 'alone'].map((name) => ({ name, nodes: 1 })),
+      dr: [{ primary: 'east', secondaries: ['west'] }],
+      readings: { leaderChangeChance: 0, optionalFieldMissingChance: 0 },
+      ...(method === 'cert' && { tls: TLS }),
+      ...topology,
+    });
+    const east = service.cluster('east');
+    east.writePolicy('runbooks', [{ path: 'kv/marker', capabilities: ['create', 'read', 'update'] }]);
+    try {
+      const setUp = await setUpLogin(east, method, directory, { policies: ['runbooks'], ...role });
+      service.advanceClock(100);
+      return new Workbench(service, setUp);
+    } catch (error) {
+      await service.stop();
+      throw error;
+    }
+  }
+
+  inventoryText(): string {
+    const { service } = this;
+    const alone = service.clusters.has('alone');
+    const gate = { approvals: 1, groups: ['ops'], validFor: '1h' };
+    return stringify({
+      version: 1,
+      workers: { signingKey: { env: 'K' } },
+      people: { ada: { groups: ['ops'], attestation: 'principal', principal: 'ada' } },
+      deployments: {
+        payments: {
+          clusters: Object.fromEntries(
+            [...service.clusters.values()].map(({ name, addresses }) => [
+              name,
+              {
+                addresses,
+                ...(service.certificate && { caFile: TLS.certificateFile }),
+                advertisedClusterAddress: 'node-address',
+                credential: this.setUp.credential,
+              },
+            ]),
+          ),
+          drSets: { main: ['east', 'west'], ...(alone && { other: ['alone'] }) },
+          ceremony: { holders: ['ada'] },
+          gates: { plan: gate, go: gate },
+        },
+      },
+    });
+  }
+
+  of(cluster: string) {
+    return this.clusters.of('payments', cluster);
+  }
+
+  /** As an activity does. */
+  async write(cluster: string): Promise<void> {
+    const access = this.of(cluster);
+    await access.client.keyValue.write({ ...MARKER, data: { a: 'b' } }, { token: await access.credential() });
+  }
+
+  calls(path: string | RegExp): string[] {
+    const fits = (each: string) => (typeof path === 'string' ? each.endsWith(path) : path.test(each));
+    return this.service.calls.filter((call) => fits(call.path)).map(({ cluster, status }) => `${cluster} ${status}`);
+  }
+
+  /** Names of secrets that stand readable in what was logged or thrown. */
+  leaks(...more: readonly unknown[]): string[] {
+    const secrets = new Map(this.setUp.secrets);
+    for (const { name, issuedSecrets } of this.service.clusters.values())
+      issuedSecrets.forEach((secret, index) => secrets.set(`token ${index} of ${name}`, secret));
+    return findCanaries([this.lines.join('\n'), ...more.map(String), JSON.stringify(more)].join('\n'), secrets);
+  }
+
+  async stop(): Promise<void> {
+    await this.clusters.close();
+    await this.service.stop();
+  }
+}
+
+let bench: Workbench;
+const open = async (...options: Parameters<typeof Workbench.start>): Promise<Workbench> =>
+  (bench = await Workbench.start(...options));
+afterEach(() => bench.stop());
+
+/** What a call fails with. */
+async function refusal(work: Promise<unknown>): Promise<{ code: string; message: string; next?: string }> {
+  try {
+    await work;
+  } catch (error) {
+    return error as { code: string; message: string; next?: string };
+  }
+  throw new Error('it did not fail');
+}
+
+describe('a login', () => {
+  it.each(METHODS)(
+    'by %s gives a token that is kept, for the whole DR set, and ended with the worker',
+    async (method) => {
+      await open(method);
+      await Promise.all([bench.write('east'), bench.write('east')]);
+      await bench.of('west').credential();
+      expect(bench.calls(`auth/${method}/login`)).toEqual(['east 200']);
+      await bench.clusters.close();
+      expect(bench.calls('auth/token/revoke-self')).toEqual(['east 204']);
+      expect(bench.lines.join('')).toContain(`Logged in: ${method}`);
+      expect(bench.leaks()).toEqual([]);
+    },
+  );
+
+  it('can be made alone, with nothing but a client', async () => {
+    await open('approle');
+    const { entry } = bench.of('east');
+    const client = loginClient(entry);
+    const { leaseDurationSeconds, renewable, tokenType, token } = await loginAt(client, entry.credential as Login);
+    expect({ leaseDurationSeconds, renewable, tokenType }).toEqual({
+      leaseDurationSeconds: 3_600,
+      renewable: true,
+      tokenType: 'service',
+    });
+    expect((await client.sys.renewSelf({ token })).leaseDurationSeconds).toBe(3_600);
+    await client.sys.revokeSelf({ token });
+    await expect(client.sys.lookupSelf({ token })).rejects.toMatchObject({ code: 'PERMISSION_DENIED' });
+    await client.close();
+  });
+
+  it('that the service refuses says where and why, without what it was made with', async () => {
+    await open('approle');
+    const file = join(directory, 'approle-secret-id');
+    const [secretId] = [bench.setUp.secrets.get('secret ID') ?? ''];
+    await writeFile(file, 'another-secret-id-that-nobody-gave');
+    const failed = await refusal(bench.of('east').credential());
+    expect(failed).toMatchObject({ code: 'CREDENTIAL_UNAVAILABLE', retryable: false, outcomeKnown: true });
+    expect(failed.message).toContain('The login by approle failed at east');
+    expect(bench.leaks(failed, failed.message, failed.next)).toEqual([]);
+    expect(failed.message).not.toContain('another-secret-id');
+    // The file is read again.
+    await writeFile(file, secretId);
+    await bench.write('east');
+  });
+
+  it('is made nowhere else where no cluster of the DR set serves: a cluster of another set is asked nothing', async () => {
+    await open('approle');
+    await bench.service.cluster('east').kill();
+    const failed = await refusal(bench.of('west').credential());
+    expect(failed).toMatchObject({
+      code: 'CREDENTIAL_UNAVAILABLE',
+      retryable: true,
+      observed: 'west DR secondary, east UNREACHABLE',
+    });
+    expect(bench.service.calls.filter(({ cluster }) => cluster === 'alone')).toEqual([]);
+    expect(bench.calls('/login')).toEqual([]);
+  });
+});
+
+describe('a token of a login', () => {
+  it('is never sent to a cluster of another DR set', async () => {
+    await open('approle');
+    const token = await bench.of('east').credential();
+    const failed = await refusal(bench.of('alone').client.sys.lookupSelf({ token }));
+    expect(failed).toMatchObject({ code: 'PRECONDITION_FAILED', needed: 'a cluster of DR set other' });
+    expect(bench.service.calls.filter(({ cluster }) => cluster === 'alone')).toEqual([]);
+  });
+
+  it('is renewed before its life is over, and replaced where its longest life leaves too little', async () => {
+    await open('approle', { ttl: '60s', maxTtl: '90s' });
+    // Of the worker and of the service.
+    let passed = 0;
+    const now = Date.now;
+    const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + passed);
+    const later = (ms: number) => void (passed += ms);
+    try {
+      await bench.write('east');
+      later(10_000);
+      await bench.write('east');
+      expect(bench.calls('renew-self')).toEqual(['east 200']);
+      expect(bench.calls('/login')).toHaveLength(1);
+      later(45_000);
+      await bench.write('east');
+      later(20_000);
+      await bench.write('east');
+      // It could live on for 15 s.
+      expect(bench.calls('/login')).toHaveLength(2);
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
+  it('that has ended is replaced by one new login, and the call is made again', async () => {
+    await open('approle', { maxTtl: '2h' });
+    await bench.write('east');
+    bench.service.advanceClock(3 * HOUR);
+    await bench.write('east');
+    expect(bench.calls('/login')).toEqual(['east 200', 'east 200']);
+    expect(bench.calls('kv/marker')).toEqual(['east 204', 'east 403', 'east 204']);
+    expect(bench.leaks()).toEqual([]);
+  });
+
+  it('that lacks a right is replaced by none: the refusal names the line of the policy', async () => {
+    await open('approle');
+    const access = bench.of('east');
+    const token = await access.credential();
+    const failed = await refusal(access.client.dr.primary.demote({ token }));
+    expect(failed).toMatchObject({ code: 'PERMISSION_DENIED' });
+    expect(failed.next).toContain('path "sys/replication/dr/primary/demote" { capabilities = ["update"] }');
+    const sudo = await refusal(access.client.dr.primary.secondaryToken({ id: 'x' }, { token }));
+    expect(sudo.next).toContain('{ capabilities = ["update", "sudo"] }');
+    expect(bench.calls('/login')).toHaveLength(1);
+  });
+
+  it('that no login brings back to life is asked for once, and the refusal stays', async () => {
+    await open('approle');
+    bench.service.faults.add({ endpoint: 'POST /v1/kv/marker', action: { status: 403 }, times: Infinity });
+    bench.service.faults.add({ endpoint: 'GET /v1/auth/token/lookup-self', action: { status: 403 }, times: Infinity });
+    expect(await refusal(bench.write('east'))).toMatchObject({ code: 'PERMISSION_DENIED' });
+    expect(bench.calls('/login')).toHaveLength(2);
+    expect(bench.calls('kv/marker')).toHaveLength(2);
+  });
+
+  it('is taken from the new primary after a promotion, though the old one is gone and its token with it', async () => {
+    await open('approle');
+    const { service } = bench;
+    const west = service.cluster('west');
+    await bench.write('east');
+    const operationToken = west.tokens.createOperationToken(service.now());
+    // What the old primary gave out last never reached the other one.
+    west.storage.keys('token/').forEach((key) => west.storage.write(key, null, service.now()));
+    await service.cluster('east').kill();
+    const old = await bench.of('east').credential();
+    await promote(west.apiAddress, operationToken);
+    service.advanceClock(5_000);
+    await bench.of('west').client.keyValue.write({ ...MARKER, data: { a: 'b' } }, { token: old });
+    expect(bench.calls('/login')).toEqual(['east 200', 'west 200']);
+    expect(bench.leaks()).toEqual([]);
+  });
+
+  it('that is a batch token is neither renewed nor ended; one that cannot be ended is logged', async () => {
+    await open('approle', { tokenType: 'batch' });
+    await bench.write('east');
+    await bench.clusters.close();
+    expect(bench.calls(/(renew|revoke)-self$/)).toEqual([]);
+    await bench.service.stop();
+    await open('approle');
+    await bench.write('east');
+    await bench.service.cluster('east').kill();
+    await bench.clusters.close();
+    expect(bench.lines.join('')).toContain('could not be revoked');
+  });
+});
+
+describe('a token of a file', () => {
+  it('that has ended is read again; where the file has no other, the refusal names it', async () => {
+    await open('approle');
+    const east = bench.service.cluster('east');
+    const file = join(directory, 'token');
+    await writeFile(file, east.createToken({ policies: ['runbooks'], ttlMs: HOUR }));
+    const setUp = { credential: { file }, secrets: new Map() };
+    Object.assign(bench, { setUp });
+    const inventory = parseInventory(bench.inventoryText(), 'test');
+    const clusters = new Clusters({ inventory, log: pino({ level: 'silent' }) } as unknown as ActivityDependencies);
+    const access = clusters.of('payments', 'east');
+    const token = await access.credential();
+    bench.service.advanceClock(2 * HOUR);
+    const failed = await refusal(access.client.keyValue.read(MARKER, { token }));
+    expect(failed).toMatchObject({ code: 'PERMISSION_DENIED' });
+    expect(failed.next).toContain(`put another into the file ${file}, then retry`);
+    await writeFile(file, east.createToken({ policies: ['runbooks'], ttlMs: HOUR }));
+    await access.client.keyValue.read(MARKER, { token });
+    await clusters.close();
+  });
+});
+
+async function promote(address: string, token: string): Promise<void> {
+  const body = JSON.stringify({ dr_operation_token: token });
+  const answer = await fetch(`${address}/v1/sys/replication/dr/secondary/promote`, { method: 'POST', body });
+  expect(answer.status).toBe(200);
+}

@@ -1,0 +1,96 @@
+import { generateKeyPairSync, sign } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Agent, request } from 'undici';
+import type { Login } from '../../src/inventory';
+import type { SimulatedCluster } from '../../src/simulator';
+import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../vault/support/loopback-certificate';
+
+/** The tokens that a login gives. */
+export interface RoleOptions {
+  readonly policies: readonly string[];
+  /** Go durations. */
+  readonly ttl?: string;
+  readonly maxTtl?: string;
+  readonly tokenType?: 'service' | 'batch';
+}
+
+/** What the inventory says of a login that the service has, and what must be readable nowhere. */
+export interface LoginSetUp {
+  readonly credential: Readonly<Record<string, unknown>>;
+  readonly secrets: ReadonlyMap<string, string>;
+}
+
+/** As an operator sets an auth method up on the primary, with the root token. */
+export async function setUpLogin(
+  cluster: SimulatedCluster,
+  method: Login['method'],
+  directory: string,
+  { policies, ttl = '1h', maxTtl = '24h', tokenType = 'service' }: RoleOptions,
+): Promise<LoginSetUp> {
+  const role = { token_policies: policies, token_ttl: ttl, token_max_ttl: maxTtl, token_type: tokenType };
+  const keep = async (name: string, text: string): Promise<string> => {
+    const file = join(directory, `${method}-${name}`);
+    await writeFile(file, text, { mode: 0o600 });
+    return file;
+  };
+  const post = (path: string, body: object = {}) => callAsRoot(cluster, 'POST', path, body);
+  await post(`sys/auth/${method}`, { type: method });
+  switch (method) {
+    case 'approle': {
+      await post('auth/approle/role/runbooks', role);
+      const roleId = dataOf(await callAsRoot(cluster, 'GET', 'auth/approle/role/runbooks/role-id'), 'role_id');
+      const secretId = dataOf(await post('auth/approle/role/runbooks/secret-id'), 'secret_id');
+      const credential = { approle: { roleId, secretId: { file: await keep('secret-id', secretId) } } };
+      return { credential, secrets: new Map(Object.entries({ 'role ID': roleId, 'secret ID': secretId })) };
+    }
+    case 'jwt':
+    case 'kubernetes': {
+      const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+      const pem = publicKey.export({ type: 'spki', format: 'pem' });
+      const sub = method === 'jwt' ? 'runbooks-worker' : 'system:serviceaccount:ops:runbooks';
+      await post(`auth/${method}/config`, { [method === 'jwt' ? 'jwt_validation_pubkeys' : 'pem_keys']: [pem] });
+      const bound = { bound_service_account_names: 'runbooks', bound_service_account_namespaces: 'ops' };
+      await post(`auth/${method}/role/runbooks`, { ...role, ...(method === 'jwt' ? { bound_subject: sub } : bound) });
+      const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+      const signed = `${part({ alg: 'ES256' })}.${part({ sub, exp: Math.floor(Date.now() / 1_000) + 36_000 })}`;
+      const key = { key: privateKey, dsaEncoding: 'ieee-p1363' } as const;
+      const jwt = `${signed}.${sign('sha256', Buffer.from(signed), key).toString('base64url')}`;
+      const credential = { [method]: { role: 'runbooks', jwt: { file: await keep('jwt', jwt) } } };
+      return { credential, secrets: new Map([['JWT', jwt]]) };
+    }
+    case 'cert': {
+      await post('auth/cert/certs/runbooks', { ...role, certificate: LOOPBACK_CERTIFICATE });
+      const certificateFile = await keep('certificate', LOOPBACK_CERTIFICATE);
+      const credential = { cert: { certificateFile, keyFile: await keep('key', LOOPBACK_KEY), role: 'runbooks' } };
+      return { credential, secrets: new Map([['key of the certificate', LOOPBACK_KEY]]) };
+    }
+  }
+}
+
+/** One call with the root token of a cluster. @returns the body */
+export async function callAsRoot(
+  cluster: SimulatedCluster,
+  method: 'GET' | 'POST',
+  path: string,
+  body: object = {},
+): Promise<unknown> {
+  const dispatcher = new Agent({ connect: { ca: cluster.service.certificate?.cert } });
+  try {
+    const answer = await request(`${cluster.apiAddress}/v1/${path}`, {
+      dispatcher,
+      method,
+      headers: { 'x-vault-token': cluster.rootToken },
+      ...(method === 'POST' && { body: JSON.stringify(body) }),
+    });
+    const text = await answer.body.text();
+    if (answer.statusCode >= 300) throw new Error(`${path}: ${answer.statusCode} ${text}`);
+    return text === '' ? undefined : JSON.parse(text);
+  } finally {
+    await dispatcher.close();
+  }
+}
+
+function dataOf(body: unknown, name: string): string {
+  return String((body as { readonly data: Readonly<Record<string, unknown>> }).data[name]);
+}
