@@ -21,10 +21,19 @@ import {
 import { readSources, ROOT } from './support/source-graph';
 
 /** Calls of the client that need no token (facts 1.5, 1.6), or any token with a right below the mount (facts 12). */
-const WITHOUT_TOKEN = ['sys.health', 'sys.leader', 'sys.sealStatus', 'sys.replicationStatus', 'sys.mountOf'];
+const WITHOUT_TOKEN = [
+  'sys.health',
+  'sys.leader',
+  'sys.sealStatus',
+  'sys.replicationStatus',
+  'sys.login',
+  'sys.mountOf',
+];
 /** In the policy of every token; of a run with `createRoleAndPolicy` alone; where another deployment keeps a batch token. */
 const ELSEWHERE = [
-  ...['sys.lookupSelf', 'sys.capabilitiesSelf', 'sys.writeBatchTokenRole', 'sys.writePolicy'],
+  ...['lookupSelf', 'capabilitiesSelf', 'renewSelf', 'revokeSelf', 'writeBatchTokenRole', 'writePolicy'].map(
+    (each) => `sys.${each}`,
+  ),
   ...['keyValue.readSecret', 'keyValue.writeSecret'],
 ];
 

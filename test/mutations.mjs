@@ -18,6 +18,39 @@ const documents = 'test/keys/approvals.test.ts';
 const sealing = 'test/keys/sealing.test.ts';
 
 export const MUTATIONS = [
+  // Logins.
+  {
+    name: 'logins: a credential is sent to a cluster of another DR set',
+    file: 'activities/clusters.ts',
+    text: 'if (owner === undefined || (owner.deployment === entry.deployment && owner.drSet === entry.drSet)) return;',
+    replacement: 'if (true) return;',
+    test: 'test/activities/logins.test.ts',
+    named: 'is never sent to a cluster of another DR set',
+  },
+  {
+    name: 'logins: a login is made at a cluster of another DR set',
+    file: 'activities/clusters.ts',
+    text: 'all.filter(({ name, drSet }) => drSet === entry.drSet && name !== entry.name)',
+    replacement: 'all.filter(({ name }) => name !== entry.name)',
+    test: 'test/activities/logins.test.ts',
+    named: 'is made nowhere else where no cluster of the DR set serves',
+  },
+  {
+    name: 'logins: a token that stays refused is replaced again',
+    file: 'activities/clusters.ts',
+    text: 'repeated ? undefined : await this.#another(owner, entry, token, standing)',
+    replacement: 'await this.#another(owner, entry, token, standing)',
+    test: 'test/activities/logins.test.ts',
+    named: 'is asked for once, and the refusal stays',
+  },
+  {
+    name: 'logins: tokens live on when the worker ends',
+    file: 'activities/logins.ts',
+    text: 'await client.sys.revokeSelf({ token: held.token, signal });',
+    replacement: '',
+    test: 'test/activities/logins.test.ts',
+    named: 'gives a token that is kept, for the whole DR set, and ended with the worker',
+  },
   {
     name: 'service ready: another marker than that of this run counts',
     file: 'activities/evidence/service-readiness.ts',

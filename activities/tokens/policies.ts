@@ -66,8 +66,10 @@ const JOIN_PERFORMANCE = [
 ];
 const REPOINT = [...JOIN_PERFORMANCE, 'performance.secondary.updatePrimary'];
 const MARKER = ['keyValue.read', 'keyValue.write'];
-/** Of every runbook: what the token is, and what it may do. It is renewed, and ended when the worker ends. */
-const OF_ALL = ['sys.lookupSelf', 'sys.capabilitiesSelf'];
+/** What the token is, and what it may do. */
+const LOOK_UPS = ['sys.lookupSelf', 'sys.capabilitiesSelf'];
+/** Of every runbook: the token of a login is renewed, and ended when the worker ends. */
+const OF_ALL = [...LOOK_UPS, 'sys.renewSelf', 'sys.revokeSelf'];
 
 /** What each runbook calls with `credential`. docs/endpoints.md has what was recorded; a test finds none that is not here. */
 export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
@@ -176,10 +178,7 @@ function grantsOf(deployment: Deployment, runbooks: readonly RunbookName[]): rea
   const alone = deployment.drSets.size === 1;
   const names = new Set([...OF_ALL, ...runbooks.flatMap((name) => CALLS_OF[name])]);
   const wanted = [...names].filter((name) => !(alone && name.startsWith('performance.')));
-  return [
-    ...['renew-self', 'revoke-self'].map((call) => ({ path: `auth/token/${call}`, capabilities: ['update'] })),
-    ...wanted.flatMap((name) => grantsOfCall(deployment, name)),
-  ];
+  return wanted.flatMap((name) => grantsOfCall(deployment, name));
 }
 
 function grantsOfCall({ marker, batchTokens }: Deployment, name: string): readonly PolicyGrant[] {
@@ -253,7 +252,7 @@ function merged(grants: readonly PolicyGrant[]): PolicyGrant[] {
 
 /** What a batch token for DR operations may do, and nothing else. A rotation demands and writes exactly this. */
 export const BATCH_TOKEN_GRANTS: readonly PolicyGrant[] = merged(
-  [...drCalls('operation-token', 'generation'), ...CALLS.filter(({ name }) => OF_ALL.includes(name))].map(grant),
+  [...drCalls('operation-token', 'generation'), ...CALLS.filter(({ name }) => LOOK_UPS.includes(name))].map(grant),
 );
 
 /** Rules in HCL, as `vault policy write` takes them. */

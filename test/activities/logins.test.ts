@@ -23,7 +23,7 @@ const TLS = {
   keyFile: join(fixtures, 'loopback-key.pem'),
 };
 const HOUR = 3_600_000;
-const MARKER = { mount: 'kv', path: 'marker', version: 1 } as const;
+const MARKER = { mount: 'kv', path: 'marker', version: 2 } as const;
 
 /** A worker's clusters over a service of their own, with what it logs and what must be readable nowhere. */
 class Workbench {
@@ -52,7 +52,7 @@ class Workbench {
       ...topology,
     });
     const east = service.cluster('east');
-    east.writePolicy('runbooks', [{ path: 'kv/marker', capabilities: ['create', 'read', 'update'] }]);
+    east.writePolicy('runbooks', [{ path: 'kv/data/marker', capabilities: ['create', 'read', 'update'] }]);
     try {
       const setUp = await setUpLogin(east, method, directory, { policies: ['runbooks'], ...role });
       service.advanceClock(100);
@@ -235,7 +235,7 @@ describe('a token of a login', () => {
     bench.service.advanceClock(3 * HOUR);
     await bench.write('east');
     expect(bench.calls('/login')).toEqual(['east 200', 'east 200']);
-    expect(bench.calls('kv/marker')).toEqual(['east 204', 'east 403', 'east 204']);
+    expect(bench.calls('kv/data/marker')).toEqual(['east 200', 'east 403', 'east 200']);
     expect(bench.leaks()).toEqual([]);
   });
 
@@ -253,11 +253,11 @@ describe('a token of a login', () => {
 
   it('that no login brings back to life is asked for once, and the refusal stays', async () => {
     await open('approle');
-    bench.service.faults.add({ endpoint: 'POST /v1/kv/marker', action: { status: 403 }, times: Infinity });
+    bench.service.faults.add({ endpoint: 'POST /v1/kv/data/marker', action: { status: 403 }, times: Infinity });
     bench.service.faults.add({ endpoint: 'GET /v1/auth/token/lookup-self', action: { status: 403 }, times: Infinity });
     expect(await refusal(bench.write('east'))).toMatchObject({ code: 'PERMISSION_DENIED' });
     expect(bench.calls('/login')).toHaveLength(2);
-    expect(bench.calls('kv/marker')).toHaveLength(2);
+    expect(bench.calls('kv/data/marker')).toHaveLength(2);
   });
 
   it('is taken from the new primary after a promotion, though the old one is gone and its token with it', async () => {
