@@ -1,5 +1,6 @@
 import { Command, CommanderError } from 'commander';
 import type { CliContext } from './context';
+import { programVersion } from './command';
 import type { CommandHost } from './command';
 import { SUMMARIES, loadCommands } from './command-table';
 import { EXIT, exitCodeOf, printError } from './errors';
@@ -16,6 +17,7 @@ import { terminalLine, wrapped } from './text';
 export function buildProgram(host: CommandHost, only?: string): Command {
   const program = new Command('runbook')
     .configureHelp({ subcommandTerm: (command) => command.name() })
+    .version(programVersion(), '-V, --version', 'print the version')
     .description('Durable runbooks for the replication administration interface of HashiCorp Vault Enterprise')
     .addHelpText(
       'after',

@@ -1,6 +1,7 @@
 import { GATE_NAMES } from '../contracts/plan';
 import type { GateName } from '../contracts/plan';
 import type { ParsedDeployment, ParsedGate, ParsedInventory, Person } from './schema';
+import { meant } from './schema-values';
 import type { Mistake } from './schema-values';
 
 type Path = readonly PropertyKey[];
@@ -18,15 +19,26 @@ export function* crossChecks(inventory: ParsedInventory): Mistakes {
   for (const [name, deployment] of deployments) {
     const path = ['deployments', name];
     yield* drSets(deployment, path);
+    for (const [index, group] of deployment.operators.entries())
+      if (group !== 'operators' && !groupsOf(people).has(group))
+        yield at([...path, 'operators', index], `nobody is in group ${group}${meant(group, groupsOf(people))}`);
     yield* ceremony(people, deployment, [...path, 'ceremony']);
     for (const gate of GATE_NAMES) yield* gatePolicy(people, deployment, gate, [...path, 'gates', gate]);
     for (const cluster of Object.keys(deployment.pathsFilters))
       if (!deployment.clusters.has(cluster))
-        yield at([...path, 'pathsFilters', cluster], `this deployment has no cluster ${cluster}`);
+        yield at(
+          [...path, 'pathsFilters', cluster],
+          `this deployment has no cluster ${cluster}${meant(cluster, deployment.clusters.keys())}`,
+        );
     const targets = once((target) => `${target} is listed twice`);
     for (const [index, target] of deployment.notifications.entries())
       yield* targets(target.name, target.name, [...path, 'notifications', index, 'name']);
   }
+}
+
+/** Every group that somebody is in. */
+function groupsOf(people: People): ReadonlySet<string> {
+  return new Set([...people.values()].flatMap(({ groups }) => groups));
 }
 
 /** Remembers who had a value first, and says so of everybody after. */
@@ -68,7 +80,8 @@ function* drSets({ clusters, drSets }: ParsedDeployment, path: Path): Mistakes {
   for (const [set, members] of drSets) {
     for (const [index, member] of members.entries()) {
       const here = [...path, 'drSets', set, index];
-      if (!clusters.has(member)) yield at(here, `this deployment has no cluster ${member}`);
+      if (!clusters.has(member))
+        yield at(here, `this deployment has no cluster ${member}${meant(member, clusters.keys())}`);
       const other = sets.get(member);
       if (other !== undefined) yield at(here, `cluster ${member} is in DR set ${other} already`);
       sets.set(member, set);
@@ -86,7 +99,8 @@ function* drSets({ clusters, drSets }: ParsedDeployment, path: Path): Mistakes {
 function* ceremony(people: People, { ceremony, clusters, batchTokens }: ParsedDeployment, path: Path): Mistakes {
   const { holders, standBy, groups, tokenSource, tokenProviders = [] } = ceremony;
   const unknown = function* (name: string, here: Path): Mistakes {
-    if (!people.has(name)) yield at(here, `${name} is not among the people of this inventory`);
+    if (!people.has(name))
+      yield at(here, `${name} is not among the people of this inventory${meant(name, people.keys())}`);
   };
   for (const [list, names] of Object.entries({ holders, standBy })) {
     const twice = once((name) => `${name} is listed twice`);
@@ -105,7 +119,8 @@ function* ceremony(people: People, { ceremony, clusters, batchTokens }: ParsedDe
     const here = [...path, 'groups', index];
     yield* twice(group, group, here);
     const members = [...holders, ...standBy].filter((name) => people.get(name)?.groups.includes(group) === true);
-    if (members.length === 0) yield at(here, `no holder, stand-by or not, is in group ${group}`);
+    if (members.length === 0)
+      yield at(here, `no holder, stand-by or not, is in group ${group}${meant(group, groupsOf(people))}`);
     else if (members.length < shares)
       yield at([...here, 'shares'], `${shares} shares needed, but only ${members.join(', ')} may give one`);
   }
@@ -126,7 +141,7 @@ function* gatePolicy(people: People, { gates, laboratory }: ParsedDeployment, na
   if (name === 'force') return;
   for (const [index, group] of gate.groups.entries())
     if (!eligible.some((person) => person.groups.includes(group)))
-      yield at([...path, 'groups', index], `nobody is in group ${group}`);
+      yield at([...path, 'groups', index], `nobody is in group ${group}${meant(group, groupsOf(people))}`);
   // Whether the requester is one of them is known only when somebody asks.
   if (!enough) yield at([...path, 'approvals'], `${gate.approvals} needed, but only ${eligible.length} may approve`);
 }
@@ -149,7 +164,7 @@ function* batchTokens({ deployments }: ParsedInventory): Mistakes {
   for (const [name, { batchTokens, drSets, ceremony, clusters }] of deployments) {
     for (const [set, { ttlMs, sink }] of Object.entries(batchTokens)) {
       const path = ['deployments', name, 'batchTokens', set];
-      if (!drSets.has(set)) yield at(path, `this deployment has no DR set ${set}`);
+      if (!drSets.has(set)) yield at(path, `this deployment has no DR set ${set}${meant(set, drSets.keys())}`);
       if (ttlMs < 2 * ceremony.batchMarginMs)
         yield at(
           [...path, 'ttl'],
@@ -183,7 +198,11 @@ function* keyValuePlace(
   const sets = deployments.get(deployment)?.drSets;
   if (deployment === own)
     yield at([...path, 'deployment'], 'a token is kept by another deployment: here it would be gone with its cluster');
-  else if (sets === undefined) yield at([...path, 'deployment'], `this inventory has no deployment ${deployment}`);
+  else if (sets === undefined)
+    yield at(
+      [...path, 'deployment'],
+      `this inventory has no deployment ${deployment}${meant(deployment, deployments.keys())}`,
+    );
   else if (drSet === undefined ? sets.size > 1 : !sets.has(drSet))
     yield at(drSet === undefined ? path : [...path, 'drSet'], `drSet is one of ${[...sets.keys()].join(', ')}`);
 }

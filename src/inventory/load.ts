@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { isAlias, isMap, isNode, isPair, isScalar, isSeq, LineCounter, parseDocument } from 'yaml';
 import type { Document } from 'yaml';
+import { z } from 'zod';
 import { errnoOf, RunbookError } from '../errors';
 import { redact } from '../keys/redaction';
 import type { ShareGroup } from '../contracts/share-groups';
@@ -8,7 +9,7 @@ import { crossChecks } from './checks';
 import { hasJoined } from './lookup';
 import { inventorySchema } from './schema';
 import type { BatchTokenSource, ParsedDeployment, ParsedInventory, Person } from './schema';
-import { mistakesOf } from './schema-values';
+import { UNKNOWN_FIELD, meant, mistakesOf } from './schema-values';
 import type { Mistake } from './schema-values';
 
 /** One cluster: its nodes' API addresses and the sources of its credentials. */
@@ -83,10 +84,44 @@ export function parseInventory(text: string, name: string): Inventory {
     throw refusal([{ offset: 0, text: 'an alias is unknown, or there are too many of them' }]);
   }
   const parsed = inventorySchema.safeParse(plain);
-  if (!parsed.success) throw refusalOf(parsed.error.issues.flatMap(mistakesOf));
+  if (!parsed.success) {
+    const mistakes = parsed.error.issues.flatMap(mistakesOf).map(nearestField);
+    throw refusalOf([...mistakes, ...mistakesBeside(plain, mistakes)]);
+  }
   const mistakes = [...crossChecks(parsed.data)];
   if (mistakes.length > 0) throw refusalOf(mistakes);
   return assemble(parsed.data);
+}
+
+/** A field that is known, for one that is not. */
+function nearestField(mistake: Mistake): Mistake {
+  const { path, message } = mistake;
+  if (message !== UNKNOWN_FIELD) return mistake;
+  const schema = JSON.stringify(z.toJSONSchema(inventorySchema, { io: 'input', unrepresentable: 'any' }));
+  // Every member that is described is one: `"caFile":{"type": ...}`.
+  const fields = new Set(
+    [...schema.matchAll(/"(\w+)":\{"(?:\$ref|type|anyOf|default|minLength|const|enum)"/g)].map(([, name = '']) => name),
+  );
+  return { path, message: `${message}${meant(String(path.at(-1)), fields)}` };
+}
+
+/**
+ * What the rest of the file says of itself, where it can be read without the members that are wrong: nobody should have to
+ * mend it twice. Without a person, or an element of a list, others would only seem wrong.
+ */
+function mistakesBeside(plain: unknown, mistakes: readonly Mistake[]): readonly Mistake[] {
+  const rest: unknown = structuredClone(plain);
+  for (const { path } of mistakes) {
+    const [name, holder] = [path.at(-1), path.slice(0, -1).reduce(memberOf, rest)];
+    if (path[0] === 'people' || typeof name !== 'string' || typeof holder !== 'object' || holder === null) return [];
+    Reflect.deleteProperty(holder, name);
+  }
+  const parsed = inventorySchema.safeParse(rest);
+  return parsed.success ? [...crossChecks(parsed.data)] : [];
+}
+
+function memberOf(holder: unknown, name: PropertyKey): unknown {
+  return typeof holder === 'object' && holder !== null ? (Reflect.get(holder, name) as unknown) : undefined;
 }
 
 function describe({ path, message }: Mistake): string {

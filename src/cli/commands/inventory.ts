@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { GROUPS_ARE_OURS, groupRule } from '../../contracts/share-groups';
+import { access } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { isRunbookError, RunbookError } from '../../errors';
@@ -35,9 +36,11 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
     )
     .action(async (file: string | undefined, options: CommonOptions & { readonly live?: true }) => {
       const inventory = await loadInventory(file ?? inventoryPath(context.env));
+      const absent = await absentFiles(inventory);
       const live = options.live === true ? await livePoints(inventory, context.stop) : undefined;
-      printResult(context, options, { ...understood(inventory), live }, [
+      printResult(context, options, { ...understood(inventory), absent, live }, [
         ...lines(inventory),
+        ...absent.map((file) => `Not on this machine: ${file}. A worker needs it.`),
         ...(live ?? []).flatMap(({ deployment, points }) => [
           '',
           `${deployment}, as its clusters are seen from this machine:`,
@@ -51,6 +54,30 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
     .addCommand(check)
     .addCommand(addPersonCommand({ context }));
 }
+
+/** Files that the inventory names and that are not here, each once. */
+async function absentFiles(inventory: Inventory): Promise<string[]> {
+  const absent = [...new Set(filesIn(inventory))].map(async (file) =>
+    access(file).then(
+      () => [],
+      () => [file],
+    ),
+  );
+  return (await Promise.all(absent)).flat();
+}
+
+/** Certificates and sources of secrets. What a worker writes by itself, and what lies on other machines, are none. */
+function filesIn(value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  const members: [string, unknown][] =
+    value instanceof Map ? [...(value as Map<string, unknown>)] : Object.entries(value);
+  return members.flatMap(([name, member]) => {
+    if (name === 'sink') return [];
+    return FILE_MEMBERS.has(name) && typeof member === 'string' ? [member] : filesIn(member);
+  });
+}
+
+const FILE_MEMBERS: ReadonlySet<string> = new Set(['file', 'caFile', 'stampFile']);
 
 interface AddPersonOptions extends CommonOptions {
   readonly inventory?: string;

@@ -1,0 +1,48 @@
+/** The package that `npm pack` makes, as somebody has it who installed it. */
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { projectRoot } from '../../src/dev-server/locations';
+import { cli } from './support';
+
+const run = promisify(execFile);
+
+it('puts `runbook` there with its version, help and all that it needs of the build, and nothing of the sources', async () => {
+  // Below node_modules, whose packages serve in the place of those that a registry would give.
+  const cache = join(projectRoot(), 'node_modules', '.cache');
+  await mkdir(cache, { recursive: true });
+  const directory = await mkdtemp(join(cache, 'pack-'));
+  try {
+    const pack = ['pack', '--ignore-scripts', '--json', '--pack-destination', directory];
+    const { stdout } = await run('npm', pack, { cwd: projectRoot() });
+    const [packed] = JSON.parse(stdout) as { filename: string; files: { path: string }[]; version: string }[];
+    const paths = packed?.files.map(({ path }) => path) ?? [];
+    expect(paths).toEqual(expect.arrayContaining(['LICENSE', 'dist/workflow-bundle.js', 'dist/holder-page.html']));
+    expect(paths.filter((path) => /^(src|test|scripts|activities|workflows)\//.test(path))).toEqual([]);
+    await run('tar', ['-xzf', join(directory, packed?.filename ?? '')], { cwd: directory });
+    const runbook = async (...words: string[]) =>
+      (await run(process.execPath, [join(directory, 'package', 'dist/src/cli/main.js'), ...words])).stdout;
+    expect((await runbook('--version')).trim()).toBe(packed?.version);
+    expect(await runbook('--help')).toContain('A switchover, by the people who do it');
+    expect(await runbook('runbooks', 'drSwitchover')).toContain('acceptLoss');
+    expect(await runbook('holder-page', '--output', join(directory, 'page.html'))).toContain('SHA-256');
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+}, 60_000);
+
+it('completes commands, runbooks and options in a shell', async () => {
+  const { out } = await cli(['completion', 'bash']);
+  const complete = async (...words: string[]) => {
+    const line = [...words].map((word) => `'${word}'`).join(' ');
+    const script = `${out}\nCOMP_WORDS=(runbook ${line}); COMP_CWORD=${words.length}; _runbook; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    return (await run('bash', ['-c', script])).stdout.trim().split('\n');
+  };
+  expect(await complete('re')).toEqual(['readiness', 'report', 'resume']);
+  expect(await complete('plan', 'drS')).toEqual(['drSwitchover', 'drSecondaryOnboarding']);
+  expect(await complete('decide', '--pa')).toEqual(['--parking', '--passphrase-file']);
+  expect((await cli(['completion', 'zsh'])).out).toContain('bashcompinit');
+  expect((await cli(['completion', 'fish'])).out).toContain("__fish_seen_subcommand_from keys' -a 'init");
+  expect((await cli(['completion', 'csh'])).code).toBe(2);
+});
