@@ -22,6 +22,10 @@ export class WorkerProcess {
       stream?.on('data', (chunk: Buffer) => void (this.output += chunk.toString('utf8')));
   }
 
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
   async end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const ended = once(this.#child, 'exit');
