@@ -54,8 +54,8 @@ export const MUTATIONS = [
   {
     name: 'service ready: another marker than that of this run counts',
     file: 'activities/evidence/service-readiness.ts',
-    text: "if (data?.['value'] !== marker.value)",
-    replacement: 'if (data === undefined)',
+    text: "contradicted = data?.['value'] !== marker.value;",
+    replacement: 'contradicted = data === undefined;',
     test: 'test/activities/service-readiness.test.ts',
     named: 'is not ready where the marker is another one',
   },

@@ -56,6 +56,7 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
   const { client } = access;
   let primaryAt = 0;
   let refusedSince: number | undefined;
+  let contradicted = false;
 
   /** As clients do: with a token from before the change of roles, which also proves that tokens came along. */
   const useIt = async (): Promise<{ readonly missing?: string; readonly refused?: string }> => {
@@ -65,7 +66,8 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
       else {
         const place = await placeOf(input, access);
         const data = await named(access, options, client.keyValue.read(place, options));
-        if (data?.['value'] !== marker.value) return { missing: data === undefined ? 'no marker' : 'another marker' };
+        contradicted = data?.['value'] !== marker.value;
+        if (contradicted) return { missing: data === undefined ? 'no marker' : 'another marker' };
       }
       refusedSince = undefined;
       return {};
@@ -98,6 +100,15 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
     needed: `${cluster} is primary and running, ${marker ? 'the marker of this run is read, ' : ''}and its active node is the same before and after`,
     cluster,
     pollMs: 200,
+  }).catch((error: unknown): never => {
+    if (!contradicted || !isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
+    const { observed, needed } = error;
+    throw new RunbookError('STATE_DIVERGED', `${cluster} does not hold the last write before the demotion.`, {
+      cluster,
+      observed,
+      needed,
+      next: `Read what ${cluster} holds before clients write there. "skip" leads them there all the same.`,
+    });
   });
   if (ready === undefined) throw new TypeError('ready without evidence');
   return { primaryAt, ...ready };

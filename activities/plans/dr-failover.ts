@@ -348,6 +348,7 @@ function failoverPlan(
       hook && `Fence ${from}`,
       `Promote ${to.cluster}; where it refuses beyond its budget, park`,
       `Wait until ${to.cluster} serves${hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
+      `See that ${to.cluster} takes a write`,
       ...members.map(({ cluster }) => `Point ${cluster} at ${to.cluster}, where it answers`),
       ...followers.map(
         ({ cluster }) =>

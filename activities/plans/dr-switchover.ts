@@ -259,6 +259,7 @@ function switchoverPlan(
       `Compare the Merkle roots; where loss cannot be excluded ${acceptLoss === 'none' ? `promote ${old} back` : 'go on and state the bound'}`,
       `Promote ${now}; where that gets stuck ${onStuck === 'promote-back' ? `promote ${old} back` : 'park'}`,
       `Wait until ${now} serves${route.hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
+      `See that ${now} takes a write`,
       rejoin ? `Make ${old} a DR secondary of ${now}` : `Leave ${old} out until it is upgraded`,
       ...drSecondaries.map(({ cluster }) => `Point ${cluster} at ${now}`),
       ...performanceSecondaries.map(

@@ -100,8 +100,9 @@ function evidenceOfEnd(run: RunRecord, since: number) {
       .find((at) => at !== undefined && at >= since);
   const serviceReadyAt = first('awaitServiceReady', 'readyAt');
   const probeAt = first('probeService', 'firstSuccessAt');
+  const writtenAt = first('proveWrite', 'writtenAt');
   const probing = later.some(({ type, state }) => type === 'probeService' && state === 'running');
-  const endedAt = probeAt ?? (probing ? undefined : serviceReadyAt);
+  const endedAt = probeAt ?? (probing ? undefined : (serviceReadyAt ?? writtenAt));
   return { endedAt, endedBy: probeAt === undefined ? 'service-ready' : 'probe', serviceReadyAt, probeAt } as const;
 }
 

@@ -124,6 +124,7 @@ describe('mistakes', () => {
     ['no address at all', "['https://10.2.0.4:8200']", '[]', 'a cluster has at least one API address'],
     ['a bad name', '      west:', '      West_1:', 'lower-case letters, digits and hyphens'],
     ['a bad duration', 'heartbeatAge: 15s', 'heartbeatAge: 15', 'limits.heartbeatAge'],
+    ['a longer comparison in an outage', 'heartbeatAge: 15s', 'merkleEvidence: 3s', 'at most 2 s of an outage'],
     ['a change without end', 'heartbeatAge: 15s', 'promote: 6m', 'a change is given 5 minutes at most'],
     ['a duration of nothing', 'heartbeatAge: 15s', 'heartbeatAge: 0s', 'a positive number with a unit'],
     ['too few approvers', 'plan: { approvals: 1', 'plan: { approvals: 2', '2 needed, but only 1 may approve'],

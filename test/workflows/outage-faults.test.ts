@@ -253,15 +253,27 @@ describe('faults in the outage', () => {
       },
     );
 
-    people.it('a refused read of the marker keeps no client out either, and is told', async (scenario) => {
-      const refused = keys(scenario, 'east', 'GET /v1/kv/data/runbooks-marker');
-      const report = await (await underWay(scenario, { to: 'east' })).report();
-      refused.remove();
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
-      expect(report.findings).toContainEqual(expect.objectContaining({ code: 'marker-not-read' }));
-      await expectServiceOn(scenario, 'east');
-      rmSync(trafficReady);
-    });
+    people.it(
+      'one that is not seen to serve in time waits for nobody: clients are led there, and it is told',
+      async (scenario) => {
+        scenario.limit({ serviceReady: '1s' }, 'awaitServiceReady');
+        const silent = scenario.service.faults.add({
+          cluster: 'east',
+          endpoint: 'GET /v1/kv/data/runbooks-marker',
+          action: { status: 503 },
+          times: Infinity,
+        });
+        const report = await (await underWay(scenario, { to: 'east' })).report();
+        silent.remove();
+        scenario.limit();
+        expect(report).toMatchObject({ outcome: 'completed', parkings: [], outage: { endedBy: 'service-ready' } });
+        expect(report.outage?.serviceReadyAt).toBeUndefined();
+        expect(report.findings).toContainEqual(expect.objectContaining({ code: 'service-not-proven' }));
+        expect(report.leftToDo).toContainEqual(expect.stringContaining('not seen to serve in time'));
+        await expectServiceOn(scenario, 'east');
+        rmSync(trafficReady);
+      },
+    );
   });
 
   describe('people in the outage', () => {

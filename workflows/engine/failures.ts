@@ -139,3 +139,17 @@ export async function inParallel<T>(branches: readonly Promise<T>[]): Promise<T[
     return branch.value;
   });
 }
+
+/** Inside an outage what only reads waits for nobody: what it could not read is not proven. */
+export async function readInOutage<T>(
+  step: Promise<T>,
+  failed: (failure: FailureFacts) => void = () => undefined,
+): Promise<T | undefined> {
+  try {
+    return await step;
+  } catch (error) {
+    if (!(error instanceof StepFailed)) throw error;
+    failed(error.failure);
+    return undefined;
+  }
+}

@@ -3,7 +3,7 @@ import { COMPARE_STEP } from '../../src/contracts/names';
 import type { GateName } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
-import { OutageDecision, RunStopped, TakenOver, isStop } from '../engine/failures';
+import { OutageDecision, RunStopped, TakenOver, isStop, readInOutage } from '../engine/failures';
 import type { OperationTokens } from './operation-tokens';
 import type { Choice, OnFailure } from '../engine/parking';
 import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from '../engine/parking';
@@ -142,16 +142,6 @@ async function demote(outage: Outage): Promise<Next> {
     text: `The plan accepts ${acceptLoss === 'bounded' ? 'a' : 'no'} loss, and none could not be proven: ${why}`,
   });
   return acceptLoss === 'bounded' ? 'promote-secondary' : 'promote-back';
-}
-
-/** Inside an outage what only reads waits for nobody: what it could not read is not proven. */
-async function readInOutage<T>(read: Promise<T>): Promise<T | undefined> {
-  try {
-    return await read;
-  } catch (error) {
-    if (error instanceof StepFailed) return undefined;
-    throw error;
-  }
 }
 
 /** Refused for certain: as the plan says. With a doubt about the outcome a person decides. */

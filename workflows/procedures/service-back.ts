@@ -1,5 +1,6 @@
 import type { MarkerResult } from '../../activities/evidence/data-evidence';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { readInOutage } from '../engine/failures';
 import type { Run } from '../engine/run';
 
 /** The cluster that was promoted, and what is seen there. */
@@ -25,16 +26,23 @@ export interface Serving extends Promoted {
 /** The end of an outage: the new primary serves, clients are led there, and a probe through their address succeeds. */
 export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   const { kind, deployment, primary, from, credentialOf, marker, hooks } = serving;
-  const ready = await run.skippableStep(
+  const waiting = run.skippableStep(
     `Wait until ${primary} serves`,
     `go on; that ${primary} serves is then not proven`,
     (call) => call.awaitServiceReady({ kind, deployment, cluster: primary, credentialOf, marker }),
     {
       note: ({ stableActiveNode, markerReadAt }) =>
         `active node ${stableActiveNode}${markerReadAt === undefined ? '' : ', marker read'}`,
+      // Other data than were written are for people to judge; without an answer clients are led there all the same.
+      onFailure: ({ code }) => (code === 'STATE_DIVERGED' ? 'park' : 'throw'),
       choices: [],
     },
   );
+  const ready = await readInOutage(waiting, ({ code, message, observed, next }) => {
+    const text = `${primary} was promoted, and not seen to serve: ${code}: ${message}${observed === undefined ? '' : ` Observed: ${observed}.`} Nobody was waited for: clients are led there where it says that it is primary.`;
+    run.state.finding({ severity: 'critical', code: 'service-not-proven', text, next });
+    run.state.leftToDo.push(`See that clients reach ${primary}: it was promoted, and not seen to serve in time.`);
+  });
   const readyAt = Date.now();
   run.state.noteFindings(ready?.findings);
   if (hooks.traffic) {
@@ -64,14 +72,16 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
     );
     probed = seen !== undefined;
   }
-  if (ready) run.state.serviceBackAt = probed ? Date.now() : readyAt;
+  if (ready || probed) run.state.serviceBackAt = probed ? Date.now() : readyAt;
 }
 
 /** Once clients were let through, beside what follows: a cluster that refuses our write never keeps clients out. */
 export async function seeWrite(run: Run, { kind, deployment, primary, credentialOf, marker }: Promoted): Promise<void> {
-  await run.skippableStep(
+  const written = await run.skippableStep(
     `See that ${primary} takes a write`,
     `that ${primary} takes an authenticated write was not proven, and clients were let through`,
     (call) => call.proveWrite({ kind, deployment, cluster: primary, credentialOf, marker }),
   );
+  // Where it was not seen to serve before.
+  if (written) run.state.serviceBackAt ??= Date.now();
 }

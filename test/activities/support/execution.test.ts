@@ -110,6 +110,17 @@ describe('any other error', () => {
 });
 
 describe('an activity', () => {
+  it('counts what attempts before this one took, by the clock of the server', async () => {
+    const spent: number[] = [];
+    for (const attempt of [1, 2]) {
+      const mock = environment('readDeployment', attempt);
+      const scheduled = { scheduledTimestampMs: 5_000, currentAttemptScheduledTimestampMs: 38_000 };
+      Object.assign(mock.context.info, scheduled);
+      await inside(mock, async () => void spent.push(currentExecution().spentMs));
+    }
+    expect(spent).toEqual([0, 33_000]);
+  });
+
   it('acts in the name of the run of its own context, whatever its input says', async () => {
     const seen: Execution['run'][] = [];
     const activity = async (_input: object) => void seen.push(currentExecution().run);
