@@ -115,7 +115,7 @@ function findSides(input: DrSwitchoverInput, { of, othersOf, observations }: Obs
       needed: `${input.to} is a DR secondary and ${input.from ?? 'another member of its DR set'} is the primary`,
       next:
         from && from === to
-          ? `${input.to} is the DR primary already: there is nothing to do.`
+          ? `${input.to} is the DR primary already: there is nothing to do. Is this the input of an earlier run, which the start form of the Web UI fills in?`
           : 'Where no primary answers, this is a failover and not a switchover.',
     });
   }

@@ -12,6 +12,8 @@ export interface CliContext {
   readonly err: (line: string) => void;
   /** How wide the terminals are to which results and messages go; undefined where one goes to none. */
   columns?(): { readonly out: number | undefined; readonly err: number | undefined };
+  /** Whether results and messages go to terminals that show colours. */
+  colours?(): { readonly out: boolean; readonly err: boolean };
   /** Whether a person can be asked. */
   readonly interactive: boolean;
   /** Everything on standard input. */
@@ -54,6 +56,10 @@ export function processContext(stop: AbortSignal): CliContext {
     out: (line) => void stdout.write(`${line}\n`),
     err: (line) => void stderr.write(`${line}\n`),
     columns: () => ({ out: stdout.isTTY ? stdout.columns : undefined, err: stderr.isTTY ? stderr.columns : undefined }),
+    colours: () => {
+      const wanted = !env['NO_COLOR'] && env['TERM'] !== 'dumb';
+      return { out: wanted && stdout.isTTY, err: wanted && stderr.isTTY };
+    },
     readInput: () => readStream(stdin),
     ask: async (question) => {
       needPerson(question);

@@ -6,7 +6,7 @@ import { SUMMARIES, loadCommands } from './command-table';
 import { EXIT, exitCodeOf, printError } from './errors';
 import type { ExitCode } from './errors';
 import { processFacts, refuseUnsafeStart } from '../process-guard';
-import { terminalLine, wrapped } from './text';
+import { coloured, terminalLine, wrapped } from './text';
 
 /**
  * The command line, with every command's action bound to `host`.
@@ -59,12 +59,18 @@ function settle(command: Command, context: CliContext): void {
   for (const each of command.commands) settle(each, context);
 }
 
+/** A line as its terminal takes it; only what is left of the words of others gets a colour. */
+function shown({ columns, colours }: CliContext, to: 'out' | 'err', line: string): string[] {
+  const [first = '', ...more] = wrapped(terminalLine(line), columns?.()[to]);
+  return [colours?.()[to] === true ? coloured(first) : first, ...more];
+}
+
 /** The same context, in which every line is one line and nothing more, whatever others wrote into it. */
 function lineByLine(context: CliContext): CliContext {
   return {
     ...context,
-    out: (line) => wrapped(terminalLine(line), context.columns?.().out).forEach((each) => context.out(each)),
-    err: (line) => wrapped(terminalLine(line), context.columns?.().err).forEach((each) => context.err(each)),
+    out: (line) => shown(context, 'out', line).forEach((each) => context.out(each)),
+    err: (line) => shown(context, 'err', line).forEach((each) => context.err(each)),
     ask: (question) => context.ask(terminalLine(question)),
     askHidden: (question) => context.askHidden(terminalLine(question)),
   };

@@ -74,14 +74,17 @@ export function unsignedLines(findings: readonly Finding[]): string[] {
 /** A plan as `runbook plan` prints it. */
 export function planLines(report: Pick<Report, 'plan' | 'preconditions'>): string[] {
   const plan = inLines(report.plan);
-  const failed = report.preconditions.filter(({ verdict }) => verdict === 'fail').length;
-  const against = `${failed} precondition${failed === 1 ? ' stands' : 's stand'} against it; a run would be refused.`;
+  const failed = inLines(report.preconditions).flatMap(({ verdict, name, cluster }) =>
+    verdict === 'fail' ? [`${name}${cluster === undefined ? '' : ` (${cluster})`}`] : [],
+  );
+  const stand = `${failed.length} precondition${failed.length === 1 ? ' stands' : 's stand'}`;
+  const against = `A run would be refused: ${stand} against it (${unmarked(failed.join('; '))}).`;
   return [
     'Preconditions',
     ...preconditionLines(report.preconditions),
     ...(plan === undefined ? [] : ['', ...contentLines(plan.content, plan.digest)]),
     '',
-    `${failed === 0 ? 'Nothing stands against it.' : against} Nothing was changed.`,
+    `${failed.length === 0 ? 'Nothing stands against it.' : against} Nothing was changed.`,
   ];
 }
 
@@ -97,17 +100,22 @@ function contentLines({ runbook, clusters, warnings, steps, inventory }: Runbook
   ];
 }
 
-/** Preconditions as columns: verdict, name, observed, needed. Below those that have one, who does what, with its command. */
+const WORST_FIRST = ['fail', 'warn', 'not-checkable', 'ok'] as const;
+
+/** What stands against it first, each value in a line of its own; what holds takes one line. */
 function preconditionLines(preconditions: readonly Check[]): string[] {
-  const all = inLines(preconditions);
-  const rows = all.map((each) => [
-    `  ${each.verdict}`,
-    each.cluster === undefined ? each.name : `${each.name} (${each.cluster})`,
-    `observed ${unmarked(each.observed)}`,
-    `needed ${unmarked(each.needed)}`,
-  ]);
-  return columns(rows).flatMap((line, index) => {
-    const next = all[index]?.next;
-    return next === undefined ? [line] : [line, ...terminalText(next, '      ')];
+  const all = inLines(preconditions).toSorted(
+    (one, other) => WORST_FIRST.indexOf(one.verdict) - WORST_FIRST.indexOf(other.verdict),
+  );
+  const mark = (verdict: string) => (verdict === 'not-checkable' ? '?' : verdict).padEnd(4);
+  return all.flatMap(({ verdict, cluster, name, observed, needed, next }) => {
+    const title = `  ${mark(verdict)}  ${name}${cluster === undefined ? '' : ` (${cluster})`}`;
+    if (verdict === 'ok') return [`${title}: ${unmarked(observed)}`];
+    return [
+      title,
+      `          observed: ${unmarked(observed)}`,
+      `          needed:   ${unmarked(needed)}`,
+      ...(next === undefined ? [] : terminalText(`next:     ${next}`, '          ')),
+    ];
   });
 }

@@ -1,3 +1,5 @@
+import { styleText } from 'node:util';
+
 export {
   attestedName,
   clock,
@@ -22,6 +24,17 @@ export function columns(rows: readonly (readonly string[])[]): string[] {
       .join('  ')
       .trimEnd(),
   );
+}
+
+/** What must be seen first; how a line begins in which it is said, after its time and mark. */
+const GRAVE =
+  /^(?:\d\d:\d\d:\d\dZ )?(?:== |-> )? *(?:finding, )?(?:OUTAGE|CRITICAL|FAILED|PARKED|Error |fail +\S)|: (?:REFUSED|FAILED)$/;
+const WARNED = /^(?:\d\d:\d\d:\d\dZ )? *(?:finding, )?(?:Warning:|KNOW THIS|Know this|warn +\S|PAUSED)/;
+
+/** A line with its colour, for a terminal that shows some. */
+export function coloured(line: string): string {
+  if (GRAVE.test(line)) return styleText(['red', 'bold'], line, { validateStream: false });
+  return WARNED.test(line) ? styleText('yellow', line, { validateStream: false }) : line;
 }
 
 /** What must stay one line to be copied: a command of ours, a document, JSON. Words of others begin none of them. */

@@ -112,11 +112,11 @@ describe('a switchover by the command line alone', () => {
       env,
     });
     expect(code).toBe(0);
-    expect(out).toMatch(/ok +DR primary \(east\) +observed primary/);
+    expect(out).toMatch(/ok +DR primary \(east\): primary/);
     expect(out).toContain('Nothing was changed.');
     expect(scenario.calls('east', 'dr/primary/demote')).toBe(0);
     const refused = await typed(`plan drSwitchover --deployment ${scenario.name} --to east --reason wrong`, { env });
-    expect([refused.code, refused.out]).toEqual([3, expect.stringContaining('a run would be refused')]);
+    expect([refused.code, refused.out]).toEqual([3, expect.stringContaining('A run would be refused')]);
   });
 
   it('start says that it started only what a worker has taken up: an unknown deployment is told at once', async () => {

@@ -25,6 +25,8 @@ export interface Typed {
   /** Answers to questions, in order; without one left the test fails. A function is told what was shown until then. */
   readonly answers?: readonly (string | ((shown: string) => string))[];
   readonly stop?: AbortSignal;
+  /** Both terminals show colours. */
+  readonly colours?: boolean;
   /** Is told each line for people as it comes. */
   readonly hear?: (line: string) => void;
   /** Whether a person sits at a terminal, as if nothing is said. */
@@ -50,6 +52,7 @@ export async function cli(words: readonly string[], typed: Typed = {}): Promise<
       err.push(line);
       typed.hear?.(line);
     },
+    colours: () => ({ out: typed.colours === true, err: typed.colours === true }),
     interactive: typed.interactive ?? true,
     keyWorkFactor: 4,
     readInput: () => Promise.resolve(typed.input ?? ''),

@@ -8,7 +8,8 @@ import { buildProgram } from '../../src/cli/program';
 import { inputFields } from '../../src/cli/run-input';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
-import { cli } from './support';
+import { coloured } from '../../src/cli/text';
+import { atTerminal, cli } from './support';
 
 const DOCUMENTATION = readFileSync(join(__dirname, '..', '..', 'docs', 'cli.md'), 'utf8');
 const PLAIN_SHARE = createHash('shake256', { outputLength: 33 }).update('a share').digest('hex');
@@ -81,6 +82,37 @@ describe('the command line', () => {
     for (const file of ['@/nonexistent/input.json', '/nonexistent/input.json'])
       expect((await cli(['start', 'drSwitchover', '--input', file])).code).toBe(5);
   });
+});
+
+it('an error has a colour on a terminal that shows some, and none in a pipe, a file or where NO_COLOR is set', async () => {
+  const red = '\u001b[31m';
+  expect((await cli(['start', 'drFailback'], { colours: true })).err).toContain(`${red}\u001b[1mError UNKNOWN_RUNBOOK`);
+  expect((await cli(['start', 'drFailback'])).err).not.toContain('\u001b');
+  const coloursOf = () => processContext(new AbortController().signal).colours?.().err;
+  const { NO_COLOR: given } = process.env;
+  await atTerminal(() => {
+    delete process.env['NO_COLOR'];
+    const plain = coloursOf();
+    process.env['NO_COLOR'] = '1';
+    expect([plain, coloursOf()]).toEqual([true, false]);
+    return Promise.resolve();
+  });
+  if (given === undefined) delete process.env['NO_COLOR'];
+  else process.env['NO_COLOR'] = given;
+  expect(coloursOf()).toBeFalsy();
+});
+
+it.each([
+  ['12:00:00Z == OUTAGE: no primary serves clients', true],
+  ['CRITICAL: a token may exist', true],
+  ['  fail  DR primary (east)', true],
+  ['drSwitchover of payments: REFUSED', true],
+  ['  ok    DR primary (east): primary', false],
+  ['12:00:00Z 7. Demote east ...', false],
+  // Words of others, in the middle of a line of ours.
+  ['  Reason: OUTAGE: CRITICAL', false],
+])('%s: seen first %s', (line, first) => {
+  expect(coloured(line).includes('\u001b[31m')).toBe(first);
 });
 
 it('lists every runbook with what it is for', async () => {

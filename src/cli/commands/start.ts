@@ -90,7 +90,7 @@ function startCommand(host: CommandHost): Command {
       printResult(context, options, { runbook, workflowId, runId, link }, [
         `Started ${runbook} as ${workflowId} (run ${runId}).`,
         ...(begun ? [] : ['No worker has taken it up yet.']),
-        ...(link === undefined ? [] : [`Web UI: ${link}`]),
+        ...(link === undefined ? [] : ['Web UI:', `  ${link}`]),
         `Follow it: ${shellLine('runbook', 'watch', workflowId)}`,
       ]);
     });
