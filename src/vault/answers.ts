@@ -375,6 +375,11 @@ export const loginToken = at(
 );
 export type LoginToken = Read<typeof loginToken>;
 
+/** `auth/approle/role/:role/role-id`. */
+export const appRoleId = at('data', at('role_id', needed(text)));
+/** `auth/approle/role/:role/secret-id`: told this once. */
+export const secretId = at('data', at('secret_id', needed(as(text, (id) => new Secret('login-secret', id)))));
+
 /** `auth/token/roles/:role`: what tokens of this role are like. */
 export const tokenRole = data(
   needed(

@@ -389,6 +389,20 @@ const SYS = {
     }) => ({ rate, interval, group_by: groupBy }),
   ),
   deleteRateLimitQuota: { ...change<string>('sys/quotas/rate-limit/:name', () => ({})), method: 'DELETE' } as const,
+  /** An AppRole, made by people once: its method at the usual mount, the role, and what a worker logs in with. */
+  appRole: {
+    enable: change('sys/auth/approle', () => ({ type: 'approle' })),
+    write: change(
+      'auth/approle/role/:role',
+      ({ policies }: { readonly role: string; readonly policies: readonly string[] }) => ({
+        token_policies: policies,
+        token_ttl: '1h',
+        token_max_ttl: '24h',
+      }),
+    ),
+    roleId: getOne('auth/approle/role/:role/role-id', answer.appRoleId),
+    makeSecretId: post('auth/approle/role/:role/secret-id', (_: { readonly role: string }) => ({}), answer.secretId),
+  },
   /** The text of an ACL policy, in HCL. */
   policy: find('sys/policies/acl/:name', answer.policy),
   writePolicy: change('sys/policies/acl/:name', ({ policy }: { readonly name: string; readonly policy: string }) => ({

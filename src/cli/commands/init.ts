@@ -5,16 +5,19 @@ import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { projectRoot } from '../../dev-server/locations';
 import { errnoOf, isRunbookError, RunbookError } from '../../errors';
-import { readSigningKey } from '../../inventory';
+import { findDeployment, parseInventory, readSigningKey } from '../../inventory';
 import { newSealKey, newSigningKey, spokenFingerprint } from '../../keys';
 import type { PublicKeyEntry } from '../../keys';
+import { Secret } from '../../secret';
 import { ServiceClient } from '../../vault';
+import { policyFor, policyText, runbooksOfEveryDay } from '../../../activities/tokens/policies';
 import { connectionSettings } from '../../worker/connection';
+import { taskQueueSetting } from '../../worker/settings';
 import { collect, newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { DEFAULT_ENVIRONMENT } from '../invitation';
-import { writeSecretFile } from '../secret-input';
+import { readTextFile, writeSecretFile } from '../secret-input';
 import { columns, oneLine, shellLine, shellWord } from '../text';
 import { joinLine } from './join';
 
@@ -27,6 +30,7 @@ interface InitOptions extends CommonOptions {
   readonly cluster: readonly string[];
   readonly caFile?: string;
   readonly tokenFile?: string;
+  readonly adminTokenFile?: string;
   readonly people?: string;
   readonly holders?: string;
   readonly force?: boolean;
@@ -50,6 +54,10 @@ function initCommand({ context }: CommandHost): Command {
     )
     .option('--ca-file <file>', "PEM file of the clusters' CA (default: the roots of this system)")
     .option('--token-file <file>', "where the workers' token is, or will be (default: workers.token in the directory)")
+    .option(
+      '--admin-token-file <file>',
+      "an administrator's token of the primary, used once: makes the policy and an AppRole",
+    )
     .option('--people <list>', 'who operates and approves, comma-separated')
     .option('--holders <list>', 'who holds a key share, comma-separated (default: the same people)')
     .option('--force', 'write inventory and settings again; keys are never overwritten')
@@ -64,7 +72,10 @@ function initCommand({ context }: CommandHost): Command {
       await confirmed(context, options, 'Is this your deployment? Type "yes"');
       const workers = await workersKeys(files);
       const tokenFile = resolve(options.tokenFile ?? join(directory, 'workers.token'));
-      const facts = { ...site, directory, files, tokenFile, clusters };
+      const planned = { ...site, directory, files, tokenFile, clusters, logins: new Map<string, AppRole>() };
+      const policy = policyOf(planned);
+      await writeFile(files.policy, policy, { mode: 0o640 });
+      const facts = { ...planned, logins: await makeLogins(context, options, planned, policy) };
       await writeFile(files.inventory, inventoryText(facts), { mode: 0o640 });
       await writeFile(files.settings, settingsText(context.env, facts), { mode: 0o640 });
       await writeFile(files.shell, shellText(facts), { mode: 0o640 });
@@ -74,7 +85,7 @@ function initCommand({ context }: CommandHost): Command {
         context,
         options,
         { directory, files, clusters, tokenFile, workers: workers.kid, fingerprint, join: lines },
-        doneLines(facts, fingerprint, lines),
+        doneLines(facts, fingerprint, lines, taskQueueSetting(context.env)),
       );
     });
 }
@@ -86,6 +97,7 @@ function filesIn(directory: string) {
     shell: join(directory, 'env.sh'),
     signingKey: join(directory, 'workers.key'),
     sealKeys: join(directory, 'seal-keys'),
+    policy: join(directory, 'policy.hcl'),
   };
 }
 type Files = ReturnType<typeof filesIn>;
@@ -208,10 +220,17 @@ interface FoundCluster {
   readonly shares: number | undefined;
 }
 
+function clientOf(cluster: Site['clusters'][number], caFile: string | undefined) {
+  const { name, addresses } = cluster;
+  const target = { name, addresses, ...(caFile !== undefined && { caFile }) };
+  const client = new ServiceClient(target, { requestTimeoutMs: READ_MS, connectTimeoutMs: 2_000 });
+  return { client, sys: client.sys };
+}
+
 function readClusters({ clusters, caFile }: Site): Promise<readonly FoundCluster[]> {
   return Promise.all(
     clusters.map(async (cluster) => {
-      const client = new ServiceClient({ ...cluster, caFile }, { requestTimeoutMs: READ_MS, connectTimeoutMs: 2_000 });
+      const { client } = clientOf(cluster, caFile);
       try {
         return await readOne(client, cluster);
       } catch (error) {
@@ -294,6 +313,75 @@ interface Facts extends Omit<Site, 'clusters'> {
   readonly files: Files;
   readonly tokenFile: string;
   readonly clusters: readonly FoundCluster[];
+  /** By cluster: how the workers log in there, where this command set it up. */
+  readonly logins: ReadonlyMap<string, AppRole>;
+}
+
+/** Clusters that replicate for DR among themselves; one that does not is a set of its own. */
+function drSetsOf(clusters: readonly FoundCluster[]) {
+  const sets = new Map<string, FoundCluster[]>();
+  for (const each of clusters) {
+    const set = each.drSet ?? each.name;
+    sets.set(set, [...(sets.get(set) ?? []), each]);
+  }
+  return [...sets.values()].map((members) => ({ name: sets.size === 1 ? 'main' : (members[0]?.name ?? ''), members }));
+}
+
+/** The policy for the runbooks of every day, as `runbook policy` prints it. */
+function policyOf(facts: Facts): string {
+  const inventory = parseInventory(inventoryText(facts), facts.files.inventory);
+  const deployment = findDeployment(inventory, facts.deployment);
+  return `${policyText(policyFor(inventory, deployment, 'credential', runbooksOfEveryDay(deployment)))}\n`;
+}
+
+/** What a worker logs in with; the secret ID is in a file. */
+interface AppRole {
+  readonly roleId: string;
+  readonly secretId: string;
+}
+
+const POLICY = 'runbooks';
+
+/**
+ * With an administrator's token: policy, AppRole and secret ID on the primary of each DR set, whose secondaries get them
+ * too. The token is used here and kept nowhere. Without one nothing is made.
+ */
+async function makeLogins(
+  context: CliContext,
+  { adminTokenFile, yes }: InitOptions,
+  { clusters, caFile, directory }: Facts,
+  policy: string,
+): Promise<ReadonlyMap<string, AppRole>> {
+  const asks = yes !== true && context.interactive && adminTokenFile === undefined;
+  const question =
+    "An administrator's token of the primary, used once, for the policy and an AppRole (Enter: do it later)";
+  const text = asks ? await context.askHidden(question) : adminTokenFile && (await readTextFile(adminTokenFile));
+  const logins = new Map<string, AppRole>();
+  if (!text) return logins;
+  const token = new Secret('service-token', text.trim());
+  const sets = drSetsOf(clusters);
+  for (const { name, members } of sets) {
+    const primary = members.find(({ role }) => !role.startsWith('DR secondary'));
+    if (primary === undefined) continue;
+    const { sys, client } = clientOf(primary, caFile);
+    try {
+      await sys.writePolicy({ name: POLICY, policy }, { token });
+      // It may be enabled already.
+      await sys.appRole.enable({}, { token }).catch((error: unknown) => {
+        if (!isRunbookError(error, 'BAD_REQUEST')) throw error;
+      });
+      await sys.appRole.write({ role: POLICY, policies: [POLICY] }, { token });
+      const secretId = join(directory, sets.length === 1 ? 'secret-id' : `${name}.secret-id`);
+      if (!(await isThere(secretId)))
+        await writeSecretFile(secretId, (await sys.appRole.makeSecretId({ role: POLICY }, { token })).reveal());
+      const made = { roleId: await sys.appRole.roleId(POLICY, { token }), secretId };
+      for (const each of members) logins.set(each.name, made);
+      context.err(`Made on ${primary.name}: policy "${POLICY}", AppRole "${POLICY}".`);
+    } finally {
+      await client.close();
+    }
+  }
+  return logins;
 }
 
 /** A text in YAML: what a cluster says of itself opens no line and no member of its own. JSON is YAML. */
@@ -301,15 +389,8 @@ const scalar = (text: string): string => (/^[A-Za-z0-9/][\w./:-]*$/.test(text) ?
 const flow = (texts: readonly string[]): string => `[${texts.map(scalar).join(', ')}]`;
 
 function inventoryText(facts: Facts): string {
-  const { deployment, clusters, caFile, people, holders, everybody, files, tokenFile } = facts;
-  const sets = new Map<string, FoundCluster[]>();
-  for (const each of clusters) {
-    const set = each.drSet ?? each.name;
-    sets.set(set, [...(sets.get(set) ?? []), each]);
-  }
-  const named = [...sets.values()].map(
-    (members) => `${sets.size === 1 ? 'main' : (members[0]?.name ?? '')}: ${flow(members.map(({ name }) => name))}`,
-  );
+  const { deployment, clusters, people, holders, everybody, files } = facts;
+  const named = drSetsOf(clusters).map(({ name, members }) => `${name}: ${flow(members.map((each) => each.name))}`);
   const gate = (name: string, validFor: string) =>
     `      ${name}: { approvals: 1, groups: [approvers], validFor: ${validFor} }`;
   return [
@@ -321,7 +402,7 @@ function inventoryText(facts: Facts): string {
     'deployments:',
     `  ${deployment}:`,
     '    clusters:',
-    ...clusters.flatMap((cluster) => clusterLines(cluster, caFile, tokenFile)),
+    ...clusters.flatMap((cluster) => clusterLines(cluster, facts)),
     `    drSets: { ${named.join(', ')} }`,
     `    ceremony: { holders: ${flow(holders)} }`,
     '    gates: # Whoever asks for a run does not approve it: two of the group are needed for every change.',
@@ -331,8 +412,9 @@ function inventoryText(facts: Facts): string {
   ].join('\n');
 }
 
-function clusterLines(cluster: FoundCluster, caFile: string | undefined, tokenFile: string): string[] {
+function clusterLines(cluster: FoundCluster, { caFile, tokenFile, logins }: Facts): string[] {
   const { name, addresses, clusterId, role, versions, seal, advertised } = cluster;
+  const login = logins.get(name);
   const hosts = addresses.map((address) => new URL(address).hostname);
   const own = advertised === undefined || !URL.canParse(advertised) || hosts.includes(new URL(advertised).hostname);
   return [
@@ -341,12 +423,16 @@ function clusterLines(cluster: FoundCluster, caFile: string | undefined, tokenFi
     ...(caFile === undefined ? [] : [`        caFile: ${scalar(caFile)}`]),
     ...(clusterId === undefined ? [] : [`        clusterId: ${scalar(clusterId)}`]),
     `        advertisedClusterAddress: ${own ? 'node-address' : new URL(advertised).origin}`,
-    `        credential: { file: ${scalar(tokenFile)} }`,
+    `        credential: ${login === undefined ? `{ file: ${scalar(tokenFile)} }` : loginText(login)}`,
   ];
 }
 
+const loginText = ({ roleId, secretId }: AppRole): string =>
+  `{ approle: { roleId: ${scalar(roleId)}, secretId: { file: ${scalar(secretId)} } } }`;
+
 /** What says where Temporal is. Never a secret: an API key stays where it is. */
-const PASSED_ON = /^TEMPORAL_(PROFILE|CONFIG_FILE|TLS|TLS_SERVER_NAME|TLS_[A-Z_]+_PATH)$/;
+const PASSED_ON =
+  /^(TEMPORAL_(PROFILE|CONFIG_FILE|TLS|TLS_SERVER_NAME|TLS_[A-Z_]+_PATH)|RUNBOOKS_(TASK_QUEUE|KEY_DIR|KEY_STORAGE))$/;
 
 /** The worker's settings, for `EnvironmentFile=` of the unit, `env_file:` of Compose, and {@link shellText}. */
 function settingsText(env: NodeJS.ProcessEnv, { files, directory }: Facts): string {
@@ -376,30 +462,35 @@ function shellText({ files }: Facts): string {
   ].join('\n');
 }
 
-function doneLines(facts: Facts, fingerprint: string, joinLines: readonly string[]): string[] {
+function doneLines(facts: Facts, fingerprint: string, joinLines: readonly string[], taskQueue: string): string[] {
   const { deployment, files, tokenFile, directory, clusters } = facts;
   const target = clusters.find(({ role }) => role.startsWith('DR secondary'))?.name ?? 'CLUSTER';
   return [
-    `Written to ${directory}: inventory.yaml, worker.env, env.sh, and the keys of the workers.`,
+    `Written to ${directory}: inventory.yaml, worker.env, env.sh, policy.hcl, and the keys of the workers.`,
     `1. In each shell of this host: . ${shellWord(files.shell)}`,
-    `2. A token with the policy "runbooks-switchover" (docs/operations.md), in ${tokenFile}, mode 0600.`,
-    '3. Each person, on their own machine, one line:',
+    ...(facts.logins.size > 0
+      ? []
+      : [
+          `   A token with the policy of policy.hcl, in ${tokenFile}, mode 0600. Or an AppRole, which is better:`,
+          `     ${shellLine('runbook', 'policy', deployment, '--commands')}`,
+        ]),
+    '2. Each person, on their own machine, one line:',
     ...joinLines.map((line) => `     ${shellLine('runbook', 'join', line)}`),
     "   The fingerprint of the workers' key, which you read to them by voice:",
     `     ${fingerprint}`,
-    '4. With the lines that they send back:',
+    '3. With the lines that they send back:',
     '     runbook inventory add-person LINE LINE LINE',
-    '5. The worker (under systemd: deploy/replication-runbooks-worker.service), and what is still missing:',
+    '4. The worker (under systemd: deploy/replication-runbooks-worker.service), and what is still missing:',
     '     runbook worker',
     '     runbook doctor',
-    '6. A plan, which changes nothing:',
+    '5. A plan, which changes nothing:',
     `     ${shellLine('runbook', 'plan', 'drSwitchover', '--deployment', deployment, '--to', target, '--reason', 'first plan')}`,
-    '7. Samples for a failover, and readiness every hour (docs/runbooks/wal-sampler.md, readiness.md):',
-    ...scheduleLines(deployment).map((line) => `     ${line}`),
+    '6. Samples for a failover, and readiness every hour (docs/runbooks/wal-sampler.md, readiness.md):',
+    ...scheduleLines(deployment, taskQueue).map((line) => `     ${line}`),
   ];
 }
 
-function scheduleLines(deployment: string): string[] {
+function scheduleLines(deployment: string, taskQueue: string): string[] {
   const each = [
     ['wal-sampler', '1m', 'walSampler', `walSampler:${deployment}:scheduled`],
     ['readiness', '1h', 'readiness', `readiness-scheduled:${deployment}`],
@@ -408,7 +499,7 @@ function scheduleLines(deployment: string): string[] {
     shellLine(
       ...['temporal', 'schedule', 'create', '--schedule-id', `${id}-${deployment}`, '--interval', interval],
       ...['--overlap-policy', 'Skip', '--catchup-window', '1m', '--workflow-id', workflowId],
-      ...['--type', type, '--task-queue', 'runbooks', '--input', JSON.stringify({ deployment })],
+      ...['--type', type, '--task-queue', taskQueue, '--input', JSON.stringify({ deployment })],
     ),
   );
 }

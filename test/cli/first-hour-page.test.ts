@@ -1,0 +1,134 @@
+/** docs/first-hour.md, command by command, as a new user gives them: programs, a simulated service over TLS, a real Temporal server. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startSimulatedService } from '../../src/simulator';
+import type { SimulatedService } from '../../src/simulator';
+import { findCanaries } from '../support/canaries';
+import { page, ROOT, shellLines } from '../support/documents';
+import { temporalServer, uniqueTaskQueue } from '../support/temporal-server';
+
+jest.setTimeout(180_000);
+
+const PEOPLE = ['ada', 'ben', 'cyd', 'dan', 'eve'];
+const PASSPHRASE = 'canary-passphrase-of-everybody';
+const COMMANDS = shellLines(page('docs/first-hour.md'));
+const fixture = (name: string) => join(ROOT, 'test', 'simulator', 'fixtures', name);
+
+let folder: string;
+let service: SimulatedService;
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'first-hour-page-'));
+  service = await startSimulatedService({
+    clusters: ['east', 'west'].map((name) => ({ name, nodes: 3 })),
+    dr: [{ primary: 'east', secondaries: ['west'] }],
+    tls: { certificateFile: fixture('loopback-certificate.pem'), keyFile: fixture('loopback-key.pem') },
+  });
+  await writeFile(join(folder, 'passphrase'), PASSPHRASE, { mode: 0o600 });
+  await writeFile(join(folder, 'admin-token'), `${service.cluster('east').rootToken}\n`, { mode: 0o600 });
+});
+afterAll(async () => {
+  await service.stop();
+  await rm(folder, { recursive: true });
+});
+
+/** What a shell wrote, and how it ended. */
+interface ShellResult {
+  readonly code: number | null;
+  readonly output: string;
+}
+
+/** Lines in one shell, in the clone. `as`: whose machine it is. */
+async function shell(lines: readonly string[], as = 'operator'): Promise<ShellResult> {
+  const { address, namespace } = temporalServer();
+  const environment = {
+    PATH: process.env['PATH'] ?? '',
+    HOME: join(folder, `home-of-${as}`),
+    TEMPORAL_ADDRESS: address,
+    TEMPORAL_NAMESPACE: namespace,
+    RUNBOOKS_TASK_QUEUE: queue,
+    RUNBOOKS_KEY_DIR: join(folder, 'ceremony-keys'),
+    RUNBOOKS_KEY_STORAGE: 'disk',
+  };
+  const child = spawn('bash', ['-c', lines.join('\n')], {
+    cwd: ROOT,
+    env: environment,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, output };
+}
+const queue = uniqueTaskQueue('first-hour');
+
+/** A command of the page with this site's addresses, files and people; what a terminal would ask was compared. */
+function here(command: string): string {
+  const addresses = (cluster: string) => `${cluster}=${service.cluster(cluster).addresses.join(',')}`;
+  const answered = /main\.js init|add-person/.test(command) ? `${command} --yes` : command;
+  return answered
+    .replace(/^runbook join .*/, (line) => `${line} --yes --passphrase-file ${join(folder, 'passphrase')}`)
+    .replace(/\b(east|west)=\S+/g, (_whole, cluster: string) => addresses(cluster))
+    .replaceAll('/etc/replication-runbooks', join(folder, 'site'))
+    .replace('--ca-file ca.pem', `--ca-file ${fixture('loopback-certificate.pem')}`)
+    .replace('--admin-token-file admin-token', `--admin-token-file ${join(folder, 'admin-token')}`);
+}
+
+it('docs/first-hour.md: at most eight commands from a clone to a green plan, one of them once per person', async () => {
+  expect(COMMANDS.length).toBeLessThanOrEqual(8);
+  expect(COMMANDS.filter((each) => /&&|;|\|/.test(each))).toEqual([]);
+  const [install, build, init = '', source = '', joining = '', adding = '', worker = '', plan = '', ...none] = COMMANDS;
+  // These two made the program that runs here.
+  expect([install, build, none]).toEqual(['npm ci --ignore-scripts', 'npm run build', []]);
+  const shown: string[] = [];
+  const run = async (lines: readonly string[], as?: string): Promise<string> => {
+    const { code, output } = await shell(lines, as);
+    shown.push(output);
+    expect([lines.at(-1), code, code === 0 ? '' : output]).toEqual([lines.at(-1), 0, '']);
+    return output;
+  };
+  const initialised = await run([here(init)]);
+  expect(initialised).toContain('Made on east: policy "runbooks", AppRole "runbooks".');
+  const joinLines = [...initialised.matchAll(/runbook join (\S+)/g)].map(([, line = '']) => line);
+  expect(joinLines).toHaveLength(PEOPLE.length);
+  const sent = await Promise.all(
+    joinLines.map(async (line, index) => {
+      const command = joining.replace(/production\/\S+/, line);
+      const joined = await run([here(source), here(command)], PEOPLE[index]);
+      return /^ {2}([a-z]+\/\S+)$/m.exec(joined)?.[1] ?? '';
+    }),
+  );
+  const listed = `${adding.split(' ').slice(0, 3).join(' ')} ${sent.join(' ')}`;
+  expect(await run([here(source), here(listed)])).toContain('The inventory has no mistakes.');
+  // As on the page: the worker in the background of the operator's shell, whose end ends it.
+  const planned = await run([
+    here(source),
+    "trap 'kill %1; wait %1' EXIT",
+    here(worker),
+    here(plan),
+    'planned=$?',
+    'runbook doctor --json; echo "doctor ended with $?"',
+    'exit $planned',
+  ]);
+  expect(planned).toContain('Nothing stands against it. Nothing was changed.');
+  // The server of the tests keeps histories for a day, and the keys of ceremonies are on a disk here: warnings.
+  expect(planned).toContain('doctor ended with 7');
+  const failed = planned
+    .split('\n')
+    .filter((line) => line.startsWith('{"findings"') && line.includes('"verdict":"fail"'));
+  expect(failed).toEqual([]);
+
+  const read = (name: string) => readFile(join(folder, 'site', name), 'utf8');
+  const { d } = JSON.parse(await read('workers.key')) as { d: string };
+  const secrets = new Map([
+    ['passphrase', PASSPHRASE],
+    ['administrator', service.cluster('east').rootToken],
+    ['secret ID', (await read('secret-id')).trim()],
+    ['signing key', d],
+    ['seal key', (await read('seal-keys')).trim().split(':')[1] ?? ''],
+  ]);
+  const written = await Promise.all(['inventory.yaml', 'worker.env', 'env.sh', 'policy.hcl'].map(read));
+  expect(findCanaries([...shown, ...written].join('\n'), secrets)).toEqual([]);
+});
