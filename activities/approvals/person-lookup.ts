@@ -112,7 +112,7 @@ function claimsInWords(names: readonly string[]): string {
 export function onlyClaimed(name: string, command: string): string {
   return withNext(
     `${escapeUntrusted(name)} is ${NOT_COUNTED}`,
-    `sign it. \`runbook keys init --output YOUR-KEY-FILE\` makes a key; once the inventory lists its public line, with attestation signed: \`${command} --key-file YOUR-KEY-FILE\``,
+    `sign it. \`runbook join LINE\` makes a key, with a line of the operators; once the inventory lists it, with attestation signed: \`${command} --key-file YOUR-KEY-FILE\``,
   );
 }
 

@@ -153,7 +153,7 @@ function attestations(inventory: Inventory, deployment: Deployment): ReadinessPo
       id: `${who}-proven`,
       source: 'attested',
       needed: `${who} sign with a key, or are known by the server's principal`,
-      next: 'Each runs `runbook keys init`, and you put the printed line into the inventory.',
+      next: 'Each runs `runbook join` with a line of yours; `runbook inventory add-person` lists what it prints.',
     } as const;
     return pointsOf(
       question,

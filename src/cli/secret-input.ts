@@ -175,11 +175,6 @@ export async function writeSecretFile(path: string, content: string): Promise<vo
   }
 }
 
-/** @throws RunbookError `INVALID_INPUT` where the file exists, before anything is asked for. */
-export async function refuseExisting(path: string): Promise<void> {
-  if ((await stat(path).catch(() => undefined)) !== undefined) throw existing(path);
-}
-
 function existing(path: string): RunbookError {
   return new RunbookError('INVALID_INPUT', `The file ${path} exists; a key is never overwritten.`, {
     needed: 'the path of a new file',

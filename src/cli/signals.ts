@@ -71,7 +71,7 @@ export function withStatementOptions(command: Command, what: string): Command {
   command
     .option(
       '--key-file <file>',
-      `your signing key ("runbook keys init"), else RUNBOOKS_KEY_FILE; without one ${what} is a claim`,
+      `your signing key ("runbook join"), else RUNBOOKS_KEY_FILE, or where join put it; without one ${what} is a claim`,
     )
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option(...PRINT_OPTION)

@@ -38,7 +38,7 @@ export async function importSigningKey(jwk: Secret<'private-key'>): Promise<Sign
     // The parser's own error quotes the text: fall through to the fixed one.
   }
   throw new RunbookError('DOCUMENT_INVALID', 'The signing key is not an Ed25519 private key in JWK form.', {
-    needed: 'the key file that "runbook keys init" made, or for workers "runbook keys workers"',
+    needed: 'the key file that "runbook join" made, or for workers "runbook keys workers"',
     next: 'Take the right file. Where it is lost, make a new key and give its public line to the operators.',
   });
 }
@@ -67,14 +67,14 @@ function keyFileContent(file: string): Uint8Array {
     return armor.decode(file.trim());
   } catch {
     throw new RunbookError('DOCUMENT_INVALID', 'This is not a key file, or it is damaged.', {
-      needed: 'the file that "runbook keys init" made; it begins with -----BEGIN AGE ENCRYPTED FILE-----',
+      needed: 'the file that "runbook join" made; it begins with -----BEGIN AGE ENCRYPTED FILE-----',
       next: `Take the right file, or its copy. ${WITHOUT_KEY}`,
     });
   }
 }
 
 const WITHOUT_KEY =
-  'Without the key you cannot give your share where the inventory lists one of yours, and you cannot decline: a decline needs the same key. Call the operators now, at a number that you know: somebody who stands by must give instead. Then make a new key ("runbook keys init") for the next time.';
+  'Without the key you cannot give your share where the inventory lists one of yours, and you cannot decline: a decline needs the same key. Call the operators now, at a number that you know: somebody who stands by must give instead. Then make a new key ("runbook join") for the next time.';
 
 const wrong = new WeakSet<RunbookError>();
 
@@ -84,7 +84,7 @@ function wrongPassphrase(): RunbookError {
     'DOCUMENT_INVALID',
     'The key file does not open: the passphrase is wrong or the file is damaged.',
     {
-      needed: 'the passphrase that "runbook keys init" showed when it made this very file',
+      needed: 'the passphrase that "runbook join" showed when it made this very file',
       next: `Look it up in your password store. ${WITHOUT_KEY}`,
     },
   );

@@ -19,7 +19,7 @@ import {
 const publicKey = z.string().transform((line, context) => {
   const key = parsePublicKey(line.trim());
   if (key !== undefined) return key;
-  context.addIssue({ code: 'custom', message: 'a public key is "<kid>:<x>" as "runbook keys init" prints it' });
+  context.addIssue({ code: 'custom', message: 'a public key is "<kid>:<x>" as "runbook join" prints it behind the name' });
   return z.NEVER;
 });
 

@@ -126,6 +126,32 @@ it('join pins, makes the key and gives one line; add-person lists it; comments s
   expect((await cli(['inventory', 'check', inventory])).out).not.toContain('Warning');
 });
 
+it('join makes a passphrase and shows it once, compares first, and makes nothing that is not kept', async () => {
+  const env = machineOf('gil');
+  const line = (lines[0] ?? '').replace('/ada/', '/gil/');
+  const keyFile = join(env.XDG_CONFIG_HOME, 'replication-runbooks', 'gil.key');
+  const own = ['--own-passphrase'];
+  const tries: readonly (readonly [words: readonly string[], answers: readonly string[]])[] = [
+    [[], ['no']],
+    [[], ['yes', 'wrong']],
+    [own, ['short']],
+    [own, [PASSPHRASE, `${PASSPHRASE}2`]],
+  ];
+  expect((await cli(['join', `${line}x`], { env })).code).toBe(3);
+  for (const [words, answers] of tries)
+    expect(await cli(['join', line, ...words], { env, answers })).toMatchObject({ code: 3 });
+  await expect(stat(keyFile)).rejects.toThrow('ENOENT');
+  const made = await cli(['join', line], {
+    env,
+    answers: [(shown) => (/store\): (\S+)/.exec(shown)?.[1] ?? '').slice(-5)],
+  });
+  expect([made.code, made.questions.length]).toEqual([0, 1]);
+  const passphrase = /store\): ([a-z0-9-]{29})$/m.exec(made.err)?.[1] ?? '';
+  await readHolderKey(await readFile(keyFile, 'utf8'), new Secret('passphrase', passphrase));
+  expect((await stat(keyFile)).mode & 0o777).toBe(0o600);
+  expect(made.out).not.toContain(passphrase);
+});
+
 it('who joins again keeps their key', async () => {
   const again = await cli(['join', lines[0] ?? ''], { env: machineOf('ada'), answers: [PASSPHRASE] });
   expect(again.code).toBe(0);

@@ -6,7 +6,6 @@ import {
   formatPublicKey,
   newSigningKey,
   importSigningKey,
-  readHolderKey,
   readPins,
   SealKeyring,
   spokenFingerprint,
@@ -19,61 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true }));
 
-const PASSPHRASE = 'canary-passphrase-of-ada';
-
 describe('runbook keys', () => {
-  it("init makes a person's key that the passphrase opens, and prints neither", async () => {
-    const file = join(directory, 'ada.key');
-    const { code, out, err, questions } = await cli(['keys', 'init', '--output', file, '--own-passphrase'], {
-      answers: [PASSPHRASE, PASSPHRASE],
-    });
-    expect(code).toBe(0);
-    expect(questions).toHaveLength(2);
-    const key = await readHolderKey(await readFile(file, 'utf8'), new Secret('passphrase', PASSPHRASE));
-    expect(out).toContain(`${key.kid}:${key.x}`);
-    expect((await stat(file)).mode & 0o777).toBe(0o600);
-    expect(out + err).not.toContain('canary');
-  });
-
-  it('init refuses a short passphrase and two that differ, and makes nothing', async () => {
-    const file = join(directory, 'none.key');
-    const words = ['keys', 'init', '--output', file, '--own-passphrase'];
-    expect((await cli(words, { answers: ['short'] })).code).toBe(3);
-    expect((await cli(words, { answers: [PASSPHRASE, `${PASSPHRASE}2`] })).code).toBe(3);
-    await expect(stat(file)).rejects.toThrow('ENOENT');
-  });
-
-  it("init makes a passphrase, shows it once, and pins the workers' key: all that a holder needs, in one command", async () => {
-    const file = join(directory, 'kit.key');
-    const pins = join(directory, 'kit-pins.json');
-    const { key: workers } = newSigningKey();
-    const words = ['keys', 'init', '--output', file, '--workers-key', formatPublicKey(workers), '--pins', pins];
-    const { code, out, err, questions } = await cli(words, {
-      answers: ['yes', (shown) => (/store\): (\S+)/.exec(shown)?.[1] ?? '').slice(-5)],
-    });
-    expect(code).toBe(0);
-    expect(questions).toHaveLength(2);
-    expect(err).toContain(spokenFingerprint(workers.kid));
-    const passphrase = /store\): ([a-z0-9-]{29})$/m.exec(err)?.[1] ?? '';
-    const key = await readHolderKey(await readFile(file, 'utf8'), new Secret('passphrase', passphrase));
-    expect(out).toContain(`publicKeys: ['${key.kid}:${key.x}']`);
-    expect(out).not.toContain(passphrase);
-    expect((await readPins(pins)).map(({ kid, environment }) => [environment, kid])).toEqual([
-      ['production', workers.kid],
-    ]);
-  });
-
-  it('init makes nothing where the passphrase was not kept, or the fingerprint is another one', async () => {
-    const file = join(directory, 'not-kept.key');
-    const pins = join(directory, 'not-kept.json');
-    const words = ['keys', 'init', '--output', file, '--pins', pins];
-    expect((await cli(words, { answers: ['wrong'] })).code).toBe(3);
-    const workersKey = ['--workers-key', formatPublicKey(newSigningKey().key)];
-    expect((await cli([...words, ...workersKey], { answers: ['no'] })).code).toBe(3);
-    await expect(stat(file)).rejects.toThrow('ENOENT');
-    expect(await readPins(pins)).toEqual([]);
-  });
-
   it('workers makes a signing key that trust pins; a key is never overwritten', async () => {
     const file = join(directory, 'workers.key');
     const pins = join(directory, 'pins.json');

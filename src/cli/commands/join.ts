@@ -1,15 +1,15 @@
 import { stat, writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { RunbookError } from '../../errors';
-import { createHolderKey, formatPublicKey, parsePublicKey, spokenFingerprint } from '../../keys';
+import { Secret } from '../../secret';
+import { createHolderKey, formatPublicKey, generatePassphrase, parsePublicKey, spokenFingerprint } from '../../keys';
 import type { PublicKeyEntry } from '../../keys';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { pinAfterComparing, PINS_OPTION } from '../invitation';
-import { personalKeyFile, signingKey, writeSecretFile } from '../secret-input';
+import { personalKeyFile, readTextFile, signingKey, writeSecretFile } from '../secret-input';
 import { shellLine } from '../text';
-import { newPassphrase } from './keys';
 
 export const commands = (host: CommandHost): Command[] => [joinCommand(host)];
 
@@ -39,6 +39,10 @@ function readJoinLine(text: string): JoinLine {
     next: 'Copy the whole line again; a character may be missing.',
   });
 }
+
+const SHORTEST_PASSPHRASE = 16;
+/** One group of a made passphrase. */
+const LAST_CHARACTERS = 5;
 
 interface JoinOptions extends CommonOptions {
   readonly environment?: string;
@@ -101,4 +105,38 @@ async function ownKey(context: CliContext, options: JoinOptions, keyFile: string
   const made = parsePublicKey(inventoryLine);
   if (made === undefined) throw new RunbookError('INTERNAL', 'A new key has no public line.');
   return made;
+}
+
+/** The passphrase of a new key: made and shown once, or from a file, or asked for. */
+async function newPassphrase(context: CliContext, options: JoinOptions): Promise<Secret<'passphrase'>> {
+  const { passphraseFile, ownPassphrase } = options;
+  if (passphraseFile === undefined && ownPassphrase !== true) return madePassphrase(context, options);
+  const asked = passphraseFile === undefined;
+  const typed = asked
+    ? await context.askHidden('Passphrase for the new key')
+    : (await readTextFile(passphraseFile)).trim();
+  const next = 'Run the command again; without --own-passphrase and --passphrase-file it makes a passphrase for you.';
+  if (typed.length < SHORTEST_PASSPHRASE)
+    throw new RunbookError('INVALID_INPUT', 'The passphrase is too short.', {
+      needed: `at least ${SHORTEST_PASSPHRASE} characters, or one that is made for you`,
+      next,
+    });
+  if (asked && (await context.askHidden('The passphrase again')) !== typed)
+    throw new RunbookError('INVALID_INPUT', 'The two passphrases differ; no key was made.', {
+      needed: 'the same passphrase twice',
+      next,
+    });
+  return new Secret('passphrase', typed);
+}
+
+/** A passphrase is shown once; a person proves that they kept it before anything rests on it. */
+async function madePassphrase(context: CliContext, { yes }: JoinOptions): Promise<Secret<'passphrase'>> {
+  const passphrase = generatePassphrase();
+  context.err(`Passphrase of your key (shown only now; keep it in a password store): ${passphrase.reveal()}`);
+  if (yes === true || !context.interactive) return passphrase;
+  const typed = await context.askHidden(`When it is kept, type its last ${LAST_CHARACTERS} characters`);
+  if (typed === passphrase.reveal().slice(-LAST_CHARACTERS)) return passphrase;
+  throw new RunbookError('INVALID_INPUT', 'These are not the last characters of the passphrase; no key was made.', {
+    next: 'Run the command again: it makes another passphrase.',
+  });
 }

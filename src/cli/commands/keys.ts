@@ -1,10 +1,7 @@
 import { Command } from 'commander';
 import { RunbookError } from '../../errors';
-import { Secret } from '../../secret';
 import {
-  createHolderKey,
   formatPublicKey,
-  generatePassphrase,
   newSealKey,
   newSigningKey,
   parseFingerprint,
@@ -14,111 +11,20 @@ import {
 } from '../../keys';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
-import type { CliContext } from '../context';
-import { pinAfterComparing, PINS_OPTION, pinsPath, withPinningOptions } from '../invitation';
-import type { PinOptions } from '../invitation';
-import { readTextFile, refuseExisting, writeSecretFile } from '../secret-input';
+import { DEFAULT_ENVIRONMENT, pinAfterComparing, PINS_OPTION, pinsPath } from '../invitation';
+import { writeSecretFile } from '../secret-input';
 import { shellLine } from '../text';
 
 export const commands = (host: CommandHost): Command[] => [keysCommand(host)];
-
-const SHORTEST_PASSPHRASE = 16;
-/** One group of a made passphrase. */
-const LAST_CHARACTERS = 5;
 
 /** `runbook keys ...`: keys of people, workers and sealed values. */
 function keysCommand(host: CommandHost): Command {
   return new Command('keys')
     .description('keys of people and workers')
-    .addCommand(initCommand(host))
     .addCommand(trustCommand(host))
     .addCommand(distrustCommand(host))
     .addCommand(workersCommand(host))
     .addCommand(sealCommand(host));
-}
-
-interface InitOptions extends CommonOptions, PinOptions {
-  readonly output: string;
-  readonly ownPassphrase?: boolean;
-  readonly passphraseFile?: string;
-  readonly yes?: boolean;
-}
-
-function initCommand({ context }: CommandHost): Command {
-  const command = newCommand(
-    'init',
-    [
-      'runbook keys init --output ~/ada.key --workers-key KID:KEY',
-      'runbook keys init --output ~/ada.key   (without pinning; "runbook keys trust" does it later)',
-      'runbook keys init --output ~/ada.key --own-passphrase   (asks for a passphrase instead of making one)',
-    ],
-    "make a person's signing key, and pin the workers' key: all that a holder needs, once",
-  )
-    .requiredOption('--output <file>', 'the new key file (age, protected by a passphrase; never overwritten)')
-    .option('--own-passphrase', 'ask for the passphrase (default: make one, and print it once on standard error)')
-    .option('--passphrase-file <file>', 'read the passphrase from a file')
-    .option(
-      '-y, --yes',
-      "do not ask: the workers' fingerprint was compared already, and the passphrase is kept by you",
-    );
-  return withPinningOptions(command).action(async (options: InitOptions) => {
-    await refuseExisting(options.output);
-    const { output, workersKey, yes } = options;
-    const pinned = workersKey === undefined ? undefined : await pinAfterComparing(context, options, workersKey, yes);
-    const { kid, file, inventoryLine } = await createHolderKey(
-      await newPassphrase(context, options),
-      context.keyWorkFactor,
-    );
-    await writeSecretFile(output, file);
-    const fingerprint = spokenFingerprint(kid);
-    const workers = pinned && { environment: pinned.pin.environment, kid: pinned.pin.kid, file: pinned.file };
-    printResult(context, options, { file: output, kid, publicKey: inventoryLine, fingerprint, workers }, [
-      `Key file: ${output}`,
-      workers === undefined
-        ? 'No workers\' key was pinned: "runbook keys trust <environment> <key>" does it.'
-        : `Workers' key of "${workers.environment}" pinned in ${workers.file}: ${spokenFingerprint(workers.kid)}`,
-      'Give this line to the operators, for your entry in the inventory:',
-      `  publicKeys: ['${inventoryLine}']`,
-      `Fingerprint, to compare by voice: ${fingerprint}`,
-    ]);
-  });
-}
-
-/** The passphrase of a new key: made and shown once, or from a file, or asked for. */
-export async function newPassphrase(
-  context: CliContext,
-  options: Pick<InitOptions, 'ownPassphrase' | 'passphraseFile' | 'yes'>,
-): Promise<Secret<'passphrase'>> {
-  const { passphraseFile, ownPassphrase } = options;
-  if (passphraseFile === undefined && ownPassphrase !== true) return madePassphrase(context, options);
-  const asked = passphraseFile === undefined;
-  const typed = asked
-    ? await context.askHidden('Passphrase for the new key')
-    : (await readTextFile(passphraseFile)).trim();
-  const next = 'Run the command again; without --own-passphrase and --passphrase-file it makes a passphrase for you.';
-  if (typed.length < SHORTEST_PASSPHRASE)
-    throw new RunbookError('INVALID_INPUT', 'The passphrase is too short.', {
-      needed: `at least ${SHORTEST_PASSPHRASE} characters, or one that is made for you`,
-      next,
-    });
-  if (asked && (await context.askHidden('The passphrase again')) !== typed)
-    throw new RunbookError('INVALID_INPUT', 'The two passphrases differ; no key was made.', {
-      needed: 'the same passphrase twice',
-      next,
-    });
-  return new Secret('passphrase', typed);
-}
-
-/** A passphrase is shown once; a person proves that they kept it before anything rests on it. */
-async function madePassphrase(context: CliContext, { yes }: Pick<InitOptions, 'yes'>): Promise<Secret<'passphrase'>> {
-  const passphrase = generatePassphrase();
-  context.err(`Passphrase of your key (shown only now; keep it in a password store): ${passphrase.reveal()}`);
-  if (yes === true || !context.interactive) return passphrase;
-  const typed = await context.askHidden(`When it is kept, type its last ${LAST_CHARACTERS} characters`);
-  if (typed === passphrase.reveal().slice(-LAST_CHARACTERS)) return passphrase;
-  throw new RunbookError('INVALID_INPUT', 'These are not the last characters of the passphrase; no key was made.', {
-    next: 'Run the command again: it makes another passphrase.',
-  });
 }
 
 interface TrustOptions extends CommonOptions {
@@ -195,8 +101,10 @@ function workersCommand({ context }: CommandHost): Command {
       const fingerprint = spokenFingerprint(key.kid);
       printResult(context, options, { file: options.output, kid: key.kid, publicKey, fingerprint }, [
         `Key file: ${options.output}`,
-        'Each holder pins the public key once:',
-        `  runbook keys trust production ${publicKey}`,
+        'Each person who signs, with their own name in it:',
+        `  runbook join ${DEFAULT_ENVIRONMENT}/NAME/${publicKey}`,
+        'A holder who signs nothing pins the public key once:',
+        `  runbook keys trust ${DEFAULT_ENVIRONMENT} ${publicKey}`,
         'For holders who have only a browser:',
         `  runbook holder-page --output holder-page.html --key ${publicKey}`,
         `Fingerprint, to compare by voice: ${fingerprint}`,

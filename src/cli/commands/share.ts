@@ -84,7 +84,7 @@ function provideTokenCommand(host: CommandHost): Command {
 function givingCommand(host: CommandHost, command: Command, gives: Gives, confirmed: string): Command {
   command
     .option(...HOLDER_OPTION)
-    .option('--key-file <file>', 'your signing key ("runbook keys init"), else RUNBOOKS_KEY_FILE')
+    .option('--key-file <file>', 'your signing key ("runbook join"), else RUNBOOKS_KEY_FILE, or where join put it')
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of asking the run')
     .option('--confirm <cluster>', `${confirmed}, instead of typing it when asked`)
