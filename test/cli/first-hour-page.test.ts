@@ -56,10 +56,19 @@ async function shell(lines: readonly string[], as = 'operator'): Promise<ShellRe
     cwd: ROOT,
     env: environment,
     stdio: ['ignore', 'pipe', 'pipe'],
+    // A group of its own: whatever the lines left running ends with them.
+    detached: true,
   });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  const [code] = (await once(child, 'close')) as [number | null];
+  const closed = once(child, 'close');
+  const [code] = (await once(child, 'exit')) as [number | null];
+  try {
+    if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+  } catch {
+    // Nothing was left.
+  }
+  await closed;
   return { code, output };
 }
 const queue = uniqueTaskQueue('first-hour');

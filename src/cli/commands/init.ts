@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { access, constants, mkdir, stat, writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { projectRoot } from '../../dev-server/locations';
 import { errnoOf, isRunbookError, RunbookError } from '../../errors';
@@ -79,6 +79,8 @@ function initCommand({ context }: CommandHost): Command {
       await writeFile(files.inventory, inventoryText(facts), { mode: 0o640 });
       await writeFile(files.settings, settingsText(context.env, facts), { mode: 0o640 });
       await writeFile(files.shell, shellText(facts), { mode: 0o640 });
+      await mkdir(dirname(files.program), { recursive: true });
+      await writeFile(files.program, programText(), { mode: 0o755 });
       const lines = site.everybody.map((name) => joinLine({ environment: options.environment, name, workers }));
       const fingerprint = spokenFingerprint(workers.kid);
       printResult(
@@ -95,6 +97,7 @@ function filesIn(directory: string) {
     inventory: join(directory, 'inventory.yaml'),
     settings: join(directory, 'worker.env'),
     shell: join(directory, 'env.sh'),
+    program: join(directory, 'bin', 'runbook'),
     signingKey: join(directory, 'workers.key'),
     sealKeys: join(directory, 'seal-keys'),
     policy: join(directory, 'policy.hcl'),
@@ -453,13 +456,13 @@ function settingsText(env: NodeJS.ProcessEnv, { files, directory }: Facts): stri
 
 /** For people at a shell of the worker host: the same settings, and the program where it is not on the PATH. */
 function shellText({ files }: Facts): string {
-  const program = join(projectRoot(), 'dist', 'src', 'cli', 'main.js');
-  return [
-    `# For a shell: . ${files.shell}`,
-    `set -a; . ${shellWord(files.settings)}; set +a`,
-    `command -v runbook >/dev/null || runbook() { node ${shellWord(program)} "$@"; }`,
-    '',
-  ].join('\n');
+  const path = `PATH="$PATH:"${shellWord(dirname(files.program))}`;
+  return [`# For a shell: . ${files.shell}`, `set -a; . ${shellWord(files.settings)}; set +a`, path, ''].join('\n');
+}
+
+/** The program by its name; it takes the place of its shell, so that signals reach it. */
+function programText(): string {
+  return `#!/bin/sh\nexec node ${shellWord(join(projectRoot(), 'dist', 'src', 'cli', 'main.js'))} "$@"\n`;
 }
 
 function doneLines(facts: Facts, fingerprint: string, joinLines: readonly string[], taskQueue: string): string[] {
