@@ -34,6 +34,7 @@ import { assessReadiness } from './readiness/readiness';
 import { writeReportFiles, requestTakeOver, describeRun } from './reports/run-report';
 import { awaitPrimaryGone, fenceLostPrimary } from './roles/dr-failover';
 import { demotePrimary, promoteSecondary } from './roles/role-changes';
+import { takeSnapshot } from './snapshots/snapshots';
 import { prepareBatchTokenRole, rotateBatchToken } from './tokens/batch-tokens';
 import {
   assessTokenDisposal,
@@ -113,6 +114,7 @@ export const activities = {
   updatePrimary,
   enableSecondary,
   awaitDrStreaming,
+  takeSnapshot,
   issueOutsideToken,
   awaitOutsideSecondary,
   awaitPerformanceSecondaries,

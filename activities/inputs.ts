@@ -26,6 +26,7 @@ import {
   secondaryRepointingInput,
   tokenUse,
 } from '../src/contracts/runbook-inputs';
+import { SNAPSHOT_EVENTS } from '../src/contracts/names';
 import { CONTROL_ACTIONS } from '../src/contracts/signals';
 import { RunbookError } from '../src/errors';
 
@@ -97,6 +98,7 @@ const MEMBERS = {
   entry: z.uuid(),
   epoch: positive.max(999_999_999),
   epochBefore: z.number().min(0),
+  event: z.enum(SNAPSHOT_EVENTS),
   everyMs: z.number().min(0).max(3_600_000),
   expected: paths.extend({ filter: z.union([z.literal('none'), paths]).optional() }),
   filter: paths,

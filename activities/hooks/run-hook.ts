@@ -84,6 +84,7 @@ const STEPS: Readonly<Record<HookName, (from: string) => string>> = {
   fence: (from) => `Fence ${from}`,
   unfence: (from) => `Unfence ${from}`,
   dump: (from) => `Save what ${from} holds`,
+  snapshot: (from) => `Take a snapshot of ${from}`,
 };
 
 /**

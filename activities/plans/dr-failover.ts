@@ -22,6 +22,7 @@ import { currentExecution } from '../execution';
 import { describeLogin } from '../logins';
 import { behindBy, findFailoverSides, identityOfLost, identityOfMember } from './failover-sides';
 import type { FailoverSides } from './failover-sides';
+import { snapshotWanted } from '../snapshots/snapshots';
 import { observe } from './observed';
 import type { Observed, PlanInput } from './observed';
 
@@ -47,6 +48,8 @@ export interface FailoverRoute {
   readonly tokenSource: TokenSource;
   /** `attested`: whoever approves gate `promote` says so. */
   readonly fencing: 'hook' | 'attested';
+  /** Of the new primary, before a forced promotion. */
+  readonly snapshot: boolean;
   readonly hooks: { readonly traffic: boolean; readonly probe: boolean; readonly release: boolean };
   /** When a secondary heard the primary last, epoch ms of the worker; absent where none tells it. */
   readonly lastHeardAt?: number;
@@ -102,6 +105,7 @@ export async function assessDrFailover(request: PlanInput<DrFailoverInput>): Pro
     performanceSecondaries: performanceSecondaries.map(({ cluster }) => cluster),
     tokenSource: tokens.source,
     fencing: hooks.fence !== undefined && input.fencing !== 'attested' ? 'hook' : 'attested',
+    snapshot: snapshotWanted(deployment, 'forced-promotion', to.cluster, true).wanted,
     hooks: {
       traffic: hooks.traffic !== undefined,
       probe: hooks.probe !== undefined,
@@ -299,6 +303,7 @@ function failoverPlan(
   ofTokens: readonly string[],
 ): PlanDocument {
   const { offerForce } = input;
+  const snapshot = snapshotWanted(deployment, 'forced-promotion', to.cluster, true);
   const from = lost.cluster;
   const byName = (a: { readonly cluster: string }, b: { readonly cluster: string }) =>
     a.cluster.localeCompare(b.cluster);
@@ -341,12 +346,14 @@ function failoverPlan(
         `${to.cluster} takes over the performance role too: ${followers.map(({ cluster }) => cluster).join(', ')} must follow it.`,
       offerForce &&
         `Where ${to.cluster} refuses because it knows to lack writes, a forced promotion can be asked for at gate force; it needs approvals of its own.`,
+      offerForce && snapshot.warning,
     ],
     steps: [
       tokenSource === 'ceremony' &&
         `Generate an operation token on ${to.cluster} from the holders' ${keyShares(to.seal?.recovery)}`,
       hook && `Fence ${from}`,
       `Promote ${to.cluster}; where it refuses beyond its budget, park`,
+      offerForce && snapshot.step,
       `Wait until ${to.cluster} serves${hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
       `See that ${to.cluster} takes a write`,
       ...members.map(({ cluster }) => `Point ${cluster} at ${to.cluster}, where it answers`),

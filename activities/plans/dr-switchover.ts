@@ -25,6 +25,7 @@ import { compareVersions, majorVersion, versionsInOrder } from '../checks/versio
 import { checkMarker } from '../evidence/marker';
 import { currentExecution } from '../execution';
 import { lastPrimaryChange } from '../roles/primary-changes';
+import { snapshotWanted } from '../snapshots/snapshots';
 import { observe } from './observed';
 import type { Observed, PlanInput } from './observed';
 
@@ -35,6 +36,8 @@ export interface SwitchoverRoute {
   readonly performanceSecondaries: readonly string[];
   readonly rejoin: boolean;
   readonly tokenSource: TokenSource;
+  /** Of the old primary, before its demotion. */
+  readonly snapshot: boolean;
   readonly hooks: {
     readonly quiesce: boolean;
     readonly release: boolean;
@@ -77,6 +80,7 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
       .map((each) => otherReadable(each, `${each.cluster} may need attention after the switchover.`)),
   ];
   const { hooks } = deployment;
+  const snapshot = snapshotWanted(deployment, 'demotion', from.cluster);
   const route: SwitchoverRoute = {
     from: from.cluster,
     to: to.cluster,
@@ -84,6 +88,7 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
     performanceSecondaries: performanceSecondaries.map(({ cluster }) => cluster),
     rejoin: compareVersions(from.version ?? '', to.version ?? '') >= 0,
     tokenSource: tokens.source,
+    snapshot: snapshot.wanted,
     hooks: {
       quiesce: hooks.quiesce !== undefined,
       release: hooks.release !== undefined,
@@ -97,7 +102,7 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
       ? [...breakGlassWarnings('operation-token', [to, ...drSecondaries, from]), ...(tokens.unused ?? [])]
       : tokens.warnings),
   ];
-  return { ...base, preconditions: judged, route, plan: switchoverPlan(input, route, sides, warnings) };
+  return { ...base, preconditions: judged, route, plan: switchoverPlan(input, route, sides, warnings, snapshot.step) };
 }
 
 /** Who is primary is read, never configured. */
@@ -153,6 +158,7 @@ async function credentialChecks({ deployment, access }: Observed, cluster: strin
   const rights = {
     [DEMOTE]: ['update'],
     [SECONDARY_TOKEN]: ['update', 'sudo'],
+    ...snapshotWanted(deployment, 'demotion', cluster).rights,
   };
   const primary = access(cluster);
   const { signal } = currentExecution();
@@ -224,6 +230,7 @@ function switchoverPlan(
   route: SwitchoverRoute,
   { from, to, drSecondaries, performanceSecondaries }: Sides,
   warnings: readonly string[],
+  snapshot: string | false,
 ): PlanDocument {
   const [former, next] = [identityOf(from), identityOf(to)];
   const others = drSecondaries.map(identityOf);
@@ -253,6 +260,7 @@ function switchoverPlan(
     steps: [
       tokenSource === 'ceremony' &&
         `Generate an operation token on ${now} from the holders' ${keyShares(to.seal?.recovery)}`,
+      snapshot,
       route.hooks.quiesce && 'Quiesce the clients',
       `Write a marker on ${old} and wait until ${now} has it`,
       `Demote ${old} (OUTAGE begins)`,

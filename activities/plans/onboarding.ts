@@ -31,6 +31,7 @@ import { kindName, rolesText } from '../joining/onboarding-read';
 import { outsideDetail, publicKeyPrint } from '../joining/outside-secondary';
 import { ofNoCluster } from './filter-reconciliation';
 import type { Observed, PlanInput } from './observed';
+import { snapshotWanted } from '../snapshots/snapshots';
 import { observe } from './observed';
 
 /** Between whom a cluster is onboarded. */
@@ -114,11 +115,12 @@ async function planOnboarding(
     judged.push(...filterChecks({ deployment, primary, cluster: secondary.cluster, id }, wanted, existing));
   }
   if (wanted === 'not-said') return { ...base, preconditions: judged };
+  const snapshot = snapshotWanted(deployment, 'wipe', secondary.cluster);
   // Rights are asked of clusters that are what they must be: others may not even serve the question.
   if (!refuses(judged)) {
     judged.push(
       ...(await markerRights(primary.cluster, primaryRights(pair, isPrimary, wanted, id))),
-      ...(await rights(secondary.cluster, secondaryRights(kind, input.form))),
+      ...(await rights(secondary.cluster, { ...secondaryRights(kind, input.form), ...snapshot.rights })),
     );
   }
   const route: SecondaryOnboardingRoute = {
@@ -128,6 +130,7 @@ async function planOnboarding(
     id,
     enablesPrimary: !isPrimary,
     form: input.form,
+    snapshot: snapshot.wanted,
     ...wanted,
   };
   return { ...base, preconditions: judged, route, plan: onboardingPlan(input, pair, route) };
@@ -384,6 +387,7 @@ function onboardingPlan(
         `${from} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for some seconds.`,
     ],
     steps: [
+      snapshotWanted(deployment, 'wipe', cluster).step,
       enablesPrimary && `Enable ${from} as ${kindName(kind)} primary`,
       filter && `Write the paths filter of ${cluster} on ${from}, under ${id}`,
       `Issue an activation token on ${from} under ${id} (${form === 'auto' ? 'encrypted, else wrapped' : form}) and enable ${cluster} with it: WIPES ${cluster}`,

@@ -25,6 +25,7 @@ import { lookUpMarker, markerRights } from '../evidence/marker';
 import { currentExecution } from '../execution';
 import { describeFilter } from '../filters/paths-filters';
 import { findFilter, keptAway } from '../filters/wanted-filter';
+import { snapshotWanted } from '../snapshots/snapshots';
 import type { Observed, PlanInput } from './observed';
 import { observe } from './observed';
 import { exposureInWords } from './repointing';
@@ -199,12 +200,19 @@ async function routeOf(
     ...(planned && !older && { old: fromInventory(deployment, from) }),
     ...(older && { staysOut: `${from.cluster} stays out until it is upgraded to the version of ${to.cluster}.` }),
     candidate: candidate.follower,
+    snapshot: snapshotFor(deployment, input.mode, from.cluster, to.cluster).wanted,
     hooks: {
       // Clients are held off only where they can be let through again.
       quiesce: planned && deployment.hooks.quiesce !== undefined && deployment.hooks.release !== undefined,
     },
   };
   return { route, found: [...candidate.checks, ...filters.map(({ judged }) => judged)] };
+}
+
+/** Planned, the old primary is demoted; else the new one may have to be promoted by force. */
+function snapshotFor(deployment: Deployment, mode: PerformancePromotionInput['mode'], from: string, to: string) {
+  if (mode === 'planned') return snapshotWanted(deployment, 'demotion', from);
+  return snapshotWanted(deployment, 'forced-promotion', to);
 }
 
 /** The filter that a cluster must keep: planned, the primary keeps it; unplanned, only the inventory can tell. */
@@ -251,8 +259,9 @@ async function rightsFor(observed: Observed, route: PromotionRoute): Promise<Che
     [`${BASE}/primary/paths-filter/id`]: ['read', 'create|update'],
   };
   const asSecondary = { [`${BASE}/secondary/update-primary`]: ['update'] };
-  const promote = { [`${BASE}/secondary/promote`]: ['update'] };
-  const demote = { [`${BASE}/primary/demote`]: ['update'] };
+  const snapshot = snapshotFor(observed.deployment, mode, from, to).rights;
+  const promote = { [`${BASE}/secondary/promote`]: ['update'], ...(mode === 'unplanned' && snapshot) };
+  const demote = { [`${BASE}/primary/demote`]: ['update'], ...(mode === 'planned' && snapshot) };
   const asked = await Promise.all([
     rights(to, { ...promote, ...asPrimary, ...asSecondary, ...marker.rights }),
     ...others.map(({ cluster }) => rights(cluster, asSecondary)),
@@ -283,7 +292,7 @@ export function inPlaceOf(cluster: string): string {
 function promotionPlan(
   input: PerformancePromotionInput,
   route: PromotionRoute,
-  { of, observations }: Observed,
+  { of, observations, deployment }: Observed,
   preconditions: readonly Check[],
 ): PlanDocument {
   const { from, to, mode, repoint, others, candidate } = route;
@@ -320,7 +329,7 @@ function promotionPlan(
       ...warnings(input, route, preconditions),
       ...(route.mode === 'planned' ? [route.from, route.to].flatMap((side) => missingNodes(of(side))) : []),
     ],
-    steps: steps(input, route),
+    steps: steps(input, route, snapshotFor(deployment, mode, from, to).step),
     choices: {
       ...{ mode, repoint, acceptLoss, overrideDrSecondary, offerForce, acknowledgeKnownBugs },
       ...Object.fromEntries(
@@ -357,12 +366,13 @@ function warnings(
   ];
 }
 
-function steps({ acceptLoss, offerForce }: PerformancePromotionInput, route: PromotionRoute) {
+function steps({ acceptLoss, offerForce }: PerformancePromotionInput, route: PromotionRoute, snapshot: string | false) {
   const { from, to, mode, hooks, others, old, repoint } = route;
   const planned = mode === 'planned';
   const follow = (each: Follower, form: 'token' | 'addresses'): string =>
     `Point ${each.cluster} at ${to} by ${form}, with ${describeFilter(each.filter)} on ${to}, and compare it`;
   return [
+    planned && snapshot,
     hooks.quiesce && 'Quiesce the clients',
     planned && `Write a marker on ${from} and wait until ${to} has it`,
     planned && `Demote ${from} (no performance primary from here on)`,
@@ -371,6 +381,7 @@ function steps({ acceptLoss, offerForce }: PerformancePromotionInput, route: Pro
     planned
       ? `Promote ${to}; where that is refused promote ${from} back`
       : `Promote ${to}${offerForce ? '; where that is refused, people may ask at gate "force"' : ''}`,
+    !planned && offerForce && snapshot,
     `Wait until ${to} serves`,
     hooks.quiesce && 'Release the clients',
     `See that ${to} takes a write`,

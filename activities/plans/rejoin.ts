@@ -20,6 +20,7 @@ import { describeFilter } from '../filters/paths-filters';
 import { findFilter } from '../filters/wanted-filter';
 import { kindName } from '../joining/onboarding-read';
 import { isAlive } from '../observe';
+import { snapshotWanted } from '../snapshots/snapshots';
 import { observe } from './observed';
 import type { PlanInput } from './observed';
 import { exposureInWords } from './repointing';
@@ -39,6 +40,8 @@ export interface RejoinRoute {
   readonly tokenSource?: TokenSource;
   /** Performance: the paths filter that it gets. */
   readonly filter?: KnownFilter;
+  /** Of the former primary, before its demotion. */
+  readonly snapshot: boolean;
   readonly hooks: { readonly dump: boolean; readonly unfence: boolean };
 }
 
@@ -85,6 +88,7 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
           signal,
         ),
   ]);
+  const snapshot = snapshotWanted(deployment, 'demotion', cluster);
   const path = (end: string) => `sys/replication/${kind}/${end}`;
   const filterPath = path(`primary/paths-filter/${filter?.known.id ?? ''}`);
   const rights = await Promise.all([
@@ -94,7 +98,7 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
       ...(filter && { [filterPath]: ['read', ...(filter.known.filter ? ['create|update'] : [])] }),
     }),
     observed.rights(cluster, {
-      ...(isPrimary && { [path('primary/demote')]: ['update'] }),
+      ...(isPrimary && { [path('primary/demote')]: ['update'], ...snapshot.rights }),
       ...(filter && { [path('secondary/update-primary')]: ['update'] }),
     }),
   ]);
@@ -107,6 +111,7 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
     former: mode,
     ...(tokens && { tokenSource: tokens.source }),
     ...(filter && { filter: filter.known }),
+    snapshot: isPrimary && snapshot.wanted,
     hooks: { dump: hooks.dump !== undefined, unfence: hooks.unfence !== undefined },
   };
   return {
@@ -119,7 +124,7 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
       ...(tokens?.checks ?? []).map((each) => (isPrimary ? afterDemotion(each) : each)),
     ],
     route,
-    plan: rejoinPlan(input, route, former, primary, tokens?.warnings ?? []),
+    plan: rejoinPlan(input, route, former, primary, tokens?.warnings ?? [], isPrimary && snapshot.step),
   };
 }
 
@@ -251,6 +256,7 @@ function rejoinPlan(
   former: ClusterObservation,
   primary: ClusterObservation,
   ofTokens: readonly string[],
+  snapshot: string | false,
 ): PlanDocument {
   const demotes = mode === 'primary';
   const pair = { on: identityOf(former), with: identityOf(primary) };
@@ -290,6 +296,7 @@ function rejoinPlan(
       tokenSource === 'ceremony' && `Collect ${keyShares(former.seal?.recovery)} for an operation token on ${cluster}`,
       `State what ${cluster} wrote after the split`,
       demotes && hooks.dump && `Save what ${cluster} holds (dump hook)`,
+      snapshot,
       demotes && `Demote ${cluster}, where ${serving} serves as primary at that moment`,
       'Ask gate "unfence"',
       hooks.unfence && `Unfence ${cluster} (hook)`,

@@ -66,6 +66,8 @@ const JOIN_PERFORMANCE = [
 ];
 const REPOINT = [...JOIN_PERFORMANCE, 'performance.secondary.updatePrimary'];
 const MARKER = ['keyValue.read', 'keyValue.write'];
+/** Where the inventory wants it, and by the API. */
+const SNAPSHOT = 'sys.raftSnapshot';
 /** What the token is, and what it may do. */
 const LOOK_UPS = ['sys.lookupSelf', 'sys.capabilitiesSelf'];
 /** Of every runbook: the token of a login is renewed, and ended when the worker ends. */
@@ -73,17 +75,24 @@ const OF_ALL = [...LOOK_UPS, 'sys.renewSelf', 'sys.revokeSelf'];
 
 /** What each runbook calls with `credential`. docs/endpoints.md has what was recorded; a test finds none that is not here. */
 export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
-  drSwitchover: ['dr.primary.demote', ...JOIN_DR, ...REPOINT, ...MARKER],
+  drSwitchover: ['dr.primary.demote', ...JOIN_DR, ...REPOINT, ...MARKER, SNAPSHOT],
   drFailover: [...JOIN_DR, ...REPOINT, ...MARKER],
-  drRejoin: ['dr.primary.demote', ...JOIN_DR, ...MARKER],
-  performanceRejoin: ['performance.primary.demote', ...REPOINT],
-  drSecondaryOnboarding: ['dr.primary.enable', ...JOIN_DR, 'dr.secondary.enable', ...MARKER],
+  drRejoin: ['dr.primary.demote', ...JOIN_DR, ...MARKER, SNAPSHOT],
+  performanceRejoin: ['performance.primary.demote', ...REPOINT, SNAPSHOT],
+  drSecondaryOnboarding: ['dr.primary.enable', ...JOIN_DR, 'dr.secondary.enable', ...MARKER, SNAPSHOT],
   performanceSecondaryOnboarding: [
     ...['performance.primary.enable', 'performance.secondary.enable'],
     ...JOIN_PERFORMANCE,
     ...MARKER,
+    SNAPSHOT,
   ],
-  performancePromotion: ['performance.primary.demote', 'performance.secondary.promote', ...REPOINT, ...MARKER],
+  performancePromotion: [
+    'performance.primary.demote',
+    'performance.secondary.promote',
+    ...REPOINT,
+    ...MARKER,
+    SNAPSHOT,
+  ],
   secondaryRepointing: [...JOIN_DR, ...REPOINT],
   filterReconciliation: [...FILTERS, 'performance.primary.pathsFilter.delete'],
   secondaryDecommission: [
@@ -181,7 +190,8 @@ function grantsOf(deployment: Deployment, runbooks: readonly RunbookName[]): rea
   return wanted.flatMap((name) => grantsOfCall(deployment, name));
 }
 
-function grantsOfCall({ marker, batchTokens }: Deployment, name: string): readonly PolicyGrant[] {
+function grantsOfCall({ marker, batchTokens, snapshot }: Deployment, name: string): readonly PolicyGrant[] {
+  if (name === SNAPSHOT && (snapshot?.to ?? 'hook') === 'hook') return [];
   const rotations = Object.values(batchTokens);
   switch (name) {
     case 'keyValue.read':

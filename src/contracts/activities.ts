@@ -152,6 +152,8 @@ export interface SecondaryOnboardingRoute {
   /** Whether the primary has to be enabled first. */
   readonly enablesPrimary: boolean;
   readonly form: 'auto' | 'public-key' | 'wrapped';
+  /** Of the secondary, before it is wiped. */
+  readonly snapshot?: boolean;
   /** A secondary of another team: `secondary` is its id then. */
   readonly outside?: OutsideSecondary;
   /** The paths filter that it gets; absent where it gets everything. */
@@ -208,6 +210,8 @@ export interface PromotionRoute {
   readonly staysOut?: string;
   /** The new primary as it is now, for where it stays a secondary. */
   readonly candidate: Follower;
+  /** Planned: of the old primary before its demotion. Unplanned: of the new one before a forced promotion. */
+  readonly snapshot: boolean;
   /** Whether clients are held off, and let through again. */
   readonly hooks: { readonly quiesce: boolean };
 }

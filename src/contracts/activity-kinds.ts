@@ -101,6 +101,7 @@ export const ACTIVITY_KINDS = {
   startDrReindex: 'change',
   startGeneration: 'keys',
   takeProvidedTokens: 'keys',
+  takeSnapshot: 'long-change',
   unfenceFormerPrimary: 'change',
   updatePrimary: 'change',
   writeMarker: 'long-change',

@@ -26,6 +26,10 @@ const LOCKS = {
 export type RunbookName = keyof typeof LOCKS;
 export const RUNBOOK_NAMES = Object.keys(LOCKS) as readonly RunbookName[];
 
+/** What a snapshot can be taken before, where the inventory wants it. */
+export const SNAPSHOT_EVENTS = ['demotion', 'wipe', 'forced-promotion'] as const;
+export type SnapshotEvent = (typeof SNAPSHOT_EVENTS)[number];
+
 /** The step that says what a planned change of the primary cost. Whoever skips it goes on without knowing. */
 export const COMPARE_STEP = 'Compare the data of both clusters';
 

@@ -30,6 +30,8 @@ export function* crossChecks(inventory: ParsedInventory): Mistakes {
           [...path, 'pathsFilters', cluster],
           `this deployment has no cluster ${cluster}${meant(cluster, deployment.clusters.keys())}`,
         );
+    if (deployment.snapshot?.to === 'hook' && !deployment.hooks.snapshot)
+      yield at([...path, 'snapshot', 'to'], 'this deployment has no hooks.snapshot');
     const targets = once((target) => `${target} is listed twice`);
     for (const [index, target] of deployment.notifications.entries())
       yield* targets(target.name, target.name, [...path, 'notifications', index, 'name']);

@@ -85,6 +85,7 @@ export const hooks = z
     fence: hook().optional(),
     unfence: hook().optional(),
     dump: hook(LONGEST_DUMP_MS).optional(),
+    snapshot: hook(LONGEST_DUMP_MS).optional(),
     probe: probe.optional(),
   })
   .default({});

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { GATE_NAMES } from '../contracts/plan';
 import type { GateName } from '../contracts/plan';
+import { SNAPSHOT_EVENTS } from '../contracts/names';
 import { pathsFilter, tokenSourceChoice } from '../contracts/input-members';
 import { parsePublicKey } from '../documents/public-keys';
 import { hooks, notifications } from './schema-outside';
@@ -186,6 +187,18 @@ const objectives = z
     unprotectedMs: unprotected?.ms,
   }));
 
+/** Where a copy of a cluster's storage goes before what cannot be undone. */
+const snapshotBefore = z
+  .strictObject({
+    to: z.union([z.literal('hook'), absolutePath], 'the absolute path of a directory on the worker, or the word hook'),
+    before: z
+      .array(z.enum(SNAPSHOT_EVENTS))
+      .min(1, 'name what it is taken before')
+      .default([...SNAPSHOT_EVENTS]),
+    timeout: atMost(5 * 3_600_000, 'a snapshot is given 5 hours at most', '30m'),
+  })
+  .transform(inMs);
+
 /** What `readiness` compares with, and what people attest that no program can read. */
 const readiness = z
   .strictObject({
@@ -259,6 +272,7 @@ const deployment = z.strictObject({
     .strictObject({ path: z.string().regex(/^[^/\s]+(\/[^/\s]+)+$/, 'a path such as kv/runbooks-marker') })
     .default({ path: 'kv/runbooks-marker' }),
   hooks,
+  snapshot: snapshotBefore.optional(),
   notifications,
   people: people.prefault({}),
   objectives: objectives.optional(),

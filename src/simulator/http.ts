@@ -343,6 +343,11 @@ async function readText(incoming: IncomingMessage): Promise<string> {
 }
 
 function send(response: ServerResponse, headOnly: boolean, answer: Delivery): void {
+  if (answer.bytes !== undefined) {
+    response.writeHead(answer.status, { 'content-type': 'application/gzip' });
+    response.end(answer.bytes);
+    return;
+  }
   const document = answer.body === undefined ? '' : `${encodeJson(answer.body)}\n`;
   const body = answer.glued ? document + document : document;
   response.writeHead(answer.status, {

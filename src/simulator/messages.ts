@@ -74,6 +74,8 @@ export interface ServiceRequest {
 export interface ServiceAnswer {
   readonly status: number;
   readonly body?: JsonValue;
+  /** In the place of a document: sent as it is, without its length. */
+  readonly bytes?: Buffer;
   readonly headers?: Readonly<Record<string, string>>;
 }
 

@@ -14,7 +14,12 @@ export async function callEndpoint(
   options: CallOptions | undefined,
 ): Promise<unknown> {
   const { read, mayBeAbsent, tokenForHeader } = endpoint;
-  const request = { ...endpoint, path: pathOf(endpoint, parameters), body: endpoint.body?.(parameters) };
+  const request = {
+    ...endpoint,
+    path: pathOf(endpoint, parameters),
+    body: endpoint.body?.(parameters),
+    consume: endpoint.consume?.(parameters),
+  };
   try {
     const answer = await caller.call(request, options);
     if (read === undefined) return { node: answer.node, warnings: warningsOf(answer) };

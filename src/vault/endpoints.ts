@@ -12,11 +12,12 @@ import type { Accepted, HttpMethod, RequestBody, RequestDescription } from './ty
  */
 
 /** One call. `P`: its parameters, a text where there is only the one in its path; `void` for none. */
-export interface Endpoint<P, T> extends Omit<RequestDescription, 'path' | 'body'> {
+export interface Endpoint<P, T> extends Omit<RequestDescription, 'path' | 'body' | 'consume'> {
   /** Below `/v1/`, with `:name` for a parameter. */
   readonly path: string | ((parameters: P) => string);
   readonly body?: (parameters: P) => RequestBody;
   readonly takesParameters: boolean;
+  readonly consume?: (parameters: P) => NonNullable<RequestDescription['consume']>;
   /** What the answer says; absent where there is no data to return. */
   readonly read?: (body: unknown, place: Place, parameters: P) => T;
   /** Where this is no error but an answer: 404 is `undefined`. */
@@ -316,6 +317,14 @@ const SYS = {
     ...getOne('', answer.mount),
     path: (path: string) => `sys/internal/ui/mounts/${keyPath(path)}`,
   },
+  /**
+   * A snapshot of the raft storage: a gzip'd tar, given to the parameter as it arrives. The service may end it early with
+   * status 200: hold it against its own list of sums. Name the active node; no other one is tried then.
+   */
+  raftSnapshot: endpoint<NonNullable<RequestDescription['consume']>, Accepted>({
+    ...{ method: 'GET', path: 'sys/storage/raft/snapshot', effect: 'reads', takesParameters: true },
+    consume: (take) => take,
+  }),
   /** What the token of the call may do on each path, e.g. `['update', 'sudo']`. */
   capabilitiesSelf: {
     ...post(

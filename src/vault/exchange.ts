@@ -76,6 +76,7 @@ export async function exchange(
     changes,
     timeoutMs,
     signal: options.signal,
+    consume: request.consume,
   });
 
   const { status } = response;

@@ -4,7 +4,7 @@ import { Agent, request as send } from 'undici';
 import type { Dispatcher } from 'undici';
 import { RunbookError } from '../errors';
 import { isObject } from './shape';
-import type { HttpMethod } from './types';
+import type { HttpMethod, RequestDescription } from './types';
 
 /** One node of the target. `origin` is the normal form of `address`, which is what the inventory wrote. */
 export interface NodeAddress {
@@ -22,6 +22,7 @@ interface NodeRequest {
   readonly changes: boolean;
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
+  readonly consume?: RequestDescription['consume'];
 }
 
 /** One answer of one node, whatever its status. */
@@ -96,7 +97,8 @@ export class Transport {
         }),
       );
       const { statusCode: status, headers } = response;
-      const text = await this.readBody(response.body, context).catch((error: unknown) =>
+      const read = status === 200 && request.consume ? consumed(request.consume, response.body) : undefined;
+      const text = await (read ?? this.readBody(response.body, context)).catch((error: unknown) =>
         error instanceof RunbookError ? error : explain(error),
       );
       return typeof text === 'string'
@@ -158,6 +160,15 @@ export class Transport {
     void outdated?.close().catch(() => undefined);
     return this.agent;
   }
+}
+
+/** Nothing of a body that is taken as it arrives is kept here. */
+async function consumed(
+  consume: NonNullable<RequestDescription['consume']>,
+  body: AsyncIterable<Uint8Array>,
+): Promise<string> {
+  await consume(body);
+  return '';
 }
 
 /** Ends a request by its time-out or by the caller's signal, whichever is first, and remembers which. */

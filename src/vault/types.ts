@@ -88,6 +88,8 @@ export interface RequestDescription {
   readonly anyNode?: boolean;
   /** The roles of clusters change with it, and the leader with them. */
   readonly changesRoles?: boolean;
+  /** Takes the body of a 200 as it arrives: it may be larger than memory. What it throws ends the call. */
+  readonly consume?: (body: AsyncIterable<Uint8Array>) => Promise<void>;
   /** 503 of this call means that the secondary has not caught up, unless the node is sealed. */
   readonly unavailableMeansBehind?: boolean;
 }

@@ -75,6 +75,7 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   promoteSecondary: 'approval',
   revokeSecondary: 'approval',
   startDrReindex: 'approval',
+  takeSnapshot: 'approval',
   unfenceFormerPrimary: 'approval',
   updatePrimary: 'approval',
   writePathsFilter: 'approval',

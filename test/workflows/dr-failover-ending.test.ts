@@ -25,6 +25,7 @@ const ROUTE: FailoverRoute = {
   performanceSecondaries: [],
   tokenSource: 'batch',
   fencing: 'hook',
+  snapshot: false,
   hooks: { traffic: false, probe: false, release: false },
   loss: { loss: 'unknown', why: 'a test' },
   findings: [],

@@ -9,6 +9,7 @@ import { RETRY } from '../engine/parking';
 import type { Run } from '../engine/run';
 import { StepFailed } from '../engine/failures';
 import { serviceBack } from './service-back';
+import { takeSnapshot } from './snapshots';
 
 /** An unplanned change of the primary: it is gone, and a secondary takes its place. */
 export interface LostPrimary {
@@ -18,6 +19,8 @@ export interface LostPrimary {
   readonly route: {
     readonly from: string;
     readonly to: string;
+    /** Of the secondary, before a forced promotion. */
+    readonly snapshot: boolean;
     readonly hooks: { readonly traffic: boolean; readonly probe: boolean; readonly release: boolean };
   };
   readonly approvals: Approvals;
@@ -49,7 +52,11 @@ export async function replaceLostPrimary(run: Run, lost: LostPrimary): Promise<v
     if (await run.abortable(async () => lost.otherToken?.(stuck))) continue;
     const next = await run.abortable(() => decide(run, lost, stuck));
     if (next !== 'force' || force) continue;
-    await run.abortable(() => approvals.further('force'));
+    const before = { deployment: lost.deployment, cluster: lost.route.to, event: 'forced-promotion' } as const;
+    await run.abortable(async () => {
+      await approvals.further('force');
+      await takeSnapshot(run, lost.route.snapshot, before, approvals.authority);
+    });
     force = true;
   }
 }

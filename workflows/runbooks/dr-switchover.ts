@@ -12,6 +12,7 @@ import type { PrimaryChange, Side } from '../procedures/change-primary';
 import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-primary';
 import { quiesceClients } from '../procedures/held-clients';
 import { finishRun } from '../procedures/roles';
+import { takeSnapshot } from '../procedures/snapshots';
 
 /**
  * Planned DR switchover: A, the DR primary, and B, one of its DR secondaries, change roles. Both answer, nothing may be
@@ -39,8 +40,10 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
   if ('outcome' in approved) return approved;
   const { route, approvals, tokens } = approved;
 
-  // 2. Hold the clients; every write up to a marker is on B. Until the demotion a stop or a failure leaves A serving.
+  // 2. A snapshot where the inventory wants one. Hold the clients; every write up to a marker is on B. Until the demotion a stop or a failure leaves A serving.
   const marker = await run.abortable(async () => {
+    const before = { deployment, cluster: route.from, event: 'demotion' } as const;
+    await takeSnapshot(run, route.snapshot, before, approvals.authority);
     await quiesceClients(run, { deployment, ...route });
     const written = await proveCaughtUp(run, 'dr', deployment, route);
     // A step may have parked for long since: shares and token must be fit for what is about to begin.

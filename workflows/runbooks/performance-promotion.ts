@@ -14,6 +14,7 @@ import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-pri
 import { quiesceClients } from '../procedures/held-clients';
 import { replaceLostPrimary } from '../procedures/replace-lost-primary';
 import { finishRun } from '../procedures/roles';
+import { takeSnapshot } from '../procedures/snapshots';
 import { seeWrite } from '../procedures/service-back';
 
 /**
@@ -49,6 +50,8 @@ async function promotePlanned(run: Run, input: PerformancePromotionInput, approv
 
   // 2. Until the demotion a stop or a failure leaves the old primary serving.
   const marker = await run.abortable(async () => {
+    const before = { deployment, cluster: route.from, event: 'demotion' } as const;
+    await takeSnapshot(run, route.snapshot, before, approvals.authority);
     await quiesceClients(run, { deployment, ...route });
     return proveCaughtUp(run, 'performance', deployment, route);
   });

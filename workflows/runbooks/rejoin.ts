@@ -12,6 +12,7 @@ import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
 import { finishRun, kindName } from '../procedures/roles';
+import { takeSnapshot } from '../procedures/snapshots';
 
 /**
  * A former DR primary is back after a failover. It was started fenced and may still take itself for the primary: it is
@@ -67,6 +68,9 @@ function carryOut(
     // 2. What is lost is said, and saved where there is a hook, while it is still there.
     run.state.enterPhase('working');
     const split = await describeSplit(run, input, route);
+
+    const before = { deployment: input.deployment, cluster: route.cluster, event: 'demotion' } as const;
+    await takeSnapshot(run, route.snapshot, before, approvals.authority);
 
     // 3. One primary: the former one stops being one before anything can reach it.
     const progress: Progress = { unfenced: 'no', streams: false };

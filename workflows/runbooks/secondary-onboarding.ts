@@ -15,6 +15,7 @@ import { approvePlan } from '../procedures/approved-plan';
 import { STOP_HERE, followUntilStreaming } from '../procedures/first-copy';
 import { compareRoots, sameFilterOnBothSides } from '../procedures/repoint';
 import { kindName, finishRun } from '../procedures/roles';
+import { takeSnapshot } from '../procedures/snapshots';
 import { failOver } from './dr-failover';
 
 /** A cluster without replication becomes DR secondary. **Everything on it is wiped**: gate `wipe` must approve it. */
@@ -52,8 +53,9 @@ function onboard(
     const { route, approvals } = approved;
     const { kind, primary, secondary, id, filter, form, outside } = route;
 
-    // 2. A primary to follow.
+    // 2. A snapshot where the inventory wants one, and a primary to follow.
     run.state.enterPhase('working');
+    await takeSnapshot(run, route.snapshot, { deployment, cluster: secondary, event: 'wipe' }, approvals.authority);
     if (route.enablesPrimary) await enablePrimary(run, { deployment, kind, cluster: primary }, approvals, 'wipe');
 
     // 3. The paths filter stands before there is an activation token: what it keeps away never leaves.

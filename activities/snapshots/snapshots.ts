@@ -1,0 +1,176 @@
+import { createHash } from 'node:crypto';
+import { open, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Readable, Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGunzip } from 'node:zlib';
+import type { Authority, ChangeResult, OnCluster } from '../../src/contracts/activities';
+import type { SnapshotEvent } from '../../src/contracts/names';
+import type { GatedOperation } from '../../src/contracts/plan';
+import { planIn } from '../../src/contracts/plan';
+import { RunbookError, errnoOf, isRunbookError } from '../../src/errors';
+import { verifyOperation } from '../approvals/authority';
+import type { Rights } from '../checks/credentials';
+import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
+import type { Execution } from '../execution';
+import { callHook } from '../hooks/run-hook';
+import type { Deployment } from '../../src/inventory';
+import { resultOf } from '../read-act-confirm';
+import { ANSWER_BUDGET_MS, awaitClusterId } from '../tokens/operation-token';
+import { SnapshotArchive } from './snapshot-archive';
+
+/* A copy of a cluster's storage before what cannot be undone: by the service's raft snapshot, or by a hook. */
+
+const BEFORE: Readonly<Record<SnapshotEvent, readonly GatedOperation[]>> = {
+  demotion: ['dr.primary.demote', 'performance.primary.demote'],
+  wipe: ['dr.secondary.enable', 'performance.secondary.enable'],
+  'forced-promotion': ['dr.secondary.promote-force', 'performance.secondary.promote-force'],
+};
+
+interface SnapshotInput extends OnCluster {
+  readonly event: SnapshotEvent;
+  /** Of the plan that lets this cluster be demoted, wiped or promoted by force. */
+  readonly authority: Authority;
+}
+
+/**
+ * What the inventory wants before an event, for the plan of it. A DR secondary serves no snapshot: there only a hook can
+ * take one.
+ */
+export function snapshotWanted(
+  { snapshot }: Pick<Deployment, 'snapshot'>,
+  event: SnapshotEvent,
+  cluster: string,
+  isDrSecondary = false,
+) {
+  const to = snapshot?.before.includes(event) ? snapshot.to : undefined;
+  const byApi = to !== undefined && to !== 'hook';
+  const wanted = to !== undefined && !(byApi && isDrSecondary);
+  const rights: Rights = wanted && byApi ? { 'sys/storage/raft/snapshot': ['read'] } : {};
+  return {
+    wanted,
+    rights,
+    step: wanted && `Take a snapshot of ${cluster} before its ${event}${byApi ? `, into ${to}` : ' (hook)'}`,
+    warning:
+      byApi &&
+      isDrSecondary &&
+      `There is no snapshot of ${cluster} before its ${event}: a DR secondary serves none, and the inventory has no hook for it.`,
+  };
+}
+
+/** Takes the snapshot that the inventory wants before this event. By the API it is whole, or there is none. */
+export async function takeSnapshot(input: SnapshotInput): Promise<ChangeResult> {
+  const { deployment, cluster, event } = input;
+  const execution = currentExecution();
+  const { clusters } = execution;
+  const wanted = clusters.deployment(deployment).snapshot;
+  if (!wanted?.before.includes(event))
+    return resultOf({ outcome: 'already', calls: 0 }, `the inventory wants no snapshot before a ${event}`);
+  const access = clusters.of(deployment, cluster);
+  await verifyComing(input, access);
+  if (wanted.to === 'hook')
+    return callHook(clusters, { deployment, hook: 'snapshot', from: cluster, to: cluster }, execution);
+  const calledAt = Date.now();
+  const at = new Date(calledAt).toISOString().replace(/[-:.]/g, '');
+  const name = `${deployment}-${cluster}-${at}-before-${event}-${execution.run.rid}.snap`;
+  const { bytes, sha256 } = await download(execution, access, { ...wanted, directory: wanted.to, name });
+  const observed = `snapshot of ${cluster}: ${join(wanted.to, name)}, ${bytes} bytes, SHA-256 ${sha256}`;
+  return resultOf({ outcome: 'done', calls: 1, calledAt }, observed);
+}
+
+/** Nobody has a copy of a cluster taken that no approved plan is about to demote, wipe or promote by force. */
+async function verifyComing(
+  { deployment, cluster, event, authority }: SnapshotInput,
+  access: ClusterAccess,
+): Promise<void> {
+  const execution = currentExecution();
+  const { inventory, run } = execution;
+  const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
+  const coming = planIn(authority.plan.text)?.operations.find(
+    ({ operation, on }) => on.cluster === cluster && on.clusterId === clusterId && BEFORE[event].includes(operation),
+  );
+  if (coming === undefined)
+    throw new RunbookError('NOT_APPROVED', `The plan says of no ${event} of ${cluster}.`, {
+      observed: `cluster ID ${clusterId}, and no operation of the plan that this snapshot comes before`,
+      needed: `an approved plan for the ${event} of ${cluster}`,
+      next: 'Start the runbook again; its gates ask for what is missing.',
+    });
+  await verifyOperation(inventory, run, deployment, authority, coming);
+}
+
+/** Written beside its name first, and named only when all of it is there and on the disk. */
+async function download(
+  { signal }: Pick<Execution, 'signal'>,
+  access: ClusterAccess,
+  { directory, name, timeoutMs }: { readonly directory: string; readonly name: string; readonly timeoutMs: number },
+): Promise<{ readonly bytes: number; readonly sha256: string }> {
+  const { client, entry } = access;
+  if (!(await stat(directory).catch(() => undefined))?.isDirectory())
+    throw refused(
+      entry.name,
+      `${directory} is no directory of this worker`,
+      'Make it, for the worker alone (mode 0700), on every worker.',
+    );
+  const partial = join(directory, `.${name}.partial`);
+  const file = await open(partial, 'wx', 0o600).catch((error: unknown) => {
+    throw notWritten(entry.name, directory, error);
+  });
+  try {
+    const [hash, archive] = [createHash('sha256'), new SnapshotArchive()];
+    let bytes = 0;
+    const consume = async (body: AsyncIterable<Uint8Array>) => {
+      const written = new Transform({
+        transform: (chunk: Buffer, _encoding, done) => {
+          hash.update(chunk);
+          bytes += chunk.length;
+          file.appendFile(chunk).then(
+            () => done(undefined, chunk),
+            (error: unknown) => done(notWritten(entry.name, directory, error)),
+          );
+        },
+      });
+      await pipeline(Readable.from(body), written, createGunzip(), async (unpacked: AsyncIterable<Buffer>) => {
+        for await (const chunk of unpacked) archive.add(chunk);
+      }).catch((error: unknown) => {
+        throw isOfArchive(error) ? refused(entry.name, 'it is no whole gzip archive') : error;
+      });
+    };
+    const node = await client.activeNode({ signal });
+    await client.sys.raftSnapshot(consume, { token: await access.credential(), signal, timeoutMs, node });
+    if (archive.mistake !== undefined) throw refused(entry.name, archive.mistake);
+    await file.sync();
+    await file.close();
+    await rename(partial, join(directory, name));
+    return { bytes, sha256: hash.digest('hex') };
+  } catch (error) {
+    await file.close().catch(() => undefined);
+    await rm(partial, { force: true });
+    throw isRunbookError(error, 'NOT_FOUND')
+      ? refused(entry.name, 'its storage is not raft', 'Use hooks.snapshot.')
+      : error;
+  }
+}
+
+/** What came is no gzip, or breaks off inside; every other error is of the connection or the disk. */
+function isOfArchive(error: unknown): boolean {
+  return error instanceof RangeError || errnoOf(error)?.startsWith('Z_') === true;
+}
+
+function notWritten(cluster: string, directory: string, error: unknown): RunbookError {
+  const observed = `the worker cannot write into ${directory} (${errnoOf(error) ?? 'unknown reason'})`;
+  return refused(cluster, observed, 'Make room, or correct its permissions, then retry.');
+}
+
+function refused(cluster: string, observed: string, next?: string): RunbookError {
+  return new RunbookError('RESPONSE_INVALID', `There is no snapshot of ${cluster}.`, {
+    cluster,
+    retryable: false,
+    outcomeKnown: true,
+    observed,
+    needed: 'a whole snapshot: an archive with SHA256SUMS.sealed, whose files have the sums in it',
+    next:
+      next ??
+      `Nothing was kept, and nothing of ${cluster} was changed. Look at the log of ${cluster}, then retry; or abort.`,
+  });
+}
