@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Authority } from '../../src/contracts/activities';
 import type { GateName, GatedOperation } from '../../src/contracts/plan';
+import { inventoryDigest } from '../../src/inventory';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -210,7 +211,7 @@ function planOf(operation: GatedOperation, cluster: string): Pick<Authority, 'pl
   const operations = [{ operation, on: { cluster, clusterId: idOf(cluster) } }];
   const text = JSON.stringify({
     ...{ runbook: 'primaryEnablement', deployment: DEPLOYMENT, clusters: [], warnings: [], steps: [], choices: {} },
-    ...{ operations, reason: 'a test' },
+    ...{ operations, reason: 'a test', inventory: inventoryDigest(bench.inventory, DEPLOYMENT) },
   });
   return { plan: { text, digest: createHash('sha256').update(text).digest('base64url') } };
 }

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Assessment, Authority } from '../../src/contracts/activities';
 import { performancePromotionInput, secondaryRepointingInput } from '../../src/contracts/runbook-inputs';
+import { inventoryDigest } from '../../src/inventory';
 import { demotePrimary, revokeSecondary } from '../../src/simulator/roles';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
@@ -65,7 +66,7 @@ async function byAddresses(...pairs: (readonly [on: string, to: string, filter?:
   }));
   const text = JSON.stringify({
     ...{ runbook: 'secondaryRepointing', deployment: DEPLOYMENT, clusters: [], warnings: [], steps: [], choices: {} },
-    ...{ operations, reason: 'a test' },
+    ...{ operations, reason: 'a test', inventory: inventoryDigest(bench.inventory, DEPLOYMENT) },
   });
   const digest = createHash('sha256').update(text).digest('base64url');
   return { plan: { text, digest }, approvals: [await bench.approval('repoint', digest)] };
