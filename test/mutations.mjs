@@ -861,4 +861,36 @@ export const MUTATIONS = [
     test: 'test/activities/proven-batch-token.test.ts',
     named: 'was proven more than a day ago',
   },
+  // A report is proven by the history and by what the run says; it never flatters.
+  {
+    name: 'report: another history proves it',
+    file: 'src/cli/verify-report.ts',
+    text: 'if (now.events !== claimed.events || now.sha256 !== claimed.sha256)',
+    replacement: 'if (false as boolean)',
+    test: 'test/cli/runs.test.ts',
+    named: 'command line alone',
+  },
+  {
+    name: 'report: changed contents are proven',
+    file: 'src/cli/verify-report.ts',
+    text: 'if (different !== undefined)',
+    replacement: 'if (false as boolean)',
+    test: 'test/cli/runs.test.ts',
+    named: 'command line alone',
+  },
+  {
+    name: 'report: an objective is met by a figure that may still grow',
+    file: 'src/report/objectives.ts',
+    text: "isAll ? 'met' : 'not-measured'",
+    replacement: "'met'",
+    test: 'test/report/objectives.test.ts',
+  },
+  {
+    name: 'report: a critical finding is not left to do',
+    file: 'src/report/left-to-do.ts',
+    text: 'return [...left, ...criticalLeft(findings, left)];',
+    replacement: 'return left;',
+    test: 'test/report/left-to-do.test.ts',
+    named: 'whatever is critical',
+  },
 ];

@@ -3,11 +3,9 @@ import { WorkflowNotFoundError } from '@temporalio/client';
 import { recordWorkflowId } from '../../src/contracts/record';
 import { orphanFinding } from '../../src/contracts/alarms';
 import type { Finding } from '../../src/contracts/run-facts';
-import { findDeployment } from '../../src/inventory';
 import type { RunContext } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
-import { messageOf } from '../notifications/notification-texts';
-import { tellTargets } from '../notifications/tell-targets';
+import { tellNow } from '../notifications/notifications';
 import type { LedgerEntry } from './token-ledger';
 import { TokenLedger } from './token-ledger';
 
@@ -31,19 +29,14 @@ export function tellAlarm(
 ): void {
   const { id, deployment, cluster, ns, wid, rid } = about;
   log.error({ deployment, cluster, workflowId: wid, runId: rid, code }, `${text} ${next}`);
-  try {
-    const notification = {
-      ...({ event: 'critical-finding', severity, runbook: 'operationTokenDisposal' } as const),
-      ...{ number: 1, subject: `finding:${code}`, finding: code, words: text, at: Date.now() },
-    };
-    const message = messageOf(inventory, deployment, notification, { ns, wid, rid });
-    const { notifications } = findDeployment(inventory, deployment);
-    const targets = notifications.filter(({ events }) => events.includes('critical-finding'));
-    void tellTargets(log, targets, { ...message, id: `${message.id}/${id}` }, new AbortController().signal);
-  } catch (error) {
+  const notification = {
+    ...({ event: 'critical-finding', severity, runbook: 'operationTokenDisposal' } as const),
+    ...{ number: 1, subject: `finding:${code}`, finding: code, words: text, at: Date.now() },
+  };
+  tellNow({ inventory, log }, deployment, notification, { ns, wid, rid }, { id }).catch((error: unknown) => {
     const why = error instanceof Error ? error.name : 'unknown';
     log.warn({ deployment, workflowId: wid, why }, 'nobody but this log was told of the alarm');
-  }
+  });
 }
 
 /** As {@link tellAlarm}, of the record itself. */

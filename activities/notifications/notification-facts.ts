@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
 import { NOTIFICATION_EVENTS } from '../../src/contracts/notifications';
 import { GATE_NAMES } from '../../src/contracts/plan';
+import { readinessResult } from '../../src/contracts/readiness';
 import type { RunOutcome } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
 import { DECISION_ACTIONS } from '../../src/contracts/signals';
@@ -40,6 +41,7 @@ const EFFECTS: Readonly<Record<DecisionAction, string>> = {
   'cancel-attempt': "cancel somebody else's generation attempt; two people must decide it",
 };
 
+const verdicts = readinessResult.pick({ switchover: true, failover: true });
 const time = z.int().min(0).max(8e15);
 const count = z.int().min(0).max(10_000);
 const texts = z.array(z.string()).max(1_000).catch([]);
@@ -71,6 +73,7 @@ export function notificationFacts(inventory: Inventory, deployment: string, noti
       since: time.optional().catch(undefined),
       outcome: z.enum(OUTCOMES).optional().catch(undefined),
       streaming: z.object({ secondary: cluster, primary: cluster }).optional().catch(undefined),
+      readiness: verdicts.extend({ before: verdicts.optional() }).optional().catch(undefined),
       finding: z.string().optional().catch(undefined),
       words: z.string().optional().catch(undefined),
       leftToDo: texts,

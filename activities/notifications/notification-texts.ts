@@ -1,6 +1,7 @@
 import { commandsFor, nextCommandOf, shellLine } from '../../src/contracts/next-commands';
 import type { NextCommand } from '../../src/contracts/next-commands';
 import type { Notification, NotificationSeverity } from '../../src/contracts/notifications';
+import { verdictWords } from '../../src/contracts/readiness-words';
 import type { Waiting } from '../../src/contracts/run-status';
 import { sharesStillNeeded, waitingText } from '../../src/words/waiting';
 import type { Line } from '../../src/words/waiting';
@@ -76,7 +77,7 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
     text,
     details: [
       ...waitingLines(waiting, wid),
-      ...(facts.leftToDo > 0 ? [`Left to do: ${facts.leftToDo}; the report lists what`] : []),
+      ...(facts.leftToDo > 0 && event === 'finished' ? [`Left to do: ${facts.leftToDo}; the report lists what`] : []),
       ...facts.words.map((each) => `The run says: "${each}"`),
     ],
     commands: wid === UNSHOWN_ID ? [LIST] : commandsOf(facts, wid, rid),
@@ -103,7 +104,7 @@ export function plainText({ text, details, commands, link, runbook, workflowId, 
 
 /** What happened, in one sentence of ours. */
 function sentenceOf(facts: NotificationFacts): string {
-  const { event, runbook, tookOver, waiting, inOutage, since, streaming, finding, outcome } = facts;
+  const { event, runbook, tookOver, waiting, inOutage, since, streaming, finding, outcome, readiness } = facts;
   switch (event) {
     case 'started':
       return tookOver === undefined
@@ -131,9 +132,19 @@ function sentenceOf(facts: NotificationFacts): string {
       return (
         (finding !== undefined && Object.hasOwn(ALARMS, finding) && ALARMS[finding]) || 'Something critical was found.'
       );
+    case 'readiness-changed': {
+      const before = readiness?.before ? ` Before: ${verdictsInWords(readiness.before)}.` : '';
+      return readiness ? `Readiness: ${verdictsInWords(readiness)}.${before}` : 'Readiness changed.';
+    }
+    case 'readiness-overdue':
+      return `No readiness check has ended since ${new Date(since ?? 0).toISOString()}: see to its Schedule and its runs.`;
     case 'finished':
       return `${runbook} ended${outcome === undefined ? '' : `: ${outcome}`}.${inOutage === true ? ' It was ended inside the outage.' : ''}`;
   }
+}
+
+function verdictsInWords({ switchover, failover }: NonNullable<NotificationFacts['readiness']>): string {
+  return `switchover ${verdictWords(switchover)}, failover ${verdictWords(failover)}`;
 }
 
 function inWords(waiting: Waiting | undefined): string {
@@ -169,6 +180,10 @@ function sharesWanted(waiting: Extract<Waiting, { for: 'shares' }>): string {
 const LIST: NextCommand = { who: 'to find the run', command: shellLine('runbook', 'list', '--open') };
 
 function commandsOf({ event, waiting }: NotificationFacts, wid: string, rid: string): readonly NextCommand[] {
+  if (event.startsWith('readiness-'))
+    return [
+      { who: 'every point, as of now', command: shellLine('runbook', 'readiness', wid.replace(/^[a-z-]+:/, '')) },
+    ];
   if (event === 'finished')
     return [{ who: 'the whole story', command: shellLine('runbook', 'report', wid, '--run-id', rid) }];
   const unnamed = waiting?.for === 'decision' && waiting.step === '';

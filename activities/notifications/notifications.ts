@@ -1,6 +1,8 @@
 import type { Notification } from '../../src/contracts/notifications';
 import { findDeployment } from '../../src/inventory';
 import { currentExecution } from '../execution';
+import type { RunContext } from '../../src/keys';
+import type { ActivityDependencies } from '../dependencies';
 import { messageOf } from './notification-texts';
 import { tellTargets } from './tell-targets';
 import type { NotificationFailure } from './tell-targets';
@@ -10,13 +12,34 @@ export async function notify(input: {
   readonly deployment: string;
   readonly notification: Notification;
 }): Promise<{ readonly told: number; readonly failed: readonly NotificationFailure[] }> {
-  const { deployment, notification } = input;
-  const { inventory, run, signal, log, notificationBound } = currentExecution();
+  const context = currentExecution();
+  const { run, signal, notificationBound } = context;
+  const before = (): void => notificationBound.take(run.rid);
+  return tellNow(context, input.deployment, input.notification, run, { signal, before });
+}
+
+/**
+ * Tells the targets that want the event.
+ *
+ * @param options - `id` tells apart what one run, or none, has to say several times; `before` is called where there are any
+ */
+export async function tellNow(
+  { inventory, log }: Pick<ActivityDependencies, 'inventory' | 'log'>,
+  deployment: string,
+  notification: Notification,
+  run: RunContext,
+  options: { readonly id?: string; readonly signal?: AbortSignal; readonly before?: () => void },
+): Promise<{ readonly told: number; readonly failed: readonly NotificationFailure[] }> {
+  const { id, signal = new AbortController().signal, before } = options;
   const message = messageOf(inventory, deployment, notification, run);
-  const targets = findDeployment(inventory, deployment).notifications.filter((target) =>
-    target.events.includes(message.event),
+  const { notifications } = findDeployment(inventory, deployment);
+  const targets = notifications.filter(({ events }) => events.includes(message.event));
+  if (targets.length > 0) before?.();
+  const failed = await tellTargets(
+    log,
+    targets,
+    id === undefined ? message : { ...message, id: `${message.id}/${id}` },
+    signal,
   );
-  if (targets.length > 0) notificationBound.take(run.rid);
-  const failed = await tellTargets(log, targets, message, signal);
   return { told: targets.length - failed.length, failed };
 }

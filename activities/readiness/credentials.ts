@@ -115,6 +115,8 @@ async function credentialOf(
     readPoints(signal, life, facts, (found) => {
       if (!found.usable) return answer(otherwise, `not usable: ${found.error ?? 'refused'}`);
       const { verdict, observed } = credentialLives(entry, found);
+      if (verdict === 'ok' && endsSoon(found, context.deployment.readiness.tokenLifeMs))
+        return answer(part === 'primary' ? { switchover: 'warn' } : 'warn', `${observed}: its end is near`);
       return holds(verdict === 'ok', otherwise, observed);
     }),
     readPoints(signal, may, facts, (found) => {
@@ -130,6 +132,12 @@ async function credentialOf(
     }),
   ]);
   return points.flat();
+}
+
+/** What is renewed keeps more than a quarter of its life. */
+export function endsSoon({ ttlSeconds, creationTtlSeconds }: CredentialFacts, tokenLifeMs: number): boolean {
+  if (ttlSeconds === undefined || creationTtlSeconds === undefined) return false;
+  return ttlSeconds * 1_000 < Math.min(tokenLifeMs, creationTtlSeconds * 250);
 }
 
 /** What the credential of a DR primary does in a switchover, and that of its successor in switchover and failover. */

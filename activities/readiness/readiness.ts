@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { OnDeployment, SiteFacts } from '../../src/contracts/activities';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import { readinessPoint } from '../../src/contracts/readiness';
+import { readinessPoint, readinessVerdict } from '../../src/contracts/readiness';
 import type { ReadinessPoint, ReadinessResult } from '../../src/contracts/readiness';
 import { findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
@@ -28,6 +28,7 @@ import {
   samplerPoints,
   sealKeyPoints,
 } from './site';
+import { tellChange } from './speak-up';
 import { summarise } from './summary';
 import type { EarlierReadiness } from './summary';
 import { readTopology } from './topology';
@@ -77,6 +78,7 @@ export async function assessReadiness({ deployment: name }: OnDeployment): Promi
     rehearsals: () => rehearsalPoints(context),
   });
   const readiness = summarise(topology, points, earlier, context.now);
+  await tellChange(execution, readiness, earlier);
   await keepReadiness(context, readiness);
   return {
     site: await siteFacts(execution, name),
@@ -153,6 +155,8 @@ const earlierSchema = z.object({
   runId: z.string(),
   at: z.string(),
   score: z.number(),
+  switchover: readinessVerdict.optional(),
+  failover: readinessVerdict.optional(),
   points: z.array(readinessPoint.pick({ id: true, about: true, cluster: true, verdict: true })),
 });
 

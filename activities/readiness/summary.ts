@@ -14,6 +14,9 @@ export interface EarlierReadiness {
   readonly runId: string;
   readonly at: string;
   readonly score: number;
+  /** Absent in what an earlier version kept. */
+  readonly switchover?: ReadinessVerdict | undefined;
+  readonly failover?: ReadinessVerdict | undefined;
   readonly points: readonly Pick<ReadinessPoint, 'id' | 'about' | 'cluster' | 'verdict'>[];
 }
 

@@ -1,4 +1,5 @@
 import type { RunbookName } from './names';
+import type { ReadinessResult } from './readiness';
 import type { RunOutcome } from './run-facts';
 import type { Waiting } from './run-status';
 
@@ -16,6 +17,8 @@ export const NOTIFICATION_EVENTS = [
   'protected-again',
   'critical-finding',
   'finished',
+  'readiness-changed',
+  'readiness-overdue',
 ] as const;
 export type NotificationEvent = (typeof NOTIFICATION_EVENTS)[number];
 
@@ -29,6 +32,8 @@ export interface NotificationFacts {
   readonly remindAfterMs: number;
   readonly escalateAfterMs: number;
 }
+
+type ReadinessVerdicts = Pick<ReadinessResult, 'switchover' | 'failover'>;
 
 /**
  * What one notification is about. The activity puts it into words of its own: it takes names and lists from the inventory,
@@ -48,7 +53,9 @@ export interface Notification {
   readonly tookOver?: RunbookName;
   /** No cluster serves clients. */
   readonly inOutage?: boolean;
-  /** `reminder`, `escalation`: since when it is waited for, epoch milliseconds. */
+  /** `readiness-changed`: the verdicts, and those of the check before. */
+  readonly readiness?: ReadinessVerdicts & { readonly before?: ReadinessVerdicts };
+  /** `reminder`, `escalation`: since when it is waited for; `readiness-overdue`: the last check. Epoch milliseconds. */
   readonly since?: number;
   /** `protected-again`: who streams from whom. */
   readonly streaming?: { readonly secondary: string; readonly primary: string };

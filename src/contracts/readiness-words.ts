@@ -1,4 +1,4 @@
-import type { PointVerdict, ReadinessPoint, ReadinessResult, ReadinessVerdict } from './readiness';
+import type { PointVerdict, ReadinessChange, ReadinessPoint, ReadinessResult, ReadinessVerdict } from './readiness';
 import { prose } from './words';
 
 const ORDER: readonly PointVerdict[] = ['fail', 'warn', 'not-checkable', 'ok'];
@@ -12,8 +12,6 @@ export function redFirst(points: readonly ReadinessPoint[]): ReadinessPoint[] {
 export function readinessLines(result: ReadinessResult): string[] {
   const { switchover, failover, score, comparedWith, candidates, changes } = result;
   const bad = redFirst(result.points).filter(({ verdict }) => verdict === 'fail' || verdict === 'warn');
-  const name = ({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>) =>
-    cluster === undefined ? id : `${id} (${cluster})`;
   return [
     `Switchover: **${verdictWords(switchover)}**. Failover: **${verdictWords(failover)}**. Score ${score} of 100${comparedWith ? `, ${comparedWith.score} at ${comparedWith.at}` : ''}.`,
     ...candidates
@@ -22,14 +20,19 @@ export function readinessLines(result: ReadinessResult): string[] {
         (candidate) =>
           `${prose(candidate.cluster)}: switchover ${verdictWords(candidate.switchover)}, failover ${verdictWords(candidate.failover)}`,
       ),
-    ...changes.map(({ change, before, now, ...point }) =>
-      prose(`${change}: ${name(point)}, ${before} before, ${now} now`),
-    ),
+    ...changes.map((each) => prose(changeText(each))),
     ...bad.map(
       (point) =>
         `**${point.verdict}** ${prose(`${name(point)}, ${point.about === 'both' ? 'switchover and failover' : point.about}: ${point.observed.replace(/\.$/, '')}. Needed: ${point.needed}.${point.next === undefined ? '' : ` ${point.next}`}`)}`,
     ),
   ];
+}
+
+const name = ({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>) =>
+  cluster === undefined ? id : `${id} (${cluster})`;
+
+export function changeText({ change, before, now, ...point }: ReadinessChange): string {
+  return `${change}: ${name(point)}, ${before} before, ${now} now`;
 }
 
 export function verdictWords(verdict: ReadinessVerdict): string {

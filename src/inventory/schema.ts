@@ -209,6 +209,10 @@ const readiness = z
     licenceLife: duration.prefault('30d'),
     /** A holder's term of office that ends sooner is a warning. */
     termWarning: duration.prefault('30d'),
+    /** A credential with less of its life is a warning, once a quarter at most is left of it: nothing renews it. */
+    tokenLife: duration.prefault('24h'),
+    /** So long after the last check people are told that none came: twice the interval of its Schedule, or more. */
+    overdueAfter: duration.prefault('26h'),
     canaryAge: duration.prefault('120s'),
     clockSkew: duration.prefault('5s'),
     /** Age of the newest sample of `walSampler`. */

@@ -61,12 +61,17 @@ function planned({ preconditions }: Report): string {
 /** The runbooks that are about who is primary: a report says of them that there was no outage. */
 const CHANGES_PRIMARY: ReadonlySet<string> = new Set(['drSwitchover', 'drFailover', 'performancePromotion']);
 
-function completed({ runbook, deployment = 'the deployment', outage, plan, result = {} }: Report): string | undefined {
-  const sides = sidesOfSwitchover(plan?.content);
-  if (sides && outage) return `${deployment} was switched over from ${sides.from} to ${sides.to}`;
-  const { from, to } = result;
-  if (runbook !== 'drFailover' || typeof from !== 'string' || typeof to !== 'string') return undefined;
-  return `${deployment} failed over from ${from} to ${to}`;
+/** The clusters of a change of the primary. */
+function sidesOf({ plan, result = {} }: Report): { readonly from: string; readonly to: string } | undefined {
+  const { from, to } = sidesOfSwitchover(plan?.content) ?? result;
+  return typeof from === 'string' && typeof to === 'string' ? { from, to } : undefined;
+}
+
+function completed(report: Report): string | undefined {
+  const { runbook, deployment = 'the deployment', outage } = report;
+  const sides = sidesOf(report);
+  const way = runbook === 'drFailover' ? 'failed' : outage && 'was switched';
+  return sides && way && `${deployment} ${way} over from ${sides.from} to ${sides.to}`;
 }
 
 const READINESS_TONES: Readonly<Record<ReadinessVerdict, Tone>> = {
@@ -88,20 +93,20 @@ function readinessHeadline({ runbook, result }: Report): Toned | undefined {
 }
 
 /** The clusters that a run was about, as far as it came to know them. */
-function clustersInWords({ plan, result = {}, asked = {} }: Report): string {
-  const { from, to } = sidesOfSwitchover(plan?.content) ?? result;
-  if (typeof from === 'string' && typeof to === 'string') return ` (${from} to ${to})`;
-  const { primary, secondary, cluster } = asked;
-  if (typeof secondary === 'string') return ` (${secondary}${typeof primary === 'string' ? ` of ${primary}` : ''})`;
-  const one = cluster ?? asked['to'];
-  return typeof one === 'string' ? ` (${one})` : '';
+function clustersInWords(report: Report): string {
+  const sides = sidesOf(report);
+  if (sides) return ` (${sides.from} to ${sides.to})`;
+  const { primary, secondary, cluster, to } = report.asked ?? {};
+  const one = secondary ?? cluster ?? to;
+  if (typeof one !== 'string') return '';
+  return ` (${one}${secondary && typeof primary === 'string' ? ` of ${primary}` : ''})`;
 }
 
 function endedHeadline(report: Report): Toned {
   const of = report.deployment === undefined ? '' : ` of ${report.deployment}${clustersInWords(report)}`;
   const what = `${report.runbook}${of}`;
   const untouched = report.outage || !CHANGES_PRIMARY.has(report.runbook) ? '' : ' Nothing was demoted or promoted.';
-  const old = sidesOfSwitchover(report.plan?.content)?.from ?? 'the old primary';
+  const old = sidesOf(report)?.from ?? 'the old primary';
   switch (report.outcome) {
     case 'completed':
       return readinessHeadline(report) ?? { text: `Completed: ${completed(report) ?? what}.`, tone: 'good' };

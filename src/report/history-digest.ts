@@ -33,23 +33,16 @@ function lineOf({ eventId, eventType, eventTime, principal, ...event }: Event): 
   return `${JSON.stringify([String(eventId), String(eventType), time, canonical(principal ?? {}), canonical(attributes ?? {})])}\n`;
 }
 
-const CLOSES = /^workflowExecution(Completed|Failed|TimedOut|Terminated|Canceled|ContinuedAsNew)EventAttributes$/;
-/** The last events of an open run may still be taken back. */
-const MAY_GO = /^workflowTask(Scheduled|Started)EventAttributes$/;
-const is = (event: Event | undefined, what: RegExp) =>
-  Object.entries(event ?? {}).some(([name, value]) => what.test(name) && value);
-
 /**
- * SHA-256 over the events of a run in a form that any later look at the same history gives again.
+ * SHA-256 over the first events of a run, in a form that any later look at the same history gives again.
  *
- * @param upTo - only so many events, as an earlier digest covered
+ * @param upTo - how many; all where nothing is given
  */
-export function digestOf({ events }: History, upTo = Infinity): HistoryDigest {
+export function digestOf({ events }: History, upTo?: number): Omit<HistoryDigest, 'closed'> {
   const covered = (events ?? []).slice(0, upTo);
-  while (upTo === Infinity && is(covered.at(-1), MAY_GO)) covered.pop();
   const hash = createHash('sha256');
   for (const event of covered) hash.update(lineOf(event));
-  return { events: covered.length, sha256: hash.digest('hex'), closed: is(covered.at(-1), CLOSES) };
+  return { events: covered.length, sha256: hash.digest('hex') };
 }
 
 /** What a rendered report says of itself for a later proof. */

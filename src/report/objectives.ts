@@ -10,54 +10,37 @@ type Measured = Pick<Report, 'runbook' | 'outage' | 'clientsHeld' | 'loss' | 'wi
 
 /** @param asOf - until when what has no end was seen to last, epoch ms */
 export function objectivesOf(wanted: RunObjectives, report: Measured, asOf: number): Report['objectives'] {
-  const { outage, clientsHeld, withoutDrProtection: unprotected } = report;
+  const { outage, clientsHeld: held, withoutDrProtection: unprotected } = report;
   if (!outage) return undefined;
-  const felt = [
-    { from: outage.startedAt, ms: outage.totalMs },
-    ...(clientsHeld ? [{ from: clientsHeld.from, ms: clientsHeld.totalMs }] : []),
-  ].map((span) => lasted(span, asOf));
-  const measured = [
-    // Clients that are held have no service either: the longer of both counts.
-    ...judged('outage', wanted.outageMs, longest(felt)),
-    ...judged('loss', wanted.lossWalEntries, lost(report)),
-    ...judged(
-      'unprotected',
-      wanted.unprotectedMs,
-      unprotected && lasted({ from: unprotected.from, ms: unprotected.totalMs }, asOf),
-    ),
+  const lasted = (from: string, ms: number | undefined) => ms ?? Math.max(0, asOf - Date.parse(from));
+  // Clients that are held have no service either: the longer of both counts.
+  const felt = Math.max(lasted(outage.startedAt, outage.totalMs), held ? lasted(held.from, held.totalMs) : 0);
+  const over = outage.totalMs !== undefined && (!held || held.totalMs !== undefined);
+  const without = unprotected && lasted(unprotected.from, unprotected.totalMs);
+  const judged = [
+    ...judge('outage', wanted.outageMs, felt, over),
+    ...judge('loss', wanted.lossWalEntries, ...lost(report)),
+    ...judge('unprotected', wanted.unprotectedMs, without, unprotected?.totalMs !== undefined),
   ];
-  return measured.length === 0 ? undefined : measured;
-}
-
-/** A figure; one that is not the last word can only be too high already. */
-interface Figure {
-  readonly value: number;
-  readonly final: boolean;
-}
-
-function lasted({ from, ms }: { readonly from: string; readonly ms: number | undefined }, asOf: number): Figure {
-  return ms === undefined ? { value: Math.max(0, asOf - Date.parse(from)), final: false } : { value: ms, final: true };
-}
-
-function longest(figures: readonly Figure[]): Figure {
-  return { value: Math.max(...figures.map(({ value }) => value)), final: figures.every(({ final }) => final) };
+  return judged.length === 0 ? undefined : judged;
 }
 
 /** The bound of a failover is that of a sample: what was written after it is not known. */
-function lost({ loss, runbook }: Measured): Figure | undefined {
-  if (loss?.loss === 'none') return { value: 0, final: true };
+function lost({ loss, runbook }: Measured): [entries: number | undefined, isAll: boolean] {
+  if (loss?.loss === 'none') return [0, true];
   const bound = loss?.boundWalEntries;
-  if (bound === undefined || !/^\d+$/.test(bound)) return undefined;
-  return { value: Number(bound), final: runbook !== 'drFailover' && bound !== '0' };
+  if (bound === undefined || !/^\d+$/.test(bound)) return [undefined, false];
+  return [Number(bound), runbook !== 'drFailover' && bound !== '0'];
 }
 
-function judged(
+/** @param isAll - whether the figure can grow no more */
+function judge(
   objective: ReportedObjective['objective'],
   atMost: number | undefined,
-  figure: Figure | undefined,
+  observed: number | undefined,
+  isAll: boolean,
 ): ReportedObjective[] {
   if (atMost === undefined) return [];
-  if (figure === undefined) return [{ objective, atMost, verdict: 'not-measured' }];
-  const verdict = figure.value > atMost ? 'missed' : figure.final ? 'met' : 'not-measured';
-  return [{ objective, atMost, observed: figure.value, verdict }];
+  if (observed === undefined) return [{ objective, atMost, verdict: 'not-measured' }];
+  return [{ objective, atMost, observed, verdict: observed > atMost ? 'missed' : isAll ? 'met' : 'not-measured' }];
 }

@@ -128,33 +128,6 @@ function objectives({ objectives: wanted = [], outage, clientsHeld }: Report): S
   return section('Objectives', blocks, outage && 'The inventory states none (`objectives` of the deployment).');
 }
 
-/** Who answers for what was done: by name, how that is known, and when. */
-function decided({ requestedBy, gates, holders = [], parkings }: Report): Section[] {
-  const names = (people: readonly Attested[]) => people.map(attestedText).join(', ') || 'nobody';
-  const given = holders.flatMap(({ name, gave }) =>
-    gave ? [`${attestedText({ name, how: gave.how })} at ${timeText(gave.at)}`] : [],
-  );
-  const passed = gates.filter(({ state }) => state !== 'opened' && state !== 'not-needed');
-  const decisions = parkings.flatMap(({ step, decision }) => (decision ? [{ step, ...decision }] : []));
-  return section('Approvals and shares', [
-    facts([
-      ['Requested by', person(requestedBy)],
-      ...passed.map(
-        ({ gate, state, by, closedAt }) =>
-          [
-            `Gate ${gate}`,
-            `${state} by ${names(by)}${closedAt === undefined ? '' : ` at ${timeText(closedAt)}`}`,
-          ] as const,
-      ),
-      ['Key shares', given.length === 0 ? undefined : given.join(', ')],
-      ...decisions.map(
-        ({ step, action, by, at }) =>
-          [`Decision on “${step}”`, `${action} by ${names([by])} at ${timeText(at)}`] as const,
-      ),
-    ]),
-  ]);
-}
-
 function findings({ findings: found, endedAt, workflowId }: Report): Section[] {
   const open = `None so far. The run is open: \`${shellLine('runbook', 'status', workflowId)}\` shows who is missing, and each command.`;
   const items = found.map(({ severity, code, text, next }) => ({
@@ -255,7 +228,6 @@ function run(report: Report): Section[] {
   const entries: readonly (readonly [string, Cell | undefined])[] = [
     ['Runbook', report.runbook],
     ['Deployment', report.deployment],
-    ['Requested by', person(report.requestedBy)],
     ['Reason', report.reason],
     ['Ticket', report.ticket],
     ['Window', window && `${window.notBefore ?? 'at once'} to ${window.notAfter}`],
@@ -328,16 +300,16 @@ function preconditions({ preconditions: checks }: Report): Section[] {
   return section('Preconditions', checks.length === 0 ? [] : blocks, 'None were checked.');
 }
 
-/** Gates, holders, parked steps and controls: who decided what, and how that is known. */
-function people({ gates, holders = [], parkings, controls, endedAt }: Report): Section[] {
+/** Who answers for what was done: gates, holders, parked steps and controls, and how each name is known. */
+function people({ requestedBy, gates, holders = [], parkings, controls, endedAt }: Report): Section[] {
   const gateTone = (state: string): Tone =>
     state === 'approved' || state === 'not-needed' ? 'good' : state === 'opened' ? 'neutral' : 'bad';
   const gateRows = gates.map(({ gate, state, by, openedAt, closedAt, planDigest }) => [
     gate,
     toned(state, gateTone(state)),
     toned(by.map(attestedText).join(', ') || 'nobody', by.some(({ how }) => how === 'claimed') ? 'warning' : 'neutral'),
-    timeText(openedAt),
-    closedAt ? betweenText(openedAt, closedAt) : endedAt ? 'open when the run ended' : 'still open',
+    closedAt ? timeText(closedAt) : endedAt ? 'open when the run ended' : 'still open',
+    closedAt ? betweenText(openedAt, closedAt) : '',
     planDigest,
   ]);
   const holderRows = holders.map(({ name, epoch, as, askedAt, why = '', declined, gave }) => [
@@ -350,7 +322,9 @@ function people({ gates, holders = [], parkings, controls, endedAt }: Report): S
           'warning',
         )
       : '',
-    gave ? toned(timeText(gave.at), gave.how === 'claimed' ? 'warning' : 'good') : 'no',
+    gave
+      ? toned(attestedText({ name: timeText(gave.at), how: gave.how }), gave.how === 'claimed' ? 'warning' : 'good')
+      : 'no',
   ]);
   const parkingRows = parkings.map(({ step, parkingNo, at, code, message, decision }) => [
     ...[`${step}, parking ${parkingNo}`, timeText(at), `${code}: ${message}`],
@@ -363,12 +337,13 @@ function people({ gates, holders = [], parkings, controls, endedAt }: Report): S
     toned(`${escapeUntrusted(by)} (UNVERIFIED)`, 'warning'),
     reason,
   ]);
-  return section('People', [
+  return section('Approvals and shares', [
+    facts([['Requested by', person(requestedBy)]]),
     gates.length === 0
       ? paragraph('No gate was opened.')
       : table(
           'Gates: where people approve what comes next.',
-          ['Gate', 'State', 'By', 'Opened', 'Open for', 'Plan digest'],
+          ['Gate', 'State', 'By', 'At', 'Open for', 'Plan digest'],
           gateRows,
         ),
     table(
@@ -464,7 +439,7 @@ function finalState({ finalState: observations }: Report): Section[] {
 export function sectionsOf(report: Report): readonly Section[] {
   return [
     ...objectives(report),
-    ...decided(report),
+    ...people(report),
     ...leftToDo(report),
     ...findings(report),
     ...result(report),
@@ -473,7 +448,6 @@ export function sectionsOf(report: Report): readonly Section[] {
     ...plan(report),
     ...preconditions(report),
     ...section('Timeline', [{ kind: 'timeline' }]),
-    ...people(report),
     ...receipts(report),
     ...filters(report),
     ...tokens(report),

@@ -4,7 +4,15 @@ import { NativeConnection, TransportError, Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import type { ActivityDependencies } from '../../activities';
-import { Clusters, Records, activities, interceptActivities, sweepLedger, tellRecordAlarm } from '../../activities';
+import {
+  Clusters,
+  Records,
+  activities,
+  interceptActivities,
+  sweepLedger,
+  tellOverdueReadiness,
+  tellRecordAlarm,
+} from '../../activities';
 import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contracts/names';
 import { RunbookError } from '../errors';
 import { InventoryInForce, inventoryDigest, readSigningKey } from '../inventory';
@@ -241,9 +249,9 @@ function startSweeping(dependencies: ActivityDependencies, namespace: string): (
   const { log } = dependencies;
   const sweepRecords = async (): Promise<void> => {
     for (const deployment of dependencies.inventory.deployments.keys())
-      await sweepLedger(dependencies, deployment).catch((error: unknown) =>
-        log.warn({ error }, 'Sweeping the tokens of the records failed; the next sweep tries again'),
-      );
+      await sweepLedger(dependencies, deployment)
+        .then(() => tellOverdueReadiness(dependencies, namespace, deployment))
+        .catch((error: unknown) => log.warn({ error }, 'Sweeping the records failed; the next sweep tries again'));
   };
   let sweep = sweepRecords();
   const sweeping = setInterval(() => {

@@ -281,11 +281,20 @@ describe('notifications of an inventory', () => {
 
 const DAY_MS = 86_400_000;
 
+it('objectives are optional, each of them, and no loss is a figure', () => {
+  expect(paymentsOf(EXAMPLE)?.objectives).toBeUndefined();
+  const given = (text: string) => paymentsOf(withMembers(`objectives: ${text}`))?.objectives;
+  expect(given('{ outage: 30s, loss: none }')).toEqual({ outageMs: 30_000, lossWalEntries: 0 });
+  expect(() => given('{ loss: some }')).toThrow('WAL entries, or the word none');
+});
+
 describe('readiness of a deployment', () => {
   it('has defaults, and attests nothing by itself', () => {
     expect(paymentsOf(EXAMPLE)?.readiness).toEqual({
       snapshots: undefined,
       snapshotAgeMs: 26 * 3_600_000,
+      tokenLifeMs: DAY_MS,
+      overdueAfterMs: 26 * 3_600_000,
       termWarningMs: 30 * DAY_MS,
       certificateLifeMs: 21 * DAY_MS,
       licenceLifeMs: 30 * DAY_MS,

@@ -30,8 +30,13 @@ The inventory states none (\`objectives\` of the deployment).
 ## Approvals and shares
 
 - Requested by: ⚠ olga (UNVERIFIED)
-- Gate plan: approved by olga (signed) at 2026-11-21 01:00:40.030
-- Gate go: approved by olga (signed) at 2026-11-21 01:01:00.050
+
+Gates: where people approve what comes next.
+
+| Gate | State | By | At | Open for | Plan digest |
+| --- | --- | --- | --- | --- | --- |
+| plan | approved | olga (signed) | 2026-11-21 01:00:40.030 | 39.0 s | ${DIGEST} |
+| go | approved | olga (signed) | 2026-11-21 01:01:00.050 | 18.0 s | ${DIGEST} |
 
 ## Left to do
 
@@ -124,7 +129,7 @@ describe('HTML', () => {
     const html = renderHtml(report(finishedSwitchover()));
     expect(html).toContain(`content="default-src 'none'; style-src 'unsafe-inline'"`);
     expect(html).not.toMatch(/<script|<link|<iframe|\son[a-z]+=|url\(|@import|\ssrc=/);
-    expect(html.match(/<section/g)).toHaveLength(14);
+    expect(html.match(/<section/g)).toHaveLength(13);
   });
 
   it('shows the split of the outage and marks what is only claimed', () => {

@@ -6,6 +6,7 @@ import { policyFor, policyText } from '../../activities/tokens/policies';
 import { findDeployment } from '../../src/inventory';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
+import { WebhookServer } from '../support/notification-servers';
 import { cell, expectFewEvents } from '../support/matrix';
 import { replayRun } from '../support/replay';
 import { pair, Scenario, temporaryDirectory } from '../support/scenario';
@@ -18,9 +19,19 @@ const PROMOTE = 'sys/replication/dr/secondary/promote';
 const directory = temporaryDirectory('batch-sink');
 const file = join(directory, 'main');
 
-const inFile = new Lane(() =>
-  Scenario.start({ topology: { pace: 'quick' }, deployment: { batchTokens: { main: { ttl: '8h', sink: { file } } } } }),
-);
+let hook: WebhookServer;
+const inFile = new Lane(async () => {
+  hook = await WebhookServer.start();
+  process.env['TEST_ROTATION_URL'] = hook.origin;
+  return Scenario.start({
+    topology: { pace: 'quick' },
+    deployment: {
+      batchTokens: { main: { ttl: '8h', sink: { file } } },
+      notifications: [{ name: 'hook', kind: 'webhook', url: { env: 'TEST_ROTATION_URL' } }],
+    },
+  });
+});
+afterAll(() => hook.stop());
 const inEngine = new Lane(() =>
   Scenario.start({
     topology: {
@@ -110,6 +121,9 @@ describe('the rotation of batch tokens', () => {
       const failure = await (await rotate(scenario)).failure();
       expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED' });
       expect(failure.message).toContain('token role runbooks-batch: allowed_policies');
+      // From a Schedule nobody else sees it.
+      expect(hook.values('event')).toEqual(['finished']);
+      expect(hook.posted[0]?.body).toMatchObject({ severity: 'warning', outcome: 'refused' });
       await writeRole(scenario, { token_type: 'service' });
       expect((await (await rotate(scenario)).failure()).message).toContain('token_type');
       expect(statuses(scenario, 'east', CREATE)).toEqual([]);
@@ -150,6 +164,7 @@ describe('the rotation of batch tokens', () => {
     'when it is not due yet nothing is made, and the run costs few events; a Schedule may come often',
     async (scenario) => {
       const before = fileToken();
+      hook.posted.length = 0;
       const run = await rotate(scenario, { when: 'due' });
       expect(await run.handle.result()).toMatchObject({ outcome: 'completed', result: { rotated: false } });
       expect(await run.eventCount()).toBeLessThan(21);
@@ -160,6 +175,8 @@ describe('the rotation of batch tokens', () => {
       const { ageSeconds } = report.result?.['replaced'] as { ageSeconds: number };
       expect(ageSeconds).toBeGreaterThan(4.4 * 3_600);
       expect(fileToken()).not.toBe(before);
+      // What goes well every few hours is told to nobody.
+      expect(hook.posted).toEqual([]);
       // Overlapping: the one before is still good, for whoever read it a moment ago.
       expect(kept(scenario, before)).toMatchObject({ type: 'batch' });
     },

@@ -41,6 +41,8 @@ export class Notifications {
   readonly #state: RunState;
   #site: NotificationFacts | undefined;
   #silent = false;
+  /** Neither that the run started nor that it ended well is told. */
+  onlyWhatIsWrong = false;
   #startedAs: RunbookName | undefined;
   #number = 0;
   #pending = 0;
@@ -190,6 +192,8 @@ export class Notifications {
 
   #tell(told: Message): void {
     if (!this.#site?.events.includes(told.event)) return;
+    const asUsual = told.event === 'started' || (told.event === 'finished' && told.severity === 'info');
+    if (this.onlyWhatIsWrong && asUsual) return;
     this.#number += 1;
     const { deployment, runbook } = this.#state;
     const notification = {

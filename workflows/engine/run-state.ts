@@ -203,10 +203,6 @@ export class RunState {
     this.publish();
   }
 
-  failedAgain(step: string): void {
-    this.#carryingOut = this.#carryingOut.filter((each) => each.step !== step);
-  }
-
   /** A step ended: the one that was decided on, or what was done instead of it. An end of the run lasts until it has ended. */
   carriedOut({ name, startedAt }: Pick<StepRecord, 'name' | 'startedAt'>): void {
     const under = this.#carryingOut.filter(({ step, action, at }) => {

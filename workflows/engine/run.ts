@@ -128,7 +128,8 @@ export class Run {
    * @param ofStep - the step in the timeline, where it is parked under another name
    */
   async park(step: string, failure: FailureFacts, choices: readonly Choice[], ofStep = step): Promise<Decision> {
-    this.state.failedAgain(ofStep);
+    // What was decided on it before is done: it failed again.
+    this.state.carriedOut({ name: ofStep, startedAt: 0 });
     const decision = await this.#parking.park(step, failure, choices, (ready) => this.waitFor(ready));
     if (!decision) throw new TypeError('parking ended without a decision');
     const { action, by } = decision;

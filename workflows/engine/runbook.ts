@@ -62,8 +62,8 @@ export interface AnyInput {
 export interface Runbook<I extends AnyInput> {
   readonly name: RunbookName;
   readonly body: (run: Run, input: I) => Promise<Ending>;
-  /** For scheduled runs that only look: nobody outside is told that they ran. */
-  readonly quiet?: boolean;
+  /** For scheduled runs: nobody outside is told that they ran; `unless-wrong`: but that they did not end well. */
+  readonly quiet?: true | 'unless-wrong';
   /**
    * What the run becomes where a failover takes its lock over; what it holds, such as key shares, stays in hand. Absent
    * for runs that no failover may take over.
@@ -108,6 +108,7 @@ export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, ra
   known.state = state;
   findings.forEach((each) => state.finding(each));
   if (input.dryRun === true || runbook.quiet === true) state.notifications.silence();
+  state.notifications.onlyWhatIsWrong = runbook.quiet === 'unless-wrong';
   const run = new Run(state, signals);
   return CancellationScope.nonCancellable(async () => {
     const pump = signals.pump(state);

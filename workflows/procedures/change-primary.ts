@@ -162,7 +162,7 @@ async function promoteOld(outage: Outage): Promise<Next> {
   const choices = [PROMOTE_SECONDARY, LEAVE];
   const seen = await readInOutage(
     run.step('Read the roles', (call) => call.readDeployment({ deployment }), {
-      note: rolesInWords(kind),
+      note: rolesInWords,
       onFailure: 'throw',
     }),
   );

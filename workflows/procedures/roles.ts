@@ -7,13 +7,8 @@ export function kindName(kind: ReplicationKind): string {
   return kind === 'dr' ? 'DR' : 'performance';
 }
 
-/** The role of every cluster for one kind of replication, for the timeline. */
-export function rolesInWords(kind: ReplicationKind) {
-  return ({ observations }: { readonly observations: readonly ClusterObservation[] }): string =>
-    observations.map((each) => `${each.cluster} ${each[kind]?.mode ?? 'not read'}`).join(', ');
-}
-
-function bothRolesInWords({ observations }: { readonly observations: readonly ClusterObservation[] }): string {
+/** The roles of every cluster, for the timeline. */
+export function rolesInWords({ observations }: { readonly observations: readonly ClusterObservation[] }): string {
   const mode = (each: ClusterObservation, kind: ReplicationKind) => each[kind]?.mode ?? 'not read';
   return observations
     .map((each) => `${each.cluster} DR ${mode(each, 'dr')}, performance ${mode(each, 'performance')}`)
@@ -32,7 +27,7 @@ export async function finishRun(
     'Read the final state',
     'the report has no final state',
     (call) => call.readDeployment({ deployment }),
-    { note: bothRolesInWords },
+    { note: rolesInWords },
   );
   return seen?.observations ?? [];
 }

@@ -1,0 +1,96 @@
+/** People hear of readiness when it changes, once, and when nobody checks it any more; a check that finds the same is silent. */
+import pino from 'pino';
+import { tellOverdueReadiness } from '../../activities';
+import { endsSoon } from '../../activities/readiness/credentials';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { WebhookServer } from '../support/notification-servers';
+import { SOUND_VERSION } from '../support/readiness';
+import { pair } from '../support/scenario';
+
+let bench: ActivityBench;
+let hook: WebhookServer;
+beforeAll(async () => {
+  hook = await WebhookServer.start();
+  process.env['TEST_READINESS_URL'] = hook.origin;
+  bench = await ActivityBench.start({
+    topology: pair(1, SOUND_VERSION),
+    deployment: {
+      laboratory: true,
+      readiness: { overdueAfter: '2h', independent: true, snapshots: { takenAt: new Date().toISOString() } },
+      notifications: [{ name: 'hook', kind: 'webhook', url: { env: 'TEST_READINESS_URL' } }],
+    },
+  });
+  bench.openRuns = new Map();
+});
+afterAll(async () => {
+  expect(bench.leaks()).toEqual([]);
+  await Promise.all([bench.stop(), hook.stop()]);
+});
+beforeEach(() => {
+  hook.posted.length = 0;
+});
+
+const check = async () => (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
+
+it('a verdict that changes is told, worse and better, and one that stays is not', async () => {
+  const first = await check();
+  expect(first.points.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
+  await check();
+  expect(hook.posted).toEqual([]);
+
+  const west = bench.service.cluster('west');
+  west.sealNode(0);
+  expect(await check()).toMatchObject({ switchover: 'not-ready' });
+  await check();
+  const [worse, ...more] = hook.posted.map(({ body }) => body);
+  expect(more).toEqual([]);
+  expect(worse).toMatchObject({
+    ...{ event: 'readiness-changed', severity: 'warning', deployment: DEPLOYMENT, runbook: 'readiness' },
+    text: expect.stringMatching(
+      /^Readiness: switchover not ready, failover not ready\. Before: switchover ready/,
+    ) as string,
+    commands: [{ who: 'every point, as of now', command: `runbook readiness ${DEPLOYMENT}` }],
+  });
+  expect(JSON.stringify(worse?.['details'])).toContain('worse: ');
+
+  west.unsealNode(0);
+  while ((await check()).switchover === 'not-ready') bench.service.advance();
+  expect(hook.posted.map(({ body }) => body).at(-1)).toMatchObject({ event: 'readiness-changed', severity: 'info' });
+});
+
+it('a credential that nothing renews is noticed before its end', () => {
+  const hours = (left: number, of: number) => ({
+    usable: true,
+    capabilities: {},
+    ttlSeconds: left * 3_600,
+    creationTtlSeconds: of * 3_600,
+  });
+  const day = 24 * 3_600_000;
+  // What is renewed at two thirds of its life never comes that near; a long one is told a day before.
+  expect([endsSoon(hours(0.4, 1), day), endsSoon(hours(0.2, 1), day)]).toEqual([false, true]);
+  expect([endsSoon(hours(25, 768), day), endsSoon(hours(23, 768), day)]).toEqual([false, true]);
+  expect(endsSoon({ usable: true, capabilities: {} }, day)).toBe(false);
+});
+
+it('that no check ends any more is told once, by whichever worker sweeps first', async () => {
+  const sweep = () => {
+    const { inventory, records } = bench;
+    return tellOverdueReadiness({ inventory, records, log: pino({ level: 'silent' }) }, 'default', DEPLOYMENT);
+  };
+  const lastCheck = (ageMs: number) =>
+    bench.records.change(DEPLOYMENT, () => ({
+      put: { readiness: { at: new Date(Date.now() - ageMs).toISOString() } },
+    }));
+  await lastCheck(3_600_000);
+  await sweep();
+  expect(hook.posted).toEqual([]);
+  await lastCheck(3 * 3_600_000);
+  await Promise.all([sweep(), sweep()]);
+  await sweep();
+  expect(hook.posted.map(({ body }) => body)).toEqual([
+    expect.objectContaining({
+      ...{ event: 'readiness-overdue', severity: 'warning', workflowId: `readiness:${DEPLOYMENT}` },
+      text: expect.stringContaining('No readiness check has ended since') as string,
+    }),
+  ]);
+});
