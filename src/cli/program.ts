@@ -60,9 +60,9 @@ function settle(command: Command, context: CliContext): void {
 }
 
 /** A line as its terminal takes it; only what is left of the words of others gets a colour. */
-function shown({ columns, colours }: CliContext, to: 'out' | 'err', line: string): string[] {
-  const [first = '', ...more] = wrapped(terminalLine(line), columns?.()[to]);
-  return [colours?.()[to] === true ? coloured(first) : first, ...more];
+function shown(context: CliContext, to: 'out' | 'err', line: string): string[] {
+  const [first = '', ...more] = wrapped(terminalLine(line), context.columns?.()[to]);
+  return [context.colours?.()[to] === true ? coloured(first) : first, ...more];
 }
 
 /** The same context, in which every line is one line and nothing more, whatever others wrote into it. */
