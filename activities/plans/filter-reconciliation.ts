@@ -2,6 +2,7 @@ import type { FilterState, Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
 import type { FilterReconciliationInput } from '../../src/contracts/runbook-inputs';
+import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check } from '../checks/check';
@@ -76,8 +77,28 @@ export async function assessFilterReconciliation(
       ...(route.changes.length === 0 ? [] : await observed.rights(primary.cluster, rightsFor(route.changes))),
     ],
     route,
-    plan: filterPlan(input, primary, looked, route),
+    plan: filterPlan(input, primary, looked, route, await unseenPaths(source, route.changes, signal)),
   };
+}
+
+/** The paths that the primary does not tell as mounts. What cannot be asked is no reason to warn. */
+async function unseenPaths(
+  source: ClusterAccess,
+  changes: readonly FilterChange[],
+  signal: AbortSignal,
+): Promise<string[]> {
+  const paths = new Set(changes.flatMap(({ wanted }) => (wanted === 'none' ? [] : wanted.paths)));
+  const token = await source.credential();
+  const unseen = [...paths].map(async (path) => {
+    try {
+      // Of any key below it the service tells the mount.
+      const mount = await source.client.sys.mountOf(`${path}any`, { token, signal });
+      return mount.path === path ? [] : [path];
+    } catch (error) {
+      return isRunbookError(error, 'PERMISSION_DENIED') ? [path] : [];
+    }
+  });
+  return (await Promise.all(unseen)).flat();
 }
 
 /** Who is performance primary is read, never configured. */
@@ -236,6 +257,7 @@ function filterPlan(
   primary: ClusterObservation,
   looked: readonly ClusterObservation[],
   { changes }: FilterRoute,
+  unseen: readonly string[],
 ): PlanDocument {
   const changed = looked.filter(({ cluster }) => changes.some(({ secondary }) => secondary === cluster));
   const operation = { operation: 'performance.primary.paths-filter', on: identityOf(primary) } as const;
@@ -252,7 +274,13 @@ function filterPlan(
     clusters: [primary, ...changed],
     // One for both ids of a secondary.
     operations: [...new Map(operations).values()],
-    warnings: [...new Set(changes.flatMap(warningsOf))],
+    warnings: [
+      ...unseen.map(
+        (path) =>
+          `Nothing is seen to be mounted at ${path}: unless it is a namespace, or a mount below which the workers may do nothing, it is mistyped, and has no effect in a filter.`,
+      ),
+      ...new Set(changes.flatMap(warningsOf)),
+    ],
     steps: [
       ...changes.map(stepOf),
       ...changed.map(({ cluster }) => `Compare the dynamic filter of ${cluster} on both sides`),

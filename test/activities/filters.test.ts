@@ -70,6 +70,14 @@ describe('a secondary that the primary knows by another id than its cluster ID',
     expect(preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
   });
 
+  it('a path that is no mount is a warning of the plan, before anybody approves it', async () => {
+    const { plan } = await assess({ europe: deny('us-customers', 'us-custmers') });
+    const { warnings } = JSON.parse(plan?.text ?? '{}') as { readonly warnings: readonly string[] };
+    expect(warnings.filter((each) => each.includes('Nothing is seen to be mounted'))).toEqual([
+      expect.stringContaining('at us-custmers/'),
+    ]);
+  });
+
   it('has deleted what is there, under whichever id, with one approval', async () => {
     const { route, plan } = await assess({ europe: 'none' });
     expect(route?.changes.map(({ id }) => id)).toEqual([idOf('europe')]);
