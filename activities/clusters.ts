@@ -5,7 +5,7 @@ import type { BatchTokenSource, ClusterEntry, Deployment } from '../src/inventor
 import { describeSource, findCluster, findDeployment, readCredential } from '../src/inventory';
 import { Secret } from '../src/secret';
 import type { ActivityDependencies } from './dependencies';
-import { Logins } from './logins';
+import { Logins, TOKEN_ENDED, describeLogin } from './logins';
 import type { Standing } from './logins';
 import { storeOf } from './tokens/batch-token-store';
 import { ruleFor } from './tokens/policies';
@@ -101,8 +101,8 @@ export class Clusters {
         }
         if (standing === 'unknown') throw refusal;
         const right = `Add to the policy of the workers' credential: \`${ruleFor(method, path)}\``;
-        const ended = `${entry.name} does not know the token any more: put another into the ${'method' in credential ? 'login' : describeSource(credential)}, then retry.`;
-        throw refusal.with({ next: standing === 'alive' ? right : ended });
+        const ended = `Renew the credential of ${owner.name}: ${'method' in credential ? describeLogin(credential) : describeSource(credential)}; then retry.`;
+        throw refusal.with(standing === 'alive' ? { next: right } : { observed: TOKEN_ENDED, next: ended });
       },
     };
   }

@@ -83,6 +83,9 @@ interface Serving {
   readonly entry: ClusterEntry;
 }
 
+/** What is observed of a refusal that is for the token and not for a right. */
+export const TOKEN_ENDED = 'a token that has ended, or that the cluster does not know';
+
 /** What a cluster makes of a token. `unknown`: it serves no look-ups now, as a DR secondary. */
 export type Standing = 'alive' | 'ended' | 'unknown';
 
@@ -150,7 +153,7 @@ export class Logins {
   async close(): Promise<void> {
     const signal = AbortSignal.timeout(CLOSE_MS);
     const ended = [...this.#sessions.values()].flatMap((session) =>
-      [session.held, ...session.left].map((held) => held && this.#revoke(session, held, signal)),
+      [session.held, ...session.left].flatMap((held) => (held ? [this.#revoke(session, held, signal)] : [])),
     );
     await Promise.all(ended);
     this.#sessions.clear();

@@ -7,6 +7,7 @@ import type { KeyPlace } from '../../src/vault';
 import { check } from '../checks/check';
 import type { Rights } from '../checks/credentials';
 import type { ClusterAccess } from '../clusters';
+import { TOKEN_ENDED } from '../logins';
 
 /** Beside the marker: written and read back by plans and readiness, and written as proof on a new primary. */
 const BESIDE = '-after';
@@ -39,7 +40,8 @@ export async function lookUpKey(access: ClusterAccess, path: string, signal: Abo
   const found = await client.sys
     .mountOf(path, { token: await access.credential(), signal })
     .catch((error: unknown): never => {
-      throw isRunbookError(error, 'PERMISSION_DENIED') ? refused('403: no such mount, or no right below it') : error;
+      if (!isRunbookError(error, 'PERMISSION_DENIED') || error.observed === TOKEN_ENDED) throw error;
+      throw refused('403: no such mount, or no right below it');
     });
   if (found.type !== 'kv' || !path.startsWith(found.path))
     throw refused(`an engine of type ${found.type} at ${found.path}`);

@@ -149,10 +149,13 @@ describe('on a simulated deployment', () => {
 
   it('a key of a version 1 engine is replaced too, and read back; what somebody else writes in between is told', async () => {
     const engine = { deployment: DEPLOYMENT, mount: 'old', path: 'runbooks/batch-token', field: 'token' };
-    const key = new BatchTokenKey(
-      new Clusters({ inventory: bench.inventory } as ActivityDependencies),
-      engine,
-    );
+    // What the printed policy has where another deployment keeps its token here.
+    const east = bench.cluster('east');
+    east.writePolicy('keeper', [{ path: 'old/runbooks/batch-token', capabilities: ['create', 'read', 'update'] }]);
+    const own = join(bench.directory, 'token');
+    const before = await readFile(own);
+    await writeFile(own, east.createToken({ policies: ['keeper'] }));
+    const key = new BatchTokenKey(new Clusters({ inventory: bench.inventory } as ActivityDependencies), engine);
     const { signal } = new AbortController();
     await key.check(signal);
     expect(await key.read(signal)).toBeUndefined();
@@ -164,6 +167,7 @@ describe('on a simulated deployment', () => {
     await key.replace(next, signal);
     expect(lost.hits).toBe(1);
     expect((await key.read(signal))?.reveal()).toBe(next.reveal());
+    await writeFile(own, before);
   });
 
   it('after a lost worker another token is made, and the one that may exist is told', async () => {

@@ -36,7 +36,7 @@ class Workbench {
   ) {
     const log = pino({ level: 'debug' }, { write: (line) => void this.lines.push(line) });
     const inventory = parseInventory(this.inventoryText(), 'test');
-    this.clusters = new Clusters({ inventory, log } as unknown as ActivityDependencies);
+    this.clusters = new Clusters({ inventory, log });
   }
 
   static async start(
@@ -266,6 +266,7 @@ describe('a token of a login', () => {
     const west = service.cluster('west');
     await bench.write('east');
     const operationToken = west.tokens.createOperationToken(service.now());
+    service.advanceClock(1_000);
     // What the old primary gave out last never reached the other one.
     west.storage.keys('token/').forEach((key) => west.storage.write(key, null, service.now()));
     await service.cluster('east').kill();
@@ -300,13 +301,13 @@ describe('a token of a file', () => {
     const setUp = { credential: { file }, secrets: new Map() };
     Object.assign(bench, { setUp });
     const inventory = parseInventory(bench.inventoryText(), 'test');
-    const clusters = new Clusters({ inventory, log: pino({ level: 'silent' }) } as unknown as ActivityDependencies);
+    const clusters = new Clusters({ inventory, log: pino({ level: 'silent' }) });
     const access = clusters.of('payments', 'east');
     const token = await access.credential();
     bench.service.advanceClock(2 * HOUR);
     const failed = await refusal(access.client.keyValue.read(MARKER, { token }));
     expect(failed).toMatchObject({ code: 'PERMISSION_DENIED' });
-    expect(failed.next).toContain(`put another into the file ${file}, then retry`);
+    expect(failed.next).toContain(`Renew the credential of east: file ${file}; then retry`);
     await writeFile(file, east.createToken({ policies: ['runbooks'], ttlMs: HOUR }));
     await access.client.keyValue.read(MARKER, { token });
     await clusters.close();

@@ -47,6 +47,7 @@ import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { recordWorkflowId } from '../../src/contracts/record';
 import { findCanaries } from './canaries';
 import { recordEndpointCalls } from './endpoint-calls';
+import { workersToken } from './least-privilege';
 import { RecordServer } from './record-server';
 import type { TestPerson } from './people';
 import { approvalOf, envelopeOf, makePerson } from './people';
@@ -206,8 +207,6 @@ export class ActivityBench {
     const directory = await mkdtemp(join(tmpdir(), 'activities-'));
     const [first] = service.clusters.values();
     if (!first) throw new Error('no cluster');
-    for (const { name, rootToken } of service.clusters.values())
-      await writeFile(join(directory, tokenFile(service, name)), rootToken, { mode: 0o600 });
     const people = new Map<string, TestPerson>();
     first.keyShares.forEach((share, index) => {
       const name = HOLDERS[index] ?? `holder${index}`;
@@ -220,10 +219,16 @@ export class ActivityBench {
     for (const [name, value] of [...secrets]) if (value === '') secrets.delete(name);
     for (const cluster of service.clusters.values()) secrets.set(`root token of ${cluster.name}`, cluster.rootToken);
     secrets.set('seal key', sealKey.reveal().split(':')[1] ?? '');
+    const inventory = parseInventory(inventoryText(service, directory, people, options), 'test inventory');
+    for (const cluster of service.clusters.values())
+      if (cluster === first || cluster.rootToken !== first.rootToken) {
+        const token = workersToken(cluster, inventory, DEPLOYMENT);
+        await writeFile(join(directory, tokenFile(service, cluster.name)), token, { mode: 0o600 });
+      }
     return new ActivityBench(
       service,
       directory,
-      parseInventory(inventoryText(service, directory, people, options), 'test inventory'),
+      inventory,
       await KeyRecords.open({ directory: join(directory, 'keys'), storage: 'disk' }),
       SealKeyring.parse(sealKey.reveal()),
       workers.key,

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { policyFor, policyText } from '../../activities/tokens/policies';
 import type { PolicyKind } from '../../activities/tokens/policies';
+import { RUNBOOK_NAMES } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
 import { findDeployment, parseInventory } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
@@ -37,6 +38,32 @@ export function writePrintedPolicy(cluster: SimulatedCluster, name: string, rule
     name,
     rules.map(({ path, capabilities }) => ({ path, capabilities: [...capabilities] })),
   );
+}
+
+/** A token for the workers that may do exactly what is printed for the runbooks; never a root token. */
+export function workersToken(
+  cluster: SimulatedCluster,
+  inventory: Inventory,
+  deployment: string,
+  { runbooks = RUNBOOK_NAMES, kinds = ['credential'], ttlMs = WORKERS_TOKEN_MS }: WorkersRights = {},
+): string {
+  const name = `runbooks-${deployment}`;
+  // A performance secondary has the policies of its primary.
+  let writer = cluster;
+  for (let { source } = writer.streams.performance; source !== undefined; { source } = writer.streams.performance)
+    writer = source;
+  const rules = kinds.flatMap((kind) => printedRules(inventory, deployment, kind, runbooks));
+  writePrintedPolicy(writer, name, rules);
+  return cluster.createToken({ policies: [name], ttlMs });
+}
+
+const WORKERS_TOKEN_MS = 30 * 24 * 3_600_000;
+
+/** What workers may do, where it is not every runbook. */
+export interface WorkersRights {
+  readonly runbooks?: readonly RunbookName[];
+  readonly kinds?: readonly PolicyKind[];
+  readonly ttlMs?: number;
 }
 
 /** What the simulated service asks for at a path: the table of facts 1.7. */

@@ -23,13 +23,15 @@ import type { Deployment, Inventory } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import { newSealKey, newSigningKey, SealKeyring } from '../../src/keys';
 import type { SigningKey } from '../../src/keys';
-import { startSimulatedService } from '../../src/simulator';
+import { SimulatedCluster, startSimulatedService } from '../../src/simulator';
 import type { SimulatedService, Topology } from '../../src/simulator';
 import { startWorker } from '../../src/worker';
 import type { RunningWorker } from '../../src/worker';
 import { findCanaries, historyText } from './canaries';
 import { recordEndpointCalls } from './endpoint-calls';
 import { explainFailure, timelineOf } from './explain';
+import { workersToken } from './least-privilege';
+import type { WorkersRights } from './least-privilege';
 import type { TestPerson } from './people';
 import { approvalOf, controlOf, decisionOf, envelopeOf, makePerson } from './people';
 import { reportOf } from './reports';
@@ -77,6 +79,8 @@ export interface ScenarioOptions {
   /** Clusters of the service that belong to deployments of their own: inventory members of each, by name. */
   readonly otherDeployments?: Readonly<Record<string, Readonly<Record<string, unknown>> & { cluster: string }>>;
   readonly limits?: Readonly<Record<string, unknown>>;
+  /** What the workers' token may do; every runbook where nothing is given. */
+  readonly rights?: WorkersRights;
   /** How a person's documents are attested; `signed` where nothing is given. */
   readonly attestation?: 'signed' | 'claimed';
   /** How one person's documents are attested, where that differs. */
@@ -175,17 +179,27 @@ export class Scenario {
     });
     for (const approver of ['grace', 'henry'])
       this.#people.set(approver, makePerson(approver, ['approvers', 'operators']));
-    await writeFile(this.tokenFile, first.rootToken, { mode: 0o600 });
+    await writeFile(join(this.directory, 'workers.jwk'), this.#workersJwk.reveal(), { mode: 0o600 });
+    await writeFile(join(this.directory, 'seal-keys'), this.#sealKeys.reveal(), { mode: 0o600 });
     for (const { name, rootToken } of this.service.clusters.values()) {
       this.#secrets.set(`root token of ${name}`, rootToken);
       // A performance secondary has tokens of its own.
-      if (rootToken !== first.rootToken) await writeFile(this.tokenFileOf(name), rootToken, { mode: 0o600 });
+      if (name === first.name || rootToken !== first.rootToken)
+        await writeFile(this.tokenFileOf(name), this.workersToken(name), { mode: 0o600 });
     }
-    await writeFile(join(this.directory, 'workers.jwk'), this.#workersJwk.reveal(), { mode: 0o600 });
-    await writeFile(join(this.directory, 'seal-keys'), this.#sealKeys.reveal(), { mode: 0o600 });
     await writeFile(join(this.directory, 'inventory.yaml'), this.inventoryText(), { mode: 0o600 });
     this.#secrets.set('workers signing key', String((JSON.parse(this.#workersJwk.reveal()) as { d: string }).d));
     this.#secrets.set('seal key', this.#sealKeys.reveal().split(':')[1] ?? '');
+  }
+
+  /** Another token of the workers for a cluster, with the printed policy of its deployment. */
+  workersToken(name: string): string {
+    const cluster = this.service.cluster(name);
+    // Of a real server, in whose tests people do what a policy would be needed for.
+    if (!(cluster instanceof SimulatedCluster)) return this.service.cluster(name).rootToken;
+    const others = Object.entries(this.options.otherDeployments ?? {});
+    const [deployment = this.name] = others.find(([, other]) => other.cluster === name) ?? [];
+    return workersToken(cluster, this.inventory, deployment, this.options.rights);
   }
 
   inventoryText(): string {

@@ -197,7 +197,7 @@ describe('the rotation of batch tokens', () => {
   inFile.it(
     'a DR operation uses the rotated token, from where it was put, with nothing else in the inventory',
     async (scenario) => {
-      writeFileSync(scenario.tokenFile, scenario.service.cluster('east').rootToken);
+      writeFileSync(scenario.tokenFile, scenario.workersToken('east'));
       const run = await scenario.start({ tokenSource: 'batch', go: 'auto', dryRun: true }, `plan:${scenario.name}`);
       const { preconditions } = await run.report();
       const about = preconditions.filter(({ name }) => name.startsWith('batch token'));

@@ -37,7 +37,7 @@ describe('before anything is touched', () => {
             : {},
       limits: { lagWalEntries: 5 },
     });
-    process.env[WEST_TOKEN] = scenario.service.cluster('east').rootToken;
+    process.env[WEST_TOKEN] = scenario.workersToken('east');
   });
 
   afterAll(async () => {

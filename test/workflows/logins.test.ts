@@ -1,0 +1,109 @@
+/** Workers that hold no stored token: an AppRole, whose tokens end in the middle of a run, and whose primary goes. */
+import { rmSync, writeFileSync } from 'node:fs';
+import { FAILOVER_LIMITS, failoverPeople, startFailover } from '../support/failover';
+import { drPrimaries } from '../support/faults';
+import { printedRules, writePrintedPolicy } from '../support/least-privilege';
+import { setUpLogin } from '../support/logins';
+import type { LoginSetUp } from '../support/logins';
+import { Scenario, pair, temporaryDirectory } from '../support/scenario';
+import type { TestRun } from '../support/scenario';
+import { findCanaries } from '../support/canaries';
+import { startSimulatedService } from '../../src/simulator';
+
+jest.setTimeout(240_000);
+const directory = temporaryDirectory('approle');
+const HOUR = 3_600_000;
+
+let scenario: Scenario;
+let setUp: LoginSetUp;
+
+/** The printed policy of every day, and an AppRole that gives tokens with it. */
+async function start(): Promise<void> {
+  const service = await startSimulatedService({
+    ...{ seed: 11, pace: 'quick', mounts: ['kv/', 'secret/'], ...pair() },
+    timing: { canaryMs: 600_000 },
+  });
+  setUp = await setUpLogin(service.cluster('east'), 'approle', directory, { policies: ['runbooks'], maxTtl: '2h' });
+  scenario = await Scenario.start({
+    service,
+    limits: FAILOVER_LIMITS,
+    cluster: () => ({ credential: setUp.credential }),
+  });
+  // No worker can take a stored token by mistake.
+  rmSync(scenario.tokenFile);
+  const { inventory, name } = scenario;
+  writePrintedPolicy(service.cluster('east'), 'runbooks', printedRules(inventory, name));
+  service.advanceClock(1_000);
+}
+
+const logins = () =>
+  scenario.service.calls
+    .filter(({ path }) => path.endsWith('/login'))
+    .map(({ cluster, status }) => `${cluster} ${status}`);
+
+async function leaks(run: TestRun, ...more: readonly unknown[]): Promise<string[]> {
+  const { events } = await run.handle.fetchHistory();
+  const text = [JSON.stringify(events), JSON.stringify(more), scenario.logLines.join('\n')].join('\n');
+  return [...(await scenario.leaks([JSON.stringify(more)])), ...findCanaries(text, setUp.secrets)];
+}
+
+describe('workers without a stored token', () => {
+  beforeAll(start);
+  afterAll(() => scenario.stop());
+
+  it('switches over with the printed policy; the token that ended while people were waited for is replaced by a new login', async () => {
+    const run = await scenario.start({ go: 'auto' });
+    await run.shares();
+    await run.waitsFor('approval');
+    const before = logins().length;
+    // Its longest life is over, and the worker cannot know that.
+    scenario.service.advanceClock(3 * HOUR);
+    await run.approve('plan');
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [], loss: { loss: 'none' } });
+    expect(logins().slice(before)).toContain('east 200');
+    expect(logins().filter((each) => !each.endsWith('200'))).toEqual([]);
+    expect(drPrimaries(scenario)).toEqual(['west']);
+    expect(report.preconditions.map(({ observed }) => observed).join()).toContain('login by approle');
+    expect(await leaks(run, report)).toEqual([]);
+  });
+
+  it('fails over with no token in hand: the worker logs in at the new primary, once it serves', async () => {
+    const { service } = scenario;
+    const revoked = () => service.calls.filter(({ path }) => path.endsWith('revoke-self')).map(({ status }) => status);
+    await scenario.stopWorker();
+    expect(revoked()).toContain(204);
+    await service.cluster('west').kill();
+    service.calls.length = 0;
+    await scenario.startWorker();
+    const run = await startFailover(scenario);
+    await failoverPeople(run);
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    expect(report.steps.map(({ name }) => name)).toContain('See that east takes a write');
+    expect(new Set(logins())).toEqual(new Set(['east 200']));
+    expect(await leaks(run, report)).toEqual([]);
+  });
+
+  it('with a stored token that ends in the middle the step parks and names its file; another one there, and it goes on', async () => {
+    const stored = await Scenario.start({ rights: { ttlMs: HOUR } });
+    try {
+      const run = await stored.start();
+      await run.shares();
+      await run.approve('plan');
+      await run.waitsFor('approval', ({ gate }) => gate === 'go');
+      stored.service.advanceClock(2 * HOUR);
+      await run.approve('go', 'henry');
+      const parked = await run.waitsFor('decision');
+      expect(parked).toMatchObject({
+        code: 'PERMISSION_DENIED',
+        next: `Renew the credential of east: file ${stored.tokenFile}; then retry.`,
+      });
+      writeFileSync(stored.tokenFile, stored.workersToken('east'));
+      await run.decide('retry');
+      expect((await run.report()).outcome).toBe('completed');
+    } finally {
+      await stored.stop();
+    }
+  });
+});
