@@ -120,6 +120,23 @@ it('the marker has the paths of both versions of the engine, wherever its mount 
   expect(markerPaths('team/kv/marker')).toEqual(['team/kv/marker', 'team/data/kv/marker', 'team/kv/data/marker']);
 });
 
+/** Tests of what a root token is good for, and of what is said of one. */
+const MAY_HOLD_A_ROOT_TOKEN = [
+  'test/workflows/break-glass.test.ts',
+  'test/activities/readiness-layouts.test.ts',
+  'test/cli/first-hour.test.ts',
+];
+
+it('no worker of a scenario, bench, demo or benchmark is given a root token', () => {
+  const given = /(writeFile(Sync)?|give|file|env\[\w+\] =)\W[^;]*rootToken|credential:[^,;]*rootToken/;
+  const files = ['test', 'src/demo', 'scripts'].flatMap((folder) => [...readSources(folder)]);
+  expect(files.length).toBeGreaterThan(200);
+  const found = files.filter(([, { syntax }]) => given.test(syntax.text)).map(([name]) => name);
+  expect(
+    found.filter((name) => !MAY_HOLD_A_ROOT_TOKEN.includes(name) && !/^test\/(real|simulator)\//.test(name)),
+  ).toEqual([]);
+});
+
 it('from version 2.0 an orphan batch token with the policy for ceremonies holds one, and nothing else', async () => {
   const service = await startSimulatedService({
     clusters: ['east', 'west'].map((name) => ({ name, nodes: 1, version: '2.0.3+ent' })),

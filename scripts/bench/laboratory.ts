@@ -1,10 +1,11 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { inventoryText } from '../../src/demo/payments';
+import { inventoryText, writePolicies } from '../../src/demo/payments';
 import { startWorkerProcess } from '../../src/demo/programs';
 import type { TemporalServer } from '../../src/dev-server';
 import type { OwnProcess } from '../../src/dev-server/child-process';
+import { parseInventory } from '../../src/inventory';
 import { formatPublicKey, newSealKey, newSigningKey } from '../../src/keys';
 import type { SigningKey } from '../../src/keys';
 import { startSimulatedService } from '../../src/simulator';
@@ -69,7 +70,8 @@ export async function startLaboratory(server: TemporalServer): Promise<Laborator
       return join(directory, name);
     };
     const signingKeyFile = await file('workers.key', workers.jwk.reveal());
-    const credentialFile = await file('token', service.cluster('east').rootToken);
+    const token = service.cluster('east').createToken({ policies: ['runbooks'], ttlMs: 24 * 3_600_000 });
+    const credentialFile = await file('token', token);
     const inventory = inventoryText({
       name: DEPLOYMENT,
       clusters: [...service.clusters.values()].map(({ name, addresses }) => ({ name, addresses, credentialFile })),
@@ -83,6 +85,7 @@ export async function startLaboratory(server: TemporalServer): Promise<Laborator
       // Switched over and back without a pause.
       members: { drSets: { main: ['east', 'west'] }, limits: { coolDown: '1ms' } },
     });
+    writePolicies(service, parseInventory(inventory, 'bench'), DEPLOYMENT, ['east']);
     const environment = {
       TEMPORAL_ADDRESS: server.address,
       TEMPORAL_NAMESPACE: server.namespace,

@@ -2,6 +2,10 @@ import { mkdir, mkdtemp, rm, statfs, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { policyFor } from '../../activities/tokens/policies';
+import { RUNBOOK_NAMES } from '../contracts/names';
+import { findDeployment, parseInventory } from '../inventory';
+import type { Inventory } from '../inventory';
 import { formatPublicKey, addPin, newSealKey, newSigningKey } from '../keys';
 import { startSimulator } from '../simulator';
 import type { SimulatedService, Topology } from '../simulator';
@@ -124,6 +128,7 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
       },
     });
     await writeFile(inventoryFile, text, { mode: 0o600 });
+    writePolicies(service, parseInventory(text, inventoryFile), DEPLOYMENT, ['east', ...UNUSED]);
     const environment = {
       RUNBOOKS_INVENTORY: inventoryFile,
       RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile,
@@ -175,24 +180,26 @@ async function writeWorkersKeys(
 
 const ALL = ['create', 'read', 'update', 'delete', 'list'];
 
+/** What `runbook policy` prints for every runbook, and no more. */
+export function writePolicies(
+  service: SimulatedService,
+  inventory: Inventory,
+  name: string,
+  clusters: readonly string[],
+): void {
+  const deployment = findDeployment(inventory, name);
+  for (const kind of ['credential', 'createRoleAndPolicy'] as const) {
+    const { name: policy, grants } = policyFor(inventory, deployment, kind, RUNBOOK_NAMES);
+    const rules = grants.map(({ path, capabilities }) => ({ path, capabilities: [...capabilities] }));
+    for (const cluster of clusters) service.cluster(cluster).writePolicy(policy, rules);
+  }
+}
+
 /** Tokens that may do what runbooks and clients need, and no more. A DR secondary has those of its primary. */
 async function writeCredentials(directory: string, service: SimulatedService) {
   const folder = join(directory, 'tokens');
   await mkdir(folder, { mode: 0o700 });
   const east = service.cluster('east');
-  for (const cluster of [east, ...UNUSED.map((name) => service.cluster(name))]) {
-    cluster.writePolicy('runbooks', [
-      { path: 'sys/replication/*', capabilities: [...ALL, 'sudo'] },
-      { path: 'sys/audit', capabilities: ['read', 'sudo'] },
-      { path: 'sys/license/status', capabilities: ['read'] },
-      { path: 'kv/*', capabilities: ALL },
-    ]);
-  }
-  east.writePolicy('batch-tokens', [
-    { path: 'auth/token/create/runbooks-batch', capabilities: ['update'] },
-    { path: 'auth/token/roles/runbooks-batch', capabilities: ['create', 'read'] },
-    { path: 'sys/policies/acl/runbooks-batch', capabilities: ['create', 'read', 'update'] },
-  ]);
   east.writePolicy('clients', [
     { path: 'secret/*', capabilities: ALL },
     { path: 'kv/*', capabilities: ALL },
@@ -205,7 +212,7 @@ async function writeCredentials(directory: string, service: SimulatedService) {
     const token = service.cluster(cluster).createToken({ policies, ttlMs: TOKEN_LIFE_MS });
     await writeFile(fileOf(cluster), token, { mode: 0o600 });
   };
-  await renew('east', ['runbooks', 'batch-tokens']);
+  await renew('east', ['runbooks', 'runbooks-batch-setup']);
   for (const name of ['europe', ...UNUSED]) await renew(name);
   const clientsToken = east.createToken({ policies: ['clients'], ttlMs: TOKEN_LIFE_MS });
   return { fileOf, renew, clientsToken };

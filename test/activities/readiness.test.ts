@@ -1,6 +1,6 @@
 /** Every point of a readiness check: good where all is well, and the red one that each fault must give. */
 import { randomUUID } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, request } from 'undici';
@@ -42,8 +42,9 @@ interface Fault {
 async function credentialBecomes(bench: ActivityBench, token: string): Promise<Undo> {
   const file = join(bench.directory, 'token');
   if (token.trim() !== '') bench.canary(`credential ${randomUUID()}`, token);
+  const before = await readFile(file);
   await writeFile(file, token);
-  return () => writeFile(file, bench.cluster('east').rootToken);
+  return () => writeFile(file, before);
 }
 
 async function recordHolds(bench: ActivityBench, state: 'alive' | 'orphan'): Promise<Undo> {

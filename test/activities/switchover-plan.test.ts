@@ -6,7 +6,8 @@ import { planDigest } from '../../activities/approvals/planning';
 import type { Check } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { JsonObject, JsonValue } from '../../src/simulator/messages';
-import { ActivityBench } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { workersToken } from '../support/least-privilege';
 
 const DR_SECONDARY = 'sys/replication/dr/secondary';
 const ATTEMPT = `${DR_SECONDARY}/generate-operation-token/attempt`;
@@ -43,7 +44,7 @@ afterEach(async () => {
     await cluster.restart();
     for (const { index } of cluster.nodes) cluster.unsealNode(index);
   }
-  await writeFile(join(bench.directory, 'token'), bench.cluster('east').rootToken);
+  await writeFile(join(bench.directory, 'token'), workersToken(bench.cluster('east'), bench.inventory, DEPLOYMENT));
   bench.service.advance();
 });
 

@@ -40,6 +40,7 @@ const inEngine = new Lane(() =>
     },
     drSets: { main: ['east', 'west'] },
     otherDeployments: { vault: { cluster: 'keeper' } },
+    rights: { kinds: ['credential', 'createRoleAndPolicy'] },
     deployment: {
       batchTokens: {
         main: { sink: { keyValue: { deployment: 'vault', mount: 'shared', path: 'runbooks/batch-token' } } },

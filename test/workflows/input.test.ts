@@ -175,7 +175,7 @@ describe('before anything is touched', () => {
     const east = () => scenario.service.cluster('east');
 
     it('a token file that holds something else', async () => {
-      const token = east().rootToken;
+      const token = scenario.workersToken('east');
       await writeFile(scenario.tokenFile, 'hvs.notAtokenThatAnyClusterKnows');
       const message = await refusal();
       await writeFile(scenario.tokenFile, token);
@@ -186,11 +186,11 @@ describe('before anything is touched', () => {
     });
 
     it('a token file that is gone', async () => {
-      const token = east().rootToken;
+      const token = scenario.workersToken('east');
       await rm(scenario.tokenFile);
       const message = await refusal();
       await writeFile(scenario.tokenFile, token, { mode: 0o600 });
-      expect(message).toContain('credential works (east): observed CREDENTIAL_UNAVAILABLE, needed');
+      expect(message).toContain('/token is not available: ENOENT., needed a token that the cluster accepts');
     });
 
     it('a sealed cluster', async () => {
