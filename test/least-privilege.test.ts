@@ -120,11 +120,12 @@ it('the marker has the paths of both versions of the engine, wherever its mount 
   expect(markerPaths('team/kv/marker')).toEqual(['team/kv/marker', 'team/data/kv/marker', 'team/kv/data/marker']);
 });
 
-/** Tests of what a root token is good for, and of what is said of one. */
+/** Tests of what a root token is good for and of what is said of one, and an administrator who has one. */
 const MAY_HOLD_A_ROOT_TOKEN = [
   'test/workflows/break-glass.test.ts',
   'test/activities/readiness-layouts.test.ts',
   'test/cli/first-hour.test.ts',
+  'test/cli/first-hour-page.test.ts',
 ];
 
 it('no worker of a scenario, bench, demo or benchmark is given a root token', () => {

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { stringify } from 'yaml';
 import { Clusters } from '../../activities';
-import type { ActivityDependencies } from '../../activities';
 import { loginAt, loginClient } from '../../activities/logins';
 import { parseInventory } from '../../src/inventory';
 import type { Login } from '../../src/inventory';
