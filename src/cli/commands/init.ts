@@ -438,7 +438,7 @@ const PASSED_ON =
   /^(TEMPORAL_(PROFILE|CONFIG_FILE|TLS|TLS_SERVER_NAME|TLS_[A-Z_]+_PATH)|RUNBOOKS_(TASK_QUEUE|KEY_DIR|KEY_STORAGE))$/;
 
 /** The worker's settings, for `EnvironmentFile=` of the unit, `env_file:` of Compose, and {@link shellText}. */
-function settingsText(env: NodeJS.ProcessEnv, { files, directory }: Facts): string {
+function settingsText(env: NodeJS.ProcessEnv, { files }: Facts): string {
   const { connectionOptions, namespace = 'default' } = connectionSettings(env);
   const given = Object.entries(env).flatMap(([name, value]) =>
     PASSED_ON.test(name) && value ? [[name, value] as const] : [],
@@ -449,7 +449,6 @@ function settingsText(env: NodeJS.ProcessEnv, { files, directory }: Facts): stri
     ...given,
     ['RUNBOOKS_INVENTORY', files.inventory],
     ['RUNBOOKS_SEAL_KEYS_FILE', files.sealKeys],
-    ['RUNBOOKS_REPORT_DIR', join(directory, 'reports')],
   ] as const;
   return `${settings.map(([name, value]) => `${name}=${shellWord(value)}`).join('\n')}\n`;
 }

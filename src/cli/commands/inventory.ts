@@ -116,7 +116,7 @@ function addPersonCommand({ context }: Pick<CommandHost, 'context'>): Command {
       const added = people.map(({ name, key }) => ({ name, kid: key.kid, fingerprint: spokenFingerprint(key.kid) }));
       printResult(context, options, { file, people: added, mistakes }, [
         ...added.map(({ name, fingerprint }) => `${name}: ${fingerprint}`),
-        `Listed in ${file}. Give every worker the same file.`,
+        `Listed in ${file}. Give every worker the same file; it is read again within seconds.`,
         mistakes === undefined ? 'The inventory has no mistakes.' : `Not complete yet. ${mistakes}`,
       ]);
     });
