@@ -30,6 +30,7 @@ import { updatePrimary } from './joining/update-primary';
 import { probeMerkleTree, startDrReindex, followDrReindex } from './merkle/trees';
 import { notify } from './notifications/notifications';
 import * as plans from './plans';
+import { quiesceByQuota, readQuotas, releaseQuota } from './quiesce/quota';
 import { assessReadiness } from './readiness/readiness';
 import { writeReportFiles, requestTakeOver, describeRun } from './reports/run-report';
 import { awaitPrimaryGone, fenceLostPrimary } from './roles/dr-failover';
@@ -72,6 +73,9 @@ export const activities = {
   awaitReplicationDisabled,
   deletePathsFilter,
   readPathsFilters,
+  quiesceByQuota,
+  readQuotas,
+  releaseQuota,
   probeMerkleTree,
   startDrReindex,
   followDrReindex,

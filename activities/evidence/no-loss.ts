@@ -11,6 +11,8 @@ import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
 import { kindName } from '../joining/onboarding-read';
 import { readStatus } from '../observe';
+import { believedEvidence } from '../quiesce/held-writes';
+import { hasReached } from './data-evidence';
 
 interface Evidence {
   readonly deployment: string;
@@ -23,13 +25,14 @@ interface Evidence {
 
 /**
  * A plan that accepts no loss binds the activity itself: inputs and results in a history may be made up, and what the
- * clusters say right before the call counts first. Before a promotion: both clusters have the same Merkle root; or, where one of them does not tell it, the
- * comparison after the demotion said so; or a person decided to go on all the same.
+ * clusters say right before the call counts first. Before a promotion: both clusters have the same Merkle root; or a worker
+ * of ours marked that clients were held at the demotion, and the new primary has W; or, where one of them does not tell its
+ * root, the comparison after the demotion said so; or a person decided to go on all the same.
  *
  * @throws RunbookError PRECONDITION_FAILED
  */
 export async function demandNoLoss(
-  { inventory, temporal }: ActivityDependencies,
+  { inventory, temporal, sealKeyring }: ActivityDependencies,
   { run, signal }: Execution,
   { deployment, kind, oldPrimary, newPrimary, roots }: Evidence,
 ): Promise<void> {
@@ -37,10 +40,10 @@ export async function demandNoLoss(
   const [from, to] = [oldPrimary.entry.name, newPrimary.entry.name];
   const [former, next] = await Promise.all([oldPrimary, newPrimary].map((each) => rootOf(each, kind, signal)));
   if (former !== undefined && former === next) return;
-  if (former === undefined || next === undefined) {
-    const { activities } = readHistory(await historyOf(temporal, run));
-    if (comparedSinceDemotion(activities, kind, from, to)) return;
-  }
+  const { activities } = readHistory(await historyOf(temporal, run));
+  const held = believedEvidence(sealKeyring, run, { deployment, kind, from, to }, evidenceOf(activities, kind, from));
+  if (held !== undefined && hasReached(await readStatus(newPrimary, kind, signal), held)) return;
+  if ((former === undefined || next === undefined) && comparedSinceDemotion(activities, kind, from, to)) return;
   const decisions = await decisionsOf(inventory, run, deployment);
   const goesOn = decisions.some(
     ({ action, step }) => action === 'promote-secondary' || (action === 'skip' && step === COMPARE_STEP),
@@ -49,9 +52,22 @@ export async function demandNoLoss(
   throw new RunbookError('PRECONDITION_FAILED', `The plan accepts no loss, and none is not proven for ${to}.`, {
     cluster: to,
     observed: `Merkle roots (${kindName(kind)}) ${former ?? 'not told'} and ${next ?? 'not told'}`,
-    needed: `equal Merkle roots of ${from} and ${to} after the demotion`,
+    needed: `clients that were held at the demotion, or equal Merkle roots of ${from} and ${to} after it`,
     next: `Promote ${from} back, which holds every write; or let a person who signs decide to promote ${to} all the same.`,
   });
+}
+
+/** What the last demotion of the old primary proved; nothing where it may have been promoted since. */
+function evidenceOf(activities: readonly RecordedActivity[], kind: ReplicationKind, from: string) {
+  const changes = activities.filter(
+    ({ type, input, state, failure }) =>
+      (type === 'demotePrimary' || type === 'promoteSecondary') &&
+      input['kind'] === kind &&
+      !(state === 'failed' && failure?.outcomeKnown === true),
+  );
+  const last = changes.findLast((each) => clusterOf(each) === from);
+  const demoted = last?.type === 'demotePrimary' && last.state === 'completed';
+  return demoted ? fieldsOf(last.result['evidence']) : {};
 }
 
 /** The comparison belongs to the last demotion of the old primary, whoever it was that demoted it. */

@@ -50,7 +50,7 @@ export interface FailoverRoute {
   readonly fencing: 'hook' | 'attested';
   /** Of the new primary, before a forced promotion. */
   readonly snapshot: boolean;
-  readonly hooks: { readonly traffic: boolean; readonly probe: boolean; readonly release: boolean };
+  readonly hooks: { readonly traffic: boolean; readonly probe: boolean };
   /** When a secondary heard the primary last, epoch ms of the worker; absent where none tells it. */
   readonly lastHeardAt?: number;
   readonly loss: FailoverLoss;
@@ -109,7 +109,6 @@ export async function assessDrFailover(request: PlanInput<DrFailoverInput>): Pro
     hooks: {
       traffic: hooks.traffic !== undefined,
       probe: hooks.probe !== undefined,
-      release: hooks.release !== undefined,
     },
     ...(heard !== undefined && { lastHeardAt: heard }),
     loss,

@@ -1,4 +1,4 @@
-import type { Assessment } from '../../src/contracts/activities';
+import type { Assessment, ClientHooks, Quiesce } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
 import type { DrSwitchoverInput, TokenSource } from '../../src/contracts/runbook-inputs';
@@ -6,6 +6,7 @@ import { keyShares } from '../../src/contracts/words';
 import { identityOf, planDocument } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
+import type { Rights } from '../checks/credentials';
 import { credentialFacts, credentialLives, credentialMay, credentialWorks, mayCall } from '../checks/credentials';
 import { missingNodes, otherReadable, takesPart } from '../checks/nodes';
 import {
@@ -18,6 +19,8 @@ import {
   servesAsPrimary,
   streams,
 } from '../checks/replication';
+import type { Quiescing } from '../checks/quiesce';
+import { clientHooksOf, quiescing } from '../checks/quiesce';
 import { coolDown } from '../checks/runs';
 import { DEMOTE, PROMOTE, SECONDARY_TOKEN, UPDATE_PRIMARY, ceremonyEntryOf } from '../checks/tokens';
 import type { TokenAssessment } from '../checks/tokens';
@@ -38,12 +41,9 @@ export interface SwitchoverRoute {
   readonly tokenSource: TokenSource;
   /** Of the old primary, before its demotion. */
   readonly snapshot: boolean;
-  readonly hooks: {
-    readonly quiesce: boolean;
-    readonly release: boolean;
-    readonly traffic: boolean;
-    readonly probe: boolean;
-  };
+  /** How clients are held off. */
+  readonly quiesce: Quiesce;
+  readonly hooks: ClientHooks;
 }
 
 /** The old primary, the new one, the others of the DR set, and who follows their performance role. */
@@ -65,13 +65,15 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
   const sides = findSides(input, observed);
   if ('verdict' in sides) return { ...base, preconditions: [sides] };
   const { from, to, others, drSecondaries, performanceSecondaries } = sides;
+  const quiesce = await quiescing(deployment, input, observed.access(from.cluster), to.cluster);
   const [tokens, credential, changes] = await Promise.all([
     observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY]),
-    credentialChecks(observed, from.cluster),
+    credentialChecks(observed, from.cluster, quiesce.rights),
     lastPrimaryChange(context, deployment.name),
   ]);
   const judged = [
     ...sideChecks(input, observed, sides),
+    ...quiesce.checks,
     ...credential,
     ...(await tokenChecks(observed, tokens, sides)),
     coolDown(changes, deployment.limits.coolDownMs, Date.now()),
@@ -79,7 +81,6 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
       .filter(({ reachable }) => !reachable)
       .map((each) => otherReadable(each, `${each.cluster} may need attention after the switchover.`)),
   ];
-  const { hooks } = deployment;
   const snapshot = snapshotWanted(deployment, 'demotion', from.cluster);
   const route: SwitchoverRoute = {
     from: from.cluster,
@@ -89,20 +90,18 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
     rejoin: compareVersions(from.version ?? '', to.version ?? '') >= 0,
     tokenSource: tokens.source,
     snapshot: snapshot.wanted,
-    hooks: {
-      quiesce: hooks.quiesce !== undefined,
-      release: hooks.release !== undefined,
-      traffic: hooks.traffic !== undefined,
-      probe: hooks.probe !== undefined,
-    },
+    quiesce: quiesce.by,
+    hooks: clientHooksOf(deployment),
   };
   const warnings = [
+    ...quiesce.warnings,
     ...[from, to].flatMap(missingNodes),
     ...(tokens.source === 'ceremony'
       ? [...breakGlassWarnings('operation-token', [to, ...drSecondaries, from]), ...(tokens.unused ?? [])]
       : tokens.warnings),
   ];
-  return { ...base, preconditions: judged, route, plan: switchoverPlan(input, route, sides, warnings, snapshot.step) };
+  const told = { quiesce, warnings, snapshot: snapshot.step };
+  return { ...base, preconditions: judged, route, plan: switchoverPlan(input, route, sides, told) };
 }
 
 /** Who is primary is read, never configured. */
@@ -154,8 +153,9 @@ function sideChecks(input: DrSwitchoverInput, { deployment }: Observed, { from, 
   ];
 }
 
-async function credentialChecks({ deployment, access }: Observed, cluster: string): Promise<Check[]> {
+async function credentialChecks({ deployment, access }: Observed, cluster: string, more: Rights): Promise<Check[]> {
   const rights = {
+    ...more,
     [DEMOTE]: ['update'],
     [SECONDARY_TOKEN]: ['update', 'sudo'],
     ...snapshotWanted(deployment, 'demotion', cluster).rights,
@@ -229,8 +229,11 @@ function switchoverPlan(
   input: DrSwitchoverInput,
   route: SwitchoverRoute,
   { from, to, drSecondaries, performanceSecondaries }: Sides,
-  warnings: readonly string[],
-  snapshot: string | false,
+  {
+    quiesce,
+    warnings,
+    snapshot,
+  }: { readonly quiesce: Quiescing; readonly warnings: readonly string[]; readonly snapshot: string | false },
 ): PlanDocument {
   const [former, next] = [identityOf(from), identityOf(to)];
   const others = drSecondaries.map(identityOf);
@@ -249,6 +252,7 @@ function switchoverPlan(
     input,
     clusters: [from, to, ...drSecondaries, ...performanceSecondaries],
     operations: [
+      quiesce.by === 'quota' && { operation: 'dr.primary.quiesce-by-quota', on: former, with: next },
       { operation: 'dr.primary.demote', on: former, with: next },
       { operation: 'dr.secondary.promote-after-demotion', on: next, with: former },
       { operation: 'dr.secondary.promote-after-demotion', on: former, with: next },
@@ -261,10 +265,10 @@ function switchoverPlan(
       tokenSource === 'ceremony' &&
         `Generate an operation token on ${now} from the holders' ${keyShares(to.seal?.recovery)}`,
       snapshot,
-      route.hooks.quiesce && 'Quiesce the clients',
+      quiesce.step,
       `Write a marker on ${old} and wait until ${now} has it`,
       `Demote ${old} (OUTAGE begins)`,
-      `Compare the Merkle roots; where loss cannot be excluded ${acceptLoss === 'none' ? `promote ${old} back` : 'go on and state the bound'}`,
+      `${quiesce.by === 'none' ? 'Compare' : 'Where clients were not seen to be held: compare'} the Merkle roots; where loss cannot be excluded ${acceptLoss === 'none' ? `promote ${old} back` : 'go on and state the bound'}`,
       `Promote ${now}; where that gets stuck ${onStuck === 'promote-back' ? `promote ${old} back` : 'park'}`,
       `Wait until ${now} serves${route.hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
       `See that ${now} takes a write`,
@@ -276,6 +280,6 @@ function switchoverPlan(
       ),
       tokenSource !== 'batch' && 'Delete the operation tokens and destroy the ceremony keys',
     ],
-    choices: { tokenSource, go, onStuck, acceptLoss, rejoin },
+    choices: { tokenSource, go, onStuck, acceptLoss, rejoin, quiesce: quiesce.by },
   });
 }

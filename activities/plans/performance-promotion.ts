@@ -19,7 +19,10 @@ import {
   sameSet,
   streams,
 } from '../checks/replication';
+import type { Quiescing } from '../checks/quiesce';
+import { clientHooksOf, quiescing } from '../checks/quiesce';
 import { goneChecks } from '../checks/signs';
+import type { Rights } from '../checks/credentials';
 import { compareVersions, noKnownDefect, versionsInOrder } from '../checks/versions';
 import { lookUpMarker, markerRights } from '../evidence/marker';
 import { currentExecution } from '../execution';
@@ -64,9 +67,11 @@ export async function assessPerformancePromotion(
   ];
   // Without the roles there is nothing to ask filters and rights of.
   if (refuses(judged)) return { ...base, preconditions: judged };
-  const { route, found } = await routeOf(promotion);
-  const preconditions = [...judged, ...found, ...(await rightsFor(observed, route))];
-  return { ...base, preconditions, route, plan: promotionPlan(input, route, observed, preconditions) };
+  const quiesce = await quiesceOf(promotion);
+  const { route, found } = await routeOf(promotion, quiesce);
+  const rights = await rightsFor(observed, route, quiesce.rights);
+  const preconditions = [...judged, ...quiesce.checks, ...found, ...rights];
+  return { ...base, preconditions, route, plan: promotionPlan(input, route, observed, { preconditions, quiesce }) };
 }
 
 /** Who is primary is read, never configured; a primary that is gone must be named where several clusters are silent. */
@@ -173,9 +178,16 @@ function hasAllData({ input, to }: PromotionObserved, candidate: Follower): Chec
   });
 }
 
+/** A primary that is gone has no clients that could be held. */
+function quiesceOf({ input, observed, from, to }: PromotionObserved): Promise<Quiescing> | Quiescing {
+  if (input.mode === 'unplanned') return { by: 'none', checks: [], warnings: [], step: undefined, rights: {} };
+  return quiescing(observed.deployment, input, observed.access(from.cluster), to.cluster);
+}
+
 /** Who follows whom afterwards, and with which filter. */
 async function routeOf(
   promotion: PromotionObserved,
+  { by: quiesce }: Quiescing,
 ): Promise<{ readonly route: PromotionRoute; readonly found: readonly Check[] }> {
   const { input, observed, from, to, others, silent } = promotion;
   const { deployment } = observed;
@@ -201,10 +213,8 @@ async function routeOf(
     ...(older && { staysOut: `${from.cluster} stays out until it is upgraded to the version of ${to.cluster}.` }),
     candidate: candidate.follower,
     snapshot: snapshotFor(deployment, input.mode, from.cluster, to.cluster).wanted,
-    hooks: {
-      // Clients are held off only where they can be let through again.
-      quiesce: planned && deployment.hooks.quiesce !== undefined && deployment.hooks.release !== undefined,
-    },
+    quiesce,
+    hooks: clientHooksOf(deployment),
   };
   return { route, found: [...candidate.checks, ...filters.map(({ judged }) => judged)] };
 }
@@ -249,7 +259,7 @@ function fromInventory(deployment: Deployment, { cluster, clusterId }: ClusterOb
 }
 
 /** What the worker's credentials must be able to do, cluster by cluster. */
-async function rightsFor(observed: Observed, route: PromotionRoute): Promise<Check[]> {
+async function rightsFor(observed: Observed, route: PromotionRoute, more: Rights): Promise<Check[]> {
   const { rights, markerRights: rightsOfOld } = observed;
   const { from, to, mode, others, old } = route;
   const marker = await markerOn(observed, to);
@@ -263,9 +273,11 @@ async function rightsFor(observed: Observed, route: PromotionRoute): Promise<Che
   const promote = { [`${BASE}/secondary/promote`]: ['update'], ...(mode === 'unplanned' && snapshot) };
   const demote = { [`${BASE}/primary/demote`]: ['update'], ...(mode === 'planned' && snapshot) };
   const asked = await Promise.all([
-    rights(to, { ...promote, ...asPrimary, ...asSecondary, ...marker.rights }),
+    rights(to, { ...promote, ...asPrimary, ...asSecondary, ...marker.rights, ...more }),
     ...others.map(({ cluster }) => rights(cluster, asSecondary)),
-    mode === 'planned' ? rightsOfOld(from, { ...demote, ...promote, ...asPrimary, ...(old && asSecondary) }) : [],
+    mode === 'planned'
+      ? rightsOfOld(from, { ...demote, ...promote, ...asPrimary, ...(old && asSecondary), ...more })
+      : [],
   ]);
   return [...asked.flat(), ...marker.checks];
 }
@@ -293,7 +305,7 @@ function promotionPlan(
   input: PerformancePromotionInput,
   route: PromotionRoute,
   { of, observations, deployment }: Observed,
-  preconditions: readonly Check[],
+  { preconditions, quiesce }: { readonly preconditions: readonly Check[]; readonly quiesce: Quiescing },
 ): PlanDocument {
   const { from, to, mode, repoint, others, candidate } = route;
   const planned = mode === 'planned';
@@ -319,6 +331,9 @@ function promotionPlan(
     operations: [
       promote(to, from),
       ...followers.map((each) => follow(each, to)),
+      quiesce.by === 'quota' && {
+        ...{ operation: 'performance.primary.quiesce-by-quota', on: on(from), with: on(to) },
+      },
       planned && { operation: 'performance.primary.demote', on: on(from), with: on(to) },
       planned && promote(from, to),
       ...(planned ? [candidate, ...others].map((each) => follow(each, from)) : []),
@@ -327,11 +342,12 @@ function promotionPlan(
     ],
     warnings: [
       ...warnings(input, route, preconditions),
+      ...quiesce.warnings,
       ...(route.mode === 'planned' ? [route.from, route.to].flatMap((side) => missingNodes(of(side))) : []),
     ],
-    steps: steps(input, route, snapshotFor(deployment, mode, from, to).step),
+    steps: steps(input, route, { quiesce, snapshot: snapshotFor(deployment, mode, from, to).step }),
     choices: {
-      ...{ mode, repoint, acceptLoss, overrideDrSecondary, offerForce, acknowledgeKnownBugs },
+      ...{ mode, repoint, acceptLoss, overrideDrSecondary, offerForce, acknowledgeKnownBugs, quiesce: quiesce.by },
       ...Object.fromEntries(
         [...followers, candidate].map(({ cluster, filter }) => [`filter of ${cluster}`, describeFilter(filter)]),
       ),
@@ -366,24 +382,27 @@ function warnings(
   ];
 }
 
-function steps({ acceptLoss, offerForce }: PerformancePromotionInput, route: PromotionRoute, snapshot: string | false) {
-  const { from, to, mode, hooks, others, old, repoint } = route;
+function steps(
+  { acceptLoss, offerForce }: PerformancePromotionInput,
+  { from, to, mode, hooks, others, old, repoint }: PromotionRoute,
+  { quiesce, snapshot }: { readonly quiesce: Quiescing; readonly snapshot: string | false },
+) {
   const planned = mode === 'planned';
   const follow = (each: Follower, form: 'token' | 'addresses'): string =>
     `Point ${each.cluster} at ${to} by ${form}, with ${describeFilter(each.filter)} on ${to}, and compare it`;
   return [
     planned && snapshot,
-    hooks.quiesce && 'Quiesce the clients',
+    quiesce.step,
     planned && `Write a marker on ${from} and wait until ${to} has it`,
     planned && `Demote ${from} (no performance primary from here on)`,
     planned &&
-      `Compare the Merkle roots; where loss cannot be excluded ${acceptLoss === 'none' ? `promote ${from} back` : 'go on and state the bound'}`,
+      `${quiesce.by === 'none' ? 'Compare' : 'Where clients were not seen to be held: compare'} the Merkle roots; where loss cannot be excluded ${acceptLoss === 'none' ? `promote ${from} back` : 'go on and state the bound'}`,
     planned
       ? `Promote ${to}; where that is refused promote ${from} back`
       : `Promote ${to}${offerForce ? '; where that is refused, people may ask at gate "force"' : ''}`,
     !planned && offerForce && snapshot,
-    `Wait until ${to} serves`,
-    hooks.quiesce && 'Release the clients',
+    `Wait until ${to} serves${hooks.traffic ? ', lead the clients there' : ''}`,
+    quiesce.step !== undefined && 'Release the clients',
     `See that ${to} takes a write`,
     ...others.map((each) => follow(each, repoint)),
     old && follow(old, 'token'),

@@ -25,6 +25,8 @@ import {
 } from '../read-act-confirm';
 import { equalRoots, hasReached, mayTakeOver } from '../evidence/data-evidence';
 import { demandNoLoss } from '../evidence/no-loss';
+import type { HeldWrites } from '../quiesce/held-writes';
+import { heldEvidence, seeHeldWrites } from '../quiesce/held-writes';
 import { notePrimaryChange } from './primary-changes';
 import type { Sides } from './other-side';
 import {
@@ -74,7 +76,7 @@ const NOT_YET: Readonly<Record<ReplicationKind, readonly string[]>> = {
 export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const { deployment, kind, cluster, otherCluster, authority, former = false } = input;
   const execution = currentExecution();
-  const { clusters, inventory, signal, run } = execution;
+  const { clusters, inventory, sealKeyring, signal, run } = execution;
   const { demoteMs } = clusters.deployment(deployment).limits;
   const [access, other] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
   const [on, successor] = await Promise.all(
@@ -85,10 +87,11 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   );
   if (!on || !successor) throw new TypeError('two clusters have two IDs');
   const doing = { operation: `${kind}.primary.demote`, on, with: successor } as const;
-  const { choices } = await verifyOperation(inventory, run, deployment, authority, doing);
-  const mayLose = former || choices['acceptLoss'] === 'bounded';
+  const plan = await verifyOperation(inventory, run, deployment, authority, doing);
+  const mayLose = former || plan.choices['acceptLoss'] === 'bounded';
   const token = await access.credential();
   let written: WalIndex | undefined;
+  let held: HeldWrites | undefined;
 
   const changed = await readActConfirm(execution, {
     read: () => readStatus(access, kind, signal),
@@ -110,7 +113,12 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
         if (former) {
           await verify();
           await demandServing(other, kind, `${cluster} was not demoted`);
-        } else await demandSuccessor(input, verify, mayLose ? undefined : written);
+          return;
+        }
+        held = await seeHeldWrites(plan, access, { kind });
+        written = held?.wal ?? written;
+        const seen = await demandSuccessor(input, verify, { written: mayLose ? held?.wal : written, mayLose });
+        if (!hasReached(seen, written)) held = undefined;
       });
       execution.throwIfCancelled();
       await execution.assertCurrentAttempt();
@@ -123,8 +131,14 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
     return resultOf(changed, observed);
   }
   const roots = await refuseSecondPrimary(input, changed.state.setId);
-  const evidence = equalRoots(cluster, changed.state.merkleRoot, otherCluster, roots.get(otherCluster));
-  const seen = `no other ${kindName(kind)} primary in its set${evidence ? '; equal Merkle roots: nothing is lost' : ''}`;
+  const proven =
+    changed.outcome === 'done' && held?.holds()
+      ? { wal: held.wal, how: held.how, sides: { deployment, kind, from: cluster, to: otherCluster } }
+      : undefined;
+  const evidence =
+    equalRoots(cluster, changed.state.merkleRoot, otherCluster, roots.get(otherCluster)) ??
+    (proven && heldEvidence(sealKeyring, run, { ...proven.sides, wal: proven.wal, at: Date.now() }, proven.how));
+  const seen = `no other ${kindName(kind)} primary in its set${evidence ? '; nothing is lost' : ''}`;
   return { ...resultOf(changed, `${observed}; ${seen}`), walBefore: written, ...(evidence && { evidence }) };
 }
 
@@ -289,13 +303,14 @@ const CATCH_UP_MS = 30_000;
  * The successor must be a live secondary that has every write up to what was caught up with before, and, where nothing may
  * be lost, is given a moment to have what the primary wrote since. Each look also judges whether this may begin still.
  *
- * @param written - how far the primary wrote, where the successor must have that too
+ * @param upTo.written - how far the primary wrote, where that is waited for; demanded too where nothing may be lost
+ * @returns the successor as it was seen
  */
 async function demandSuccessor(
   { deployment, kind, cluster, otherCluster, reached }: Demotion,
   verify: () => Promise<unknown>,
-  written: WalIndex | undefined,
-): Promise<void> {
+  { written, mayLose }: { readonly written: WalIndex | undefined; readonly mayLose: boolean },
+): Promise<ReplicationObservation> {
   const execution = currentExecution();
   const { clusters, signal } = execution;
   const { heartbeatAgeMs, catchUpMs } = clusters.deployment(deployment).limits;
@@ -313,7 +328,7 @@ async function demandSuccessor(
     cluster: otherCluster,
   };
   const seen = written === undefined ? await look() : await awaitState(execution, awaited).catch(lookAgain(look));
-  if (mayTakeOver(seen, heartbeatAgeMs, wal)) return;
+  if (mayTakeOver(seen, heartbeatAgeMs, mayLose ? reached : wal)) return seen;
   throw new RunbookError('PRECONDITION_FAILED', `${otherCluster} could not take over; ${cluster} was not demoted.`, {
     cluster: otherCluster,
     observed: describeReplication(seen),

@@ -3,7 +3,7 @@ import type { NotificationFacts } from './notifications';
 import type { ClusterObservation, WalIndex } from './observations';
 import type { Check, GateName, PlanDocument } from './plan';
 import type { Attested, Finding, RunObjectives } from './run-facts';
-import type { OutsideSecondary, ReplicationKind, TokenSource, TokenUse } from './runbook-inputs';
+import type { OutsideSecondary, QuiesceMeans, ReplicationKind, TokenSource, TokenUse } from './runbook-inputs';
 
 /*
  * What activities give and take that more than one of them, or a workflow, knows by name. Names only: no address, path or
@@ -99,13 +99,41 @@ export interface DemoteResult extends ChangeResult {
   readonly evidence?: LossEvidence;
 }
 
-/** `none` is proven by equal Merkle roots; `bounded` says by how much at most, as far as it could be read. */
+/** How clients are kept still while a primary is changed; `none`: nothing keeps them. */
+export type Quiesce = QuiesceMeans | 'none';
+
+/** Which hooks about clients the inventory has, beside `quiesce`. */
+export interface ClientHooks {
+  readonly release: boolean;
+  readonly traffic: boolean;
+  readonly probe: boolean;
+}
+
+/** The configuration of rate-limit quotas before a run added to it. */
+export interface QuotasBefore {
+  readonly exempt: readonly string[];
+  readonly auditLogging: boolean;
+}
+
+/** What holds the clients off, and what undoes it. */
+export type HeldClients =
+  | { readonly by: 'hook'; readonly canRelease: boolean }
+  | { readonly by: 'quota'; readonly cluster: string; readonly before: QuotasBefore };
+
+/**
+ * `none` is proven by clients that were held before W was read, all of which the other side had, or by equal Merkle roots;
+ * `bounded` says by how much at most, as far as it could be read.
+ */
 export interface LossEvidence {
   readonly loss: 'none' | 'bounded';
   readonly oldPrimaryRoot?: string;
   readonly newPrimaryRoot?: string;
   /** WAL entries of the old primary that the new one was not seen to have reached. */
   readonly boundWalEntries?: string;
+  /** W, where clients were held; with the time and the mark of the worker that saw it. */
+  readonly wal?: WalIndex;
+  readonly at?: number;
+  readonly attested?: string;
   readonly why: string;
 }
 
@@ -212,8 +240,9 @@ export interface PromotionRoute {
   readonly candidate: Follower;
   /** Planned: of the old primary before its demotion. Unplanned: of the new one before a forced promotion. */
   readonly snapshot: boolean;
-  /** Whether clients are held off, and let through again. */
-  readonly hooks: { readonly quiesce: boolean };
+  /** How clients are held off, and let through again. */
+  readonly quiesce: Quiesce;
+  readonly hooks: ClientHooks;
 }
 
 /** What a former primary wrote after another cluster had become primary, as far as it can be known. */

@@ -16,6 +16,10 @@ export type TokenSource = z.infer<typeof tokenSource>;
 export const tokenSourceChoice = z.enum(['auto', ...tokenSource.options]);
 export type TokenSourceChoice = z.infer<typeof tokenSourceChoice>;
 
+/** How clients are kept still while a primary is changed: by people's hooks, the service's own quota, or their word. */
+export const quiesceMeans = z.enum(['hook', 'quota', 'attested']);
+export type QuiesceMeans = z.infer<typeof quiesceMeans>;
+
 /** What `secondary/promote` and the other DR operations are, as sealed tokens and invitations name them. */
 export const tokenUse = z.enum([
   'dr.promote',

@@ -41,6 +41,11 @@ export function deploymentWorkflowId(deployment: string): string {
   return `deployment:${deployment}`;
 }
 
+/** The rate-limit quota with which a run stops the clients of a primary. */
+export function quotaName(runId: string): string {
+  return `runbooks-${runId}`;
+}
+
 /** The Workflow ID of a ceremony that is a run of its own. */
 export function ceremonyWorkflowId(cluster: string): string {
   return `ceremony:${cluster}`;

@@ -25,6 +25,7 @@ export type GateName = (typeof GATE_NAMES)[number];
  */
 export const OPERATION_GATES = {
   'dr.primary.demote': 'plan',
+  'dr.primary.quiesce-by-quota': 'plan',
   'dr.primary.enable': 'plan',
   'dr.primary.disable': 'disable',
   'dr.primary.revoke-secondary': 'revoke',
@@ -49,6 +50,7 @@ export const OPERATION_GATES = {
   'dr.secondary.repoint-after-unfence': 'unfence',
   'performance.secondary.repoint-after-unfence': 'unfence',
   'performance.primary.demote': 'promote',
+  'performance.primary.quiesce-by-quota': 'promote',
   'performance.primary.enable': 'plan',
   'performance.primary.disable': 'disable',
   'performance.primary.revoke-secondary': 'revoke',

@@ -8,6 +8,7 @@ import {
   deploymentName,
   outsideSecondary,
   pathsFilter,
+  quiesceMeans,
   replicationKind,
   secondaryId,
   tokenSourceChoice,
@@ -31,6 +32,8 @@ export const drSwitchoverInput = z.strictObject({
   onStuck: z.enum(['promote-back', 'park']).default('promote-back'),
   /** The greatest loss at which the switchover goes on; otherwise the old primary, which holds every write, is promoted back. */
   acceptLoss: z.enum(['none', 'bounded']).default('none'),
+  /** How clients are kept still; as the inventory says where it is not given. */
+  quiesce: quiesceMeans.optional(),
   tokenSource: tokenSourceChoice.optional(),
   /** Says that the old primary stays out until it is upgraded, where the new primary's version is newer. */
   acknowledgeNewerSecondary: z.boolean().default(false),
@@ -186,6 +189,8 @@ export const performancePromotionInput = z.strictObject({
   repoint: z.enum(['token', 'addresses']).default('token'),
   /** Planned: the greatest loss at which the promotion goes on; otherwise the old primary is promoted back. */
   acceptLoss: z.enum(['none', 'bounded']).default('none'),
+  /** Planned: how clients are kept still; as the inventory says where it is not given. */
+  quiesce: quiesceMeans.optional(),
   /** Unplanned: promotes although a usable DR secondary of the failed primary could be promoted instead. */
   overrideDrSecondary: z.boolean().default(false),
   /** Unplanned: whether the `force` gate may be opened at all. */

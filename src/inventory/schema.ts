@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { GATE_NAMES } from '../contracts/plan';
 import type { GateName } from '../contracts/plan';
 import { SNAPSHOT_EVENTS } from '../contracts/names';
-import { pathsFilter, tokenSourceChoice } from '../contracts/input-members';
+import { pathsFilter, quiesceMeans, tokenSourceChoice } from '../contracts/input-members';
 import { parsePublicKey } from '../documents/public-keys';
 import { hooks, notifications } from './schema-outside';
 import {
@@ -150,6 +150,8 @@ const limits = z
     primaryGone: duration.prefault('30s'),
     /** After a change of the primary, before a planned one. */
     coolDown: duration.prefault('30m'),
+    /** For how long the WAL index of a primary is watched where a hook or people vouch for its clients. */
+    walStill: duration.prefault('2s'),
     unseal: duration.prefault('4h'),
     reindex: duration.prefault('12h'),
   })
@@ -256,6 +258,19 @@ const batchTokenRotation = z
   })
   .transform(inMs);
 
+/** How clients are kept still while a primary is changed on purpose: by the hooks where nothing is said. */
+const quiesce = z.union(
+  [
+    quiesceMeans.transform((by): { by?: z.infer<typeof quiesceMeans> | undefined; exempt: string[] } => ({
+      by,
+      exempt: [],
+    })),
+    /** `exempt`: path prefixes that a quota leaves alone, beside what runs call. */
+    z.strictObject({ by: quiesceMeans.optional(), exempt: z.array(pathOfKey).max(100).default([]) }),
+  ],
+  'one of hook, quota, attested; or { by, exempt: [PATH] }',
+);
+
 const deployment = z.strictObject({
   laboratory: z.boolean().default(false),
   clusters: byName(cluster).refine(({ size }) => size > 0, 'a deployment has clusters'),
@@ -277,6 +292,7 @@ const deployment = z.strictObject({
     .default({ path: 'kv/runbooks-marker' }),
   hooks,
   snapshot: snapshotBefore.optional(),
+  quiesce: quiesce.default({ exempt: [] }),
   notifications,
   people: people.prefault({}),
   objectives: objectives.optional(),

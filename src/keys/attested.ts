@@ -4,7 +4,7 @@ import type { SealKeyring } from './sealing';
 /** What a worker observed, and a later run believes. */
 export interface AttestedFacts {
   readonly deployment: string;
-  readonly kind: 'wal-samples' | 'record' | 'record-entry';
+  readonly kind: 'wal-samples' | 'record' | 'record-entry' | 'held-demotion';
   /** Of the observation, epoch ms. */
   readonly time: number;
 }

@@ -712,7 +712,8 @@ function inventoryText(
           go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
         },
         // They bound only, however slow the machine is. One that must run out is short where that is the test.
-        limits: { heartbeatAge: '2m', streaming: '60s', ...options.limits },
+        limits: { heartbeatAge: '2m', streaming: '60s', walStill: '10ms', ...options.limits },
+        quiesce: 'attested',
         ...options.deployment,
       },
     },

@@ -65,6 +65,7 @@ const LIMITS = {
   streaming: '60s',
   // Tests switch over and back at once.
   coolDown: '1ms',
+  walStill: '10ms',
 } as const;
 
 export interface ScenarioOptions {
@@ -251,6 +252,8 @@ export class Scenario {
             go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
           },
           limits: { ...LIMITS, ...options.limits, ...this.#limits },
+          // Nobody writes in most tests.
+          quiesce: 'attested',
           ...(typeof options.deployment === 'function' ? options.deployment(this.service) : options.deployment),
         },
         ...Object.fromEntries(

@@ -26,7 +26,7 @@ const ROUTE: FailoverRoute = {
   tokenSource: 'batch',
   fencing: 'hook',
   snapshot: false,
-  hooks: { traffic: false, probe: false, release: false },
+  hooks: { traffic: false, probe: false },
   loss: { loss: 'unknown', why: 'a test' },
   findings: [],
 };

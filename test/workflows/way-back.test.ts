@@ -38,7 +38,7 @@ async function switchOver(leftMs: number): Promise<readonly string[]> {
     to: 'west',
     otherDrSecondaries: [],
     tokenSource: 'ceremony',
-    hooks: { quiesce: false },
+    quiesce: 'attested',
   };
   jest.mocked(approvePlan).mockResolvedValue({ route, approvals: {}, tokens } as never);
   jest.mocked(changePrimary).mockImplementation(() => {

@@ -1,5 +1,5 @@
 import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
-import type { ChangeResult } from '../../src/contracts/activities';
+import type { ChangeResult, HeldClients } from '../../src/contracts/activities';
 import type { RunbookName } from '../../src/contracts/names';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Attested } from '../../src/contracts/run-facts';
@@ -21,7 +21,7 @@ import { escapeUntrusted } from '../../src/contracts/words';
 export class Run {
   /** By gate and plan: the signed approvals that met it before. Where it opens again they are as old as they were. */
   readonly gatesMet = new Map<string, ReadonlySet<string>>();
-  #clientsHeld = false;
+  #held: HeldClients | undefined;
   readonly #parking: Parking;
   #scope: CancellationScope | undefined;
   #stop: RunStopped | undefined;
@@ -50,14 +50,15 @@ export class Run {
     });
   }
 
-  /** Clients were told to hold off: whoever ends with a primary lets them through. */
-  get clientsHeld(): boolean {
-    return this.#clientsHeld;
+  /** What holds the clients off: whoever ends with a primary lets them through. */
+  get held(): HeldClients | undefined {
+    return this.#held;
   }
 
-  set clientsHeld(held: boolean) {
-    if (held !== this.#clientsHeld) this.state.fact({ kind: 'clients', held });
-    this.#clientsHeld = held;
+  set held(held: HeldClients | undefined) {
+    if ((held === undefined) !== (this.#held === undefined))
+      this.state.fact({ kind: 'clients', held: held !== undefined });
+    this.#held = held;
   }
 
   /**

@@ -1,4 +1,5 @@
 import type { MarkerResult } from '../../activities/evidence/data-evidence';
+import type { ClientHooks } from '../../src/contracts/activities';
 import { COMPARE_STEP } from '../../src/contracts/names';
 import type { GateName } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
@@ -10,7 +11,6 @@ import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from '../engine/parking';
 import type { Run } from '../engine/run';
 import { StepFailed } from '../engine/failures';
 import type { Ending } from '../engine/runbook';
-import { CLIENTS_HELD } from './held-clients';
 import { lastLook, rolesInWords } from './roles';
 import { serviceBack } from './service-back';
 
@@ -35,12 +35,7 @@ interface Change {
   readonly route: {
     readonly from: string;
     readonly to: string;
-    readonly hooks: {
-      readonly quiesce: boolean;
-      readonly release: boolean;
-      readonly traffic: boolean;
-      readonly probe: boolean;
-    };
+    readonly hooks: ClientHooks;
   };
   readonly acceptLoss: 'none' | 'bounded';
   /** What follows a promotion that was refused for certain: the old primary serves again, or the step parks. */
@@ -124,7 +119,7 @@ async function demote(outage: Outage): Promise<Next> {
       }),
     { choices: [PROMOTE_BACK, LEAVE] },
   );
-  // As a rule both roots were the same when the demotion was confirmed.
+  // As a rule clients were held, or both roots were the same when the demotion was confirmed.
   if (demoted.evidence) return 'promote-secondary';
   const evidence = await readInOutage(
     run.step(
@@ -209,7 +204,6 @@ async function serve({ run, kind, deployment, route, marker, markerFiltered, pro
     credentialOf: from,
     marker: side === 'new' && markerFiltered ? undefined : marker,
     hooks,
-    release: hooks.quiesce && hooks.release,
   });
   if (progress) progress.serves = run.state.serviceBackAt !== undefined;
 }
@@ -251,7 +245,6 @@ async function leave({ run, kind, deployment, route: { from, to } }: Outage): Pr
     : `Read both clusters first. Then promote ${from} (it holds every write) or ${to} by hand, never both.`;
   run.state.finding({ severity: 'critical', code: some ? 'ended-in-outage' : words.noPrimary, text, next });
   run.state.leftToDo.push(`${text} ${next}`);
-  if (run.clientsHeld) run.state.leftToDo.push(CLIENTS_HELD);
   return 'nowhere';
 }
 

@@ -1,6 +1,5 @@
 import type { FailoverRoute } from '../../activities/plans/dr-failover';
 import type { Run } from '../engine/run';
-import { CLIENTS_HELD } from './held-clients';
 import { lastLook } from './roles';
 
 /** How far the run came, for what must be told however it ends. */
@@ -48,7 +47,6 @@ export async function tellFailoverLeft(
         ];
   run.state.finding({ severity: 'critical', code, text, next });
   run.state.leftToDo.push(`${text} ${next}`);
-  if (run.clientsHeld) run.state.leftToDo.push(CLIENTS_HELD);
 }
 
 /** What the hook did stays where it is when the run ends. */

@@ -1,31 +1,98 @@
+import type { ClientHooks, HeldClients, Quiesce } from '../../src/contracts/activities';
+import { quotaName } from '../../src/contracts/names';
+import type { GateName } from '../../src/contracts/plan';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { workflowInfo } from '@temporalio/workflow';
+import type { StepCalls } from '../engine/activity-calls';
+import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
 
-/** Whose clients write nothing while a primary is changed, and the hooks for that. */
+/** Whose clients write nothing while a primary is changed, and by what. */
 export interface QuiesceTarget {
   readonly deployment: string;
-  readonly from: string;
-  readonly to: string;
-  readonly hooks: { readonly quiesce: boolean; readonly release: boolean };
+  readonly kind: ReplicationKind;
+  readonly route: {
+    readonly from: string;
+    readonly to: string;
+    readonly quiesce: Quiesce;
+    readonly hooks: Pick<ClientHooks, 'release'>;
+  };
+  readonly approvals: Approvals;
+  /** The gate that allows the demotion. */
+  readonly gate: GateName;
 }
 
-export const CLIENTS_HELD = 'Clients were told to hold off and still do: let them through by hand.';
+/** Where clients are let through, and from where they come. */
+interface Release {
+  readonly deployment: string;
+  readonly from: string;
+  /** The cluster that serves. */
+  readonly to: string;
+}
 
-/** Where a run that ends before its outage lets clients through, told once. */
-const ENDINGS = new WeakSet<Run>();
-
-/** Clients write nothing any more, where there is a hook for that; a run that ends before its outage lets them through. */
-export async function quiesceClients(run: Run, { deployment, from, to, hooks }: QuiesceTarget): Promise<void> {
-  if (!hooks.quiesce) return;
-  run.clientsHeld = true;
-  if (!ENDINGS.has(run)) {
-    ENDINGS.add(run);
-    run.onEnd(async () => {
-      if (run.state.outageSince !== undefined || !run.clientsHeld || !hooks.release) return;
+/**
+ * Clients write nothing any more, where something stops them. Whatever ends the run lets them through, or says what is left
+ * to do: that is registered before they are stopped.
+ */
+export async function quiesceClients(run: Run, { deployment, kind, route, approvals, gate }: QuiesceTarget) {
+  const { from, to, quiesce, hooks } = route;
+  if (quiesce !== 'hook' && quiesce !== 'quota') return;
+  run.onEnd(async () => {
+    const { held } = run;
+    if (!held) return;
+    const before = run.state.outageSince === undefined;
+    if (before && (held.by === 'quota' || held.canRelease)) {
       await run.cleanUp('Release the clients', async (call) => {
-        await call.runHook({ deployment, hook: 'release', from: to, to: from });
-        run.clientsHeld = false;
+        await letThrough(call, held, { deployment, from: to, to: from });
+        run.held = undefined;
       });
-    });
+    }
+    if (run.held) run.state.leftToDo.push(stillHeld(run.held));
+  });
+  if (quiesce === 'hook') {
+    run.held = { by: 'hook', canRelease: hooks.release };
+    await run.step('Quiesce the clients', (call) => call.runHook({ deployment, hook: 'quiesce', from, to }));
+    return;
   }
-  await run.step('Quiesce the clients', (call) => call.runHook({ deployment, hook: 'quiesce', from, to }));
+  // In the history before anything is changed: what was there is known to whoever goes on.
+  const before = await run.step(`Read the quotas of ${from}`, (call) => call.readQuotas({ deployment, cluster: from }));
+  run.held = { by: 'quota', cluster: from, before };
+  await run.step('Quiesce the clients', (call) =>
+    approvals.begin(gate, (authority) =>
+      call.quiesceByQuota({ deployment, kind, cluster: from, otherCluster: to, authority }),
+    ),
+  );
+}
+
+/** Clients that are held are let through to the cluster that serves; skipped, the report says how it is done by hand. */
+export async function releaseClients(run: Run, release: Release): Promise<void> {
+  const { held } = run;
+  if (!held || (held.by === 'hook' && !held.canRelease)) return;
+  const effect =
+    held.by === 'hook'
+      ? 'clients stay quiesced until somebody lets them through by hand'
+      : stillHeld({ ...held, cluster: release.to });
+  const released = await run.skippableStep(
+    'Release the clients',
+    effect.replace(/\.$/, ''),
+    (call) => letThrough(call, held, release),
+    { choices: [] },
+  );
+  if (released) run.held = undefined;
+}
+
+function letThrough(call: StepCalls, held: HeldClients, { deployment, from, to }: Release) {
+  if (held.by === 'hook') return call.runHook({ deployment, hook: 'release', from, to });
+  return call.releaseQuota({ deployment, cluster: to, credentialOf: held.cluster, exempt: held.before.exempt });
+}
+
+function stillHeld(held: HeldClients): string {
+  if (held.by === 'hook') return 'Clients were told to hold off and still do: let them through by hand.';
+  const { exempt, auditLogging } = held.before;
+  const name = quotaName(workflowInfo().runId);
+  return [
+    `A rate-limit quota refuses all clients, on ${held.cluster} and on a cluster that was promoted since. On the one that serves:`,
+    `\`vault delete sys/quotas/rate-limit/${name}\`, then`,
+    `\`vault write sys/quotas/config rate_limit_exempt_paths=${exempt.join(',')}${auditLogging ? ' enable_rate_limit_audit_logging=true' : ''}\`.`,
+  ].join(' ');
 }

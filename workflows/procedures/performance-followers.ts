@@ -3,7 +3,6 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
 import type { ChangeProgress } from './change-primary';
-import { CLIENTS_HELD } from './held-clients';
 import { repointPerformanceSecondary } from './repoint';
 
 /**
@@ -106,7 +105,6 @@ export async function tellPromotionLeft(
     next: `See that clients reach ${name}; promote nothing.`,
   });
   state.leftToDo.push(...astray.map((each) => notFollowing(each, name)), ...afterwards(deployment, route, primary));
-  if (run.clientsHeld && !state.leftToDo.includes(CLIENTS_HELD)) state.leftToDo.push(CLIENTS_HELD);
 }
 
 /** Without its primary, and the outcome of the promotion may not be known. */

@@ -21,7 +21,7 @@ export interface LostPrimary {
     readonly to: string;
     /** Of the secondary, before a forced promotion. */
     readonly snapshot: boolean;
-    readonly hooks: { readonly traffic: boolean; readonly probe: boolean; readonly release: boolean };
+    readonly hooks: { readonly traffic: boolean; readonly probe: boolean };
   };
   readonly approvals: Approvals;
   /** Whether people may give up what the secondary knows to lack. */
@@ -88,8 +88,7 @@ async function promoteAndServe(
       throw run.stop(new RunStopped('an operator', `left the promotion of ${to} as it is`));
     throw error;
   }
-  const release = run.clientsHeld && hooks.release;
-  await serviceBack(run, { kind, deployment, primary: to, from, credentialOf: from, hooks, release });
+  await serviceBack(run, { kind, deployment, primary: to, from, credentialOf: from, hooks });
   return undefined;
 }
 

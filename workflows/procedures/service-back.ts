@@ -2,6 +2,7 @@ import type { MarkerResult } from '../../activities/evidence/data-evidence';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { readInOutage } from '../engine/failures';
 import type { Run } from '../engine/run';
+import { releaseClients } from './held-clients';
 
 /** The cluster that was promoted, and what is seen there. */
 export interface Promoted {
@@ -19,8 +20,6 @@ export interface Serving extends Promoted {
   /** The cluster that clients called before. */
   readonly from: string;
   readonly hooks: { readonly traffic: boolean; readonly probe: boolean };
-  /** Whether clients are held off and have to be let through. */
-  readonly release: boolean;
 }
 
 /** The end of an outage: the new primary serves, clients are led there, and a probe through their address succeeds. */
@@ -53,15 +52,7 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
       { choices: [] },
     );
   }
-  if (serving.release) {
-    const released = await run.skippableStep(
-      'Release the clients',
-      'clients stay quiesced until somebody lets them through by hand',
-      (call) => call.runHook({ deployment, hook: 'release', from, to: primary }),
-      { choices: [] },
-    );
-    if (released) run.clientsHeld = false;
-  }
+  await releaseClients(run, { deployment, from, to: primary });
   let probed = false;
   if (hooks.probe) {
     const seen = await run.skippableStep(

@@ -44,7 +44,7 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
   const marker = await run.abortable(async () => {
     const before = { deployment, cluster: route.from, event: 'demotion' } as const;
     await takeSnapshot(run, route.snapshot, before, approvals.authority);
-    await quiesceClients(run, { deployment, ...route });
+    await quiesceClients(run, { deployment, kind: 'dr', route, approvals, gate: go ?? 'plan' });
     const written = await proveCaughtUp(run, 'dr', deployment, route);
     // A step may have parked for long since: shares and token must be fit for what is about to begin.
     await collectAgainWhereShort(run, WAY_BACK_MS.change, tokens);

@@ -44,15 +44,13 @@ async function promote(run: Run, input: PerformancePromotionInput): Promise<Endi
 
 async function promotePlanned(run: Run, input: PerformancePromotionInput, approved: Promotion): Promise<Ending> {
   const { deployment, acceptLoss } = input;
-  const { approvals } = approved;
-  const { quiesce } = approved.route.hooks;
-  const route = { ...approved.route, hooks: { quiesce, release: quiesce, traffic: false, probe: false } };
+  const { approvals, route } = approved;
 
   // 2. Until the demotion a stop or a failure leaves the old primary serving.
   const marker = await run.abortable(async () => {
     const before = { deployment, cluster: route.from, event: 'demotion' } as const;
     await takeSnapshot(run, route.snapshot, before, approvals.authority);
-    await quiesceClients(run, { deployment, ...route });
+    await quiesceClients(run, { deployment, kind: 'performance', route, approvals, gate: 'promote' });
     return proveCaughtUp(run, 'performance', deployment, route);
   });
 
@@ -79,9 +77,8 @@ async function promoteUnplanned(run: Run, input: PerformancePromotionInput, appr
   run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
 
   // 2.-3. Promote, and see that it serves; where that is refused for certain, people decide: `force` has a gate of its own.
-  const hooks = { traffic: false, probe: false, release: false };
   await replaceLostPrimary(run, {
-    ...{ kind: 'performance', deployment, route: { ...route, hooks }, approvals, offerForce },
+    ...{ kind: 'performance', deployment, route, approvals, offerForce },
     token: () => Promise.resolve(undefined),
   });
   progress.primary = 'new';

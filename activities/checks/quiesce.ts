@@ -1,0 +1,134 @@
+import type { ClientHooks, Quiesce } from '../../src/contracts/activities';
+import type { Check } from '../../src/contracts/plan';
+import type { QuiesceMeans } from '../../src/contracts/runbook-inputs';
+import { isRunbookError } from '../../src/errors';
+import type { Deployment } from '../../src/inventory';
+import type { ClusterAccess } from '../clusters';
+import { exemptPaths, othersAmong } from '../quiesce/quota';
+import { currentExecution } from '../execution';
+import { check, notCheckable } from './check';
+import type { Rights } from './credentials';
+
+/** How clients are kept still, judged, and in the words of the plan. */
+export interface Quiescing {
+  readonly by: Quiesce;
+  readonly checks: readonly Check[];
+  readonly warnings: readonly string[];
+  readonly step: string | undefined;
+  /** What the credential of the primary is used for beside. */
+  readonly rights: Rights;
+}
+
+interface Wanted {
+  readonly quiesce?: QuiesceMeans | undefined;
+  readonly acceptLoss: 'none' | 'bounded';
+}
+
+/** What the quota needs of a credential. A path with any name of a run stands for all of them. */
+const QUOTA_RIGHTS: Rights = {
+  'sys/quotas/config': ['read', 'update'],
+  'sys/quotas/rate-limit': ['list'],
+  'sys/quotas/rate-limit/runbooks-x': ['read', 'create|update', 'delete'],
+};
+
+/** The hooks about clients, beside the one that stops them. */
+export function clientHooksOf({ hooks }: Pick<Deployment, 'hooks'>): ClientHooks {
+  const { release, traffic, probe } = hooks;
+  return { release: release !== undefined, traffic: traffic !== undefined, probe: probe !== undefined };
+}
+
+const NAME = 'no loss can be proven';
+
+/** No loss must be provable before anybody is asked: clients can be kept still, or the plan accepts a loss. */
+export async function quiescing(
+  { hooks, quiesce, ...site }: Deployment,
+  { quiesce: wanted, acceptLoss }: Wanted,
+  primary: ClusterAccess,
+  to: string,
+): Promise<Quiescing> {
+  const { signal } = currentExecution();
+  const from = primary.entry.name;
+  const hasHooks = hooks.quiesce !== undefined && hooks.release !== undefined;
+  const by = wanted ?? quiesce.by ?? (hasHooks ? 'hook' : 'none');
+  switch (by) {
+    case 'hook':
+      return {
+        by,
+        checks: [
+          check(NAME, from, hasHooks, {
+            observed: hasHooks ? 'a quiesce and a release hook' : 'no quiesce hook with a release hook',
+            needed: 'hooks.quiesce and hooks.release in the inventory',
+            next: 'Add both hooks, or choose another way: {"quiesce": "quota"} or {"quiesce": "attested"}.',
+          }),
+        ],
+        warnings: [],
+        rights: {},
+        step: 'Quiesce the clients (hook)',
+      };
+    case 'quota':
+      return {
+        by,
+        checks: [await quotaIsPossible(primary, signal)],
+        rights: QUOTA_RIGHTS,
+        warnings: [
+          `ALL clients of ${from} and of its performance secondaries are refused with 429, reads and logins too, until ${to} serves, except on: ${exemptPaths({ ...site, quiesce }).join(', ')}.`,
+        ],
+        step: `Quiesce the clients: rate-limit quota on ${from}, seen to refuse at every node`,
+      };
+    case 'attested':
+      return {
+        by,
+        checks: [
+          notCheckable(NAME, from, {
+            observed: 'whoever approves the plan attests that no client writes',
+            needed: 'clients that are stopped by people before gate plan is approved',
+          }),
+        ],
+        warnings: [
+          `Whoever approves this attests that no client writes to ${from} until ${to} serves. Writes of the last moment are lost where one does.`,
+        ],
+        step: undefined,
+        rights: {},
+      };
+    case 'none':
+      return { by, checks: [nothingKeepsStill(from, acceptLoss)], warnings: [], step: undefined, rights: {} };
+  }
+}
+
+function nothingKeepsStill(from: string, acceptLoss: Wanted['acceptLoss']): Check {
+  return check(NAME, from, acceptLoss === 'bounded', {
+    observed: 'nothing keeps clients still',
+    needed: 'clients that can be kept still, or acceptLoss bounded',
+    next: [
+      'Choose one. In the inventory: "hooks: { quiesce: ..., release: ... }" (best), "quiesce: quota" (the service refuses ALL clients meanwhile) or "quiesce: attested" (whoever approves attests that no client writes).',
+      'For this run alone: {"quiesce": "quota"}, {"quiesce": "attested"}, or {"acceptLoss": "bounded"}: then the last writes may be lost.',
+    ].join(' '),
+  });
+}
+
+async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Promise<Check> {
+  const { entry, client } = primary;
+  const name = 'clients can be stopped by a quota';
+  const needed = 'no rate-limit quota, and no rate-limit headers in answers';
+  try {
+    const options = { token: await primary.credential(), signal };
+    const [names = [], config] = await Promise.all([
+      client.sys.rateLimitQuotas(options),
+      client.sys.quotaConfig(options),
+    ]);
+    const headers = config.enableRateLimitResponseHeaders ? ['enable_rate_limit_response_headers is on'] : [];
+    const stale = names.filter((each) => !othersAmong([each]).includes(each));
+    return check(name, entry.name, names.length + headers.length === 0, {
+      observed: [...names, ...headers].join(', ') || 'none',
+      needed,
+      next:
+        stale.length > 0
+          ? `A run left ${stale.join(', ')} behind: \`vault delete sys/quotas/rate-limit/${stale[0] ?? ''}\` on ${entry.name} lets its clients through.`
+          : 'Quiesce by hook instead (hooks.quiesce and hooks.release): a quota with a path of its own wins against ours. With these headers clients would sleep on after the release.',
+    });
+  } catch (error) {
+    if (!isRunbookError(error) || signal.aborted) throw error;
+    const next = `Let the workers' credential read sys/quotas/config and list sys/quotas/rate-limit on ${entry.name}.`;
+    return check(name, entry.name, false, { observed: error.code, needed, next });
+  }
+}

@@ -1,0 +1,105 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { LossEvidence, OfKind } from '../../src/contracts/activities';
+import type { WalIndex } from '../../src/contracts/observations';
+import type { RunbookPlan } from '../../src/contracts/plan';
+import { RunbookError } from '../../src/errors';
+import type { SealKeyring } from '../../src/keys';
+import { attest, isAttested } from '../../src/keys';
+import type { RunContext } from '../../src/keys';
+import type { ClusterAccess } from '../clusters';
+import { currentExecution } from '../execution';
+import { readStatus } from '../observe';
+import { QUOTA_HOLDS_MS, holdByQuota } from './quota';
+
+/** What a primary may write of its own accord while its WAL index counts as still: canaries, one every few seconds. */
+const CANARIES = 2;
+
+/** Clients that write nothing any more, right before a demotion. */
+export interface HeldWrites {
+  /** W: the last WAL index, read after the clients were stopped. */
+  readonly wal: WalIndex;
+  readonly how: string;
+  /** Whether it still holds so; the answer of the demotion may have come late. */
+  readonly holds: () => boolean;
+}
+
+/**
+ * Sees for itself, right before a demotion, that clients write nothing: by the quota, which is made anew and refuses at every
+ * node before W is read; or, where a hook or people vouch for it, by a WAL index that stands still but for canaries.
+ *
+ * @returns undefined where the plan keeps nobody still, or where loss is accepted and writes go on
+ * @throws RunbookError PRECONDITION_FAILED where no loss is accepted and clients still write
+ */
+export async function seeHeldWrites(
+  { choices }: RunbookPlan,
+  access: ClusterAccess,
+  { kind }: OfKind,
+): Promise<HeldWrites | undefined> {
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
+  const { name, deployment } = access.entry;
+  const read = async () => (await readStatus(access, kind, signal)).lastWal;
+  const by = choices['quiesce'];
+  if (by === 'quota') {
+    const { since, observed } = await holdByQuota(execution, access);
+    const wal = await read();
+    if (wal === undefined) return undefined;
+    const holds = () => performance.now() - since < QUOTA_HOLDS_MS;
+    return { wal, how: `${observed}, before WAL index ${wal} of ${name} was read`, holds };
+  }
+  if (by !== 'hook' && by !== 'attested') return undefined;
+  const { walStillMs } = clusters.deployment(deployment).limits;
+  const before = await read();
+  await delay(walStillMs, undefined, { signal });
+  const wal = await read();
+  if (before === undefined || wal === undefined) return undefined;
+  const rose = BigInt(wal) - BigInt(before);
+  const seconds = `${walStillMs / 1000} s`;
+  if (rose <= BigInt(CANARIES)) {
+    const word = by === 'hook' ? 'the quiesce hook succeeded' : 'the approvers attested that no client writes';
+    const how = `${word}, and the WAL index of ${name} rose by ${rose} within ${seconds}, as by canaries`;
+    return { wal, how, holds: () => true };
+  }
+  if (choices['acceptLoss'] === 'bounded') return undefined;
+  throw new RunbookError('PRECONDITION_FAILED', `Clients still write to ${name}; it was not demoted.`, {
+    cluster: name,
+    observed: `its WAL index rose by ${rose} within ${seconds}`,
+    needed: `at most ${CANARIES} entries within ${seconds}: canaries of its own`,
+    next: 'Find out who writes, and stop them; then retry. Or let the old primary serve on.',
+  });
+}
+
+/** What a demotion proved, bound to its run and its two clusters. */
+interface Demoted extends OfKind {
+  readonly deployment: string;
+  readonly from: string;
+  readonly to: string;
+  readonly wal: WalIndex;
+  readonly at: number;
+}
+
+function marked(run: RunContext, { deployment, at, kind, from, to, wal }: Demoted) {
+  const content = { ns: run.ns, wid: run.wid, rid: run.rid, kind, from, to, wal };
+  return [{ deployment, kind: 'held-demotion', time: at }, content] as const;
+}
+
+/**
+ * That nothing is lost: clients were held before W was read, and the successor had W before the demotion was sent. Marked by
+ * the workers, so that the promotion can believe what the history says.
+ */
+export function heldEvidence(keyring: SealKeyring, run: RunContext, demoted: Demoted, how: string): LossEvidence {
+  const { to, wal, at } = demoted;
+  const why = `${how}; ${to} had it before the demotion. What the service itself writes after that, such as canaries, is no client's`;
+  return { loss: 'none', why, wal, at, attested: attest(keyring, ...marked(run, demoted)) };
+}
+
+/** Whether a worker of ours found this, in this run, for this demotion. @returns W, which the successor must have still */
+export function believedEvidence(
+  keyring: SealKeyring,
+  run: RunContext,
+  demoted: Omit<Demoted, 'wal' | 'at'>,
+  { loss, wal, at, attested }: Readonly<Record<string, unknown>>,
+): WalIndex | undefined {
+  if (loss !== 'none' || typeof wal !== 'string' || typeof at !== 'number') return undefined;
+  return isAttested(keyring, ...marked(run, { ...demoted, wal, at }), attested) ? wal : undefined;
+}

@@ -1,0 +1,265 @@
+import type { Authority, ChangeResult, OfKind, OnCluster, QuotasBefore } from '../../src/contracts/activities';
+import { deploymentWorkflowId, quotaName } from '../../src/contracts/names';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import type { Deployment } from '../../src/inventory';
+import { verifyBeginning } from '../approvals/authority';
+import type { ClusterAccess } from '../clusters';
+import type { Execution } from '../execution';
+import { currentExecution } from '../execution';
+import { readStatus } from '../observe';
+import { awaitState, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
+import { awaitClusterId } from '../tokens/operation-token';
+
+/*
+ * The service's own rate-limit quota stops the clients (facts 12). Each node counts on its own, and lets one request of an
+ * interval through: with one bucket for all that is a request of ours.
+ */
+
+const LIMIT = { rate: 0.0001, interval: '1m', groupBy: 'none' } as const;
+const INTERVAL_S = 60;
+/** From its creation on nothing but our probes passes a quota for so long, ms: well below its interval. */
+export const QUOTA_HOLDS_MS = 45_000;
+/** Only names like this are written or deleted, by runs that hold the lock of the deployment. */
+const OURS = /^runbooks-/;
+/** How long a quota may take to reach every node, ms. */
+const PROBE_MS = 10_000;
+
+/** What runs call while the clients are stopped (facts 12.4). Without `sys/quotas` the quota could not be removed. */
+const CALLED_BY_RUNS = [
+  ...['sys/quotas', 'sys/health', 'sys/seal-status', 'sys/unseal', 'sys/leader', 'sys/replication'],
+  ...['sys/generate-root', 'sys/storage/raft', 'sys/capabilities-self', 'sys/internal/ui/mounts'],
+  ...['auth/token/lookup-self', 'auth/token/renew-self', 'auth/token/revoke-self'],
+];
+
+/** The path prefixes that the quota leaves alone: what runs call, the marker by either version, and what the inventory adds. */
+export function exemptPaths({ marker, quiesce }: Pick<Deployment, 'marker' | 'quiesce'>): string[] {
+  const parts = marker.path.split('/');
+  const inVersion2 = parts
+    .slice(1)
+    .map((_, index) => [...parts.slice(0, index + 1), 'data', ...parts.slice(index + 1)].join('/'));
+  const markers = [marker.path, ...inVersion2].flatMap((path) => [path, `${path}-after`]);
+  return [...new Set([...CALLED_BY_RUNS, ...markers, ...quiesce.exempt])];
+}
+
+/** The quotas of the site: while there are any, ours would not stop everybody (facts 12.5). */
+export function othersAmong(names: readonly string[] | undefined): string[] {
+  return (names ?? []).filter((name) => !OURS.test(name));
+}
+
+/** What must be known to undo it, read before anything is changed: its result in the history outlives every worker. */
+export async function readQuotas({ deployment, cluster }: OnCluster): Promise<QuotasBefore> {
+  const { clusters, signal } = currentExecution();
+  const access = clusters.of(deployment, cluster);
+  const config = await access.client.sys.quotaConfig({ token: await access.credential(), signal });
+  return { exempt: config.rateLimitExemptPaths, auditLogging: config.enableRateLimitAuditLogging };
+}
+
+/** Stops the clients of a primary, and sees that each node refuses them. */
+export async function quiesceByQuota(
+  input: OnCluster & OfKind & { readonly otherCluster: string; readonly authority: Authority },
+): Promise<ChangeResult> {
+  const { deployment, kind, cluster, otherCluster, authority } = input;
+  const execution = currentExecution();
+  const { clusters, inventory, run } = execution;
+  const { demoteMs } = clusters.deployment(deployment).limits;
+  const [on, successor] = await Promise.all(
+    ([cluster, otherCluster] as const).map(async (name) => ({
+      cluster: name,
+      clusterId: await awaitClusterId(clusters.of(deployment, name), execution, demoteMs),
+    })),
+  );
+  if (!on || !successor) throw new TypeError('two clusters have two IDs');
+  await verifyBeginning(inventory, run, deployment, authority, {
+    ...{ operation: `${kind}.primary.quiesce-by-quota`, on, with: successor },
+  });
+  // It may be sent again at will: it is one state, and reached from every other.
+  execution.doubt.mayHaveSent = false;
+  const calledAt = Date.now();
+  const { observed } = await holdByQuota(execution, clusters.of(deployment, cluster));
+  return { outcome: 'done', observed, calledAt, confirmedAt: Date.now(), calls: 1 };
+}
+
+/** Clients that are refused. */
+export interface Held {
+  readonly observed: string;
+  /** Before the quota was there, ms of `performance.now()`. */
+  readonly since: number;
+}
+
+/**
+ * Makes the quota, anew where it is there: its buckets are empty from now on. First what must go on working is exempt, and
+ * read back; then it is made, and read back; then a request of ours is refused at every node that answers.
+ */
+export async function holdByQuota(execution: Execution, access: ClusterAccess): Promise<Held> {
+  const { clusters, run, signal } = currentExecution();
+  const { entry, client } = access;
+  const { sys } = client;
+  const name = quotaName(run.rid);
+  const reading = { token: await access.credential(), signal };
+  const changing = await withCredential(access, execution);
+  const names = await sys.rateLimitQuotas(reading);
+  const others = othersAmong(names);
+  if (others.length > 0) throw notAlone(entry.name, others);
+  const wanted = exemptPaths(clusters.deployment(entry.deployment));
+  const config = await sys.quotaConfig(reading);
+  const missing = wanted.filter((path) => !config.rateLimitExemptPaths.includes(path));
+  if (missing.length > 0) {
+    await execution.assertCurrentAttempt();
+    const rateLimitExemptPaths = [...config.rateLimitExemptPaths, ...missing];
+    await sys.writeQuotaConfig({ ...config, rateLimitExemptPaths }, changing);
+  }
+  const { rateLimitExemptPaths: exempt, enableRateLimitResponseHeaders } = await sys.quotaConfig(reading);
+  if (!wanted.every((path) => exempt.includes(path)) || enableRateLimitResponseHeaders)
+    throw unfit(entry.name, 'its quota configuration is another one', 'every path exempt, and no response headers');
+  await execution.assertCurrentAttempt();
+  if (names?.includes(name)) await sys.deleteRateLimitQuota(name, changing);
+  const since = performance.now();
+  await sys.createRateLimitQuota({ name, ...LIMIT }, changing).catch((error: unknown) => {
+    throw isRunbookError(error, 'BAD_REQUEST') ? unfit(entry.name, error.message, ONE_BUCKET) : error;
+  });
+  const made = await sys.rateLimitQuota(name, reading);
+  if (made === undefined || made.path !== undefined || made.groupBy !== 'none' || made.interval !== INTERVAL_S)
+    throw unfit(entry.name, `${name}: ${JSON.stringify(made ?? 'not there')}`, ONE_BUCKET);
+  const nodes = await awaitRefusals(execution, await takingRequests(access, signal));
+  return { observed: `${name}: clients are refused with 429 by ${nodes.join(', ')}`, since };
+}
+
+const ONE_BUCKET =
+  'one bucket for all clients (group_by "none", Enterprise): else each address has a request of its own';
+
+function notAlone(cluster: string, others: readonly string[]): RunbookError {
+  return new RunbookError('PRECONDITION_FAILED', `${cluster} has rate-limit quotas of its own.`, {
+    cluster,
+    observed: others.join(', '),
+    needed: 'no other rate-limit quota: one with a path wins against ours, and lets its clients through',
+    next: 'Quiesce by hook instead (hooks.quiesce and hooks.release), or take these quotas away for the time of the run.',
+  });
+}
+
+function unfit(cluster: string, observed: string, needed: string): RunbookError {
+  return new RunbookError('PRECONDITION_FAILED', `A quota of ${cluster} does not stop its clients.`, {
+    ...{ cluster, observed, needed },
+    next: 'Start again with {"quiesce": "hook"} or {"quiesce": "attested"}.',
+  });
+}
+
+/** The clusters whose clients write there: its own, and those of its performance secondaries, which pass their writes on. */
+async function takingRequests(primary: ClusterAccess, signal: AbortSignal): Promise<readonly ClusterAccess[]> {
+  const { clusters } = currentExecution();
+  const { deployment, drSet } = primary.entry;
+  // A DR secondary takes no client's request.
+  const others = clusters.all(deployment).filter(({ entry }) => entry.drSet !== drSet);
+  const secondaries = await Promise.all(
+    others.map(async (each) => {
+      const { mode } = await readStatus(each, 'performance', signal);
+      return mode === 'secondary' ? [each] : [];
+    }),
+  );
+  return [primary, ...secondaries.flat()];
+}
+
+type NodeWord = 'refused' | 'let through' | 'silent';
+
+/** @returns the nodes that refused a request; one that does not answer at all takes none that could be seen */
+async function awaitRefusals(execution: Execution, accesses: readonly ClusterAccess[]): Promise<string[]> {
+  const asked = accesses.flatMap((access) => access.entry.addresses.map((node) => ({ access, node })));
+  const words = await awaitState(execution, {
+    read: () =>
+      Promise.all(asked.map(async ({ access, node }) => ({ node, word: await askClient(access, node, execution) }))),
+    until: (said) =>
+      said.every(({ word }) => word !== 'let through') &&
+      accesses.every(({ entry }) =>
+        said.some(({ node, word }) => word === 'refused' && entry.addresses.includes(node)),
+      ),
+    budgetMs: PROBE_MS,
+    describe: (said) => said.map(({ node, word }) => `${node}: ${word}`).join(', '),
+    needed: 'every node that takes requests answers 429',
+    pollMs: 100,
+  });
+  return words.filter(({ word }) => word === 'refused').map(({ node }) => node);
+}
+
+/** Nodes that take no requests: down, sealed, or without a leader. */
+const TAKES_NONE = ['UNREACHABLE', 'CONNECTION_LOST', 'SERVICE_SEALED', 'SERVICE_UNAVAILABLE', 'REDIRECT_REFUSED'];
+
+/** What a client meets, whose path is not exempt. Without a token: a quota counts before anything is asked of who calls. */
+async function askClient({ client }: ClusterAccess, node: string, { signal }: Execution): Promise<NodeWord> {
+  try {
+    await client.sys.licenceStatus({ node, signal });
+    return 'let through';
+  } catch (error) {
+    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
+    if (error.code === 'RATE_LIMITED') return 'refused';
+    return TAKES_NONE.includes(error.code) ? 'silent' : 'let through';
+  }
+}
+
+/**
+ * Lets the clients of a cluster through: every quota of ours is deleted, then the configuration is what it was before. Those
+ * of runs that ended are deleted too: whoever holds the lock of the deployment is the only one that may hold clients.
+ *
+ * @param input.exempt - what was exempt before; where nothing is known of it, what was added stays and is harmless
+ * @param input.credentialOf - of a DR set: the cluster whose credential, from before the change, is used
+ */
+export async function releaseQuota(
+  input: OnCluster & { readonly credentialOf?: string; readonly exempt?: readonly string[] },
+): Promise<ChangeResult> {
+  const { deployment, cluster, credentialOf, exempt } = input;
+  const execution = currentExecution();
+  const { clusters, run, signal } = execution;
+  const lock = deploymentWorkflowId(deployment);
+  if (run.wid !== lock)
+    throw new RunbookError('PRECONDITION_FAILED', 'Quotas are removed by the run that holds the lock alone.', {
+      observed: 'a run of another Workflow ID',
+      needed: lock,
+    });
+  const access = clusters.of(deployment, cluster);
+  const shared = clusters.of(deployment, credentialOf ?? cluster);
+  const token = shared.entry.drSet === access.entry.drSet ? shared : access;
+  const { sys } = access.client;
+  const reading = { token: await token.credential(), signal };
+  const { limits } = clusters.deployment(deployment);
+  const changed = await readActConfirm(execution, {
+    read: async () => ((await sys.rateLimitQuotas(reading)) ?? []).filter((name) => OURS.test(name)),
+    until: (names) => names.length === 0,
+    budgetMs: limits.serviceReadyMs,
+    describe: (names) => names.join(', ') || 'none',
+    needed: `no quota of a run on ${cluster}`,
+    cluster,
+    act: async () => {
+      const names = await beforeSending(async () => (await sys.rateLimitQuotas(reading)) ?? []);
+      for (const name of names.filter((each) => OURS.test(each)))
+        await sys.deleteRateLimitQuota(name, await withCredential(token, execution));
+    },
+  });
+  if (exempt !== undefined) await restoreExempt(execution, access, token, exempt);
+  return resultOf(changed, `${cluster}: no quota of a run${exempt ? '; the exempt paths are as before' : ''}`);
+}
+
+/** Only what a run adds is taken away again, and only where it was not there before: the list came through Temporal. */
+async function restoreExempt(
+  execution: Execution,
+  access: ClusterAccess,
+  token: ClusterAccess,
+  before: readonly string[],
+): Promise<void> {
+  const { clusters, signal } = currentExecution();
+  const { name: cluster, deployment } = access.entry;
+  const { limits, ...site } = clusters.deployment(deployment);
+  const added = exemptPaths(site).filter((path) => !before.includes(path));
+  const { sys } = access.client;
+  const reading = { token: await token.credential(), signal };
+  await readActConfirm(execution, {
+    read: () => sys.quotaConfig(reading),
+    until: ({ rateLimitExemptPaths }) => !rateLimitExemptPaths.some((path) => added.includes(path)),
+    budgetMs: limits.serviceReadyMs,
+    describe: ({ rateLimitExemptPaths }) => rateLimitExemptPaths.join(', '),
+    needed: `the exempt paths of ${cluster} as they were`,
+    cluster,
+    act: async () => {
+      const config = await beforeSending(() => sys.quotaConfig(reading));
+      const rateLimitExemptPaths = config.rateLimitExemptPaths.filter((path) => !added.includes(path));
+      return sys.writeQuotaConfig({ ...config, rateLimitExemptPaths }, await withCredential(token, execution));
+    },
+  });
+}
