@@ -19,8 +19,8 @@ export interface HeldWrites {
   /** W: the last WAL index, read after the clients were stopped. */
   readonly wal: WalIndex;
   readonly how: string;
-  /** Whether it still holds so; the answer of the demotion may have come late. */
-  readonly holds: () => boolean;
+  /** Whether it held until the demotion took effect, which is not known exactly where its answer was lost. */
+  readonly holds: (answered: boolean) => boolean;
 }
 
 /**
@@ -58,7 +58,7 @@ export async function seeHeldWrites(
   if (rose <= BigInt(CANARIES)) {
     const word = by === 'hook' ? 'the quiesce hook succeeded' : 'the approvers attested that no client writes';
     const how = `${word}, and the WAL index of ${name} rose by ${rose} within ${seconds}, as by canaries`;
-    return { wal, how, holds: () => true };
+    return { wal, how, holds: (answered) => answered };
   }
   if (choices['acceptLoss'] === 'bounded') return undefined;
   throw new RunbookError('PRECONDITION_FAILED', `Clients still write to ${name}; it was not demoted.`, {

@@ -51,7 +51,9 @@ export async function readQuotas({ deployment, cluster }: OnCluster): Promise<Qu
   const { clusters, signal } = currentExecution();
   const access = clusters.of(deployment, cluster);
   const config = await access.client.sys.quotaConfig({ token: await access.credential(), signal });
-  return { exempt: config.rateLimitExemptPaths, auditLogging: config.enableRateLimitAuditLogging };
+  const { absoluteRateLimitExemptPaths: absolute } = config;
+  const exempt = config.rateLimitExemptPaths;
+  return { exempt, ...(absolute && { absolute }), auditLogging: config.enableRateLimitAuditLogging };
 }
 
 /** Stops the clients of a primary, and sees that each node refuses them. */

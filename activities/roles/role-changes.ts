@@ -92,6 +92,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const token = await access.credential();
   let written: WalIndex | undefined;
   let held: HeldWrites | undefined;
+  let answered = false;
 
   const changed = await readActConfirm(execution, {
     read: () => readStatus(access, kind, signal),
@@ -122,7 +123,8 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
       });
       execution.throwIfCancelled();
       await execution.assertCurrentAttempt();
-      return access.client[kind].primary.demote({ token, signal, timeoutMs: ROLE_TIMEOUT_MS });
+      await access.client[kind].primary.demote({ token, signal, timeoutMs: ROLE_TIMEOUT_MS });
+      answered = true;
     },
   });
   const observed = `${cluster}: ${describeReplication(changed.state)}`;
@@ -132,7 +134,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   }
   const roots = await refuseSecondPrimary(input, changed.state.setId);
   const proven =
-    changed.outcome === 'done' && held?.holds()
+    changed.outcome === 'done' && held?.holds(answered)
       ? { wal: held.wal, how: held.how, sides: { deployment, kind, from: cluster, to: otherCluster } }
       : undefined;
   const evidence =

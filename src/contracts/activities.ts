@@ -112,6 +112,8 @@ export interface ClientHooks {
 /** The configuration of rate-limit quotas before a run added to it. */
 export interface QuotasBefore {
   readonly exempt: readonly string[];
+  /** Not told by older versions. */
+  readonly absolute?: readonly string[];
   readonly auditLogging: boolean;
 }
 

@@ -396,11 +396,13 @@ export const tokenRole = data(
 );
 export type TokenRole = Read<typeof tokenRole>;
 
-/** `sys/quotas/config`. Members of newer versions are not read, and stay where they are not sent. */
+/** `sys/quotas/config`. What a write leaves out is reset: all that was read is written back. */
 export const quotaConfig = data(
   needed(
     object({
       rateLimitExemptPaths: needed(texts),
+      /** Not told by older versions. */
+      absoluteRateLimitExemptPaths: texts,
       enableRateLimitAuditLogging: withDefault(flag, false),
       enableRateLimitResponseHeaders: withDefault(flag, false),
     }),

@@ -374,6 +374,7 @@ const SYS = {
   /** Replaces all of it: without `sys/quotas` among the exempt paths no quota that limits everything can be removed. */
   writeQuotaConfig: change('sys/quotas/config', (config: answer.QuotaConfig) => ({
     rate_limit_exempt_paths: config.rateLimitExemptPaths,
+    absolute_rate_limit_exempt_paths: config.absoluteRateLimitExemptPaths,
     enable_rate_limit_audit_logging: config.enableRateLimitAuditLogging,
     enable_rate_limit_response_headers: config.enableRateLimitResponseHeaders,
   })),

@@ -46,7 +46,7 @@ export function refusePromotion(scenario: Scenario, cluster: string): FaultHandl
   });
 }
 
-/** A write in the moment of a demotion: a demoted primary ships nothing more, and its secondary never heard of it. */
+/** A write in the moment of a demotion, whose answer is lost: a demoted primary ships nothing more, and its secondary never heard of it. */
 export function writeRightBeforeDemotion(
   scenario: Scenario,
   primary: string,
@@ -60,6 +60,8 @@ export function writeRightBeforeDemotion(
     cluster.write(key, value);
   });
   at(scenario, 'after', primary, endpoint, () => scenario.service.heal(primary, secondary));
+  // When it took effect is not known then, and what was seen of the clients before vouches for nothing.
+  scenario.service.faults.add({ cluster: primary, endpoint, action: 'lose-answer' });
 }
 
 interface LateWrite {

@@ -88,11 +88,15 @@ function letThrough(call: StepCalls, held: HeldClients, { deployment, from, to }
 
 function stillHeld(held: HeldClients): string {
   if (held.by === 'hook') return 'Clients were told to hold off and still do: let them through by hand.';
-  const { exempt, auditLogging } = held.before;
-  const name = quotaName(workflowInfo().runId);
+  const { exempt, absolute = [], auditLogging } = held.before;
+  const config = [
+    `rate_limit_exempt_paths=${exempt.join(',')}`,
+    ...(absolute.length > 0 ? [`absolute_rate_limit_exempt_paths=${absolute.join(',')}`] : []),
+    ...(auditLogging ? ['enable_rate_limit_audit_logging=true'] : []),
+  ];
   return [
     `A rate-limit quota refuses all clients, on ${held.cluster} and on a cluster that was promoted since. On the one that serves:`,
-    `\`vault delete sys/quotas/rate-limit/${name}\`, then`,
-    `\`vault write sys/quotas/config rate_limit_exempt_paths=${exempt.join(',')}${auditLogging ? ' enable_rate_limit_audit_logging=true' : ''}\`.`,
+    `\`vault delete sys/quotas/rate-limit/${quotaName(workflowInfo().runId)}\`, then`,
+    `\`vault write sys/quotas/config ${config.join(' ')}\`.`,
   ].join(' ');
 }

@@ -16,6 +16,7 @@ export interface RateLimitQuota {
 
 export interface QuotaConfig {
   readonly exemptPaths: readonly string[];
+  readonly absoluteExemptPaths: readonly string[];
   readonly auditLogging: boolean;
   readonly responseHeaders: boolean;
 }
@@ -32,6 +33,7 @@ const NEVER_LIMITED: QuotaConfig = {
     'sys/seal-status',
     'sys/unseal',
   ],
+  absoluteExemptPaths: [],
   auditLogging: false,
   responseHeaders: false,
 };
@@ -81,21 +83,20 @@ function isBelow(prefix: string, path: string): boolean {
 }
 
 function readConfig(call: RouteCall): ServiceAnswer {
-  const { exemptPaths, auditLogging, responseHeaders } = configOf(call.cluster);
+  const { exemptPaths, absoluteExemptPaths, auditLogging, responseHeaders } = configOf(call.cluster);
   return call.answer({
+    absolute_rate_limit_exempt_paths: absoluteExemptPaths.length === 0 ? null : [...absoluteExemptPaths],
     enable_rate_limit_audit_logging: auditLogging,
     enable_rate_limit_response_headers: responseHeaders,
     rate_limit_exempt_paths: [...exemptPaths],
   });
 }
 
-/** What the body does not have is reset, except the list, which it replaces. */
+/** What the body does not have is reset. */
 function writeConfig(call: RouteCall): ServiceAnswer {
   const config: QuotaConfig = {
-    exemptPaths:
-      call.body['rate_limit_exempt_paths'] === undefined
-        ? configOf(call.cluster).exemptPaths
-        : call.list('rate_limit_exempt_paths'),
+    exemptPaths: call.list('rate_limit_exempt_paths'),
+    absoluteExemptPaths: call.list('absolute_rate_limit_exempt_paths'),
     auditLogging: booleanField(call.body, 'enable_rate_limit_audit_logging'),
     responseHeaders: booleanField(call.body, 'enable_rate_limit_response_headers'),
   };
