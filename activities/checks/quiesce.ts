@@ -50,11 +50,13 @@ export async function quiescing(
   const from = primary.entry.name;
   const hasHooks = hooks.quiesce !== undefined && hooks.release !== undefined;
   const by = wanted ?? quiesce.by ?? (hasHooks ? 'hook' : 'none');
+  const stale = await leftBehind(primary, signal);
   switch (by) {
     case 'hook':
       return {
         by,
         checks: [
+          ...stale,
           check(NAME, from, hasHooks, {
             observed: hasHooks ? 'a quiesce and a release hook' : 'no quiesce hook with a release hook',
             needed: 'hooks.quiesce and hooks.release in the inventory',
@@ -68,7 +70,7 @@ export async function quiescing(
     case 'quota':
       return {
         by,
-        checks: [await quotaIsPossible(primary, signal)],
+        checks: [...stale, await quotaIsPossible(primary, signal)],
         rights: QUOTA_RIGHTS,
         warnings: [
           `ALL clients of ${from} and of its performance secondaries are refused with 429, reads and logins too, until ${to} serves, except on: ${exemptPaths({ ...site, quiesce }).join(', ')}.`,
@@ -79,6 +81,7 @@ export async function quiescing(
       return {
         by,
         checks: [
+          ...stale,
           notCheckable(NAME, from, {
             observed: 'whoever approves the plan attests that no client writes',
             needed: 'clients that are stopped by people before gate plan is approved',
@@ -91,7 +94,7 @@ export async function quiescing(
         rights: {},
       };
     case 'none':
-      return { by, checks: [nothingKeepsStill(from, acceptLoss)], warnings: [], step: undefined, rights: {} };
+      return { by, checks: [...stale, nothingKeepsStill(from, acceptLoss)], warnings: [], step: undefined, rights: {} };
   }
 }
 
@@ -107,28 +110,42 @@ function nothingKeepsStill(from: string, acceptLoss: Wanted['acceptLoss']): Chec
 }
 
 async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Promise<Check> {
-  const { entry, client } = primary;
-  const name = 'clients can be stopped by a quota';
+  const { name } = primary.entry;
   const needed = 'no rate-limit quota, and no rate-limit headers in answers';
   try {
     const options = { token: await primary.credential(), signal };
-    const [names = [], config] = await Promise.all([
-      client.sys.rateLimitQuotas(options),
-      client.sys.quotaConfig(options),
-    ]);
+    const { sys } = primary.client;
+    const [names = [], config] = await Promise.all([sys.rateLimitQuotas(options), sys.quotaConfig(options)]);
     const headers = config.enableRateLimitResponseHeaders ? ['enable_rate_limit_response_headers is on'] : [];
-    const stale = names.filter((each) => !othersAmong([each]).includes(each));
-    return check(name, entry.name, names.length + headers.length === 0, {
-      observed: [...names, ...headers].join(', ') || 'none',
+    const others = othersAmong(names);
+    return check('clients can be stopped by a quota', name, others.length + headers.length === 0, {
+      observed: [...others, ...headers].join(', ') || 'no other quota',
       needed,
-      next:
-        stale.length > 0
-          ? `A run left ${stale.join(', ')} behind: \`vault delete sys/quotas/rate-limit/${stale[0] ?? ''}\` on ${entry.name} lets its clients through.`
-          : 'Quiesce by hook instead (hooks.quiesce and hooks.release): a quota with a path of its own wins against ours. With these headers clients would sleep on after the release.',
+      next: 'Quiesce by hook instead (hooks.quiesce and hooks.release): a quota with a path wins against ours, and with these headers clients would sleep on after the release.',
     });
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
-    const next = `Let the workers' credential read sys/quotas/config and list sys/quotas/rate-limit on ${entry.name}.`;
-    return check(name, entry.name, false, { observed: error.code, needed, next });
+    const next = `Let the workers' credential read sys/quotas/config and list sys/quotas/rate-limit on ${name}.`;
+    return check('clients can be stopped by a quota', name, false, { observed: error.code, needed, next });
   }
+}
+
+/** A quota that a run left behind holds clients now. Nothing where there is none, or no right to see it. */
+export async function leftBehind(primary: ClusterAccess, signal: AbortSignal): Promise<Check[]> {
+  const { name } = primary.entry;
+  const names = await primary
+    .credential()
+    .then((token) => primary.client.sys.rateLimitQuotas({ token, signal }))
+    .catch((error: unknown) => {
+      if (!isRunbookError(error) || signal.aborted) throw error;
+      return [];
+    });
+  const left = (names ?? []).filter((each) => !othersAmong([each]).includes(each));
+  return left.map((quota) =>
+    check('no quota of a run that ended', name, false, {
+      observed: `${quota} refuses the clients of ${name}`,
+      needed: 'no quota runbooks-... while no run is under way',
+      next: `Let the clients through: \`vault delete sys/quotas/rate-limit/${quota}\` on ${name}.`,
+    }),
+  );
 }

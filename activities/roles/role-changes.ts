@@ -300,6 +300,8 @@ async function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Prom
 
 /** The successor had everything a moment ago: for how long it may take to have the last writes too, ms. */
 const CATCH_UP_MS = 30_000;
+/** The same where a loss is accepted: only whether one can be excluded depends on it. */
+const MOMENT_MS = 1_000;
 
 /**
  * The successor must be a live secondary that has every write up to what was caught up with before, and, where nothing may
@@ -324,7 +326,7 @@ async function demandSuccessor(
   const awaited = {
     read: look,
     until: (each: ReplicationObservation) => each.state !== 'stream-wals' || hasReached(each, wal),
-    budgetMs: Math.min(catchUpMs, CATCH_UP_MS),
+    budgetMs: mayLose ? MOMENT_MS : Math.min(catchUpMs, CATCH_UP_MS),
     describe: describeReplication,
     needed: `last remote WAL of ${otherCluster} at least ${wal ?? 'any'}`,
     cluster: otherCluster,

@@ -1,0 +1,179 @@
+/** Clients are kept still by the service's own quota, or by people's word; what the demotion saw of it is what proves no loss. */
+import type { Authority } from '../../src/contracts/activities';
+import { quotaName } from '../../src/contracts/names';
+import { activityEvents } from '../support/activity-events';
+import { DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
+
+const LICENCE = 'GET /v1/sys/license/status';
+
+let bench: ActivityBench;
+let quota: Authority;
+let name: string;
+openBench((opened) => (bench = opened), {
+  topology: {
+    clusters: ['east', 'west', 'europe'].map((each) => ({ name: each, nodes: each === 'east' ? 3 : 1 })),
+    dr: [{ primary: 'east', secondaries: ['west'] }],
+    performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
+    readings: { leaderChangeChance: 0, optionalFieldMissingChance: 0 },
+    // A busy primary: something of its own is always written after W.
+    timing: { canaryMs: 20 },
+  },
+  drSets: { main: ['east', 'west'], eu: ['europe'] },
+  deployment: { quiesce: { by: 'quota', exempt: ['kv/always'] } },
+});
+beforeAll(async () => {
+  quota = await bench.authority();
+  name = quotaName(bench.run.rid);
+});
+afterEach(async () => {
+  bench.service.faults.clear();
+  bench.limit();
+  if (bench.cluster('east').snapshotState().dr.mode === 'primary') await release('east');
+});
+
+const east = () => bench.cluster('east');
+const sides = { deployment: DEPLOYMENT, kind: 'dr', cluster: 'east', otherCluster: 'west' } as const;
+const quiesce = (authority = quota) => bench.call('quiesceByQuota', { ...sides, authority });
+const readQuotas = () => bench.call('readQuotas', { deployment: DEPLOYMENT, cluster: 'east' });
+const release = (cluster: string, exempt?: readonly string[]) =>
+  bench.call('releaseQuota', { deployment: DEPLOYMENT, cluster, credentialOf: 'east', ...(exempt && { exempt }) });
+const quotas = (cluster = 'east') => bench.cluster(cluster).storage.keys('quota/');
+const ask = async (cluster: string, path: string, node = 0) =>
+  (await fetch(`${bench.cluster(cluster).addresses[node] ?? ''}/v1/${path}`)).status;
+const asksAll = () => Promise.all([0, 1, 2].map((node) => ask('east', 'kv/a', node)));
+const order = () =>
+  bench.service.calls
+    .filter(({ path, method }) => path.startsWith('/v1/sys/quotas') && !['GET', 'LIST'].includes(method))
+    .map(({ method, path }) => `${method} ${path.replace(/^.*quotas\//, '')}`);
+
+describe("the service's own quota", () => {
+  it('exempts what runs call, then stops every client at every node, and those of performance secondaries; all is as before after it', async () => {
+    const before = await readQuotas();
+    bench.service.calls.length = 0;
+    const { observed } = await quiesce();
+    expect(order()).toEqual(['POST config', `POST rate-limit/${name}`]);
+    for (const address of [...east().addresses, ...bench.cluster('europe').addresses])
+      expect(observed).toContain(address);
+    expect([...(await asksAll()), await ask('europe', 'kv/a'), await ask('east', 'auth/approle/login')]).toEqual(
+      Array(5).fill(429),
+    );
+    expect([await ask('east', 'kv/always'), await ask('east', 'sys/leader')]).toEqual([403, 200]);
+
+    await release('east', before.exempt);
+    expect(order().slice(2)).toEqual([`DELETE rate-limit/${name}`, 'POST config']);
+    expect(await readQuotas()).toEqual(before);
+    expect(await asksAll()).toEqual([403, 403, 403]);
+    expect(await release('east', before.exempt)).toMatchObject({ outcome: 'already' });
+  });
+
+  it('a worker that died between configuration and quota leaves nothing behind: what was there is in the history', async () => {
+    const before = await readQuotas();
+    bench.service.faults.add({ endpoint: `POST /v1/sys/quotas/rate-limit/${name}`, action: { status: 500 }, times: 9 });
+    await bench.failure('quiesceByQuota', { ...sides, authority: quota });
+    expect((await readQuotas()).exempt).toContain('sys/quotas');
+    bench.service.faults.clear();
+    await quiesce();
+    await release('east', before.exempt);
+    expect(await readQuotas()).toEqual(before);
+  });
+
+  it('counts only once every node was seen to refuse', async () => {
+    const body = { data: { autoloaded: { expiration_time: 'a time' } } };
+    bench.service.faults.add({
+      ...{ cluster: 'east', node: 2, endpoint: LICENCE, times: Infinity },
+      action: { status: 200, body },
+    });
+    expect(await bench.failure('quiesceByQuota', { ...sides, authority: quota })).toMatchObject({
+      code: 'CONFIRMATION_TIMEOUT',
+      details: { observed: expect.stringContaining(`${east().addresses[2] ?? ''}: let through`) as string },
+    });
+  });
+
+  it('is refused beside quotas of the site, on the community edition, and where answers carry rate-limit headers', async () => {
+    const { storage } = east();
+    const theirs = { path: 'kv/', rate: 1000, intervalMs: 1_000, groupBy: 'ip' } as const;
+    storage.write('quota/theirs', { type: 'quota', quota: theirs }, bench.service.now());
+    expect(await bench.failure('quiesceByQuota', { ...sides, authority: quota })).toMatchObject({
+      code: 'PRECONDITION_FAILED',
+      details: { observed: 'theirs', next: expect.stringContaining('hooks.quiesce') as string },
+    });
+    const { preconditions } = await bench.call('assessDrSwitchover', { input: bench.input() });
+    expect(preconditions.find(({ verdict }) => verdict === 'fail')).toMatchObject({ observed: 'theirs' });
+    storage.write('quota/theirs', null, bench.service.now());
+
+    const { version } = east();
+    east().version = '1.21.4';
+    const refused = await bench.failure('quiesceByQuota', { ...sides, authority: quota });
+    expect(refused).toMatchObject({
+      code: 'PRECONDITION_FAILED',
+      details: { needed: expect.stringContaining('Enterprise') as string },
+    });
+    east().version = version;
+    await release('east', []);
+    expect(quotas()).toEqual([]);
+  });
+
+  it('is not made without an approval of this operation, and removed by the run that holds the lock alone', async () => {
+    const attested = await bench.authority({ quiesce: 'attested' });
+    expect(await bench.failure('quiesceByQuota', { ...sides, authority: attested })).toMatchObject({
+      code: 'NOT_APPROVED',
+    });
+    const run = { ...bench.run, wid: 'another' };
+    const asked = { deployment: DEPLOYMENT, cluster: 'east' };
+    expect(await bench.failure('releaseQuota', asked, { run })).toMatchObject({ code: 'PRECONDITION_FAILED' });
+  });
+
+  it('one that a run left behind refuses the next plan with the command, and whoever becomes primary deletes it', async () => {
+    const left = { path: '', rate: 0.0001, intervalMs: 60_000, groupBy: 'none' } as const;
+    east().storage.write('quota/runbooks-ended', { type: 'quota', quota: left }, bench.service.now());
+    for (const input of [{}, { quiesce: 'attested' }]) {
+      const { preconditions } = await bench.call('assessDrSwitchover', { input: bench.input(input) });
+      expect(preconditions.filter(({ verdict }) => verdict === 'fail').map(({ next }) => next)).toEqual([
+        expect.stringContaining('vault delete sys/quotas/rate-limit/runbooks-ended'),
+      ]);
+    }
+    await release('east');
+    expect(quotas()).toEqual([]);
+  });
+});
+
+describe('nothing that keeps clients still', () => {
+  it.each([
+    ['hook', /hooks\.quiesce and hooks\.release/],
+    ['quota', undefined],
+    ['attested', undefined],
+  ])('quiesce %s', async (means, refused) => {
+    const { preconditions } = await bench.call('assessDrSwitchover', { input: bench.input({ quiesce: means }) });
+    const failed = preconditions.filter(({ verdict }) => verdict === 'fail');
+    expect(failed.map(({ needed }) => needed)).toEqual(refused ? [expect.stringMatching(refused)] : []);
+  });
+});
+
+describe('a demotion that accepts no loss, of a primary that goes on writing canaries', () => {
+  it('proves it by clients that it saw refused; the promotion believes the mark of a worker, and nothing else', async () => {
+    bench.service.calls.length = 0;
+    const demoted = await bench.call('demotePrimary', drDemotion(quota));
+    expect(order()).toContain(`POST rate-limit/${name}`);
+    expect(demoted.evidence).toMatchObject({ loss: 'none', why: expect.stringMatching(/429.*west had it/) as string });
+    const roots = ['east', 'west'].map((each) => bench.cluster(each).snapshotState().dr.merkleRoot);
+    const promotion = drPromotion(await bench.operationToken('west'), quota);
+    const { events = [] } = bench.history;
+    const found = (result: object) => {
+      const input = { kind: 'dr', cluster: 'east', otherCluster: 'west' };
+      bench.history = { events: [...(events ?? []), ...activityEvents('demotePrimary', input, { result })] };
+    };
+    if (roots[0] !== roots[1])
+      for (const evidence of [{ loss: 'none' }, { ...demoted.evidence, wal: '1' }, { ...demoted.evidence, at: 1 }]) {
+        found({ ...demoted, evidence });
+        expect(await bench.failure('promoteSecondary', promotion)).toMatchObject({ code: 'PRECONDITION_FAILED' });
+      }
+    found(demoted);
+    expect(await bench.call('promoteSecondary', promotion)).toMatchObject({ outcome: 'done' });
+    // Configuration is replicated: clients are refused until it is deleted where they are served now.
+    bench.service.advanceClock(5_000);
+    expect([await ask('west', 'kv/a'), await ask('west', 'kv/a')]).toContain(429);
+    await release('west', ['sys/health', 'sys/seal-status', 'sys/unseal']);
+    expect([await ask('west', 'kv/a'), quotas('west')]).toEqual([403, []]);
+  });
+});
