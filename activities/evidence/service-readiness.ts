@@ -1,3 +1,4 @@
+import { leftBehind } from '../checks/quiesce';
 import type { OnCluster, OfKind } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../../src/errors';
@@ -22,6 +23,8 @@ export interface ServiceReadyResult {
   /** Service ready: all of the above. */
   readonly readyAt: number;
   readonly findings?: readonly Finding[];
+  /** A quota of a run, which was replicated, refuses clients here. */
+  readonly clientsRefused?: boolean;
 }
 
 /** The cluster that is to serve as primary of this kind. */
@@ -111,7 +114,8 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
     });
   });
   if (ready === undefined) throw new TypeError('ready without evidence');
-  return { primaryAt, ...ready };
+  const left = await leftBehind({ ...access, credential }, signal);
+  return { primaryAt, ...ready, ...(left.length > 0 && { clientsRefused: true }) };
 }
 
 function notRead(cluster: string, code: string): Finding {

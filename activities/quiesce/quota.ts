@@ -9,6 +9,7 @@ import { currentExecution } from '../execution';
 import { readStatus } from '../observe';
 import { awaitState, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { awaitClusterId } from '../tokens/operation-token';
+import { markerPaths } from '../tokens/policies';
 
 /*
  * The service's own rate-limit quota stops the clients (facts 12). Each node counts on its own, and lets one request of an
@@ -31,14 +32,13 @@ const CALLED_BY_RUNS = [
   ...['auth/token/lookup-self', 'auth/token/renew-self', 'auth/token/revoke-self'],
 ];
 
-/** The path prefixes that the quota leaves alone: what runs call, the marker by either version, and what the inventory adds. */
-export function exemptPaths({ marker, quiesce }: Pick<Deployment, 'marker' | 'quiesce'>): string[] {
-  const parts = marker.path.split('/');
-  const inVersion2 = parts
-    .slice(1)
-    .map((_, index) => [...parts.slice(0, index + 1), 'data', ...parts.slice(index + 1)].join('/'));
-  const markers = [marker.path, ...inVersion2].flatMap((path) => [path, `${path}-after`]);
-  return [...new Set([...CALLED_BY_RUNS, ...markers, ...quiesce.exempt])];
+/** The path prefixes that the quota leaves alone: what runs call, their logins and marker, and what the inventory adds. */
+export function exemptPaths({ marker, quiesce, clusters }: Pick<Deployment, 'marker' | 'quiesce' | 'clusters'>) {
+  const logins = [...clusters.values()].flatMap(({ credential }) =>
+    'method' in credential ? [`auth/${credential.mount}/login`] : [],
+  );
+  const markers = [marker.path, `${marker.path}-after`].flatMap(markerPaths);
+  return [...new Set([...CALLED_BY_RUNS, ...logins, ...markers, ...quiesce.exempt])];
 }
 
 /** The quotas of the site: while there are any, ours would not stop everybody (facts 12.5). */

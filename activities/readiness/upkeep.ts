@@ -3,7 +3,8 @@ import { readFile, stat } from 'node:fs/promises';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import { errnoOf, RunbookError } from '../../src/errors';
 import type { ClusterEntry } from '../../src/inventory';
-import { answer, holds, pointsOf, readPoints, unknowable, unread } from './point';
+import { leftBehind } from '../checks/quiesce';
+import { answer, holds, holdsAs, pointsOf, questionOf, readPoints, unknowable, unread } from './point';
 import type { Answer } from './point';
 import { severity } from './topology';
 import type { ClusterReading, Part, ServiceContext } from './topology';
@@ -19,6 +20,17 @@ export async function upkeepPoints(context: ServiceContext): Promise<ReadinessPo
     ...primaries.flatMap((each) => [snapshot(context, each), auditDevices(context, each)]),
   ]);
   return points.flat();
+}
+
+/** A quota that no open run can own refuses clients now. Told only where there is one. */
+export async function quotaPoints(
+  { sets, access, execution }: ServiceContext,
+  runWorks: Promise<boolean>,
+): Promise<ReadinessPoint[]> {
+  if (await runWorks) return [];
+  const primaries = sets.flatMap(({ primaries: [primary] }) => primary ?? []);
+  const left = await Promise.all(primaries.map(({ name }) => leftBehind(access(name), execution.signal)));
+  return left.flat().flatMap((found) => pointsOf(questionOf('quota-left-behind', found), holdsAs(found, 'fail')));
 }
 
 /** What one node showed in its TLS handshake. */

@@ -68,6 +68,11 @@ const REPOINT = [...JOIN_PERFORMANCE, 'performance.secondary.updatePrimary'];
 const MARKER = ['keyValue.read', 'keyValue.write'];
 /** Where the inventory wants it, and by the API. */
 const SNAPSHOT = 'sys.raftSnapshot';
+/** Clients are stopped by a quota of the run's, where the inventory says so; what is left behind is looked for always. */
+const QUOTA = [
+  ...['quotaConfig', 'writeQuotaConfig', 'rateLimitQuotas'],
+  ...['rateLimitQuota', 'createRateLimitQuota', 'deleteRateLimitQuota'],
+].map((each) => `sys.${each}`);
 /** What the token is, and what it may do. */
 const LOOK_UPS = ['sys.lookupSelf', 'sys.capabilitiesSelf'];
 /** Of every runbook: the token of a login is renewed, and ended when the worker ends. */
@@ -75,8 +80,8 @@ const OF_ALL = [...LOOK_UPS, 'sys.renewSelf', 'sys.revokeSelf'];
 
 /** What each runbook calls with `credential`. docs/endpoints.md has what was recorded; a test finds none that is not here. */
 export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
-  drSwitchover: ['dr.primary.demote', ...JOIN_DR, ...REPOINT, ...MARKER, SNAPSHOT],
-  drFailover: [...JOIN_DR, ...REPOINT, ...MARKER],
+  drSwitchover: ['dr.primary.demote', ...JOIN_DR, ...REPOINT, ...MARKER, ...QUOTA, SNAPSHOT],
+  drFailover: [...JOIN_DR, ...REPOINT, ...MARKER, ...QUOTA],
   drRejoin: ['dr.primary.demote', ...JOIN_DR, ...MARKER, SNAPSHOT],
   performanceRejoin: ['performance.primary.demote', ...REPOINT, SNAPSHOT],
   drSecondaryOnboarding: ['dr.primary.enable', ...JOIN_DR, 'dr.secondary.enable', ...MARKER, SNAPSHOT],
@@ -91,6 +96,7 @@ export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
     'performance.secondary.promote',
     ...REPOINT,
     ...MARKER,
+    ...QUOTA,
     SNAPSHOT,
   ],
   secondaryRepointing: [...JOIN_DR, ...REPOINT],
@@ -111,7 +117,7 @@ export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
   batchTokenRotation: ['sys.createBatchToken', 'sys.tokenRole', 'sys.policy'],
   merkleCheck: [],
   readiness: [
-    ...['sys.auditDevices', 'sys.licenceStatus', 'sys.autoSnapshotStatus'],
+    ...['sys.auditDevices', 'sys.licenceStatus', 'sys.autoSnapshotStatus', 'sys.rateLimitQuotas'],
     'performance.primary.pathsFilter.read',
     ...MARKER,
   ],
@@ -190,7 +196,7 @@ function grantsOf(deployment: Deployment, runbooks: readonly RunbookName[]): rea
   return wanted.flatMap((name) => grantsOfCall(deployment, name));
 }
 
-function grantsOfCall({ marker, batchTokens, snapshot }: Deployment, name: string): readonly PolicyGrant[] {
+function grantsOfCall({ marker, batchTokens, snapshot, quiesce }: Deployment, name: string): readonly PolicyGrant[] {
   if (name === SNAPSHOT && (snapshot?.to ?? 'hook') === 'hook') return [];
   const rotations = Object.values(batchTokens);
   switch (name) {
@@ -206,6 +212,15 @@ function grantsOfCall({ marker, batchTokens, snapshot }: Deployment, name: strin
       return rotations.map(({ role }) => ({ path: `auth/token/roles/${role}`, capabilities: ['read'] }));
     case 'sys.policy':
       return rotations.map(({ policy }) => ({ path: `sys/policies/acl/${policy}`, capabilities: ['read'] }));
+    case 'sys.rateLimitQuotas':
+      return [{ path: 'sys/quotas/rate-limit', capabilities: ['list'] }];
+    case 'sys.rateLimitQuota':
+    case 'sys.createRateLimitQuota':
+    case 'sys.deleteRateLimitQuota':
+      return quiesce.by !== 'quota' ? [] : [{ path: 'sys/quotas/rate-limit/runbooks-*', capabilities: RUN_QUOTA }];
+    case 'sys.quotaConfig':
+    case 'sys.writeQuotaConfig':
+      return quiesce.by !== 'quota' ? [] : [{ path: 'sys/quotas/config', capabilities: ['read', 'update'] }];
     default:
       return CALLS.filter((call) => call.name === name).map(grant);
   }
@@ -245,7 +260,8 @@ function grant(call: Pick<Call, 'method' | 'path'>): PolicyGrant {
   return { path: path.replace(/:\w+/g, '+'), capabilities: [...capabilities, ...sudo] };
 }
 
-const ORDER = ['create', 'read', 'update', 'delete', 'sudo'];
+const RUN_QUOTA = ['create', 'read', 'update', 'delete'];
+const ORDER = ['create', 'read', 'update', 'delete', 'list', 'sudo'];
 
 /** One rule for each path, in the order of the paths. */
 function merged(grants: readonly PolicyGrant[]): PolicyGrant[] {

@@ -52,6 +52,14 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
       { choices: [] },
     );
   }
+  if (ready?.clientsRefused && run.held?.by !== 'quota') {
+    await run.skippableStep(
+      'Release the clients',
+      `a quota runbooks-... of a run that ended refuses all clients until somebody deletes it on ${primary}`,
+      (call) => call.releaseQuota({ deployment, cluster: primary, credentialOf }),
+      { choices: [] },
+    );
+  }
   await releaseClients(run, { deployment, from, to: primary });
   let probed = false;
   if (hooks.probe) {
