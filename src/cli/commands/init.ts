@@ -411,6 +411,7 @@ function inventoryText(facts: Facts): string {
     '    gates: # Whoever asks for a run does not approve it: two of the group are needed for every change.',
     gate('plan', '4h'),
     gate('go', '10m'),
+    '    quiesce: attested # Who approves a planned change attests that no client writes. Others: quota, or hooks (docs/inventory.md).',
     '',
   ].join('\n');
 }

@@ -42,6 +42,7 @@ const FIELD_OPTIONS = {
   go: ['--go <mode>', 'required (default) or auto'],
   onStuck: ['--on-stuck <choice>', 'promote-back (default) or park'],
   acceptLoss: ['--accept-loss <loss>', 'none (default) or bounded'],
+  quiesce: ['--quiesce <means>', 'hook, quota or attested: how clients are kept still'],
   acknowledgeNewerSecondary: ['--acknowledge-newer-secondary', 'the old primary stays out until it is upgraded'],
   takeOver: ['--take-over', 'drFailover: the run that holds the lock becomes this failover'],
 } as const satisfies Readonly<Record<string, readonly [flags: string, description: string]>>;
