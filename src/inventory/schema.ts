@@ -20,7 +20,10 @@ import {
 const publicKey = z.string().transform((line, context) => {
   const key = parsePublicKey(line.trim());
   if (key !== undefined) return key;
-  context.addIssue({ code: 'custom', message: 'a public key is "<kid>:<x>" as "runbook join" prints it behind the name' });
+  context.addIssue({
+    code: 'custom',
+    message: 'a public key is "<kid>:<x>" as "runbook join" prints it behind the name',
+  });
   return z.NEVER;
 });
 
