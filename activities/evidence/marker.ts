@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Check } from '../../src/contracts/plan';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
@@ -13,6 +14,9 @@ import { TOKEN_ENDED } from '../logins';
 const BESIDE = '-after';
 /** Another plan may write at the same moment. */
 const TRIES = 3;
+/** A performance secondary passes a write on to its primary, and has it itself a moment later. */
+const READS = 15;
+const READ_PAUSE_MS = 200;
 /** Shorter than heartbeat time-out and retry interval together (decision 21): two attempts never write at one time, ms. */
 export const MARKER_TIMEOUT_MS = 5_000;
 
@@ -106,8 +110,11 @@ async function writeAndRead({ client, ...access }: ClusterAccess, place: KeyPlac
   for (let tries = 1; tries <= TRIES; tries += 1) {
     const value = randomUUID();
     await client.keyValue.write({ ...place, data: { value } }, options);
-    const read = await client.keyValue.read(place, options);
-    if (read?.['value'] === value) return { good: true, observed: where };
+    for (let reads = 1; reads <= READS; reads += 1) {
+      const read = await client.keyValue.read(place, options);
+      if (read?.['value'] === value) return { good: true, observed: where };
+      await delay(READ_PAUSE_MS, undefined, { signal });
+    }
   }
   return { good: false, observed: `${where}: another value than the one written` };
 }
