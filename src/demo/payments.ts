@@ -119,6 +119,7 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
         pathsFilters: { europe: { mode: 'deny', paths: ['us-customers/'] }, asia: 'none' },
         // A deployment of a demonstration is switched over and back within minutes.
         limits: { coolDown: '1s', primaryGone: '10s', heartbeatAge: '5s' },
+        objectives: { outage: '30s', loss: 'none', unprotected: '5m' },
         hooks: {
           ...Object.fromEntries(
             HOOKS.map((name) => [name, { url: `${clientsAddress}/hooks`, timeout: '15s', idempotent: true }]),
