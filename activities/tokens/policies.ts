@@ -134,10 +134,28 @@ const ON_WISH: readonly RunbookName[] = [
   'rootTokenCeremony',
 ];
 
+/** Where a deployment has one DR set alone, these find nothing of performance replication; others may set it up. */
+const MOVE_WHAT_THERE_IS: readonly RunbookName[] = [
+  'drSwitchover',
+  'drFailover',
+  'drRejoin',
+  'secondaryRepointing',
+  'readiness',
+];
+/** Of no use there every day. */
+const OF_SEVERAL_SETS = /^performance|^filter/;
+
 /** The runbooks that a policy is for where none are named. */
-export function runbooksOfEveryDay({ batchTokens }: Pick<Deployment, 'batchTokens'>): readonly RunbookName[] {
+export function runbooksOfEveryDay({
+  batchTokens,
+  drSets,
+}: Pick<Deployment, 'batchTokens' | 'drSets'>): readonly RunbookName[] {
   const rotates = Object.keys(batchTokens).length > 0;
-  return RUNBOOK_NAMES.filter((name) => !ON_WISH.includes(name) && (rotates || name !== 'batchTokenRotation'));
+  const several = drSets.size > 1;
+  return RUNBOOK_NAMES.filter(
+    (name) =>
+      !ON_WISH.includes(name) && (rotates || name !== 'batchTokenRotation') && (several || !OF_SEVERAL_SETS.test(name)),
+  );
 }
 
 /**
@@ -191,12 +209,16 @@ export function policyFor(
 
 function grantsOf(deployment: Deployment, runbooks: readonly RunbookName[]): readonly PolicyGrant[] {
   const alone = deployment.drSets.size === 1;
-  const names = new Set([...OF_ALL, ...runbooks.flatMap((name) => CALLS_OF[name])]);
-  const wanted = [...names].filter((name) => !(alone && name.startsWith('performance.')));
+  const callsOf = (name: RunbookName) =>
+    alone && MOVE_WHAT_THERE_IS.includes(name)
+      ? CALLS_OF[name].filter((call) => !call.startsWith('performance.'))
+      : CALLS_OF[name];
+  const wanted = [...new Set([...OF_ALL, ...runbooks.flatMap(callsOf)])];
   return wanted.flatMap((name) => grantsOfCall(deployment, name));
 }
 
-function grantsOfCall({ marker, batchTokens, snapshot, quiesce }: Deployment, name: string): readonly PolicyGrant[] {
+function grantsOfCall(deployment: Deployment, name: string): readonly PolicyGrant[] {
+  const { marker, batchTokens, snapshot, quiesce } = deployment;
   if (name === SNAPSHOT && (snapshot?.to ?? 'hook') === 'hook') return [];
   const rotations = Object.values(batchTokens);
   switch (name) {
@@ -206,6 +228,8 @@ function grantsOfCall({ marker, batchTokens, snapshot, quiesce }: Deployment, na
       const paths = [marker.path, `${marker.path}-after`].flatMap(markerPaths);
       return paths.map((path) => ({ path, capabilities }));
     }
+    case 'performance.primary.pathsFilter.write':
+      return [...CALLS.filter((call) => call.name === name).map(grant), ...filterGrants(deployment)];
     case 'sys.createBatchToken':
       return rotations.map(({ role }) => ({ path: `auth/token/create/${role}`, capabilities: ['update'] }));
     case 'sys.tokenRole':
@@ -224,6 +248,18 @@ function grantsOfCall({ marker, batchTokens, snapshot, quiesce }: Deployment, na
     default:
       return CALLS.filter((call) => call.name === name).map(grant);
   }
+}
+
+/** A right that reaches nothing, below each wanted filter's path: without any the service does not say what is mounted there. */
+function filterGrants({ pathsFilters }: Deployment): readonly PolicyGrant[] {
+  return Object.values(pathsFilters).flatMap((filter) =>
+    filter === 'none'
+      ? []
+      : filter.paths.map((path) => ({
+          path: `${path.replace(/\/*$/, '')}/runbooks-preflight`,
+          capabilities: ['read'],
+        })),
+  );
 }
 
 /** As a version 1 engine has the path, and as one of version 2 has it, wherever its mount ends. */
