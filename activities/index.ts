@@ -37,6 +37,7 @@ import { awaitPrimaryGone, fenceLostPrimary } from './roles/dr-failover';
 import { demotePrimary, promoteSecondary } from './roles/role-changes';
 import { takeSnapshot } from './snapshots/snapshots';
 import { prepareBatchTokenRole, rotateBatchToken } from './tokens/batch-tokens';
+import { takeKeptToken } from './tokens/kept-tokens';
 import {
   assessTokenDisposal,
   deleteOperationTokens,
@@ -61,6 +62,7 @@ export const activities = {
   forgetLedgerToken,
   prepareBatchTokenRole,
   rotateBatchToken,
+  takeKeptToken,
   cancelForeignAttempt,
   writeReportFiles,
   requestTakeOver,

@@ -13,6 +13,7 @@ import {
   drSwitchoverInput,
   filterReconciliationInput,
   merkleCheckInput,
+  operationTokenCeremonyInput,
   operationTokenDisposalInput,
   outsideSecondary,
   performancePromotionInput,
@@ -116,6 +117,7 @@ const MEMBERS = {
   ids: list(pathPart),
   input: z.looseObject({}),
   inputDigest: digest,
+  keepFor: text(20),
   kind: z.enum(['dr', 'performance', 'operation-token', 'root-token']),
   lost: count,
   marker: z.looseObject({
@@ -154,7 +156,6 @@ const MEMBERS = {
   token: verified,
   tokens: list(verified),
   tried: count,
-  uses: list(text(100)),
   walBefore: walIndex,
   wanted: z.looseObject({
     kind: z.enum(['operation-token', 'root-token']),
@@ -168,6 +169,7 @@ const MEMBERS = {
 /** What an activity is given of the start of a run is the input of that runbook, as the run read it. */
 const RUNBOOK_OF = {
   assessBatchTokenRotation: batchTokenRotationInput,
+  assessCeremony: operationTokenCeremonyInput,
   assessDrFailover: drFailoverInput,
   assessDrRejoin: drRejoinInput,
   assessDrReindex: drReindexInput,

@@ -893,4 +893,36 @@ export const MUTATIONS = [
     test: 'test/report/left-to-do.test.ts',
     named: 'whatever is critical',
   },
+  // A kept token is given once, to an approved run.
+  {
+    name: 'kept token: two runs take it',
+    file: 'activities/tokens/kept-tokens.ts',
+    text: 'if (!isReserved(entry)) throw',
+    replacement: 'if (false as boolean) throw',
+    test: 'test/activities/kept-tokens.test.ts',
+  },
+  {
+    name: 'kept token: two runs take it at once',
+    file: 'activities/tokens/kept-tokens.ts',
+    text: 'if (!(await ledger.settle(entry, taken))) throw',
+    replacement: 'await ledger.settle(entry, taken);\n  if (false as boolean) throw',
+    test: 'test/activities/kept-tokens.test.ts',
+    named: 'two runs do not take it both',
+  },
+  {
+    name: 'kept token: a run takes it that nobody approved',
+    file: 'activities/tokens/kept-tokens.ts',
+    text: 'TAKES.map((operation) => () => verifyOperation(inventory, run, deployment, authority, { operation, ...doing })),',
+    replacement: 'TAKES.map(() => () => Promise.resolve([inventory, authority, doing, verifyOperation])),',
+    test: 'test/activities/kept-tokens.test.ts',
+    named: 'only the approvals of its plan take it',
+  },
+  {
+    name: 'kept token: for longer than seven days',
+    file: 'src/contracts/ceremony.ts',
+    text: 'return ms <= LONGEST_KEEP_MS ? ms : undefined;',
+    replacement: 'return ms;',
+    test: 'test/activities/kept-tokens.test.ts',
+    named: 'nothing is kept for longer than seven days',
+  },
 ];

@@ -133,7 +133,9 @@ export function lastGateOf(plan: RunbookPlan, operation: GatedOperation): GateNa
 
 /** Every gate that must be met: where the plan has a go, it is the last one before all that the plan allows. */
 function gatesOf({ choices }: RunbookPlan, operation: GatedOperation): readonly GateName[] {
-  return choices['go'] === 'required' ? [gateOf(operation), 'go'] : [gateOf(operation)];
+  // A token is in hand, and proven, before anybody says go.
+  const before = operation === 'operation-token.take';
+  return choices['go'] === 'required' && !before ? [gateOf(operation), 'go'] : [gateOf(operation)];
 }
 
 const NEEDED_PLAN = 'an operation that the approved plan allows, on the clusters that it names';

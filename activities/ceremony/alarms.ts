@@ -119,11 +119,19 @@ function alarmOf({ kind = 'operation-token', cluster, how = 'its generation did 
 }
 
 /** Nobody here can read it; the record has it for the one who can. */
-export function notDelivered({ id, deployment, cluster, wid }: LedgerEntry): Finding {
+export function notDelivered({ id, deployment, cluster, wid, kind }: LedgerEntry): Finding {
+  const where = `the field \`encoded\` of \`token:${id}\` in the record (query \`read\` of \`record:${deployment}\`)`;
+  if (kind !== 'root-token')
+    return {
+      severity: 'critical',
+      code: 'token-not-handed-on',
+      text: `An operation token of ${cluster} exists, made by ${wid} and encrypted to its recipient, that its run did not hand on (entry token:${id} of the record).`,
+      next: `Give the recipient ${where}. They decrypt it; where it is not needed, start operationTokenDisposal with {"provided": "${cluster}"}, and they give it to be deleted.`,
+    };
   return {
     severity: 'critical',
     code: 'orphan-root-token',
     text: `A root token of ${cluster} exists, made by ${wid} and encrypted to its recipient, that its run did not hand on (entry token:${id} of the record).`,
-    next: `Give the recipient the field \`encoded\` of \`token:${id}\` in the record (query \`read\` of \`record:${deployment}\`): they decrypt it, and revoke the token where it is not needed. A root token has no lifetime. Otherwise go through \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of this run.`,
+    next: `Give the recipient ${where}: they decrypt it, and revoke the token where it is not needed. A root token has no lifetime. Otherwise go through \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of this run.`,
   };
 }

@@ -1,4 +1,5 @@
 import type { CeremonyHandle, CeremonyTarget, EnvelopeVerdict } from '../../src/contracts/ceremony';
+import { keepForMs } from '../../src/contracts/ceremony';
 import { RunbookError } from '../../src/errors';
 import type { InvitationTarget } from '../../src/keys';
 import { createInvitation, examineEnvelope, openShares } from '../../src/keys';
@@ -29,13 +30,19 @@ export async function createCeremony(input: {
   readonly inputDigest: string;
   /** Operation tokens that people generated themselves; key shares where it is not given. */
   readonly collects?: 'tokens';
-  /** To whom a root token is encrypted. */
-  readonly recipientPgpKey?: string;
+  /** To whom the token is encrypted, where it is for a person: a root token always is. */
+  readonly recipientPgpKey?: string | undefined;
+  /** How long the record keeps the token for a later run. */
+  readonly keepFor?: string | undefined;
 }): Promise<CeremonyHandle & { readonly fingerprint: string }> {
   const { run, signal, clusters, keyRecords, signingKey } = currentExecution();
   const { kind = 'operation-token', reason, runbook, inputDigest, epoch, cid, collects, recipientPgpKey } = input;
   const deployment = clusters.deployment(input.deployment);
-  const recipient = kind === 'root-token' ? await usableRecipient(recipientPgpKey ?? '') : undefined;
+  const forPerson = kind === 'root-token' || recipientPgpKey !== undefined;
+  const recipient = forPerson ? await usableRecipient(recipientPgpKey ?? '') : undefined;
+  const keepMs = input.keepFor === undefined ? undefined : keepForMs(input.keepFor);
+  if (input.keepFor !== undefined && keepMs === undefined)
+    throw new RunbookError('INVALID_INPUT', 'A token is kept for 7 days at most.');
   const [first] = input.targets;
   if (!first) throw new RunbookError('INVALID_INPUT', 'A ceremony needs a target.');
   const targets = await Promise.all(
@@ -62,6 +69,8 @@ export async function createCeremony(input: {
     ...invited.facts,
     threshold: required,
     ...(recipient && { pgp: recipient.fingerprint }),
+    ...(recipient && kind === 'operation-token' && { forPerson: true }),
+    ...(keepMs !== undefined && { keepFor: keepMs / 1000 }),
   });
   const { holders, threshold, exp, useFor, pgp } = invitation;
   return {

@@ -7,6 +7,7 @@ import type { CeremonyHandle, OwnAttempt, Sealed } from '../../src/contracts/cer
 import type { EnvelopeReceipt } from '../../src/contracts/receipts';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { Finding } from '../../src/contracts/run-facts';
+import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { satisfiesGroups } from '../../src/contracts/share-groups';
 import { MAX_SETS, countSets, setsToTry } from '../../src/contracts/share-sets';
 import { RunbookError, isRunbookError } from '../../src/errors';
@@ -64,6 +65,8 @@ interface Generation extends Subject {
   readonly record: KeyRecord;
   readonly slot: Slot;
   readonly closeAfterwards?: readonly string[];
+  /** Where the record keeps the token for a later run. */
+  readonly keep?: { readonly until: string; readonly uses: readonly TokenUse[] };
   /** Takes the answer of the last share. Throws where nobody can use it: the token is then one that nobody holds. */
   readonly receive: (
     encoded: Secret,
@@ -113,7 +116,7 @@ export async function startGeneration(input: StartInput): Promise<Started | Gene
         await execution.assertCurrentAttempt();
         return { attempt, attempts: lost - input.lost + 1 };
       }
-      if (given !== 'lost') return await keepToken(generation, attempt, given);
+      if (given !== 'lost') return await keepToken(generation, attempt, given, holdersOf(set));
     }
     throw lostAgainAndAgain(cluster);
   } catch (error) {
@@ -159,10 +162,12 @@ export async function completeGeneration(
   const noted = { ...entryOf(generation, attempt), state: 'under-way' } as const;
   const noting = beginNote(execution, noted);
   let answer: Awaited<ReturnType<typeof give>>;
+  let givers: readonly string[];
   try {
     const shares = await openInHand(execution, record, attempt.set, attempt.set.length);
     const deployment = findDeployment(execution.inventory, input.deployment);
-    requireGroups(deployment, holdersOf(shares), record.threshold, cluster);
+    givers = holdersOf(shares);
+    requireGroups(deployment, givers, record.threshold, cluster);
     const last = shares.at(-1);
     const seen = await readAttempt(execution, slot);
     const waits = isThis(slot, attempt, seen) && seen.progress === seen.required - 1;
@@ -186,7 +191,7 @@ export async function completeGeneration(
     throw error;
   }
   if (answer.kind === 'attempt' && answer.attempt.encodedToken !== undefined)
-    return keepToken(generation, attempt, answer.attempt.encodedToken);
+    return keepToken(generation, attempt, answer.attempt.encodedToken, givers);
   if (answer.kind === 'denied') {
     execution.doubt.mayHaveSent = false;
     await cancelOwn(slot);
@@ -216,7 +221,7 @@ export async function settleGeneration(input: {
   const { clusters, signingKey } = execution;
   const { deployment, cluster, attempt, mayBeSent } = input;
   const { invitation } = await readOwnInvitation(input.ceremony, signingKey);
-  const { kind, pgp, cid, wid, rid, targets } = invitation;
+  const { kind, pgp, cid, wid, rid, targets, forPerson } = invitation;
   const target = targets.find((each) => each.cluster === cluster);
   if (!target || cid !== input.ceremony.cid || wid !== execution.run.wid || rid !== execution.run.rid)
     throw new RunbookError('DOCUMENT_INVALID', `This run asked nobody for a token of ${cluster}.`, { cluster });
@@ -226,7 +231,8 @@ export async function settleGeneration(input: {
   const made = tokenIn(noted);
   if (made) return made;
   if (noted?.how !== undefined) return { next: 'again', findings: [orphanFinding(kind, cluster, noted.how)] };
-  const nonces = kind === 'root-token' ? new Set(attempt ? [attempt.nonceDigest] : []) : undefined;
+  const isRecipients = kind === 'root-token' || forPerson === true;
+  const nonces = isRecipients ? new Set(attempt ? [attempt.nonceDigest] : []) : undefined;
   try {
     const access = clusters.of(deployment, cluster);
     const { version } = await access.client.sys.health({ signal: execution.signal });
@@ -253,7 +259,8 @@ async function prepare(input: GenerationInput, execution: ActivityContext, begin
   const { run, signal } = execution;
   const { kind } = wanted;
   const { cid, epoch } = input.ceremony;
-  const recipient = kind === 'root-token' ? await usableRecipient(wanted.recipientPgpKey) : undefined;
+  const forPerson = kind === 'root-token' || wanted.recipientPgpKey !== undefined;
+  const recipient = forPerson ? await usableRecipient(wanted.recipientPgpKey ?? '') : undefined;
   const record = await keyRecords.read({ run, cid, epoch });
   const key = recipient ? { pgpPublicKey: recipient.pgpPublicKey, pgpFingerprint: recipient.fingerprint } : record.keys;
   const access = clusters.of(deployment, cluster);
@@ -263,16 +270,20 @@ async function prepare(input: GenerationInput, execution: ActivityContext, begin
   const { invitation } = await readOwnInvitation(record, signingKey);
   const uses = kind === 'operation-token' ? wanted.uses : (['root-token.generate'] as const);
   demandAsked(invitation, { kind, uses, fingerprint: key.pgpFingerprint }, { cluster, clusterId });
-  if (kind === 'root-token') {
-    const doing = { operation: 'root-token.generate', on: { cluster, clusterId }, detail: key.pgpFingerprint } as const;
+  if (recipient) {
+    const operation = kind === 'root-token' ? 'root-token.generate' : 'operation-token.hand-over';
+    const doing = { operation, on: { cluster, clusterId }, detail: key.pgpFingerprint } as const;
     await verifyApproved(execution, input, wanted.authority, doing, { cid, begins });
   }
+  const { keepFor } = invitation;
+  const until = new Date(Date.now() + (keepFor ?? 0) * 1000).toISOString();
   const { token, closeAfterwards } = await ceremonyEntry(access, { kind, version, signal });
   const nonces = recipient && new Set(attempts.map(({ nonceDigest }) => nonceDigest));
   return {
     ...{ kind, deployment, cluster, clusterId, cid, execution, access, record },
     slot: { endpoints: endpointsOf(access, kind), cluster, key, token, ...(nonces && { nonces }) },
     ...(closeAfterwards && { closeAfterwards }),
+    ...(keepFor !== undefined && kind === 'operation-token' && { keep: { until, uses: wanted.uses } }),
     receive: async (encoded) => {
       const text = encoded.reveal();
       if (recipient) {
@@ -280,7 +291,13 @@ async function prepare(input: GenerationInput, execution: ActivityContext, begin
         throw new RunbookError('RESPONSE_INVALID', 'The encoded token is not encrypted to the recipient alone.');
       }
       const made = await openToken(record.keys, 'operation-token', text);
-      const spec = { kind: 'operation-token', cluster, clusterId, uses, expSeconds: SEALED_SECONDS } as const;
+      const spec = {
+        kind: 'operation-token',
+        cluster,
+        clusterId,
+        uses,
+        expSeconds: keepFor ?? SEALED_SECONDS,
+      } as const;
       return { sealed: await sealValue(sealKeyring, run, spec, made) };
     },
   };
@@ -311,10 +328,12 @@ function demandAsked(
 async function verifyApproved(
   { inventory, keyRecords, run }: ActivityContext,
   { deployment }: GenerationInput,
-  authority: Authority,
+  authority: Authority | undefined,
   doing: Parameters<typeof verifyOperation>[4],
   { cid, begins }: { readonly cid: string; readonly begins: boolean },
 ): Promise<void> {
+  if (!authority)
+    throw new RunbookError('NOT_APPROVED', 'A token for a person needs approvals.', { needed: 'the approved plan' });
   const epochs = await keyRecords.ofRun(run);
   const wasUsed = epochs.some((each) => each.cid === cid && each.firstBurst !== undefined);
   const verify = begins && !wasUsed ? verifyBeginning : verifyOperation;
@@ -429,8 +448,13 @@ function lostAgainAndAgain(cluster: string): RunbookError {
  *
  * @throws RunbookError TOKEN_ORPHANED where nobody can use it: nothing may try on by itself, each try would leave another
  */
-async function keepToken(generation: Generation, attempt: OwnAttempt, encoded: Secret): Promise<GenerationOutcome> {
-  const { cluster, execution, receive, closeAfterwards } = generation;
+async function keepToken(
+  generation: Generation,
+  attempt: OwnAttempt,
+  encoded: Secret,
+  holders: readonly string[],
+): Promise<GenerationOutcome> {
+  const { cluster, execution, receive, closeAfterwards, keep } = generation;
   const received = await receive(encoded).catch(() => undefined);
   if (!received) {
     const { findings } = await alarm(generation, attempt, 'it was made, and cannot be opened or sealed here');
@@ -438,9 +462,11 @@ async function keepToken(generation: Generation, attempt: OwnAttempt, encoded: S
     const [{ text, next } = { text: '', next: undefined }] = findings;
     throw new RunbookError('TOKEN_ORPHANED', text, { cluster, findings, outcomeKnown: true, ...(next && { next }) });
   }
+  const { wid, rid } = execution.run;
+  const kept = keep && { ...keep, uses: [...keep.uses], holders: [...holders], wid, rid, at: new Date().toISOString() };
   const state =
     'sealed' in received
-      ? ({ state: 'alive', sealed: received.sealed } as const)
+      ? ({ state: 'alive', sealed: received.sealed, ...(kept && { kept }) } as const)
       : ({ state: 'handed-over', encoded: received.encrypted } as const);
   const isNoted = await insist(() => ledgerOf(execution).write({ ...entryOf(generation, attempt), ...state }));
   const findings = isNoted || !('sealed' in received) ? [] : [notNoted(cluster)];

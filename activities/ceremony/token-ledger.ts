@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { tokenUse } from '../../src/contracts/input-members';
 import { RunbookError } from '../../src/errors';
 import type { RecordChanges, Records } from '../record';
 
@@ -30,7 +31,17 @@ const entrySchema = z.strictObject({
   provided: z.string().optional(),
   /** Sealed; absent where nobody holds the token. */
   sealed: z.string().optional(),
-  /** A root token, encrypted to its recipient alone, until the run has ended. */
+  /** Made for a later run, which takes it once: `wid` and `rid` here are of the run that made it. */
+  kept: z
+    .object({
+      until: z.iso.datetime(),
+      uses: z.array(tokenUse),
+      /** Whose key shares made it. */
+      holders: z.array(z.string()),
+      ...{ wid: z.string(), rid: z.string(), at: z.string() },
+    })
+    .optional(),
+  /** A token of a recipient, encrypted to them alone, until the run has ended. */
   encoded: z.string().optional(),
   /** When a worker told people of it: of an alarm. */
   toldAt: z.string().optional(),
@@ -137,6 +148,11 @@ export class TokenLedger {
 /** Whether two entries are of one token, as far as the run that makes it knows. */
 export function isOfSameRun(one: LedgerEntry, other: Pick<LedgerEntry, 'wid' | 'rid' | 'cluster'>): boolean {
   return one.wid === other.wid && one.rid === other.rid && one.cluster === other.cluster;
+}
+
+/** Whether the record keeps it for a later run, and none has taken it. */
+export function isReserved({ kept, wid, rid }: LedgerEntry, now = Date.now()): boolean {
+  return kept?.wid === wid && kept.rid === rid && Date.parse(kept.until) > now;
 }
 
 function takenBy({ cluster, id }: LedgerEntry): RunbookError {

@@ -1,3 +1,4 @@
+import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { TokenSource, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
@@ -10,9 +11,10 @@ import { breakGlassWarnings, ceremonyCallsAllowed, judgeCeremonyWay } from '../c
 import { judgeRoster, providersNow } from '../ceremony/ceremony-roster';
 import type { ClusterAccess } from '../clusters';
 import { provenBefore } from '../tokens/batch-token-proof';
+import { keptTokenFor } from '../tokens/kept-tokens';
 import { readBatchToken } from '../tokens/operation-token';
 import { compareVersions, majorVersion } from './versions';
-import { check, notCheckable } from './check';
+import { asWarning, check, notCheckable } from './check';
 import type { CredentialFacts } from './credentials';
 import { CREDENTIAL_LIFE_SECONDS, credentialFacts, missingRights, rightsText } from './credentials';
 
@@ -44,6 +46,8 @@ interface TokenQuestion {
   /** The fingerprint of this run's own ceremony, whose attempt is not foreign. */
   readonly ownFingerprint: string | undefined;
   readonly signal: AbortSignal;
+  /** Whether a token that the record keeps is taken. */
+  readonly takesKept?: boolean | undefined;
 }
 
 /** Where the token for a DR operation comes from, whether that source is ready, and what the plan says of it. */
@@ -52,8 +56,9 @@ export interface TokenAssessment {
   readonly checks: readonly Check[];
   /** The same each time it is read. */
   readonly warnings: readonly string[];
-  /** Those of them that say why `auto` leaves the prepared batch token out. */
-  readonly unused?: readonly string[];
+  /** Those of them that say why `auto` leaves the prepared batch token out, and what the record keeps. */
+  readonly notes?: readonly string[];
+  readonly kept?: KeptToken;
 }
 
 /** Reads what is to be known of each source that may be chosen, and chooses: `auto` takes a batch token that is proven. */
@@ -76,15 +81,24 @@ export async function assessTokenSource(question: TokenQuestion): Promise<TokenA
         enoughHolders(observation, deployment),
         ceremonyCallsAllowed(cluster, 'operation-token', version, entry),
       ];
+      const { batchMarginMs } = deployment.ceremony;
+      const kept = question.takesKept
+        ? await keptTokenFor(deployment.name, observation, question.paths, batchMarginMs)
+        : undefined;
       const unused = batch && secondary.entry.batchToken !== undefined ? [batch.unused] : [];
-      return { source, checks, unused, warnings: [...breakGlassWarnings('operation-token', [observation]), ...unused] };
+      const notes = kept ? [...unused, kept.text] : unused;
+      const warnings = [...breakGlassWarnings('operation-token', [observation]), ...notes];
+      // Where a token is in hand, nothing of this holds the run up.
+      return kept
+        ? { source, kept, notes, warnings, checks: checks.map((each) => asWarning(each)) }
+        : { source, notes, warnings, checks };
     }
     case 'batch':
       return { source, checks: batch?.checks ?? [], warnings: batch?.warnings ?? [] };
   }
 }
 
-interface BatchTokenAssessment extends Omit<TokenAssessment, 'source' | 'unused'> {
+interface BatchTokenAssessment extends Omit<TokenAssessment, 'source' | 'notes' | 'kept'> {
   /** What `auto` needs: it was looked up, by a primary now or by one before, and nothing speaks against it. */
   readonly isReady: boolean;
   /** What the plan says where the holders are asked instead. */

@@ -1,7 +1,8 @@
-import type { Assessment, OnCluster, RootTokenRoute, SiteFacts } from '../../src/contracts/activities';
+import type { Assessment, RootTokenRoute } from '../../src/contracts/activities';
+import { usesInWords } from '../../src/contracts/asked';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
-import type { RootTokenCeremonyInput, TokenUse } from '../../src/contracts/runbook-inputs';
+import type { OperationTokenCeremonyInput, RootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import { isRunbookError } from '../../src/errors';
 import { findCluster } from '../../src/inventory';
@@ -18,43 +19,56 @@ import { currentExecution } from '../execution';
 import { observeCluster } from '../observe';
 import type { PlanInput } from './observed';
 
-/** Whether the holders of a cluster can be asked; it has no plan. */
-export interface CeremonyAssessment {
-  readonly observation: ClusterObservation;
-  readonly preconditions: readonly Check[];
-  readonly site: SiteFacts;
-}
-
-/** Whether the holders can be asked for an operation token. Nobody approves it. */
+/** Whether the holders can be asked for an operation token. One for a person is approved; one that is kept is, by the run that takes it. */
 export async function assessCeremony({
-  deployment: name,
-  cluster,
-  uses,
-}: OnCluster & { readonly uses: readonly TokenUse[] }): Promise<CeremonyAssessment> {
+  input,
+}: PlanInput<OperationTokenCeremonyInput>): Promise<Assessment<Partial<RootTokenRoute>>> {
   const context = currentExecution();
-  const { clusters, signal } = context;
+  const { clusters, inventory, signal } = context;
+  const { deployment: name, cluster, uses, recipient: key, keepFor } = input;
   const deployment = clusters.deployment(name);
   const access = clusters.access(findCluster(deployment, cluster));
-  const observation = await observeCluster(access, signal);
+  const [observation, recipient] = await Promise.all([observeCluster(access, signal), key && readRecipientKey(key)]);
   const entry = await ceremonyEntryOf(access, observation, signal);
   const { attempt, version } = observation;
-  return {
-    observation,
+  const base = {
+    observations: [observation],
     site: await siteFacts(context, name),
+    gates: { ceremony: gateFacts(inventory, deployment, 'ceremony', key !== undefined) },
     preconditions: [
+      ...(recipient ? [recipientUsable(cluster, recipient)] : []),
       ...takesPart(observation),
       hasRole(observation, 'dr', 'secondary', 'Operation tokens exist on DR secondaries only.'),
       ceremonyCallsAllowed(cluster, 'operation-token', version, entry),
       // From version 2.0 people may have to open the calls first.
       ...(attempt === undefined && isIn(entry.access) ? [slotUnreadable(cluster)] : [freeSlot(observation, undefined)]),
       enoughHolders(observation, deployment),
-      check('uses named', cluster, uses.length > 0, {
-        observed: uses.join(', '),
-        needed: 'at least one use',
-        next: 'Name what the token is for.',
-      }),
     ],
   };
+  if (recipient && 'refused' in recipient) return base;
+  const to = recipient ? recipient.fingerprint : undefined;
+  const plan = planDocument({
+    runbook: 'operationTokenCeremony',
+    input,
+    clusters: [observation],
+    operations: [
+      to !== undefined && { operation: 'operation-token.hand-over', on: identityOf(observation), detail: to },
+    ],
+    warnings: [
+      ...breakGlassWarnings('operation-token', [observation]),
+      recipient &&
+        `Whoever has the private key of ${recipient.fingerprint} can ${usesInWords(uses)} on ${cluster}, past every gate, until the token is deleted. The key says that it belongs to ${recipient.userIds.join(', ') || 'nobody'}: compare the fingerprint with that person by voice.`,
+    ],
+    steps: [
+      `Ask the key holders for ${keyShares(observation.seal?.recovery)}`,
+      to === undefined
+        ? `Generate an operation token on ${cluster}, sealed; the record keeps it for the next run, for ${keepFor ?? ''}`
+        : `Generate an operation token on ${cluster}, encrypted to ${to}`,
+      'Destroy the ceremony keys',
+    ],
+    choices: { uses: uses.join(', '), ...(to === undefined ? { keepFor: keepFor ?? '' } : { recipientKey: to }) },
+  });
+  return { ...base, route: to === undefined ? {} : { fingerprint: to }, plan };
 }
 
 function slotUnreadable(cluster: string, why = 'not readable'): Check {

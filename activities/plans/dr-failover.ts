@@ -1,4 +1,5 @@
 import type { Assessment } from '../../src/contracts/activities';
+import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation, WalIndex } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
@@ -46,6 +47,8 @@ export interface FailoverRoute {
   readonly silentDrSecondaries: readonly string[];
   readonly performanceSecondaries: readonly string[];
   readonly tokenSource: TokenSource;
+  /** The operation token of `to`, where the record keeps one. */
+  readonly kept?: KeptToken;
   /** `attested`: whoever approves gate `promote` says so. */
   readonly fencing: 'hook' | 'attested';
   /** Of the new primary, before a forced promotion. */
@@ -77,7 +80,7 @@ export async function assessDrFailover(request: PlanInput<DrFailoverInput>): Pro
   const bound = lossBound(known.samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
   const loss = lossOf(from, to, bound, heard);
   const [tokens, credentialReadable] = await Promise.all([
-    observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY]),
+    observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true),
     access(from.cluster)
       .credential()
       .then(
@@ -104,6 +107,7 @@ export async function assessDrFailover(request: PlanInput<DrFailoverInput>): Pro
     silentDrSecondaries: silent.map(({ cluster }) => cluster),
     performanceSecondaries: performanceSecondaries.map(({ cluster }) => cluster),
     tokenSource: tokens.source,
+    ...(tokens.kept && { kept: tokens.kept }),
     fencing: hooks.fence !== undefined && input.fencing !== 'attested' ? 'hook' : 'attested',
     snapshot: snapshotWanted(deployment, 'forced-promotion', to.cluster, true).wanted,
     hooks: {
@@ -298,7 +302,7 @@ function failoverPlan(
   input: DrFailoverInput,
   { from: lost, to, others, silent, performanceSecondaries }: FailoverSides,
   deployment: Deployment,
-  { tokenSource, fencing, hooks, loss }: FailoverRoute,
+  { tokenSource, fencing, hooks, loss, kept }: FailoverRoute,
   ofTokens: readonly string[],
 ): PlanDocument {
   const { offerForce } = input;
@@ -318,6 +322,7 @@ function failoverPlan(
     input,
     clusters: [to, gone],
     operations: [
+      kept && { operation: 'operation-token.take-for-failover', on, detail: kept.entry },
       hook && { operation: 'hook.fence', on: pair.with, with: on },
       { operation: 'dr.secondary.promote', ...pair },
       offerForce && { operation: 'dr.secondary.promote-force', ...pair },
@@ -348,7 +353,9 @@ function failoverPlan(
       offerForce && snapshot.warning,
     ],
     steps: [
+      kept && `Take the operation token of ${to.cluster} that the record keeps`,
       tokenSource === 'ceremony' &&
+        !kept &&
         `Generate an operation token on ${to.cluster} from the holders' ${keyShares(to.seal?.recovery)}`,
       hook && `Fence ${from}`,
       `Promote ${to.cluster}; where it refuses beyond its budget, park`,

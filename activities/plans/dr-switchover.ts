@@ -1,4 +1,5 @@
 import type { Assessment, ClientHooks, Quiesce } from '../../src/contracts/activities';
+import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
 import type { DrSwitchoverInput, TokenSource } from '../../src/contracts/runbook-inputs';
@@ -39,6 +40,8 @@ export interface SwitchoverRoute {
   readonly performanceSecondaries: readonly string[];
   readonly rejoin: boolean;
   readonly tokenSource: TokenSource;
+  /** The operation token of `to`, where the record keeps one. */
+  readonly kept?: KeptToken;
   /** Of the old primary, before its demotion. */
   readonly snapshot: boolean;
   /** How clients are held off. */
@@ -67,7 +70,7 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
   const { from, to, others, drSecondaries, performanceSecondaries } = sides;
   const quiesce = await quiescing(deployment, input, observed.access(from.cluster), to.cluster);
   const [tokens, credential, changes] = await Promise.all([
-    observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY]),
+    observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true),
     credentialChecks(observed, from.cluster, quiesce.rights),
     lastPrimaryChange(context, deployment.name),
   ]);
@@ -89,6 +92,7 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
     performanceSecondaries: performanceSecondaries.map(({ cluster }) => cluster),
     rejoin: compareVersions(from.version ?? '', to.version ?? '') >= 0,
     tokenSource: tokens.source,
+    ...(tokens.kept && { kept: tokens.kept }),
     snapshot: snapshot.wanted,
     quiesce: quiesce.by,
     hooks: clientHooksOf(deployment),
@@ -97,7 +101,7 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
     ...quiesce.warnings,
     ...[from, to].flatMap(missingNodes),
     ...(tokens.source === 'ceremony'
-      ? [...breakGlassWarnings('operation-token', [to, ...drSecondaries, from]), ...(tokens.unused ?? [])]
+      ? [...breakGlassWarnings('operation-token', [to, ...drSecondaries, from]), ...(tokens.notes ?? [])]
       : tokens.warnings),
   ];
   const told = { quiesce, warnings, snapshot: snapshot.step };
@@ -244,7 +248,7 @@ function switchoverPlan(
       return { operation: 'performance.secondary.repoint-after-switchover', on, with: primary } as const;
     }),
   ];
-  const { tokenSource, rejoin } = route;
+  const { tokenSource, rejoin, kept } = route;
   const { go, onStuck, acceptLoss } = input;
   const [old, now] = [from.cluster, to.cluster];
   return planDocument({
@@ -252,6 +256,7 @@ function switchoverPlan(
     input,
     clusters: [from, to, ...drSecondaries, ...performanceSecondaries],
     operations: [
+      kept && { operation: 'operation-token.take', on: next, detail: kept.entry },
       quiesce.by === 'quota' && { operation: 'dr.primary.quiesce-by-quota', on: former, with: next },
       { operation: 'dr.primary.demote', on: former, with: next },
       { operation: 'dr.secondary.promote-after-demotion', on: next, with: former },
@@ -262,7 +267,9 @@ function switchoverPlan(
     ],
     warnings,
     steps: [
+      kept && `Take the operation token of ${now} that the record keeps`,
       tokenSource === 'ceremony' &&
+        !kept &&
         `Generate an operation token on ${now} from the holders' ${keyShares(to.seal?.recovery)}`,
       snapshot,
       quiesce.step,

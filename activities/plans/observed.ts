@@ -34,7 +34,7 @@ export interface Observed {
   /** The same on a cluster that serves clients, which takes a write beside the marker too; `rights` are those beside it. */
   readonly markerRights: (cluster: string, needed: Rights) => Promise<Check[]>;
   /** Where the operation token for a DR secondary comes from, with `update` on these paths, and whether that is ready. */
-  readonly tokens: (secondary: string, paths: readonly string[]) => Promise<TokenAssessment>;
+  readonly tokens: (secondary: string, paths: readonly string[], takesKept?: boolean) => Promise<TokenAssessment>;
   /** The first part of an assessment. Each gate with whether it is needed. */
   readonly base: (
     gates: Partial<Record<GateName, boolean>>,
@@ -81,11 +81,11 @@ export async function observe(
       const may = await mayCall(access(cluster), { ...needed, ...rights }, signal);
       return may.some(({ name }) => name === CREDENTIAL_WORKS) ? may : [...may, judged];
     },
-    tokens: (cluster, paths) => {
+    tokens: (cluster, paths, takesKept) => {
       const primary = othersOf(cluster).find(({ dr }) => dr?.mode === 'primary');
       return assessTokenSource({
         ...{ deployment, secondary: access(cluster), observation: of(cluster) },
-        ...{ primary: primary && access(primary.cluster), wanted, paths, ownFingerprint, signal },
+        ...{ primary: primary && access(primary.cluster), wanted, paths, ownFingerprint, signal, takesKept },
       });
     },
     base: (gates) => ({

@@ -7,7 +7,7 @@ import type { Deployment } from '../../src/inventory';
 import { missingSealKeys } from '../../src/keys';
 import { openEntries } from '../ceremony/alarms';
 import type { LedgerEntry } from '../ceremony/token-ledger';
-import { TokenLedger } from '../ceremony/token-ledger';
+import { TokenLedger, isReserved } from '../ceremony/token-ledger';
 import type { OpenRun } from '../checks/runs';
 import { openRun } from '../checks/runs';
 import { answer, holds, pointsOf, readPoints, unknowable } from './point';
@@ -102,8 +102,10 @@ export function recordedTokenPoints(
 /** Tokens of the run that works are its own matter; a kept one waits for the next change of roles. Pure. */
 export function judgeRecordedTokens(entries: readonly LedgerEntry[], working: string | undefined): Answer {
   const left = entries.filter(({ rid, state }) => state === 'orphan' || rid !== working);
-  const observed = left.map(({ cluster, state, wid }) => `${cluster}: ${state}, from ${wid}`).join('; ') || 'none';
-  const good = left.every(({ state }) => state === 'kept');
+  const inWords = (entry: LedgerEntry) =>
+    isReserved(entry) ? `reserved for the next run until ${entry.kept?.until ?? ''}` : entry.state;
+  const observed = left.map((each) => `${each.cluster}: ${inWords(each)}, from ${each.wid}`).join('; ') || 'none';
+  const good = left.every((each) => each.state === 'kept' || isReserved(each));
   return holds(good, 'warn', observed, { reason: 'an operation token has no lifetime' });
 }
 

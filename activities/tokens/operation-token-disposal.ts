@@ -12,6 +12,7 @@ import { judgeGate, verifiedApprovals } from '../approvals/person-lookup';
 import { gateFacts, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
 import { ledgerOf, notDelivered, openEntries, runOf, tellAlarm } from '../ceremony/alarms';
 import type { LedgerEntry } from '../ceremony/token-ledger';
+import { isReserved } from '../ceremony/token-ledger';
 import { asWarning, check } from '../checks/check';
 import { currentExecution } from '../execution';
 import { deleteToken } from './token-deletion';
@@ -32,9 +33,9 @@ export interface LedgerToken {
   readonly at: string;
   /**
    * `deletable`: sealed in the record. `orphan`: it may exist, and nobody holds it. `in-use`: its run is open, or cannot
-   * be asked about. `undelivered`: a root token, encrypted to its recipient, that its run did not hand on.
+   * be asked about. `reserved`: kept for the next run. `undelivered`: a token, encrypted to its recipient, that its run did not hand on.
    */
-  readonly state: 'deletable' | 'orphan' | 'in-use' | 'undelivered';
+  readonly state: 'deletable' | 'orphan' | 'in-use' | 'reserved' | 'undelivered';
 }
 
 /** What became of one token of the record. */
@@ -65,7 +66,7 @@ export async function deleteOperationTokens(input: {
   }
   // Earlier runs may have left a token behind that could not be deleted then: it can be now.
   for (const entry of known.filter(
-    ({ sealed }) => sealed !== undefined && !asked.some(({ value }) => value === sealed),
+    (each) => each.sealed !== undefined && !isReserved(each) && !asked.some(({ value }) => value === each.sealed),
   )) {
     const disposal = await disposeSealed(entry);
     if (disposal.state === 'deleted') disposals.push(disposal);
@@ -83,17 +84,21 @@ export async function assessTokenDisposal({
 }): Promise<Assessment<{ readonly tokens: readonly LedgerToken[] }>> {
   const execution = currentExecution();
   const { clusters, inventory, signal } = execution;
-  const { deployment, cluster, forget } = input;
-  if (cluster !== undefined) clusters.of(deployment, cluster);
+  const { deployment, cluster, forget, provided } = input;
+  for (const named of [cluster, provided]) if (named !== undefined) clusters.of(deployment, named);
   const [all, observations] = await Promise.all([
     tokensOf(deployment),
     observeDeployment(clusters, deployment, signal),
   ]);
   const tokens = all.filter(
     (token) =>
-      (cluster === undefined || token.cluster === cluster) && (forget === undefined || forget.includes(token.number)),
+      (cluster === undefined || token.cluster === cluster) &&
+      (forget === undefined || forget.includes(token.number)) &&
+      provided === undefined,
   );
-  const about = observations.filter((each) => tokens.some((token) => token.cluster === each.cluster));
+  const about = observations.filter(
+    (each) => each.cluster === provided || tokens.some((token) => token.cluster === each.cluster),
+  );
   const deletable = tokens.filter(({ state }) => state === 'deletable');
   return {
     observations,
@@ -101,7 +106,9 @@ export async function assessTokenDisposal({
     gates: forget ? { ceremony: gateFacts(inventory, clusters.deployment(deployment), 'ceremony') } : {},
     preconditions: forget
       ? forget.map((number) => isOrphan(number, tokens))
-      : about.filter((each) => deletable.some((token) => token.cluster === each.cluster)).map(deletesTokens),
+      : about
+          .filter((each) => each.cluster === provided || deletable.some((token) => token.cluster === each.cluster))
+          .map(deletesTokens),
     plan: planDocument({
       runbook: 'operationTokenDisposal',
       input,
@@ -110,10 +117,22 @@ export async function assessTokenDisposal({
       warnings: forget
         ? ['Nobody is reminded of a forgotten token again: approve where it was ended, or where its risk is accepted.']
         : [],
-      steps: tokens.length === 0 ? ['The record holds no such token: nothing is done'] : tokens.map(inWords(forget)),
-      choices: { ...(cluster !== undefined && { cluster }), ...(forget && { forget: forget.join(', ') }) },
+      steps:
+        provided !== undefined
+          ? [
+              `A person gives the operation token of ${provided} that they hold; it is deleted, and proven to be refused`,
+            ]
+          : tokens.length === 0
+            ? ['The record holds no such token: nothing is done']
+            : tokens.map(inWords(forget, cluster)),
+      choices: {
+        ...(cluster !== undefined && { cluster }),
+        ...(forget && { forget: forget.join(', ') }),
+        ...(provided !== undefined && { provided }),
+      },
     }),
-    route: { tokens },
+    // What is kept for the next run goes only where people name its cluster.
+    route: { tokens: tokens.filter(({ state }) => state !== 'reserved' || cluster !== undefined) },
   };
 }
 
@@ -233,7 +252,18 @@ async function disposeSealed(entry: LedgerEntry): Promise<TokenDisposal> {
 }
 
 /** @param again what deletes it later */
-function notDeleted({ cluster, state, text }: TokenDisposal, of: string, again: string): Finding & { next: string } {
+function notDeleted(
+  { cluster, state, text, unanswered }: TokenDisposal,
+  of: string,
+  again: string,
+): Finding & { next: string } {
+  if (unanswered)
+    return {
+      severity: 'warning',
+      code: 'token-not-proven-dead',
+      text: `${of} could not be deleted, because ${cluster} does not answer. It is sealed in the record; nobody else holds it.`,
+      next: `Nothing now. When ${cluster} answers as a DR secondary, ${again}.`,
+    };
   return state === 'kept'
     ? {
         severity: 'info',
@@ -275,7 +305,7 @@ async function tokensOf(deployment: string): Promise<LedgerToken[]> {
 async function stateOf(entry: LedgerEntry): Promise<LedgerToken['state']> {
   const run = await runOf(currentExecution(), entry).catch(() => 'open');
   if (run === 'open') return 'in-use';
-  if (entry.sealed !== undefined) return 'deletable';
+  if (entry.sealed !== undefined) return isReserved(entry) ? 'reserved' : 'deletable';
   return entry.encoded === undefined ? 'orphan' : 'undelivered';
 }
 
@@ -283,13 +313,17 @@ function kindInWords(kind: LedgerEntry['kind']): string {
   return kind === 'root-token' ? 'root token' : 'operation token';
 }
 
-const inWords = (forget: readonly number[] | undefined) => (token: LedgerToken) => {
+const inWords = (forget: readonly number[] | undefined, named: string | undefined) => (token: LedgerToken) => {
   const { number, cluster, workflowId, runId, at, state, kind } = token;
   const what = `the ${kindInWords(kind)} of ${cluster} made by ${workflowId} (run ${runId}), entry ${number} since ${at}`;
   if (forget) return `Forget ${what}: it leaves the record, and stays alive where nobody ended it`;
   switch (state) {
     case 'deletable':
       return `Delete ${what}, and prove that it is refused`;
+    case 'reserved':
+      return named === undefined
+        ? `Leave ${what} alone: it is kept for the next run. To delete it all the same, start with {"cluster": "${cluster}"}`
+        : `Delete ${what}, which is kept for the next run, and prove that it is refused`;
     case 'orphan':
       return `Name ${what} as an orphan: nobody holds it, and only people can end it`;
     case 'undelivered':

@@ -85,7 +85,8 @@ export async function deleteToken(
     return { cluster, state: 'unproven', text: last };
   } catch (error) {
     if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
-    return { cluster, state: 'unproven', text: `${error.code}: ${error.message}` };
+    const silent = error.code === 'UNREACHABLE' || error.code === 'REQUEST_TIMEOUT';
+    return { cluster, state: 'unproven', text: `${error.code}: ${error.message}`, ...(silent && { unanswered: true }) };
   }
 }
 

@@ -43,7 +43,16 @@ export async function holdCeremony(client: Client, laboratory: Laboratory): Prom
   const handle = await client.workflow.start('operationTokenCeremony', {
     workflowId,
     taskQueue: laboratory.taskQueue,
-    args: [{ deployment: DEPLOYMENT, cluster, uses: ['dr.promote'], reason: 'benchmark', requestedBy: 'bench' }],
+    args: [
+      {
+        deployment: DEPLOYMENT,
+        cluster,
+        uses: ['dr.promote'],
+        keepFor: '1h',
+        reason: 'benchmark',
+        requestedBy: 'bench',
+      },
+    ],
   });
   for (const [index, holder] of HOLDERS.slice(0, THRESHOLD).entries()) {
     await answer(

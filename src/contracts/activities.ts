@@ -148,6 +148,8 @@ export interface TokenDisposal {
   readonly cluster: string;
   /** `forgotten`: an orphan that people took off the record. */
   readonly state: 'deleted' | 'kept' | 'unproven' | 'forgotten';
+  /** The cluster did not answer: nothing was sent to it. */
+  readonly unanswered?: true;
   readonly text: string;
 }
 
@@ -266,7 +268,13 @@ export interface RootTokenRoute {
 
 /** The token that is generated, and what it is made for. */
 export type WantedToken =
-  | { readonly kind: 'operation-token'; readonly uses: readonly TokenUse[] }
+  | {
+      readonly kind: 'operation-token';
+      readonly uses: readonly TokenUse[];
+      /** Where the token is for a person: their key, and the approvals. */
+      readonly recipientPgpKey?: string;
+      readonly authority?: Authority;
+    }
   | { readonly kind: 'root-token'; readonly recipientPgpKey: string; readonly authority: Authority };
 
 /** What a token generation needs, in each of its activities. */
@@ -286,7 +294,7 @@ export type GenerationOutcome =
       readonly next: 'token';
       /** An operation token, sealed for this run. */
       readonly sealed?: Sealed<'operation-token'>;
-      /** A root token: base64 of an OpenPGP message to the recipient. */
+      /** For a recipient: base64 of an OpenPGP message. */
       readonly encrypted?: string;
       readonly findings: readonly Finding[];
       /** What people do to close the ceremony's calls again, where the cluster lets everybody in. */

@@ -103,6 +103,7 @@ export const ACTIVITY_KINDS = {
   settleGeneration: 'change',
   startDrReindex: 'change',
   startGeneration: 'keys',
+  takeKeptToken: 'change',
   takeProvidedTokens: 'keys',
   takeSnapshot: 'long-change',
   unfenceFormerPrimary: 'change',

@@ -98,3 +98,23 @@ export function attemptMark(nonce: string): string {
 export function foreignAttemptStep(cluster: string, mark: string): string {
   return `Free the slot of ${cluster} from attempt ${mark}`;
 }
+
+const KEEP_UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+/** The longest that the record keeps a token for a later run, ms. */
+const LONGEST_KEEP_MS = 7 * 86_400_000;
+
+/** What `keepFor` says, ms; undefined where it is no duration of at most 7 days. */
+export function keepForMs(text: string): number | undefined {
+  const [, count, unit = ''] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? [];
+  const ms = Number(count) * (KEEP_UNITS[unit] ?? Number.NaN);
+  return ms <= LONGEST_KEEP_MS ? ms : undefined;
+}
+
+/** An operation token that a ceremony made for a later run: sealed in the deployment's record, and taken once. */
+export interface KeptToken {
+  readonly cluster: string;
+  /** Of the record. */
+  readonly entry: string;
+  /** In words for the plan: since when, by which run, from whose key shares, until when. */
+  readonly text: string;
+}

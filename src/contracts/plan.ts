@@ -70,6 +70,10 @@ export const OPERATION_GATES = {
   'hook.fence': 'promote',
   'hook.unfence': 'unfence',
   'root-token.generate': 'ceremony',
+  'operation-token.hand-over': 'ceremony',
+  // A token that the record keeps is sealed again for the run that people approved.
+  'operation-token.take': 'plan',
+  'operation-token.take-for-failover': 'promote',
   // An orphan leaves the record, and the alarm about it ends.
   'record.forget-token': 'ceremony',
 } as const satisfies Readonly<Record<string, GateName>>;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { keepForMs } from './ceremony';
 import {
   activationForm,
   asked,
@@ -253,12 +254,25 @@ export type WalSamplerInput = z.infer<typeof walSamplerInput>;
 export const readinessInput = z.strictObject({ deployment: deploymentName });
 export type ReadinessInput = z.infer<typeof readinessInput>;
 
-/** The input of `operationTokenCeremony`: one operation token for one cluster, as a run of its own. */
-export const operationTokenCeremonyInput = z.strictObject({
-  ...askedForChange,
-  cluster: clusterName,
-  uses: z.array(tokenUse).min(1),
-});
+/** The input of `operationTokenCeremony`: one operation token for one cluster, for a later run or for a person. */
+export const operationTokenCeremonyInput = z
+  .strictObject({
+    ...askedForChange,
+    cluster: clusterName,
+    uses: z.array(tokenUse).min(1),
+    /** The PGP public key (base64 of the binary key) of the person who gets the token: only that person can read it. */
+    recipient: z.string().trim().min(1).max(20_000).optional(),
+    /** How long the record keeps the token, sealed, for the next drSwitchover or drFailover, such as `12h`; at most `7d`. */
+    keepFor: z
+      .string()
+      .refine((text) => keepForMs(text) !== undefined, 'must be a duration such as 90m, 12h or 2d, of 7 days at most')
+      .optional(),
+  })
+  .refine(({ recipient, keepFor }) => (recipient === undefined) !== (keepFor === undefined), {
+    message:
+      'one of "recipient" (the PGP key of the person who gets the token) and "keepFor" (how long the record keeps it for the next run) is needed',
+    path: ['keepFor'],
+  });
 export type OperationTokenCeremonyInput = z.infer<typeof operationTokenCeremonyInput>;
 
 /** The input of `operationTokenDisposal`: the tokens of the record are deleted, and proven to be refused. */
@@ -266,6 +280,8 @@ export const operationTokenDisposalInput = z.strictObject({
   ...askedForChange,
   /** Only the tokens of this cluster; of every cluster of the deployment where none is given. */
   cluster: clusterName.optional(),
+  /** A person holds a token of this cluster, and gives it to the run, which deletes it; nothing else is done then. */
+  provided: clusterName.optional(),
   /** Orphans that leave the record, by their numbers in the plan of a dry run; nothing else is done then. */
   forget: z.array(z.int().min(1)).min(1).max(20).optional(),
 });

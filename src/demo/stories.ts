@@ -136,10 +136,10 @@ const ACTS: readonly Act[] = [
   { runbook: 'replicationTeardown', title: 'and ends it', input: () => ({ kind: 'dr', cluster: 'asia' }) },
   {
     runbook: 'operationTokenCeremony',
-    title: 'a token for north, as a run of its own',
-    input: () => ({ cluster: 'north', uses: ['dr.update-primary'] }),
+    title: 'a token for north, kept for the next run',
+    input: () => ({ cluster: 'north', uses: ['dr.update-primary'], keepFor: '1h' }),
   },
-  { runbook: 'operationTokenDisposal', title: 'which is deleted and proven dead', input: () => ({}) },
+  { runbook: 'operationTokenDisposal', title: 'which is deleted and proven dead', input: () => ({ cluster: 'north' }) },
   {
     runbook: 'rootTokenCeremony',
     title: 'a root token of east that only its recipient can read',

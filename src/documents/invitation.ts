@@ -58,6 +58,10 @@ const ceremonyInvitation = z.strictObject({
     .optional(),
   /** One of the people named gives operation tokens that were generated without this run. Absent where key shares are asked for. */
   collects: z.literal('tokens').optional(),
+  /** The operation token is encrypted to a person's key, `pgp`. */
+  forPerson: z.literal(true).optional(),
+  /** Seconds for which the record keeps the token, sealed, for a later run. */
+  keepFor: z.int().min(1).optional(),
 });
 export type Invitation = z.infer<typeof ceremonyInvitation>;
 

@@ -41,7 +41,7 @@ export function plainFacts({ invitation, environment, digest }: VerifiedInvitati
       return fact('Cluster', [cluster, `to ${usesInWords(uses)}`, ...share], drastic);
     }),
     ...whoAndWhy(invitation),
-    ...(root
+    ...(root || invitation.forPerson
       ? [
           fact(
             'THE TOKEN',
@@ -53,6 +53,15 @@ export function plainFacts({ invitation, environment, digest }: VerifiedInvitati
           ),
         ]
       : []),
+    ...(invitation.keepFor === undefined
+      ? []
+      : [
+          fact(
+            'Kept',
+            [`sealed for the next run, for at most ${inWords(invitation.keepFor * 1000)}`, 'people approve that run'],
+            true,
+          ),
+        ]),
     signedBy(environment),
     fact('Holders', holderLines(invitation)),
     collected(invitation, now),

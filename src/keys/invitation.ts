@@ -31,6 +31,9 @@ export interface InvitationFacts extends CommonFacts, Pick<Invitation, 'kind' | 
   /** Operation tokens that people generated themselves; key shares where it is not given. */
   readonly collects?: 'tokens' | undefined;
   readonly useForMs: number;
+  readonly forPerson?: true;
+  /** Seconds. */
+  readonly keepFor?: number;
 }
 
 /** What the invitation to a rehearsal is made of. */
@@ -48,7 +51,19 @@ export interface CreatedInvitation<K extends InvitationKind = 'ceremony'> {
 const REHEARSAL_GRACE_MS = 120_000;
 /** What makes two invitations the same question. Who stands by, and the groups, may change between two attempts. */
 const QUESTION = {
-  ceremony: ['kind', 'targets', 'requestedBy', 'reason', 'runbook', 'inputDigest', 'holders', 'threshold', 'collects'],
+  ceremony: [
+    'kind',
+    'targets',
+    'requestedBy',
+    'reason',
+    'runbook',
+    'inputDigest',
+    'holders',
+    'threshold',
+    'collects',
+    'forPerson',
+    'keepFor',
+  ],
   rehearsal: ['deployment', 'reason', 'inputDigest', 'holders'],
 } as const;
 

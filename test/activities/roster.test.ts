@@ -3,7 +3,7 @@
  * groups of the inventory makes no token, whatever the activity is passed.
  */
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
+import { operationTokenCeremonyInput, rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
 import { verifyInvitation } from '../../src/keys';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { declineOf } from '../support/people';
@@ -95,11 +95,8 @@ describe('the invitation', () => {
     const failure = await bench.failure('createCeremony', { ...input, targets: TARGETS, epoch: 1, inputDigest: 'd' });
     expect(failure.code).toBe(code);
     expect(failure.details).toMatchObject({ needed: expect.any(String) as string, next: expect.any(String) as string });
-    const { preconditions } = await bench.call('assessCeremony', {
-      deployment: DEPLOYMENT,
-      cluster: 'west',
-      uses: USES,
-    });
+    const asked = { deployment: DEPLOYMENT, cluster: 'west', uses: USES, keepFor: '1h', reason: 'a test' };
+    const { preconditions } = await bench.call('assessCeremony', { input: operationTokenCeremonyInput.parse(asked) });
     expect(preconditions).toContainEqual(expect.objectContaining({ name: 'enough key holders', verdict: 'fail' }));
     await bench.stop();
   });

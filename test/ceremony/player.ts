@@ -81,6 +81,7 @@ export class Player {
         deployment: this.#scenario.name,
         cluster: this.#cluster,
         uses: ['dr.promote'],
+        keepFor: '1h',
         reason: `order ${this.#order.seed}`,
         requestedBy: 'olga',
       },

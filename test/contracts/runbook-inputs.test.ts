@@ -4,7 +4,7 @@ import { RUNBOOK_NAMES } from '../../src/contracts/names';
 import { drSwitchoverInput, operationTokenCeremonyInput, RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 
 const SWITCHOVER = { deployment: 'payments', to: 'west', reason: 'maintenance of east' };
-const CEREMONY = { deployment: 'payments', cluster: 'west', uses: ['dr.promote'], reason: 'prepare' };
+const CEREMONY = { deployment: 'payments', cluster: 'west', uses: ['dr.promote'], keepFor: '12h', reason: 'prepare' };
 
 const without = (from: object, name: string): object =>
   Object.fromEntries(Object.entries(from).filter(([member]) => member !== name));
@@ -63,6 +63,10 @@ it.each([
 
 it.each([
   ['uses', { ...CEREMONY, uses: [] }],
+  ['keepFor', { ...CEREMONY, keepFor: undefined }],
+  ['keepFor', { ...CEREMONY, recipient: 'a key' }],
+  ['keepFor', { ...CEREMONY, keepFor: '8d' }],
+  ['keepFor', { ...CEREMONY, keepFor: '999h' }],
   ['uses.0', { ...CEREMONY, uses: ['dr.everything'] }],
   ['uses', { ...CEREMONY, uses: 'dr.promote' }],
   ['cluster', without(CEREMONY, 'cluster')],

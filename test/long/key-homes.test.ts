@@ -134,6 +134,7 @@ const input = (scenario: Scenario) => ({
   deployment: scenario.name,
   cluster: 'west',
   uses: ['dr.promote'],
+  keepFor: '1h',
   reason: 'a token to have at hand',
   requestedBy: 'olga',
 });

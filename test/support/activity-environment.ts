@@ -476,7 +476,9 @@ export class ActivityBench {
     };
     const wanted: WantedToken =
       authority && recipientPgpKey !== undefined
-        ? { kind: 'root-token', authority, recipientPgpKey }
+        ? uses.length === 0
+          ? { kind: 'root-token', authority, recipientPgpKey }
+          : { kind: 'operation-token', uses, authority, recipientPgpKey }
         : { kind: 'operation-token', uses };
     try {
       const made = await generations.generate(calls, { ...about, wanted }, held);

@@ -92,6 +92,7 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   writeReportFiles: 'own run',
   openEnvelopes: 'own run',
   probeProvidedToken: 'own run',
+  takeKeptToken: 'approval',
   takeProvidedTokens: 'own run',
   notify: 'people',
   requestTakeOver: 'people',

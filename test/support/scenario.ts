@@ -398,7 +398,11 @@ export class Scenario {
 
   /** A stand-alone ceremony for an operation token of west. */
   tokenCeremony(): Promise<TestRun> {
-    return this.run('operationTokenCeremony', { cluster: 'west', uses: ['dr.promote'] }, ceremonyWorkflowId('west'));
+    return this.run(
+      'operationTokenCeremony',
+      { cluster: 'west', uses: ['dr.promote'], keepFor: '1h' },
+      ceremonyWorkflowId('west'),
+    );
   }
 
   async startRunbook(type: string, input: unknown, workflowId = this.workflowId): Promise<TestRun> {

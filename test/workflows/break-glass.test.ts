@@ -49,7 +49,13 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
     'parks with the exact line, signal and nodes; with a credential that appears, retry goes on with the shares in hand',
     async (scenario) => {
       useOrdinaryCredential(scenario);
-      const input = { deployment: scenario.name, cluster: 'west', uses: ['dr.promote'], reason: 'a token' };
+      const input = {
+        deployment: scenario.name,
+        cluster: 'west',
+        uses: ['dr.promote'],
+        keepFor: '1h',
+        reason: 'a token',
+      };
       const run = await scenario.startRunbook('operationTokenCeremony', input, 'ceremony:west');
       await run.shares();
       const { next = '' } = await closed(run);

@@ -153,7 +153,11 @@ describe('before anything is touched', () => {
         const run =
           type === 'drSwitchover'
             ? await scenario.start({ to: 'atlantis' })
-            : await scenario.run(type, { cluster: 'atlantis', uses: ['dr.promote'] }, 'ceremony:atlantis');
+            : await scenario.run(
+                type,
+                { cluster: 'atlantis', uses: ['dr.promote'], keepFor: '1h' },
+                'ceremony:atlantis',
+              );
         const failure = await failureOf(run);
         expect(failure.code).toBe('UNKNOWN_CLUSTER');
         expect(failure.message).toContain('atlantis');

@@ -69,7 +69,13 @@ describe('one changing run for each deployment', () => {
   });
 
   it('a ceremony is locked by its cluster', async () => {
-    const input = { deployment: scenario.name, cluster: alone, uses: ['dr.promote'], reason: 'a test of the lock' };
+    const input = {
+      deployment: scenario.name,
+      cluster: alone,
+      uses: ['dr.promote'],
+      keepFor: '1h',
+      reason: 'a test of the lock',
+    };
     const starter = await scenario.startRunbook('operationTokenCeremony', input, `ui-${randomUUID()}`);
     const handedOver = (await starter.handle.result()) as Record<string, string>;
     expect(handedOver['workflowId']).toBe(`ceremony:${alone}`);

@@ -184,7 +184,7 @@ describe('the record', () => {
   });
 
   it('every run says in its result how far the record has come, and the next one compares it', async () => {
-    const run = async () => (await scenario.run('operationTokenDisposal')).report();
+    const run = async () => (await scenario.run('operationTokenDisposal', { cluster: 'west' })).report();
     const records = worker();
     await records.change(scenario.name, () => ({ put: { 'a note': 1 } }));
     const before = await stateOf(scenario.name);

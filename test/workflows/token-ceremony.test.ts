@@ -13,6 +13,7 @@ describe('operationTokenCeremony', () => {
     deployment: scenario.name,
     cluster: 'west',
     uses: ['dr.promote'],
+    keepFor: '1h',
     reason: 'a token to have at hand',
     requestedBy: 'olga',
     ...more,
@@ -55,7 +56,7 @@ describe('operationTokenCeremony', () => {
       expect(report).toMatchObject({ runbook: 'operationTokenCeremony', outcome: 'completed', parkings: [] });
       expect(report.leftToDo).toContainEqual(expect.stringContaining('The operation token of west has no lifetime'));
       expect(report.steps.map(({ name }) => name)).toEqual([
-        'Read and check the cluster',
+        'Read and check the deployment',
         'Invite the key holders',
         'Check key shares',
         'Generate operation token on west',
@@ -79,7 +80,7 @@ describe('operationTokenCeremony', () => {
     );
     expect(await onPrimary.failure()).toMatchObject({
       code: 'PRECONDITION_FAILED',
-      message: expect.stringContaining('DR secondary: observed primary') as string,
+      message: expect.stringContaining('DR secondary (east): observed primary') as string,
     });
     const dry = await ceremony({ dryRun: true });
     expect(await dry.report()).toMatchObject({ outcome: 'planned' });

@@ -1,5 +1,5 @@
 import type { Assessment } from '../../src/contracts/activities';
-import type { CeremonyTarget } from '../../src/contracts/ceremony';
+import type { CeremonyTarget, KeptToken } from '../../src/contracts/ceremony';
 import type { GateName, PlanDocument } from '../../src/contracts/plan';
 import type { ChangeWindow, TokenSource } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from '../engine/activity-calls';
@@ -45,6 +45,8 @@ export interface PlanRequest<R> {
 export interface TokenNeed {
   readonly source: TokenSource;
   readonly targets: readonly CeremonyTarget[];
+  /** What the record keeps: nobody is asked for a share for it. */
+  readonly kept?: KeptToken | undefined;
   /** What the run is pointless without, where that is not every target: holders are not asked again for the rest. */
   readonly essential?: CeremonyTarget;
   /** The cluster whose token must be in hand before anything is begun. */
@@ -158,7 +160,8 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
   const { plan, route } = planned(assessed);
   const gate = request.gate(assessed);
   const need = request.tokens?.(route);
-  if (gate !== undefined || (need && need.source !== 'batch')) run.state.enterPhase('waiting-for-people');
+  if (gate !== undefined || (need && need.source !== 'batch' && askedOf(need).length > 0))
+    run.state.enterPhase('waiting-for-people');
   const tokens = need && tokensFor(run, input, need, plan);
   await tokens?.ceremony?.ready();
   const open = async (): Promise<readonly unknown[]> => {
@@ -168,6 +171,7 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
     return openGate(run, input, assessed.gates, { gate, planDigest: plan.digest, endsOutage });
   };
   const [approvals = []] = await inParallel<readonly unknown[]>([open(), collectShares(tokens?.ceremony, need)]);
+  tokens?.authorise({ plan, approvals });
   const waitedForWindow = await awaitWindow(run, input.window);
   run.state.enterPhase('preparing');
   return { approvals, tokens, waited: gate !== undefined || tokens?.ceremony !== undefined || waitedForWindow };
@@ -185,8 +189,16 @@ export async function collectAgainWhereShort(run: Run, lastingMs?: number, token
 }
 
 async function collectShares(ceremony?: PeoplesTokens, need?: TokenNeed): Promise<readonly unknown[]> {
-  await ceremony?.collect((need?.essential ?? need?.targets[0])?.cluster);
+  // The rest is waited for when it is needed.
+  if (need?.essential && need.essential.cluster === need.kept?.cluster) return [];
+  const [first] = need ? askedOf(need) : [];
+  await ceremony?.collect((need?.essential ?? first)?.cluster);
   return [];
+}
+
+/** The clusters for which people are asked. */
+function askedOf({ targets, kept }: TokenNeed): readonly CeremonyTarget[] {
+  return targets.filter(({ cluster }) => cluster !== kept?.cluster);
 }
 
 /**
@@ -194,7 +206,8 @@ async function collectShares(ceremony?: PeoplesTokens, need?: TokenNeed): Promis
  * holders were asked for what is needed now.
  */
 function tokensFor(run: Run, input: ChangeInput, need: TokenNeed, plan: PlanDocument): OperationTokens {
-  const { source, targets, essential } = need;
+  const { source, targets, essential, kept } = need;
+  const asked = askedOf(need);
   const held = tokensHeldBy(run);
   const covered = (essential ? [essential] : targets).every((target) => held?.covers(target) === true);
   const sameSource = held !== undefined && (held.ceremony?.source ?? 'batch') === source;
@@ -206,15 +219,15 @@ function tokensFor(run: Run, input: ChangeInput, need: TokenNeed, plan: PlanDocu
       text: 'The key holders were asked for tokens of other clusters or operations than this plan needs; they are asked again.',
     });
   }
-  const ask = (from: PeoplesTokens['source']) =>
+  const ask = (from: PeoplesTokens['source'], of = targets) =>
     tokensFromPeople(run, from, {
       deployment: input.deployment,
       runbook: run.state.runbook,
       reason: input.reason,
       requestedBy: input.requestedBy ?? 'unknown',
-      targets,
+      targets: of,
       inputDigest: plan.digest,
     });
-  const ceremony = source === 'batch' ? undefined : ask(source);
-  return new OperationTokens(run, input.deployment, targets, ceremony, () => ask('ceremony'));
+  const ceremony = source === 'batch' || asked.length === 0 ? undefined : ask(source, asked);
+  return new OperationTokens(run, input.deployment, targets, ceremony, () => ask('ceremony'), kept ? [kept] : []);
 }

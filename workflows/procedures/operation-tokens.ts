@@ -1,11 +1,12 @@
-import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
+import type { Authority } from '../../src/contracts/activities';
+import type { CeremonyTarget, KeptToken, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { TokenSource, TokenUse } from '../../src/contracts/runbook-inputs';
 import type { FailureFacts } from '../engine/failures';
 import { inParallel } from '../engine/failures';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import { ProvidedTokens } from './provided-tokens';
-import type { CeremonyRequest, Parked } from './token-ceremony';
+import type { CeremonyKind, CeremonyRequest, Parked } from './token-ceremony';
 import { TokenCeremony } from './token-ceremony';
 
 /** A sealed token opens for 24 h. An older one than this is kept for its deletion alone, and another one is made. */
@@ -48,14 +49,19 @@ export interface PeoplesTokens {
 }
 
 /** Asks people for operation tokens: for key shares that make them, or for the tokens themselves; and shows what for. */
-export function tokensFromPeople(run: Run, source: PeoplesTokens['source'], request: CeremonyRequest): PeoplesTokens {
+export function tokensFromPeople(
+  run: Run,
+  source: PeoplesTokens['source'],
+  request: CeremonyRequest,
+  kind?: CeremonyKind,
+): PeoplesTokens {
   const { targets, requestedBy, reason } = request;
   run.state.asked = {
     ...({ kind: 'operation-token', targets, reason } as const),
     requestedBy: { name: requestedBy, how: 'claimed' },
     ...(source === 'provided' && { collects: 'tokens' }),
   };
-  return source === 'provided' ? new ProvidedTokens(run, request) : new TokenCeremony(run, request);
+  return source === 'provided' ? new ProvidedTokens(run, request) : new TokenCeremony(run, request, kind);
 }
 
 interface Made {
@@ -81,6 +87,9 @@ export class OperationTokens {
   readonly #targets: readonly CeremonyTarget[];
   readonly #fallBack: (() => PeoplesTokens) | undefined;
   #ceremony: PeoplesTokens | undefined;
+  /** Those that the record keeps for this run, by cluster. */
+  readonly #kept: Map<string, KeptToken>;
+  #authority: Authority | undefined;
   readonly #made = new Map<string, Made>();
   /** Grown too old to be used, and still alive. */
   #old: OperationTokenReference[] = [];
@@ -94,7 +103,9 @@ export class OperationTokens {
     targets: readonly CeremonyTarget[],
     ceremony: PeoplesTokens | undefined,
     fallBack?: () => PeoplesTokens,
+    kept: readonly KeptToken[] = [],
   ) {
+    this.#kept = new Map(kept.map((each) => [each.cluster, each]));
     this.#run = run;
     this.#fallBack = fallBack;
     this.#deployment = deployment;
@@ -109,29 +120,73 @@ export class OperationTokens {
     return this.#ceremony;
   }
 
+  /** What people approved: a token that the record keeps is given to it alone. */
+  authorise(authority: Authority): void {
+    this.#authority = authority;
+  }
+
   /**
-   * A batch token that a cluster refused for certain is used no more: what was proven of it does not hold. The key holders
-   * are asked instead, and waited for.
+   * A batch token, or one that the record kept, that a cluster refused for certain is used no more: what was proven of it
+   * does not hold. The key holders are asked instead, and waited for.
    *
    * @returns whether another token can be had now
    */
   async replaceRefused(cluster: string, { code, message }: FailureFacts): Promise<boolean> {
-    if (this.#ceremony || !this.#fallBack || code !== 'PERMISSION_DENIED') return false;
+    const isReplaced = !this.#ceremony || this.#kept.has(cluster);
+    if (!isReplaced || !this.#fallBack || code !== 'PERMISSION_DENIED') return false;
+    await this.#askHolders(cluster, message);
+    return true;
+  }
+
+  async #askHolders(cluster: string, why: string): Promise<void> {
+    const kept = this.#kept.delete(cluster);
     this.#run.state.finding({
       severity: 'warning',
-      code: 'batch-token-refused',
-      text: `${cluster} refuses the batch token: ${message}. The key holders are asked instead.`,
-      next: 'Nothing was changed by it. Look at its policy and its rotation afterwards.',
+      code: kept ? 'kept-token-refused' : 'batch-token-refused',
+      text: `${cluster} does not take the ${kept ? 'token that the record kept' : 'batch token'}: ${why}. The key holders are asked instead.`,
+      next: kept
+        ? 'Nothing was changed by it.'
+        : 'Nothing was changed by it. Look at its policy and its rotation afterwards.',
     });
-    this.#ceremony = this.#fallBack();
-    await this.#ceremony.ready();
-    await this.#ceremony.collect(cluster);
-    return true;
+    this.#made.delete(cluster);
+    await this.#ceremony?.close();
+    this.#ceremony = this.#fallBack?.();
+    await this.#ceremony?.ready();
+    await this.#ceremony?.collect(cluster);
+  }
+
+  /** Takes a token that the record keeps for this run. */
+  async #takeKept(
+    { cluster, entry }: KeptToken,
+    choices: readonly Choice[] | undefined,
+  ): Promise<OperationTokenReference> {
+    const authority = this.#authority;
+    if (!authority) throw new TypeError('nobody approved this run yet');
+    const { token: value } = await this.#run.step(
+      `Take the kept operation token of ${cluster}`,
+      (call) => call.takeKeptToken({ deployment: this.#deployment, cluster, entry, authority }),
+      { note: ({ observed }) => observed, ...(choices && { choices }) },
+    );
+    const token = { source: 'sealed', cluster, value } as const;
+    this.#made.set(cluster, { token, at: Date.now() });
+    this.#disposed = false;
+    return token;
+  }
+
+  /** Whether its cluster takes a kept token: another generation, or people, may have ended it. */
+  async #keptIsAlive(cluster: string, token: OperationTokenReference): Promise<boolean> {
+    const { state, text } = await this.#run.step(
+      `Prove the operation token of ${cluster}`,
+      (call) => call.probeProvidedToken({ deployment: this.#deployment, cluster, token }),
+      { note: (probed) => probed.text },
+    );
+    if (state === 'refused') await this.#askHolders(cluster, text);
+    return state !== 'refused';
   }
 
   /** Whether a token for these uses can be had without asking anyone. */
   covers(target: CeremonyTarget): boolean {
-    return this.ceremony === undefined || this.ceremony.covers(target);
+    return this.#kept.has(target.cluster) || (this.ceremony?.covers(target) ?? this.#kept.size === 0);
   }
 
   /** Whether the tokens that were not made yet can be had for so long without asking anyone again, ms. */
@@ -154,8 +209,9 @@ export class OperationTokens {
   /** As {@link of}, and the cluster takes it: what people provided is proven by a read, until one is taken. */
   async proven(cluster: string): Promise<void> {
     for (;;) {
-      await this.of(cluster);
-      if (!this.ceremony || (await this.ceremony.takes(cluster))) return;
+      const token = await this.of(cluster);
+      const kept = this.#kept.has(cluster) && this.#keptIsAlive(cluster, token);
+      if (kept ? await kept : !this.ceremony || (await this.ceremony.takes(cluster))) return;
       this.#made.delete(cluster);
     }
   }
@@ -170,10 +226,17 @@ export class OperationTokens {
     choices: readonly Choice[] | undefined,
     skipEffect: string | undefined,
   ): Promise<OperationTokenReference | undefined> {
-    if (!this.ceremony) return { source: 'batch', cluster };
     const held = this.#made.get(cluster);
-    if (held && Date.now() - held.at < USED_FOR_MS && this.ceremony.isCurrent(held.token)) return held.token;
-    const token = await this.ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
+    const isCurrent = held && Date.now() - held.at < USED_FOR_MS && (this.#ceremony?.isCurrent(held.token) ?? true);
+    if (isCurrent) return held.token;
+    const kept = this.#kept.get(cluster);
+    if (kept && !held) return this.#takeKept(kept, choices);
+    if (!this.#ceremony && this.#kept.size === 0) return { source: 'batch', cluster };
+    if (!this.#ceremony) await this.#askHolders(cluster, 'it is too old');
+    if (!this.#ceremony) throw new TypeError('there is nobody to ask');
+    // Those of whom nobody waited for the shares yet.
+    if (this.#ceremony.source === 'ceremony') await this.#ceremony.collect(cluster);
+    const token = await this.#ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
     if (!token) return undefined;
     if (held) this.#old.push(held.token);
     this.#made.set(cluster, { token, at: Date.now() });

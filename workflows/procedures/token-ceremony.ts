@@ -27,14 +27,16 @@ export interface CeremonyRequest {
   readonly inputDigest: string;
 }
 
-/** What is generated. A root token is encrypted to its recipient, and begun only with fresh approvals. */
-export type CeremonyKind =
-  | { readonly kind: 'operation' }
-  | {
-      readonly kind: 'root';
-      readonly recipientPgpKey: string;
-      readonly begin: <T>(carryOut: (authority: Authority) => Promise<T>) => Promise<T>;
-    };
+/** What is generated: a token of the run, or one for a person, encrypted to their key and begun only with fresh approvals. */
+export interface CeremonyKind {
+  readonly kind: 'operation-token' | 'root-token';
+  readonly person?: {
+    readonly recipientPgpKey: string;
+    readonly begin: <T>(carryOut: (authority: Authority) => Promise<T>) => Promise<T>;
+  };
+  /** How long the record keeps the token for a later run. */
+  readonly keepFor?: string | undefined;
+}
 
 /** What people may decide where a token generation parks. */
 export interface Parked {
@@ -60,9 +62,9 @@ export class TokenCeremony extends Collection {
   #keys: { readonly useForMs: number; readonly collectUntil: number; usedAt?: number } | undefined;
   /** What people may decide while shares are collected inside an outage. */
   #waysOut: readonly Choice[] = [LEAVE];
-  #rootToken: string | undefined;
+  #encrypted: string | undefined;
 
-  constructor(run: Run, request: CeremonyRequest, kind: CeremonyKind = { kind: 'operation' }) {
+  constructor(run: Run, request: CeremonyRequest, kind: CeremonyKind = { kind: 'operation-token' }) {
     super(run, request.deployment, {
       invite: 'Invite the key holders',
       check: 'Check key shares',
@@ -95,9 +97,9 @@ export class TokenCeremony extends Collection {
     return Promise.resolve(true);
   }
 
-  /** A root token that was made, encrypted to its recipient: also where a stop came with it. */
-  get rootToken(): string | undefined {
-    return this.#rootToken;
+  /** A token that was made for a person, encrypted to them: also where a stop came with it. */
+  get encrypted(): string | undefined {
+    return this.#encrypted;
   }
 
   /** Invites the holders, unless an earlier part of the run did and they can still answer. */
@@ -139,16 +141,20 @@ export class TokenCeremony extends Collection {
     return made?.sealed && { source: 'sealed', cluster, value: made.sealed };
   }
 
-  /** The root token of the one cluster that was asked about, encrypted to its recipient. */
-  async generateRoot(): Promise<string> {
-    const kind = this.#kind;
-    const cluster = this.#request.targets[0]?.cluster;
-    if (kind.kind !== 'root' || cluster === undefined) throw new TypeError('this is no ceremony for a root token');
-    const { recipientPgpKey } = kind;
-    const made = await this.#generateOn(`Generate root token on ${cluster}`, cluster, {}, (call) =>
-      kind.begin(async (authority) => {
-        const generated = await this.#attempt(call, cluster, { kind: 'root-token', recipientPgpKey, authority });
-        this.#rootToken = generated.encrypted;
+  /** The token of the one cluster that was asked about, encrypted to its recipient. */
+  async generateForPerson(): Promise<string> {
+    const { kind, person } = this.#kind;
+    const [target] = this.#request.targets;
+    if (!person || !target) throw new TypeError('this is no ceremony for a person');
+    const { cluster, uses } = target;
+    const { recipientPgpKey, begin } = person;
+    const name = `Generate ${kind === 'root-token' ? 'root' : 'operation'} token on ${cluster}`;
+    const made = await this.#generateOn(name, cluster, {}, (call) =>
+      begin(async (authority) => {
+        const given = { recipientPgpKey, authority };
+        const wanted: WantedToken = kind === 'root-token' ? { kind, ...given } : { kind, uses, ...given };
+        const generated = await this.#attempt(call, cluster, wanted);
+        this.#encrypted = generated.encrypted;
         return generated;
       }),
     );
@@ -222,7 +228,7 @@ export class TokenCeremony extends Collection {
    */
   #foreignAttempt(cluster: string, { code, about: mark }: FailureFacts): Remedy | undefined {
     if (code !== 'ATTEMPT_FOREIGN' || mark === undefined) return undefined;
-    const kind = this.#kind.kind === 'root' ? 'root-token' : 'operation-token';
+    const { kind } = this.#kind;
     return {
       step: foreignAttemptStep(cluster, mark),
       choice: {
@@ -294,9 +300,9 @@ export class TokenCeremony extends Collection {
   }
 
   protected override async create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {
-    const kind = this.#kind.kind === 'root' ? 'root-token' : 'operation-token';
-    const recipient = this.#kind.kind === 'root' ? { recipientPgpKey: this.#kind.recipientPgpKey } : {};
-    return call.createCeremony({ kind, ...recipient, ...this.#request, ...round });
+    const { kind, person, keepFor } = this.#kind;
+    const recipientPgpKey = person?.recipientPgpKey;
+    return call.createCeremony({ kind, recipientPgpKey, keepFor, ...this.#request, ...round });
   }
 
   protected override invited(handle: CeremonyHandle): void {

@@ -69,9 +69,10 @@ export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending
  * Every DR secondary that answers may become the candidate while people are waited for: the holders are asked once for all.
  * Without B's token the rest is pointless.
  */
-function tokensFor({ tokenSource, to, otherDrSecondaries }: FailoverRoute): TokenNeed {
+function tokensFor({ tokenSource, to, otherDrSecondaries, kept }: FailoverRoute): TokenNeed {
   return {
     source: tokenSource,
+    kept,
     targets: [to, ...otherDrSecondaries].map((cluster) => ({
       cluster,
       uses: ['dr.promote', 'dr.update-primary', 'dr.operation-token.delete'] as const,

@@ -72,10 +72,11 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
 const WAY_BACK_MS = { asked: 5 * 60_000, change: 60_000 };
 
 /** Both sides may have to be promoted and re-pointed; B's token is in hand before anything is begun. */
-function operationTokensOf({ from, to, otherDrSecondaries, tokenSource }: SwitchoverRoute): TokenNeed {
+function operationTokensOf({ from, to, otherDrSecondaries, tokenSource, kept }: SwitchoverRoute): TokenNeed {
   const follow = ['dr.update-primary', 'dr.operation-token.delete'] as const;
   return {
     source: tokenSource,
+    kept,
     targets: [
       ...[to, from].map((cluster) => ({ cluster, uses: ['dr.promote', ...follow] as const })),
       ...otherDrSecondaries.map((cluster) => ({ cluster, uses: follow })),

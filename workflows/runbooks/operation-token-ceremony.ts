@@ -1,62 +1,75 @@
-import type { OperationTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
+import type { OperationTokenCeremonyInput, TokenUse } from '../../src/contracts/runbook-inputs';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
+import { approvePlan } from '../procedures/approved-plan';
 import { tokensFromPeople } from '../procedures/operation-tokens';
-import { awaitWindow } from '../engine/approvals';
-import { stepFailure } from '../engine/failures';
+import { tokenForPerson } from '../procedures/token-for-person';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
 
-/** One DR operation token for one cluster, as a run of its own: the block that every other runbook uses, alone. */
+/** One DR operation token for one cluster, as a run of its own: kept for the next run, or made for a person's key. */
 export async function operationTokenCeremony(input: unknown): Promise<RunbookResult> {
   return executeRunbook<OperationTokenCeremonyInput>(
     {
       name: 'operationTokenCeremony',
-      body: generate,
+      body: (run, checked) =>
+        checked.recipient === undefined ? keep(run, checked) : forPerson(run, checked, checked.recipient),
     },
     input,
   );
 }
 
-async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<Ending> {
-  const { deployment, cluster, uses, reason } = input;
+/** Whoever takes it deletes it; so does the run that made it, where it is stopped. */
+function usesOf({ uses }: OperationTokenCeremonyInput): readonly TokenUse[] {
+  return [...new Set([...uses, 'dr.operation-token.delete' as const])];
+}
+
+function forPerson(run: Run, input: OperationTokenCeremonyInput, recipientPgpKey: string): Promise<Ending> {
+  const { deployment, cluster } = input;
+  const disposal = { deployment, provided: cluster, reason: `the token of ${cluster} is not needed any more` };
+  return tokenForPerson(run, {
+    ...({ runbook: 'operationTokenCeremony', kind: 'operation-token', input, recipientPgpKey } as const),
+    assess: (call) => call.assessCeremony({ input }),
+    target: { cluster, uses: usesOf(input) },
+    shown: usesOf(input),
+    leftToDo: [
+      `The token has no lifetime. Once it is not needed: \`runbook start operationTokenDisposal --input '${JSON.stringify(disposal)}'\`; the recipient gives it to that run, which deletes it and proves it.`,
+    ],
+  });
+}
+
+async function keep(run: Run, input: OperationTokenCeremonyInput): Promise<Ending> {
+  const { deployment, cluster, reason, keepFor } = input;
   return run.abortable(async () => {
-    // 1. Is it a DR secondary, is its slot free, do the holders suffice?
-    const assessed = await run.step(
-      'Read and check the cluster',
-      (call) => call.assessCeremony({ deployment, cluster, uses }),
-      { onFailure: 'throw' },
-    );
-    run.state.learnSite(assessed.site);
-    if (input.dryRun) return { outcome: 'planned' };
-    const failed = assessed.preconditions.filter((each) => each.verdict === 'fail');
-    if (failed.length > 0) {
-      const lines = failed.map((each) => `${each.name}: observed ${each.observed}, needed ${each.needed}`);
-      return {
-        outcome: 'refused',
-        failure: stepFailure('PRECONDITION_FAILED', `Nothing was touched. ${lines.join('; ')}`),
-      };
-    }
+    // 1. Is it a DR secondary, is its slot free, do the holders suffice? The run that takes the token is approved.
+    const approved = await approvePlan(run, {
+      input,
+      assess: (call) => call.assessCeremony({ input }),
+      gate: () => undefined,
+    });
+    if ('outcome' in approved) return approved;
 
     // 2. Ask the holders.
-    const ceremony = tokensFromPeople(run, 'ceremony', {
-      deployment,
-      runbook: 'operationTokenCeremony',
-      reason,
-      requestedBy: input.requestedBy ?? 'unknown',
-      targets: [{ cluster, uses: [...new Set([...uses, 'dr.operation-token.delete' as const])] }],
-      inputDigest: `${deployment}/${cluster}/${uses.join('+')}`,
-    });
+    const uses = usesOf(input);
+    const ceremony = tokensFromPeople(
+      run,
+      'ceremony',
+      {
+        ...{ deployment, runbook: 'operationTokenCeremony', reason, targets: [{ cluster, uses }] },
+        requestedBy: input.requestedBy ?? 'unknown',
+        inputDigest: approved.approvals.authority.plan.digest,
+      },
+      { kind: 'operation-token', keepFor },
+    );
     run.onEnd(() => ceremony.abandon());
     run.state.enterPhase('waiting-for-people');
     await ceremony.ready();
     await ceremony.collect();
-    await awaitWindow(run, input.window);
 
-    // 3. One burst; the token stays sealed in the result of this step and in the ledger.
+    // 3. The token generation. The token stays sealed, in the result of this step and in the record.
     run.state.enterPhase('preparing');
     let leftOver: readonly OperationTokenReference[] | undefined;
-    // Stopped from here on, nobody wants it, and it has no lifetime; one that was just made is in the ledger alone.
+    // Stopped from here on, nobody wants it, and it has no lifetime; one that was just made is in the record alone.
     run.onEnd(async () => {
       if (!leftOver) return;
       const tokens = leftOver;
@@ -65,7 +78,7 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
       });
     });
     leftOver = [];
-    const made = await ceremony.generate(cluster, [...new Set([...uses, 'dr.operation-token.delete' as const])]);
+    const made = await ceremony.generate(cluster, uses);
     if (made) leftOver = [made];
 
     // 4. The keys are not needed any more.
@@ -75,7 +88,7 @@ async function generate(run: Run, input: OperationTokenCeremonyInput): Promise<E
     return {
       outcome: 'completed',
       leftToDo: [
-        `The operation token of ${cluster} has no lifetime: use it and delete it. It is sealed in this run and listed in the record.`,
+        `The operation token of ${cluster} has no lifetime. The record keeps it for the next drSwitchover or drFailover, for ${keepFor ?? ''}; where none takes it, operationTokenDisposal deletes it.`,
       ],
     };
   });

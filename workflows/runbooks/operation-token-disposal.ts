@@ -1,6 +1,7 @@
 import type { LedgerDisposal, LedgerToken } from '../../activities/tokens/operation-token-disposal';
 import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
+import { tokensFromPeople } from '../procedures/operation-tokens';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -31,6 +32,8 @@ async function dispose(run: Run, input: OperationTokenDisposalInput): Promise<En
       gate: () => (forget ? 'ceremony' : undefined),
     });
     if ('outcome' in approved) return approved;
+    const { provided } = input;
+    if (provided !== undefined) return disposeProvided(run, input, provided, approved.approvals.authority.plan.digest);
 
     // 2. One cluster after the other: what one refuses does not stop the rest.
     run.state.enterPhase('working');
@@ -53,6 +56,46 @@ async function dispose(run: Run, input: OperationTokenDisposalInput): Promise<En
       result: { deleted: disposed.filter(({ outcome }) => outcome === 'deleted').length, tokens: disposed },
     };
   });
+}
+
+/** A token that a person holds: they give it as tokens are provided to any run, sealed to its key. */
+async function disposeProvided(
+  run: Run,
+  { deployment, reason, requestedBy = 'unknown' }: OperationTokenDisposalInput,
+  cluster: string,
+  inputDigest: string,
+): Promise<Ending> {
+  const uses = ['dr.operation-token.delete'] as const;
+  const people = tokensFromPeople(run, 'provided', {
+    ...{ deployment, runbook: 'operationTokenDisposal', reason, requestedBy, inputDigest },
+    targets: [{ cluster, uses }],
+  });
+  run.onEnd(() => people.abandon());
+  run.state.enterPhase('waiting-for-people');
+  await people.ready();
+  const token = await people.generate(cluster, uses);
+  run.state.enterPhase('working');
+  // What the cluster refuses already is dead, or none of its tokens: there is nothing to delete.
+  const isAlive = token !== undefined && (await people.takes(cluster));
+  const disposed = isAlive
+    ? await run.skippableStep(
+        `Delete the provided token of ${cluster}`,
+        'it stays alive, sealed in the record for the next start',
+        (call) => call.deleteOperationTokens({ deployment, tokens: [token] }),
+        { note: (done) => done.disposals.map(({ state }) => state).join(', ') },
+      )
+    : undefined;
+  run.state.enterPhase('finishing');
+  await people.close();
+  const [outcome] = disposed?.disposals.map(({ state }) => state) ?? [];
+  const left = isAlive
+    ? `is ${outcome ?? 'alive: its deletion was skipped'}`
+    : 'was refused before anything was deleted';
+  return {
+    outcome: 'completed',
+    leftToDo: outcome === 'deleted' ? [] : [`The provided token of ${cluster} ${left}: look at it.`],
+    result: { deleted: outcome === 'deleted' ? 1 : 0, provided: cluster, outcome: outcome ?? 'refused' },
+  };
 }
 
 async function disposeOn(

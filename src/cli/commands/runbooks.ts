@@ -23,7 +23,8 @@ export const RUNBOOK_PURPOSES: Readonly<Record<RunbookName, string>> = {
   secondaryDecommission: 'A secondary is revoked and leaves for good.',
   primaryEnablement: 'A cluster becomes a primary for DR or performance replication.',
   replicationTeardown: 'Replication of one kind ends on a cluster.',
-  operationTokenCeremony: 'Key holders give their shares for one DR operation token.',
+  operationTokenCeremony:
+    'Key holders give their shares for one DR operation token: kept for the next run, or for a person.',
   operationTokenDisposal: 'Operation tokens that runs left behind are deleted and proven dead.',
   rootTokenCeremony: 'Key holders give their shares for a root token that only its recipient can read.',
   ceremonyRehearsal: 'Every key holder goes the whole way once, with a value that means nothing.',

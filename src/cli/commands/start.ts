@@ -35,6 +35,10 @@ const FIELD_OPTIONS = {
   secondary: ['--secondary <cluster>', 'the secondary that it is about'],
   kind: ['--kind <kind>', 'dr or performance'],
   uses: ['--uses <list>', 'operationTokenCeremony: what the token is for, comma-separated (dr.promote, ...)'],
+  keepFor: [
+    '--keep-for <time>',
+    'operationTokenCeremony: how long the record keeps it for the next run (12h, 2d; at most 7d)',
+  ],
   reason: ['--reason <text>', 'why; shown to holders and approvers'],
   ticket: ['--ticket <number>', 'a ticket or change number, for the report'],
   requestedBy: ['--requested-by <name>', 'who asks (default: RUNBOOKS_PERSON, or the user of this machine); a claim'],

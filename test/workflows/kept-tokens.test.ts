@@ -1,0 +1,120 @@
+/** Tokens of an `operationTokenCeremony`: kept for the next run, or a person's; both end proven dead. */
+import { ceremonyWorkflowId } from '../../src/contracts/names';
+import { CHANGING, expectServiceOn, statuses } from '../support/faults';
+import { FAILOVER_LIMITS, bringBack, expectServesAlone, startFailover } from '../support/failover';
+import { Lane, runLanes } from '../support/lane';
+import { provide } from '../support/provided';
+import { decrypted, newRecipient } from '../support/recipient';
+import { Scenario } from '../support/scenario';
+
+const USES = ['dr.promote', 'dr.update-primary'];
+const kept = new Lane(() => Scenario.start({ limits: FAILOVER_LIMITS }));
+
+const ceremony = (scenario: Scenario, more: object) => {
+  const { cluster = 'west' } = more as { cluster?: string };
+  return scenario.run('operationTokenCeremony', { cluster, uses: USES, ...more }, ceremonyWorkflowId(cluster));
+};
+async function keep(scenario: Scenario, cluster: string): Promise<void> {
+  const run = await ceremony(scenario, { cluster, keepFor: '2h' });
+  await run.shares();
+  const report = await run.report();
+  expect(report).toMatchObject({ outcome: 'completed', findings: [], gates: [] });
+  expect(report.leftToDo.join()).toContain('The record keeps it for the next drSwitchover or drFailover, for 2h');
+  scenario.service.calls.length = 0;
+}
+
+describe('a token that the record keeps', () => {
+  runLanes(kept);
+
+  kept.it('serves the next switchover: holders are asked for the other cluster alone', async (scenario) => {
+    await keep(scenario, 'west');
+    const run = await scenario.start({ go: 'auto' });
+    const { planText = '' } = await run.until('a plan', (status) => status.planText !== undefined && status);
+    expect(planText).toContain('Operation token for west kept since');
+    expect(planText).toContain('no holder is asked for west');
+    expect((await run.until('asked', (status) => status.asked)).targets.map(({ cluster }) => cluster)).toEqual([
+      'east',
+    ]);
+    await run.people({ go: false });
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    expect(report.steps.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['Take the kept operation token of west', 'Prove the operation token of west']),
+    );
+    expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
+    expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toContainEqual(['west', 'kept']);
+    await expectServiceOn(scenario, 'west');
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
+
+  kept.it('serves the next failover: nobody is asked for a share', async (scenario) => {
+    await keep(scenario, 'east');
+    await scenario.service.cluster('west').kill();
+    const run = await startFailover(scenario);
+    await run.approve('promote');
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    expect(report.holders ?? []).toEqual([]);
+    expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([]);
+    expect(statuses(scenario, 'east', CHANGING.promote)).toEqual([200]);
+    await expectServesAlone(scenario, 'east');
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+  });
+
+  kept.it(
+    'that its cluster does not take any more is found out before the outage: holders are asked',
+    async (scenario) => {
+      await bringBack(scenario, 'west', 'east');
+      await keep(scenario, 'west');
+      scenario.service.faults.add({
+        cluster: 'west',
+        endpoint: /merkle-check/,
+        action: { status: 403 },
+        times: Infinity,
+      });
+      const run = await scenario.start({ go: 'auto' });
+      await run.people({ go: false });
+      await run.until('asked again', ({ asked }) => asked?.targets.length === 2);
+      scenario.service.faults.clear();
+      await run.shares();
+      await run.until('another plan', ({ waiting }) => waiting.some((each) => each.for === 'approval'));
+      await run.approve('plan');
+      const report = await run.report();
+      expect(report.outcome).toBe('completed');
+      expect(report.findings.map(({ code }) => code)).toContain('kept-token-refused');
+      await expectServiceOn(scenario, 'west');
+    },
+  );
+
+  kept.it('a token for a person is approved, read by them alone, and deleted when they give it', async (scenario) => {
+    const recipient = await newRecipient();
+    const run = await ceremony(scenario, { cluster: 'east', recipient: recipient.publicKey });
+    const { planText } = await run.until('a plan', (status) => status.planText !== undefined && status);
+    expect(planText).toContain(recipient.privateKey.getFingerprint());
+    expect(statuses(scenario, 'east', CHANGING.startAttempt).length).toBe(0);
+    await run.approve('ceremony');
+    await run.shares();
+    const report = await run.report();
+    expect(report).toMatchObject({ outcome: 'completed', findings: [], parkings: [] });
+    const token = await decrypted(recipient, report);
+    expect(scenario.service.cluster('east').issuedSecrets).toContain(token);
+    expect(report.leftToDo.join()).toContain('runbook start operationTokenDisposal --input');
+    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
+
+    const disposal = { provided: 'east' };
+    const first = await scenario.run('operationTokenDisposal', disposal);
+    await provide(scenario, first, 'east', { token });
+    expect(await first.report()).toMatchObject({
+      outcome: 'completed',
+      leftToDo: [],
+      result: { outcome: 'deleted' },
+    });
+    expect(scenario.state('east').operationTokens).toBe(0);
+    const second = await scenario.run('operationTokenDisposal', disposal);
+    await provide(scenario, second, 'east', { token });
+    const refused = await second.report();
+    expect(refused.result).toMatchObject({ deleted: 0, outcome: 'refused' });
+    expect(refused.leftToDo.join()).toContain('was refused before anything was deleted');
+    expect(await scenario.leaks([JSON.stringify(refused)])).toEqual([]);
+  });
+});
