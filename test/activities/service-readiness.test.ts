@@ -23,7 +23,9 @@ describe('service', () => {
     expect(result.markerReadAt).toBeLessThanOrEqual(result.readyAt);
     const calls = bench.service.calls.slice(before);
     // Where the marker is was found out before the outage: it is not looked up in it.
-    expect(calls.filter(({ method, path }) => !['GET', 'LIST'].includes(method) || path.includes('ui/mounts'))).toEqual([]);
+    expect(calls.filter(({ method, path }) => !['GET', 'LIST'].includes(method) || path.includes('ui/mounts'))).toEqual(
+      [],
+    );
   });
 
   it('is not ready where the marker is another one, or on a secondary', async () => {
