@@ -302,7 +302,7 @@ export const MUTATIONS = [
   {
     name: 'DR demotion: what the primary wrote last is not read',
     file: changes,
-    text: "const mayLose = former || choices['acceptLoss'] === 'bounded';",
+    text: "const mayLose = former || plan.choices['acceptLoss'] === 'bounded';",
     replacement: 'const mayLose = true;',
     test: noLoss,
     named: 'is not sent while the successor lacks a write',
@@ -924,5 +924,30 @@ export const MUTATIONS = [
     replacement: 'return ms;',
     test: 'test/activities/kept-tokens.test.ts',
     named: 'nothing is kept for longer than seven days',
+  },
+  // Clients that are held.
+  {
+    name: 'quota: a node that lets requests through is not looked for',
+    file: 'activities/quiesce/quota.ts',
+    text: "said.every(({ word }) => word !== 'let through') &&",
+    replacement: '',
+    test: 'test/activities/quiesce.test.ts',
+    named: 'once every node was seen to refuse',
+  },
+  {
+    name: 'quota: what refuses clients is not removed',
+    file: 'activities/quiesce/quota.ts',
+    text: 'until: (names) => names.length === 0,',
+    replacement: 'until: () => true,',
+    test: 'test/activities/quiesce.test.ts',
+    named: 'exempts what runs call',
+  },
+  {
+    name: 'no loss: evidence without the mark of a worker is believed',
+    file: 'activities/quiesce/held-writes.ts',
+    text: 'isAttested(keyring, ...marked(run, { ...demoted, wal, at }), attested)',
+    replacement: 'true || attested',
+    test: 'test/activities/quiesce.test.ts',
+    named: 'believes the mark of a worker',
   },
 ];

@@ -5,7 +5,6 @@ import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import type { ClusterAccess } from '../clusters';
 import { exemptPaths, othersAmong } from '../quiesce/quota';
-import { currentExecution } from '../execution';
 import { check, notCheckable } from './check';
 import type { Rights } from './credentials';
 
@@ -24,11 +23,11 @@ interface Wanted {
   readonly acceptLoss: 'none' | 'bounded';
 }
 
-/** What the quota needs of a credential. A path with any name of a run stands for all of them. */
+/** What the quota needs of a credential. */
 const QUOTA_RIGHTS: Rights = {
   'sys/quotas/config': ['read', 'update'],
   'sys/quotas/rate-limit': ['list'],
-  'sys/quotas/rate-limit/runbooks-x': ['read', 'create|update', 'delete'],
+  'sys/quotas/rate-limit/runbooks-*': ['read', 'create|update', 'delete'],
 };
 
 /** The hooks about clients, beside the one that stops them. */
@@ -45,8 +44,8 @@ export async function quiescing(
   { quiesce: wanted, acceptLoss }: Wanted,
   primary: ClusterAccess,
   to: string,
+  signal: AbortSignal,
 ): Promise<Quiescing> {
-  const { signal } = currentExecution();
   const from = primary.entry.name;
   const hasHooks = hooks.quiesce !== undefined && hooks.release !== undefined;
   const by = wanted ?? quiesce.by ?? (hasHooks ? 'hook' : 'none');

@@ -68,7 +68,7 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
   const sides = findSides(input, observed);
   if ('verdict' in sides) return { ...base, preconditions: [sides] };
   const { from, to, others, drSecondaries, performanceSecondaries } = sides;
-  const quiesce = await quiescing(deployment, input, observed.access(from.cluster), to.cluster);
+  const quiesce = await quiescing(deployment, input, observed.access(from.cluster), to.cluster, context.signal);
   const [tokens, credential, changes] = await Promise.all([
     observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true),
     credentialChecks(observed, from.cluster, quiesce.rights),

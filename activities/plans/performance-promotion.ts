@@ -181,7 +181,7 @@ function hasAllData({ input, to }: PromotionObserved, candidate: Follower): Chec
 /** A primary that is gone has no clients that could be held. */
 function quiesceOf({ input, observed, from, to }: PromotionObserved): Promise<Quiescing> | Quiescing {
   if (input.mode === 'unplanned') return { by: 'none', checks: [], warnings: [], step: undefined, rights: {} };
-  return quiescing(observed.deployment, input, observed.access(from.cluster), to.cluster);
+  return quiescing(observed.deployment, input, observed.access(from.cluster), to.cluster, currentExecution().signal);
 }
 
 /** Who follows whom afterwards, and with which filter. */

@@ -33,7 +33,7 @@ import { summarise } from './summary';
 import type { EarlierReadiness } from './summary';
 import { readTopology } from './topology';
 import type { ReadinessContext, ServiceContext } from './topology';
-import { quotaPoints, upkeepPoints } from './upkeep';
+import { quiescePoints, upkeepPoints } from './upkeep';
 
 /** What one check of a deployment gave. */
 export interface ReadinessAssessment {
@@ -101,7 +101,7 @@ function serviceGroups(
     clocks: () => clockPoints(context),
     people: () => peoplePoints(inventory, context, context.now),
     upkeep: () => upkeepPoints(context),
-    quotas: () => quotaPoints(context, runWorks),
+    quiesce: () => quiescePoints(context, runWorks),
     credentials: () => credentialPoints(context),
     tokens: () => tokenPoints(context, runWorks),
     'paths-filters': () => filterPoints(context),

@@ -3,7 +3,8 @@ import { readFile, stat } from 'node:fs/promises';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import { errnoOf, RunbookError } from '../../src/errors';
 import type { ClusterEntry } from '../../src/inventory';
-import { leftBehind } from '../checks/quiesce';
+import { mayCall } from '../checks/credentials';
+import { leftBehind, quiescing } from '../checks/quiesce';
 import { answer, holds, holdsAs, pointsOf, questionOf, readPoints, unknowable, unread } from './point';
 import type { Answer } from './point';
 import { severity } from './topology';
@@ -22,15 +23,35 @@ export async function upkeepPoints(context: ServiceContext): Promise<ReadinessPo
   return points.flat();
 }
 
-/** A quota that no open run can own refuses clients now. Told only where there is one. */
-export async function quotaPoints(
-  { sets, access, execution }: ServiceContext,
+/** What a plan would refuse: a quota that no open run can own, and no way to prove that nothing is lost. Told only then. */
+export async function quiescePoints(
+  { sets, access, deployment, execution: { signal } }: ServiceContext,
   runWorks: Promise<boolean>,
 ): Promise<ReadinessPoint[]> {
   if (await runWorks) return [];
   const primaries = sets.flatMap(({ primaries: [primary] }) => primary ?? []);
-  const left = await Promise.all(primaries.map(({ name }) => leftBehind(access(name), execution.signal)));
-  return left.flat().flatMap((found) => pointsOf(questionOf('quota-left-behind', found), holdsAs(found, 'fail')));
+  const judged = await Promise.all(
+    primaries.map(async ({ name }) => {
+      const primary = access(name);
+      const left = await leftBehind(primary, signal);
+      const { checks, rights } = await quiescing(
+        deployment,
+        { acceptLoss: 'none' },
+        primary,
+        'the new primary',
+        signal,
+      );
+      const may = Object.keys(rights).length === 0 ? [] : await mayCall(primary, rights, signal);
+      const refused = [...checks, ...may].filter(({ verdict, observed }) => {
+        return verdict === 'fail' && !left.some((each) => each.observed === observed);
+      });
+      return [
+        ...left.flatMap((found) => pointsOf(questionOf('quota-left-behind', found), holdsAs(found, 'fail'))),
+        ...refused.flatMap((each) => pointsOf(questionOf('quiesce', each), holdsAs(each, { switchover: 'fail' }))),
+      ];
+    }),
+  );
+  return judged.flat();
 }
 
 /** What one node showed in its TLS handshake. */

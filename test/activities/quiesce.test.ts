@@ -126,12 +126,16 @@ describe("the service's own quota", () => {
 
   it('one that a run left behind refuses the next plan with the command, and whoever becomes primary deletes it', async () => {
     await quiesce();
+    bench.openRuns = new Map();
     for (const input of [{}, { quiesce: 'attested' }]) {
       const { preconditions } = await bench.call('assessDrSwitchover', { input: bench.input(input) });
       expect(preconditions.filter(({ verdict }) => verdict === 'fail').map(({ next }) => next)).toEqual([
         expect.stringContaining('vault delete sys/quotas/rate-limit/runbooks-'),
       ]);
     }
+    const { readiness } = await bench.call('assessReadiness', { deployment: DEPLOYMENT });
+    const point = readiness.points.find(({ id }) => id === 'quota-left-behind');
+    expect(point).toMatchObject({ verdict: 'fail', next: expect.stringContaining('vault delete') as string });
     await release('east');
     expect(quotas()).toEqual([]);
   });
@@ -152,7 +156,16 @@ describe('nothing that keeps clients still', () => {
 describe('a demotion that accepts no loss, of a primary that goes on writing canaries', () => {
   it('proves it by clients that it saw refused; the promotion believes the mark of a worker, and nothing else', async () => {
     bench.service.calls.length = 0;
+    bench.service.faults.add({
+      ...{ cluster: 'east', endpoint: 'POST /v1/sys/replication/dr/primary/demote' },
+      // A canary after W that never arrives: the roots differ.
+      action: (cluster) => {
+        bench.service.partition('east', 'west');
+        cluster.writeCanary(bench.service.now());
+      },
+    });
     const demoted = await bench.call('demotePrimary', drDemotion(quota));
+    bench.service.heal();
     expect(order()).toContain(`POST rate-limit/${name}`);
     expect(demoted.evidence).toMatchObject({ loss: 'none', why: expect.stringMatching(/429.*west had it/) as string });
     const roots = ['east', 'west'].map((each) => bench.cluster(each).snapshotState().dr.merkleRoot);
@@ -162,11 +175,11 @@ describe('a demotion that accepts no loss, of a primary that goes on writing can
       const input = { kind: 'dr', cluster: 'east', otherCluster: 'west' };
       bench.history = { events: [...(events ?? []), ...activityEvents('demotePrimary', input, { result })] };
     };
-    if (roots[0] !== roots[1])
-      for (const evidence of [{ loss: 'none' }, { ...demoted.evidence, wal: '1' }, { ...demoted.evidence, at: 1 }]) {
-        found({ ...demoted, evidence });
-        expect(await bench.failure('promoteSecondary', promotion)).toMatchObject({ code: 'PRECONDITION_FAILED' });
-      }
+    expect(roots[0]).not.toBe(roots[1]);
+    for (const evidence of [{ loss: 'none' }, { ...demoted.evidence, wal: '1' }, { ...demoted.evidence, at: 1 }]) {
+      found({ ...demoted, evidence });
+      expect(await bench.failure('promoteSecondary', promotion)).toMatchObject({ code: 'PRECONDITION_FAILED' });
+    }
     found(demoted);
     expect(await bench.call('promoteSecondary', promotion)).toMatchObject({ outcome: 'done' });
     // Configuration is replicated: clients are refused until it is deleted where they are served now.
