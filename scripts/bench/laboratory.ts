@@ -71,10 +71,10 @@ export async function startLaboratory(server: TemporalServer): Promise<Laborator
     };
     const signingKeyFile = await file('workers.key', workers.jwk.reveal());
     const token = service.cluster('east').createToken({ policies: ['runbooks'], ttlMs: 24 * 3_600_000 });
-    const credentialFile = await file('token', token);
+    const credential = { file: await file('token', token) };
     const inventory = inventoryText({
       name: DEPLOYMENT,
-      clusters: [...service.clusters.values()].map(({ name, addresses }) => ({ name, addresses, credentialFile })),
+      clusters: [...service.clusters.values()].map(({ name, addresses }) => ({ name, addresses, credential })),
       people: [...people].map(([name, key]) => ({
         name,
         groups: [name === APPROVER ? 'approvers' : 'holders'],

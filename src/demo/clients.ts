@@ -41,11 +41,11 @@ export class Clients {
 
   /**
    * @param nodes the API addresses of each cluster
-   * @param target the cluster to which the clients are led
+   * @param target the cluster to which the clients are led; without one they try every address that they know
    */
   constructor(
     private readonly nodes: ReadonlyMap<string, readonly string[]>,
-    private target: string,
+    private target: string | undefined,
     private readonly token: string,
   ) {}
 
@@ -93,9 +93,10 @@ export class Clients {
     }
   }
 
-  /** Tries the nodes of the cluster, the one that answered last first. */
+  /** Tries the nodes, the one that answered last first. */
   async #post(path: string, body: object): Promise<boolean> {
-    const nodes = [...(this.nodes.get(this.target) ?? [])];
+    const nodes =
+      this.target === undefined ? [...this.nodes.values()].flat() : [...(this.nodes.get(this.target) ?? [])];
     for (const node of nodes.sort((a, b) => Number(b === this.#preferred) - Number(a === this.#preferred))) {
       try {
         const answer = await request(`${node}/v1/${path.replace('/', '/data/')}`, {
@@ -128,7 +129,7 @@ export class Clients {
   }
 
   /** Gives what it did; undefined where there is no such hook. */
-  async #hook(hook: string, to = this.target): Promise<string | undefined> {
+  async #hook(hook: string, to: string | undefined = this.target): Promise<string | undefined> {
     switch (hook) {
       case 'quiesce':
         this.#quiesced = true;
@@ -137,7 +138,7 @@ export class Clients {
       case 'traffic':
         this.target = to;
         this.#quiesced = false;
-        return `clients are led to ${to}`;
+        return `clients are led to ${to ?? 'nowhere'}`;
       case 'release':
         this.#quiesced = false;
         return 'clients may write';

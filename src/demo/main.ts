@@ -3,14 +3,15 @@ import { printError } from '../cli/errors';
 import { processContext } from '../cli/context';
 import { guideLines } from './guide';
 import { startStage } from './stage';
-import { rehearse, tour } from './stories';
+import { PLAIN_ACTS, rehearse, tour, TOUR } from './stories';
 
 const USAGE = `npm run demo                    a planned switchover of a simulated deployment, all people played; ends by itself
 npm run demo -- --tour          every runbook once, one after the other, all people played; ends by itself
+npm run demo -- --plain         without hooks: the service's own quota, AppRole, policies, canaries; a switchover, a failover, a rejoin
 npm run demo -- --interactive   the same deployment, but you play the people; runs until Ctrl-C`;
 
 async function main(words: readonly string[]): Promise<number> {
-  const unknown = words.filter((word) => !['--interactive', '--tour'].includes(word));
+  const unknown = words.filter((word) => !['--interactive', '--plain', '--tour'].includes(word));
   if (unknown.length > 0) {
     console.error(USAGE);
     return unknown.every((word) => word === '--help' || word === '-h') ? 0 : 2;
@@ -19,16 +20,16 @@ async function main(words: readonly string[]): Promise<number> {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stop.abort());
   const say = (line: string): void => console.log(line);
   const begin = Date.now();
-  const stage = await startStage({ reportDirectory: resolve('reports'), say });
+  const plain = words.includes('--plain');
+  const stage = await startStage({ reportDirectory: resolve('reports'), plain, say });
   try {
     if (words.includes('--interactive')) {
       for (const line of guideLines(stage)) say(line);
       await Promise.race([aborted(stop.signal), stage.worker.ended]);
       return stop.signal.aborted ? 0 : 1;
     }
-    const well = words.includes('--tour')
-      ? await tour(stage, say, stop.signal)
-      : await rehearse(stage, say, stop.signal);
+    const acts = plain ? PLAIN_ACTS : words.includes('--tour') ? TOUR : undefined;
+    const well = await (acts ? tour(stage, acts, say, stop.signal) : rehearse(stage, say, stop.signal));
     say(
       `  Demonstration: ${well ? 'all as it should be' : 'NOT as it should be'}, ${((Date.now() - begin) / 1000).toFixed(1)} s`,
     );

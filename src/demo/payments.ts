@@ -12,6 +12,7 @@ import type { SimulatedService, Topology } from '../simulator';
 import { Clients } from './clients';
 import { DEPLOYMENT, makePeople } from './people';
 import type { DemoPerson } from './people';
+import { makeAppRole, PLAIN_MEMBERS, PLAIN_TOPOLOGY } from './plain';
 import { simulatedCommand } from './programs';
 
 /** The environment for which the workers' key is pinned. */
@@ -57,6 +58,8 @@ interface PaymentsOptions {
   readonly taskQueue: string;
   readonly namespace: string;
   readonly uiAddress?: string;
+  /** A site without hooks and static tokens. */
+  readonly plain?: boolean;
   /** `realistic` (default) restarts for seconds after a role change, `quick` is for tests. */
   readonly pace?: 'quick' | 'realistic';
 }
@@ -92,44 +95,39 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
   try {
     // A way in for people, on loopback; its token is in the state file.
     const stateFile = join(directory, 'simulated.json');
-    const simulator = await startSimulator({ ...TOPOLOGY, pace: options.pace ?? 'realistic' }, stateFile);
+    const simulator = await startSimulator(
+      { ...(options.plain ? PLAIN_TOPOLOGY : TOPOLOGY), pace: options.pace ?? 'realistic' },
+      stateFile,
+    );
     undo.push(() => simulator.stop());
     const { service } = simulator;
 
     const credentials = await writeCredentials(directory, service);
+    const appRole = options.plain ? await makeAppRole(service, directory) : undefined;
     const people = await makePeople(join(directory, 'people'), service.cluster('east').keyShares);
     const { signingKeyFile, sealKeysFile, pinsFile } = await writeWorkersKeys(directory);
 
     const clusters = [...service.clusters.values()];
     const nodes = new Map(clusters.map(({ name, addresses }) => [name, addresses]));
-    const clients = new Clients(nodes, 'east', credentials.clientsToken);
+    const clients = new Clients(nodes, appRole ? undefined : 'east', credentials.clientsToken);
     const clientsAddress = await clients.start();
     undo.push(() => clients.stop());
 
     const inventoryFile = join(directory, 'inventory.yaml');
     const text = inventoryText({
       name: DEPLOYMENT,
-      clusters: clusters.map(({ name, addresses }) => ({ name, addresses, credentialFile: credentials.fileOf(name) })),
+      clusters: clusters.map(({ name, addresses }) => ({
+        ...{ name, addresses },
+        credential: appRole ?? { file: credentials.fileOf(name) },
+      })),
       people: people.values(),
       signingKeyFile,
       temporal: { namespace: options.namespace, ...(options.uiAddress && { uiAddress: options.uiAddress }) },
-      members: {
-        drSets: DR_SETS,
-        batchTokens: { main: { sink: { file: join(directory, 'main-batch-token') } } },
-        pathsFilters: { europe: { mode: 'deny', paths: ['us-customers/'] }, asia: 'none' },
-        // A deployment of a demonstration is switched over and back within minutes.
-        limits: { coolDown: '1s', primaryGone: '10s', heartbeatAge: '5s' },
-        objectives: { outage: '30s', loss: 'none', unprotected: '5m' },
-        hooks: {
-          ...Object.fromEntries(
-            HOOKS.map((name) => [name, { url: `${clientsAddress}/hooks`, timeout: '15s', idempotent: true }]),
-          ),
-          probe: { url: `${clientsAddress}/probe`, expectStatus: [200] },
-        },
-      },
+      members: appRole ? PLAIN_MEMBERS : membersOf(directory, clientsAddress),
     });
     await writeFile(inventoryFile, text, { mode: 0o600 });
-    writePolicies(service, parseInventory(text, inventoryFile), DEPLOYMENT, ['east', ...UNUSED]);
+    const primaries = ['east', ...(appRole ? [] : UNUSED)];
+    writePolicies(service, parseInventory(text, inventoryFile), DEPLOYMENT, primaries);
     const environment = {
       RUNBOOKS_INVENTORY: inventoryFile,
       RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile,
@@ -150,6 +148,23 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
     await stop();
     throw error;
   }
+}
+
+function membersOf(directory: string, clientsAddress: string): Readonly<Record<string, unknown>> {
+  return {
+    drSets: DR_SETS,
+    batchTokens: { main: { sink: { file: join(directory, 'main-batch-token') } } },
+    pathsFilters: { europe: { mode: 'deny', paths: ['us-customers/'] }, asia: 'none' },
+    // A deployment of a demonstration is switched over and back within minutes.
+    limits: { coolDown: '1s', primaryGone: '10s', heartbeatAge: '5s' },
+    objectives: { outage: '30s', loss: 'none', unprotected: '5m' },
+    hooks: {
+      ...Object.fromEntries(
+        HOOKS.map((name) => [name, { url: `${clientsAddress}/hooks`, timeout: '15s', idempotent: true }]),
+      ),
+      probe: { url: `${clientsAddress}/probe`, expectStatus: [200] },
+    },
+  };
 }
 
 /** Memory-backed where the host has such a place. */
@@ -201,6 +216,7 @@ async function writeCredentials(directory: string, service: SimulatedService) {
   const folder = join(directory, 'tokens');
   await mkdir(folder, { mode: 0o700 });
   const east = service.cluster('east');
+  const others = ['europe', ...UNUSED].filter((name) => service.clusters.has(name));
   east.writePolicy('clients', [
     { path: 'secret/*', capabilities: ALL },
     { path: 'kv/*', capabilities: ALL },
@@ -214,7 +230,7 @@ async function writeCredentials(directory: string, service: SimulatedService) {
     await writeFile(fileOf(cluster), token, { mode: 0o600 });
   };
   await renew('east', ['runbooks', 'runbooks-batch-setup']);
-  for (const name of ['europe', ...UNUSED]) await renew(name);
+  for (const name of others) await renew(name);
   const clientsToken = east.createToken({ policies: ['clients'], ttlMs: TOKEN_LIFE_MS });
   return { fileOf, renew, clientsToken };
 }
@@ -230,11 +246,11 @@ interface InventoryPerson {
 /** What the inventory of a simulated deployment is made of. */
 interface InventoryFacts {
   readonly name: string;
-  /** API addresses and token file of each cluster. */
+  /** API addresses of each cluster, and how workers get a token for it. */
   readonly clusters: readonly {
     readonly name: string;
     readonly addresses: readonly string[];
-    readonly credentialFile: string;
+    readonly credential: Readonly<Record<string, unknown>>;
   }[];
   /** Those of group `holders` hold the key shares, those of `approvers` approve. */
   readonly people: Iterable<InventoryPerson>;
@@ -255,7 +271,7 @@ export function inventoryText({ name, clusters, people, signingKeyFile, temporal
         {
           addresses: [...cluster.addresses],
           advertisedClusterAddress: 'node-address',
-          credential: { file: cluster.credentialFile },
+          credential: cluster.credential,
         },
       ]),
     ),

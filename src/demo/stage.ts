@@ -10,6 +10,8 @@ import { runbookCommand, startWorkerProcess } from './programs';
 
 export interface StageOptions {
   readonly reportDirectory: string;
+  /** A site without hooks and static tokens. */
+  readonly plain?: boolean;
   /** Takes lines for people. */
   readonly say: (line: string) => void;
 }
@@ -29,7 +31,7 @@ export interface Stage {
 }
 
 /** Starts all of it; what was started is ended where a later part fails. */
-export async function startStage({ reportDirectory, say }: StageOptions): Promise<Stage> {
+export async function startStage({ reportDirectory, plain = false, say }: StageOptions): Promise<Stage> {
   const undo: (() => Promise<void>)[] = [];
   const stop = async (): Promise<void> => {
     for (const step of undo.splice(0).reverse()) await step();
@@ -43,7 +45,7 @@ export async function startStage({ reportDirectory, say }: StageOptions): Promis
     undo.push(() => server.stop());
     say(`Temporal server   ${server.address}, HTTP API ${server.httpAddress}, Web UI ${server.uiAddress}`);
     const payments = await startPayments({
-      reportDirectory,
+      ...{ reportDirectory, plain },
       // A server that others use too must not mix its runs with ours.
       taskQueue: server.started ? 'runbooks' : `runbooks-demo-${process.pid}`,
       namespace: server.namespace,
@@ -62,10 +64,18 @@ export async function startStage({ reportDirectory, say }: StageOptions): Promis
       simulated: payments.simulatedCommand,
     });
     say(
-      'Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr, spare, asia',
+      plain
+        ? 'Simulated service east (primary, writes canaries), west (DR secondary); key-value version 2, no hooks'
+        : 'Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr, spare, asia',
     );
     payments.clients.startWriting();
-    say(`Clients           write all the time; their hooks are at ${payments.clientsAddress}`);
+    say(
+      plain
+        ? 'Clients           write all the time, to whichever address takes it'
+        : `Clients           write all the time; their hooks are at ${payments.clientsAddress}`,
+    );
+    if (plain)
+      say('Workers           log in by AppRole for tokens of 5 minutes, with the policy that runbook policy prints');
     const workerEnvironment = { ...environment, RUNBOOKS_LOG_LEVEL: 'warn' };
     const worker = owned(await startWorkerProcess(workerEnvironment, (line) => say(`worker: ${line}`)));
     say('Worker            ready, a process of its own');

@@ -39,11 +39,12 @@ export async function rehearse(stage: Stage, say: (line: string) => void, stop: 
 /** Compares what clients were told with what the new primary has. */
 async function clientsSawEverything({ payments }: Stage, say: (line: string) => void): Promise<boolean> {
   const { clients, service } = payments;
-  await clients.stopWriting();
+  // What was acknowledged before this is read; clients may go on.
+  const acknowledgedUntilNow = [...clients.slots];
   const primary = ['east', 'west', 'north']
-    .map((name) => service.cluster(name))
+    .flatMap((name) => service.clusters.get(name) ?? [])
     .find((cluster) => cluster.snapshotState().dr.mode === 'primary');
-  const lost = [...clients.slots].filter(
+  const lost = acknowledgedUntilNow.filter(
     ([slot, acknowledged]) => Number(primary?.read(slotPath(slot))?.['sequence'] ?? 0) < acknowledged,
   );
   say(
@@ -76,10 +77,12 @@ interface Act {
   ) => Readonly<Record<string, unknown>> | Promise<Readonly<Record<string, unknown>>>;
   /** What happens to the simulated clusters before it. */
   readonly before?: (payments: Payments) => void | Promise<void>;
+  /** Every write that clients were told of must be there afterwards. */
+  readonly losesNothing?: boolean;
 }
 
 /** Every runbook once, in an order in which each finds what it is for; the deployment is at the end as at the beginning. */
-const ACTS: readonly Act[] = [
+export const TOUR: readonly Act[] = [
   {
     runbook: 'walSampler',
     title: 'samples, for readiness and for a failover',
@@ -180,6 +183,39 @@ const ACTS: readonly Act[] = [
   },
 ];
 
+/** A site without hooks: a switchover that loses nothing, a failover, and the failed primary that comes back. */
+export const PLAIN_ACTS: readonly Act[] = [
+  {
+    runbook: 'walSampler',
+    title: 'samples, for the loss bound of a failover',
+    input: () => ({ samples: 4, everySeconds: 0.25 }),
+  },
+  { runbook: 'readiness', title: 'would a switchover and a failover start now?', input: () => ({}) },
+  {
+    runbook: 'drSwitchover',
+    title: "to west; the service's own quota holds the clients, nothing may be lost",
+    input: () => ({ to: 'west' }),
+    losesNothing: true,
+  },
+  {
+    runbook: 'walSampler',
+    title: 'samples of the new primary',
+    input: () => ({ samples: 4, everySeconds: 0.25 }),
+  },
+  {
+    runbook: 'drFailover',
+    title: 'west is gone, with clients that write',
+    before: async ({ service }) => service.cluster('west').kill(),
+    input: () => ({ to: 'east' }),
+  },
+  {
+    runbook: 'drRejoin',
+    title: 'west is back, and thinks that it is primary',
+    before: async ({ service }) => service.cluster('west').restart(),
+    input: () => ({ cluster: 'west' }),
+  },
+];
+
 /** The public key of somebody who gets a root token: base64 of the binary key. */
 async function recipientKey(): Promise<string> {
   const { publicKey } = await generateKey({ userIDs: [{ name: 'olga' }], format: 'binary', type: 'ecc' });
@@ -194,16 +230,22 @@ interface Ended {
 }
 
 /** Every runbook once: started by the command line, all people played. Gives whether each of them completed. */
-export async function tour(stage: Stage, say: (line: string) => void, stop: AbortSignal): Promise<boolean> {
+export async function tour(
+  stage: Stage,
+  acts: readonly Act[],
+  say: (line: string) => void,
+  stop: AbortSignal,
+): Promise<boolean> {
   const session = await connectTemporal({}, stage.environment);
   const ended: Ended[] = [];
   try {
-    for (const [index, act] of ACTS.entries()) {
+    for (const [index, act] of acts.entries()) {
       say('');
-      say(`=== ${index + 1} of ${ACTS.length}. ${act.runbook}: ${act.title}`);
+      say(`=== ${index + 1} of ${acts.length}. ${act.runbook}: ${act.title}`);
       const result = await perform(stage, session, act, say, stop);
       ended.push(result);
       if (result.outcome !== 'completed') break;
+      if (act.losesNothing && !(await clientsSawEverything(stage, say))) return false;
     }
   } finally {
     await session.close();
@@ -219,7 +261,7 @@ export async function tour(stage: Stage, say: (line: string) => void, stop: Abor
     ]),
   ))
     say(line);
-  return ended.length === ACTS.length && ended.every(({ outcome }) => outcome === 'completed');
+  return ended.length === acts.length && ended.every(({ outcome }) => outcome === 'completed');
 }
 
 async function perform(
@@ -252,7 +294,9 @@ async function perform(
   const { runId } = await follow(session, workflowId, people, say, stop);
   const seconds = (Date.now() - begin) / 1000;
   const report = await readReport(session, { workflowId, runId });
-  for (const { severity, text } of report.findings) say(`  Finding (${severity}): ${text}`);
+  if (act.runbook === 'drSwitchover' || act.runbook === 'drFailover')
+    for (const line of summaryLines(report)) say(line);
+  else for (const { severity, text } of report.findings) say(`  Finding (${severity}): ${text}`);
   for (const left of report.leftToDo) say(`  Left to do: ${left}`);
   say(`  ${act.runbook}: ${report.outcome}, ${seconds.toFixed(1)} s, ${report.historyEvents} events`);
   return { act, outcome: report.outcome, seconds, events: report.historyEvents };
