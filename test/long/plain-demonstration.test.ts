@@ -1,0 +1,34 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startStage } from '../../src/demo/stage';
+import type { Stage } from '../../src/demo/stage';
+import { PLAIN_ACTS, tour } from '../../src/demo/stories';
+
+jest.setTimeout(300_000);
+
+/** A site before anybody has built anything for runbooks: what the other tests take for granted is not there. */
+describe('a site without hooks and static tokens', () => {
+  const lines: string[] = [];
+  const say = (line: string) => void lines.push(line);
+  let directory: string;
+  let stage: Stage;
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'plain-'));
+    stage = await startStage({ reportDirectory: directory, plain: true, say });
+  });
+  afterAll(async () => {
+    await stage.stop();
+    await rm(directory, { recursive: true, force: true });
+  });
+
+  it('switches over without loss while clients write and the primary writes canaries, fails over, and rejoins', async () => {
+    const well = await tour(stage, PLAIN_ACTS, say, AbortSignal.timeout(280_000));
+    const text = lines.join('\n');
+    if (!well) throw new Error(text);
+    expect(text).toContain('every acknowledged write is there');
+    expect(text).toMatch(/drSwitchover of payments: COMPLETED\n(.*\n)*? {2}Loss: none\. /);
+    for (const { rootToken } of stage.payments.service.clusters.values()) expect(text).not.toContain(rootToken);
+  });
+});

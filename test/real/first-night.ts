@@ -1,0 +1,183 @@
+/**
+ * What a first real night rests on, as far as a community edition has it: key-value engines of both versions, logins with
+ * the printed policy and their renewal, and the quota that holds clients.
+ */
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pino from 'pino';
+import { stringify } from 'yaml';
+import { Clusters } from '../../activities';
+import type { ActivityDependencies } from '../../activities';
+import { checkMarker } from '../../activities/evidence/marker';
+import { policyFor, policyText } from '../../activities/tokens/policies';
+import { parseInventory } from '../../src/inventory';
+import { Secret } from '../../src/secret';
+import { findCanaries } from '../support/canaries';
+import { until } from './conditions';
+import { activeNode, callReal, realServer } from './real-service';
+
+jest.setTimeout(120_000);
+
+const server = realServer();
+if (server) {
+  describe('a first night on a real server', () => {
+    const signal = AbortSignal.timeout(110_000);
+    const mount = `night-${randomUUID().slice(0, 8)}`;
+    const lines: string[] = [];
+    const secrets = new Map<string, string>();
+    let rootToken: string;
+    let directory: string;
+    let clusters: Clusters;
+
+    const asRoot = async (method: string, path: string, body?: unknown) => {
+      const answer = await callReal(server, method, path, { token: rootToken, body });
+      if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
+      return (answer.body['data'] ?? {}) as Readonly<Record<string, unknown>>;
+    };
+    const of = () => clusters.of('night', 'real');
+
+    /** An inventory of this server, its AppRole with tokens of this life, and the policy that is printed for it. */
+    async function site(path: string, ttl = '10m', maxTtl = '1h'): Promise<void> {
+      const role = `auth/${mount}/role/runbooks`;
+      await asRoot('POST', role, { token_policies: [mount], token_ttl: ttl, token_max_ttl: maxTtl });
+      const { role_id: roleId } = await asRoot('GET', `${role}/role-id`);
+      const { secret_id: secretId } = await asRoot('POST', `${role}/secret-id`, {});
+      secrets.set('secret ID', String(secretId));
+      const file = join(directory, 'secret-id');
+      await writeFile(file, String(secretId), { mode: 0o600 });
+      const gate = { approvals: 1, groups: ['ops'], validFor: '1h' };
+      const real = {
+        addresses: server?.addresses,
+        advertisedClusterAddress: 'node-address',
+        credential: { approle: { roleId, secretId: { file }, mount } },
+      };
+      const text = stringify({
+        version: 1,
+        workers: { signingKey: { env: 'K' } },
+        people: { ada: { groups: ['ops'], attestation: 'principal', principal: 'ada' } },
+        deployments: {
+          night: {
+            clusters: { real },
+            drSets: { main: ['real'] },
+            marker: { path },
+            ceremony: { holders: ['ada'] },
+            gates: { plan: gate, go: gate },
+          },
+        },
+      });
+      const inventory = parseInventory(text, 'night');
+      const log = pino({ level: 'debug' }, { write: (line) => void lines.push(line) });
+      await clusters?.close();
+      clusters = new Clusters({ inventory, log } as unknown as ActivityDependencies);
+      const policy = policyFor(inventory, clusters.deployment('night'), 'credential', ['drSwitchover', 'readiness']);
+      await asRoot('POST', `sys/policies/acl/${mount}`, { policy: policyText(policy) });
+    }
+
+    beforeAll(async () => {
+      rootToken = (await readFile(server.tokenFile, 'utf8')).trim();
+      directory = await mkdtemp(join(tmpdir(), 'night-'));
+      await asRoot('POST', `sys/auth/${mount}`, { type: 'approle' });
+      for (const version of ['1', '2'])
+        await asRoot('POST', `sys/mounts/${mount}-v${version}`, { type: 'kv', options: { version } });
+    });
+    afterAll(async () => {
+      await clusters.close();
+      await asRoot('DELETE', `sys/auth/${mount}`);
+      for (const version of ['1', '2']) await asRoot('DELETE', `sys/mounts/${mount}-v${version}`);
+      await asRoot('DELETE', `sys/policies/acl/${mount}`);
+      await rm(directory, { recursive: true, force: true });
+    });
+
+    it.each(['1', '2'])(
+      'the marker is written and read back on a key-value engine of version %s, by a login with the printed policy',
+      async (version) => {
+        await site(`${mount}-v${version}/team/marker`);
+        const { judged } = await checkMarker(of(), clusters.deployment('night'), signal);
+        expect(judged).toMatchObject({
+          verdict: 'ok',
+          observed: expect.stringContaining(`version ${version}`) as string,
+        });
+      },
+    );
+
+    it('a mount that is not there is told as one, with the command that makes it', async () => {
+      await site(`${mount}-nowhere/marker`);
+      const { judged } = await checkMarker(of(), clusters.deployment('night'), signal);
+      expect(judged.verdict).toBe('fail');
+      expect(judged.next).toContain(`vault secrets enable -path=${mount}-nowhere`);
+    });
+
+    it('the printed policy lets the login do what it names, and nothing beside it', async () => {
+      await site(`${mount}-v2/marker`);
+      const token = await of().credential();
+      const { client } = of();
+      const paths = ['sys/quotas/config', `${mount}-v2/data/marker`, `${mount}-v2/data/other`, 'sys/policies/acl/x'];
+      const rights = await client.sys.capabilitiesSelf(paths, { token });
+      expect(rights).toMatchObject({ [`${mount}-v2/data/other`]: ['deny'], 'sys/policies/acl/x': ['deny'] });
+      expect(rights[`${mount}-v2/data/marker`]).toEqual(expect.arrayContaining(['create', 'read', 'update']));
+      expect(rights['sys/quotas/config']).toEqual(expect.arrayContaining(['read', 'update']));
+    });
+
+    it('a token is renewed while its role lets it, replaced by another login then, and ended with the worker', async () => {
+      await site(`${mount}-v2/marker`, '4s', '9s');
+      const first = await of().credential();
+      secrets.set('first token', first.reveal());
+      const ttlOf = async (token: Secret) => (await of().client.sys.lookupSelf({ token, signal })).ttlSeconds ?? 0;
+      await until('more than half of its life is over', async () => (await ttlOf(first)) <= 2);
+      expect((await of().credential()).reveal()).toBe(first.reveal());
+      expect(await ttlOf(first)).toBeGreaterThan(2);
+      const second = await until('another token', async () => {
+        const now = await of().credential();
+        return now.reveal() === first.reveal() ? undefined : now;
+      });
+      secrets.set('second token', second.reveal());
+      expect(await ttlOf(second)).toBeGreaterThan(2);
+      await clusters.close();
+      const seen = await callReal(server, 'GET', 'auth/token/lookup-self', { token: second.reveal() });
+      expect(seen.status).toBe(403);
+    });
+
+    it('a quota refuses every further request until it is gone, and the configuration is as it was', async () => {
+      await site(`${mount}-v2/marker`);
+      const { client } = of();
+      const changing = { token: new Secret('service-token', rootToken), node: await activeNode(server) };
+      const before = await client.sys.quotaConfig(changing);
+      const exempt = [...before.rateLimitExemptPaths, 'sys/quotas', 'sys/health', 'sys/leader'];
+      await client.sys.writeQuotaConfig({ ...before, rateLimitExemptPaths: exempt }, changing);
+      const name = `runbooks-${mount}`;
+      const limit = { name, rate: 0.0001, interval: '1m' };
+      try {
+        // One bucket for all is Enterprise's alone: so it is refused here, and nothing is claimed.
+        await expect(client.sys.createRateLimitQuota({ ...limit, groupBy: 'none' }, changing)).rejects.toMatchObject({
+          code: 'BAD_REQUEST',
+        });
+        await client.sys.createRateLimitQuota({ ...limit, groupBy: 'ip' }, changing);
+        expect(await client.sys.rateLimitQuotas(changing)).toEqual([name]);
+        const read = () => client.keyValue.read({ mount: `${mount}-v2`, path: 'marker', version: 2 }, changing);
+        await until('the refusal', () =>
+          read().then(
+            () => undefined,
+            ({ code }: { code?: string }) => code === 'RATE_LIMITED',
+          ),
+        );
+        expect(await client.sys.health(changing)).toMatchObject({ sealed: false });
+        await client.sys.deleteRateLimitQuota(name, changing);
+        await read();
+        expect(await client.sys.rateLimitQuotas(changing)).toBeUndefined();
+      } finally {
+        await client.sys.deleteRateLimitQuota(name, changing);
+        await client.sys.writeQuotaConfig(before, changing);
+      }
+      expect(await client.sys.quotaConfig(changing)).toEqual({
+        ...before,
+        absoluteRateLimitExemptPaths: before.absoluteRateLimitExemptPaths ?? [],
+      });
+    });
+
+    it('leaves no secret in the log', () => {
+      expect(findCanaries(lines.join('\n'), secrets)).toEqual([]);
+    });
+  });
+}
