@@ -296,8 +296,10 @@ async function perform(
   const report = await readReport(session, { workflowId, runId });
   if (act.runbook === 'drSwitchover' || act.runbook === 'drFailover')
     for (const line of summaryLines(report)) say(line);
-  else for (const { severity, text } of report.findings) say(`  Finding (${severity}): ${text}`);
-  for (const left of report.leftToDo) say(`  Left to do: ${left}`);
+  else {
+    for (const { severity, text } of report.findings) say(`  Finding (${severity}): ${text}`);
+    for (const left of report.leftToDo) say(`  Left to do: ${left}`);
+  }
   say(`  ${act.runbook}: ${report.outcome}, ${seconds.toFixed(1)} s, ${report.historyEvents} events`);
   return { act, outcome: report.outcome, seconds, events: report.historyEvents };
 }

@@ -361,7 +361,7 @@ function criticalLeft(findings: readonly Finding[], left: readonly string[]): re
   return findings
     .filter(({ severity, code }) => severity === 'critical' && (left.length === 0 || !CLOSED.test(code)))
     .filter(({ text }) => !left.some((line) => line.includes(text)))
-    .map(({ text, next }) => `CRITICAL: ${text}${next === undefined ? '' : ` ${next}`}`)
+    .map(({ text, next }) => `CRITICAL: ${text.replace(/[^.]$/, '$&.')}${next === undefined ? '' : ` ${next}`}`)
     .filter((line, index, all) => all.indexOf(line) === index);
 }
 

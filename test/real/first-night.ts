@@ -61,6 +61,7 @@ if (server) {
           night: {
             clusters: { real },
             drSets: { main: ['real'] },
+            quiesce: 'quota',
             marker: { path },
             ceremony: { holders: ['ada'] },
             gates: { plan: gate, go: gate },
