@@ -71,7 +71,7 @@ if (server) {
       const inventory = parseInventory(text, 'night');
       const log = pino({ level: 'debug' }, { write: (line) => void lines.push(line) });
       await clusters?.close();
-      clusters = new Clusters({ inventory, log } as unknown as ActivityDependencies);
+      clusters = new Clusters({ inventory, log });
       const policy = policyFor(inventory, clusters.deployment('night'), 'credential', ['drSwitchover', 'readiness']);
       await asRoot('POST', `sys/policies/acl/${mount}`, { policy: policyText(policy) });
     }
