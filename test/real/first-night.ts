@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { stringify } from 'yaml';
 import { Clusters } from '../../activities';
-import type { ActivityDependencies } from '../../activities';
+
 import { checkMarker } from '../../activities/evidence/marker';
 import { policyFor, policyText } from '../../activities/tokens/policies';
 import { parseInventory } from '../../src/inventory';
