@@ -256,7 +256,7 @@ function filterGrants({ pathsFilters }: Deployment): readonly PolicyGrant[] {
     filter === 'none'
       ? []
       : filter.paths.map((path) => ({
-          path: `${path.replace(/\/*$/, '')}/runbooks-preflight`,
+          path: `${path.split('/').filter(Boolean).join('/')}/runbooks-preflight`,
           capabilities: ['read'],
         })),
   );

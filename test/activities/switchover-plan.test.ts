@@ -288,7 +288,9 @@ it('a node that is missing stands in the plan that people approve', async () => 
   await bench.cluster('east').killNode(2);
   const { plan } = await assess();
   expect(JSON.parse(plan?.text ?? '{}')).toMatchObject({
-    warnings: expect.arrayContaining([expect.stringMatching(/^Nodes of east that are down or sealed: http/)]) as string[],
+    warnings: expect.arrayContaining([
+      expect.stringMatching(/^Nodes of east that are down or sealed: http/),
+    ]) as string[],
   });
   expect(plan?.digest).not.toBe(whole?.digest);
 });

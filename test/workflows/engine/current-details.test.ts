@@ -44,7 +44,7 @@ const WAITING: readonly (readonly [Waiting, readonly string[]])[] = [
         { action: 'promote-back', effect: 'east again' },
       ],
     },
-    ["runbook decide deployment:payments --parking 2 --action promote-back", '7 entries', '"parkingNo": 2'],
+    ['runbook decide deployment:payments --parking 2 --action promote-back', '7 entries', '"parkingNo": 2'],
   ],
   [
     { for: 'rehearsal', epoch: 1, answered: ['ada'], missing: ['bert', 'cleo'], until: 0 },
