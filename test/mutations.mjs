@@ -385,7 +385,7 @@ export const MUTATIONS = [
   {
     name: 'gates: the go is not looked at',
     file: authority,
-    text: "return choices['go'] === 'required' ? [gateOf(operation), 'go'] : [gateOf(operation)];",
+    text: "return choices['go'] === 'required' && !before ? [gateOf(operation), 'go'] : [gateOf(operation)];",
     replacement: 'return [gateOf(operation)];',
     test: roles,
     named: 'an approval of one gate only',

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { defaultPayloadConverter } from '@temporalio/common';
 import type { Authority } from '../../src/contracts/activities';
-import { findDeployment } from '../../src/inventory';
+import { findDeployment, inventoryDigest } from '../../src/inventory';
 import { ActivityBench, DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';
 import { makePerson, approvalOf } from '../support/people';
 
@@ -277,12 +277,14 @@ describe('demote and promote without a valid approval', () => {
       const { gates } = findDeployment(bench.inventory, DEPLOYMENT);
       const { go } = gates;
       Object.assign(gates, { go: { ...go, approvals: 2 } });
-      const fresh = await bench.approval('go', authority.plan.digest, 'grace');
+      // A plan of the inventory of now: it is the age alone that refuses.
+      const held = await approved(otherPlan({ inventory: inventoryDigest(bench.inventory, DEPLOYMENT) }));
+      const fresh = await bench.approval('go', held.plan.digest, 'grace');
       const beside = async (age: number) => {
         bench.history = { events: [] };
-        bench.signaled('approve', authority.approvals, undefined, Date.now() - age);
+        bench.signaled('approve', held.approvals, undefined, Date.now() - age);
         bench.signaled('approve', [fresh], undefined, Date.now() - 60_000);
-        return demotion({ approvals: [...authority.approvals, fresh] });
+        return demotion({ ...held, approvals: [...held.approvals, fresh] });
       };
       // The gate is open for its validFor, and what it approved counts for as long and an hour.
       expect((await beside(HOUR + 1.9 * go.validForMs)).code).toBe('PRECONDITION_FAILED');
