@@ -24,6 +24,8 @@ openBench((opened) => (bench = opened), {
     dr: [],
   },
   drSets: { main: ['east'], eu: ['europe'], ap: ['asia'] },
+  // What workers may see of mounts goes by the filters of the inventory.
+  deployment: { pathsFilters: { europe: deny('us-customers/') } },
 });
 beforeAll(async () => {
   renameEurope();

@@ -162,6 +162,7 @@ describe('no activity signs or encrypts what it is passed', () => {
   const EXCEPTIONS: Readonly<Record<string, string>> = {
     recipientPgpKey: 'a root token is for somebody outside: holders and approvers read the fingerprint of his key',
     keyHome: 'of a handle; the record is found by run, cid and epoch alone',
+    addresses: 'that a secondary is pointed at: verified by the detail of the approved plan, each of them',
     address: 'of an attempt that is followed: compared with the one that is read',
     nonce: 'of an attempt that is followed: compared with the one that is read',
     holders: 'whose declines are read: nobody is invited by it',

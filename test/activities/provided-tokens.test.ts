@@ -156,7 +156,10 @@ describe('a plan with provided tokens', () => {
     expect(listed.preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
     expect(JSON.parse(listed.plan?.text ?? '')).toMatchObject({
       choices: { tokenSource: 'provided' },
-      warnings: [expect.stringContaining('one of bert gives it to this run')],
+      warnings: [
+        expect.stringContaining('Whoever approves this attests that no client writes to east'),
+        expect.stringContaining('one of bert gives it to this run'),
+      ],
     });
     const open = await assess({ groups });
     expect(open.preconditions.filter(({ verdict }) => verdict === 'fail')).toMatchObject([
