@@ -44,8 +44,10 @@ function payments(deployment: Readonly<Record<string, unknown>> = {}): Promise<S
 
 const HOOK = { command: [process.execPath, '--version'], timeout: '30s', idempotent: true };
 
-const planned = new Lane(() => payments({ hooks: { quiesce: HOOK, release: HOOK } }));
-const stopped = new Lane(() => payments({ hooks: { quiesce: HOOK, release: HOOK } }));
+const BY_HOOK = { quiesce: 'hook', hooks: { quiesce: HOOK, release: HOOK } };
+
+const planned = new Lane(() => payments(BY_HOOK));
+const stopped = new Lane(() => payments(BY_HOOK));
 const unplanned = new Lane(() => payments({ pathsFilters: { asia: FILTER, europe: 'none' } }));
 
 const start = (scenario: Scenario, input: object) => scenario.run(RUNBOOK, input);
