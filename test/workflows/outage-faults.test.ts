@@ -15,6 +15,7 @@ const HOOK = { command: ['/bin/true'], timeout: '60s' };
 const stuck = new Lane(() =>
   Scenario.start({
     deployment: {
+      quiesce: 'hook',
       hooks: { quiesce: HOOK, release: HOOK },
     },
   }),
@@ -188,7 +189,9 @@ describe('faults in the outage', () => {
     deaths.it(
       'the new primary, after the demotion: the old one serves again, and the dead one is attached when it is back',
       async (scenario) => {
-        scenario.limit({ merkleEvidence: '1s' }, 'compareAfterDemotion');
+        // It is waited for within the budget of its promotion, and the old one has time again.
+        scenario.limit({ promote: '2s' }, 'promoteSecondary');
+        at(scenario, 'before', 'west', CHANGING.startAttempt, () => scenario.limit());
         at(scenario, 'after', 'west', CHANGING.demote, () => scenario.service.cluster('east').kill());
         const run = await underWay(scenario, { to: 'east' });
         const parked = await run.waitsFor('decision', ({ step }) => step.includes('east'));
