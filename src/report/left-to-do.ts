@@ -353,7 +353,22 @@ export function leftToDoOf(
   const { ending } = run;
   const work = ending?.outcome === 'aborted' ? workLeft(run, plan) : [];
   const left = ending ? [...ending.leftToDo, ...work, ...secretsLeft(run)] : derivedLeftToDo(run, plan);
-  return [...left, ...criticalLeft(findings, left)];
+  const past = earlierMerkleVerdicts(run);
+  const open = findings.filter(({ code, text }) => code !== 'merkle-tree-corrupted' || !past.includes(text));
+  return [...left, ...criticalLeft(open, left)];
+}
+
+/** What a check told of a tree that a later check of the run judged anew: only the last verdict stands. */
+function earlierMerkleVerdicts(run: RunRecord): readonly string[] {
+  const last = new Map<string, string>();
+  const all: string[] = [];
+  for (const { input, result } of completed(run, 'probeMerkleTree')) {
+    const [cluster, text] = [textOf(input['cluster']), textOf(result['text'])];
+    if (cluster === undefined || text === undefined) continue;
+    all.push(text);
+    if (result['verdict'] === 'sound' || result['verdict'] === 'corrupted') last.set(cluster, text);
+  }
+  return all.filter((text) => ![...last.values()].includes(text));
 }
 
 /** That the run was closed from outside is told by what it left; it stands here where nothing else does. */

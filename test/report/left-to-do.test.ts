@@ -69,6 +69,33 @@ describe('a run that was terminated', () => {
     expect(leftOf(own)).toEqual(own);
   });
 
+  it('names a corrupted tree until the run itself saw it sound', () => {
+    const corrupted = { verdict: 'corrupted', text: 'The Merkle tree of west is corrupted.' };
+    const critical = { kind: 'finding', severity: 'critical', code: 'merkle-tree-corrupted' } as const;
+    const leftOf = (...later: readonly Pick<ActivitySpecification, 'result' | 'failure'>[]) => {
+      const run = new RunBuilder().started('drReindex', {});
+      run.fact({ ...critical, at: when(150), text: corrupted.text });
+      [{ result: corrupted }, ...later].forEach((check, index) => {
+        const at = 100 * (index + 1);
+        run.activity({
+          type: 'probeMerkleTree',
+          input: WEST,
+          ...check,
+          scheduledAt: at,
+          startedAt: at,
+          endedAt: at + 50,
+        });
+      });
+      return reportOf(run.ended(900, 'completed').build()).leftToDo;
+    };
+    const open = ['CRITICAL: The Merkle tree of west is corrupted.'];
+    expect(leftOf()).toEqual(open);
+    expect(leftOf({ failure: denied })).toEqual(open);
+    expect(leftOf({ result: { verdict: 'not-available', text: 'It was not checked.' } })).toEqual(open);
+    expect(leftOf({ result: corrupted })).toEqual(open);
+    expect(leftOf({ result: { verdict: 'sound', text: 'The Merkle tree of west is sound.' } })).toEqual([]);
+  });
+
   it('warns of a generation attempt that may be open', () => {
     expect(leftToDoAt(40_500)).toContain('A generation attempt on west may be open, or its token may exist');
     expect(leftToDoAt(40_500)).toContain('only if its fingerprint is AB12');

@@ -131,7 +131,7 @@ function leftToDo({ cluster, skipFlush }: DrReindexInput, after: MerkleCheckResu
       : []),
     ...(after?.verdict === 'corrupted'
       ? [
-          `The tree of ${cluster} is still corrupted. Reindex with {"diff": true} to find out what is wrong, or set ${cluster} up anew; ask the vendor before the primary is reindexed.`,
+          `After the reindex: ${after.text} Reindex with {"diff": true} to find out what is wrong, or set ${cluster} up anew; ask the vendor before the primary is reindexed.`,
         ]
       : []),
   ];
