@@ -12,6 +12,9 @@ import type { TestRun } from '../support/scenario';
 /** The one POST among the reads: it asks what a token may do. */
 const READING_POST = '/v1/sys/capabilities-self';
 
+/** The one key that a plan writes. */
+const WRITE_PROOF = 'east POST /v1/kv/data/runbooks-marker-after';
+
 const CA_FILE = join(tmpdir(), `bad-ca-${randomUUID()}.pem`);
 const WEST_TOKEN = `WEST_TOKEN_${randomUUID().replaceAll('-', '')}`;
 
@@ -48,13 +51,19 @@ describe('before anything is touched', () => {
 
   function changingCalls(): string[] {
     return scenario.service.calls
-      .filter(({ method, path }) => method !== 'GET' && path !== READING_POST)
+      .filter(({ method, path }) => !['GET', 'LIST'].includes(method) && path !== READING_POST)
       .map(({ cluster, method, path }) => `${cluster} ${method} ${path}`);
   }
 
   /** Nothing was touched, and no secret stands anywhere. */
   async function nothingTouched(): Promise<void> {
     expect(changingCalls()).toEqual([]);
+    expect(await scenario.leaks(shown)).toEqual([]);
+  }
+
+  /** A plan proves that the primary takes writes, on the key beside the marker; nothing else was touched. */
+  async function onlyWriteProof(): Promise<void> {
+    expect(changingCalls().filter((call) => call !== WRITE_PROOF)).toEqual([]);
     expect(await scenario.leaks(shown)).toEqual([]);
   }
 
@@ -173,7 +182,7 @@ describe('before anything is touched', () => {
   }
 
   describe('a deployment that is not ready is refused with what was observed and what is needed', () => {
-    afterEach(nothingTouched);
+    afterEach(onlyWriteProof);
 
     const west = () => scenario.service.cluster('west');
     const east = () => scenario.service.cluster('east');
