@@ -128,7 +128,7 @@ describe('ceremonyRehearsal', () => {
       'bert missing',
       'cleo missing',
     ]);
-    expect(report.leftToDo.map((left) => left.split(' ')[0])).toEqual(['bert', 'cleo']);
+    expect(report.leftToDo.map((left) => left.split(' ')[0])).toEqual(['bert', 'cleo', 'CRITICAL:']);
     expect(report.receipts.map(({ code }) => code)).toEqual(['accepted', 'plain-text-share', 'share-in-rehearsal']);
     expect(report.findings.map(({ code, severity }) => `${code} ${severity}`).sort()).toEqual([
       'plain-text-share critical',
@@ -185,7 +185,7 @@ describe('ceremonyRehearsal', () => {
       { name: 'emil', answered: 'declined', how: 'claimed', said: 'no access yet' },
     ]);
     expect(report.leftToDo[1]).toContain('emil did not rehearse (declined, UNVERIFIED: no access yet;');
-    expect(report.receipts[0]?.text).toContain(`Next: \`runbook decline ${id()} --holder`);
+    expect(report.receipts[0]?.text).toContain(`Next: \`runbook decline ${id()}\`, with \`--key-file\``);
     expect((await lastRehearsals(scenario.recordsOfAWorker(), 'declined', scenario.name)).size).toBe(2);
     await replayRun(run);
   });

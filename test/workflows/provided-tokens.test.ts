@@ -44,7 +44,10 @@ describe('a provided operation token', () => {
       const { plan } = await run.status().then((status) => ({ plan: status.planText ?? '' }));
       expect(JSON.parse(plan)).toMatchObject({
         choices: { tokenSource: 'provided' },
-        warnings: [expect.stringContaining('one of ada, bert gives it to this run')],
+        warnings: [
+          expect.stringContaining('attests that no client writes to east'),
+          expect.stringContaining('one of ada, bert gives it to this run'),
+        ],
       });
       // A token of nobody: the secondary refuses it, and it is asked for again. Nothing was demoted.
       await provide(scenario, run, 'west', { token: `hvs.${'Ab3'.repeat(8)}` });

@@ -212,7 +212,7 @@ describe('the record', () => {
     expect(await run.report()).toMatchObject({ outcome: 'completed' });
     await scenario.stopWorker();
     await scenario.startWorker('keys-of-another-host');
-    const disposal = await (await scenario.run('operationTokenDisposal')).report();
+    const disposal = await (await scenario.run('operationTokenDisposal', { cluster: 'west' })).report();
     expect(disposal).toMatchObject({ outcome: 'completed', result: { deleted: 1 } });
     expect(scenario.state('west').operationTokens).toBe(0);
     expect(await new TokenLedger(worker()).all(scenario.name)).toEqual([]);
