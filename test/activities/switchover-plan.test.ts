@@ -263,7 +263,11 @@ const OK: readonly (readonly [string, Arrange, Input?, string?])[] = [
   ['a batch token', batch({}), BY_BATCH],
   ['our own attempt in the slot', slot({ started: true, pgp_fingerprint: 'ours' }), {}, 'ours'],
   ['a lag at its limit', () => lagging(10)],
-  ['nothing streamed yet, but equal roots', tells('west', { last_remote_wal: 0 })],
+  [
+    'nothing streamed yet, but equal roots',
+    // West has the last plan's write beside the marker.
+    both(() => bench.service.advanceClock(1_000), tells('west', { last_remote_wal: 0 })),
+  ],
   ['a newer secondary, acknowledged', versions(VERSION, '1.21.5+ent'), { acknowledgeNewerSecondary: true }],
   ['a credential with the rights and no more', credential(ALL)],
   [
