@@ -82,10 +82,10 @@ export async function assessTokenSource(question: TokenQuestion): Promise<TokenA
         ceremonyCallsAllowed(cluster, 'operation-token', version, entry),
       ];
       const { batchMarginMs } = deployment.ceremony;
-      const kept = question.takesKept
+      const { kept, why = [] } = question.takesKept
         ? await keptTokenFor(deployment.name, observation, question.paths, batchMarginMs)
-        : undefined;
-      const unused = batch && secondary.entry.batchToken !== undefined ? [batch.unused] : [];
+        : {};
+      const unused = (batch && secondary.entry.batchToken !== undefined ? [batch.unused] : []).concat(why);
       const notes = kept ? [...unused, kept.text] : unused;
       const warnings = [...breakGlassWarnings('operation-token', [observation]), ...notes];
       // Where a token is in hand, nothing of this holds the run up.

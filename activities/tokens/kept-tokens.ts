@@ -2,7 +2,7 @@ import type { Authority, OnCluster } from '../../src/contracts/activities';
 import type { KeptToken, Sealed } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { GatedOperation } from '../../src/contracts/plan';
-import { RunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError } from '../../src/errors';
 import { openValue, sealValue } from '../../src/keys';
 import { verifyOneOf, verifyOperation } from '../approvals/authority';
 import { ledgerOf, runOf } from '../ceremony/alarms';
@@ -16,17 +16,24 @@ const SEALED_SECONDS = 24 * 3600;
 /** What a plan that takes a kept token allows. */
 const TAKES: readonly GatedOperation[] = ['operation-token.take', 'operation-token.take-for-failover'];
 
-/** A token that the record keeps for a run such as this one; what the run itself took already is told in the same words. */
+/**
+ * A token that the record keeps for a run such as this one; what the run itself took already is told in the same words. Where
+ * the record cannot be read the holders are asked: a promotion is not held back by that.
+ *
+ * @returns `why` where the record does not tell
+ */
 export async function keptTokenFor(
   deployment: string,
   { cluster, clusterId }: ClusterObservation,
   paths: readonly string[],
   marginMs: number,
-): Promise<KeptToken | undefined> {
+): Promise<{ readonly kept?: KeptToken; readonly why?: string }> {
   const execution = currentExecution();
   const uses = paths.map((path) => `dr.${path.split('/').at(-1) ?? ''}`);
   const own = { ...execution.run, cluster };
-  const entries = await ledgerOf(execution).all(deployment);
+  const entries = await ledgerOf(execution).all(deployment).catch(unlessSilent(execution.signal));
+  if (entries === undefined)
+    return { why: `The record cannot be read: whether it keeps an operation token of ${cluster} is not known.` };
   const fits = (entry: LedgerEntry) =>
     entry.cluster === cluster &&
     entry.clusterId === clusterId &&
@@ -39,9 +46,9 @@ export async function keptTokenFor(
     if (!kept || !isFree) continue;
     const { at, wid, rid, holders, until } = kept;
     const text = `Operation token for ${cluster} kept since ${at} by ${wid} (run ${rid}), from key shares of ${holders.join(', ')}, until ${until}: no holder is asked for ${cluster}.`;
-    return { cluster, entry: id, text };
+    return { kept: { cluster, entry: id, text } };
   }
-  return undefined;
+  return {};
 }
 
 /**
@@ -76,6 +83,13 @@ export async function takeKeptToken(
   const taken = { ...entry, ns: run.ns, wid: run.wid, rid: run.rid, sealed: mine, at: new Date().toISOString() };
   if (!(await ledger.settle(entry, taken))) throw notKept(cluster, 'another run took it a moment ago');
   return { token: mine, observed };
+}
+
+function unlessSilent(signal: AbortSignal) {
+  return (error: unknown): undefined => {
+    if (!isRunbookError(error) || signal.aborted) throw error;
+    return undefined;
+  };
 }
 
 function notKept(cluster: string, observed: string): RunbookError {

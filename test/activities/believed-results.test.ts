@@ -94,6 +94,9 @@ describe('the last change of the primary', () => {
   it('is not known where the record does not tell it; a promotion is not held back by that', async () => {
     bench.recordServer.failure = new Error('silent');
     expect(await coolDown('east')).toMatchObject({ verdict: 'not-checkable' });
+    // A token that is kept is not known either: the holders are asked, and the plan says why.
+    const { plan } = await bench.call('assessDrSwitchover', { input: { ...bench.input(), to: 'east' } });
+    expect(plan?.text).toContain('whether it keeps an operation token of east is not known');
     await notePrimaryChange({ records: bench.records, log: pino({ level: 'silent' }) }, DEPLOYMENT, {
       ...{ runbook: 'drSwitchover', runId: 'r', cluster: 'west', at: Date.now() },
     });
