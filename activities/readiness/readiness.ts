@@ -120,15 +120,15 @@ export async function assessService(
   signal: AbortSignal,
 ): Promise<readonly ReadinessPoint[]> {
   const clusters = new Clusters({ inventory, log });
-  const deployment = findDeployment(inventory, name);
-  const topology = await readTopology({ clusters, signal }, deployment);
-  const access = (cluster: string) => clusters.of(name, cluster);
-  const context: ServiceContext = { ...topology, execution: { signal }, access, now: Date.now(), proofs: new Map() };
-  // A trend needs samples, which only a worker reads.
-  const lagging = { replication: () => replicationPoints(topology, []).filter(({ id }) => id !== 'lag-trend') };
   try {
+    const topology = await readTopology({ clusters, signal }, findDeployment(inventory, name));
+    const access = (cluster: string) => clusters.of(name, cluster);
+    const context: ServiceContext = { ...topology, execution: { signal }, access, now: Date.now(), proofs: new Map() };
+    // A trend needs samples, which only a worker reads.
+    const lagging = { replication: () => replicationPoints(topology, []).filter(({ id }) => id !== 'lag-trend') };
     return await allPoints(signal, { ...serviceGroups(inventory, context, Promise.resolve(false)), ...lagging });
   } finally {
+    await clusters.close();
     await Promise.all(clusters.all(name).map(({ client }) => client.close()));
   }
 }

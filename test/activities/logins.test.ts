@@ -5,6 +5,7 @@ import pino from 'pino';
 import { stringify } from 'yaml';
 import { Clusters } from '../../activities';
 import { loginAt, loginClient } from '../../activities/logins';
+import { assessService } from '../../activities/readiness/readiness';
 import { parseInventory } from '../../src/inventory';
 import type { Login } from '../../src/inventory';
 import { startSimulatedService } from '../../src/simulator';
@@ -149,6 +150,16 @@ describe('a login', () => {
       expect(bench.leaks()).toEqual([]);
     },
   );
+
+  it('of a look from a shell (doctor, inventory check --live) leaves no token', async () => {
+    await open('approle');
+    const inventory = parseInventory(bench.inventoryText(), 'test');
+    const log = pino({ enabled: false });
+    await assessService(inventory, log, 'payments', AbortSignal.timeout(30_000));
+    const made = bench.calls('auth/approle/login').filter((call) => call.endsWith(' 200'));
+    expect(made).not.toEqual([]);
+    expect(bench.calls('auth/token/revoke-self')).toEqual(made.map((call) => call.replace('200', '204')));
+  });
 
   it('can be made alone, with nothing but a client', async () => {
     await open('approle');
