@@ -31,6 +31,7 @@ openBench((opened) => (bench = opened), {
       fence: { command: ['/bin/false'], timeout: '1s', idempotent: true },
       unfence: { command: ['/bin/false'], timeout: '1s', idempotent: true },
     },
+    snapshot: { to: '/placeholder', before: ['demotion'] },
   },
 });
 
@@ -39,8 +40,10 @@ const WAYS: Readonly<Record<string, readonly string[]>> = {
   'demotePrimary dr': ['', ' former'],
   'promoteSecondary dr': [' planned', ' unplanned', ' forced'],
   'promoteSecondary performance': [' planned', ' forced'],
-  'updatePrimary performance': ['', ' by-addresses'],
+  'updatePrimary performance': ['', ' by-addresses', ' by-given-addresses'],
 };
+/** They look for what a plan names before they look at its approvals: the plan is that of a switchover. */
+const OF_SWITCHOVER: readonly string[] = ['promoteSecondary dr planned', 'takeSnapshot'];
 
 /** What changed anything: asking for one's own rights does not. */
 const changes = () => bench.changes().filter((call) => !call.endsWith('/sys/capabilities-self'));
@@ -73,8 +76,11 @@ const OF_BOTH: readonly string[] = [
   'enablePrimary',
   'enableSecondary',
   'forgetPrimary',
+  'issueOutsideToken',
   'promoteSecondary',
+  'quiesceByQuota',
   'revokeSecondary',
+  'unfenceFormerPrimary',
   'updatePrimary',
 ];
 
@@ -85,6 +91,8 @@ async function inputs(): Promise<Readonly<Record<string, object>>> {
   const europe = { primary: 'east', secondary: 'europe', expected: { filter: { mode: 'deny', paths: ['kv/'] } } };
   const id = bench.cluster('europe').clusterId;
   const onWest = { cluster: 'west', token };
+  const publicKey = Buffer.alloc(32, 7).toString('base64');
+  const outside = { cluster: 'east', outside: { id: 'another-team', publicKey, ttl: '30m' } };
   return {
     'demotePrimary dr': { cluster: 'east', otherCluster: 'west' },
     'demotePrimary performance': { cluster: 'east', otherCluster: 'europe' },
@@ -97,6 +105,7 @@ async function inputs(): Promise<Readonly<Record<string, object>>> {
     'updatePrimary dr': { ...dr, by: 'token' },
     'updatePrimary performance': { ...europe, by: 'token' },
     'updatePrimary performance by-addresses': { ...europe, by: 'addresses' },
+    'updatePrimary performance by-given-addresses': { ...europe, by: 'addresses', addresses: ['evil.example:8201'] },
     'enablePrimary dr': { cluster: 'spare' },
     'enablePrimary performance': { cluster: 'spare' },
     writePathsFilter: { cluster: 'east', id, secondary: 'europe', filter: { mode: 'deny', paths: ['secret'] } },
@@ -112,7 +121,14 @@ async function inputs(): Promise<Readonly<Record<string, object>>> {
     'enableSecondary dr': { primary: 'east', secondary: 'spare' },
     'enableSecondary performance': { primary: 'east', secondary: 'spare', expected: { filter: 'none' } },
     fenceLostPrimary: { from: 'east', to: 'west' },
-    unfenceFormerPrimary: { primary: 'west', secondary: 'east' },
+    'unfenceFormerPrimary dr': { primary: 'west', secondary: 'east' },
+    'unfenceFormerPrimary performance': { primary: 'europe', secondary: 'east' },
+    'quiesceByQuota dr': { cluster: 'east', otherCluster: 'west' },
+    'quiesceByQuota performance': { cluster: 'east', otherCluster: 'europe' },
+    'issueOutsideToken dr': outside,
+    'issueOutsideToken performance': { ...outside, expected: { filter: 'none' } },
+    takeKeptToken: { cluster: 'west', entry: randomUUID() },
+    takeSnapshot: { cluster: 'east', event: 'demotion' },
     forgetLedgerToken: { cluster: 'west', entry: await orphan() },
     startDrReindex: { ...onWest, options: { diff: false, force: false, skipFlush: false } },
   };
@@ -240,12 +256,13 @@ describe('an activity that needs an approval', () => {
         ['performance', 'europe'],
       ] as const)
         revokeSecondary(bench.cluster('east'), kind, bench.cluster(each).clusterId);
+    // A plan is made with a write beside the marker.
+    let plan = OF_SWITCHOVER.includes(tried) ? (await bench.authority()).plan : undefined;
     const before = changes();
     const failure = (authority: Authority | undefined) =>
       bench.failure(name as never, { deployment: DEPLOYMENT, ...input, authority } as never);
 
     // The plan is the attacker's own, and says exactly what he is about to do.
-    let plan = tried === 'promoteSecondary dr planned' ? (await bench.authority()).plan : undefined;
     const operations: AllowedOperation[] = [];
     while (plan === undefined) {
       const made = documentOf(operations);
@@ -286,7 +303,9 @@ describe('an activity that needs an approval', () => {
     );
     // That of a switchover was not made up here: it has operations of its own.
     const { operations: ofPlan } = JSON.parse(plan.text) as { readonly operations: readonly AllowedOperation[] };
-    await refusesOtherClusters(name, ofPlan, input);
+    // A snapshot is of one cluster, whatever the other side of its demotion.
+    const bound = name === 'takeSnapshot' ? ofPlan.map(({ operation, on }) => ({ operation, on })) : ofPlan;
+    await refusesOtherClusters(name, bound, input);
     expect(changes().slice(before.length)).toEqual([]);
   });
 
@@ -316,7 +335,7 @@ describe('an activity that needs an approval', () => {
       const call = { deployment: DEPLOYMENT, ...input, authority: { plan, approvals } };
       const failed = await bench.failure(name as never, call as never);
       expect([name, failed.code]).toEqual([name, 'NOT_APPROVED']);
-      expect(String(failed.details['observed'])).toMatch(/does not allow/);
+      expect(String(failed.details['observed'])).toMatch(/does not allow|no operation of the plan/);
     }
   }
 
