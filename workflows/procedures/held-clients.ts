@@ -6,6 +6,7 @@ import { workflowInfo } from '@temporalio/workflow';
 import type { StepCalls } from '../engine/activity-calls';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
+import { lastLook } from './roles';
 
 /** Whose clients write nothing while a primary is changed, and by what. */
 export interface QuiesceTarget {
@@ -40,10 +41,11 @@ export async function quiesceClients(run: Run, { deployment, kind, route, approv
   run.onEnd(async () => {
     const { held } = run;
     if (!held) return;
-    const before = run.state.outageSince === undefined;
-    if (before && (held.by === 'quota' || held.canRelease)) {
+    const may = held.by === 'quota' || held.canRelease;
+    const serving = may ? await servingOf(run, deployment, kind, route) : undefined;
+    if (serving !== undefined) {
       await run.cleanUp('Release the clients', async (call) => {
-        await letThrough(call, held, { deployment, from: to, to: from });
+        await letThrough(call, held, { deployment, from: serving === from ? to : from, to: serving });
         run.held = undefined;
       });
     }
@@ -62,6 +64,24 @@ export async function quiesceClients(run: Run, { deployment, kind, route, approv
       call.quiesceByQuota({ deployment, kind, cluster: from, otherCluster: to, authority }),
     ),
   );
+}
+
+/**
+ * Where clients belong once a run ends that still holds them: before an outage the old primary, later the one of both that
+ * says to be primary while the other says that it is not. Undefined where that is not known, or people skipped the release.
+ */
+async function servingOf(
+  run: Run,
+  deployment: string,
+  kind: ReplicationKind,
+  { from, to }: QuiesceTarget['route'],
+): Promise<string | undefined> {
+  if (run.state.outageSince === undefined) return from;
+  if (run.state.serviceBackAt !== undefined) return undefined;
+  const { primaries, silent } = await lastLook(run, deployment, [from, to], kind);
+  const [serving, ...more] = primaries;
+  const known = serving !== undefined && more.length + silent.length === 0 && [from, to].includes(serving);
+  return known ? serving : undefined;
 }
 
 /** Clients that are held are let through to the cluster that serves; skipped, the report says how it is done by hand. */
