@@ -910,6 +910,20 @@ export const MUTATIONS = [
     test: 'test/activities/kept-tokens.test.ts',
   },
   {
+    name: 'kept token: the run that made it and was stopped leaves it alive',
+    file: 'activities/tokens/operation-token-disposal.ts',
+    text: '!isReserved(each) || isOfSameRun',
+    replacement: '!isReserved(each) || !isOfSameRun',
+    test: 'test/activities/kept-tokens.test.ts',
+  },
+  {
+    name: 'kept token: one whose deletion was sent is given',
+    file: 'activities/ceremony/token-ledger.ts',
+    text: 'return deletionSentAt === undefined && kept',
+    replacement: 'void deletionSentAt;\n  return kept',
+    test: 'test/activities/kept-tokens.test.ts',
+  },
+  {
     name: 'kept token: two runs take it at once',
     file: 'activities/tokens/kept-tokens.ts',
     text: 'if (!(await ledger.settle(entry, taken))) throw',

@@ -150,9 +150,9 @@ export function isOfSameRun(one: LedgerEntry, other: Pick<LedgerEntry, 'wid' | '
   return one.wid === other.wid && one.rid === other.rid && one.cluster === other.cluster;
 }
 
-/** Whether the record keeps it for a later run, and none has taken it. */
-export function isReserved({ kept, wid, rid }: LedgerEntry, now = Date.now()): boolean {
-  return kept?.wid === wid && kept.rid === rid && Date.parse(kept.until) > now;
+/** Whether the record keeps it for a later run, none has taken it, and nobody has begun to delete it. */
+export function isReserved({ kept, wid, rid, deletionSentAt }: LedgerEntry, now = Date.now()): boolean {
+  return deletionSentAt === undefined && kept?.wid === wid && kept.rid === rid && Date.parse(kept.until) > now;
 }
 
 function takenBy({ cluster, id }: LedgerEntry): RunbookError {

@@ -81,8 +81,11 @@ export async function takeKeptToken(
   const token = await openValue(sealKeyring, { ns, wid, rid }, sealed as Sealed, { ...bound, use });
   const mine = await sealValue(sealKeyring, run, { ...bound, uses: kept.uses, expSeconds: SEALED_SECONDS }, token);
   const taken = { ...entry, ns: run.ns, wid: run.wid, rid: run.rid, sealed: mine, at: new Date().toISOString() };
-  if (!(await ledger.settle(entry, taken))) throw notKept(cluster, 'another run took it a moment ago');
-  return { token: mine, observed };
+  if (await ledger.settle(entry, taken)) return { token: mine, observed };
+  // A late copy of this very attempt may have taken it meanwhile.
+  const now = (await ledger.all(deployment)).find((each) => each.id === id && isOfSameRun(each, { ...run, cluster }));
+  if (now?.sealed === undefined) throw notKept(cluster, 'another run took it a moment ago');
+  return { token: now.sealed as Sealed<'operation-token'>, observed };
 }
 
 function unlessSilent(signal: AbortSignal) {

@@ -12,7 +12,7 @@ import { judgeGate, verifiedApprovals } from '../approvals/person-lookup';
 import { gateFacts, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
 import { ledgerOf, notDelivered, openEntries, runOf, tellAlarm } from '../ceremony/alarms';
 import type { LedgerEntry } from '../ceremony/token-ledger';
-import { isReserved } from '../ceremony/token-ledger';
+import { isOfSameRun, isReserved } from '../ceremony/token-ledger';
 import { asWarning, check } from '../checks/check';
 import { currentExecution } from '../execution';
 import { deleteToken } from './token-deletion';
@@ -64,9 +64,12 @@ export async function deleteOperationTokens(input: {
     if (disposal.state !== 'deleted')
       findings.push(notDeleted(disposal, `The operation token of ${token.cluster}`, again));
   }
-  // Earlier runs may have left a token behind that could not be deleted then: it can be now.
+  // Earlier runs may have left a token behind that could not be deleted then: it can be now. What this run itself keeps for
+  // another one goes too: it was stopped before it could say so.
+  const isLeft = (each: LedgerEntry) =>
+    !isReserved(each) || isOfSameRun(each, { ...execution.run, cluster: each.cluster });
   for (const entry of known.filter(
-    (each) => each.sealed !== undefined && !isReserved(each) && !asked.some(({ value }) => value === each.sealed),
+    (each) => each.sealed !== undefined && isLeft(each) && !asked.some(({ value }) => value === each.sealed),
   )) {
     const disposal = await disposeSealed(entry);
     if (disposal.state === 'deleted') disposals.push(disposal);

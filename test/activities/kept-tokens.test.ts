@@ -154,6 +154,30 @@ it('disposal leaves it alone until it is over, unless its cluster is named; read
   expect((await assess()).tokens).toEqual(['deletable']);
 });
 
+it('the run that made it deletes it where it is stopped, also if it does not know of it; then it is kept for nobody', async () => {
+  const entry = await keep();
+  const run = { ...bench.run, wid: entry.wid, rid: entry.rid };
+  const asked = { deployment: DEPLOYMENT, tokens: [] };
+  expect(await bench.call('deleteOperationTokens', asked, { run })).toMatchObject({
+    disposals: [{ state: 'deleted' }],
+  });
+  expect(await inRecord(entry)).toBeUndefined();
+  // Nor is one offered or given whose deletion was sent, whatever became of that.
+  const sent = await keep();
+  const named = await approved();
+  expect(named.route?.kept).toMatchObject({ entry: sent.id });
+  await bench.ledger.write({ ...sent, deletionSentAt: at(0) });
+  expect((await approved()).route?.kept).toBeUndefined();
+  expect((await bench.failure('takeKeptToken', taking(sent, named))).code).toBe('PRECONDITION_FAILED');
+});
+
+it('two copies of one attempt give the same token', async () => {
+  const entry = await keep();
+  const plan = await approved();
+  const both = await Promise.all([1, 2].map(() => bench.call('takeKeptToken', taking(entry, plan))));
+  expect(new Set(both.map(({ token }) => token))).toEqual(new Set([(await inRecord(entry))?.sealed]));
+});
+
 it('the holders read how long it is kept, and nothing is kept for longer than seven days', async () => {
   const asked = {
     ...{ deployment: DEPLOYMENT, runbook: 'operationTokenCeremony', reason: 'a test', requestedBy: 'olga' },
