@@ -173,6 +173,14 @@ export const MUTATIONS = [
     named: 'nothing is planned, and an approved demotion is refused',
   },
   {
+    name: 'rejoin: the cluster that was promoted last is taken for the former primary',
+    file: 'activities/plans/rejoin.ts',
+    text: "check('it was not promoted last', cluster, false,",
+    replacement: "check('it was not promoted last', cluster, true,",
+    test: 'test/activities/dr-rejoin.test.ts',
+    named: 'the one that was promoted last is not taken for the former one',
+  },
+  {
     name: 'snapshot: one that the service ended early counts as whole',
     file: 'activities/snapshots/snapshots.ts',
     text: 'if (archive.mistake !== undefined) throw',

@@ -20,6 +20,8 @@ import { describeFilter } from '../filters/paths-filters';
 import { findFilter } from '../filters/wanted-filter';
 import { kindName } from '../joining/onboarding-read';
 import { isAlive } from '../observe';
+import { lastPrimaryChange } from '../roles/primary-changes';
+import type { PrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';
 import { observe } from './observed';
 import type { PlanInput } from './observed';
@@ -76,8 +78,9 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
   const mode = former[kind]?.mode;
   if (mode !== 'primary' && mode !== 'secondary') return { ...base, preconditions: judged };
   const isPrimary = mode === 'primary';
-  const { signal } = currentExecution();
-  const [tokens, filter] = await Promise.all([
+  const execution = currentExecution();
+  const { signal } = execution;
+  const [tokens, filter, changes] = await Promise.all([
     kind === 'dr' ? observed.tokens(cluster, [UPDATE_PRIMARY]) : undefined,
     kind === 'dr'
       ? undefined
@@ -87,6 +90,7 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
           deployment.pathsFilters[cluster],
           signal,
         ),
+    lastPrimaryChange(execution, deployment.name),
   ]);
   const snapshot = snapshotWanted(deployment, 'demotion', cluster);
   const path = (end: string) => `sys/replication/${kind}/${end}`;
@@ -118,6 +122,7 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
     ...base,
     preconditions: [
       ...judged,
+      ...(isPrimary && input.primary === undefined ? notPromotedLast(kind, former, primary, changes?.last) : []),
       ...rights.flat(),
       ...(filter ? [filter.judged] : []),
       // A cluster that still is primary has no slot and takes no ceremony call: that shows after its demotion only.
@@ -217,6 +222,23 @@ function formerRole(
       observed: follows ? `connected to ${primary.cluster}` : 'not connected',
       needed: `not a connected ${kindName(kind)} secondary of ${primary.cluster}`,
       next: `There is nothing to do: ${cluster} follows ${primary.cluster}.`,
+    }),
+  ];
+}
+
+/** The wrong side may be named: the cluster that was promoted in the place of the former primary serves. */
+function notPromotedLast(
+  kind: ReplicationKind,
+  { cluster }: ClusterObservation,
+  primary: ClusterObservation,
+  last: PrimaryChange | undefined,
+): Check[] {
+  if (last?.cluster !== cluster || !last.runbook.startsWith(kind)) return [];
+  return [
+    check('it was not promoted last', cluster, false, {
+      observed: `${cluster} was promoted last, by ${last.runbook}, run ${last.runId}, at ${new Date(last.at).toISOString()}`,
+      needed: `the former ${kindName(kind)} primary, not the one that was promoted in its place`,
+      next: `Is the former primary ${primary.cluster}? Then name it as "cluster". If the primary was changed by hand since, name the one that serves as "primary".`,
     }),
   ];
 }

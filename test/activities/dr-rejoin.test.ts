@@ -1,6 +1,7 @@
 /** A former primary: what its dangerous activities refuse, and how much it wrote after the split. */
 import { planDocument } from '../../activities/approvals/planning';
 import { splitLoss } from '../../activities/evidence/split-loss';
+import { notePrimaryChange } from '../../activities/roles/primary-changes';
 import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { drRejoinInput, performanceRejoinInput } from '../../src/contracts/runbook-inputs';
@@ -21,6 +22,31 @@ openBench((opened) => (bench = opened), { deployment: { hooks } });
 
 const demotions = () => statuses(bench, 'east', CHANGING.demote);
 const mode = () => bench.cluster('east').snapshotState().dr.mode;
+
+/** Refusals of a rejoin of east, after a runbook noted that a cluster was promoted. */
+async function refusals(on: ActivityBench, runbook: string, promoted: string, primary?: string) {
+  const log = { warn: () => undefined } as never;
+  await notePrimaryChange({ records: on.records, log }, DEPLOYMENT, {
+    runbook,
+    runId: 'run-1',
+    cluster: promoted,
+    at: Date.UTC(2026, 0, 2),
+  });
+  const asked = {
+    deployment: DEPLOYMENT,
+    cluster: 'east',
+    reason: 'a test',
+    ...(primary !== undefined && { primary }),
+  };
+  const { preconditions } = runbook.startsWith('dr')
+    ? await on.call('assessDrRejoin', { input: drRejoinInput.parse(asked) })
+    : await on.call('assessPerformanceRejoin', { input: performanceRejoinInput.parse(asked) });
+  return preconditions.filter(({ verdict }) => verdict === 'fail');
+}
+const promotedLast = (runbook: string) => ({
+  name: 'it was not promoted last',
+  observed: `east was promoted last, by ${runbook}, run run-1, at 2026-01-02T00:00:00.000Z`,
+});
 
 /** The plan of east's rejoin with the approvals of these gates. */
 async function authority(...gates: readonly string[]): Promise<Authority> {
@@ -57,6 +83,12 @@ describe('while the other cluster is no primary', () => {
 
 describe('while both clusters take themselves for the primary', () => {
   beforeAll(() => splitPrimaries(bench, 'east', 'west'));
+
+  it('the one that was promoted last is not taken for the former one, unless the primary is named', async () => {
+    expect(await refusals(bench, 'drFailover', 'east')).toMatchObject([promotedLast('drFailover')]);
+    expect(await refusals(bench, 'drFailover', 'east', 'west')).toEqual([]);
+    expect(await refusals(bench, 'drFailover', 'west')).toEqual([]);
+  });
 
   it('the demotion needs the approval of gate plan, and a plan about these two clusters', async () => {
     const none = await authority();
@@ -160,6 +192,9 @@ describe('a former primary', () => {
     promoteSecondary(other.cluster('europe'), 'performance', '', true);
     other.service.advanceClock(1_000);
     const asked = performanceRejoinInput.parse({ deployment: DEPLOYMENT, cluster: 'east', reason: 'a test' });
+    const last = 'performancePromotion';
+    expect(await refusals(other, last, 'east')).toMatchObject([promotedLast(last)]);
+    expect(await refusals(other, last, 'europe')).toEqual([]);
     const { plan } = await other.call('assessPerformanceRejoin', { input: asked });
     if (!plan) throw new Error('no plan');
     const approvals = [await other.approval('promote', plan.digest), await other.approval('unfence', plan.digest)];
