@@ -68,7 +68,7 @@ function roles(run: RunRecord, kind: ReplicationKind, plan: RunbookPlan | undefi
   return [`${from} is demoted and nothing was promoted: ${none}. ${next}`];
 }
 
-const isFailover = (promotion: ActivityRecord) => kindOf(promotion) === 'dr' && promotion.input['mode'] !== 'planned';
+const isFailover = (promotion: ActivityRecord) => promotion.input['mode'] !== 'planned';
 
 function afterPromotion(run: RunRecord, promoted: ActivityRecord): readonly string[] {
   const cluster = clusterName(promoted);
@@ -79,7 +79,7 @@ function afterPromotion(run: RunRecord, promoted: ActivityRecord): readonly stri
       : [`${cluster} was promoted, but was not seen to serve: check that clients reach it and can write.`]),
     ...(isFailover(promoted)
       ? [
-          `Keep ${inputText(promoted, 'otherCluster')} fenced: it believes that it is primary when it comes back. Start drRejoin for it then.`,
+          `Keep ${inputText(promoted, 'otherCluster')} fenced: it believes that it is primary when it comes back. Start ${kindOf(promoted)}Rejoin for it then.`,
         ]
       : []),
     ...(kindOf(promoted) === 'performance'

@@ -161,6 +161,9 @@ describe('a promotion that was cut short', () => {
     const all = leftOf(demoted, { ...promote, result: done }, serves);
     expect(all).toContain('which ones follow west');
     expect(all).not.toContain(UNPROVEN);
+    expect(all).not.toContain('Rejoin');
+    const unplanned = { ...promotion('performance', 'unplanned'), result: done };
+    expect(leftOf(unplanned, serves)).toMatch(/Keep east fenced: .* Start performanceRejoin/);
   });
 });
 
