@@ -252,10 +252,10 @@ async function confirm<S>(
   let began = 0;
   const { underWayMs = 0 } = change;
   const settledAt = execution.doubt.since + underWayMs;
-  const state = await awaitState<S>(execution, {
+  // What was taken late has time to be seen too, whatever earlier attempts spent.
+  const leastMs = Math.max((change.pollMs ?? POLL_MS) * STABLE_READS * 2 + underWayMs, deadline.ms / 2);
+  const polling: Polling<S> = {
     ...change,
-    // What was taken late has time to be seen too.
-    budgetMs: Math.max((change.pollMs ?? POLL_MS) * STABLE_READS * 2 + underWayMs, deadline.ms / 2, deadline.leftMs),
     read: () => {
       began = performance.now();
       return change.read().catch((error: unknown): never => {
@@ -268,7 +268,9 @@ async function confirm<S>(
       if (underWayMs === 0 || began > settledAt) notThere += 1;
       return answerLost && notThere >= STABLE_READS;
     },
-  }).catch((error: unknown): never => {
+  };
+  const within = new Deadline(Math.max(leastMs, deadline.leftMs));
+  const state = await awaitWithin(execution, polling, within).catch((error: unknown): never => {
     // The request was taken, or its answer was lost, and the state was not seen: it may still come.
     throw isRunbookError(error, 'CONFIRMATION_TIMEOUT') ? lastError(error, { outcomeKnown: false }) : error;
   });

@@ -104,6 +104,20 @@ it('counts from the first attempt of the activity, and leaves what settles the d
   expect(clockMs - began).toBeLessThan(20_000);
 });
 
+it('leaves half of the budget to see a change that was taken, whatever earlier attempts spent', async () => {
+  let there = false;
+  const began = clockMs;
+  const act = jest.fn(async () => undefined);
+  // The service takes 25 s to show what it took.
+  const read = looks(() => {
+    clockMs += 1_000;
+    there = act.mock.calls.length > 0 && clockMs - began >= 25_000;
+  });
+  const asked = { ...polling, read, until: () => there, budgetMs: 60_000, act };
+  expect(await readActConfirm({ ...execution(), spentMs: 55_000 }, asked)).toMatchObject({ outcome: 'done', calls: 1 });
+  expect(act).toHaveBeenCalledTimes(1);
+});
+
 it('ends after as many polls as it was given', async () => {
   const deadline = new Deadline(1, 2);
   clockMs += 5;
