@@ -81,7 +81,7 @@ function comparedSinceDemotion(
   const demotion = demotions.findLast((each) => clusterOf(each) === from);
   const demoted = demotion?.scheduledEventId;
   if (demotion?.state === 'completed' && demotion.input['otherCluster'] === to)
-    if (fieldsOf(demotion.result['evidence'])['loss'] === 'none') return true;
+    if (rootsWereEqual(fieldsOf(demotion.result['evidence']))) return true;
   const compared = activities.findLast(
     ({ type, input, state }) =>
       type === 'compareAfterDemotion' &&
@@ -95,6 +95,11 @@ function comparedSinceDemotion(
     compared.scheduledEventId > demoted &&
     compared.result['loss'] === 'none'
   );
+}
+
+/** That clients were held counts with the mark of a worker alone. */
+function rootsWereEqual({ loss, oldPrimaryRoot }: Readonly<Record<string, unknown>>): boolean {
+  return loss === 'none' && typeof oldPrimaryRoot === 'string';
 }
 
 async function rootOf(access: ClusterAccess, kind: ReplicationKind, signal: AbortSignal): Promise<string | undefined> {

@@ -81,6 +81,7 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
     }
   };
   const tryToUse = async (): Promise<Tried> => {
+    contradicted = false;
     const state = await readStatus(access, kind, signal);
     const node = await client.activeNode({ signal });
     if (state.mode !== 'primary' || state.state !== 'running')

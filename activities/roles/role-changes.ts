@@ -116,6 +116,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
           await demandServing(other, kind, `${cluster} was not demoted`);
           return;
         }
+        held = undefined;
         held = await seeHeldWrites(plan, access, { kind });
         written = held?.wal ?? written;
         const seen = await demandSuccessor(input, verify, { written: mayLose ? held?.wal : written, mayLose });

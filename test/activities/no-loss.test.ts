@@ -132,6 +132,17 @@ describe('a promotion whose plan accepts no loss', () => {
     expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done' });
   });
 
+  it('believes no claim that clients were held without the mark of a worker, where the old primary is silent', async () => {
+    const input = { kind: 'dr', cluster: 'east', otherCluster: 'west' };
+    demotePrimary(bench.cluster('east'), 'dr');
+    await bench.cluster('east').kill();
+    happened('demotePrimary', input, { result: { outcome: 'done', evidence: { loss: 'none', wal: '1', at: 1 } } });
+    await isNotPromoted();
+    const evidence = { loss: 'none', oldPrimaryRoot: 'a7f3c2', newPrimaryRoot: 'a7f3c2' };
+    happened('demotePrimary', input, { result: { outcome: 'done', evidence } });
+    expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done' });
+  });
+
   it('back to the old primary needs no evidence: it has every write', async () => {
     await demotedWithLoss();
     const back = { ...promotion(), cluster: 'east', otherCluster: 'west', token: await bench.operationToken('east') };
