@@ -973,6 +973,22 @@ export const MUTATIONS = [
     named: 'exempts what runs call',
   },
   {
+    name: 'quota: no loss is claimed while the WAL index still rises',
+    file: 'activities/quiesce/held-writes.ts',
+    text: 'if (rose <= BigInt(CANARIES)) {',
+    replacement: 'if (quota || rose <= BigInt(CANARIES)) {',
+    test: 'test/activities/quiesce.test.ts',
+    named: 'is not sent while the WAL index still rises',
+  },
+  {
+    name: 'quota: clients stay held by a step that failed',
+    file: 'activities/quiesce/quota.ts',
+    text: 'await letGo(execution, access);',
+    replacement: 'void letGo;',
+    test: 'test/activities/quiesce.test.ts',
+    named: 'counts only once every node was seen to refuse',
+  },
+  {
     name: 'no loss: evidence without the mark of a worker is believed',
     file: 'activities/quiesce/held-writes.ts',
     text: 'isAttested(keyring, ...marked(run, { ...demoted, wal, at }), attested)',

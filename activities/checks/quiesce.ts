@@ -4,7 +4,7 @@ import type { QuiesceMeans } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import type { ClusterAccess } from '../clusters';
-import { exemptPaths, othersAmong } from '../quiesce/quota';
+import { exemptPaths, othersAmong, takingRequests } from '../quiesce/quota';
 import { check, notCheckable } from './check';
 import type { Rights } from './credentials';
 
@@ -115,6 +115,7 @@ async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Pro
     const options = { token: await primary.credential(), signal };
     const { sys } = primary.client;
     const [names = [], config] = await Promise.all([sys.rateLimitQuotas(options), sys.quotaConfig(options)]);
+    await takingRequests(primary, signal);
     const headers = config.enableRateLimitResponseHeaders ? ['enable_rate_limit_response_headers is on'] : [];
     const others = othersAmong(names);
     return check('clients can be stopped by a quota', name, others.length + headers.length === 0, {
@@ -125,7 +126,10 @@ async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Pro
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
     const next = `Let the workers' credential read sys/quotas/config and list sys/quotas/rate-limit on ${name}.`;
-    return check('clients can be stopped by a quota', name, false, { observed: error.code, needed, next });
+    const elsewhere = error.cluster !== undefined && error.cluster !== name;
+    const { observed = error.code } = elsewhere ? error : {};
+    const why = elsewhere ? { needed: error.needed ?? needed, next: error.next ?? next } : { needed, next };
+    return check('clients can be stopped by a quota', name, false, { observed, ...why });
   }
 }
 

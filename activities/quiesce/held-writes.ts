@@ -24,8 +24,8 @@ export interface HeldWrites {
 }
 
 /**
- * Sees for itself, right before a demotion, that clients write nothing: by the quota, which is made anew and refuses at every
- * node before W is read; or, where a hook or people vouch for it, by a WAL index that stands still but for canaries.
+ * Sees for itself, right before a demotion, that clients write nothing: the quota is made anew and refuses at every node, or a
+ * hook or people vouch for it; then the WAL index stands still but for canaries, so that a slow request let in before is over.
  *
  * @returns undefined where the plan keeps nobody still, or where loss is accepted and writes go on
  * @throws RunbookError PRECONDITION_FAILED where no loss is accepted and clients still write
@@ -40,14 +40,8 @@ export async function seeHeldWrites(
   const { name, deployment } = access.entry;
   const read = async () => (await readStatus(access, kind, signal)).lastWal;
   const by = choices['quiesce'];
-  if (by === 'quota') {
-    const { since, observed } = await holdByQuota(execution, access);
-    const wal = await read();
-    if (wal === undefined) return undefined;
-    const holds = () => performance.now() - since < QUOTA_HOLDS_MS;
-    return { wal, how: `${observed}, before WAL index ${wal} of ${name} was read`, holds };
-  }
-  if (by !== 'hook' && by !== 'attested') return undefined;
+  if (by !== 'quota' && by !== 'hook' && by !== 'attested') return undefined;
+  const quota = by === 'quota' ? await holdByQuota(execution, access) : undefined;
   const { walStillMs } = clusters.deployment(deployment).limits;
   const before = await read();
   await delay(walStillMs, undefined, { signal });
@@ -56,9 +50,9 @@ export async function seeHeldWrites(
   const rose = BigInt(wal) - BigInt(before);
   const seconds = `${walStillMs / 1000} s`;
   if (rose <= BigInt(CANARIES)) {
-    const word = by === 'hook' ? 'the quiesce hook succeeded' : 'the approvers attested that no client writes';
-    const how = `${word}, and the WAL index of ${name} rose by ${rose} within ${seconds}, as by canaries`;
-    return { wal, how, holds: (answered) => answered };
+    const byPeople = by === 'hook' ? 'the quiesce hook succeeded' : 'the approvers attested that no client writes';
+    const how = `${quota?.observed ?? byPeople}, and then the WAL index of ${name} rose by ${rose} within ${seconds}, as by canaries`;
+    return { wal, how, holds: (answered) => (quota ? performance.now() - quota.since < QUOTA_HOLDS_MS : answered) };
   }
   if (choices['acceptLoss'] === 'bounded') return undefined;
   throw new RunbookError('PRECONDITION_FAILED', `Clients still write to ${name}; it was not demoted.`, {

@@ -91,7 +91,7 @@ export const ACTIVITY_KINDS = {
   quiesceByQuota: 'change',
   readPathsFilters: 'read',
   readQuotas: 'read',
-  releaseQuota: 'change',
+  releaseQuota: 'outage-change',
   readRunbookInput: 'read',
   readSeals: 'read',
   readSignalEvents: 'read',

@@ -17,7 +17,7 @@ openBench((opened) => (bench = opened), {
     performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
     readings: { leaderChangeChance: 0, optionalFieldMissingChance: 0 },
     // A busy primary: something of its own is always written after W.
-    timing: { canaryMs: 20 },
+    timing: { canaryMs: 100 },
   },
   drSets: { main: ['east', 'west'], eu: ['europe'] },
   deployment: { quiesce: { by: 'quota', exempt: ['kv/always'] } },
@@ -67,6 +67,20 @@ describe("the service's own quota", () => {
     expect(await release('east', before.exempt)).toMatchObject({ outcome: 'already' });
   });
 
+  it('lets clients through although the exempt paths cannot be restored, and says so', async () => {
+    const before = await readQuotas();
+    await quiesce();
+    bench.service.faults.add({ endpoint: 'POST /v1/sys/quotas/config', action: { status: 403 }, times: Infinity });
+    expect(await release('east', before.exempt)).toMatchObject({
+      outcome: 'done',
+      findings: [{ severity: 'warning', code: 'exempt-paths-not-restored' }],
+    });
+    expect([quotas(), await asksAll()]).toEqual([[], [403, 403, 403]]);
+    bench.service.faults.clear();
+    await release('east', before.exempt);
+    expect(await readQuotas()).toEqual(before);
+  });
+
   it('a worker that died between configuration and quota leaves nothing behind: what was there is in the history', async () => {
     const before = await readQuotas();
     bench.service.faults.add({ endpoint: `POST /v1/sys/quotas/rate-limit/${name}`, action: { status: 500 }, times: 9 });
@@ -76,6 +90,21 @@ describe("the service's own quota", () => {
     await quiesce();
     await release('east', before.exempt);
     expect(await readQuotas()).toEqual(before);
+  });
+
+  it('stops nobody where it cannot be seen to stop everybody: a silent cluster refuses it, the plan too', async () => {
+    const before = await readQuotas();
+    bench.service.faults.add({
+      ...{ cluster: 'europe', endpoint: 'GET /v1/sys/replication/performance/status', times: Infinity },
+      action: { status: 503 },
+    });
+    const silent = { observed: expect.stringMatching(/^europe/) as string };
+    expect(await bench.failure('quiesceByQuota', { ...sides, authority: quota })).toMatchObject({ details: silent });
+    const { preconditions } = await bench.call('assessDrSwitchover', { input: bench.input() });
+    expect(preconditions).toContainEqual(
+      expect.objectContaining({ ...silent, name: 'clients can be stopped by a quota', verdict: 'fail' }),
+    );
+    expect([await readQuotas(), quotas()]).toEqual([before, []]);
   });
 
   it('counts only once every node was seen to refuse', async () => {
@@ -88,6 +117,8 @@ describe("the service's own quota", () => {
       code: 'CONFIRMATION_TIMEOUT',
       details: { observed: expect.stringContaining(`${east().addresses[2] ?? ''}: let through`) as string },
     });
+    // Nobody is held for nothing until a person decides.
+    expect([quotas(), await asksAll()]).toEqual([[], [403, 403, 403]]);
   });
 
   it('is refused beside quotas of the site, on the community edition, and where answers carry rate-limit headers', async () => {
@@ -154,6 +185,17 @@ describe('nothing that keeps clients still', () => {
 });
 
 describe('a demotion that accepts no loss, of a primary that goes on writing canaries', () => {
+  it('is not sent while the WAL index still rises, although every node refuses clients: a slow write is not over', async () => {
+    bench.limit({ walStillMs: 500 });
+    const slow = setInterval(() => east().write('kv/slow', { at: bench.service.now() }), 20);
+    const failed = await bench.failure('demotePrimary', drDemotion(quota)).finally(() => clearInterval(slow));
+    expect(failed).toMatchObject({
+      code: 'PRECONDITION_FAILED',
+      details: { observed: expect.stringContaining('its WAL index rose by') as string },
+    });
+    expect(east().snapshotState().dr.mode).toBe('primary');
+  });
+
   it('proves it by clients that it saw refused; the promotion believes the mark of a worker, and nothing else', async () => {
     bench.service.calls.length = 0;
     bench.service.faults.add({
@@ -167,7 +209,8 @@ describe('a demotion that accepts no loss, of a primary that goes on writing can
     const demoted = await bench.call('demotePrimary', drDemotion(quota));
     bench.service.heal();
     expect(order()).toContain(`POST rate-limit/${name}`);
-    expect(demoted.evidence).toMatchObject({ loss: 'none', why: expect.stringMatching(/429.*west had it/) as string });
+    const why = expect.stringMatching(/429.*rose by \d within.*west had it/) as string;
+    expect(demoted.evidence).toMatchObject({ loss: 'none', why });
     const roots = ['east', 'west'].map((each) => bench.cluster(each).snapshotState().dr.merkleRoot);
     const promotion = drPromotion(await bench.operationToken('west'), quota);
     const { events = [] } = bench.history;
