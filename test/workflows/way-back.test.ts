@@ -1,5 +1,6 @@
 /** Nobody is asked for key shares in the outage: what a way back needs is in hand when the demotion begins. */
 import { drSwitchover } from '../../workflows/runbooks/dr-switchover';
+import { performancePromotion } from '../../workflows/runbooks/performance-promotion';
 import { approvePlan } from '../../workflows/procedures/approved-plan';
 import type { Run } from '../../workflows/engine/run';
 import { executeRunbook } from '../../workflows/engine/runbook';
@@ -15,17 +16,25 @@ jest.mock('../../workflows/procedures/change-primary', () => ({
   changePrimary: jest.fn(),
 }));
 
-/** A switchover whose key shares are to be had for so long once the secondary has caught up; in which order things happen. */
-async function switchOver(leftMs: number): Promise<readonly string[]> {
+const ENDED = { notAfter: '2026-01-01T00:00:00Z' };
+
+/** A change whose key shares are to be had for so long; in which order things happen. */
+async function change(
+  runbook: (input: unknown) => Promise<unknown>,
+  { leftMs = 3_600_000, ...more }: { leftMs?: number; input?: object; route?: object },
+): Promise<readonly string[]> {
   const happened: string[] = [];
   const call = { writeMarker: () => Promise.resolve({ wal: '7', reached: '7' }) };
   const run = {
     state: { finding: () => undefined, noteFindings: () => undefined, enterPhase: () => undefined },
+    onEnd: () => undefined,
+    stop: (stopped: Error) => stopped,
+    skippableStep: (name: string) => Promise.resolve(void happened.push(name)),
     abortable: (body: () => Promise<unknown>) => body(),
     outage: (body: () => Promise<unknown>) => body(),
     step: (name: string, body: (calls: typeof call) => Promise<unknown>) => {
       happened.push(name);
-      return body(call);
+      return name === 'Quiesce the clients' ? undefined : body(call);
     },
   } as unknown as Run;
   const tokens = {
@@ -39,6 +48,9 @@ async function switchOver(leftMs: number): Promise<readonly string[]> {
     otherDrSecondaries: [],
     tokenSource: 'ceremony',
     quiesce: 'attested',
+    hooks: {},
+    candidate: {},
+    ...more.route,
   };
   jest.mocked(approvePlan).mockResolvedValue({ route, approvals: {}, tokens } as never);
   jest.mocked(changePrimary).mockImplementation(() => {
@@ -46,9 +58,12 @@ async function switchOver(leftMs: number): Promise<readonly string[]> {
     return Promise.resolve('nowhere');
   });
   jest.mocked(executeRunbook).mockImplementation((runbook, input) => runbook.body(run, input as never) as never);
-  await drSwitchover({ deployment: 'payments', go: 'auto' });
+  await runbook({ deployment: 'payments', go: 'auto', mode: 'planned', ...more.input }).catch((error: unknown) =>
+    happened.push(String(error)),
+  );
   return happened;
 }
+const switchOver = (leftMs: number) => change(drSwitchover, { leftMs });
 
 const CAUGHT_UP = 'Write a marker on east and wait until west has it';
 
@@ -58,4 +73,30 @@ it('key shares that a parked step outlived are collected again before the demoti
 
 it('those that last are not asked for again', async () => {
   expect(await switchOver(3_600_000)).toEqual([CAUGHT_UP, 'token of west', 'outage']);
+});
+
+const WITH_SNAPSHOT = { snapshot: true, quiesce: 'hook', hooks: { release: true } };
+
+it('after a snapshot, which may take hours, shares are asked for before clients are held', async () => {
+  const happened = await change(drSwitchover, { leftMs: 120_000, route: WITH_SNAPSHOT });
+  expect(happened.slice(0, 3)).toEqual(['Take a snapshot of east', 'shares', 'Quiesce the clients']);
+});
+
+describe.each([
+  ['a switchover', drSwitchover],
+  ['a planned performance promotion', performancePromotion],
+])('%s whose change window ended', (_, runbook) => {
+  const ended = expect.stringContaining('the change window ended') as string;
+
+  it('during the snapshot holds no clients', async () => {
+    const happened = await change(runbook, { input: { window: ENDED }, route: WITH_SNAPSHOT });
+    expect(happened).toEqual(['Take a snapshot of east', ended]);
+  });
+
+  it('once the secondary has caught up demotes nothing', async () => {
+    const happened = await change(runbook, { input: { window: ENDED } });
+    expect(happened[0]).toBe(CAUGHT_UP);
+    expect(happened.at(-1)).toEqual(ended);
+    expect(happened).not.toContain('outage');
+  });
 });

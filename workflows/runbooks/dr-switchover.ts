@@ -44,6 +44,11 @@ async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
   const marker = await run.abortable(async () => {
     const before = { deployment, cluster: route.from, event: 'demotion' } as const;
     await takeSnapshot(run, route.snapshot, before, approvals.authority);
+    if (route.snapshot === true) {
+      // It may have taken hours: people, and the window, are not waited for with clients held.
+      await collectAgainWhereShort(run, WAY_BACK_MS.asked, tokens);
+      await awaitWindow(run, input.window);
+    }
     await quiesceClients(run, { deployment, kind: 'dr', route, approvals, gate: go ?? 'plan' });
     const written = await proveCaughtUp(run, 'dr', deployment, route);
     // A step may have parked for long since: shares and token must be fit for what is about to begin.

@@ -1,5 +1,6 @@
 import type { Authority, PromotionRoute } from '../../src/contracts/activities';
 import type { PerformancePromotionInput } from '../../src/contracts/runbook-inputs';
+import { awaitWindow } from '../engine/approvals';
 import type { Approved } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import { inParallel } from '../engine/failures';
@@ -50,8 +51,12 @@ async function promotePlanned(run: Run, input: PerformancePromotionInput, approv
   const marker = await run.abortable(async () => {
     const before = { deployment, cluster: route.from, event: 'demotion' } as const;
     await takeSnapshot(run, route.snapshot, before, approvals.authority);
+    if (route.snapshot === true) await awaitWindow(run, input.window);
     await quiesceClients(run, { deployment, kind: 'performance', route, approvals, gate: 'promote' });
-    return proveCaughtUp(run, 'performance', deployment, route);
+    const written = await proveCaughtUp(run, 'performance', deployment, route);
+    // After the window's end the old primary stays primary.
+    await awaitWindow(run, input.window);
+    return written;
   });
 
   // 2.-4. Without a primary, from the demotion until a cluster serves. A stop is offered as a choice.
