@@ -894,6 +894,14 @@ export const MUTATIONS = [
     test: 'test/report/objectives.test.ts',
   },
   {
+    name: 'report: an outage whose beginning is not known is met',
+    file: 'src/report/objectives.ts',
+    text: 'const known = outage.atLeast !== true;',
+    replacement: 'const known = true;',
+    test: 'test/report/objectives.test.ts',
+    named: 'beginning is not known',
+  },
+  {
     name: 'report: a critical finding is not left to do',
     file: 'src/report/left-to-do.ts',
     text: 'return [...left, ...criticalLeft(open, left)];',

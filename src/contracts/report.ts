@@ -43,6 +43,8 @@ const outage = z.strictObject({
   startedAt: time,
   /** Why it is counted from there, where that is not the demotion of this run. */
   startedBecause: text,
+  /** Since when there was no primary is not known: the figures are the least that it can be. */
+  atLeast: z.boolean().optional(),
   endedAt: time.optional(),
   /** `probe`: the first success through the clients' address. `service-ready`: the new primary served a write. */
   endedBy: z.enum(['probe', 'service-ready']).optional(),
@@ -63,7 +65,7 @@ const objective = z.strictObject({
   objective: z.enum(['outage', 'loss', 'unprotected']),
   /** Milliseconds; of `loss` WAL entries, where 0 means none, and proven. */
   atMost: z.number(),
-  /** In the same unit, so far where it still lasts; absent where nothing was measured. */
+  /** In the same unit, at least that much where it is not measured; absent where nothing was measured. */
   observed: z.number().optional(),
   verdict: z.enum(['met', 'missed', 'not-measured']),
 });

@@ -91,7 +91,7 @@ export type RunFact = { readonly at: number } & (
       readonly reason: string;
     }
   /** Clients had no primary from then on, although this run demoted none. `since` is epoch milliseconds. */
-  | { readonly kind: 'outage-began'; readonly since: number; readonly why: string }
+  | { readonly kind: 'outage-began'; readonly since: number; readonly why: string; readonly atLeast?: boolean }
   /** Clients were told to hold off, or let through again. */
   | { readonly kind: 'clients'; readonly held: boolean }
   /** What was lost, where no comparison of both sides can tell. */

@@ -165,7 +165,10 @@ function outageHeadline({ runbook, outage }: Report): Toned | undefined {
   const split = `${before}service ${durationText(serviceMs)}, machine ${durationText(machineMs)}, people ${durationText(peopleMs)}`;
   if (totalMs === undefined || endedAt === undefined)
     return { text: `Outage since ${timeText(startedAt)} UTC, no end known. So far: ${split}.`, tone: 'bad' };
-  return { text: `Outage ${durationText(totalMs)}: ${split}.`, tone: peopleMs > 0 ? 'warning' : 'neutral' };
+  return {
+    text: `Outage ${outage.atLeast ? 'of at least ' : ''}${durationText(totalMs)}: ${split}.`,
+    tone: peopleMs > 0 ? 'warning' : 'neutral',
+  };
 }
 
 /** What clients felt is more than the outage: they were held before it began, and let through after it. */

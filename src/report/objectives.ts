@@ -13,14 +13,18 @@ export function objectivesOf(wanted: RunObjectives, report: Measured, asOf: numb
   const { outage, clientsHeld: held, withoutDrProtection: unprotected } = report;
   if (!outage) return undefined;
   const lasted = (from: string, ms: number | undefined) => ms ?? Math.max(0, asOf - Date.parse(from));
-  // Clients that are held have no service either: the longer of both counts.
-  const felt = Math.max(lasted(outage.startedAt, outage.totalMs), held ? lasted(held.from, held.totalMs) : 0);
-  const over = outage.totalMs !== undefined && (!held || held.totalMs !== undefined);
+  const known = outage.atLeast !== true;
+  const over = outage.totalMs !== undefined && (!held || held.to !== undefined);
+  // Clients that are held have no service either: from the first of both until the last is over.
+  const from = held ? Math.min(Date.parse(held.from), Date.parse(outage.startedAt)) : Date.parse(outage.startedAt);
+  const outageEnd = Date.parse(outage.startedAt) + lasted(outage.startedAt, outage.totalMs);
+  const heldEnd = held?.to === undefined ? (held ? asOf : 0) : Date.parse(held.to);
+  const felt = Math.max(outageEnd, heldEnd) - from;
   const without = unprotected && lasted(unprotected.from, unprotected.totalMs);
   const judged = [
-    ...judge('outage', wanted.outageMs, felt, over),
+    ...judge('outage', wanted.outageMs, felt, over && known),
     ...judge('loss', wanted.lossWalEntries, ...lost(report)),
-    ...judge('unprotected', wanted.unprotectedMs, without, unprotected?.totalMs !== undefined),
+    ...judge('unprotected', wanted.unprotectedMs, without, known && unprotected?.totalMs !== undefined),
   ];
   return judged.length === 0 ? undefined : judged;
 }

@@ -179,7 +179,7 @@ export function outageOf(run: RunRecord): OutageSplit | undefined {
   const { endedAt, endedBy, serviceReadyAt, probeAt } = evidenceOfEnd(run, Math.max(at, run.startedAt));
   return {
     startedAt: isoTime(at),
-    ...(began?.since === at && { startedBecause: began.why }),
+    ...(began?.since === at && { startedBecause: began.why, ...(began.atLeast && { atLeast: true }) }),
     ...(endedAt !== undefined && { endedAt: isoTime(endedAt), endedBy, totalMs: endedAt - at }),
     ...(serviceReadyAt !== undefined && { serviceReadyAt: isoTime(serviceReadyAt) }),
     ...(probeAt !== undefined && { probeAt: isoTime(probeAt) }),

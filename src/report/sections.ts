@@ -110,17 +110,18 @@ const MET: Readonly<Record<ReportedObjective['verdict'], Toned>> = {
   'not-measured': toned('not measured', 'warning'),
 };
 
-/** RTO and RPO. The longer of outage and clients held counts. */
+/** RTO and RPO. What clients felt counts: the outage, and before and after it the time for which they were held. */
 function objectives({ objectives: wanted = [], outage, clientsHeld }: Report): Section[] {
   const figure = (of: ReportedObjective['objective'], value: number) =>
     of !== 'loss' ? durationText(value) : value === 0 ? 'none' : `${value} WAL entries`;
-  const felt = (clientsHeld?.totalMs ?? 0) > (outage?.totalMs ?? 0) ? ' (clients held)' : '';
+  const felt = (ms: number) =>
+    clientsHeld && outage?.totalMs !== undefined && ms > outage.totalMs ? ' (outage and clients held, together)' : '';
   const rows = wanted.map(({ objective, atMost, observed, verdict }) => [
     OBJECTIVES[objective],
     `${atMost === 0 ? '' : 'at most '}${figure(objective, atMost)}`,
     observed === undefined || (objective === 'loss' && verdict === 'not-measured')
       ? 'not known'
-      : `${figure(objective, observed)}${objective === 'outage' ? felt : ''}${verdict === 'not-measured' ? ' so far' : ''}`,
+      : `${verdict === 'not-measured' ? 'at least ' : ''}${figure(objective, observed)}${objective === 'outage' ? felt(observed) : ''}`,
     MET[verdict],
   ]);
   const caption = 'What the inventory wants, and what was measured.';

@@ -26,11 +26,28 @@ it('without an outage, or without wishes, nothing is judged', () => {
   expect(verdicts({ outage: outage(1) }, {})).toBeUndefined();
 });
 
-it('the longer of outage and clients held counts', () => {
+it('what clients felt counts: from the quiesce or the demotion until the release or the first success', () => {
   const wanted = { outageMs: 30_000 };
   expect(verdicts({ outage: outage(9_000) }, wanted)).toEqual([['met', 9_000]]);
-  const clientsHeld = { from: startedAt, totalMs: 31_000 };
-  expect(verdicts({ outage: outage(9_000), clientsHeld }, wanted)).toEqual([['missed', 31_000]]);
+  const held = (from: number, to?: number) => ({
+    outage: outage(20_000),
+    clientsHeld: {
+      from: new Date(START + from).toISOString(),
+      ...(to !== undefined && { to: new Date(START + to).toISOString(), totalMs: to - from }),
+    },
+  });
+  expect(verdicts(held(-11_000, 15_000), wanted)).toEqual([['missed', 31_000]]);
+  expect(verdicts(held(-5_000, 22_000), wanted)).toEqual([['met', 27_000]]);
+  expect(verdicts(held(1_000, 2_000), wanted)).toEqual([['met', 20_000]]);
+  expect(verdicts(held(-1_000), wanted, 25_000)).toEqual([['not-measured', 26_000]]);
+});
+
+it('an outage whose beginning is not known is never met', () => {
+  const unknown = { outage: { startedAt, totalMs: 9_000, atLeast: true } };
+  expect(verdicts(unknown, { outageMs: 30_000 })).toEqual([['not-measured', 9_000]]);
+  expect(verdicts(unknown, { outageMs: 8_000 })).toEqual([['missed', 9_000]]);
+  const withoutDrProtection = { from: startedAt, totalMs: 9_000 };
+  expect(verdicts({ ...unknown, withoutDrProtection }, { unprotectedMs: 60_000 })).toEqual([['not-measured', 9_000]]);
 });
 
 it('what still lasts is missed once it lasts too long, and not measured before', () => {

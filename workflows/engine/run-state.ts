@@ -96,10 +96,14 @@ export class RunState {
     this.#facts.push({ ...fact, at: Date.now() });
   }
 
-  /** Clients have no primary: the run itself knows since when, and why it counts from there. */
-  outageBegan(since: number, why: string): void {
-    this.outageSince = since;
-    this.fact({ kind: 'outage-began', since, why });
+  /**
+   * Clients have no primary.
+   *
+   * @param since - when that began; where it is not known it is counted from the start of this run, as the least
+   */
+  outageBegan(since: number | undefined, why: string): void {
+    this.outageSince = since ?? workflowInfo().startTime.getTime();
+    this.fact({ kind: 'outage-began', since: this.outageSince, why, ...(since === undefined && { atLeast: true }) });
   }
 
   /** Whether clients have no primary, as far as the run knows. */

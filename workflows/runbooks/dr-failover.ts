@@ -93,11 +93,11 @@ async function gatherEvidence(
   progress.route = route;
   // The outage of a run that was taken over inside of its own began there.
   if (run.state.outageSince === undefined) {
-    const [since, why] =
+    const why =
       lastHeardAt === undefined
-        ? [Date.now(), `no secondary tells when it heard ${from} last: counted from this run`]
-        : [lastHeardAt, `the last heartbeat of ${from} that a secondary heard`];
-    run.state.outageBegan(since, why);
+        ? `no secondary tells when it heard ${from} last: from the start of this run`
+        : `the last heartbeat of ${from} that a secondary heard`;
+    run.state.outageBegan(lastHeardAt, why);
   }
   run.state.fact({ kind: 'loss', ...loss });
   for (const finding of findings) run.state.finding(finding);

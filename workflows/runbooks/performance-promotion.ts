@@ -77,7 +77,7 @@ async function promotePlanned(run: Run, input: PerformancePromotionInput, approv
 async function promoteUnplanned(run: Run, input: PerformancePromotionInput, approved: Promotion): Promise<Ending> {
   const { route, approvals } = approved;
   const { deployment, offerForce } = input;
-  run.state.outageBegan(Date.now(), `${route.from} is gone; since when is not known to this run`);
+  run.state.outageBegan(undefined, `${route.from} is gone, since when is not known: from the start of this run`);
   const progress: PromotionProgress = { serves: false, following: new Set(), finished: false };
   run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
 
