@@ -13,6 +13,8 @@ export const LOGIN_LIFE_MS = 5 * 60_000;
 const PAUSE_MS = 15_000;
 /** A living token that is refused for its rights is replaced once it is older: the role may have other policies since. */
 const RIGHTS_AGE_MS = 60_000;
+/** What a token must live on for its renewal, or the login for another, to be waited for by nobody. */
+const ENOUGH_MS = 30_000;
 /** For ending all tokens when the worker ends. */
 const CLOSE_MS = 5_000;
 
@@ -114,7 +116,14 @@ export class Logins {
     const now = Date.now();
     if (held !== undefined && (now < careAt(held) || (now < session.pausedUntil && now < held.until)))
       return held.token;
-    return (await this.#once(session, () => this.#care(session))).token;
+    const cared = this.#once(session, () => this.#care(session));
+    if (held === undefined || held.until - now <= ENOUGH_MS) return (await cared).token;
+    // In an outage the other clusters of the set may take long to be no answer.
+    cared.catch((error: unknown) => {
+      const code = isRunbookError(error) ? error.code : 'INTERNAL';
+      this.#log.warn({ cluster: held.from, code }, 'A token could be neither renewed nor replaced by another login');
+    });
+    return held.token;
   }
 
   /**
@@ -152,9 +161,13 @@ export class Logins {
   /** Ends every token that may live, within seconds. What could not be ended is logged, and ends by itself. */
   async close(): Promise<void> {
     const signal = AbortSignal.timeout(CLOSE_MS);
-    const ended = [...this.#sessions.values()].flatMap((session) =>
-      [session.held, ...session.left].flatMap((held) => (held ? [this.#revoke(session, held, signal)] : [])),
-    );
+    const over = new Promise((resolve) => signal.addEventListener('abort', resolve));
+    const ended = [...this.#sessions.values()].map(async (session) => {
+      // A login that is under way leaves a token too.
+      await Promise.race([session.working?.catch(() => undefined), over]);
+      const held = [session.held, ...session.left].filter((each) => each !== undefined);
+      await Promise.all(held.map((each) => this.#revoke(session, each, signal)));
+    });
     await Promise.all(ended);
     this.#sessions.clear();
     await Promise.all([...this.#clients.values()].map((client) => client.close()));
@@ -235,15 +248,19 @@ export class Logins {
 
   /** The member that serves logins now: the cluster itself where it does, else the primary of its DR set. */
   async #serving({ login, members }: Session): Promise<Serving> {
-    const seen = await Promise.all(
-      members.map(async (entry) => {
-        const client = this.#client(entry, login);
-        return { entry, client, mode: await modeOf(client) };
-      }),
-    );
+    const modes = async (entries: readonly ClusterEntry[]) =>
+      Promise.all(
+        entries.map(async (entry) => {
+          const client = this.#client(entry, login);
+          return { entry, client, mode: await modeOf(client) };
+        }),
+      );
+    const [own] = members;
+    // Its own answer is enough: the others may be dead.
+    const asked = await modes(members.slice(0, 1));
+    const seen = asked.some(({ mode }) => mode === 'serves') ? asked : [...asked, ...(await modes(members.slice(1)))];
     const serving = seen.find(({ mode }) => mode === 'serves');
     if (serving !== undefined) return serving;
-    const [own] = members;
     throw new RunbookError('CREDENTIAL_UNAVAILABLE', `No cluster of DR set ${own?.drSet ?? ''} serves logins now.`, {
       observed: seen.map(({ entry, mode }) => `${entry.name} ${mode}`).join(', '),
       needed: 'a primary that answers: a DR secondary serves no logins',

@@ -10,6 +10,7 @@ import { parseInventory } from '../../src/inventory';
 import type { Login } from '../../src/inventory';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedService, Topology } from '../../src/simulator';
+import { eventually } from '../simulator/client';
 import { findCanaries } from '../support/canaries';
 import { setUpLogin } from '../support/logins';
 import type { LoginSetUp, RoleOptions } from '../support/logins';
@@ -23,6 +24,7 @@ const TLS = {
   keyFile: join(fixtures, 'loopback-key.pem'),
 };
 const HOUR = 3_600_000;
+const RENEWAL = 'POST /v1/auth/token/renew-self';
 const MARKER = { mount: 'kv', path: 'marker', version: 2 } as const;
 
 /** A worker's clusters over a service of their own, with what it logs and what must be readable nowhere. */
@@ -226,6 +228,8 @@ describe('a token of a login', () => {
       await bench.write('east');
       later(10_000);
       await bench.write('east');
+      await eventually(() => bench.calls('renew-self')[0]);
+      await bench.write('east');
       expect(bench.calls('renew-self')).toEqual(['east 200']);
       expect(bench.calls('/login')).toHaveLength(1);
       later(45_000);
@@ -237,6 +241,27 @@ describe('a token of a login', () => {
     } finally {
       clock.mockRestore();
     }
+  });
+
+  it('is given at once while it lives on, though its renewal hangs; no other cluster is waited for', async () => {
+    await open('approle');
+    const token = await bench.of('east').credential();
+    expect(bench.service.calls.filter(({ cluster }) => cluster === 'west')).toEqual([]);
+    let go = (): void => undefined;
+    const hanging = new Promise<void>((resolve) => (go = resolve));
+    const renewal = bench.service.faults.add({ endpoint: RENEWAL, action: () => hanging });
+    const now = Date.now;
+    const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + HOUR * 0.7);
+    try {
+      expect(await bench.of('east').credential()).toBe(token);
+      await eventually(() => (renewal.hits === 1 ? true : undefined));
+      expect(await bench.of('west').credential()).toBe(token);
+    } finally {
+      clock.mockRestore();
+    }
+    go();
+    await eventually(() => bench.calls('renew-self')[0]);
+    expect(bench.calls('/login')).toEqual(['east 200']);
   });
 
   it('that has ended is replaced by one new login, and the call is made again', async () => {
