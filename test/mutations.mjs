@@ -940,6 +940,21 @@ export const MUTATIONS = [
     test: 'test/activities/kept-tokens.test.ts',
   },
   {
+    name: 'snapshot: one that the inventory does not want any more passes for taken',
+    file: 'activities/snapshots/snapshots.ts',
+    text: "throw new RunbookError('PRECONDITION_FAILED', `There is no snapshot of",
+    replacement:
+      "return resultOf({ outcome: 'already', calls: 0 }, `the inventory wants none`);\n  if (!wanted)\n    throw new RunbookError('PRECONDITION_FAILED', `There is no snapshot of",
+    test: 'test/activities/snapshots.test.ts',
+  },
+  {
+    name: 'inventory: the plan does not name how clients are kept still, nor what a snapshot is taken before',
+    file: 'src/inventory/in-force.ts',
+    text: 'laboratory, hooks, snapshot, quiesce };',
+    replacement: 'laboratory, hooks, ...[snapshot, quiesce].slice(2) };',
+    test: 'test/inventory/in-force.test.ts',
+  },
+  {
     name: 'kept token: two runs take it at once',
     file: 'activities/tokens/kept-tokens.ts',
     text: 'if (!(await ledger.settle(entry, taken))) throw',

@@ -194,7 +194,8 @@ function isOfAnotherInventory(inventory: Inventory, plan: RunbookPlan): boolean 
   return plan.inventory !== inventoryDigest(inventory, plan.deployment);
 }
 
-const INVENTORY_AS_APPROVED = 'people, gates, clusters, hooks and ceremony as the plan was approved with';
+const INVENTORY_AS_APPROVED =
+  'people, gates, clusters, hooks, ceremony, quiesce and snapshot as the plan was approved with';
 const PUT_BACK =
   'Put the inventory back as it was when people approved, and decide retry; or end the run and start again: the new plan names the inventory of now.';
 

@@ -65,8 +65,13 @@ export async function takeSnapshot(input: SnapshotInput): Promise<ChangeResult> 
   const execution = currentExecution();
   const { clusters } = execution;
   const wanted = clusters.deployment(deployment).snapshot;
+  // Asked for only where the plan that people approved has one.
   if (!wanted?.before.includes(event))
-    return resultOf({ outcome: 'already', calls: 0 }, `the inventory wants no snapshot before a ${event}`);
+    throw new RunbookError('PRECONDITION_FAILED', `There is no snapshot of ${cluster}: the inventory was changed.`, {
+      ...{ cluster, observed: `the inventory wants no snapshot before a ${event}` },
+      needed: 'the snapshot that the approved plan has',
+      next: 'Put the inventory back as it was when people approved, and decide retry; or abort and start again.',
+    });
   const access = clusters.of(deployment, cluster);
   await verifyComing(input, access);
   if (wanted.to === 'hook')

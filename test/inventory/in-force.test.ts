@@ -78,8 +78,17 @@ it('has one digest whatever the order of its members, and another where a person
     ['groups: [approvers, operators]', 'groups: [approvers]'],
     ['https://10.2.0.4:8200', 'https://10.2.0.9:8200'],
     ['collectFor: 20m', 'collectFor: 21m'],
+    ['    marker:', '    snapshot: { to: /var/lib/snapshots }\n    marker:'],
+    ['    marker:', '    quiesce: quota\n    marker:'],
+    ["'user:dan'", "'user:dana'"],
   ] as const) {
     expect(EXAMPLE).toContain(was);
     expect(digest(EXAMPLE.replace(was, is))).not.toBe(digest(EXAMPLE));
   }
+  // Who has nothing to do here stops no run: somebody of another deployment.
+  const stranger = EXAMPLE.replace(
+    'deployments:',
+    '  zoe: { groups: [elsewhere], attestation: claimed }\ndeployments:',
+  );
+  expect([stranger === EXAMPLE, digest(stranger)]).toEqual([false, digest(EXAMPLE)]);
 });
