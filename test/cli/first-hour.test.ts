@@ -1,4 +1,5 @@
 /** What a team does once: init, join, add-person. The whole page with its programs: test/long/first-hour.test.ts. */
+import { appendFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -180,6 +181,19 @@ describe('a key that arrives', () => {
       err: expect.stringContaining('fay has this') as string,
     });
   });
+});
+
+it('add-person keeps what a colleague changed in the file while fingerprints were compared', async () => {
+  const file = join(folder, 'changed-meanwhile.yaml');
+  await writeFile(file, await readFile(inventory, 'utf8'));
+  const key = `hal/${formatPublicKey(newSigningKey().key)}`;
+  const answer = () => {
+    appendFileSync(file, '# by a colleague\n');
+    return 'yes';
+  };
+  const words = ['inventory', 'add-person', key, '--groups', 'operators', '--inventory', file];
+  expect((await cli(words, { answers: [answer] })).code).toBe(0);
+  expect(await readFile(file, 'utf8')).toMatch(/hal:[^]*# by a colleague/);
 });
 
 describe('claimed people', () => {

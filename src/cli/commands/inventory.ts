@@ -103,12 +103,13 @@ function addPersonCommand({ context }: Pick<CommandHost, 'context'>): Command {
     .option('-y, --yes', 'do not ask: the fingerprints were compared already')
     .action(async (lines: readonly string[], options: AddPersonOptions) => {
       const file = resolve(options.inventory ?? inventoryPath(context.env));
-      const before = await readTextFile(file);
       const groups = options.groups === 'none' ? [] : options.groups?.split(',').map((group) => group.trim());
       const people = lines.map((line) => ({ ...readPersonLine(line), groups, replace: options.replace }));
-      const after = people.reduce(listKey, before);
-      if (options.yes !== true && after !== before) await compareFingerprints(context, people);
-      if (after !== before) await writeFileAtomic(file, after);
+      const before = await readTextFile(file);
+      const isNew = people.reduce(listKey, before) !== before;
+      if (options.yes !== true && isNew) await compareFingerprints(context, people);
+      // As it is now: a colleague may have changed it while fingerprints were compared.
+      if (isNew) await writeFileAtomic(file, people.reduce(listKey, await readTextFile(file)));
       const mistakes = await loadInventory(file).then(
         () => undefined,
         (error: unknown) => (isRunbookError(error) ? error.message : 'it cannot be read'),
