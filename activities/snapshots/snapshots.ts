@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { open, rename, rm, stat } from 'node:fs/promises';
+import { open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable, Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -79,6 +79,7 @@ export async function takeSnapshot(input: SnapshotInput): Promise<ChangeResult> 
   const calledAt = Date.now();
   const at = new Date(calledAt).toISOString().replace(/[-:.]/g, '');
   const name = `${deployment}-${cluster}-${at}-before-${event}-${execution.run.rid}.snap`;
+  await removePartials(wanted.to, `.${deployment}-${cluster}-`, `-${execution.run.rid}.snap.partial`);
   const { bytes, sha256 } = await download(execution, access, { ...wanted, directory: wanted.to, name });
   const observed = `snapshot of ${cluster}: ${join(wanted.to, name)}, ${bytes} bytes, SHA-256 ${sha256}`;
   return resultOf({ outcome: 'done', calls: 1, calledAt }, observed);
@@ -102,6 +103,13 @@ async function verifyComing(
       next: 'Start the runbook again; its gates ask for what is missing.',
     });
   await verifyOperation(inventory, run, deployment, authority, coming);
+}
+
+/** What a killed attempt of this run left, which may be as large as the storage. */
+async function removePartials(directory: string, start: string, end: string): Promise<void> {
+  const names = await readdir(directory).catch((): string[] => []);
+  for (const name of names)
+    if (name.startsWith(start) && name.endsWith(end)) await rm(join(directory, name)).catch(() => undefined);
 }
 
 /** Written beside its name first, and named only when all of it is there and on the disk. */
@@ -164,7 +172,9 @@ function isOfArchive(error: unknown): boolean {
 
 function notWritten(cluster: string, directory: string, error: unknown): RunbookError {
   const observed = `the worker cannot write into ${directory} (${errnoOf(error) ?? 'unknown reason'})`;
-  return refused(cluster, observed, 'Make room, or correct its permissions, then retry.');
+  const next =
+    'Make room, correct its permissions, or name it in ReadWritePaths= of the systemd unit (EROFS); then retry.';
+  return refused(cluster, observed, next);
 }
 
 function refused(cluster: string, observed: string, next?: string): RunbookError {

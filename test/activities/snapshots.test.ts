@@ -1,6 +1,6 @@
 /** A snapshot before what cannot be undone is whole, in a file of its own, or there is none. */
 import { createHash } from 'node:crypto';
-import { chmod, mkdir, readdir, readFile, stat } from 'node:fs/promises';
+import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { SnapshotArchive } from '../../activities/snapshots/snapshot-archive';
@@ -88,6 +88,15 @@ it('before a demotion that is approved: a file for the worker alone, named when 
   expect(mistakeIn(gunzipSync(content))).toBeUndefined();
 });
 
+it('takes away what a killed attempt of this run left, and nothing of another run', async () => {
+  const partial = (rid: string) => `.payments-east-20260102T030405678Z-before-demotion-${rid}.snap.partial`;
+  const [left, other] = [partial(bench.run.rid), partial('another-run')];
+  for (const name of [left, other]) await writeFile(join(directory, name), 'a part');
+  await bench.call('takeSnapshot', asked('east', 'demotion', await bench.authority()));
+  expect((await readdir(directory)).filter((name) => name.startsWith('.'))).toEqual([other]);
+  await rm(join(directory, other));
+});
+
 it('one that breaks off, is cut cleanly, or is no snapshot fails, and nothing is kept', async () => {
   const authority = await bench.authority();
   const before = await readdir(directory);
@@ -108,6 +117,12 @@ it('one that breaks off, is cut cleanly, or is no snapshot fails, and nothing is
   const elsewhere = await bench.authority();
   expect(await bench.failure('takeSnapshot', asked('east', 'demotion', elsewhere))).toMatchObject({
     details: { observed: expect.stringContaining('is no directory of this worker') as string },
+  });
+  // A directory in which nobody makes files.
+  keepIn(process.platform === 'linux' ? '/proc' : '/dev');
+  const denied = await bench.authority();
+  expect(await bench.failure('takeSnapshot', asked('east', 'demotion', denied))).toMatchObject({
+    details: { next: expect.stringContaining('ReadWritePaths= of the systemd unit (EROFS)') as string },
   });
   keepIn(directory);
   await chmod(directory, 0o500);

@@ -11,8 +11,8 @@ import type { FilterReconciliationInput } from '../../src/contracts/runbook-inpu
 import { failOver } from './dr-failover';
 
 /**
- * The paths filters of a performance primary become what the inventory, or the input, wants. People are asked where a
- * secondary may see more afterwards or its filter is deleted; what only narrows needs nobody.
+ * The paths filters of a performance primary become what the inventory, or the input, wants. Any change asks the
+ * gate `filter`; where nothing is to be changed nobody is asked.
  */
 export async function filterReconciliation(input: unknown): Promise<RunbookResult> {
   return executeRunbook<FilterReconciliationInput>({ name: 'filterReconciliation', body: carryOut, failOver }, input);
@@ -23,7 +23,7 @@ function carryOut(run: Run, input: FilterReconciliationInput): Promise<Ending> {
 }
 
 async function reconcile(run: Run, input: FilterReconciliationInput): Promise<Ending> {
-  // 0./1. Read every filter; say what would be newly sent and what deleted; gate `filter` only where it is needed.
+  // 0./1. Read every filter; say what would be newly sent and what deleted; gate `filter` where anything changes.
   const approved = await approvePlan<FilterRoute>(run, {
     input,
     assess: (call) => call.assessFilterReconciliation({ input }),
