@@ -27,6 +27,7 @@ import {
   recordedTokenPoints,
   samplerPoints,
   sealKeyPoints,
+  snapshotDirectoryPoints,
 } from './site';
 import { tellChange } from './speak-up';
 import { summarise } from './summary';
@@ -76,6 +77,7 @@ export async function assessReadiness({ deployment: name }: OnDeployment): Promi
     'key-storage': () => keyStoragePoints(context),
     'seal-keys': () => sealKeyPoints(context, held),
     rehearsals: () => rehearsalPoints(context),
+    'snapshot-directory': () => snapshotDirectoryPoints(context),
   });
   const readiness = summarise(topology, points, earlier, context.now);
   await tellChange(execution, readiness, earlier);

@@ -1,7 +1,9 @@
+import { access, constants } from 'node:fs/promises';
 import { hostname, networkInterfaces } from 'node:os';
 import { ceremonyWorkflowId, deploymentWorkflowId } from '../../src/contracts/names';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { WalSample } from '../../src/contracts/wal-samples';
+import { errnoOf } from '../../src/errors';
 import { inventoryDigest } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { missingSealKeys } from '../../src/keys';
@@ -195,6 +197,18 @@ export function samplerPoints(
       ? []
       : pointsOf(attested, answer('warn', `${unattested} that no worker attested; they count for nothing`))),
   ];
+}
+
+/** Where no snapshot can be written, the step before a demotion or a wipe parks. */
+export async function snapshotDirectoryPoints({
+  deployment: { snapshot },
+}: ReadinessContext): Promise<ReadinessPoint[]> {
+  if (snapshot === undefined || snapshot.to === 'hook') return [];
+  const needed = `the worker can write into ${snapshot.to}`;
+  const next = 'Make it, for the worker alone (mode 0700); under systemd name it in ReadWritePaths=.';
+  const error = await access(snapshot.to, constants.W_OK).then(() => undefined, errnoOf);
+  const judged = holds(error === undefined, { switchover: 'warn' }, error ?? 'writable');
+  return pointsOf({ id: 'snapshot-directory', source: 'worker', needed, next }, judged);
 }
 
 /** Worker and Temporal must outlive the cluster that fails. */

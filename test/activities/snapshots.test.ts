@@ -97,6 +97,17 @@ it('takes away what a killed attempt of this run left, and nothing of another ru
   await rm(join(directory, other));
 });
 
+it('readiness warns of a directory that the worker cannot write into', async () => {
+  const point = async () => {
+    const { points } = (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
+    return points.find(({ id }) => id === 'snapshot-directory');
+  };
+  expect(await point()).toMatchObject({ verdict: 'ok' });
+  keepIn(join(directory, 'nowhere'));
+  expect(await point()).toMatchObject({ verdict: 'warn', about: 'switchover', observed: 'ENOENT' });
+  keepIn(directory);
+});
+
 it('one that breaks off, is cut cleanly, or is no snapshot fails, and nothing is kept', async () => {
   const authority = await bench.authority();
   const before = await readdir(directory);
