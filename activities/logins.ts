@@ -15,6 +15,8 @@ const PAUSE_MS = 15_000;
 const RIGHTS_AGE_MS = 60_000;
 /** What a token must live on for its renewal, or the login for another, to be waited for by nobody. */
 const ENOUGH_MS = 30_000;
+/** After a refusal of a login: a service locks what logs in after a few of them. */
+const REFUSED_MS = 5_000;
 /** For ending all tokens when the worker ends. */
 const CLOSE_MS = 5_000;
 
@@ -77,6 +79,8 @@ interface Session {
   working: Promise<Held> | undefined;
   /** Until when a failed renewal is not repeated. */
   pausedUntil: number;
+  /** The last refusal of a login, and until when it stands for others there. */
+  refused?: { readonly error: RunbookError; readonly until: number };
 }
 
 /** A cluster that serves logins now. */
@@ -149,7 +153,7 @@ export class Logins {
   /** Asks a cluster whether it knows a token, by looking the token up with itself. */
   async standing(entry: ClusterEntry, token: Secret, signal?: AbortSignal): Promise<Standing> {
     const client = this.#client(entry);
-    if ((await modeOf(client)) !== 'serves') return 'unknown';
+    if ((await modeOf(client, signal)) !== 'serves') return 'unknown';
     try {
       await client.sys.lookupSelf({ token, ...(signal && { signal }) });
       return 'alive';
@@ -220,10 +224,11 @@ export class Logins {
   }
 
   async #logIn(session: Session, { client, entry }: Serving): Promise<Held> {
-    const { login } = session;
+    const { login, refused } = session;
+    if (refused && refused.error.cluster === entry.name && Date.now() < refused.until) throw refused.error;
     const answer = await loginAt(client, login).catch((error: unknown): never => {
       if (!isRunbookError(error) || error.code === 'CREDENTIAL_UNAVAILABLE') throw error;
-      throw new RunbookError(
+      const failure = new RunbookError(
         'CREDENTIAL_UNAVAILABLE',
         `The ${describeLogin(login)} failed at ${entry.name}: ${error.message}`,
         {
@@ -232,6 +237,9 @@ export class Logins {
           next: `Correct the role of ${login.method} on ${entry.name}, or what the worker logs in with; then retry.`,
         },
       );
+      if (error.httpStatus === 400 || error.httpStatus === 403)
+        session.refused = { error: failure, until: Date.now() + REFUSED_MS };
+      throw failure;
     });
     const { held } = session;
     if (held !== undefined) session.left = [...session.left, held].filter(({ until }) => until > Date.now());
@@ -247,12 +255,12 @@ export class Logins {
   }
 
   /** The member that serves logins now: the cluster itself where it does, else the primary of its DR set. */
-  async #serving({ login, members }: Session): Promise<Serving> {
+  async #serving({ login, members }: Session, signal?: AbortSignal): Promise<Serving> {
     const modes = async (entries: readonly ClusterEntry[]) =>
       Promise.all(
         entries.map(async (entry) => {
           const client = this.#client(entry, login);
-          return { entry, client, mode: await modeOf(client) };
+          return { entry, client, mode: await modeOf(client, signal) };
         }),
       );
     const [own] = members;
@@ -271,7 +279,7 @@ export class Logins {
   async #revoke(session: Session, held: Held, signal: AbortSignal): Promise<void> {
     if (!held.revocable || held.until <= Date.now()) return;
     try {
-      const { client } = await this.#serving(session);
+      const { client } = await this.#serving(session, signal);
       await client.sys.revokeSelf({ token: held.token, signal });
     } catch (error) {
       const facts = {
@@ -301,11 +309,11 @@ function endOf({ leaseDurationSeconds }: LoginToken): number {
 }
 
 /** Whether a cluster serves logins and look-ups; else why not. */
-async function modeOf(client: ServiceClient): Promise<string> {
+async function modeOf(client: ServiceClient, signal?: AbortSignal): Promise<string> {
   try {
     // A standby may tell of roles that were.
-    const node = await client.activeNode();
-    const { replicationDrMode: mode = 'disabled' } = await client.sys.health({ node });
+    const node = await client.activeNode({ signal });
+    const { replicationDrMode: mode = 'disabled' } = await client.sys.health({ node, signal });
     return mode === 'primary' || mode === 'disabled' ? 'serves' : `DR ${mode}`;
   } catch (error) {
     if (!isRunbookError(error)) throw error;

@@ -189,9 +189,15 @@ describe('a login', () => {
     expect(failed.message).toContain('The login by approle failed at east');
     expect(bench.leaks(failed, failed.message, failed.next)).toEqual([]);
     expect(failed.message).not.toContain('another-secret-id');
-    // The file is read again.
+    // Of a service that locks the role after a few refusals none is asked for again at once.
     await writeFile(file, secretId);
-    await bench.write('east');
+    expect(await refusal(bench.of('west').credential())).toMatchObject({ message: failed.message });
+    expect(bench.calls('/login')).toEqual(['east 400']);
+    // Then the file is read again.
+    const now = Date.now;
+    const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + 6_000);
+    await bench.write('east').finally(() => clock.mockRestore());
+    expect(bench.calls('/login')).toEqual(['east 400', 'east 200']);
   });
 
   it('is made nowhere else where no cluster of the DR set serves: a cluster of another set is asked nothing', async () => {
@@ -323,6 +329,23 @@ describe('a token of a login', () => {
     await bench.write('east');
     await bench.service.cluster('east').kill();
     await bench.clusters.close();
+    expect(bench.lines.join('')).toContain('could not be revoked');
+  });
+});
+
+describe('the end of a worker', () => {
+  it('is not held up by a cluster that answers nothing', async () => {
+    await open('approle');
+    await bench.write('east');
+    let go = (): void => undefined;
+    const hanging = new Promise<void>((resolve) => (go = resolve));
+    bench.service.faults.add({ endpoint: /sys\/(leader|health)$/, action: () => hanging, times: Infinity });
+    const timeout = AbortSignal.timeout.bind(AbortSignal);
+    const limit = jest.spyOn(AbortSignal, 'timeout').mockImplementation((ms) => timeout(ms === 5_000 ? 50 : ms));
+    const began = performance.now();
+    await bench.clusters.close().finally(() => limit.mockRestore());
+    expect(performance.now() - began).toBeLessThan(3_000);
+    go();
     expect(bench.lines.join('')).toContain('could not be revoked');
   });
 });
