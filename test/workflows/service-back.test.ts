@@ -1,0 +1,55 @@
+/** A failover after a switchover that was terminated: the quota of that switchover came along to the new primary. */
+import { StepFailed } from '../../workflows/engine/failures';
+import type { Run } from '../../workflows/engine/run';
+import { serviceBack } from '../../workflows/procedures/service-back';
+
+jest.mock('@temporalio/workflow', () => ({
+  ...jest.requireActual<object>('@temporalio/workflow'),
+  workflowInfo: () => ({ runId: 'f3a1c0de-0000-4000-8000-000000000001' }),
+}));
+
+/** Service comes back at west: what it said of itself, and whether its quotas can be read; what was released, and told. */
+async function back(ready: object | undefined, quotas: 'read' | 'refused' = 'read', held?: object) {
+  const released: unknown[] = [];
+  const leftToDo: string[] = [];
+  const failed = () => Promise.reject(new StepFailed('', { code: 'UNREACHABLE', message: '', outcomeKnown: true }));
+  const call = {
+    awaitServiceReady: () => (ready ? Promise.resolve(ready) : failed()),
+    releaseQuota: ({ cluster }: { cluster: string }) =>
+      quotas === 'read' ? Promise.resolve({ released: released.push(cluster) }) : failed(),
+  };
+  const run = {
+    held,
+    state: { leftToDo, finding: () => undefined, noteFindings: () => undefined },
+    skippableStep: async (
+      _name: string,
+      _effect: string,
+      body: (calls: typeof call) => Promise<unknown>,
+      options: never,
+    ) => {
+      const { onFailure } = options as { onFailure?: (failure: object) => string };
+      return body(call).catch((error: unknown) => {
+        // Anything else would park it, in the outage.
+        expect(onFailure?.({ code: 'UNREACHABLE' })).toBe('throw');
+        throw error;
+      });
+    },
+  } as unknown as Run;
+  const hooks = { traffic: false, probe: false };
+  const west = { primary: 'west', from: 'east', credentialOf: 'east' };
+  await serviceBack(run, { kind: 'dr', deployment: 'payments', hooks, ...west });
+  return { released, told: leftToDo.join('\n') };
+}
+
+it('a quota that came along to the new primary is deleted, also where that was not seen to serve', async () => {
+  expect((await back({})).released).toEqual([]);
+  expect((await back({ clientsRefused: true })).released).toEqual(['west']);
+  expect((await back(undefined)).released).toEqual(['west']);
+  const quota = { by: 'quota', cluster: 'east', before: { exempt: [], auditLogging: false } };
+  // Its own is deleted once.
+  expect((await back(undefined, 'read', quota)).released).toEqual(['west']);
+});
+
+it('where that cannot be read either nobody is waited for: what is left has its command', async () => {
+  expect((await back(undefined, 'refused')).told).toContain('vault delete sys/quotas/rate-limit/runbooks-');
+});
