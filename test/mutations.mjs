@@ -955,6 +955,13 @@ export const MUTATIONS = [
     test: 'test/inventory/in-force.test.ts',
   },
   {
+    name: 'readiness: the proof of a batch token that the primary refuses stays',
+    file: 'activities/readiness/readiness.ts',
+    text: 'records.change(deployment, () => ({ put, removed }))',
+    replacement: 'records.change(deployment, () => ({ put, removed: removed.slice(9) }))',
+    test: 'test/activities/proven-batch-token.test.ts',
+  },
+  {
     name: 'kept token: two runs take it at once',
     file: 'activities/tokens/kept-tokens.ts',
     text: 'if (!(await ledger.settle(entry, taken))) throw',

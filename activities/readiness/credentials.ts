@@ -246,7 +246,15 @@ async function tokensOf(
       ceremonyEntryOf(own, observation, limited),
     ]);
     const batchChecks = batch ? batchTokenReady(batch, name, deployment, paths) : [];
-    if (primary && kept && batch && !refuses(batchChecks)) proofs.set(name, proofOf(await kept, batch));
+    if (primary && kept && batch) {
+      if (!refuses(batchChecks)) proofs.set(name, proofOf(await kept, batch));
+      // What a primary refuses, or gives no rights, is proven no more. When it ends the proof says by itself.
+      else if (
+        batch.error === 'PERMISSION_DENIED' ||
+        (batch.usable && refuses(batchChecks.filter((each) => !each.name.includes('lives'))))
+      )
+        proofs.set(name, undefined);
+    }
     const ending = batchChecks.some((each) => each.name.includes('lives') && each.verdict !== 'ok');
     return { batch, batchChecks, entry, ending: entry.from === 'batchToken' && ending, runWorks: await runWorks };
   };

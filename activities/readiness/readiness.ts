@@ -186,9 +186,10 @@ async function keepReadiness({ execution, proofs }: ReadinessContext, result: Re
   const { records, log, signal, run } = execution;
   const { deployment } = result;
   try {
-    const proven = [...proofs].map(([cluster, proof]) => [proofKey(cluster), proof] as const);
+    const proven = [...proofs].flatMap(([cluster, proof]) => (proof ? [[proofKey(cluster), proof] as const] : []));
+    const removed = [...proofs].flatMap(([cluster, proof]) => (proof ? [] : [proofKey(cluster)]));
     const put = { [KEY]: earlierSchema.parse({ ...result, runId: run.rid }), ...Object.fromEntries(proven) };
-    await within(signal, () => records.change(deployment, () => ({ put })));
+    await within(signal, () => records.change(deployment, () => ({ put, removed })));
   } catch (error) {
     if (signal.aborted) throw error;
     log.warn({ deployment, error: codeOf(error) }, 'this readiness check cannot be kept');

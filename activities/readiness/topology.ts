@@ -60,8 +60,11 @@ export interface ServiceContext extends Topology {
   readonly access: (cluster: string) => ClusterAccess;
   /** Of the worker, epoch ms. */
   readonly now: number;
-  /** Of the batch tokens that a primary looked up and that are ready, by DR secondary: kept for when none answers. */
-  readonly proofs: Map<string, BatchTokenProof>;
+  /**
+   * Of the batch tokens that a primary looked up, by DR secondary: kept for when none answers. Undefined where it refused
+   * one for certain, or its rights are gone: an earlier proof is withdrawn then.
+   */
+  readonly proofs: Map<string, BatchTokenProof | undefined>;
 }
 
 /** What a defect of a cluster means. The primary of a failover is gone anyway. */

@@ -1,5 +1,5 @@
 /** Without a primary a batch token counts only as far as a primary proved it before. */
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { drFailoverInput } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
@@ -31,10 +31,31 @@ const assess = async (more = {}) => {
 const kept = async () => (await bench.records.read(DEPLOYMENT)).values.get(KEY);
 const keep = (value: unknown) => bench.records.change(DEPLOYMENT, () => ({ put: { [KEY]: value } }));
 
+const writePolicy = (right: 'read' | 'update') =>
+  bench.cluster('east').writePolicy('dr', [{ path: 'sys/replication/dr/secondary/*', capabilities: [right] }]);
+/** What the record had after a check, and what it should have. */
+const withdrawn: (readonly [unknown, unknown])[] = [];
+
 beforeAll(async () => {
-  bench.cluster('east').writePolicy('dr', [{ path: 'sys/replication/dr/secondary/*', capabilities: ['update'] }]);
+  writePolicy('update');
   makeToken(3_600_000);
-  await bench.call('assessReadiness', { deployment: DEPLOYMENT });
+  const check = () => bench.call('assessReadiness', { deployment: DEPLOYMENT });
+  await check();
+  proof = (await kept()) as typeof proof;
+  // One that the primary refuses, or whose rights are gone, is proven no more; one that is not looked up still is.
+  for (const [arrange, what] of [
+    [() => writeFileSync(file, 'hvb.refused'), undefined],
+    [() => rmSync(file), proof],
+    [() => (writePolicy('read'), makeToken(3_600_000)), undefined],
+  ] as const) {
+    await keep(proof);
+    arrange();
+    await check();
+    withdrawn.push([await kept(), what]);
+  }
+  writePolicy('update');
+  makeToken(3_600_000);
+  await check();
   proof = (await kept()) as typeof proof;
   await bench.cluster('east').kill();
   bench.service.advanceClock(5_000);
@@ -49,6 +70,10 @@ it('readiness keeps what the primary says of it, and never the token', async () 
   await bench.call('assessReadiness', { deployment: DEPLOYMENT });
   expect(await kept()).toEqual(proof);
   expect((await assess()).digest).toBe(digest);
+});
+
+it('what the primary refuses, or gives no rights, is proven no more; a token that cannot be read proves nothing', () => {
+  expect(withdrawn.map(([is]) => is)).toEqual(withdrawn.map(([, should]) => should));
 });
 
 const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
