@@ -92,6 +92,14 @@ export const MUTATIONS = [
     named: 'counts from the first attempt',
   },
   {
+    name: 'budgets of earlier attempts hide a change that was taken',
+    file: 'activities/read-act-confirm.ts',
+    text: 'new Deadline(Math.max(leastMs, deadline.leftMs))',
+    replacement: 'deadlineOf(execution, Math.max(leastMs, deadline.leftMs))',
+    test: 'test/activities/support/deadline.test.ts',
+    named: 'leaves half of the budget',
+  },
+  {
     name: 'a sealed node speaks for its cluster',
     file: 'src/vault/nodes.ts',
     text: 'if (request.nodeStatuses?.has(answer.status) !== true) return answer;',
