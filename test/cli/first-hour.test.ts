@@ -90,7 +90,9 @@ it('init asks for what was not given, shows what it found, and writes nothing wi
   const typed = ['payments', east, west, '', '', 'ada,ben', '', 'no'];
   const { code, questions, err } = await cli(words, { answers: typed });
   expect([code, questions.length]).toEqual([3, typed.length]);
-  expect(err).toContain('Warning: 2 holders for a threshold of 3');
+  expect(err).toContain('Warning: 2 holders for a threshold of 3: never enough shares');
+  expect(err).toContain('Warning: 2 to operate and approve: some gates cannot be opened');
+  expect(initialised.err).not.toContain('Warning');
   await expect(stat(join(folder, 'asked', 'workers.key'))).rejects.toThrow('ENOENT');
   const missing = await cli(['init', '--yes', '--directory', join(folder, 'asked')]);
   expect([missing.code, missing.err]).toEqual([3, expect.stringContaining('--deployment is missing')]);
@@ -99,6 +101,31 @@ it('init asks for what was not given, shows what it found, and writes nothing wi
     code: 1,
     err: expect.stringContaining('Does this machine reach') as string,
   });
+});
+
+it('init replaces no policy and no AppRole unseen', async () => {
+  const other = await startSimulatedService({ clusters: [{ name: 'east', nodes: 1 }] });
+  try {
+    const east = other.cluster('east');
+    const adminToken = join(folder, 'admin-token');
+    await writeFile(adminToken, east.rootToken, { mode: 0o600 });
+    const init = (name: string, ...more: readonly string[]) =>
+      cli([
+        ...['init', '--yes', '--directory', join(folder, name), '--deployment', 'payments', '--people', 'ada,ben,cyd'],
+        ...['--cluster', `east=${east.addresses.join(',')}`, '--admin-token-file', adminToken, ...more],
+      ]);
+    east.writePolicy('runbooks', [{ path: 'kv/data/of-others', capabilities: ['read'] }]);
+    const refused = await init('made');
+    expect([refused.code, refused.err]).toEqual([3, expect.stringContaining('a policy with another text')]);
+    const changes = () => other.calls.filter(({ method, status }) => method !== 'GET' && status < 300);
+    expect(changes()).toEqual([]);
+    expect((await init('made', '--force')).code).toBe(0);
+    const again = await init('again');
+    expect([again.code, again.err]).toEqual([3, expect.stringContaining('an AppRole')]);
+    expect(refused.err + again.err).not.toContain(east.rootToken);
+  } finally {
+    await other.stop();
+  }
 });
 
 it('join pins, makes the key and gives one line; add-person lists it; comments stay; nothing secret is shown', async () => {

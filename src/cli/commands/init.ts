@@ -60,7 +60,10 @@ function initCommand({ context }: CommandHost): Command {
     )
     .option('--people <list>', 'who operates and approves, comma-separated')
     .option('--holders <list>', 'who holds a key share, comma-separated (default: the same people)')
-    .option('--force', 'write inventory and settings again; keys are never overwritten')
+    .option(
+      '--force',
+      'write inventory and settings again, and replace a policy and an AppRole "runbooks"; keys are never overwritten',
+    )
     .option('-y, --yes', 'do not ask; what has no default must be given')
     .action(async (options: InitOptions) => {
       const directory = await writableDirectory(options.directory);
@@ -271,7 +274,7 @@ async function readOne(client: ServiceClient, { name, addresses }: Site['cluster
   };
 }
 
-function foundLines({ holders, caFile }: Site, clusters: readonly FoundCluster[]): string[] {
+function foundLines({ people, holders, caFile }: Site, clusters: readonly FoundCluster[]): string[] {
   const most = Math.max(0, ...clusters.map(({ threshold }) => threshold ?? 0));
   const rows = clusters.map(({ name, addresses, silent, versions, role, seal, clusterId }) => [
     name,
@@ -287,9 +290,16 @@ function foundLines({ holders, caFile }: Site, clusters: readonly FoundCluster[]
     ...(caFile === undefined ? [] : authorities(caFile)),
     ...(silent.length > 0 ? [`Warning: no answer from ${silent.join(', ')}.`] : []),
     ...(clusters.some(({ drSet }) => drSet === undefined) ? ['Warning: not every cluster replicates for DR.'] : []),
+    ...(people.length >= 3
+      ? []
+      : [
+          `Warning: ${people.length} to operate and approve: some gates cannot be opened. Whoever asks for a run approves nothing of it, and a promotion by force needs two. Name at least 3.`,
+        ]),
     ...(holders.length > most
       ? []
-      : [`Warning: ${holders.length} holders for a threshold of ${most}: all must be there, at any hour. Name more.`]),
+      : [
+          `Warning: ${holders.length} holders for a threshold of ${most}: ${holders.length < most ? 'never enough shares' : 'all must be there, at any hour'}. Name more.`,
+        ]),
   ];
 }
 
@@ -344,6 +354,7 @@ interface AppRole {
 }
 
 const POLICY = 'runbooks';
+const NAMED = `a policy or an AppRole "${POLICY}"`;
 
 /**
  * With an administrator's token: policy, AppRole and secret ID on the primary of each DR set, whose secondaries get them
@@ -351,7 +362,7 @@ const POLICY = 'runbooks';
  */
 async function makeLogins(
   context: CliContext,
-  { adminTokenFile, yes }: InitOptions,
+  { adminTokenFile, yes, force }: InitOptions,
   { clusters, caFile, directory }: Facts,
   policy: string,
 ): Promise<ReadonlyMap<string, AppRole>> {
@@ -368,6 +379,7 @@ async function makeLogins(
     if (primary === undefined) continue;
     const { sys, client } = clientOf(primary, caFile);
     try {
+      if (force !== true) await refuseToReplace(primary.name, sys, token, policy);
       await sys.writePolicy({ name: POLICY, policy }, { token });
       // It may be enabled already.
       await sys.appRole.enable({}, { token }).catch((error: unknown) => {
@@ -385,6 +397,26 @@ async function makeLogins(
     }
   }
   return logins;
+}
+
+/** Other workers may log in with what is there. */
+async function refuseToReplace(
+  cluster: string,
+  sys: ServiceClient['sys'],
+  token: Secret<'service-token'>,
+  policy: string,
+): Promise<void> {
+  const present = await sys.policy(POLICY, { token });
+  const role = await sys.appRole.roleId(POLICY, { token }).catch((error: unknown) => {
+    if (!isRunbookError(error, 'NOT_FOUND')) throw error;
+  });
+  const other = present !== undefined && present.trim() !== policy.trim();
+  if (!other && role === undefined) return;
+  throw new RunbookError('PRECONDITION_FAILED', `${cluster} has ${NAMED} already; nothing was changed there.`, {
+    observed: other ? 'a policy with another text' : 'an AppRole',
+    needed: 'neither of them, or --force',
+    next: `Whose are they? \`vault policy read ${POLICY}\`, \`vault read auth/approle/role/${POLICY}\`. --force replaces both; or leave the administrator's token out.`,
+  });
 }
 
 /** A text in YAML: what a cluster says of itself opens no line and no member of its own. JSON is YAML. */
@@ -408,7 +440,7 @@ function inventoryText(facts: Facts): string {
     ...clusters.flatMap((cluster) => clusterLines(cluster, facts)),
     `    drSets: { ${named.join(', ')} }`,
     `    ceremony: { holders: ${flow(holders)} }`,
-    '    gates: # Whoever asks for a run does not approve it: two of the group are needed for every change.',
+    '    gates: # Whoever asks for a run does not approve it: where one of the group asks, another one approves.',
     gate('plan', '4h'),
     gate('go', '10m'),
     '    quiesce: attested # Who approves a planned change attests that no client writes. Others: quota, or hooks (docs/inventory.md).',

@@ -155,9 +155,11 @@ export const LOGIN_ROUTES: readonly Route[] = [
   route('POST auth/:mount/config', 'token', configure),
   route('POST auth/:mount/role/:role', 'token', writeRole),
   route('POST auth/:mount/certs/:role', 'token', writeRole),
-  route('GET auth/:mount/role/:role/role-id', 'token', (call) =>
-    call.answer({ role_id: roleOf(call, call.parameter('role')).roleId }),
-  ),
+  route('GET auth/:mount/role/:role/role-id', 'token', (call) => {
+    const stored = call.cluster.storage.get(`auth/${call.parameter('mount')}/role/${call.parameter('role')}`);
+    if (stored?.type !== 'auth-role') throw new ServiceFault(404, []);
+    return call.answer({ role_id: stored.role.roleId });
+  }),
   route('POST auth/:mount/role/:role/secret-id', 'token', makeSecretId),
   route('POST auth/:mount/login', 'none', login),
 ];
