@@ -5,6 +5,7 @@ import { escapeUntrusted } from '../contracts/words';
 import { RunbookError, errnoOf } from '../errors';
 import type { ReportMark } from '../report/history-digest';
 import { digestOf, markIn } from '../report/history-digest';
+import { closeOf } from '../report/run-history';
 import { isNoRun } from './errors';
 import { readReport } from './read-report';
 import type { RunReference } from './run';
@@ -59,6 +60,9 @@ export async function verifyReport(
   say(
     `History: match. ${escapeUntrusted(workflowId)}, run ${escapeUntrusted(runId)}, events 1 to ${now.events}, SHA-256 ${now.sha256}`,
   );
+  const last = found.events?.[claimed.events - 1];
+  if (last === undefined || (!claimed.closed && closeOf(last) !== undefined))
+    throw differs('The report does not say what it covers.', last ? 'a run that is open at its end' : 'no event');
   if (!claimed.closed) {
     say('Contents: not compared. The run was open when the report was made, and went on.');
     return 'history';

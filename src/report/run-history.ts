@@ -138,7 +138,7 @@ function activitiesOf(events: readonly Event[]): readonly RecordedActivity[] {
   return [...byScheduledId.values()];
 }
 
-function closeOf(event: Event): RunClose | undefined {
+export function closeOf(event: Event): RunClose | undefined {
   const at = timestampMs(event.eventTime) ?? 0;
   if (event.workflowExecutionCompletedEventAttributes) return { how: 'completed', at };
   const failed = event.workflowExecutionFailedEventAttributes;

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
@@ -223,6 +223,11 @@ describe('a switchover by the command line alone', () => {
     }
     const other = await changed('.json', /"sha256": "./, '"sha256": "x');
     expect([other.code, other.err]).toEqual([3, expect.stringContaining('not the one of this report')]);
+    const kept = await changed('.json', /"closed": true/, '"closed": false');
+    expect([kept.code, kept.err]).toEqual([3, expect.stringContaining('a run that is open at its end')]);
+    const empty = createHash('sha256').digest('hex');
+    const none = await changed('.json', /"events": \d+,\s+"sha256": "\w+"/, `"events": 0, "sha256": "${empty}"`);
+    expect([none.code, none.err]).toEqual([3, expect.stringContaining('no event')]);
     const gone = await changed('.json', /"runId": "[^"]*"/, `"runId": "${randomUUID()}"`);
     expect([gone.code, gone.err]).toEqual([5, expect.stringContaining('no history of this run any more')]);
     const bare = await changed('.md', /<!--.*-->/, '');
