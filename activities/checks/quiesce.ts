@@ -72,7 +72,7 @@ export async function quiescing(
         checks: [...stale, await quotaIsPossible(primary, signal)],
         rights: QUOTA_RIGHTS,
         warnings: [
-          `ALL clients of ${from} and of its performance secondaries are refused with 429, reads and logins too, until ${to} serves, except on: ${exemptPaths({ ...site, quiesce }).join(', ')}.`,
+          `ALL clients of ${from} are refused with 429, reads and logins too, until ${to} serves, and those of its performance secondaries, until each follows ${to}, except on: ${exemptPaths({ ...site, quiesce }).join(', ')}.`,
         ],
         step: `Quiesce the clients: rate-limit quota on ${from}, seen to refuse at every node`,
       };

@@ -178,7 +178,8 @@ describe('nothing that keeps clients still', () => {
     ['quota', undefined],
     ['attested', undefined],
   ])('quiesce %s', async (means, refused) => {
-    const { preconditions } = await bench.call('assessDrSwitchover', { input: bench.input({ quiesce: means }) });
+    const { preconditions, plan } = await bench.call('assessDrSwitchover', { input: bench.input({ quiesce: means }) });
+    expect(JSON.stringify(plan ?? {}).includes('until each follows west')).toBe(means === 'quota');
     const failed = preconditions.filter(({ verdict }) => verdict === 'fail');
     expect(failed.map(({ needed }) => needed)).toEqual(refused ? [expect.stringMatching(refused)] : []);
   });

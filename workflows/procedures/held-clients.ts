@@ -84,6 +84,11 @@ async function servingOf(
   return known ? serving : undefined;
 }
 
+/** Beside a performance secondary that does not follow: its quota is deleted with the one of its primary alone. */
+export function refusedUntilFollowing(quiesce: Quiesce | undefined): string {
+  return quiesce === 'quota' ? ' Its clients are refused with 429 until it follows.' : '';
+}
+
 /** Clients that are held are let through to the cluster that serves; skipped, the report says how it is done by hand. */
 export async function releaseClients(run: Run, release: Release): Promise<void> {
   const { held } = run;

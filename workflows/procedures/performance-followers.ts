@@ -3,6 +3,7 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
 import type { ChangeProgress } from './change-primary';
+import { refusedUntilFollowing } from './held-clients';
 import { repointPerformanceSecondary } from './repoint';
 
 /**
@@ -30,7 +31,7 @@ export async function followNewPrimary(
     if (id === undefined) throw new TypeError('the plan says which id a secondary keeps');
     const follows = await repointPerformanceSecondary(run, pair, { form, known: { ...follower, id } });
     if (follows) following.add(follower.cluster);
-    return follows ? [] : [notFollowing(follower, primary)];
+    return follows ? [] : [notFollowing(follower, primary, route)];
   };
   const left = await inParallel(followers.map(follow));
   return [...left.flat(), ...afterwards(deployment, route, served)];
@@ -44,14 +45,14 @@ function followersOf(
   return served === 'new' ? [to, [...others, ...(old ? [old] : [])]] : [from, [...others, candidate]];
 }
 
-function notFollowing({ cluster }: Follower, primary: string): string {
-  return `${cluster} was not seen following ${primary} with its filter: start secondaryRepointing of ${cluster} to ${primary} by token.`;
+function notFollowing({ cluster }: Follower, primary: string, { quiesce }: PromotionRoute): string {
+  return `${cluster} was not seen following ${primary} with its filter: start secondaryRepointing of ${cluster} to ${primary} by token.${refusedUntilFollowing(quiesce)}`;
 }
 
 /** What no run can do for people after a promotion. */
 function afterwards(
   deployment: string,
-  { from, to, mode, silent, staysOut }: PromotionRoute,
+  { from, to, mode, silent, staysOut, quiesce }: PromotionRoute,
   served: 'new' | 'old',
 ): string[] {
   const unheard = silent.map(
@@ -61,7 +62,7 @@ function afterwards(
   if (served === 'old') return unheard;
   return [
     ...unheard,
-    ...(staysOut === undefined ? [] : [staysOut]),
+    ...(staysOut === undefined ? [] : [`${staysOut}${refusedUntilFollowing(quiesce)}`]),
     `Clients that used ${from} and are to use ${to} log in there: tokens and leases of ${from} are not known on ${to}.`,
     `Check the audit devices of ${to}, and that the credential that the inventory names for ${to} lives on.`,
     ...(mode === 'unplanned'
@@ -104,7 +105,10 @@ export async function tellPromotionLeft(
     text: `${name} became performance primary${serves ? '' : ', and was not seen to serve'}; the run ended before ${astray.map(({ cluster }) => cluster).join(', ') || 'the final state'} was seen${astray.length > 0 ? ' following it' : ''}.`,
     next: `See that clients reach ${name}; promote nothing.`,
   });
-  state.leftToDo.push(...astray.map((each) => notFollowing(each, name)), ...afterwards(deployment, route, primary));
+  state.leftToDo.push(
+    ...astray.map((each) => notFollowing(each, name, route)),
+    ...afterwards(deployment, route, primary),
+  );
 }
 
 /** Without its primary, and the outcome of the promotion may not be known. */

@@ -1,6 +1,7 @@
-import type { Authority } from '../../src/contracts/activities';
+import type { Authority, Quiesce } from '../../src/contracts/activities';
 import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
+import { refusedUntilFollowing } from './held-clients';
 import type { OperationTokens } from './operation-tokens';
 import type { Promoted } from './service-back';
 import { seeWrite } from './service-back';
@@ -33,6 +34,7 @@ async function performanceFollows(
   secondaries: readonly string[],
   primary: string,
   authority: Authority,
+  quiesce: Quiesce | undefined,
 ): Promise<string[]> {
   if (secondaries.length === 0) return [];
   const name = 'Wait until the performance secondaries follow';
@@ -41,7 +43,7 @@ async function performanceFollows(
     const following = { deployment, primary, secondary: cluster, authority };
     if (follows.asked && (await repointPerformanceSecondary(run, following, { form: 'token' }))) return [];
     return [
-      `${cluster} was not seen following ${primary} with its filter. Read its performance status; if it does not follow, write its paths filter on ${primary} first, then use a performance activation token with update-primary on ${cluster}, then write the filter again.`,
+      `${cluster} was not seen following ${primary} with its filter. Read its performance status; if it does not follow, write its paths filter on ${primary} first, then use a performance activation token with update-primary on ${cluster}, then write the filter again.${refusedUntilFollowing(quiesce)}`,
     ];
   };
   return (await inParallel(secondaries.filter((each) => !follows.has(each)).map(follow))).flat();
@@ -54,6 +56,8 @@ export interface ReprotectInput extends Omit<Promoted, 'kind'> {
   readonly tokens: OperationTokens;
   /** Of the plan of the change. */
   readonly authority: Authority;
+  /** By what the clients were kept still, where they were. */
+  readonly quiesce?: Quiesce;
 }
 
 /**
@@ -65,7 +69,7 @@ export async function restoreProtection(run: Run, input: ReprotectInput): Promis
   const notFollowing = await inParallel<string[]>([
     seeWrite(run, { ...input, kind: 'dr' }).then(() => []),
     followAll(run, deployment, primary, drSecondaries, tokens, authority),
-    performanceFollows(run, deployment, performanceSecondaries, primary, authority),
+    performanceFollows(run, deployment, performanceSecondaries, primary, authority, input.quiesce),
   ]);
   return notFollowing.flat();
 }

@@ -95,13 +95,13 @@ function operationTokensOf({ from, to, otherDrSecondaries, tokenSource, kept }: 
 async function protect(
   run: Run,
   { deployment, marker, tokens, approvals: { authority } }: PrimaryChange & { readonly kind: 'dr' },
-  { from, to, rejoin, otherDrSecondaries, performanceSecondaries }: SwitchoverRoute,
+  { from, to, rejoin, quiesce, otherDrSecondaries, performanceSecondaries }: SwitchoverRoute,
   side: Side,
 ): Promise<string[]> {
   const [primary, former] = side === 'new' ? [to, from] : [from, to];
   const rejoins = side === 'old' || rejoin;
   const drSecondaries = [...(rejoins ? [former] : []), ...otherDrSecondaries];
-  const means = { tokens, authority, credentialOf: from, marker };
+  const means = { tokens, authority, credentialOf: from, marker, quiesce };
   const left = await restoreProtection(run, { deployment, primary, drSecondaries, performanceSecondaries, ...means });
   if (rejoins) return left;
   return [
