@@ -44,6 +44,14 @@ export const MUTATIONS = [
     named: 'is asked for once, and the refusal stays',
   },
   {
+    name: 'logins: a refused change of roles is sent with another token without another look',
+    file: 'src/vault/nodes.ts',
+    text: 'throw error.with({ retryable: true });',
+    replacement: '',
+    test: roles,
+    named: 'is not demoted with another before another look',
+  },
+  {
     name: 'logins: tokens live on when the worker ends',
     file: 'activities/logins.ts',
     text: 'await client.sys.revokeSelf({ token: held.token, signal });',

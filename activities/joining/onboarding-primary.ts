@@ -42,7 +42,6 @@ export async function enablePrimary(input: EnablePrimary): Promise<ChangeResult>
   const execution = currentExecution();
   const { clusters, signal } = execution;
   const access = clusters.of(deployment, name);
-  const options = await withCredential(access, execution);
   const changed = await readActConfirm<BothKinds>(execution, {
     read: () => readBothKinds(access, signal),
     until: (seen) => seen.dr.mode !== 'secondary' && seen[kind].mode === 'primary' && seen[kind].state !== 'idle',
@@ -57,6 +56,7 @@ export async function enablePrimary(input: EnablePrimary): Promise<ChangeResult>
       throw notReady(name, kind, rolesText(seen), false);
     },
     act: async () => {
+      const options = await beforeSending(() => withCredential(access, execution));
       await beforeSending(async () => verifyEnabling(input, await readClusterId(access, signal)));
       for (const other of othersOfSet(clusters.deployment(deployment), kind, name))
         await beforeSending(() => refusePrimary(clusters.of(deployment, other), kind, signal));

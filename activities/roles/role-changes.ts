@@ -89,7 +89,6 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const doing = { operation: `${kind}.primary.demote`, on, with: successor } as const;
   const plan = await verifyOperation(inventory, run, deployment, authority, doing);
   const mayLose = former || plan.choices['acceptLoss'] === 'bounded';
-  const token = await access.credential();
   let written: WalIndex | undefined;
   let held: HeldWrites | undefined;
   let answered = false;
@@ -110,17 +109,19 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
     act: async () => {
       const verify = () => verifyBeginning(inventory, run, deployment, authority, doing);
       // The last look before the point of no return.
-      await beforeSending(async () => {
+      const token = await beforeSending(async () => {
+        const credential = await access.credential();
         if (former) {
           await verify();
           await demandServing(other, kind, `${cluster} was not demoted`);
-          return;
+          return credential;
         }
         held = undefined;
         held = await seeHeldWrites(plan, access, { kind });
         written = held?.wal ?? written;
         const seen = await demandSuccessor(input, verify, { written: mayLose ? held?.wal : written, mayLose });
         if (!hasReached(seen, written)) held = undefined;
+        return credential;
       });
       execution.throwIfCancelled();
       await execution.assertCurrentAttempt();
@@ -178,7 +179,8 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
       demandRole(cluster, kind, 'secondary', state);
       seen = state;
     },
-    notYet: ({ code }) => NOT_YET[kind].includes(code),
+    // A refusal for a token that has another in its place by now.
+    notYet: ({ code, retryable }) => NOT_YET[kind].includes(code) || (code === 'PERMISSION_DENIED' && retryable),
     act: async () => {
       findings = await beforeSending(async () => {
         const silent = kind === 'dr' ? await refusePrimaryMember(input) : [];

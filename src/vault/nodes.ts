@@ -1,5 +1,6 @@
 import { RunbookError, isRunbookError } from '../errors';
 import type { ErrorCode } from '../errors';
+import type { Secret } from '../secret';
 import { leader as readLeader } from './answers';
 import type { Leader } from './answers';
 import { readAnswer } from './call';
@@ -27,6 +28,8 @@ const LEADER_TIMEOUT_MS = 5_000;
 /** Once a node says that it is active, how long the others may take to contradict: one dead node must not slow all. */
 const CONTRADICTION_WINDOW_MS = 500;
 const REDIRECTS = 3;
+/** A token that just took the place of another is not replaced again for a change of roles. */
+const REPLACEMENT_MS = 60_000;
 
 const LOOPBACK_NAMES = new Set(['localhost', '[::1]']);
 
@@ -60,6 +63,8 @@ export class NodeCaller implements Caller {
   private ledLast: NodeAddress | undefined;
   /** Until when what all nodes agreed on needs the word of that node alone, ms of `performance.now()`. */
   private agreedUntil = 0;
+  /** Tokens that came in the place of one that a change of roles was refused for, and when, ms of `performance.now()`. */
+  private readonly replacements = new WeakMap<Secret, number>();
 
   constructor(
     target: ClusterTarget,
@@ -117,7 +122,14 @@ export class NodeCaller implements Caller {
         return await this.send(request, { ...options, token });
       } catch (error) {
         if (!isRunbookError(error, 'PERMISSION_DENIED')) throw error;
-        token = await tokens.instead(token, error, request, { repeated, ...(signal && { signal }) });
+        const young = performance.now() - (this.replacements.get(token) ?? -Infinity) < REPLACEMENT_MS;
+        const about = { repeated: repeated || young, ...(signal && { signal }) };
+        token = await tokens.instead(token, error, request, about);
+        if (request.changesRoles === true) {
+          this.replacements.set(token, performance.now());
+          // What a change of roles was checked against is older now: the caller checks again, then sends with this token.
+          throw error.with({ retryable: true });
+        }
         if (repeated) throw error;
       }
     }

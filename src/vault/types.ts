@@ -41,7 +41,8 @@ export interface TokenGuard {
   /** @throws RunbookError where this token is not for this cluster; nothing is sent then */
   demandOwn(token: Secret): void;
   /**
-   * Another token in the place of one that was refused (403). The call is sent once more with it, and never again.
+   * Another token in the place of one that was refused (403). The call is sent once more with it, and never again; a
+   * change of roles is left to the caller, which reads its credential anew.
    *
    * @param about.repeated - that call was refused too: nothing but the refusal is wanted
    * @throws RunbookError the refusal, with what people can do

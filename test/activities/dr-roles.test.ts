@@ -1,13 +1,19 @@
 /** The two role changes: what they refuse before anything reaches the service, and what they do after a lost answer. */
 import { createHash } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { defaultPayloadConverter } from '@temporalio/common';
 import type { Authority } from '../../src/contracts/activities';
 import { findDeployment, inventoryDigest } from '../../src/inventory';
+import type { FaultHandle } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';
+import { workersToken } from '../support/least-privilege';
 import { makePerson, approvalOf } from '../support/people';
 
 const DEMOTE = 'dr/primary/demote';
 const PROMOTE = 'dr/secondary/promote';
+const STATUS = 'GET /v1/sys/replication/dr/status';
+const SYNCING = { data: { mode: 'secondary', state: 'merkle-sync', last_remote_wal: 1_000_000, primaries: [] } };
 
 describe('demote and promote without a valid approval', () => {
   let bench: ActivityBench;
@@ -338,6 +344,26 @@ describe('demote and promote without a valid approval', () => {
     expect(failure).toMatchObject({ code: 'STATE_DIVERGED', details: { observed: 'primary' } });
     expect(bench.calls('west', PROMOTE)).toBe(0);
     expect(bench.leaks()).toEqual([]);
+  });
+
+  it('a primary that refused a token is not demoted with another before another look at its successor', async () => {
+    const file = join(bench.directory, 'token');
+    bench.service.faults.add({
+      endpoint: `POST /v1/sys/replication/${DEMOTE}`,
+      action: async (east) => {
+        east.storage.keys('token/').forEach((key) => east.storage.write(key, null, bench.service.now()));
+        await writeFile(file, workersToken(east, bench.inventory, DEPLOYMENT));
+        fault = bench.service.faults.add(silent);
+      },
+    });
+    const silent = { cluster: 'west', endpoint: STATUS, action: { status: 200, body: SYNCING }, times: Infinity };
+    let fault: FaultHandle | undefined;
+    bench.limit({ catchUpMs: 500 });
+    const failure = await bench.failure('demotePrimary', drDemotion(authority));
+    bench.limit();
+    fault?.remove();
+    expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
+    expect(bench.calls('east', DEMOTE)).toBe(1);
   });
 });
 
