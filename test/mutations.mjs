@@ -978,6 +978,14 @@ export const MUTATIONS = [
     test: 'test/activities/proven-batch-token.test.ts',
   },
   {
+    name: 'kept token: taken only once everything was waited for',
+    file: 'workflows/procedures/approved-plan.ts',
+    text: 'if (need?.kept) await tokens?.of(need.kept.cluster);',
+    replacement: '',
+    test: 'test/workflows/kept-tokens.test.ts',
+    named: 'serves the next failover',
+  },
+  {
     name: 'kept token: two runs take it at once',
     file: 'activities/tokens/kept-tokens.ts',
     text: 'if (!(await ledger.settle(entry, taken))) throw',

@@ -55,6 +55,12 @@ describe('a token that the record keeps', () => {
     const report = await run.report();
     expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
     expect(report.holders ?? []).toEqual([]);
+    // The run's own right after the approval, before anything else is waited for.
+    const names = report.steps.map(({ name }) => name);
+    const [taken, again] = ['Take the kept operation token of east', 'Read and check again'].map((name) =>
+      names.indexOf(name),
+    );
+    expect([taken !== -1, (again ?? -1) > (taken ?? 0)]).toEqual([true, true]);
     expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([]);
     expect(statuses(scenario, 'east', CHANGING.promote)).toEqual([200]);
     await expectServesAlone(scenario, 'east');

@@ -172,6 +172,8 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
   };
   const [approvals = []] = await inParallel<readonly unknown[]>([open(), collectShares(tokens?.ceremony, need)]);
   tokens?.authorise({ plan, approvals });
+  // The run's own before anything is waited for: what the record keeps may be over after a window.
+  if (need?.kept) await tokens?.of(need.kept.cluster);
   const waitedForWindow = await awaitWindow(run, input.window);
   run.state.enterPhase('preparing');
   return { approvals, tokens, waited: gate !== undefined || tokens?.ceremony !== undefined || waitedForWindow };
