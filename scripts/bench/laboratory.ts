@@ -83,7 +83,11 @@ export async function startLaboratory(server: TemporalServer): Promise<Laborator
       signingKeyFile,
       temporal: { namespace: server.namespace },
       // Switched over and back without a pause.
-      members: { drSets: { main: ['east', 'west'] }, quiesce: 'attested', limits: { coolDown: '1ms', walStill: '1ms' } },
+      members: {
+        drSets: { main: ['east', 'west'] },
+        quiesce: 'attested',
+        limits: { coolDown: '1ms', walStill: '1ms' },
+      },
     });
     writePolicies(service, parseInventory(inventory, 'bench'), DEPLOYMENT, ['east']);
     const environment = {
