@@ -95,7 +95,8 @@ describe('answers that get lost after their effect', () => {
       await run.people();
       const report = await run.report();
 
-      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [] });
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      expect(report.leftToDo).toEqual([expect.stringContaining('may exist that nobody holds')]);
       expect(report.findings.filter(({ severity }) => severity === 'critical')).toEqual([
         expect.objectContaining({ code: 'orphan-token', text: expect.stringContaining('west') as string }),
       ]);
