@@ -18,8 +18,14 @@ import type { ServedCall } from './switchover';
 /** As large as a usual status answer. */
 const ANSWER = JSON.stringify({ data: 'x'.repeat(1_000) });
 
+/** The service takes its LIST as a GET too, and Node's HTTP server knows no LIST. */
+function asSent(call: ServedCall): ServedCall {
+  return call.method === 'LIST' ? { ...call, method: 'GET', path: `${call.path}?list=true` } : call;
+}
+
 /** How long a plain `curl` script, one process per call, takes for these calls, milliseconds. */
-export async function curlScriptMs(calls: readonly ServedCall[]): Promise<number> {
+export async function curlScriptMs(recorded: readonly ServedCall[]): Promise<number> {
+  const calls = recorded.map(asSent);
   const directory = await mkdtemp(join(tmpdir(), 'replication-runbooks-curl-'));
   const stage = await startStage(calls);
   try {
@@ -52,7 +58,8 @@ export async function curlScriptMs(calls: readonly ServedCall[]): Promise<number
 }
 
 /** How long the plain HTTP client of this project's own client (undici, connections kept) takes, milliseconds. */
-export async function httpClientMs(calls: readonly ServedCall[]): Promise<number> {
+export async function httpClientMs(recorded: readonly ServedCall[]): Promise<number> {
+  const calls = recorded.map(asSent);
   const stage = await startStage(calls);
   const dispatcher = new Agent();
   try {
