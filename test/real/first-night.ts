@@ -6,6 +6,8 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { exportSPKI, generateKeyPair, SignJWT } from 'jose';
+import type { GenerateKeyPairResult } from 'jose';
 import pino from 'pino';
 import { stringify } from 'yaml';
 import { Clusters } from '../../activities';
@@ -38,8 +40,8 @@ if (server) {
     };
     const of = () => clusters.of('night', 'real');
 
-    /** An inventory of this server, its AppRole with tokens of this life, and the policy that is printed for it. */
-    async function site(path: string, ttl = '10m', maxTtl = '1h'): Promise<void> {
+    /** An AppRole with tokens of this life. */
+    async function appRole(ttl = '10m', maxTtl = '1h'): Promise<object> {
       const role = `auth/${mount}/role/runbooks`;
       await asRoot('POST', role, { token_policies: [mount], token_ttl: ttl, token_max_ttl: maxTtl });
       const { role_id: roleId } = await asRoot('GET', `${role}/role-id`);
@@ -47,11 +49,16 @@ if (server) {
       secrets.set('secret ID', String(secretId));
       const file = join(directory, 'secret-id');
       await writeFile(file, String(secretId), { mode: 0o600 });
+      return { approle: { roleId, secretId: { file }, mount } };
+    }
+
+    /** An inventory of this server with a login, and the policy that is printed for it. */
+    async function site(path: string, credential?: object): Promise<void> {
       const gate = { approvals: 1, groups: ['ops'], validFor: '1h' };
       const real = {
         addresses: server?.addresses,
         advertisedClusterAddress: 'node-address',
-        credential: { approle: { roleId, secretId: { file }, mount } },
+        credential: credential ?? (await appRole()),
       };
       const text = stringify({
         version: 1,
@@ -122,7 +129,7 @@ if (server) {
     });
 
     it('a token is renewed while its role lets it, replaced by another login then, and ended with the worker', async () => {
-      await site(`${mount}-v2/marker`, '4s', '9s');
+      await site(`${mount}-v2/marker`, await appRole('4s', '9s'));
       const first = await of().credential();
       secrets.set('first token', first.reveal());
       const ttlOf = async (token: Secret) => (await of().client.sys.lookupSelf({ token, signal })).ttlSeconds ?? 0;
@@ -138,6 +145,35 @@ if (server) {
       await clusters.close();
       const seen = await callReal(server, 'GET', 'auth/token/lookup-self', { token: second.reveal() });
       expect(seen.status).toBe(403);
+    });
+
+    it('a login by a signed JWT of this minute is let in, and one that another key signed is not', async () => {
+      const [own, foreign] = await Promise.all([generateKeyPair('ES256'), generateKeyPair('ES256')]);
+      const jwtMount = `${mount}-jwt`;
+      await asRoot('POST', `sys/auth/${jwtMount}`, { type: 'jwt' });
+      await asRoot('POST', `auth/${jwtMount}/config`, { jwt_validation_pubkeys: [await exportSPKI(own.publicKey)] });
+      const bound = { bound_audiences: ['runbooks'], bound_subject: 'worker', user_claim: 'sub' };
+      const role = { role_type: 'jwt', ...bound, token_policies: [mount], token_ttl: '10m' };
+      await asRoot('POST', `auth/${jwtMount}/role/runbooks`, role);
+      const file = join(directory, 'jwt');
+      const write = async ({ privateKey }: GenerateKeyPairResult) => {
+        const claims = new SignJWT({}).setProtectedHeader({ alg: 'ES256' }).setSubject('worker');
+        const jwt = await claims.setAudience('runbooks').setIssuedAt().setExpirationTime('1m').sign(privateKey);
+        secrets.set(`JWT ${jwt.slice(-8)}`, jwt);
+        await writeFile(file, jwt, { mode: 0o600 });
+      };
+      const login = { jwt: { role: 'runbooks', jwt: { file }, mount: jwtMount } };
+      try {
+        await write(foreign);
+        await site(`${mount}-v2/marker`, login);
+        await expect(of().credential()).rejects.toMatchObject({ code: 'CREDENTIAL_UNAVAILABLE', httpStatus: 400 });
+        await write(own);
+        await site(`${mount}-v2/marker`, login);
+        const { judged } = await checkMarker(of(), clusters.deployment('night'), signal);
+        expect(judged).toMatchObject({ verdict: 'ok', observed: expect.stringContaining('version 2') as string });
+      } finally {
+        await asRoot('DELETE', `sys/auth/${jwtMount}`);
+      }
     });
 
     it('a quota refuses every further request until it is gone, and the configuration is as it was', async () => {
