@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { readSecret } from '../src/inventory';
@@ -15,8 +16,11 @@ const PAUSE_MS = 15_000;
 const RIGHTS_AGE_MS = 60_000;
 /** What a token must live on for its renewal, or the login for another, to be waited for by nobody. */
 const ENOUGH_MS = 30_000;
-/** After a refusal of a login: a service locks what logs in after a few of them. */
-const REFUSED_MS = 5_000;
+/**
+ * After a refusal of a login, the second one in a row, and so on: what was refused is not sent again for so long. A service
+ * locks what logs in after five refusals, none of which is 15 minutes after the one before.
+ */
+const REFUSED_MS = [5_000, 30_000, 180_000, 16 * 60_000] as const;
 /** For ending all tokens when the worker ends. */
 const CLOSE_MS = 5_000;
 
@@ -33,7 +37,7 @@ const BODIES: { readonly [M in Login['method']]: (login: Extract<Login, { method
 
 /** The login in words: method and mount, never what it is made with. */
 export function describeLogin({ method, mount }: Login): string {
-  return method === mount ? `login by ${method}` : `login by ${method} at auth/${mount}`;
+  return `login by ${method} at auth/${mount}`;
 }
 
 /**
@@ -41,13 +45,25 @@ export function describeLogin({ method, mount }: Login): string {
  *
  * @throws RunbookError CREDENTIAL_UNAVAILABLE for a source that cannot be read, or what the service answered
  */
-export async function loginAt(client: ServiceClient, login: Login, signal?: AbortSignal): Promise<LoginToken> {
+export async function loginAt(
+  client: ServiceClient,
+  login: Login,
+  signal?: AbortSignal,
+  given?: RequestBody,
+): Promise<LoginToken> {
+  const body = given ?? (await bodyOf(login));
+  return client.sys.login({ mount: login.mount, body }, { ...(signal && { signal }), timeoutMs: CHANGE_TIMEOUT_MS });
+}
+
+function bodyOf(login: Login): Promise<RequestBody> {
   // Each method's own member of the table.
-  const bodyOf = BODIES[login.method] as (login: Login) => Promise<RequestBody>;
-  return client.sys.login(
-    { mount: login.mount, body: await bodyOf(login) },
-    { ...(signal && { signal }), timeoutMs: CHANGE_TIMEOUT_MS },
-  );
+  return (BODIES[login.method] as (login: Login) => Promise<RequestBody>)(login);
+}
+
+/** Tells whether a login is made with the same again; nothing of it can be read there. */
+function digestOf(body: RequestBody): string {
+  const sent = Object.entries(body).map(([name, value]) => [name, value instanceof Secret ? value.reveal() : value]);
+  return createHash('sha256').update(JSON.stringify(sent)).digest('hex');
 }
 
 /** A client for logins, and for what is asked of their tokens: with the certificate where the login has one. */
@@ -74,13 +90,23 @@ interface Session {
   readonly login: Login;
   members: readonly ClusterEntry[];
   held: Held | undefined;
-  /** Tokens before the one that is held, which may live. */
+  /** Tokens beside the one that is held, which may live: of before, or of another cluster that serves by itself. */
   left: Held[];
   working: Promise<Held> | undefined;
   /** Until when a failed renewal is not repeated. */
   pausedUntil: number;
-  /** The last refusal of a login, and until when it stands for others there. */
-  refused?: { readonly error: RunbookError; readonly until: number };
+  /** By cluster: the last refusal of a login. */
+  readonly refused: Map<string, Refusal>;
+}
+
+interface Refusal {
+  readonly error: RunbookError;
+  /** Of what was sent. */
+  readonly digest: string;
+  /** Refusals of the same before it. */
+  readonly before: number;
+  /** Until when it stands for further logins. */
+  readonly until: number;
 }
 
 /** A cluster that serves logins now. */
@@ -147,13 +173,16 @@ export class Logins {
     if (held !== undefined && held.token !== refused) return held.token;
     const old = held === undefined || Date.now() - held.since > RIGHTS_AGE_MS;
     if (standing === 'unknown' || (standing === 'alive' && !old)) return undefined;
-    return (await this.#once(session, async () => this.#logIn(session, await this.#serving(session)))).token;
+    const another = async () =>
+      (standing === 'ended' && (await this.#backTo(session, members))) ||
+      this.#logIn(session, await this.#serving(session));
+    return (await this.#once(session, another)).token;
   }
 
   /** Asks a cluster whether it knows a token, by looking the token up with itself. */
   async standing(entry: ClusterEntry, token: Secret, signal?: AbortSignal): Promise<Standing> {
     const client = this.#client(entry);
-    if ((await modeOf(client, signal)) !== 'serves') return 'unknown';
+    if (!SERVES.includes(await modeOf(client, signal))) return 'unknown';
     try {
       await client.sys.lookupSelf({ token, ...(signal && { signal }) });
       return 'alive';
@@ -181,7 +210,15 @@ export class Logins {
     const [own] = members;
     const key = JSON.stringify([own?.deployment, own?.drSet, login]);
     const known = this.#sessions.get(key);
-    const session = known ?? { login, members, held: undefined, left: [], working: undefined, pausedUntil: 0 };
+    const session = known ?? {
+      login,
+      members,
+      held: undefined,
+      left: [],
+      working: undefined,
+      pausedUntil: 0,
+      refused: new Map(),
+    };
     session.members = members;
     this.#sessions.set(key, session);
     return session;
@@ -190,6 +227,17 @@ export class Logins {
   #once(session: Session, work: () => Promise<Held>): Promise<Held> {
     session.working ??= work().finally(() => (session.working = undefined));
     return session.working;
+  }
+
+  /** Where two clusters of a set serve each by itself, the token that this one gave before, while it takes it still. */
+  async #backTo(session: Session, [at]: readonly ClusterEntry[]): Promise<Held | undefined> {
+    if (!at || session.held?.from === at.name) return undefined;
+    const before = session.left.findLast(({ from, until }) => from === at.name && until - Date.now() > ENOUGH_MS);
+    if (!before || (await this.standing(at, before.token)) !== 'alive') return undefined;
+    const rest = session.left.filter((each) => each !== before);
+    session.left = session.held ? [...rest, session.held] : rest;
+    session.held = before;
+    return before;
   }
 
   async #care(session: Session): Promise<Held> {
@@ -225,8 +273,12 @@ export class Logins {
 
   async #logIn(session: Session, { client, entry }: Serving): Promise<Held> {
     const { login, refused } = session;
-    if (refused && refused.error.cluster === entry.name && Date.now() < refused.until) throw refused.error;
-    const answer = await loginAt(client, login).catch((error: unknown): never => {
+    const body = await bodyOf(login);
+    const digest = digestOf(body);
+    const known = refused.get(entry.name);
+    const last = known?.digest === digest ? known : undefined;
+    if (last && Date.now() < last.until) throw last.error;
+    const answer = await loginAt(client, login, undefined, body).catch((error: unknown): never => {
       if (!isRunbookError(error) || error.code === 'CREDENTIAL_UNAVAILABLE') throw error;
       const failure = new RunbookError(
         'CREDENTIAL_UNAVAILABLE',
@@ -237,10 +289,15 @@ export class Logins {
           next: `Correct the role of ${login.method} on ${entry.name}, or what the worker logs in with; then retry.`,
         },
       );
-      if (error.httpStatus === 400 || error.httpStatus === 403)
-        session.refused = { error: failure, until: Date.now() + REFUSED_MS };
-      throw failure;
+      if (error.httpStatus !== 400 && error.httpStatus !== 403) throw failure;
+      const before = last ? last.before + 1 : 0;
+      const until = Date.now() + (REFUSED_MS[before] ?? REFUSED_MS[3]);
+      const again = `The same is not sent again before ${new Date(until).toISOString()}, so that the service does not lock it.`;
+      const told = failure.with({ next: `${failure.next ?? ''} ${again}` });
+      refused.set(entry.name, { error: told, digest, before, until });
+      throw told;
     });
+    refused.delete(entry.name);
     const { held } = session;
     if (held !== undefined) session.left = [...session.left, held].filter(({ until }) => until > Date.now());
     const now = Date.now();
@@ -264,10 +321,12 @@ export class Logins {
         }),
       );
     const [own] = members;
-    // Its own answer is enough: the others may be dead.
+    // Its own answer is enough: the others may be dead, and what serves by itself takes no token of another.
     const asked = await modes(members.slice(0, 1));
-    const seen = asked.some(({ mode }) => mode === 'serves') ? asked : [...asked, ...(await modes(members.slice(1)))];
-    const serving = seen.find(({ mode }) => mode === 'serves');
+    const seen = asked.some(({ mode }) => SERVES.includes(mode))
+      ? asked
+      : [...asked, ...(await modes(members.slice(1)))];
+    const serving = SERVES.map((mode) => seen.find((each) => each.mode === mode)).find((each) => each !== undefined);
     if (serving !== undefined) return serving;
     throw new RunbookError('CREDENTIAL_UNAVAILABLE', `No cluster of DR set ${own?.drSet ?? ''} serves logins now.`, {
       observed: seen.map(({ entry, mode }) => `${entry.name} ${mode}`).join(', '),
@@ -279,7 +338,10 @@ export class Logins {
   async #revoke(session: Session, held: Held, signal: AbortSignal): Promise<void> {
     if (!held.revocable || held.until <= Date.now()) return;
     try {
-      const { client } = await this.#serving(session, signal);
+      const members = session.members.toSorted(
+        (one, other) => Number(other.name === held.from) - Number(one.name === held.from),
+      );
+      const { client } = await this.#serving({ ...session, members }, signal);
       await client.sys.revokeSelf({ token: held.token, signal });
     } catch (error) {
       const facts = {
@@ -308,13 +370,16 @@ function endOf({ leaseDurationSeconds }: LoginToken): number {
   return leaseDurationSeconds === 0 ? Infinity : Date.now() + leaseDurationSeconds * 1_000;
 }
 
-/** Whether a cluster serves logins and look-ups; else why not. */
+/** DR modes in which a cluster serves logins and look-ups, the better one first: one without DR may be no part of the set. */
+const SERVES = ['primary', 'disabled'];
+
+/** The DR mode of a cluster; or why it is not known, or serves nothing. */
 async function modeOf(client: ServiceClient, signal?: AbortSignal): Promise<string> {
   try {
     // A standby may tell of roles that were.
     const node = await client.activeNode({ signal });
     const { replicationDrMode: mode = 'disabled' } = await client.sys.health({ node, signal });
-    return mode === 'primary' || mode === 'disabled' ? 'serves' : `DR ${mode}`;
+    return SERVES.includes(mode) ? mode : `DR ${mode}`;
   } catch (error) {
     if (!isRunbookError(error)) throw error;
     return error.code;

@@ -11,9 +11,6 @@ import { currentExecution } from '../execution';
 import { readStatus } from '../observe';
 import { QUOTA_HOLDS_MS, holdByQuota } from './quota';
 
-/** What a primary may write of its own accord while its WAL index counts as still: canaries, one every few seconds. */
-const CANARIES = 2;
-
 /** Clients that write nothing any more, right before a demotion. */
 export interface HeldWrites {
   /** W: the last WAL index, read after the clients were stopped. */
@@ -25,7 +22,8 @@ export interface HeldWrites {
 
 /**
  * Sees for itself, right before a demotion, that clients write nothing: the quota is made anew and refuses at every node, or a
- * hook or people vouch for it; then the WAL index stands still but for canaries, so that a slow request let in before is over.
+ * hook or people vouch for it; then the WAL index stands still but for what the primary writes by itself, so that a slow
+ * request let in before is over.
  *
  * @returns undefined where the plan keeps nobody still, or where loss is accepted and writes go on
  * @throws RunbookError PRECONDITION_FAILED where no loss is accepted and clients still write
@@ -42,23 +40,23 @@ export async function seeHeldWrites(
   const by = choices['quiesce'];
   if (by !== 'quota' && by !== 'hook' && by !== 'attested') return undefined;
   const quota = by === 'quota' ? await holdByQuota(execution, access) : undefined;
-  const { walStillMs } = clusters.deployment(deployment).limits;
+  const { walStillMs, walStillEntries } = clusters.deployment(deployment).limits;
   const before = await read();
   await delay(walStillMs, undefined, { signal });
   const wal = await read();
   if (before === undefined || wal === undefined) return undefined;
   const rose = BigInt(wal) - BigInt(before);
   const seconds = `${walStillMs / 1000} s`;
-  if (rose <= BigInt(CANARIES)) {
+  if (rose <= BigInt(walStillEntries)) {
     const byPeople = by === 'hook' ? 'the quiesce hook succeeded' : 'the approvers attested that no client writes';
-    const how = `${quota?.observed ?? byPeople}, and then the WAL index of ${name} rose by ${rose} within ${seconds}, as by canaries`;
+    const how = `${quota?.observed ?? byPeople}, and then the WAL index of ${name} rose by ${rose} within ${seconds}, as by its own upkeep`;
     return { wal, how, holds: (answered) => (quota ? performance.now() - quota.since < QUOTA_HOLDS_MS : answered) };
   }
   if (choices['acceptLoss'] === 'bounded') return undefined;
   throw new RunbookError('PRECONDITION_FAILED', `Clients still write to ${name}; it was not demoted.`, {
     cluster: name,
     observed: `its WAL index rose by ${rose} within ${seconds}`,
-    needed: `at most ${CANARIES} entries within ${seconds}: canaries of its own`,
+    needed: `at most ${walStillEntries} within ${seconds} (limits.walStillEntries): what it writes by itself`,
     next: 'Find out who writes, and stop them; then retry. Or let the old primary serve on.',
   });
 }

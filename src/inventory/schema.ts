@@ -155,6 +155,8 @@ const limits = z
     coolDown: duration.prefault('30m'),
     /** For how long the WAL index of a primary is watched where a hook or people vouch for its clients. */
     walStill: duration.prefault('2s'),
+    /** By how much it may rise meanwhile: canaries, ends of leases. Each may as well be the end of a client's slow write. */
+    walStillEntries: z.int().min(0).max(100).default(2),
     unseal: duration.prefault('4h'),
     reindex: duration.prefault('12h'),
   })

@@ -186,18 +186,35 @@ describe('a login', () => {
     await writeFile(file, 'another-secret-id-that-nobody-gave');
     const failed = await refusal(bench.of('east').credential());
     expect(failed).toMatchObject({ code: 'CREDENTIAL_UNAVAILABLE', retryable: false, outcomeKnown: true });
-    expect(failed.message).toContain('The login by approle failed at east');
+    expect(failed.message).toContain('The login by approle at auth/approle failed at east');
     expect(bench.leaks(failed, failed.message, failed.next)).toEqual([]);
     expect(failed.message).not.toContain('another-secret-id');
-    // Of a service that locks the role after a few refusals none is asked for again at once.
-    await writeFile(file, secretId);
-    expect(await refusal(bench.of('west').credential())).toMatchObject({ message: failed.message });
-    expect(bench.calls('/login')).toEqual(['east 400']);
-    // Then the file is read again.
+    // A service locks what is refused a few times: the same is sent less and less often.
+    let passed = 0;
     const now = Date.now;
-    const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + 6_000);
-    await bench.write('east').finally(() => clock.mockRestore());
-    expect(bench.calls('/login')).toEqual(['east 400', 'east 200']);
+    const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + passed);
+    try {
+      for (const [ms, times] of [
+        [0, 1],
+        [6_000, 2],
+        [6_000, 2],
+        [25_000, 3],
+        [60_000, 3],
+        [125_000, 4],
+        [10 * 60_000, 4],
+      ] as const) {
+        passed += ms;
+        expect(await refusal(bench.of('west').credential())).toMatchObject({ message: failed.message });
+        expect(bench.calls('/login')).toEqual(Array.from({ length: times }, () => 'east 400'));
+      }
+      expect(failed.next).toMatch(/The same is not sent again before 2\d{3}-/);
+      // Another one is sent at once.
+      await writeFile(file, secretId);
+      await bench.write('east');
+    } finally {
+      clock.mockRestore();
+    }
+    expect(bench.calls('/login').slice(4)).toEqual(['east 200']);
   });
 
   it('is made nowhere else where no cluster of the DR set serves: a cluster of another set is asked nothing', async () => {
@@ -299,6 +316,20 @@ describe('a token of a login', () => {
     expect(await refusal(bench.write('east'))).toMatchObject({ code: 'PERMISSION_DENIED' });
     expect(bench.calls('/login')).toHaveLength(2);
     expect(bench.calls('kv/data/marker')).toHaveLength(2);
+  });
+
+  it('is kept for each of two clusters of a set that serve by themselves: calls to both log in once at each', async () => {
+    await open('approle', {}, { clusters: ['east', 'west'].map((name) => ({ name, nodes: 1 })), dr: [] });
+    const west = bench.service.cluster('west');
+    west.writePolicy('runbooks', [{ path: 'kv/data/marker', capabilities: ['create', 'read', 'update'] }]);
+    const { storage } = bench.service.cluster('east');
+    const known = storage.keys('auth/');
+    for (const key of known) west.storage.write(key, storage.get(key) ?? null, bench.service.now());
+    bench.service.advanceClock(100);
+    for (const each of ['east', 'west', 'east', 'west', 'east']) await bench.write(each);
+    expect(bench.calls('/login')).toEqual(['east 200', 'west 200']);
+    await bench.clusters.close();
+    expect(bench.calls('revoke-self').sort()).toEqual(['east 204', 'west 204']);
   });
 
   it('is taken from the new primary after a promotion, though the old one is gone and its token with it', async () => {

@@ -1,5 +1,7 @@
-/** Inside an outage a step that only reads never waits for a person: what it could not read is not proven. */
-import { StepFailed } from '../../workflows/engine/failures';
+/** Inside an outage a step that only reads, or that sent nothing, waits for no person: the old primary serves. */
+import type { FailureFacts } from '../../workflows/engine/failures';
+import { OutageDecision, StepFailed } from '../../workflows/engine/failures';
+import type { OnFailure } from '../../workflows/engine/parking';
 import type { Run } from '../../workflows/engine/run';
 import { changePrimary } from '../../workflows/procedures/change-primary';
 import type { PrimaryChange } from '../../workflows/procedures/change-primary';
@@ -9,52 +11,111 @@ jest.mock('../../workflows/procedures/service-back', () => ({ serviceBack: jest.
 const COMPARE = 'Compare the data of both clusters';
 const READ = 'Read the roles';
 
-/** A change whose steps of these names fail for good; the steps in their order, and what was told. */
-async function change(failing: readonly string[], acceptLoss: 'none' | 'bounded', compared: object = {}) {
+const UNREACHABLE: FailureFacts = { code: 'UNREACHABLE', message: 'nobody answers', outcomeKnown: true };
+
+interface Asked {
+  readonly acceptLoss?: 'none' | 'bounded';
+  readonly onStuck?: 'promote-back' | 'park';
+  readonly compared?: object;
+  /** The role of east where it is read. */
+  readonly east?: string;
+}
+
+/**
+ * A change whose steps fail so, one after the other; where a step parks it is tried again, and in the end left. The steps in
+ * their order, which of them parked, and what was told.
+ */
+async function change(failing: Readonly<Record<string, readonly FailureFacts[]>>, given: Asked = {}) {
+  const { acceptLoss = 'none', onStuck = 'promote-back', compared = {}, east } = given;
   const steps: string[] = [];
+  const parked: string[] = [];
   const findings: { readonly code: string; readonly text: string }[] = [];
+  const observations = east === undefined ? [] : [{ cluster: 'east', performance: { mode: east } }];
   const calls = {
     demotePrimary: () => Promise.resolve({}),
     compareAfterDemotion: () => Promise.resolve(compared),
-    readDeployment: () => Promise.resolve({ observations: [] }),
+    readDeployment: () => Promise.resolve({ observations }),
     promoteSecondary: () => Promise.resolve({}),
   };
   const step = async (
     name: string,
     body: (call: typeof calls) => Promise<unknown>,
-    options: { onFailure?: unknown },
+    { onFailure }: { onFailure?: OnFailure },
   ) => {
     steps.push(name);
-    if (!failing.includes(name)) return body(calls);
-    // Anything else would park it.
-    expect([name, options.onFailure]).toEqual([name, 'throw']);
-    throw new StepFailed(name, { code: 'UNREACHABLE', message: 'nobody answers', outcomeKnown: true });
+    const failures = failing[name] ?? [];
+    for (const failure of failures) {
+      const then = typeof onFailure === 'function' ? onFailure(failure) : onFailure;
+      if (then === 'throw') throw new StepFailed(name, failure);
+      parked.push(name);
+    }
+    if (failures.length > 0) throw new OutageDecision('leave');
+    return body(calls);
+  };
+  const state = {
+    ...{ leftToDo: [], enterPhase: () => undefined },
+    finding: (finding: (typeof findings)[0]) => void findings.push(finding),
   };
   const run = {
-    state: { enterPhase: () => undefined, finding: (finding: (typeof findings)[0]) => void findings.push(finding) },
-    step,
+    ...{ state, step, cleanUp: () => Promise.resolve() },
     skippableStep: (name: string, _effect: string, body: never, options: never) => step(name, body, options),
   } as unknown as Run;
   const asked = {
-    ...{ kind: 'performance', deployment: 'payments', gate: 'promote', onStuck: 'promote-back', acceptLoss },
+    ...{ kind: 'performance', deployment: 'payments', gate: 'promote', onStuck, acceptLoss },
     route: { from: 'east', to: 'west', hooks: {} },
     approvals: { begin: (_gate: string, body: (authority: object) => unknown) => body({}), authority: {} },
     marker: { wal: '7' },
   } as unknown as PrimaryChange;
-  return { side: await changePrimary(run, asked), steps, findings };
+  return { side: await changePrimary(run, asked), steps, parked, findings };
 }
 
 it('a comparison that fails is no proof: the plan decides which cluster serves, at once', async () => {
-  const back = await change([COMPARE], 'none');
+  const back = await change({ [COMPARE]: [UNREACHABLE] });
   expect(back).toMatchObject({ side: 'old', steps: ['Demote east', COMPARE, READ, 'Promote east back'] });
   expect(back.findings).toEqual([expect.objectContaining({ code: 'loss-not-excluded' })]);
   expect(back.findings[0]?.text).toContain('accepts no loss, and none could not be proven');
-  const on = await change([COMPARE], 'bounded');
+  const on = await change({ [COMPARE]: [UNREACHABLE] }, { acceptLoss: 'bounded' });
   expect(on).toMatchObject({ side: 'new', steps: ['Demote east', COMPARE, 'Promote west'] });
   expect(on.findings).toEqual([expect.objectContaining({ code: 'loss-not-excluded' })]);
 });
 
 it('nor do roles that could not be read hold the way back: the promotion proves for itself what it needs', async () => {
-  const { side, steps } = await change([READ], 'none', { loss: 'bounded', why: 'the roots differ' });
+  const { side, steps } = await change(
+    { [READ]: [UNREACHABLE] },
+    { compared: { loss: 'bounded', why: 'the roots differ' } },
+  );
   expect([side, steps.at(-1)]).toEqual(['old', 'Promote east back']);
+});
+
+describe('a demotion that was refused', () => {
+  const writes: FailureFacts = {
+    ...{
+      code: 'PRECONDITION_FAILED',
+      message: 'Clients still write to east.',
+      observed: 'rose by 9',
+      outcomeKnown: true,
+    },
+  };
+  const tooOld = { ...writes, code: 'NOT_APPROVED' };
+
+  it.each([
+    ['at once', [writes]],
+    ['after approvals that were too old', [tooOld, writes]],
+  ])('for certain, by what was observed, lets the old primary serve on: %s', async (_, failures) => {
+    const done = await change({ 'Demote east': failures }, { east: 'primary' });
+    expect(done).toMatchObject({ side: 'old', steps: ['Demote east', READ] });
+    expect(done.parked).toHaveLength(failures.length - 1);
+    expect(done.findings).toEqual([expect.objectContaining({ code: 'not-demoted' })]);
+    expect(done.findings[0]?.text).toContain('rose by 9');
+  });
+
+  it.each([
+    ['may have been sent', [{ ...writes, outcomeKnown: false }], undefined],
+    ['may have been sent by an earlier try', [{ ...UNREACHABLE, outcomeKnown: false }, writes], undefined],
+    ['was refused for another reason', [{ ...writes, code: 'PERMISSION_DENIED' }], undefined],
+    ['was refused, and the input wants people to be asked', [writes], 'park'],
+  ] as const)('parks where it %s', async (_, failures, onStuck) => {
+    const done = await change({ 'Demote east': failures }, { east: 'primary', onStuck });
+    expect(done).toMatchObject({ side: 'nowhere', parked: failures.map(() => 'Demote east') });
+  });
 });

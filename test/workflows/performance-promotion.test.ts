@@ -209,7 +209,7 @@ describe('a performance secondary that becomes the performance primary', () => {
         report = await run.report();
         expect(report.outcome).toBe('rolled-back');
         expect(report.gates).toHaveLength(2);
-        expect(report.leftToDo[0]).toContain('east is performance primary again');
+        expect(report.leftToDo[0]).toContain('east is the performance primary');
         await expectSet(scenario, 'east', ['asia', 'europe']);
       },
     );

@@ -4,12 +4,12 @@ import { COMPARE_STEP } from '../../src/contracts/names';
 import type { GateName } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
-import { OutageDecision, RunStopped, TakenOver, isStop, readInOutage } from '../engine/failures';
+import type { FailureFacts } from '../engine/failures';
+import { OutageDecision, RunStopped, StepFailed, TakenOver, isStop, readInOutage } from '../engine/failures';
 import type { OperationTokens } from './operation-tokens';
 import type { Choice, OnFailure } from '../engine/parking';
 import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from '../engine/parking';
 import type { Run } from '../engine/run';
-import { StepFailed } from '../engine/failures';
 import type { Ending } from '../engine/runbook';
 import { lastLook, rolesInWords } from './roles';
 import { serviceBack } from './service-back';
@@ -38,7 +38,7 @@ interface Change {
     readonly hooks: ClientHooks;
   };
   readonly acceptLoss: 'none' | 'bounded';
-  /** What follows a promotion that was refused for certain: the old primary serves again, or the step parks. */
+  /** What follows a demotion or a promotion that was refused for certain: the old primary serves again, or the step parks. */
   readonly onStuck: 'promote-back' | 'park';
   /** What people approved, and the gate that allows the demotion. */
   readonly approvals: Approvals;
@@ -99,16 +99,21 @@ async function nextOf(outage: Outage, part: (outage: Outage) => Promise<Next>): 
     }
     if (error instanceof OutageDecision) return error.choice;
     // Stopped here, somebody rejected the gate that was asked again before the demotion.
+    if (error instanceof StepFailed && part === demote) tellNotDemoted(outage, error.failure);
     if (error instanceof StepFailed || error instanceof RunStopped) return 'promote-back';
     if (isStop(error)) return 'leave';
     throw error;
   }
 }
 
-/** The demotion, and what it cost. */
+/**
+ * The demotion, and what it cost. Where it was refused for certain by what was observed, the old primary serves on and
+ * nobody is held until a person decides; what an earlier try of it may have sent is for people.
+ */
 async function demote(outage: Outage): Promise<Next> {
-  const { run, kind, deployment, route, approvals, gate, acceptLoss } = outage;
+  const { run, kind, deployment, route, approvals, gate, acceptLoss, onStuck } = outage;
   const { from: oldPrimary, to: newPrimary } = route;
+  let mayBeSent = false;
   // DANGER: from here on no cluster is primary.
   const demoted = await run.step(
     `Demote ${oldPrimary}`,
@@ -117,7 +122,13 @@ async function demote(outage: Outage): Promise<Next> {
         const sides = { deployment, kind, cluster: oldPrimary, otherCluster: newPrimary };
         return call.demotePrimary({ ...sides, authority, reached: outage.marker.wal });
       }),
-    { choices: [PROMOTE_BACK, LEAVE] },
+    {
+      choices: [PROMOTE_BACK, LEAVE],
+      onFailure: ({ code, outcomeKnown }) => {
+        mayBeSent ||= !outcomeKnown;
+        return code === 'PRECONDITION_FAILED' && !mayBeSent && onStuck === 'promote-back' ? 'throw' : 'park';
+      },
+    },
   );
   // As a rule clients were held, or both roots were the same when the demotion was confirmed.
   if (demoted.evidence) return 'promote-secondary';
@@ -137,6 +148,15 @@ async function demote(outage: Outage): Promise<Next> {
     text: `The plan accepts ${acceptLoss === 'bounded' ? 'a' : 'no'} loss, and none could not be proven: ${why}`,
   });
   return acceptLoss === 'bounded' ? 'promote-secondary' : 'promote-back';
+}
+
+function tellNotDemoted({ run, route: { from } }: Outage, { message, observed, needed, next }: FailureFacts): void {
+  const seen = observed === undefined ? '' : ` Observed: ${observed}.`;
+  const wanted = needed === undefined ? '' : ` Needed: ${needed}.`;
+  run.state.finding({
+    ...{ severity: 'warning', code: 'not-demoted', next },
+    text: `The demotion of ${from} was refused before anything was sent, and ${from} serves on: ${message}${seen}${wanted}`,
+  });
 }
 
 /** Refused for certain: as the plan says. With a doubt about the outcome a person decides. */
@@ -255,6 +275,6 @@ export function endingOf(
   leftToDo: readonly string[],
 ): Ending {
   if (side === 'new') return { outcome: 'completed', leftToDo };
-  const why = `${from} is ${WORDS[kind].primary} again; it had every write before its demotion. Find out why ${to} did not become ${WORDS[kind].primary} before the next try.`;
+  const why = `${from} is the ${WORDS[kind].primary}, and has every write. Find out why ${to} did not become ${WORDS[kind].primary} before the next try.`;
   return { outcome: 'rolled-back', leftToDo: [why, ...leftToDo] };
 }

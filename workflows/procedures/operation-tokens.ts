@@ -2,7 +2,7 @@ import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyTarget, KeptToken, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { TokenSource, TokenUse } from '../../src/contracts/runbook-inputs';
 import type { FailureFacts } from '../engine/failures';
-import { inParallel } from '../engine/failures';
+import { StepFailed, inParallel } from '../engine/failures';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import { ProvidedTokens } from './provided-tokens';
@@ -143,7 +143,7 @@ export class OperationTokens {
     this.#run.state.finding({
       severity: 'warning',
       code: kept ? 'kept-token-refused' : 'batch-token-refused',
-      text: `${cluster} does not take the ${kept ? 'token that the record kept' : 'batch token'}: ${why}. The key holders are asked instead.`,
+      text: `${kept ? `The operation token of ${cluster} that the record kept cannot be used` : `${cluster} does not take the batch token`}: ${why.replace(/\.$/, '')}. The key holders are asked instead.`,
       next: kept
         ? 'Nothing was changed by it.'
         : 'Nothing was changed by it. Look at its policy and its rotation afterwards.',
@@ -155,19 +155,35 @@ export class OperationTokens {
     await this.#ceremony?.collect(cluster);
   }
 
-  /** Takes a token that the record keeps for this run. */
+  /** Takes a token that the record keeps for this run; undefined where it does not, and the key holders were asked. */
   async #takeKept(
     { cluster, entry }: KeptToken,
     choices: readonly Choice[] | undefined,
-  ): Promise<OperationTokenReference> {
+  ): Promise<OperationTokenReference | undefined> {
     const authority = this.#authority;
     if (!authority) throw new TypeError('nobody approved this run yet');
-    const { token: value } = await this.#run.step(
-      `Take the kept operation token of ${cluster}`,
-      (call) => call.takeKeptToken({ deployment: this.#deployment, cluster, entry, authority }),
-      { note: ({ observed }) => observed, ...(choices && { choices }) },
-    );
-    const token = { source: 'sealed', cluster, value } as const;
+    const isGone = ({ code, outcomeKnown }: FailureFacts) =>
+      outcomeKnown && ['PRECONDITION_FAILED', 'NOT_APPROVED'].includes(code) && this.#fallBack !== undefined;
+    try {
+      const { token: value } = await this.#run.step(
+        `Take the kept operation token of ${cluster}`,
+        (call) => call.takeKeptToken({ deployment: this.#deployment, cluster, entry, authority }),
+        {
+          note: ({ observed }) => observed,
+          ...(choices && { choices }),
+          onFailure: (failure) => (isGone(failure) ? 'throw' : 'park'),
+        },
+      );
+      return this.#madeNow(cluster, { source: 'sealed', cluster, value });
+    } catch (error) {
+      if (!(error instanceof StepFailed)) throw error;
+      const { message, observed } = error.failure;
+      await this.#askHolders(cluster, observed === undefined ? message : `${message} Observed: ${observed}`);
+      return undefined;
+    }
+  }
+
+  #madeNow(cluster: string, token: OperationTokenReference): OperationTokenReference {
     this.#made.set(cluster, { token, at: Date.now() });
     this.#disposed = false;
     return token;
@@ -230,7 +246,8 @@ export class OperationTokens {
     const isCurrent = held && Date.now() - held.at < USED_FOR_MS && (this.#ceremony?.isCurrent(held.token) ?? true);
     if (isCurrent) return held.token;
     const kept = this.#kept.get(cluster);
-    if (kept && !held) return this.#takeKept(kept, choices);
+    const taken = kept && !held && (await this.#takeKept(kept, choices));
+    if (taken) return taken;
     if (!this.#ceremony && this.#kept.size === 0) return { source: 'batch', cluster };
     if (!this.#ceremony) await this.#askHolders(cluster, 'it is too old');
     if (!this.#ceremony) throw new TypeError('there is nobody to ask');
@@ -239,9 +256,7 @@ export class OperationTokens {
     const token = await this.#ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
     if (!token) return undefined;
     if (held) this.#old.push(held.token);
-    this.#made.set(cluster, { token, at: Date.now() });
-    this.#disposed = false;
-    return token;
+    return this.#madeNow(cluster, token);
   }
 
   /** Deletes what was made and proves it; destroys the keys meanwhile, which deletion does not need. */

@@ -1,4 +1,7 @@
-/** How long a token that was made is used, and what becomes of it then. */
+/** How long a token that was made is used, what becomes of it then, and what is done where the record keeps none any more. */
+import type { FailureFacts } from '../../../workflows/engine/failures';
+import { StepFailed } from '../../../workflows/engine/failures';
+import type { StepOptions } from '../../../workflows/engine/parking';
 import type { CeremonyTarget, OperationTokenReference } from '../../../src/contracts/ceremony';
 import { OperationTokens } from '../../../workflows/procedures/operation-tokens';
 import type { Run } from '../../../workflows/engine/run';
@@ -9,8 +12,9 @@ const TARGETS: readonly CeremonyTarget[] = [{ cluster: 'west', uses: ['dr.promot
 
 afterEach(() => jest.restoreAllMocks());
 
-/** A run whose ceremony makes tokens with numbers, and what is deleted at its end. */
-function making() {
+/** A run whose ceremony makes tokens with numbers, what is deleted at its end, and what it tells. */
+function making(failure?: FailureFacts) {
+  const findings: { readonly code: string; readonly text: string }[] = [];
   const deleted: unknown[] = [];
   const deleteOperationTokens = ({ tokens }: { readonly tokens: readonly unknown[] }) => {
     deleted.push(...tokens);
@@ -18,17 +22,25 @@ function making() {
   };
   const run = {
     onEnd: () => undefined,
-    state: { noteFindings: () => undefined },
+    state: { finding: (finding: (typeof findings)[0]) => void findings.push(finding) },
+    // Taking a kept token fails so.
+    step: (name: string, _body: unknown, { onFailure }: StepOptions<unknown>) => {
+      const then = failure && typeof onFailure === 'function' ? onFailure(failure) : 'park';
+      return Promise.reject(failure && then === 'throw' ? new StepFailed(name, failure) : new Error('parked'));
+    },
     skippableStep: (_name: string, _effect: string, body: (call: unknown) => unknown) =>
       body({ deleteOperationTokens }),
   } as unknown as Run;
   let made = 0;
   const ceremony = {
     generate: (cluster: string) => Promise.resolve({ source: 'sealed', cluster, value: `token ${++made}` }),
-    isCurrent: () => true,
+    ...{ isCurrent: () => true, ready: () => Promise.resolve(), collect: () => Promise.resolve() },
     close: () => Promise.resolve(),
   } as unknown as TokenCeremony;
-  return { tokens: new OperationTokens(run, 'payments', TARGETS, ceremony), deleted };
+  const kept = failure && [{ cluster: 'west', entry: 'an entry', text: 'kept' }];
+  const tokens = new OperationTokens(run, 'payments', TARGETS, failure ? undefined : ceremony, () => ceremony, kept);
+  tokens.authorise({} as never);
+  return { tokens, deleted, findings };
 }
 
 it('a token that may not open any more is made anew, and the old one, which is alive, is deleted too', async () => {
@@ -43,4 +55,30 @@ it('a token that may not open any more is made anew, and the old one, which is a
   expect([await at(23), await at(45)]).toEqual([second, second]);
   await tokens.dispose();
   expect(deleted).toEqual([first, second]);
+});
+
+describe('a kept token that cannot be taken', () => {
+  const gone: FailureFacts = {
+    ...{ code: 'PRECONDITION_FAILED', message: 'The record keeps none.', observed: 'another run took it' },
+    outcomeKnown: true,
+  };
+
+  it.each(['PRECONDITION_FAILED', 'NOT_APPROVED'])(
+    'for certain, with %s: the holders are asked instead',
+    async (code) => {
+      const { tokens, findings } = making({ ...gone, code });
+      expect(await tokens.of('west')).toEqual({ source: 'sealed', cluster: 'west', value: 'token 1' });
+      expect(findings.map((each) => each.code)).toEqual(['kept-token-refused']);
+      expect(findings[0]?.text).toContain(
+        'cannot be used: The record keeps none. Observed: another run took it. The key',
+      );
+    },
+  );
+
+  it.each([
+    ['its outcome is not known', { ...gone, outcomeKnown: false }],
+    ['the record cannot be read', { ...gone, code: 'RECORD_UNAVAILABLE' }],
+  ])('parks where %s', async (_, failure) => {
+    await expect(making(failure).tokens.of('west')).rejects.toThrow('parked');
+  });
 });
