@@ -989,8 +989,8 @@ export const MUTATIONS = [
   {
     name: 'readiness: the proof of a batch token that the primary refuses stays',
     file: 'activities/readiness/readiness.ts',
-    text: 'records.change(deployment, () => ({ put, removed }))',
-    replacement: 'records.change(deployment, () => ({ put, removed: removed.slice(9) }))',
+    text: 'records.change(result.deployment, () => ({ put, removed }))',
+    replacement: 'records.change(result.deployment, () => ({ put, removed: removed.slice(9) }))',
     test: 'test/activities/proven-batch-token.test.ts',
   },
   {

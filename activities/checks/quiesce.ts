@@ -133,6 +133,8 @@ async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Pro
   }
 }
 
+export const QUOTA_LEFT_BEHIND = 'no quota of a run that ended';
+
 /** A quota that a run left behind holds clients now. Nothing where there is none, or no right to see it. */
 export async function leftBehind(primary: ClusterAccess, signal: AbortSignal): Promise<Check[]> {
   const { name } = primary.entry;
@@ -145,7 +147,7 @@ export async function leftBehind(primary: ClusterAccess, signal: AbortSignal): P
     });
   const left = (names ?? []).filter((each) => !othersAmong([each]).includes(each));
   return left.map((quota) =>
-    check('no quota of a run that ended', name, false, {
+    check(QUOTA_LEFT_BEHIND, name, false, {
       observed: `${quota} refuses the clients of ${name}`,
       needed: 'no quota runbooks-... while no run is under way',
       next: `Let the clients through: \`vault delete sys/quotas/rate-limit/${quota}\` on ${name}.`,

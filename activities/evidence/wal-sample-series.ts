@@ -5,9 +5,6 @@ import type { SealKeyring } from '../../src/keys';
 import { isAttested } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
 
-export type { LossBound } from './wal-lag';
-export { lagTrend, lossBound } from './wal-lag';
-
 /** Runs whose results are read: with the defaults of `walSampler` every minute, the last hour. */
 const RUNS = 60;
 const DEADLINE_MS = 5_000;
