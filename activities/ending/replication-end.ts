@@ -1,6 +1,6 @@
 import type { Authority, ChangeResult, OfKind, OnCluster, SecondaryToken } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
-import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/contracts/plan';
+import type { RunbookPlan } from '../../src/contracts/plan';
 import type { ReplicationKind, TokenUse } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import { verifyBeginning } from '../approvals/authority';
@@ -69,7 +69,7 @@ export async function revokeSecondary(input: Revocation): Promise<ChangeResult> 
       const target = secondary === undefined ? undefined : clusters.of(input.deployment, secondary);
       const peer = target && (await identityOfId(target, kind, id, signal));
       const operation = `${kind}.primary.revoke-secondary` as const;
-      const plan = await verified(input, { operation, on, ...(peer ? { with: peer } : {}), detail: id });
+      const plan = await verifyBeginning(input, { operation, on, ...(peer ? { with: peer } : {}), detail: id });
       if (kind === 'dr' && othersConnected(seen, id, limits.heartbeatAgeMs).length === 0)
         demandAcknowledgement(plan, input.cluster, id);
       return async () => access.client[kind].primary.revokeSecondary({ id }, await withCredential(access, execution));
@@ -96,7 +96,7 @@ export async function forgetPrimary(input: EndInput & SecondaryToken): Promise<C
         throw refused(input.cluster, `${input.cluster} is connected to its primary.`, seen, 'not connected', {
           next: 'Revoke it on its primary first: what is connected is in use.',
         });
-      await verified(input, { operation: `${kind}.secondary.forget-primary`, on });
+      await verifyBeginning(input, { operation: `${kind}.secondary.forget-primary`, on });
       return async () => {
         const { client } = access;
         if (kind === 'performance')
@@ -119,7 +119,7 @@ export async function disablePrimary(input: EndInput): Promise<ChangeResult> {
     role: 'primary',
     act: async (seen) => {
       const detail = cutOffDetail(seen.knownSecondaries ?? []);
-      await verified(input, { operation: `${kind}.primary.disable`, on, detail });
+      await verifyBeginning(input, { operation: `${kind}.primary.disable`, on, detail });
       return async () => access.client[kind].primary.disable(await withCredential(access, execution));
     },
   });
@@ -141,9 +141,9 @@ export async function disableSecondary(input: EndInput & SecondaryToken): Promis
     role: 'secondary',
     act: async (seen) => {
       const operation = `${kind}.secondary.disable` as const;
-      const { operations } = await verified(input, { operation, on, detail: CONNECTION.none });
+      const { operations } = await verifyBeginning(input, { operation, on, detail: CONNECTION.none });
       const also = operations.some((each) => each.operation === operation && each.detail === CONNECTION.any);
-      if (also) await verified(input, { operation, on, detail: CONNECTION.any });
+      if (also) await verifyBeginning(input, { operation, on, detail: CONNECTION.any });
       else if (isAlive(seen, heartbeatAgeMs))
         // Right after a revocation it may show its connection for a moment.
         throw refused(input.cluster, `${input.cluster} is connected to its primary.`, seen, 'not connected', {
@@ -228,14 +228,6 @@ async function identified(input: EndInput) {
   const { demoteMs } = clusters.deployment(input.deployment).limits;
   const clusterId = await awaitClusterId(access, execution, Math.min(ANSWER_BUDGET_MS, demoteMs));
   return { access, on: { cluster: input.cluster, clusterId } };
-}
-
-function verified(
-  { deployment, authority }: EndInput,
-  doing: AllowedOperation & { readonly operation: GatedOperation },
-): Promise<RunbookPlan> {
-  const { inventory, run } = currentExecution();
-  return verifyBeginning(inventory, run, deployment, authority, doing);
 }
 
 /** The secondary that is about to be revoked must have the id that is revoked. */

@@ -32,7 +32,7 @@ interface Evidence {
  * @throws RunbookError PRECONDITION_FAILED
  */
 export async function demandNoLoss(
-  { inventory, temporal, sealKeyring }: ActivityDependencies,
+  { temporal, sealKeyring }: ActivityDependencies,
   { run, signal }: Execution,
   { deployment, kind, oldPrimary, newPrimary, roots }: Evidence,
 ): Promise<void> {
@@ -44,7 +44,7 @@ export async function demandNoLoss(
   const held = believedEvidence(sealKeyring, run, { deployment, kind, from, to }, evidenceOf(activities, kind, from));
   if (held !== undefined && hasReached(await readStatus(newPrimary, kind, signal), held)) return;
   if ((former === undefined || next === undefined) && comparedSinceDemotion(activities, kind, from, to)) return;
-  const decisions = await decisionsOf(inventory, run, deployment);
+  const decisions = await decisionsOf(deployment);
   const goesOn = decisions.some(
     ({ action, step }) => action === 'promote-secondary' || (action === 'skip' && step === COMPARE_STEP),
   );

@@ -67,21 +67,18 @@ export async function checkFormerPrimaryDemoted({
 }
 
 /** The `unfence` hook; refuses while any node of the former primary says that it is primary. */
-export async function unfenceFormerPrimary({
-  deployment,
-  kind,
-  primary,
-  secondary,
-  authority,
-}: Rejoining & { readonly authority: Authority }): Promise<ChangeResult> {
+export async function unfenceFormerPrimary(
+  input: Rejoining & { readonly authority: Authority },
+): Promise<ChangeResult> {
+  const { deployment, kind, primary, secondary } = input;
   const execution = currentExecution();
-  const { clusters, inventory, run } = execution;
+  const { clusters } = execution;
   const { limits } = clusters.deployment(deployment);
   const [access, other] = [clusters.of(deployment, secondary), clusters.of(deployment, primary)];
   const on = { cluster: secondary, clusterId: await awaitClusterId(access, execution, limits.demoteMs) };
   const successor = { cluster: primary, clusterId: await awaitClusterId(other, execution, limits.demoteMs) };
   const doing = { operation: 'hook.unfence', on, with: successor } as const;
-  await verifyOperation(inventory, run, deployment, authority, doing);
+  await verifyOperation(input, doing);
   await requireDemoted(kind, access, other, limits.demoteMs);
   return callHook(clusters, { deployment, hook: 'unfence', from: secondary, to: primary }, execution);
 }

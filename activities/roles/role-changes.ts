@@ -74,9 +74,9 @@ const NOT_YET: Readonly<Record<ReplicationKind, readonly string[]>> = {
  * must be a live secondary that has every write up to `reached`; of a `former` primary, it must serve as the primary.
  */
 export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
-  const { deployment, kind, cluster, otherCluster, authority, former = false } = input;
+  const { deployment, kind, cluster, otherCluster, former = false } = input;
   const execution = currentExecution();
-  const { clusters, inventory, sealKeyring, signal, run } = execution;
+  const { clusters, sealKeyring, signal, run } = execution;
   const { demoteMs } = clusters.deployment(deployment).limits;
   const [access, other] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
   const [on, successor] = await Promise.all(
@@ -87,7 +87,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   );
   if (!on || !successor) throw new TypeError('two clusters have two IDs');
   const doing = { operation: `${kind}.primary.demote`, on, with: successor } as const;
-  const plan = await verifyOperation(inventory, run, deployment, authority, doing);
+  const plan = await verifyOperation(input, doing);
   const mayLose = former || plan.choices['acceptLoss'] === 'bounded';
   let written: WalIndex | undefined;
   let held: HeldWrites | undefined;
@@ -107,7 +107,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
       if (!mayLose && written === undefined) throw untoldWal(cluster, kind, state);
     },
     act: async () => {
-      const verify = () => verifyBeginning(inventory, run, deployment, authority, doing);
+      const verify = () => verifyBeginning(input, doing);
       // The last look before the point of no return.
       const token = await beforeSending(async () => {
         const credential = await access.credential();
@@ -223,11 +223,11 @@ async function approvedPromotion(
   clusterId: string,
   otherId: string | undefined,
 ): Promise<ApprovedPromotion> {
-  const { clusters, inventory, run } = currentExecution();
-  const { deployment, kind, cluster, otherCluster, authority, mode } = input;
+  const { clusters } = currentExecution();
+  const { deployment, kind, cluster, otherCluster, mode } = input;
   const on = { cluster, clusterId };
   const verify = async (doing: AllowedOperation): Promise<ApprovedPromotion> => ({
-    plan: await verifyOperation(inventory, run, deployment, authority, doing),
+    plan: await verifyOperation(input, doing),
     operation: doing.operation,
   });
   if (kind === 'performance') {
@@ -239,7 +239,7 @@ async function approvedPromotion(
   }
   if (mode === 'planned') {
     const operation = 'dr.secondary.promote-after-demotion';
-    const named = otherSideOf(deployment, authority, { operation, on }, otherCluster);
+    const named = otherSideOf(input, { operation, on }, otherCluster);
     // It may be gone since its demotion: then the plan's word for it has to do.
     return verify({
       operation,
@@ -286,10 +286,10 @@ async function demandLost(
   memory: ProofMemory,
 ): Promise<void> {
   const { deployment, kind, cluster, authority } = input;
-  const { clusters, inventory, run, signal } = currentExecution();
+  const { clusters, signal } = currentExecution();
   await demandGone(input, plan, memory);
   const judged = { deployment, gate: gateOf(operation), requestedBy: plan.requestedBy, authority };
-  await demandSameOutage(inventory, run, judged, await readKind(clusters.of(deployment, cluster), kind, signal));
+  await demandSameOutage(judged, await readKind(clusters.of(deployment, cluster), kind, signal));
 }
 
 async function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
