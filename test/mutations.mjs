@@ -374,7 +374,7 @@ export const MUTATIONS = [
   {
     name: 'evidence of no loss: a comparison of an earlier demotion counts',
     file: 'activities/evidence/no-loss.ts',
-    text: 'compared.scheduledEventId > demoted &&',
+    text: 'compared.scheduledEventId > demotion.scheduledEventId &&',
     replacement: '',
     test: noLoss,
     named: 'needs the comparison of this demotion',

@@ -21,15 +21,13 @@ interface KnownSamples {
 
 /** That results were left out because no worker attested them; nothing where all were attested. */
 export function unattestedSamples({ unattested }: KnownSamples): Finding[] {
-  if (unattested === 0) return [];
-  return [
-    {
-      severity: 'warning',
-      code: 'samples-not-attested',
-      text: `${unattested} results of walSampler were not made by these workers, or were changed since: what they say counts as unknown.`,
-      next: 'Find out who writes to this namespace; where a seal key was taken away, put its entry back behind the others.',
-    },
-  ];
+  const found: Finding = {
+    severity: 'warning',
+    code: 'samples-not-attested',
+    text: `${unattested} results of walSampler were not made by these workers, or were changed since: what they say counts as unknown.`,
+    next: 'Find out who writes to this namespace; where a seal key was taken away, put its entry back behind the others.',
+  };
+  return unattested === 0 ? [] : [found];
 }
 
 /**
