@@ -8,8 +8,9 @@ import { readWalSamples, unattestedSamples } from '../evidence/wal-sample-series
 import { currentExecution } from '../execution';
 import { callHook } from '../hooks/run-hook';
 import { connectedTo } from '../plans/rejoin';
-import { demandNoNodePrimary, demandServing, opinionsText } from '../roles/other-side';
+import { demandNoNodePrimary, demandServing } from '../roles/other-side';
 import type { RoleOpinions } from '../roles/prove-not-primary';
+import { opinionsText } from '../roles/prove-not-primary';
 import { awaitClusterId } from '../tokens/operation-token';
 import { readBothKinds } from './onboarding-read';
 

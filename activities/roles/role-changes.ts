@@ -57,17 +57,10 @@ interface Promotion extends RoleChange, SecondaryToken {
   readonly mode: 'planned' | 'unplanned' | 'forced';
 }
 
-/**
- * Refusals of a promotion that mean "not in sync yet": waited for within the budget, and never turned into force.
- * Performance replication says it with 503, or with 400 by another reading (facts 2, row 32).
- */
-const NOT_YET: Readonly<Record<ReplicationKind, readonly string[]>> = {
-  dr: ['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'NO_ACTIVE_NODE', 'UNREACHABLE', 'TEMPORAL_UNAVAILABLE'],
-  performance: [
-    ...['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'NO_ACTIVE_NODE', 'UNREACHABLE', 'TEMPORAL_UNAVAILABLE'],
-    'BAD_REQUEST',
-  ],
-};
+/** Refusals of a promotion that mean "not in sync yet": waited for within the budget, and never turned into force. */
+const NOT_YET = ['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'NO_ACTIVE_NODE', 'UNREACHABLE', 'TEMPORAL_UNAVAILABLE'];
+/** Performance replication says it with 503, or with 400 by another reading (facts 2, row 32). */
+const NOT_YET_OF = { dr: NOT_YET, performance: [...NOT_YET, 'BAD_REQUEST'] };
 
 /**
  * Makes a primary an unconnected secondary (interface 4.1, 4.2: `primary/demote`). Right before the call the other cluster
@@ -79,13 +72,11 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const { clusters, sealKeyring, signal, run } = execution;
   const { demoteMs } = clusters.deployment(deployment).limits;
   const [access, other] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
-  const [on, successor] = await Promise.all(
-    ([access, other] as const).map(async (each) => ({
-      cluster: each.entry.name,
-      clusterId: await awaitClusterId(each, execution, demoteMs),
-    })),
-  );
-  if (!on || !successor) throw new TypeError('two clusters have two IDs');
+  const identityOf = async (each: ClusterAccess) => ({
+    cluster: each.entry.name,
+    clusterId: await awaitClusterId(each, execution, demoteMs),
+  });
+  const [on, successor] = await Promise.all([identityOf(access), identityOf(other)]);
   const doing = { operation: `${kind}.primary.demote`, on, with: successor } as const;
   const plan = await verifyOperation(input, doing);
   const mayLose = former || plan.choices['acceptLoss'] === 'bounded';
@@ -180,7 +171,7 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
       seen = state;
     },
     // A refusal for a token that has another in its place by now.
-    notYet: ({ code, retryable }) => NOT_YET[kind].includes(code) || (code === 'PERMISSION_DENIED' && retryable),
+    notYet: ({ code, retryable }) => NOT_YET_OF[kind].includes(code) || (code === 'PERMISSION_DENIED' && retryable),
     act: async () => {
       findings = await beforeSending(async () => {
         const silent = kind === 'dr' ? await refusePrimaryMember(input) : [];
@@ -334,7 +325,8 @@ async function demandSuccessor(
     needed: `last remote WAL of ${otherCluster} at least ${wal ?? 'any'}`,
     cluster: otherCluster,
   };
-  const seen = written === undefined ? await look() : await awaitState(execution, awaited).catch(lookAgain(look));
+  const inTime = written === undefined ? undefined : await awaitState(execution, awaited).catch(orOverdue);
+  const seen = inTime ?? (await look());
   if (mayTakeOver(seen, heartbeatAgeMs, mayLose ? reached : wal)) return seen;
   throw new RunbookError('PRECONDITION_FAILED', `${otherCluster} could not take over; ${cluster} was not demoted.`, {
     cluster: otherCluster,
@@ -344,11 +336,8 @@ async function demandSuccessor(
   });
 }
 
-function lookAgain<T>(look: () => Promise<T>) {
-  return (error: unknown): Promise<T> => {
-    if (isRunbookError(error, 'CONFIRMATION_TIMEOUT')) return look();
-    throw error;
-  };
+function orOverdue(error: unknown): undefined {
+  if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
 }
 
 /** The later one of two WAL indexes, where both are needed. */

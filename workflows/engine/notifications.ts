@@ -77,20 +77,21 @@ export class Notifications {
 
   /** The run waits for people. A parked step is told at once; inside an outage it is meant to wake somebody. */
   waitBegan(key: string, waiting: Waiting): void {
+    const site = this.#site;
     // The clock is waited for, not people.
-    if (!this.#site || waiting.for === 'window') return;
+    if (!site || waiting.for === 'window') return;
     const mark = Symbol(key);
     this.#open.set(key, mark);
     const event = waiting.for === 'decision' ? 'parked' : 'waiting-for-people';
-    const severity = this.#inOutage ? 'critical' : event === 'parked' ? 'warning' : 'info';
+    const severity = this.#state.serviceIsOut ? 'critical' : event === 'parked' ? 'warning' : 'info';
     this.#tell({ event, severity, subject: `wait:${key}`, waiting });
-    void CancellationScope.nonCancellable(() => this.#remind(this.#required, key, mark));
+    void CancellationScope.nonCancellable(() => this.#remind(site, key, mark));
   }
 
   /** Something happened to what is waited for: it is told with what is waited for now. */
   ofWait(key: string, event: NotificationEvent, words: string, severity: NotificationSeverity = 'info'): void {
     const waiting = this.#state.waiting.get(key);
-    const told = this.#inOutage ? 'critical' : severity;
+    const told = this.#state.serviceIsOut ? 'critical' : severity;
     this.#tell({ event, severity: told, subject: `wait:${key}`, words, ...(waiting && { waiting }) });
   }
 
@@ -136,7 +137,7 @@ export class Notifications {
 
   finished(outcome: RunOutcome, leftToDo: readonly string[]): void {
     this.#open.clear();
-    const critical = this.#inOutage || this.#state.findings.some((each) => each.severity === 'critical');
+    const critical = this.#state.serviceIsOut || this.#state.findings.some((each) => each.severity === 'critical');
     const severity = critical ? 'critical' : outcome === 'completed' && leftToDo.length === 0 ? 'info' : 'warning';
     const [first, ...others] = this.#state.findings.filter(({ code }) => code === CHECK_FAILED);
     const words = first && `${others.length > 0 ? `${others.length + 1} checks failed. ` : ''}${first.text}`;
@@ -151,15 +152,6 @@ export class Notifications {
       code: 'notification-pending',
       text: `${this.#pending} notifications were still under way when the run ended.`,
     });
-  }
-
-  get #inOutage(): boolean {
-    return this.#state.outageSince !== undefined && this.#state.serviceBackAt === undefined;
-  }
-
-  get #required(): NotificationFacts {
-    if (!this.#site) throw new TypeError('the site is not known yet');
-    return this.#site;
   }
 
   async #remind(site: NotificationFacts, key: string, mark: symbol): Promise<void> {
@@ -179,13 +171,13 @@ export class Notifications {
       const now = Date.now();
       if (now >= escalateAt) {
         escalateAt = Infinity;
-        this.#tell({ event: 'escalation', severity: this.#inOutage ? 'critical' : 'warning', ...about });
+        this.#tell({ event: 'escalation', severity: this.#state.serviceIsOut ? 'critical' : 'warning', ...about });
       }
       if (now >= remindAt) {
         reminders += 1;
         const doubled = site.remindAfterMs * 2 ** Math.max(0, reminders - STEADY_REMINDERS);
         remindAt = now + Math.min(doubled, Math.max(site.remindAfterMs, LONGEST_INTERVAL_MS));
-        this.#tell({ event: 'reminder', severity: this.#inOutage ? 'critical' : 'info', ...about });
+        this.#tell({ event: 'reminder', severity: this.#state.serviceIsOut ? 'critical' : 'info', ...about });
       }
     }
   }
@@ -201,7 +193,7 @@ export class Notifications {
       runbook,
       number: this.#number,
       at: Date.now(),
-      ...(this.#inOutage && { inOutage: true }),
+      ...(this.#state.serviceIsOut && { inOutage: true }),
     };
     this.#pending += 1;
     void CancellationScope.nonCancellable(() => this.#deliver(deployment, notification)).then(() => {
