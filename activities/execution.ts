@@ -51,6 +51,8 @@ export interface Execution {
   readonly step: StepHeader | undefined;
   /** Kept by `readActConfirm`, read where an error leaves the activity. */
   readonly doubt: OutcomeDoubt;
+  /** How long a changing request can be under way without an answer, ms; its HTTP time-out where nothing is given. */
+  readonly changeUnderWayMs?: number | undefined;
   /** Since the activity was scheduled first until this attempt was, ms by the server's clock: budgets count it. */
   readonly spentMs: number;
   /** Shown in the pending activity until it ends. Never holds a secret. */

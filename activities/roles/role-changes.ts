@@ -15,10 +15,10 @@ import { primaryClusterAddrOf } from '../joining/onboarding-primary';
 import { demandRole, kindName, readKind } from '../joining/onboarding-read';
 import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
 import {
-  CHANGE_TIMEOUT_MS,
   ROLE_TIMEOUT_MS,
   awaitState,
   beforeSending,
+  changeUnderWayMs,
   readActConfirm,
   resultOf,
   withCredential,
@@ -88,7 +88,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
     read: () => readStatus(access, kind, signal),
     until: ({ mode }) => mode === 'secondary',
     budgetMs: demoteMs,
-    underWayMs: CHANGE_TIMEOUT_MS,
+    underWayMs: changeUnderWayMs(execution),
     describe: describeReplication,
     needed: `${cluster} is a ${kindName(kind)} secondary`,
     cluster,
@@ -162,7 +162,7 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
     read: () => readStatus(access, kind, signal),
     until: ({ mode }) => mode === 'primary',
     budgetMs: promoteMs,
-    underWayMs: CHANGE_TIMEOUT_MS,
+    underWayMs: changeUnderWayMs(execution),
     describe: describeReplication,
     needed: `${cluster} is ${kindName(kind)} primary`,
     cluster,
