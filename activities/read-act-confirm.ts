@@ -128,7 +128,10 @@ export function readActConfirm<S>(execution: Execution, asked: Change<S>): Promi
 
 async function changeWithin<S>(execution: Execution, asked: Change<S>, deadline: Deadline): Promise<Changed<S>> {
   const { doubt } = execution;
-  const change: Change<S> = { ...asked, read: settlingDoubt(doubt, asked, asked.underWayMs ?? changeUnderWayMs(execution)) };
+  const change: Change<S> = {
+    ...asked,
+    read: settlingDoubt(doubt, asked, asked.underWayMs ?? changeUnderWayMs(execution)),
+  };
   const readOnce = (): Promise<S> => awaitWithin<S>(execution, { ...change, until: () => true }, deadline);
   let state: S = await readOnce();
   if (change.until(state)) return { outcome: 'already', state, calls: 0 };

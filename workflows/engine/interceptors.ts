@@ -56,12 +56,9 @@ type Changing = { -readonly [K in keyof ActivityRecord]: ActivityRecord[K] };
 /** What the activities of a run's steps were given and gave, in the order in which they were ordered. */
 export class ActivityLog {
   readonly records: ActivityRecord[] = [];
-  readonly #found: (findings: readonly Finding[]) => void;
 
   /** @param found - takes what an activity found */
-  constructor(found: (findings: readonly Finding[]) => void) {
-    this.#found = found;
-  }
+  constructor(private readonly found: (findings: readonly Finding[]) => void) {}
 
   /** Orders an activity and keeps what came of it. */
   async note(type: string, step: StepPosition, input: unknown, order: () => Promise<unknown>): Promise<unknown> {
@@ -76,7 +73,7 @@ export class ActivityLog {
       const { served, result } = withoutServed(answer);
       close(record, 'completed', served);
       record.result = fieldsOf(result);
-      this.#found(listOf(record.result['findings']) as readonly Finding[]);
+      this.found(listOf(record.result['findings']) as readonly Finding[]);
       return result;
     } catch (error) {
       close(record, isCancellation(error) ? 'cancelled' : 'failed', servedOf(error));
