@@ -140,3 +140,6 @@ export class Clusters {
     return client;
   }
 }
+
+export { ceremonyToken } from './ceremony/ceremony-access';
+export { majorVersion } from './checks/versions';

@@ -1,17 +1,32 @@
 import { z } from 'zod';
 import type { OfKind } from '../src/contracts/activities';
 import type { RunbookActivities } from '.';
+import { clusterName, deploymentName } from '../src/contracts/runbook-inputs';
 import {
   activationForm,
+  batchTokenRotationInput,
   clusterAddress,
-  clusterName,
-  deploymentName,
+  drFailoverInput,
+  drRejoinInput,
+  drReindexInput,
+  drSecondaryOnboardingInput,
+  drSwitchoverInput,
+  filterReconciliationInput,
+  merkleCheckInput,
+  operationTokenCeremonyInput,
+  operationTokenDisposalInput,
   outsideSecondary,
+  performancePromotionInput,
+  performanceRejoinInput,
+  performanceSecondaryOnboardingInput,
+  primaryEnablementInput,
   replicationKind,
-  RUNBOOK_INPUTS,
+  replicationTeardownInput,
+  rootTokenCeremonyInput,
+  secondaryDecommissionInput,
+  secondaryRepointingInput,
   tokenUse,
 } from '../src/contracts/runbook-inputs';
-import type { RunbookName } from '../src/contracts/names';
 import { SNAPSHOT_EVENTS } from '../src/contracts/names';
 import { CONTROL_ACTIONS } from '../src/contracts/signals';
 import { RunbookError } from '../src/errors';
@@ -153,26 +168,26 @@ const MEMBERS = {
 
 /** What an activity is given of the start of a run is the input of that runbook, as the run read it. */
 const RUNBOOK_OF = {
-  assessBatchTokenRotation: 'batchTokenRotation',
-  assessCeremony: 'operationTokenCeremony',
-  assessDrFailover: 'drFailover',
-  assessDrRejoin: 'drRejoin',
-  assessDrReindex: 'drReindex',
-  assessDrSecondaryOnboarding: 'drSecondaryOnboarding',
-  assessDrSwitchover: 'drSwitchover',
-  assessFilterReconciliation: 'filterReconciliation',
-  assessMerkleCheck: 'merkleCheck',
-  assessPerformancePromotion: 'performancePromotion',
-  assessPerformanceRejoin: 'performanceRejoin',
-  assessPerformanceSecondaryOnboarding: 'performanceSecondaryOnboarding',
-  assessPrimaryEnablement: 'primaryEnablement',
-  assessReplicationTeardown: 'replicationTeardown',
-  assessRootTokenCeremony: 'rootTokenCeremony',
-  assessSecondaryDecommission: 'secondaryDecommission',
-  assessSecondaryRepointing: 'secondaryRepointing',
-  assessTokenDisposal: 'operationTokenDisposal',
-  requestTakeOver: 'drFailover',
-} as const satisfies Readonly<Record<Assessing, RunbookName>>;
+  assessBatchTokenRotation: batchTokenRotationInput,
+  assessCeremony: operationTokenCeremonyInput,
+  assessDrFailover: drFailoverInput,
+  assessDrRejoin: drRejoinInput,
+  assessDrReindex: drReindexInput,
+  assessDrSecondaryOnboarding: drSecondaryOnboardingInput,
+  assessDrSwitchover: drSwitchoverInput,
+  assessFilterReconciliation: filterReconciliationInput,
+  assessMerkleCheck: merkleCheckInput,
+  assessPerformancePromotion: performancePromotionInput,
+  assessPerformanceRejoin: performanceRejoinInput,
+  assessPerformanceSecondaryOnboarding: performanceSecondaryOnboardingInput,
+  assessPrimaryEnablement: primaryEnablementInput,
+  assessReplicationTeardown: replicationTeardownInput,
+  assessRootTokenCeremony: rootTokenCeremonyInput,
+  assessSecondaryDecommission: secondaryDecommissionInput,
+  assessSecondaryRepointing: secondaryRepointingInput,
+  assessTokenDisposal: operationTokenDisposalInput,
+  requestTakeOver: drFailoverInput,
+} as const satisfies Readonly<Record<Assessing, z.ZodType>>;
 
 const anyInput = z.looseObject(MEMBERS).partial();
 const ofKind = anyInput.extend({ kind: replicationKind });
@@ -213,9 +228,7 @@ const OF_KIND = {
 } as const satisfies Readonly<Record<OfOneKind, z.ZodType>>;
 const schemas = new Map<string, z.ZodType>([
   ...Object.entries(OF_KIND),
-  ...Object.entries(RUNBOOK_OF).map(
-    ([name, runbook]) => [name, anyInput.extend({ input: RUNBOOK_INPUTS[runbook] })] as const,
-  ),
+  ...Object.entries(RUNBOOK_OF).map(([name, input]) => [name, anyInput.extend({ input })] as const),
 ]);
 schemas.set(
   'sampleWal',

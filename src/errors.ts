@@ -160,6 +160,17 @@ export function isRunbookError(error: unknown, code?: ErrorCode): error is Runbo
   return error instanceof RunbookError && (code === undefined || error.code === code);
 }
 
+/**
+ * For `.catch`: what an error of this family counts as, such as a refusal of the service. Where the caller was cancelled
+ * nothing is known, and a defect is none of it: both are thrown on.
+ */
+export function orElse<T>(signal: AbortSignal, value: (error: RunbookError) => T): (error: unknown) => T {
+  return (error) => {
+    if (!isRunbookError(error) || signal.aborted) throw error;
+    return value(error);
+  };
+}
+
 /** The code of a system error, such as `ENOENT`; undefined for other errors. */
 export function errnoOf(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;

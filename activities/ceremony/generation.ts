@@ -4,7 +4,6 @@ import type { Authority, GenerationInput, GenerationOutcome } from '../../src/co
 import { orphanFinding } from '../../src/contracts/alarms';
 import { UNFIT_SHARES, attemptMark } from '../../src/contracts/ceremony';
 import type { CeremonyHandle, OwnAttempt, Sealed } from '../../src/contracts/ceremony';
-import type { AllowedOperation } from '../../src/contracts/plan';
 import type { EnvelopeReceipt } from '../../src/contracts/receipts';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { Finding } from '../../src/contracts/run-facts';
@@ -327,10 +326,10 @@ function demandAsked(
 
 /** Once key shares were sent, in whichever epoch of this ceremony, it is brought to its end. */
 async function verifyApproved(
-  { keyRecords, run }: ActivityContext,
+  { inventory, keyRecords, run }: ActivityContext,
   { deployment }: GenerationInput,
   authority: Authority | undefined,
-  doing: AllowedOperation,
+  doing: Parameters<typeof verifyOperation>[4],
   { cid, begins }: { readonly cid: string; readonly begins: boolean },
 ): Promise<void> {
   if (!authority)
@@ -338,7 +337,7 @@ async function verifyApproved(
   const epochs = await keyRecords.ofRun(run);
   const wasUsed = epochs.some((each) => each.cid === cid && each.firstBurst !== undefined);
   const verify = begins && !wasUsed ? verifyBeginning : verifyOperation;
-  await verify({ deployment, authority }, doing);
+  await verify(inventory, run, deployment, authority, doing);
 }
 
 /** A share in hand, with the number of the signal that brought it. */

@@ -1,8 +1,9 @@
 import type { ClientHooks, Quiesce } from '../../src/contracts/activities';
 import type { Check } from '../../src/contracts/plan';
 import type { QuiesceMeans } from '../../src/contracts/runbook-inputs';
-import { isRunbookError } from '../../src/errors';
+import { isRunbookError, orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
+import type { Secret } from '../../src/secret';
 import type { ClusterAccess } from '../clusters';
 import { exemptPaths, othersAmong, takingRequests } from '../quiesce/quota';
 import { check, notCheckable } from './check';
@@ -133,21 +134,24 @@ async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Pro
   }
 }
 
-export const QUOTA_LEFT_BEHIND = 'no quota of a run that ended';
+/** The quotas of runs on a cluster; undefined where they cannot be read, which is not none. */
+export async function quotasOfRuns(
+  { client, credential }: Pick<ClusterAccess, 'client'> & { readonly credential: () => Promise<Secret> },
+  signal: AbortSignal,
+): Promise<readonly string[] | undefined> {
+  const read = async () => (await client.sys.rateLimitQuotas({ token: await credential(), signal })) ?? [];
+  return read().then(
+    (names) => names.filter((each) => !othersAmong([each]).includes(each)),
+    orElse(signal, () => undefined),
+  );
+}
 
 /** A quota that a run left behind holds clients now. Nothing where there is none, or no right to see it. */
 export async function leftBehind(primary: ClusterAccess, signal: AbortSignal): Promise<Check[]> {
   const { name } = primary.entry;
-  const names = await primary
-    .credential()
-    .then((token) => primary.client.sys.rateLimitQuotas({ token, signal }))
-    .catch((error: unknown) => {
-      if (!isRunbookError(error) || signal.aborted) throw error;
-      return [];
-    });
-  const left = (names ?? []).filter((each) => !othersAmong([each]).includes(each));
+  const left = (await quotasOfRuns({ ...primary, credential: () => primary.credential() }, signal)) ?? [];
   return left.map((quota) =>
-    check(QUOTA_LEFT_BEHIND, name, false, {
+    check('no quota of a run that ended', name, false, {
       observed: `${quota} refuses the clients of ${name}`,
       needed: 'no quota runbooks-... while no run is under way',
       next: `Let the clients through: \`vault delete sys/quotas/rate-limit/${quota}\` on ${name}.`,

@@ -21,11 +21,21 @@ export function hasRole(
   observation: ClusterObservation,
   kind: ReplicationKind,
   mode: 'primary' | 'secondary',
-  next: string,
+  next?: string,
 ): Check {
   const good = observation[kind]?.mode === mode;
   const name = `${kindName(kind)} ${mode}`;
   return check(name, observation.cluster, good, { observed: roleText(observation, kind), needed: mode, next });
+}
+
+/** A DR secondary has the tokens and the performance role of its primary, and none of its own. */
+export function noDrSecondary(observation: ClusterObservation, needed: string, next: string): Check {
+  const { cluster, dr } = observation;
+  return check('no DR secondary', cluster, dr?.mode !== 'secondary', {
+    observed: roleText(observation, 'dr'),
+    needed,
+    next,
+  });
 }
 
 /** A primary that serves: `idle` is one without an active node. */

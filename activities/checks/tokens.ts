@@ -3,7 +3,7 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { TokenSource, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
 import { groupRule } from '../../src/contracts/share-groups';
-import { isRunbookError } from '../../src/errors';
+import { orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import type { CeremonyWay } from '../ceremony/ceremony-access';
@@ -89,24 +89,20 @@ export async function assessTokenSource(question: TokenQuestion): Promise<TokenA
       const notes = kept ? [...unused, kept.text] : unused;
       const warnings = [...breakGlassWarnings('operation-token', [observation]), ...notes];
       // Where a token is in hand, nothing of this holds the run up.
-      return kept
-        ? { source, kept, notes, warnings, checks: checks.map((each) => asWarning(each)) }
-        : { source, notes, warnings, checks };
+      return { source, kept, notes, warnings, checks: kept ? checks.map((each) => asWarning(each)) : checks };
     }
     case 'batch':
       return { source, checks: batch?.checks ?? [], warnings: batch?.warnings ?? [] };
   }
 }
 
-interface BatchTokenAssessment extends Omit<TokenAssessment, 'source' | 'notes' | 'kept'> {
-  /** What `auto` needs: it was looked up, by a primary now or by one before, and nothing speaks against it. */
-  readonly isReady: boolean;
-  /** What the plan says where the holders are asked instead. */
-  readonly unused: string;
-}
-
-/** What is known of the prepared batch token: by the primary that looks it up, or by what the record keeps of the last one. */
-async function assessBatchToken(question: TokenQuestion): Promise<BatchTokenAssessment> {
+/**
+ * What is known of the prepared batch token: by the primary that looks it up, or by what the record keeps of the last one.
+ *
+ * @returns `isReady` where it was looked up and nothing speaks against it; `unused` is what the plan says where the holders
+ *   are asked instead
+ */
+async function assessBatchToken(question: TokenQuestion) {
   const { deployment, secondary, observation, primary, paths, signal } = question;
   const { cluster } = observation;
   const known = primary
@@ -125,17 +121,11 @@ async function assessBatchToken(question: TokenQuestion): Promise<BatchTokenAsse
   }
   const checks = [...batchTokenReady(facts, cluster, deployment, paths), taken];
   const bad = checks.filter(({ verdict }) => verdict === 'fail');
-  return {
-    isReady: bad.length === 0,
-    checks,
-    warnings:
-      'told' in known
-        ? [
-            `Nobody is asked for key shares: the batch token of ${cluster} was ${known.told}. No primary can look it up now.`,
-          ]
-        : [],
-    unused: `The batch token of ${cluster} is not used: ${bad.map(({ name }) => name).join(', ')} does not hold.`,
-  };
+  const unasked = (told: string) =>
+    `Nobody is asked for key shares: the batch token of ${cluster} was ${told}. No primary can look it up now.`;
+  const warnings = 'told' in known ? [unasked(known.told)] : [];
+  const unused = `The batch token of ${cluster} is not used: ${bad.map(({ name }) => name).join(', ')} does not hold.`;
+  return { isReady: bad.length === 0, checks, warnings, unused };
 }
 
 /** The single slot of generation attempts must be free, or hold our own attempt. */
@@ -210,7 +200,13 @@ async function batchTokenTaken(
   const { cluster, version } = observation;
   const name = 'batch token taken by the secondary';
   const needed = 'the secondary takes it before anything is changed';
-  const taken = await batchTokenOn(secondary, observation, signal);
+  const taken =
+    secondary.entry.batchToken === undefined
+      ? 'not-checkable'
+      : await readBatchToken(secondary).then(
+          (token) => takenBy(secondary, observation, token, signal),
+          orElse(signal, () => 'not-checkable'),
+        );
   if (taken === 'taken')
     return check(name, cluster, true, { observed: 'it reads the generation slot with it', needed });
   const mayRead = batch?.usable === true && missingRights(batch, { [ATTEMPT]: ['read'] }).length === 0;
@@ -260,28 +256,10 @@ export async function ceremonyEntryOf(
   signal: AbortSignal,
   kind: 'operation-token' | 'root-token' = 'operation-token',
 ): Promise<CeremonyEntry> {
-  try {
-    const { access, from } = await judgeCeremonyWay(secondary, { kind, version, signal });
-    return { access, ...(from === undefined ? {} : { from }) };
-  } catch (error) {
-    if (!isRunbookError(error) || signal.aborted) throw error;
-    return { access: 'refused' };
-  }
-}
-
-/** Whether a DR secondary takes its batch token. */
-async function batchTokenOn(
-  secondary: ClusterAccess,
-  observation: Pick<ClusterObservation, 'version'>,
-  signal: AbortSignal,
-): Promise<Taken> {
-  if (secondary.entry.batchToken === undefined) return 'not-checkable';
-  try {
-    return await takenBy(secondary, observation, await readBatchToken(secondary), signal);
-  } catch (error) {
-    if (!isRunbookError(error) || signal.aborted) throw error;
-    return 'not-checkable';
-  }
+  return judgeCeremonyWay(secondary, { kind, version, signal }).then(
+    ({ access, from }) => ({ access, from }),
+    orElse(signal, () => ({ access: 'refused' })),
+  );
 }
 
 /**
@@ -295,11 +273,8 @@ export async function takenBy(
   signal: AbortSignal,
 ): Promise<Taken> {
   if (majorVersion(version) < 2) return 'not-checkable';
-  try {
-    await secondary.client.dr.secondary.generateOperationToken.readAttempt({ token, signal });
-    return 'taken';
-  } catch (error) {
-    if (!isRunbookError(error) || signal.aborted) throw error;
-    return error.code === 'PERMISSION_DENIED' ? 'refused' : 'not-checkable';
-  }
+  return secondary.client.dr.secondary.generateOperationToken.readAttempt({ token, signal }).then(
+    () => 'taken',
+    orElse(signal, ({ code }) => (code === 'PERMISSION_DENIED' ? 'refused' : 'not-checkable')),
+  );
 }

@@ -59,27 +59,19 @@ export type Concern =
   | 'operation tokens'
   | 'role changes';
 
-/** A defect of one version of the service (facts 8.11, 11). */
+/** A defect of some versions of the service (facts 8.11, 11). */
 interface KnownBug {
   /** Stable, kebab case. */
   readonly id: string;
   readonly text: string;
-  /** First fixed version of each line, such as `1.13.5`. */
+  /** The first version that has it, where not every older one does. */
+  readonly since?: string;
+  /** First fixed version of each line, such as `1.13.5`, the oldest first. Older lines have it, newer ones do not. */
   readonly fixedIn: readonly string[];
   readonly concerns: readonly Concern[];
   /** Where only one kind of replication is concerned. */
   readonly kind?: ReplicationKind;
-  /** The versions that have it; build metadata is left out of account. */
-  readonly affects: (version: string) => boolean;
 }
-
-const before = (version: string, limit: string): boolean => compareVersions(version, limit) < 0;
-const within = (version: string, first: string, fixed: string): boolean =>
-  compareVersions(version, first) >= 0 && before(version, fixed);
-const oneOf =
-  (...versions: readonly string[]) =>
-  (version: string): boolean =>
-    versions.some((each) => compareVersions(version, each) === 0);
 
 const KNOWN_BUGS: readonly KnownBug[] = [
   {
@@ -88,60 +80,55 @@ const KNOWN_BUGS: readonly KnownBug[] = [
     fixedIn: ['1.11.12', '1.12.9', '1.13.5', '1.14.1'],
     concerns: ['update-primary by token'],
     kind: 'performance',
-    affects: (version) =>
-      before(version, '1.11.12') ||
-      within(version, '1.12.0', '1.12.9') ||
-      within(version, '1.13.0', '1.13.5') ||
-      within(version, '1.14.0', '1.14.1'),
   },
   {
     id: 'update-primary-addresses-panic',
     text: 'update-primary with update_primary_addrs can end the process of the server.',
+    since: '1.13.3',
     fixedIn: ['1.13.5', '1.14.1'],
     concerns: ['update-primary by addresses'],
-    affects: oneOf('1.13.3', '1.13.4', '1.14.0'),
   },
   {
     id: 'merkle-diff-atomicity',
     text: 'The comparison of Merkle trees is not atomic: a secondary that joins anew can stay out of stream-wals.',
     fixedIn: ['1.13.6', '1.14.2'],
     concerns: ['update-primary by token', 'secondary enable', 'merkle trees'],
-    affects: (version) => before(version, '1.13.6') || within(version, '1.14.0', '1.14.2'),
   },
   {
     id: 'operation-token-command-line',
     text: 'The command line of the service generates DR operation tokens that do not work.',
+    since: '0.9.5',
     fixedIn: ['0.9.7'],
     concerns: ['operation tokens'],
     kind: 'dr',
-    affects: oneOf('0.9.5', '0.9.6'),
   },
   {
     id: 'consul-storage-enable-panic',
     text: 'With Consul storage, enabling a secondary can, rarely, end the process of the server.',
     fixedIn: ['2.0.0'],
     concerns: ['secondary enable'],
-    affects: (version) => before(version, '2.0.0'),
   },
   {
     id: 'seal-rewrap-on-role-change',
     text: 'With enable_multiseal every role change wraps all entries again in the background, which slows failovers down.',
     fixedIn: ['1.21.0'],
     concerns: ['role changes'],
-    affects: (version) => before(version, '1.21.0'),
   },
   {
     id: 'seal-wrap-quorum-loss',
     text: 'A cluster with seal wrap can lose its quorum.',
+    since: '1.19.0',
     fixedIn: ['1.19.19', '1.20.13', '1.21.8', '2.0.3'],
     concerns: ['role changes'],
-    affects: (version) =>
-      within(version, '1.19.0', '1.19.19') ||
-      within(version, '1.20.0', '1.20.13') ||
-      within(version, '1.21.0', '1.21.8') ||
-      within(version, '2.0.0', '2.0.3'),
   },
 ];
+
+/** By the fix of its own line; a line without one has the defect where it is older than every fix. */
+function affects({ since = '', fixedIn }: KnownBug, version: string): boolean {
+  const line = (each: string) => each.replace(/^v/, '').split('.').slice(0, 2).join('.');
+  const fixed = fixedIn.find((each) => line(each) === line(version)) ?? fixedIn[0] ?? version;
+  return compareVersions(version, since) >= 0 && compareVersions(version, fixed) < 0;
+}
 
 /**
  * The defects that a version of the service is known to have. An empty list says that none of this table is known, and
@@ -151,7 +138,7 @@ const KNOWN_BUGS: readonly KnownBug[] = [
  */
 export function knownBugs(version: string): readonly KnownBug[] {
   if (!/^v?\d+\.\d+/.test(version)) return [];
-  return KNOWN_BUGS.filter(({ affects }) => affects(version));
+  return KNOWN_BUGS.filter((bug) => affects(bug, version));
 }
 
 /** Defects of the service that what is planned would run into; acknowledged, they are shown only. */

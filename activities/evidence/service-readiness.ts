@@ -1,4 +1,4 @@
-import { leftBehind } from '../checks/quiesce';
+import { quotasOfRuns } from '../checks/quiesce';
 import type { OnCluster, OfKind } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../../src/errors';
@@ -23,8 +23,8 @@ export interface ServiceReadyResult {
   /** Service ready: all of the above. */
   readonly readyAt: number;
   readonly findings?: readonly Finding[];
-  /** A quota of a run, which was replicated, refuses clients here. */
-  readonly clientsRefused?: boolean;
+  /** A quota of a run, which was replicated, refuses clients here; `not-known` where the quotas could not be read. */
+  readonly clientsRefused?: 'by-quota' | 'not-known';
 }
 
 /** The cluster that is to serve as primary of this kind. */
@@ -33,6 +33,12 @@ interface ServeInput extends OnCluster, OfKind {
   readonly marker?: Pick<MarkerResult, 'place' | 'value'>;
   /** Of kind `dr`: the cluster of the same DR set whose credential, from before the change, is used; else its own. */
   readonly credentialOf?: string;
+}
+
+/** What one try to use the cluster as its clients would has shown. */
+interface Tried {
+  readonly missing?: string;
+  readonly ready?: Omit<ServiceReadyResult, 'primaryAt'>;
 }
 
 /** The cluster does not take our credential: nothing about the service, so clients are not kept out for it. */
@@ -74,28 +80,27 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
       return performance.now() - refusedSince > REFUSED_MS ? { refused: error.code } : { missing: error.code };
     }
   };
-  /** What is missing, in words; or when it was ready. */
-  const tryToUse = async (): Promise<string | Omit<ServiceReadyResult, 'primaryAt'>> => {
+  const tryToUse = async (): Promise<Tried> => {
     contradicted = false;
     const state = await readStatus(access, kind, signal);
     const node = await client.activeNode({ signal });
     if (state.mode !== 'primary' || state.state !== 'running')
-      return `${describeReplication(state)}, active node ${node}`;
+      return { missing: `${describeReplication(state)}, active node ${node}` };
     if (primaryAt === 0) primaryAt = Date.now();
     const { missing, refused } = await useIt();
-    if (missing !== undefined) return missing;
+    if (missing !== undefined) return { missing };
     const readAt = Date.now();
     client.forgetActiveNode();
     const after = await client.activeNode({ signal });
-    if (after !== node) return `active node ${node} before a read, ${after} after it`;
+    if (after !== node) return { missing: `active node ${node} before a read, ${after} after it` };
     const read = refused === undefined ? marker && { markerReadAt: readAt } : { findings: [notRead(cluster, refused)] };
-    return { stableActiveNode: node, ...read, readyAt: Date.now() };
+    return { ready: { stableActiveNode: node, ...read, readyAt: Date.now() } };
   };
-  const ready = await awaitState(execution, {
+  const { ready } = await awaitState(execution, {
     read: tryToUse,
-    until: (tried) => typeof tried !== 'string',
+    until: (tried) => tried.ready !== undefined,
     budgetMs: limits.serviceReadyMs,
-    describe: (tried) => (typeof tried === 'string' ? tried : 'ready'),
+    describe: ({ missing }) => missing ?? 'ready',
     needed: `${cluster} is primary and running, ${marker ? 'the marker of this run is read, ' : ''}and its active node is the same before and after`,
     cluster,
     pollMs: 200,
@@ -109,9 +114,10 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
       next: `Read what ${cluster} holds before clients write there. "skip" leads them there all the same.`,
     });
   });
-  if (typeof ready === 'string') throw new TypeError('ready without evidence');
-  const left = await leftBehind({ ...access, credential }, signal);
-  return { primaryAt, ...ready, ...(left.length > 0 && { clientsRefused: true }) };
+  if (ready === undefined) throw new TypeError('ready without evidence');
+  const left = await quotasOfRuns({ client, credential }, signal);
+  const clientsRefused = left === undefined ? 'not-known' : left.length > 0 ? 'by-quota' : undefined;
+  return { primaryAt, ...ready, ...(clientsRefused && { clientsRefused }) };
 }
 
 function notRead(cluster: string, code: string): Finding {

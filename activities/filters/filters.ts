@@ -16,7 +16,15 @@ import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm, resultOf 
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { needsApproval } from './filter-difference';
 import type { SecondaryFilters } from './paths-filters';
-import { describeFilter, filterOfId, readFilterOfId, readFiltersOf, readPerformance, stateOf } from './paths-filters';
+import {
+  describeFilter,
+  filterOfId,
+  filterUnder,
+  readFilterOfId,
+  readFiltersOf,
+  readPerformance,
+  stateOf,
+} from './paths-filters';
 
 /* Paths filters of a performance primary become what is wanted (interface 4.2: `paths-filter`; facts 6). */
 
@@ -90,19 +98,20 @@ async function demandApproval(
   before: FilterState,
   filter: FilterState,
 ): Promise<void> {
-  const { clusters, signal } = currentExecution();
+  const { clusters, inventory, run, signal } = currentExecution();
   if (authority === undefined)
     throw notApproved(`${describeFilter(before)} becomes ${describeFilter(filter)}, and nobody approved it`);
-  const approved = { deployment, authority };
   if (secondary === undefined) {
     const on = { cluster, clusterId: await readClusterId(clusters.of(deployment, cluster), signal) };
     const detail = filterOfId(id, filter);
     const own = { operation: 'performance.primary.paths-filter', on, detail } as const;
     const onboarding = { operation: 'performance.primary.paths-filter-for-secondary', on, detail } as const;
     await verifyOneOf([
-      () => verifyBeginning(approved, own),
+      () => verifyBeginning(inventory, run, deployment, authority, own),
       // Before a token for it is issued: what stands may only be narrowed.
-      ...(needsApproval(before, filter) ? [] : [() => verifyBeginning(approved, onboarding)]),
+      ...(needsApproval(before, filter)
+        ? []
+        : [() => verifyBeginning(inventory, run, deployment, authority, onboarding)]),
     ]);
     return;
   }
@@ -119,13 +128,13 @@ async function demandApproval(
   const enabling = { operation: 'performance.secondary.enable', ...pair, detail } as const;
   const following = { ...pair, filter, begun: true };
   await verifyOneOf([
-    () => verifyBeginning(approved, writing),
+    () => verifyBeginning(inventory, run, deployment, authority, writing),
     ...(needsApproval(before, filter)
       ? []
       : [
           () => verifyFollowing(deployment, authority, { ...following, form: 'token' as const }),
           () => verifyFollowing(deployment, authority, { ...following, form: 'addresses' as const }),
-          () => verifyOperation(approved, enabling),
+          () => verifyOperation(inventory, run, deployment, authority, enabling),
         ]),
   ]);
 }
@@ -147,11 +156,8 @@ export async function readPathsFilter({ deployment, primary, secondary }: Betwee
   const { streamingMs } = clusters.deployment(deployment).limits;
   const id = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs));
   const { secondaryId } = await readPerformance(target, signal);
-  const token = await source.credential();
   const ids = [...new Set([secondaryId ?? id, id])];
-  const found = await Promise.all(
-    ids.map((each) => source.client.performance.primary.pathsFilter.read(each, { token, signal })),
-  );
+  const found = await Promise.all(ids.map((each) => filterUnder(source, each, signal)));
   const filters = found.filter((filter) => filter !== undefined);
   if (new Set(filters.map(describeFilter)).size > 1) {
     throw new RunbookError('STATE_DIVERGED', `${primary} has different paths filters for ${secondary}.`, {
@@ -198,7 +204,7 @@ export async function compareDynamicFilters(
   const read = async () => {
     const onSource = { token: await source.credential(), signal };
     const [filter, onPrimary, onSecondary] = await Promise.all([
-      source.client.performance.primary.pathsFilter.read(id, onSource),
+      filterUnder(source, id, signal),
       source.client.performance.primary.dynamicFilter(id, onSource),
       target.client.performance.secondary.dynamicFilter(id, { token: await target.credential(), signal }),
     ]);

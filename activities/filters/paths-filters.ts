@@ -1,4 +1,5 @@
 import type { FilterState, PathsFilterFacts } from '../../src/contracts/activities';
+import { orElse } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
 import { readActive } from '../observe';
 import { readClusterId } from '../tokens/operation-token';
@@ -28,6 +29,15 @@ export function readPerformance(access: ClusterAccess, signal: AbortSignal) {
   return readActive(access, signal, (node) => access.client.performance.status({ node, signal }));
 }
 
+/** The filter that a performance primary keeps under an id. */
+export async function filterUnder(
+  source: ClusterAccess,
+  id: string,
+  signal: AbortSignal,
+): Promise<PathsFilterFacts | undefined> {
+  return source.client.performance.primary.pathsFilter.read(id, { token: await source.credential(), signal });
+}
+
 /** What the primary keeps for one secondary: under the id that it knows it by, and under its cluster ID. */
 export async function readFiltersOf(
   source: ClusterAccess,
@@ -42,11 +52,10 @@ export async function readFiltersOf(
   const attached = onTarget.mode === 'secondary' && onTarget.setId !== undefined && onTarget.setId === onSource.setId;
   // A blank id is that of a secondary that has forgotten its primary.
   const known = attached && onTarget.secondaryId ? onTarget.secondaryId : clusterId;
-  const token = await source.credential();
   const filters = await Promise.all(
     [...new Set([known, clusterId])].map(async (id) => ({
       id,
-      filter: stateOf(await source.client.performance.primary.pathsFilter.read(id, { token, signal })),
+      filter: stateOf(await filterUnder(source, id, signal)),
     })),
   );
   return { secondary: target.entry.name, id: known, filters, attached };
@@ -58,9 +67,32 @@ export async function readFilterOfId(
   id: string,
   signal: AbortSignal,
 ): Promise<SecondaryFilters> {
-  const token = await source.credential();
-  const filter = stateOf(await source.client.performance.primary.pathsFilter.read(id, { token, signal }));
+  const filter = stateOf(await filterUnder(source, id, signal));
   return { secondary: id, outside: true, id, filters: [{ id, filter }], attached: false };
+}
+
+/**
+ * What approvers are told of the paths that the primary does not tell as mounts, as one that is mistyped. What cannot be
+ * asked is no reason to warn.
+ */
+export async function notMounted(
+  source: ClusterAccess,
+  filters: readonly FilterState[],
+  signal: AbortSignal,
+): Promise<string[]> {
+  const paths = new Set(filters.flatMap((each) => (each === 'none' ? [] : canonicalPaths(each.paths))));
+  const isMount = async (path: string): Promise<boolean> => {
+    // Of any key below it the service tells the mount; of one in a namespace without the namespace.
+    const mount = await source.client.sys.mountOf(`${path}any`, { token: await source.credential(), signal });
+    return path === mount.path || path.endsWith(`/${mount.path}`);
+  };
+  const warned = [...paths].map(async (path) => {
+    const seen = await isMount(path).catch(orElse(signal, ({ code }) => code !== 'PERMISSION_DENIED'));
+    return seen
+      ? []
+      : `Nothing is seen to be mounted at ${path}: unless it is a namespace, or a mount below which the workers may do nothing, it is mistyped, and has no effect in a filter.`;
+  });
+  return (await Promise.all(warned)).flat();
 }
 
 /** What a plan allows that writes a filter under an id of no cluster of the inventory. */
@@ -68,6 +100,11 @@ export function filterOfId(id: string, filter: FilterState): string {
   return `${id}: ${describeFilter(filter)}`;
 }
 
-export function stateOf(filter: PathsFilterFacts | undefined): FilterState {
-  return filter === undefined ? 'none' : { mode: filter.mode, paths: canonicalPaths(filter.paths) };
+/** As the service keeps it. */
+export function canonical({ mode, paths }: PathsFilterFacts): PathsFilterFacts {
+  return { mode, paths: canonicalPaths(paths) };
+}
+
+export function stateOf(filter: FilterState | undefined): FilterState {
+  return filter === undefined || filter === 'none' ? 'none' : canonical(filter);
 }

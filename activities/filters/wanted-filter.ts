@@ -1,18 +1,19 @@
 import type { ExpectedFilter, KnownFilter, PathsFilterFacts } from '../../src/contracts/activities';
 import type { Check } from '../../src/contracts/plan';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError, orElse } from '../../src/errors';
 import type { WantedFilter } from '../../src/inventory';
 import type { DynamicFilter } from '../../src/vault';
 import { check } from '../checks/check';
 import type { ClusterAccess } from '../clusters';
 import { readClusterId } from '../tokens/operation-token';
-import { canonicalPaths } from './filter-difference';
-import { describeFilter, readFiltersOf, readPerformance } from './paths-filters';
+import { canonical, describeFilter, filterUnder, notMounted, readFiltersOf, readPerformance } from './paths-filters';
 
 /** The filter that a secondary must keep, and what stands against knowing it. */
 interface FilterFinding {
   readonly known: KnownFilter;
   readonly judged: Check;
+  /** What approvers are told of it, where it is to be written for the first time. */
+  readonly warnings: readonly string[];
 }
 
 /**
@@ -29,55 +30,42 @@ export async function findFilter(
   signal: AbortSignal,
 ): Promise<FilterFinding> {
   const cluster = target.entry.name;
-  try {
-    const clusterId = await readClusterId(target, signal);
+  const NEEDED = 'the filter that it must keep';
+  const refused = (id: string, observed: string, next: string, needed = NEEDED): FilterFinding => ({
+    known: { id },
+    judged: check('paths filter known', cluster, false, { observed, needed, next }),
+    warnings: [],
+  });
+  const find = async (): Promise<FilterFinding> => {
+    const id = await readClusterId(target, signal);
     const read = source ? (await readFiltersOf(source, target, signal)).filters : [];
-    const kept = read.flatMap(({ filter }) => (filter === 'none' ? [] : [filter]));
-    const told = read.map(({ id, filter }) => `${id}: ${describeFilter(filter)}`).join('; ');
-    if (new Set(kept.map(describeFilter)).size > 1) {
-      return refused(
-        clusterId,
-        cluster,
-        told,
-        'one filter under both ids',
-        'Make them equal with filterReconciliation.',
-      );
+    const [kept, ...others] = read.flatMap((each) => (each.filter === 'none' ? [] : [each.filter]));
+    if (others.some((each) => describeFilter(each) !== describeFilter(kept))) {
+      const told = read.map((each) => `${each.id}: ${describeFilter(each.filter)}`).join('; ');
+      return refused(id, told, 'Make them equal with filterReconciliation.', 'one filter under both ids');
     }
-    const fromInventory = wanted === undefined || wanted === 'none' ? undefined : canonical(wanted);
-    const filter = kept[0] ?? fromInventory;
+    const filter = kept ?? (wanted === 'none' ? undefined : wanted);
+    const writeIt = `Write it, or "none", under pathsFilters.${cluster} in the inventory.`;
     const own = filter === undefined ? await dynamicFilterOf(target, signal) : undefined;
-    if (own !== undefined && own.mounts.length + own.namespaces.length > 0 && wanted !== 'none') {
-      return refused(
-        clusterId,
-        cluster,
-        `no paths filter is known, yet ${cluster} says that ${[...own.mounts, ...own.namespaces].join(', ')} is kept away from it`,
-        'the filter that it must keep',
-        `Write it, or "none", under pathsFilters.${cluster} in the inventory.`,
-      );
-    }
-    if (source === undefined && wanted === undefined) {
-      return refused(
-        clusterId,
-        cluster,
-        'no primary answers that keeps its filter, and the inventory names none',
-        'the filter that it must keep',
-        `Write it, or "none", under pathsFilters.${cluster} in the inventory.`,
-      );
-    }
-    const differs = kept[0] !== undefined && wanted !== undefined && describeFilter(kept[0]) !== describeFilter(wanted);
+    const away = [...(own?.mounts ?? []), ...(own?.namespaces ?? [])].join(', ');
+    if (away !== '' && wanted !== 'none')
+      return refused(id, `no paths filter is known, yet ${cluster} says that ${away} is kept away from it`, writeIt);
+    if (source === undefined && wanted === undefined)
+      return refused(id, 'no primary answers that keeps its filter, and the inventory names none', writeIt);
+    const differs = kept !== undefined && wanted !== undefined && describeFilter(kept) !== describeFilter(wanted);
+    const from = kept ? 'kept by the primary' : filter ? 'wanted by the inventory' : 'none anywhere';
     return {
-      known: { id: clusterId, ...(filter && { filter: canonical(filter) }) },
+      known: { id, ...(filter && { filter: canonical(filter) }) },
       judged: check('paths filter known', cluster, !differs, {
-        observed: `${describeFilter(filter)} (${kept[0] ? 'kept by the primary' : filter ? 'wanted by the inventory' : 'none anywhere'})`,
-        needed: differs ? `${describeFilter(wanted)}, as the inventory wants` : 'the filter that it must keep',
+        observed: `${describeFilter(filter)} (${from})`,
+        needed: differs ? `${describeFilter(wanted)}, as the inventory wants` : NEEDED,
         next: 'What the primary keeps is kept. Run filterReconciliation for what the inventory wants.',
         otherwise: 'warn',
       }),
+      warnings: source && filter && !kept ? await notMounted(source, [filter], signal) : [],
     };
-  } catch (error) {
-    if (!isRunbookError(error) || signal.aborted) throw error;
-    return refused('', cluster, error.code, 'the filter that it must keep', `Find out why ${cluster} cannot be read.`);
-  }
+  };
+  return find().catch(orElse(signal, ({ code }) => refused('', code, `Find out why ${cluster} cannot be read.`)));
 }
 
 /**
@@ -95,10 +83,7 @@ export async function requireFilter(
   signal: AbortSignal,
 ): Promise<void> {
   if (skippedBy !== undefined) return;
-  const found = await source.client.performance.primary.pathsFilter.read(id, {
-    token: await source.credential(),
-    signal,
-  });
+  const found = await filterUnder(source, id, signal);
   if (describeFilter(found) === describeFilter(filter)) return;
   const cluster = source.entry.name;
   throw new RunbookError('PRECONDITION_FAILED', `${cluster} does not keep the filter that ${secondary} must have.`, {
@@ -113,14 +98,6 @@ export async function requireFilter(
 export function keptAway({ mode, paths }: PathsFilterFacts): string {
   if (paths.length === 0) return mode === 'deny' ? 'nothing' : 'everything';
   return mode === 'deny' ? paths.join(', ') : `everything but ${paths.join(', ')}`;
-}
-
-function refused(id: string, cluster: string, observed: string, needed: string, next: string): FilterFinding {
-  return { known: { id }, judged: check('paths filter known', cluster, false, { observed, needed, next }) };
-}
-
-function canonical({ mode, paths }: PathsFilterFacts): PathsFilterFacts {
-  return { mode, paths: canonicalPaths(paths) };
 }
 
 /** What the secondary says of its own filter; undefined where it says nothing. */

@@ -34,15 +34,15 @@ type OutsideInput = OnCluster & OfKind & { readonly outside: OutsideSecondary };
 export async function issueOutsideToken(
   input: OutsideInput & { readonly authority: Authority; readonly expected?: ExpectedFilter | undefined },
 ): Promise<ChangeResult & { readonly encryptedToken: string }> {
-  const { deployment, kind, cluster, outside, expected } = input;
+  const { deployment, kind, cluster, outside, authority, expected } = input;
   const execution = currentExecution();
-  const { clusters, signal } = execution;
+  const { clusters, inventory, run, signal } = execution;
   const source = clusters.of(deployment, cluster);
   const clusterId = await awaitClusterId(source, execution, ANSWER_BUDGET_MS);
   await beforeSending(async () => {
     const operation = `${kind}.primary.secondary-token` as const;
     const doing = { operation, on: { cluster, clusterId }, detail: outsideDetail(outside, expected) };
-    await verifyBeginning(input, doing);
+    await verifyBeginning(inventory, run, deployment, authority, doing);
     if (expected) await requireFilter(source, outside.id, outside.id, expected, signal);
   });
   const { id, ttl, publicKey: secondaryPublicKey } = outside;

@@ -3,9 +3,8 @@ import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { BatchTokenRotationInput } from '../../src/contracts/runbook-inputs';
-import { isRunbookError } from '../../src/errors';
+import { orElse } from '../../src/errors';
 import type { BatchTokenRotationEntry, Deployment } from '../../src/inventory';
-import type { Secret } from '../../src/secret';
 import { planDocument } from '../approvals/planning';
 import { check, notCheckable } from '../checks/check';
 import { credentialFacts, missingRights } from '../checks/credentials';
@@ -70,9 +69,9 @@ export async function assessBatchTokenRotation(
     noOutage(context, input),
     observed.rights(cluster, { [`auth/token/create/${entry.role}`]: ['create|update'] }),
     sinkUsable(store, signal),
-    presentToken(access, () => store.read(signal), needed, signal),
-    readIfAllowed(async () => access.client.sys.tokenRole(entry.role, await reading())),
-    readIfAllowed(async () => access.client.sys.policy(entry.policy, await reading())),
+    presentToken(access, store, needed, signal),
+    ifAllowed(async () => access.client.sys.tokenRole(entry.role, await reading()), signal),
+    ifAllowed(async () => access.client.sys.policy(entry.policy, await reading()), signal),
   ]);
   const isAbsent = (read: typeof policy | typeof role) => 'found' in read && read.found === undefined;
   const absent = [...(isAbsent(policy) ? (['policy'] as const) : []), ...(isAbsent(role) ? (['role'] as const) : [])];
@@ -166,30 +165,25 @@ async function noOutage(
 
 async function sinkUsable(store: ReturnType<typeof storeOf>, signal: AbortSignal): Promise<Check> {
   const [name, place] = ['the token can be kept', 'a place that only the workers read'];
-  try {
-    await store.check(signal);
-    return check(name, undefined, true, { observed: store.where, needed: place });
-  } catch (error) {
-    if (!isRunbookError(error) || signal.aborted) throw error;
-    const { code, observed, needed = place, next } = error;
-    return check(name, undefined, false, { observed: `${store.where}: ${observed ?? code}`, needed, next });
-  }
+  return store.check(signal).then(
+    () => check(name, undefined, true, { observed: store.where, needed: place }),
+    orElse(signal, ({ code, observed = code, needed = place, next }) =>
+      check(name, undefined, false, { observed: `${store.where}: ${observed}`, needed, next }),
+    ),
+  );
 }
 
 async function presentToken(
   primary: ClusterAccess,
-  read: () => Promise<Secret<'batch-token'> | undefined>,
+  store: ReturnType<typeof storeOf>,
   needed: readonly PolicyGrant[],
   signal: AbortSignal,
 ): Promise<CredentialFacts | undefined> {
-  try {
-    const token = await read();
-    const paths = needed.map(({ path }) => path);
-    return token && (await credentialFacts(primary, () => Promise.resolve(token), paths, signal));
-  } catch (error) {
-    if (!isRunbookError(error) || signal.aborted) throw error;
-    return { usable: false, error: error.code, capabilities: {} };
-  }
+  const paths = needed.map(({ path }) => path);
+  return store.read(signal).then(
+    (token) => token && credentialFacts(primary, () => Promise.resolve(token), paths, signal),
+    orElse(signal, ({ code }) => ({ usable: false, error: code, capabilities: {} })),
+  );
 }
 
 /** Pure. */
@@ -211,11 +205,12 @@ export function judgeDue(
 }
 
 /** What can be read; else the code with which it was refused: a credential with fewest rights may not look. */
-async function readIfAllowed<T>(read: () => Promise<T>): Promise<{ readonly found: T } | { readonly code: string }> {
-  try {
-    return { found: await read() };
-  } catch (error) {
-    if (!isRunbookError(error)) throw error;
-    return { code: error.code };
-  }
+function ifAllowed<T>(
+  read: () => Promise<T>,
+  signal: AbortSignal,
+): Promise<{ readonly found: T } | { readonly code: string }> {
+  return read().then(
+    (found) => ({ found }),
+    orElse(signal, ({ code }) => ({ code })),
+  );
 }

@@ -4,22 +4,19 @@ import type { ClusterObservation, WalIndex } from '../../src/contracts/observati
 import type { Check, PlanDocument } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { DrFailoverInput, TokenSource } from '../../src/contracts/runbook-inputs';
-import { keyShares } from '../../src/contracts/words';
 import { findCluster } from '../../src/inventory';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
 import { BROKEN, credentialFacts, stopBroken } from '../checks/credentials';
 import { everyNodeAnswers, everyNodeUnsealed, otherReadable } from '../checks/nodes';
-import { healthyTree } from '../checks/replication';
-import { hasRole } from '../checks/replication';
+import { hasRole, healthyTree } from '../checks/replication';
 import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf } from '../checks/signs';
 import { DEMOTE, PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
 import { compareVersions, noneOlder, versionsOf, versionsText } from '../checks/versions';
 import { witnesses } from '../evidence/failover-evidence';
-import { lossBound } from '../evidence/wal-lag';
-import type { LossBound } from '../evidence/wal-lag';
-import { readWalSamples, unattestedSamples } from '../evidence/wal-sample-series';
+import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-sample-series';
+import type { LossBound } from '../evidence/wal-sample-series';
 import { currentExecution } from '../execution';
 import { describeLogin } from '../logins';
 import { behindBy, findFailoverSides, identityOfLost, identityOfMember } from './failover-sides';
@@ -27,6 +24,7 @@ import type { FailoverSides } from './failover-sides';
 import { snapshotWanted } from '../snapshots/snapshots';
 import { observe } from './observed';
 import type { Observed, PlanInput } from './observed';
+import { followingSteps, tokenSteps } from './words';
 
 /** What is known beforehand of what a failover loses. Changes by itself: never in a plan. */
 export interface FailoverLoss {
@@ -314,6 +312,7 @@ function failoverPlan(
   const members = [...others, ...silent].toSorted(byName);
   const followers = performanceSecondaries.toSorted(byName);
   const hook = fencing === 'hook';
+  const token = tokenSteps(to, tokenSource, kept);
   const alsoGone = [...new Set(input.alsoGone ?? [])].sort();
   const on = identityOf(to);
   const pair = { on, with: identityOfLost(findCluster(deployment, from), to.dr?.setId) };
@@ -354,21 +353,15 @@ function failoverPlan(
       offerForce && snapshot.warning,
     ],
     steps: [
-      kept && `Take the operation token of ${to.cluster} that the record keeps`,
-      tokenSource === 'ceremony' &&
-        !kept &&
-        `Generate an operation token on ${to.cluster} from the holders' ${keyShares(to.seal?.recovery)}`,
+      token.begin,
       hook && `Fence ${from}`,
       `Promote ${to.cluster}; where it refuses beyond its budget, park`,
       offerForce && snapshot.step,
       `Wait until ${to.cluster} serves${hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
       `See that ${to.cluster} takes a write`,
       ...members.map(({ cluster }) => `Point ${cluster} at ${to.cluster}, where it answers`),
-      ...followers.map(
-        ({ cluster }) =>
-          `See that performance secondary ${cluster} follows ${to.cluster}, else re-point it with its paths filter`,
-      ),
-      tokenSource !== 'batch' && 'Delete the operation tokens and destroy the ceremony keys',
+      ...followingSteps(followers, to.cluster),
+      token.end,
     ],
     choices: {
       fencing,

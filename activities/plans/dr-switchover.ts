@@ -3,12 +3,9 @@ import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
 import type { DrSwitchoverInput, TokenSource } from '../../src/contracts/runbook-inputs';
-import { keyShares } from '../../src/contracts/words';
 import { identityOf, planDocument } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
-import type { Rights } from '../checks/credentials';
-import { credentialFacts, credentialLives, credentialMay, credentialWorks, mayCall } from '../checks/credentials';
 import { missingNodes, otherReadable, takesPart } from '../checks/nodes';
 import {
   aliveByHeartbeat,
@@ -26,12 +23,12 @@ import { coolDown } from '../checks/runs';
 import { DEMOTE, PROMOTE, SECONDARY_TOKEN, UPDATE_PRIMARY, ceremonyEntryOf } from '../checks/tokens';
 import type { TokenAssessment } from '../checks/tokens';
 import { compareVersions, majorVersion, versionsInOrder } from '../checks/versions';
-import { checkMarker } from '../evidence/marker';
 import { currentExecution } from '../execution';
 import { lastPrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';
 import { observe } from './observed';
 import type { Observed, PlanInput } from './observed';
+import { comparisonStep, followingSteps, tokenSteps } from './words';
 
 export interface SwitchoverRoute {
   readonly from: string;
@@ -69,9 +66,11 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
   if ('verdict' in sides) return { ...base, preconditions: [sides] };
   const { from, to, others, drSecondaries, performanceSecondaries } = sides;
   const quiesce = await quiescing(deployment, input, observed.access(from.cluster), to.cluster, context.signal);
+  const snapshot = snapshotWanted(deployment, 'demotion', from.cluster);
+  const rights = { ...quiesce.rights, [DEMOTE]: ['update'], [SECONDARY_TOKEN]: ['update', 'sudo'], ...snapshot.rights };
   const [tokens, credential, changes] = await Promise.all([
     observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true),
-    credentialChecks(observed, from.cluster, quiesce.rights),
+    observed.markerRights(from.cluster, rights, true),
     lastPrimaryChange(context, deployment.name),
   ]);
   const judged = [
@@ -84,7 +83,6 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
       .filter(({ reachable }) => !reachable)
       .map((each) => otherReadable(each, `${each.cluster} may need attention after the switchover.`)),
   ];
-  const snapshot = snapshotWanted(deployment, 'demotion', from.cluster);
   const route: SwitchoverRoute = {
     from: from.cluster,
     to: to.cluster,
@@ -154,30 +152,6 @@ function sideChecks(input: DrSwitchoverInput, { deployment }: Observed, { from, 
     lag('dr', from, to, lagWalEntries),
     versionsForSwitch(from, to, input.acknowledgeNewerSecondary),
     ...[from, to].flatMap((each) => healthyTree(each, 'dr')),
-  ];
-}
-
-async function credentialChecks({ deployment, access }: Observed, cluster: string, more: Rights): Promise<Check[]> {
-  const rights = {
-    ...more,
-    [DEMOTE]: ['update'],
-    [SECONDARY_TOKEN]: ['update', 'sudo'],
-    ...snapshotWanted(deployment, 'demotion', cluster).rights,
-  };
-  const primary = access(cluster);
-  const { signal } = currentExecution();
-  const [facts, marker] = await Promise.all([
-    credentialFacts(primary, () => primary.credential(), Object.keys(rights), signal),
-    checkMarker(primary, deployment, signal),
-  ]);
-  const works = credentialWorks(primary.entry, facts);
-  if (!facts.usable) return [works];
-  return [
-    works,
-    credentialLives(primary.entry, facts),
-    ...credentialMay(primary.entry, facts, rights),
-    ...(await mayCall(primary, marker.rights, signal)),
-    marker.judged,
   ];
 }
 
@@ -251,6 +225,7 @@ function switchoverPlan(
   const { tokenSource, rejoin, kept } = route;
   const { go, onStuck, acceptLoss } = input;
   const [old, now] = [from.cluster, to.cluster];
+  const token = tokenSteps(to, tokenSource, kept);
   return planDocument({
     runbook: 'drSwitchover',
     input,
@@ -267,25 +242,19 @@ function switchoverPlan(
     ],
     warnings,
     steps: [
-      kept && `Take the operation token of ${now} that the record keeps`,
-      tokenSource === 'ceremony' &&
-        !kept &&
-        `Generate an operation token on ${now} from the holders' ${keyShares(to.seal?.recovery)}`,
+      token.begin,
       snapshot,
       quiesce.step,
       `Write a marker on ${old} and wait until ${now} has it`,
       `Demote ${old} (OUTAGE begins)`,
-      `${quiesce.by === 'none' ? 'Compare' : 'Where clients were not seen to be held: compare'} the Merkle roots; where loss cannot be excluded ${acceptLoss === 'none' ? `promote ${old} back` : 'go on and state the bound'}`,
+      comparisonStep(old, quiesce.by, acceptLoss),
       `Promote ${now}; where that gets stuck ${onStuck === 'promote-back' ? `promote ${old} back` : 'park'}`,
       `Wait until ${now} serves${route.hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
       `See that ${now} takes a write`,
       rejoin ? `Make ${old} a DR secondary of ${now}` : `Leave ${old} out until it is upgraded`,
       ...drSecondaries.map(({ cluster }) => `Point ${cluster} at ${now}`),
-      ...performanceSecondaries.map(
-        ({ cluster }) =>
-          `See that performance secondary ${cluster} follows ${now}, else re-point it with its paths filter`,
-      ),
-      tokenSource !== 'batch' && 'Delete the operation tokens and destroy the ceremony keys',
+      ...followingSteps(performanceSecondaries, now),
+      token.end,
     ],
     choices: { tokenSource, go, onStuck, acceptLoss, rejoin, quiesce: quiesce.by },
   });

@@ -2,16 +2,17 @@ import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check } from '../../src/contracts/plan';
 import type {
+  ReplicationKind,
   ReplicationTeardownInput,
   SecondaryDecommissionInput,
   TokenSource,
 } from '../../src/contracts/runbook-inputs';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check } from '../checks/check';
-import { hasRole, isConnected, roleText } from '../checks/replication';
+import { hasRole, isConnected, noDrSecondary, roleText } from '../checks/replication';
 import { CONNECTION, cutOffDetail, othersConnected } from '../ending/replication-end';
 import { currentExecution } from '../execution';
-import { describeFilter } from '../filters/paths-filters';
+import { describeFilter, filterUnder } from '../filters/paths-filters';
 import { kindName } from '../joining/onboarding-read';
 import { isAlive } from '../observe';
 import { observe } from './observed';
@@ -47,11 +48,10 @@ export async function assessReplicationTeardown(
   const { heartbeatAgeMs } = observed.deployment.limits;
   const seen = observed.of(cluster);
   const state = seen[kind];
-  const role = state?.mode;
+  const role = roleOf(seen, kind);
   const base = observed.base({ disable: role !== 'disabled' });
   const judged = roleChecks(kind, seen);
-  if (!state || (role !== 'primary' && role !== 'secondary' && role !== 'disabled'))
-    return { ...base, preconditions: judged };
+  if (!state || role === undefined) return { ...base, preconditions: judged };
   const path = `sys/replication/${kind}/${role}/disable`;
   const tokens = kind === 'dr' && role === 'secondary' ? await observed.tokens(cluster, [path]) : undefined;
   const rights = tokens || role === 'disabled' ? [] : await observed.rights(cluster, { [path]: ['update'] });
@@ -80,30 +80,19 @@ export async function assessReplicationTeardown(
 }
 
 function roleChecks(kind: ReplicationTeardownInput['kind'], seen: ClusterObservation): Check[] {
-  const { cluster, dr } = seen;
-  const role = seen[kind]?.mode;
-  return [
-    check(
-      `${kindName(kind)} role readable`,
-      cluster,
-      role === 'primary' || role === 'secondary' || role === 'disabled',
-      {
-        observed: roleText(seen, kind),
-        needed: 'primary, secondary or disabled',
-        next: `See that ${cluster} is unsealed and has an active node, then start again.`,
-      },
-    ),
-    // The performance role of a DR secondary is in its data and comes into force when it is promoted.
-    ...(kind === 'performance'
-      ? [
-          check('no DR secondary', cluster, dr?.mode !== 'secondary', {
-            observed: roleText(seen, 'dr'),
-            needed: 'a role of its own',
-            next: 'End its DR replication, or end the performance replication on its primary.',
-          }),
-        ]
-      : []),
-  ];
+  const { cluster } = seen;
+  const readable = check(`${kindName(kind)} role readable`, cluster, roleOf(seen, kind) !== undefined, {
+    observed: roleText(seen, kind),
+    needed: 'primary, secondary or disabled',
+    next: `See that ${cluster} is unsealed and has an active node, then start again.`,
+  });
+  // The performance role of a DR secondary is in its data and comes into force when it is promoted.
+  const next = 'End its DR replication, or end the performance replication on its primary.';
+  return kind === 'dr' ? [readable] : [readable, noDrSecondary(seen, 'a role of its own', next)];
+}
+
+function roleOf(seen: ClusterObservation, kind: ReplicationKind): TeardownRoute['role'] | undefined {
+  return (['primary', 'secondary', 'disabled'] as const).find((role) => role === seen[kind]?.mode);
 }
 
 /** Every secondary that the primary knows, by name where the inventory has it. */
@@ -361,10 +350,7 @@ async function judgeAfterwards(
 }
 
 async function filterOf({ access }: Observed, primary: string, id: string): Promise<string | undefined> {
-  const source = access(primary);
-  const { signal } = currentExecution();
-  const token = await source.credential();
-  const filter = await source.client.performance.primary.pathsFilter.read(id, { token, signal });
+  const filter = await filterUnder(access(primary), id, currentExecution().signal);
   return filter && describeFilter(filter);
 }
 

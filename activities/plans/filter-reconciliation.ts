@@ -2,16 +2,23 @@ import type { FilterState, Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
 import type { FilterReconciliationInput } from '../../src/contracts/runbook-inputs';
-import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check } from '../checks/check';
 import type { Rights } from '../checks/credentials';
-import { roleText, rolesOf } from '../checks/replication';
+import { hasRole, roleText, rolesOf } from '../checks/replication';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
-import { canonicalPaths, diffFilters, needsApproval, regionsInWords } from '../filters/filter-difference';
-import { describeFilter, filterOfId, readFilterOfId, readFiltersOf } from '../filters/paths-filters';
+import { diffFilters, needsApproval, regionsInWords } from '../filters/filter-difference';
+import {
+  describeFilter,
+  filterOfId,
+  filterUnder,
+  notMounted,
+  readFilterOfId,
+  readFiltersOf,
+  stateOf,
+} from '../filters/paths-filters';
 import type { SecondaryFilters } from '../filters/paths-filters';
 import { observe } from './observed';
 import type { PlanInput } from './observed';
@@ -55,50 +62,29 @@ export async function assessFilterReconciliation(
   );
   const read = await Promise.all(looked.map((each) => readFiltersOf(source, access(each.cluster), signal)));
   const outside = await Promise.all(
-    ids.map(async ([id, filter]) => ({ ...(await readFilterOfId(source, id, signal)), wanted: canonical(filter) })),
+    ids.map(async ([id, filter]) => ({ ...(await readFilterOfId(source, id, signal)), wanted: stateOf(filter) })),
   );
-  const known = read.map((each) => {
-    const filter = wanted.get(each.secondary);
-    return filter === undefined ? each : { ...each, wanted: filter };
-  });
-  const secondaries = [...known, ...outside];
-  const route: FilterRoute = { primary: primary.cluster, secondaries, changes: changesOf(secondaries) };
+  const secondaries = [...read.map((each) => ({ ...each, wanted: wanted.get(each.secondary) })), ...outside];
+  const changes = changesOf(secondaries);
+  const route: FilterRoute = { primary: primary.cluster, secondaries, changes };
+  const unseen = await notMounted(
+    source,
+    changes.map((each) => each.wanted),
+    signal,
+  );
   return {
-    ...observed.base({ filter: route.changes.length > 0 }),
+    ...observed.base({ filter: changes.length > 0 }),
     preconditions: [
-      check('performance primary', primary.cluster, true, {
-        observed: roleText(primary, 'performance'),
-        needed: 'primary',
-      }),
+      hasRole(primary, 'performance', 'primary'),
       ...checks,
       ...ids.map(([id]) => ofNoCluster(id, observations)),
       ...secondaries.map(asWanted),
       ...(await strangers(primary, secondaries, source)),
-      ...(route.changes.length === 0 ? [] : await observed.rights(primary.cluster, rightsFor(route.changes))),
+      ...(await observed.rights(primary.cluster, rightsFor(changes))),
     ],
     route,
-    plan: filterPlan(input, primary, looked, route, await unseenPaths(source, route.changes, signal)),
+    plan: filterPlan(input, primary, looked, route, unseen),
   };
-}
-
-/** The paths that the primary does not tell as mounts. What cannot be asked is no reason to warn. */
-async function unseenPaths(
-  source: ClusterAccess,
-  changes: readonly FilterChange[],
-  signal: AbortSignal,
-): Promise<string[]> {
-  const paths = new Set(changes.flatMap(({ wanted }) => (wanted === 'none' ? [] : wanted.paths)));
-  const token = await source.credential();
-  const unseen = [...paths].map(async (path) => {
-    try {
-      // Of any key below it the service tells the mount.
-      const mount = await source.client.sys.mountOf(`${path}any`, { token, signal });
-      return mount.path === path ? [] : [path];
-    } catch (error) {
-      return isRunbookError(error, 'PERMISSION_DENIED') ? [path] : [];
-    }
-  });
-  return (await Promise.all(unseen)).flat();
 }
 
 /** Who is performance primary is read, never configured. */
@@ -140,9 +126,10 @@ function wantedFilters(
     // What the inventory says of a cluster that is no secondary now is for when it becomes one.
     if (!attached && filters === undefined && each?.reachable) continue;
     const readable = each !== undefined && isReadable(each) && cluster !== primary.cluster;
+    const observed = roleText(each, 'performance');
     checks.push(
       check('performance secondary', cluster, readable, {
-        observed: roleText(each, 'performance'),
+        observed,
         needed: `${cluster} answers and is not the primary`,
         next: 'Its ids are read from it: start again when it answers, or leave it out with {"filters": ...}.',
       }),
@@ -151,22 +138,11 @@ function wantedFilters(
     if (!attached) {
       const needed = `a performance secondary of ${primary.cluster}`;
       const next = 'Its filter is kept under its cluster ID, for when it is a secondary with this id.';
-      checks.push(
-        check('follows the primary', cluster, false, {
-          observed: roleText(each, 'performance'),
-          needed,
-          next,
-          otherwise: 'warn',
-        }),
-      );
+      checks.push(check('follows the primary', cluster, false, { observed, needed, next, otherwise: 'warn' }));
     }
-    wanted.set(cluster, canonical(filter));
+    wanted.set(cluster, stateOf(filter));
   }
   return { wanted, checks };
-}
-
-function canonical(filter: FilterState): FilterState {
-  return filter === 'none' ? 'none' : { mode: filter.mode, paths: canonicalPaths(filter.paths) };
 }
 
 /** What the inventory knows is named by its cluster: both of its ids get the same filter then, and what is wiped is seen. */
@@ -181,23 +157,15 @@ export function ofNoCluster(id: string, observations: readonly ClusterObservatio
 
 /** Whether the filter of a secondary is as wanted: told, not demanded. */
 function asWanted({ secondary, filters, wanted }: SecondaryFilters & { readonly wanted?: FilterState }): Check {
-  const observed = filters.map(({ id, filter }) => `${id}: ${describeFilter(filter)}`).join('; ');
+  const observed = filters.map(({ id, filter }) => filterOfId(id, filter)).join('; ');
+  const otherwise = 'warn';
   if (wanted === undefined) {
     const needed = 'a wanted filter in the inventory or the input';
-    return check('filter wanted', secondary, false, {
-      observed,
-      needed,
-      next: 'It is left as it is.',
-      otherwise: 'warn',
-    });
+    return check('filter wanted', secondary, false, { observed, needed, next: 'It is left as it is.', otherwise });
   }
-  const same = filters.every(({ filter }) => describeFilter(filter) === describeFilter(wanted));
-  return check('filter as wanted', secondary, same, {
-    observed,
-    needed: describeFilter(wanted),
-    next: 'This run writes it.',
-    otherwise: 'warn',
-  });
+  const needed = describeFilter(wanted);
+  const same = filters.every(({ filter }) => describeFilter(filter) === needed);
+  return check('filter as wanted', secondary, same, { observed, needed, next: 'This run writes it.', otherwise });
 }
 
 /** Secondaries that the primary knows and the inventory does not: their filters are shown and never touched. */
@@ -210,16 +178,14 @@ function strangers(
   const known = new Set(read.flatMap(({ filters }) => filters.map(({ id }) => id)));
   const ids = (primary.performance?.knownSecondaries ?? []).filter((id) => !known.has(id));
   return Promise.all(
-    ids.map(async (id) => {
-      const token = await source.credential();
-      const filter = await source.client.performance.primary.pathsFilter.read(id, { token, signal });
-      return check('every secondary is in the inventory and answers', primary.cluster, false, {
-        observed: `${id}: ${describeFilter(filter)}`,
+    ids.map(async (id) =>
+      check('every secondary is in the inventory and answers', primary.cluster, false, {
+        observed: filterOfId(id, stateOf(await filterUnder(source, id, signal))),
         needed: 'a cluster of the inventory with this id',
         next: 'Its filter is left as it is. List the cluster in the inventory, or revoke the id where it is not used.',
         otherwise: 'warn',
-      });
-    }),
+      }),
+    ),
   );
 }
 
@@ -261,26 +227,19 @@ function filterPlan(
 ): PlanDocument {
   const changed = looked.filter(({ cluster }) => changes.some(({ secondary }) => secondary === cluster));
   const operation = { operation: 'performance.primary.paths-filter', on: identityOf(primary) } as const;
-  const operations = changes.flatMap(({ secondary, outside, wanted }): (readonly [string, AllowedOperation])[] =>
-    outside
-      ? [[`id ${secondary}`, { ...operation, detail: filterOfId(secondary, wanted) }]]
-      : changed
-          .filter(({ cluster }) => cluster === secondary)
-          .map((each) => [secondary, { ...operation, with: identityOf(each), detail: describeFilter(wanted) }]),
-  );
+  const operationFor = ({ secondary, outside, wanted }: FilterChange): AllowedOperation => {
+    const target = outside ? undefined : changed.find(({ cluster }) => cluster === secondary);
+    return target
+      ? { ...operation, with: identityOf(target), detail: describeFilter(wanted) }
+      : { ...operation, detail: filterOfId(secondary, wanted) };
+  };
   return planDocument({
     runbook: 'filterReconciliation',
     input,
     clusters: [primary, ...changed],
     // One for both ids of a secondary.
-    operations: [...new Map(operations).values()],
-    warnings: [
-      ...unseen.map(
-        (path) =>
-          `Nothing is seen to be mounted at ${path}: unless it is a namespace, or a mount below which the workers may do nothing, it is mistyped, and has no effect in a filter.`,
-      ),
-      ...new Set(changes.flatMap(warningsOf)),
-    ],
+    operations: [...new Map(changes.map((each) => [`${each.outside} ${each.secondary}`, operationFor(each)])).values()],
+    warnings: [...unseen, ...new Set(changes.flatMap(warningsOf))],
     steps: [
       ...changes.map(stepOf),
       ...changed.map(({ cluster }) => `Compare the dynamic filter of ${cluster} on both sides`),

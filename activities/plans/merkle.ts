@@ -2,11 +2,10 @@ import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { DrReindexInput, MerkleCheckInput, TokenSource } from '../../src/contracts/runbook-inputs';
-import { isRunbookError } from '../../src/errors';
+import { orElse } from '../../src/errors';
 import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check } from '../checks/check';
-import { aliveByHeartbeat } from '../checks/replication';
-import { hasRole } from '../checks/replication';
+import { aliveByHeartbeat, hasRole } from '../checks/replication';
 import { currentExecution } from '../execution';
 import { describeReindex, readReindex } from '../merkle/reindex-state';
 import type { ReindexState } from '../merkle/reindex-state';
@@ -100,10 +99,7 @@ async function observeTree(request: PlanInput<MerkleCheckInput | DrReindexInput>
   const { cluster } = request.input;
   const { signal } = currentExecution();
   const observed = await observe(request, [cluster]);
-  const reindex = await readReindex(observed.access(cluster), signal).catch((error: unknown) => {
-    if (!isRunbookError(error) || signal.aborted) throw error;
-    return undefined;
-  });
+  const reindex = await readReindex(observed.access(cluster), signal).catch(orElse(signal, () => undefined));
   const target = observed.of(cluster);
   // A primary has no such endpoints, and is never reindexed first.
   const next =

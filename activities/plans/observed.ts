@@ -1,15 +1,12 @@
-import type { Assessment, OnDeployment } from '../../src/contracts/activities';
+import type { OnDeployment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check, GateName } from '../../src/contracts/plan';
 import type { TokenSourceChoice } from '../../src/contracts/runbook-inputs';
-import type { Deployment } from '../../src/inventory';
 import { drSetOf, findCluster } from '../../src/inventory';
 import { gateFacts, observeDeployment, siteFacts } from '../approvals/planning';
-import { CREDENTIAL_WORKS, mayCall } from '../checks/credentials';
+import { credentialFacts, credentialLives, credentialMay, credentialWorks, mayCall } from '../checks/credentials';
 import type { Rights } from '../checks/credentials';
 import { assessTokenSource } from '../checks/tokens';
-import type { TokenAssessment } from '../checks/tokens';
-import type { ClusterAccess } from '../clusters';
 import { checkMarker } from '../evidence/marker';
 import { currentExecution } from '../execution';
 
@@ -21,25 +18,7 @@ export interface PlanInput<I> {
 }
 
 /** A deployment as it was read for a plan: every check looks at this, and at what it reads itself. */
-export interface Observed {
-  readonly deployment: Deployment;
-  readonly observations: readonly ClusterObservation[];
-  /** One of them. */
-  readonly of: (cluster: string) => ClusterObservation;
-  /** The other members of its DR set. */
-  readonly othersOf: (cluster: string) => readonly ClusterObservation[];
-  readonly access: (cluster: string) => ClusterAccess;
-  /** Whether the workers' credential for a cluster has these rights, by the cluster's own word. */
-  readonly rights: (cluster: string, needed: Rights) => Promise<Check[]>;
-  /** The same on a cluster that serves clients, which takes a write beside the marker too; `rights` are those beside it. */
-  readonly markerRights: (cluster: string, needed: Rights) => Promise<Check[]>;
-  /** Where the operation token for a DR secondary comes from, with `update` on these paths, and whether that is ready. */
-  readonly tokens: (secondary: string, paths: readonly string[], takesKept?: boolean) => Promise<TokenAssessment>;
-  /** The first part of an assessment. Each gate with whether it is needed. */
-  readonly base: (
-    gates: Partial<Record<GateName, boolean>>,
-  ) => Pick<Assessment<never>, 'observations' | 'site' | 'gates'>;
-}
+export type Observed = Awaited<ReturnType<typeof observe>>;
 
 /**
  * Reads every cluster of a deployment at once; one that does not answer is an observation too.
@@ -53,19 +32,21 @@ export async function observe(
     ownFingerprint,
   }: PlanInput<{ readonly deployment: string; readonly tokenSource?: TokenSourceChoice | undefined }>,
   named: readonly (string | undefined)[] = [],
-): Promise<Observed> {
+) {
   const context = currentExecution();
   const { clusters, inventory, signal } = context;
   const deployment = clusters.deployment(name);
   for (const each of named) if (each !== undefined) findCluster(deployment, each);
   const [observations, site] = await Promise.all([observeDeployment(clusters, name, signal), siteFacts(context, name)]);
   const access = (cluster: string) => clusters.of(name, cluster);
-  const of = (cluster: string) => {
+  /** One of them. */
+  const of = (cluster: string): ClusterObservation => {
     const found = observations.find((each) => each.cluster === cluster);
     if (!found) throw new TypeError(`no observation of ${cluster}`);
     return found;
   };
-  const othersOf = (cluster: string) => {
+  /** The other members of its DR set. */
+  const othersOf = (cluster: string): readonly ClusterObservation[] => {
     const { members } = drSetOf(deployment, cluster);
     return observations.filter((each) => each.cluster !== cluster && members.includes(each.cluster));
   };
@@ -75,20 +56,31 @@ export async function observe(
     of,
     othersOf,
     access,
-    rights: (cluster, needed) => mayCall(access(cluster), needed, signal),
-    markerRights: async (cluster, needed) => {
-      const { judged, rights } = await checkMarker(access(cluster), deployment, signal);
-      const may = await mayCall(access(cluster), { ...needed, ...rights }, signal);
-      return may.some(({ name }) => name === CREDENTIAL_WORKS) ? may : [...may, judged];
+    /** Whether the workers' credential for a cluster has these rights, by the cluster's own word. */
+    rights: (cluster: string, needed: Rights) => mayCall(access(cluster), needed, signal),
+    /**
+     * The same on a cluster that serves clients, which takes a write beside the marker too; `needed` is what is needed
+     * beside. All of it by one look at the credential.
+     */
+    markerRights: async (cluster: string, needed: Rights, mustLast = false): Promise<Check[]> => {
+      const serving = access(cluster);
+      const { judged, rights } = await checkMarker(serving, deployment, signal);
+      const all = { ...needed, ...rights };
+      const facts = await credentialFacts(serving, () => serving.credential(), Object.keys(all), signal);
+      if (!facts.usable) return [credentialWorks(serving.entry, facts)];
+      const lasts = mustLast ? [credentialWorks(serving.entry, facts), credentialLives(serving.entry, facts)] : [];
+      return [...lasts, ...credentialMay(serving.entry, facts, all), judged];
     },
-    tokens: (cluster, paths, takesKept) => {
+    /** Where the operation token for a DR secondary comes from, with `update` on these paths, and whether that is ready. */
+    tokens: (cluster: string, paths: readonly string[], takesKept = false) => {
       const primary = othersOf(cluster).find(({ dr }) => dr?.mode === 'primary');
       return assessTokenSource({
         ...{ deployment, secondary: access(cluster), observation: of(cluster) },
         ...{ primary: primary && access(primary.cluster), wanted, paths, ownFingerprint, signal, takesKept },
       });
     },
-    base: (gates) => ({
+    /** The first part of an assessment. Each gate with whether it is needed. */
+    base: (gates: Partial<Record<GateName, boolean>>) => ({
       observations,
       site,
       gates: Object.fromEntries(

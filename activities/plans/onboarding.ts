@@ -5,7 +5,7 @@ import type {
   SecondaryOnboardingRoute,
 } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Check, PlanDocument } from '../../src/contracts/plan';
+import type { Check } from '../../src/contracts/plan';
 import type {
   DrSecondaryOnboardingInput,
   PerformanceSecondaryOnboardingInput,
@@ -19,28 +19,21 @@ import { identityOf, planDocument } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
 import type { Rights } from '../checks/credentials';
 import { everyNodeAnswers, everyNodeUnsealed, oneActiveNode, otherReadable } from '../checks/nodes';
-import { healthyTree } from '../checks/replication';
-import { roleText } from '../checks/replication';
+import { healthyTree, roleText } from '../checks/replication';
 import { noneOlder } from '../checks/versions';
-import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { needsApproval } from '../filters/filter-difference';
-import { describeFilter, filterOfId } from '../filters/paths-filters';
+import { describeFilter, filterOfId, filterUnder, notMounted } from '../filters/paths-filters';
 import { advertised, othersOfSet } from '../joining/onboarding-primary';
 import { kindName, rolesText } from '../joining/onboarding-read';
 import { outsideDetail, publicKeyPrint } from '../joining/outside-secondary';
 import { ofNoCluster } from './filter-reconciliation';
-import type { Observed, PlanInput } from './observed';
 import { snapshotWanted } from '../snapshots/snapshots';
 import { observe } from './observed';
+import type { Observed, PlanInput } from './observed';
+import { FINAL_STATE, issuingRights } from './words';
 
-/** Between whom a cluster is onboarded. */
-interface Pair {
-  readonly kind: ReplicationKind;
-  readonly deployment: Deployment;
-  readonly primary: ClusterObservation;
-  readonly secondary: ClusterObservation;
-}
+type OnboardingInput = DrSecondaryOnboardingInput | PerformanceSecondaryOnboardingInput;
 
 /** A cluster without replication becomes primary. One that is primary already is left as it is: nobody is asked for that. */
 export async function assessPrimaryEnablement(
@@ -50,9 +43,7 @@ export async function assessPrimaryEnablement(
   const { kind, cluster } = input;
   const observed = await observe(request, [cluster]);
   const primary = observed.of(cluster);
-  const rights = {
-    [`sys/replication/${kind}/primary/enable`]: ['update'],
-  };
+  const rights = { [`sys/replication/${kind}/primary/enable`]: ['update'] };
   const mayBeEnabled = primary[kind]?.mode === 'disabled' && primary.dr?.mode !== 'secondary';
   return {
     ...observed.base({ plan: primary[kind]?.mode !== 'primary' }),
@@ -73,7 +64,7 @@ export async function assessPrimaryEnablement(
       steps: [
         `Enable ${cluster} as ${kindName(kind)} primary; its secondaries are given ${advertised(observed.access(cluster).entry)}`,
         `See that ${cluster} takes a write`,
-        'Read the final state',
+        FINAL_STATE,
       ],
       choices: { kind },
     }),
@@ -95,114 +86,108 @@ export function assessPerformanceSecondaryOnboarding(request: PlanInput<Performa
   return planOnboarding('performance', request, paths);
 }
 
+/**
+ * One of both is onboarded: a cluster of the inventory, or a secondary of another team, of which the primary's side alone is
+ * judged, and whose token is encrypted to the key that people compared.
+ */
 async function planOnboarding(
   kind: ReplicationKind,
-  request: PlanInput<DrSecondaryOnboardingInput | PerformanceSecondaryOnboardingInput>,
-  wanted: WantedFilter,
-): Promise<Assessment<SecondaryOnboardingRoute>> {
-  const { input } = request;
-  if (input.secondary === undefined) return planOutside(kind, request, wanted);
-  const observed = await observe(request, [input.primary, input.secondary]);
-  const { deployment, of, rights, markerRights } = observed;
-  const base = observed.base({ wipe: true });
-  const [primary, secondary] = [of(input.primary), of(input.secondary)];
-  const pair: Pair = { kind, deployment, primary, secondary };
-  const id = secondary.clusterId ?? '';
-  const isPrimary = primary[kind]?.mode === 'primary' && primary.dr?.mode !== 'secondary';
-  const judged = [...primaryChecks(observed, kind, primary), ...secondaryChecks(pair)];
-  if (kind === 'performance') {
-    const existing = isPrimary && id !== '' ? await filterUnder(observed.access(input.primary), id) : undefined;
-    judged.push(...filterChecks({ deployment, primary, cluster: secondary.cluster, id }, wanted, existing));
-  }
-  if (wanted === 'not-said') return { ...base, preconditions: judged };
-  const snapshot = snapshotWanted(deployment, 'wipe', secondary.cluster);
-  // Rights are asked of clusters that are what they must be: others may not even serve the question.
-  if (!refuses(judged)) {
-    judged.push(
-      ...(await markerRights(primary.cluster, primaryRights(pair, isPrimary, wanted, id))),
-      ...(await rights(secondary.cluster, { ...secondaryRights(kind, input.form), ...snapshot.rights })),
-    );
-  }
-  const route: SecondaryOnboardingRoute = {
-    kind,
-    primary: primary.cluster,
-    secondary: secondary.cluster,
-    id,
-    enablesPrimary: !isPrimary,
-    form: input.form,
-    snapshot: snapshot.wanted,
-    ...wanted,
-  };
-  return { ...base, preconditions: judged, route, plan: onboardingPlan(input, pair, route) };
-}
-
-/**
- * A secondary of another team: the primary's side is judged, the filter stands before the token is issued, and the token is
- * encrypted to the key that people compared.
- */
-async function planOutside(
-  kind: ReplicationKind,
-  request: PlanInput<DrSecondaryOnboardingInput | PerformanceSecondaryOnboardingInput>,
+  request: PlanInput<OnboardingInput>,
   wanted: WantedFilter,
 ): Promise<Assessment<SecondaryOnboardingRoute>> {
   const { input } = request;
   const { outside } = input;
-  if (outside === undefined) throw new TypeError('one of both is onboarded');
-  const { id } = outside;
-  const observed = await observe(request, [input.primary]);
+  const { signal } = currentExecution();
+  const observed = await observe(request, [input.primary, input.secondary]);
   const { deployment } = observed;
   const base = observed.base({ wipe: true });
   const primary = observed.of(input.primary);
+  const secondary = input.secondary === undefined ? undefined : observed.of(input.secondary);
+  const id = outside?.id ?? secondary?.clusterId ?? '';
+  const cluster = secondary?.cluster ?? id;
+  const source = observed.access(primary.cluster);
   const isPrimary = primary[kind]?.mode === 'primary' && primary.dr?.mode !== 'secondary';
   const judged = [
     ...primaryChecks(observed, kind, primary),
+    ...(secondary ? secondaryChecks(kind, deployment, primary, secondary) : [ofNoCluster(id, observed.observations)]),
     ...healthyTree(primary, kind),
-    ofNoCluster(id, observed.observations),
-    idFree(kind, primary, id, id),
+    idFree(kind, primary, id, cluster),
   ];
   if (kind === 'performance') {
-    const existing = isPrimary ? await filterUnder(observed.access(primary.cluster), id) : undefined;
-    judged.push(...filterChecks({ deployment, primary, cluster: id, id }, wanted, existing));
+    const existing = isPrimary && id !== '' ? await filterUnder(source, id, signal) : undefined;
+    judged.push(...filterChecks(deployment, primary.cluster, { cluster, id }, wanted, existing));
   }
   if (wanted === 'not-said') return { ...base, preconditions: judged };
-  if (!refuses(judged))
-    judged.push(...(await observed.rights(primary.cluster, primaryRights({ kind }, isPrimary, wanted, id))));
   const { filter } = wanted;
-  const route = { kind, primary: primary.cluster, secondary: id, id, enablesPrimary: !isPrimary, outside, ...wanted };
-  const on = identityOf(primary);
-  const expected = kind === 'dr' ? undefined : { filter: filter ?? ('none' as const) };
+  const snapshot = snapshotWanted(deployment, 'wipe', cluster);
+  // Rights are asked of clusters that are what they must be: others may not even serve the question.
+  if (!refuses(judged)) {
+    const rights = {
+      ...(!isPrimary && { [`sys/replication/${kind}/primary/enable`]: ['update'] }),
+      ...issuingRights(kind, kind === 'dr' ? undefined : id, filter !== undefined),
+    };
+    if (secondary) {
+      judged.push(...(await observed.markerRights(primary.cluster, rights)));
+      judged.push(...(await observed.rights(cluster, { ...secondaryRights(kind, input.form), ...snapshot.rights })));
+    } else judged.push(...(await observed.rights(primary.cluster, rights)));
+  }
+  const warnings = filter && !refuses(judged) ? await notMounted(source, [filter], signal) : [];
+  const route: SecondaryOnboardingRoute = {
+    ...{ kind, primary: primary.cluster, secondary: cluster, id, enablesPrimary: !isPrimary },
+    form: outside ? 'public-key' : input.form,
+    ...(outside ? { outside } : { snapshot: snapshot.wanted }),
+    ...wanted,
+  };
+  const parts = secondary ? partsOfOurs(deployment, route, primary, secondary) : partsOfAnothers(route, primary);
   const plan = planDocument({
     runbook: kind === 'dr' ? 'drSecondaryOnboarding' : 'performanceSecondaryOnboarding',
     input,
-    clusters: [primary],
+    clusters: [primary, ...(secondary ? [secondary] : [])],
     operations: [
-      !isPrimary && { operation: `${kind}.primary.enable-for-secondary`, on },
+      !isPrimary && { operation: `${kind}.primary.enable-for-secondary`, on: identityOf(primary) },
+      ...parts.operations,
+    ],
+    warnings: [
+      ...parts.warnings,
+      !isPrimary &&
+        `${primary.cluster} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for some seconds.`,
+      ...warnings,
+    ],
+    steps: [...parts.steps, FINAL_STATE],
+    choices: { kind, ...parts.choices, ...(kind === 'performance' && { filter: describeFilter(filter) }) },
+  });
+  return { ...base, preconditions: judged, route, plan };
+}
+
+type PlanParts = Pick<Parameters<typeof planDocument>[0], 'operations' | 'steps' | 'choices'> & {
+  readonly warnings: readonly (string | false)[];
+};
+
+function partsOfAnothers(
+  { kind, primary: from, id, enablesPrimary, filter, outside }: SecondaryOnboardingRoute,
+  primary: ClusterObservation,
+): PlanParts {
+  if (outside === undefined) throw new TypeError('one of both is onboarded');
+  const on = identityOf(primary);
+  const expected = kind === 'dr' ? undefined : { filter: filter ?? ('none' as const) };
+  return {
+    operations: [
       filter && { operation: 'performance.primary.paths-filter-for-secondary', on, detail: filterOfId(id, filter) },
       { operation: `${kind}.primary.secondary-token`, on, detail: outsideDetail(outside, expected) },
     ],
     warnings: [
-      `${id} is no cluster of this inventory: another team has it, and this run does not see it. ${filter ? `All but what its paths filter keeps away (${describeFilter(filter)})` : 'Everything'} that ${primary.cluster} ${kind === 'dr' ? 'holds' : 'replicates'} is copied to it.`,
+      `${id} is no cluster of this inventory: another team has it, and this run does not see it. ${filter ? `All but what its paths filter keeps away (${describeFilter(filter)})` : 'Everything'} that ${from} ${kind === 'dr' ? 'holds' : 'replicates'} is copied to it.`,
       `Whoever made the public key can use the token. Before approving, compare its SHA-256 with the other team by another channel: ${publicKeyPrint(outside)}.`,
       `Using the token WIPES the cluster of the other team: they see to it themselves that it is the right one.`,
-      !isPrimary &&
-        `${primary.cluster} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for some seconds.`,
     ],
     steps: [
-      !isPrimary && `Enable ${primary.cluster} as ${kindName(kind)} primary`,
-      filter && `Write the paths filter of ${id} on ${primary.cluster}`,
-      `Issue an activation token on ${primary.cluster} under ${id}, encrypted to the public key, for ${outside.ttl}`,
-      `Hand it over, and wait until ${id} is connected to ${primary.cluster}`,
-      'Read the final state',
+      enablesPrimary && `Enable ${from} as ${kindName(kind)} primary`,
+      filter && `Write the paths filter of ${id} on ${from}`,
+      `Issue an activation token on ${from} under ${id}, encrypted to the public key, for ${outside.ttl}`,
+      `Hand it over, and wait until ${id} is connected to ${from}`,
     ],
-    choices: { kind, outside: id, ttl: outside.ttl, ...(expected && { filter: describeFilter(expected.filter) }) },
-  });
-  return { ...base, preconditions: judged, route: { ...route, form: 'public-key' }, plan };
-}
-
-async function filterUnder(source: ClusterAccess, id: string): Promise<PathsFilterFacts | undefined> {
-  const token = await source.credential();
-  const { signal } = currentExecution();
-  return source.client.performance.primary.pathsFilter.read(id, { token, signal });
+    choices: { outside: id, ttl: outside.ttl },
+  };
 }
 
 /** What must hold for a cluster that is, or becomes, primary of a kind of replication. */
@@ -259,8 +244,12 @@ function isSilent(seen: ClusterObservation, kind: ReplicationKind): boolean {
 }
 
 /** What must hold of the cluster that is wiped, and between both. */
-function secondaryChecks(pair: Pair): Check[] {
-  const { kind, deployment, primary, secondary } = pair;
+function secondaryChecks(
+  kind: ReplicationKind,
+  deployment: Deployment,
+  primary: ClusterObservation,
+  secondary: ClusterObservation,
+): Check[] {
   const { cluster, dr, performance } = secondary;
   const set = drSetOf(deployment, primary.cluster);
   const together = set.members.includes(cluster);
@@ -290,8 +279,6 @@ function secondaryChecks(pair: Pair): Check[] {
     everyNodeAnswers(secondary),
     everyNodeUnsealed(secondary),
     noneOlder(primary, secondary),
-    ...healthyTree(primary, kind),
-    idFree(kind, primary, secondary.clusterId ?? '', cluster),
   ];
 }
 
@@ -319,12 +306,9 @@ type WantedFilter = { readonly filter?: PathsFilterFacts } | 'not-said';
 
 /** That it is said what the secondary may see, and that no other filter stands under its id. */
 function filterChecks(
-  {
-    deployment,
-    primary,
-    cluster,
-    id,
-  }: Pick<Pair, 'deployment' | 'primary'> & { readonly cluster: string; readonly id: string },
+  deployment: Deployment,
+  primary: string,
+  { cluster, id }: { readonly cluster: string; readonly id: string },
   wanted: WantedFilter,
   existing: PathsFilterFacts | undefined,
 ): Check[] {
@@ -335,36 +319,28 @@ function filterChecks(
     next: `Write into the inventory, under ${place}: {${cluster}: none} or {${cluster}: {mode: deny, paths: [<mount or namespace>/]}}; or start with {"filter": "none"} or {"filter": {"mode": "deny", "paths": ["<mount or namespace>/"]}}.`,
   });
   if (wanted === 'not-said') return [said];
+  const narrows = !needsApproval(existing ?? 'none', wanted.filter ?? 'none');
   return [
     said,
-    check(
-      'no wider than the filter that stands',
-      primary.cluster,
-      !needsApproval(existing ?? 'none', wanted.filter ?? 'none'),
-      {
-        observed: `${describeFilter(existing)} under ${id || 'its id'}`,
-        needed: `none, or one that ${describeFilter(wanted.filter)} does not widen`,
-        next: `Change or delete that filter first, by filterReconciliation or by hand.`,
-      },
-    ),
+    check('no wider than the filter that stands', primary, narrows, {
+      observed: `${describeFilter(existing)} under ${id || 'its id'}`,
+      needed: `none, or one that ${describeFilter(wanted.filter)} does not widen`,
+      next: `Change or delete that filter first, by filterReconciliation or by hand.`,
+    }),
   ];
 }
 
-/** What people approve before a cluster is wiped. */
-function onboardingPlan(
-  input: DrSecondaryOnboardingInput | PerformanceSecondaryOnboardingInput,
-  { kind, deployment, primary, secondary }: Pair,
-  { id, enablesPrimary, form, filter }: SecondaryOnboardingRoute,
-): PlanDocument {
+function partsOfOurs(
+  deployment: Deployment,
+  { kind, id, enablesPrimary, form, filter }: SecondaryOnboardingRoute,
+  primary: ClusterObservation,
+  secondary: ClusterObservation,
+): PlanParts {
   const [from, cluster] = [primary.cluster, secondary.cluster];
   const standbys = (deployment.clusters.get(cluster)?.addresses.length ?? 1) > 1;
   const inWords = describeFilter(filter);
-  return planDocument({
-    runbook: kind === 'dr' ? 'drSecondaryOnboarding' : 'performanceSecondaryOnboarding',
-    input,
-    clusters: [primary, secondary],
+  return {
     operations: [
-      enablesPrimary && { operation: `${kind}.primary.enable-for-secondary`, on: identityOf(primary) },
       {
         operation: `${kind}.secondary.enable`,
         on: identityOf(secondary),
@@ -383,8 +359,6 @@ function onboardingPlan(
           ? `What ${from} holds is copied to ${cluster}, but for what its paths filter keeps away: ${inWords}.`
           : `Everything that ${from} replicates is copied to ${cluster}: it gets no paths filter.`,
       `The workers' credential for ${cluster} is void afterwards.`,
-      enablesPrimary &&
-        `${from} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for some seconds.`,
     ],
     steps: [
       snapshotWanted(deployment, 'wipe', cluster).step,
@@ -396,25 +370,8 @@ function onboardingPlan(
       `Write a marker on ${from} and see it arrive`,
       'Compare the Merkle roots',
       filter && `Compare the dynamic filter of ${cluster} on both sides`,
-      'Read the final state',
     ],
-    choices: { kind, form, ...(kind === 'performance' && { filter: inWords }) },
-  });
-}
-
-/** What the workers' credential on the primary must be allowed to do. */
-function primaryRights(
-  { kind }: Pick<Pair, 'kind'>,
-  isPrimary: boolean,
-  { filter }: { readonly filter?: PathsFilterFacts },
-  id: string,
-): Rights {
-  const base = `sys/replication/${kind}/primary`;
-  return {
-    ...(!isPrimary && { [`${base}/enable`]: ['update'] }),
-    [`${base}/secondary-token`]: ['update', 'sudo'],
-    [`${base}/revoke-secondary`]: ['update'],
-    ...(filter && { [`${base}/paths-filter/${id}`]: ['create|update', 'read'] }),
+    choices: { form },
   };
 }
 

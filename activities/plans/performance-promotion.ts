@@ -31,7 +31,7 @@ import { findFilter, keptAway } from '../filters/wanted-filter';
 import { snapshotWanted } from '../snapshots/snapshots';
 import type { Observed, PlanInput } from './observed';
 import { observe } from './observed';
-import { exposureInWords } from './repointing';
+import { FINAL_STATE, comparisonStep, exposureInWords, issuingRights } from './words';
 
 const BASE = 'sys/replication/performance';
 
@@ -263,11 +263,7 @@ async function rightsFor(observed: Observed, route: PromotionRoute, more: Rights
   const { rights, markerRights: rightsOfOld } = observed;
   const { from, to, mode, others, old } = route;
   const marker = await markerOn(observed, to);
-  const asPrimary = {
-    [`${BASE}/primary/secondary-token`]: ['update', 'sudo'],
-    [`${BASE}/primary/revoke-secondary`]: ['update'],
-    [`${BASE}/primary/paths-filter/id`]: ['read', 'create|update'],
-  };
+  const asPrimary = issuingRights('performance', 'id');
   const asSecondary = { [`${BASE}/secondary/update-primary`]: ['update'] };
   const snapshot = snapshotFor(observed.deployment, mode, from, to).rights;
   const promote = { [`${BASE}/secondary/promote`]: ['update'], ...(mode === 'unplanned' && snapshot) };
@@ -395,8 +391,7 @@ function steps(
     quiesce.step,
     planned && `Write a marker on ${from} and wait until ${to} has it`,
     planned && `Demote ${from} (no performance primary from here on)`,
-    planned &&
-      `${quiesce.by === 'none' ? 'Compare' : 'Where clients were not seen to be held: compare'} the Merkle roots; where loss cannot be excluded ${acceptLoss === 'none' ? `promote ${from} back` : 'go on and state the bound'}`,
+    planned && comparisonStep(from, quiesce.by, acceptLoss),
     planned
       ? `Promote ${to}; where that is refused promote ${from} back`
       : `Promote ${to}${offerForce ? '; where that is refused, people may ask at gate "force"' : ''}`,
@@ -406,6 +401,6 @@ function steps(
     `See that ${to} takes a write`,
     ...others.map((each) => follow(each, repoint)),
     old && follow(old, 'token'),
-    'Read the final state',
+    FINAL_STATE,
   ];
 }

@@ -12,7 +12,7 @@ import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
 import { everyNodeAnswers, everyNodeUnsealed, oneActiveNode } from '../checks/nodes';
-import { roleText, rolesOf, sameSet, servesAsPrimary } from '../checks/replication';
+import { noDrSecondary, roleText, rolesOf, sameSet, servesAsPrimary } from '../checks/replication';
 import { UPDATE_PRIMARY } from '../checks/tokens';
 import { noKnownDefect, noneOlder } from '../checks/versions';
 import { currentExecution } from '../execution';
@@ -25,7 +25,7 @@ import type { PrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';
 import { observe } from './observed';
 import type { PlanInput } from './observed';
-import { exposureInWords } from './repointing';
+import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, issuingRights, tokenSteps } from './words';
 
 /** What a rejoin follows. */
 export interface RejoinRoute {
@@ -94,13 +94,8 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
   ]);
   const snapshot = snapshotWanted(deployment, 'demotion', cluster);
   const path = (end: string) => `sys/replication/${kind}/${end}`;
-  const filterPath = path(`primary/paths-filter/${filter?.known.id ?? ''}`);
   const rights = await Promise.all([
-    observed.rights(primary.cluster, {
-      [path('primary/secondary-token')]: ['update', 'sudo'],
-      [path('primary/revoke-secondary')]: ['update'],
-      ...(filter && { [filterPath]: ['read', ...(filter.known.filter ? ['create|update'] : [])] }),
-    }),
+    observed.rights(primary.cluster, issuingRights(kind, filter?.known.id, filter?.known.filter !== undefined)),
     observed.rights(cluster, {
       ...(isPrimary && { [path('primary/demote')]: ['update'], ...snapshot.rights }),
       ...(filter && { [path('secondary/update-primary')]: ['update'] }),
@@ -129,7 +124,10 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
       ...(tokens?.checks ?? []).map((each) => (isPrimary ? afterDemotion(each) : each)),
     ],
     route,
-    plan: rejoinPlan(input, route, former, primary, tokens?.warnings ?? [], isPrimary && snapshot.step),
+    plan: rejoinPlan(input, route, former, primary, {
+      warnings: (tokens ?? filter)?.warnings ?? [],
+      snapshot: isPrimary && snapshot.step,
+    }),
   };
 }
 
@@ -181,14 +179,10 @@ function rejoinChecks(
 /** What only a rejoin of the performance set asks: a DR secondary has no role of its own, and a defect is acknowledged. */
 function performanceChecks(kind: ReplicationKind, input: RejoinInput, former: ClusterObservation): Check[] {
   if (kind === 'dr') return [];
-  const { cluster, dr } = former;
   const acknowledged = 'acknowledgeKnownBugs' in input && input.acknowledgeKnownBugs;
+  const next = `Name the DR primary of ${former.cluster} instead.`;
   return [
-    check('no DR secondary', cluster, dr?.mode !== 'secondary', {
-      observed: roleText(former, 'dr'),
-      needed: 'a cluster with a performance role of its own',
-      next: `Name the DR primary of ${cluster} instead.`,
-    }),
+    noDrSecondary(former, 'a cluster with a performance role of its own', next),
     noKnownDefect(former, kind, 'update-primary by token', acknowledged),
   ];
 }
@@ -277,8 +271,7 @@ function rejoinPlan(
   { kind, cluster, primary: serving, former: mode, tokenSource, filter: known, hooks }: RejoinRoute,
   former: ClusterObservation,
   primary: ClusterObservation,
-  ofTokens: readonly string[],
-  snapshot: string | false,
+  { warnings, snapshot }: { readonly warnings: readonly string[]; readonly snapshot: string | false },
 ): PlanDocument {
   const demotes = mode === 'primary';
   const pair = { on: identityOf(former), with: identityOf(primary) };
@@ -312,7 +305,7 @@ function rejoinPlan(
       hooks.unfence
         ? `The unfence hook is run after gate "unfence", which asks again.`
         : `There is no unfence hook: people take the fence away after the demotion, and attest it by approving gate "unfence".`,
-      ...ofTokens,
+      ...warnings,
     ],
     steps: [
       tokenSource === 'ceremony' && `Collect ${keyShares(former.seal?.recovery)} for an operation token on ${cluster}`,
@@ -325,11 +318,9 @@ function rejoinPlan(
       known?.filter && `Write the paths filter of ${cluster} on ${serving} under ${known.id}: ${filter ?? ''}`,
       `Make ${cluster} a ${kindName(kind)} secondary of ${serving} with an activation token, and wait until it streams`,
       known?.filter && 'Make sure of the filter again, and compare it on both sides',
-      'Compare the Merkle roots, where they can be compared',
-      tokenSource !== undefined &&
-        tokenSource !== 'batch' &&
-        'Delete the operation token and destroy the ceremony keys',
-      'Read the final state',
+      COMPARE_ROOTS,
+      tokenSteps(former, tokenSource).end,
+      FINAL_STATE,
     ],
     choices: {
       former: mode,

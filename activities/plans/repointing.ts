@@ -2,24 +2,23 @@ import type { Assessment, RepointingRoute } from '../../src/contracts/activities
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
 import type { SecondaryRepointingInput } from '../../src/contracts/runbook-inputs';
-import { keyShares } from '../../src/contracts/words';
-import { isRunbookError } from '../../src/errors';
+import { orElse } from '../../src/errors';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
-import type { Rights } from '../checks/credentials';
 import { missingNodes, takesPart } from '../checks/nodes';
 import { hasRole, mayBeOneSet, onePrimary, roleText, sameSet } from '../checks/replication';
 import { UPDATE_PRIMARY } from '../checks/tokens';
 import { compareVersions, noKnownDefect, versionsInOrder, versionsOf, versionsText } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { describeFilter } from '../filters/paths-filters';
-import { findFilter, keptAway } from '../filters/wanted-filter';
+import { findFilter } from '../filters/wanted-filter';
 import { follows, primaryAddresses } from '../joining/following';
 import { kindName } from '../joining/onboarding-read';
 import { addressesDetail } from '../joining/repoint-authority';
 import { isAlive } from '../observe';
 import type { Observed, PlanInput } from './observed';
 import { observe } from './observed';
+import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, issuingRights, tokenSteps } from './words';
 
 /** `update_primary_addrs` exists from this version on. */
 const ADDRESSES_SINCE = '1.13.0';
@@ -43,10 +42,7 @@ export async function assessSecondaryRepointing(
   const pair: Pair = { input, observed, primary: observed.of(input.primary), secondary: observed.of(input.secondary) };
   const [source, target] = [observed.access(input.primary), observed.access(input.secondary)];
   const base = observed.base({ repoint: true });
-  const addresses = await primaryAddresses(source, signal).catch((error: unknown): ReadonlySet<string> => {
-    if (!isRunbookError(error) || signal.aborted) throw error;
-    return new Set();
-  });
+  const addresses = await primaryAddresses(source, signal).catch(orElse(signal, () => new Set<string>()));
   const judged = repointingChecks(pair, addresses);
   // Without the roles there is nothing to ask filters, tokens and rights of.
   if (refuses(judged)) return { ...base, preconditions: judged };
@@ -72,19 +68,12 @@ export async function assessSecondaryRepointing(
     ...judged,
     ...(tokens?.checks ?? []),
     ...(filter ? [filter.judged, ...(await observed.rights(input.secondary, update))] : []),
-    ...(form === 'token' ? await observed.rights(input.primary, rightsOnPrimary(route)) : []),
+    ...(form === 'token'
+      ? await observed.rights(input.primary, issuingRights(kind, filter?.known.id, filter?.known.filter !== undefined))
+      : []),
   ];
-  return { ...base, preconditions: checks, route, plan: repointingPlan(pair, route, checks, tokens?.warnings ?? []) };
-}
-
-/** What the workers' credential must be able to do on the primary, for the token form. */
-function rightsOnPrimary({ kind, filter }: RepointingRoute): Rights {
-  const base = `sys/replication/${kind}/primary`;
-  return {
-    [`${base}/secondary-token`]: ['update', 'sudo'],
-    [`${base}/revoke-secondary`]: ['update'],
-    ...(filter?.filter && { [`${base}/paths-filter/${filter.id}`]: ['read', 'create|update'] }),
-  };
+  const warnings = (tokens ?? filter)?.warnings ?? [];
+  return { ...base, preconditions: checks, route, plan: repointingPlan(pair, route, checks, warnings) };
 }
 
 function repointingChecks(pair: Pair, addresses: ReadonlySet<string>): Check[] {
@@ -181,11 +170,12 @@ function repointingPlan(
   { input, primary, secondary }: Pair,
   { kind, form, activation, addresses, tokenSource, filter: known }: RepointingRoute,
   checks: readonly Check[],
-  ofTokens: readonly string[],
+  warnings: readonly string[],
 ): PlanDocument {
   const [to, cluster] = [primary.cluster, secondary.cluster];
   const filter = known?.filter;
   const inWords = describeFilter(filter);
+  const token = tokenSteps(secondary, tokenSource);
   return planDocument({
     runbook: 'secondaryRepointing',
     input,
@@ -211,12 +201,11 @@ function repointingPlan(
       ...checks
         .filter(({ name, verdict }) => name.startsWith('no known defect') && verdict === 'warn')
         .map((each) => `Acknowledged defect on ${each.cluster ?? 'a cluster'}: ${each.observed}`),
-      ...ofTokens,
+      ...warnings,
       ...[primary, secondary].flatMap(missingNodes),
     ],
     steps: [
-      tokenSource === 'ceremony' &&
-        `Generate an operation token on ${cluster} from the holders' ${keyShares(secondary.seal?.recovery)}`,
+      token.begin,
       form === 'token' && filter && `Write the paths filter of ${cluster} on ${to} under ${known.id}: ${inWords}`,
       form === 'token'
         ? `Issue a ${kindName(kind)} activation token on ${to} with the cluster ID of ${cluster} as its id (${activation === 'auto' ? 'encrypted, else wrapped' : activation}), and use it`
@@ -224,9 +213,9 @@ function repointingPlan(
       form === 'token' && filter && 'Make sure of the filter again, and compare it',
       `Wait until ${cluster} ${kind === 'dr' ? 'streams from' : 'follows'} ${to}`,
       kind === 'performance' && 'Compare the dynamic filter on both sides',
-      'Compare the Merkle roots, where they can be compared',
-      tokenSource && tokenSource !== 'batch' && 'Delete the operation token and destroy the ceremony keys',
-      'Read the final state',
+      COMPARE_ROOTS,
+      token.end,
+      FINAL_STATE,
     ],
     choices: {
       kind,
@@ -237,9 +226,4 @@ function repointingPlan(
       acknowledgeKnownBugs: input.acknowledgeKnownBugs,
     },
   });
-}
-
-/** What a secondary may receive that it must not have, between update-primary and the second writing of its filter. */
-export function exposureInWords(secondary: string, filter: Parameters<typeof keptAway>[0]): string {
-  return `Between update-primary and the second writing of its filter ${secondary} may receive what is kept away from it: ${keptAway(filter)}.`;
 }

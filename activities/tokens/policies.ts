@@ -229,7 +229,7 @@ function grantsOfCall(deployment: Deployment, name: string): readonly PolicyGran
       return paths.map((path) => ({ path, capabilities }));
     }
     case 'performance.primary.pathsFilter.write':
-      return [...CALLS.filter((call) => call.name === name).map(grant), ...filterGrants(deployment)];
+      return [...CALLS.filter((call) => call.name === name).map(grant), BELOW_ANY_MOUNT];
     case 'sys.createBatchToken':
       return rotations.map(({ role }) => ({ path: `auth/token/create/${role}`, capabilities: ['update'] }));
     case 'sys.tokenRole':
@@ -250,17 +250,11 @@ function grantsOfCall(deployment: Deployment, name: string): readonly PolicyGran
   }
 }
 
-/** A right that reaches nothing, below each wanted filter's path: without any the service does not say what is mounted there. */
-function filterGrants({ pathsFilters }: Deployment): readonly PolicyGrant[] {
-  return Object.values(pathsFilters).flatMap((filter) =>
-    filter === 'none'
-      ? []
-      : filter.paths.map((path) => ({
-          path: `${path.split('/').filter(Boolean).join('/')}/runbooks-preflight`,
-          capabilities: ['read'],
-        })),
-  );
-}
+/**
+ * A right that reaches nothing, below every mount of up to four segments: without any the service does not say what is mounted
+ * at a path of a filter.
+ */
+const BELOW_ANY_MOUNT: PolicyGrant = { path: '+/+/+/+/runbooks-preflight', capabilities: ['read'] };
 
 /** As a version 1 engine has the path, and as one of version 2 has it, wherever its mount ends. */
 export function markerPaths(path: string): readonly string[] {

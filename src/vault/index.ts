@@ -5,6 +5,7 @@ export type { GenerationEndpoints } from './service-client';
 export type { JoinParameters } from './endpoints';
 export type {
   ActivationToken,
+  AuditDevice,
   DynamicFilter,
   GeneratedTokenKind,
   GenerationAttempt,
@@ -21,6 +22,7 @@ export type {
   SecondaryPublicKey,
   SecretPlace,
   StoredSecret,
+  TokenFacts,
   TokenRole,
 } from './answers';
 export type { ClusterTarget, RequestBody, ServiceClientOptions, TokenGuard } from './types';

@@ -24,8 +24,7 @@ openBench((opened) => (bench = opened), {
     dr: [],
   },
   drSets: { main: ['east'], eu: ['europe'], ap: ['asia'] },
-  // What workers may see of mounts goes by the filters of the inventory.
-  deployment: { pathsFilters: { europe: deny('us-customers/') } },
+  deployment: { pathsFilters: { europe: deny('us-customers/'), asia: deny('kv/', 'from-inventory/') } },
 });
 beforeAll(async () => {
   renameEurope();
@@ -45,7 +44,7 @@ function renameEurope(): void {
 }
 
 const idOf = (name: string) => bench.cluster(name).clusterId;
-const assess = (filters: Readonly<Record<string, unknown>>) =>
+const assess = (filters?: Readonly<Record<string, unknown>>) =>
   bench.call('assessFilterReconciliation', {
     input: filterReconciliationInput.parse({ deployment: DEPLOYMENT, reason: 'a test', filters }),
   });
@@ -72,13 +71,19 @@ describe('a secondary that the primary knows by another id than its cluster ID',
     expect(preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
   });
 
-  it('a path that is no mount is a warning of the plan, before anybody approves it', async () => {
-    const { plan } = await assess({ europe: deny('us-customers', 'us-custmers') });
-    const { warnings } = JSON.parse(plan?.text ?? '{}') as { readonly warnings: readonly string[] };
-    expect(warnings.filter((each) => each.includes('Nothing is seen to be mounted'))).toEqual([
-      expect.stringContaining('at us-custmers/'),
-    ]);
-  });
+  it.each([
+    ['of the input', { europe: deny('us-customers', 'us-custmers', 'secret') }, 'us-custmers/'],
+    ['of the inventory', undefined, 'from-inventory/'],
+  ])(
+    'a path %s that is no mount is a warning of the plan, before anybody approves it; a mount is none',
+    async (_whose, filters, path) => {
+      const { plan } = await assess(filters);
+      const { warnings } = JSON.parse(plan?.text ?? '{}') as { readonly warnings: readonly string[] };
+      expect(warnings.filter((each) => each.includes('Nothing is seen to be mounted'))).toEqual([
+        expect.stringContaining(`at ${path}:`),
+      ]);
+    },
+  );
 
   it('has deleted what is there, under whichever id, with one approval', async () => {
     const { route, plan } = await assess({ europe: 'none' });

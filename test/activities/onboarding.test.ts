@@ -92,6 +92,14 @@ describe('the wipe of a cluster', () => {
     expect(enables('south')).toBe(0);
   });
 
+  it('has a warning in its plan for a path of the filter that is no mount, and for no other', async () => {
+    const filter = { mode: 'deny' as const, paths: ['kv/', 'us-custmers/'] };
+    const { plan } = await bench.call('assessPerformanceSecondaryOnboarding', {
+      input: { ...ASKED, secondary: 'europe', form: 'auto', filter },
+    });
+    expect(plan?.text.match(/seen to be mounted at [^:]+/g)).toEqual(['seen to be mounted at us-custmers/']);
+  });
+
   it('is refused where the paths filter is not the one that was approved', async () => {
     const authority = await planFor('europe');
     const id = idOf('europe');

@@ -72,6 +72,8 @@ describe('service', () => {
     });
     const found = await bare.call('awaitServiceReady', ready);
     expect(found.findings).toEqual([expect.objectContaining({ code: 'marker-not-read' })]);
+    // Nor were its quotas: that is not the same as none.
+    expect(found.clientsRefused).toBe('not-known');
     await bare.stop();
     const before = await marker();
     const refused = { endpoint: 'GET /v1/kv/data/runbooks-marker', action: { status: 403 } } as const;

@@ -86,6 +86,9 @@ it('tells which engine serves a path to whoever has a right below it, and to nob
   east.writePolicy('one-key', [{ path: 'shared/data/only/this', capabilities: ['read'] }]);
   const token = east.createToken({ policies: ['one-key'] });
   expect((await mountOf('shared/another', token)).status).toBe(200);
+  // Segments of a pattern count as far as the mount goes.
+  east.writePolicy('below-any', [{ path: '+/+/never', capabilities: ['read'] }]);
+  expect((await mountOf('shared/another', east.createToken({ policies: ['below-any'] }))).status).toBe(200);
   for (const refused of [await mountOf('kv/a', token), await mountOf('none/a', east.rootToken)]) {
     expect(refused.status).toBe(403);
     expect(JSON.stringify(refused.at('errors'))).toContain('preflight capability check returned 403');

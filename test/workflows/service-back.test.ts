@@ -43,7 +43,8 @@ async function back(ready: object | undefined, quotas: 'read' | 'refused' = 'rea
 
 it('a quota that came along to the new primary is deleted, also where that was not seen to serve', async () => {
   expect((await back({})).released).toEqual([]);
-  expect((await back({ clientsRefused: true })).released).toEqual(['west']);
+  expect((await back({ clientsRefused: 'by-quota' })).released).toEqual(['west']);
+  expect((await back({ clientsRefused: 'not-known' })).released).toEqual(['west']);
   expect((await back(undefined)).released).toEqual(['west']);
   const quota = { by: 'quota', cluster: 'east', before: { exempt: [], auditLogging: false } };
   // Its own is deleted once.
@@ -51,5 +52,6 @@ it('a quota that came along to the new primary is deleted, also where that was n
 });
 
 it('where that cannot be read either nobody is waited for: what is left has its command', async () => {
-  expect((await back(undefined, 'refused')).told).toContain('vault delete sys/quotas/rate-limit/runbooks-');
+  for (const ready of [undefined, { clientsRefused: 'not-known' }])
+    expect((await back(ready, 'refused')).told).toContain('vault delete sys/quotas/rate-limit/runbooks-');
 });

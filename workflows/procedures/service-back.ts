@@ -54,8 +54,9 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   }
   const byQuota = run.held?.by === 'quota';
   await releaseClients(run, { deployment, from, to: primary });
-  // Not seen to serve, it may hold the quota of a run that ended all the same: nobody is waited for then either.
-  if ((!ready || ready.clientsRefused) && !byQuota) await releaseLeftBehind(run, serving, ready !== undefined);
+  // Where nobody could see it, it may hold the quota of a run that ended all the same: nobody is waited for then either.
+  const { clientsRefused } = ready ?? { clientsRefused: 'not-known' };
+  if (clientsRefused && !byQuota) await releaseLeftBehind(run, serving, clientsRefused === 'by-quota');
   let probed = false;
   if (hooks.probe) {
     const seen = await run.skippableStep(

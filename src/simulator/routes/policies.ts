@@ -94,8 +94,19 @@ export function mayBelow(
   const rules = policies.flatMap((name) => rulesOf(name) ?? []);
   return rules.some(
     ({ path, capabilities }) =>
-      !capabilities.includes('deny') && capabilities.length > 0 && (path.startsWith(mount) || matches(path, mount)),
+      !capabilities.includes('deny') &&
+      capabilities.length > 0 &&
+      (path.startsWith(mount) || matches(path, mount) || reachesBelow(path, mount)),
   );
+}
+
+/** A pattern with `+` reaches below a mount whose segments its first ones fit. */
+function reachesBelow(pattern: string, mount: string): boolean {
+  const segments = pattern.split('/');
+  return mount
+    .slice(0, -1)
+    .split('/')
+    .every((each, index) => segments[index] === '+' || segments[index] === each);
 }
 
 function writePolicy(call: RouteCall): ServiceAnswer {
