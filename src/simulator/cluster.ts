@@ -107,8 +107,7 @@ export class SimulatedCluster {
   /** The role as stored; a DR secondary holds its primary's performance role here. */
   role(kind: ReplicationKind): Role {
     if (kind === 'dr') return this.#drRole;
-    const stored = this.storage.get('cluster/performance-role');
-    return stored?.type === 'role' ? stored.role : DISABLED;
+    return this.storage.read('role', 'cluster/performance-role')?.role ?? DISABLED;
   }
 
   /** The role that is in force. */
@@ -126,14 +125,12 @@ export class SimulatedCluster {
   }
 
   filterOf(id: string): PathsFilter | undefined {
-    const stored = this.storage.get(`cluster/filter/${id}`);
-    return stored?.type === 'filter' ? stored.filter : undefined;
+    return this.storage.read('filter', `cluster/filter/${id}`)?.filter;
   }
 
   /** @param path with trailing slash */
   mountAt(path: string): StoredMount | undefined {
-    const stored = this.storage.get(`mount/${path}`) ?? this.storage.get(`cluster/mount/${path}`);
-    return stored?.type === 'mount' ? stored : undefined;
+    return this.storage.read('mount', `mount/${path}`) ?? this.storage.read('mount', `cluster/mount/${path}`);
   }
 
   /** The mount that a path belongs to. */
@@ -272,14 +269,13 @@ export class SimulatedCluster {
     const mount = this.mountOf(path);
     if (mount?.version !== '2') return { key: this.secretKey(path) };
     const key = this.secretKey(`${mount.path}data/${path.slice(mount.path.length)}`);
-    const stored = this.storage.get(key);
-    return { key, before: stored?.type === 'versioned-secret' ? stored.version : 0 };
+    return { key, before: this.storage.read('versioned-secret', key)?.version ?? 0 };
   }
 
   read(path: string): JsonObject | undefined {
     this.service.advance();
-    const stored = this.storage.get(this.#secretAt(path).key);
-    return stored?.type === 'secret' || stored?.type === 'versioned-secret' ? stored.data : undefined;
+    const { key } = this.#secretAt(path);
+    return (this.storage.read('secret', key) ?? this.storage.read('versioned-secret', key))?.data;
   }
 
   writePolicy(name: string, rules: { path: string; capabilities: string[] }[]): void {

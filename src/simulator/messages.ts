@@ -89,9 +89,10 @@ export function permissionDenied(): ServiceFault {
   return new ServiceFault(403, ['permission denied']);
 }
 
-/** The text for a token that is not valid at all, as opposed to one without the right. */
-export function invalidToken(): ServiceFault {
-  return new ServiceFault(403, ['2 errors occurred:\n\t* permission denied\n\t* invalid token\n\n']);
+/** What is asked for, or 404 without a text. */
+export function found<T>(value: T | undefined): T {
+  if (value === undefined) throw new ServiceFault(404, []);
+  return value;
 }
 
 /** A text field; the empty string where it is absent. */
@@ -150,14 +151,11 @@ function parts(version: string): number[] {
   return (version.split('+')[0] ?? '').split('.').map(Number);
 }
 
-/** Negative where `a` is older than `b`, 0 where they are the same release. */
-export function compareVersions(a: string, b: string): number {
-  const [left, right] = [parts(a), parts(b)];
-  return [0, 1, 2].map((index) => (left[index] ?? 0) - (right[index] ?? 0)).find((order) => order !== 0) ?? 0;
-}
-
+/** Whatever the edition. */
 export function atLeastVersion(version: string, since: string): boolean {
-  return compareVersions(version, since) >= 0;
+  const [left, right] = [parts(version), parts(since)];
+  const order = [0, 1, 2].map((index) => (left[index] ?? 0) - (right[index] ?? 0));
+  return (order.find((each) => each !== 0) ?? 0) >= 0;
 }
 
 /**

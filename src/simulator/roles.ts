@@ -75,10 +75,7 @@ export function makePrimary(cluster: SimulatedCluster, kind: ReplicationKind, ad
 
 export function demotePrimary(cluster: SimulatedCluster, kind: ReplicationKind): void {
   const { setId } = requirePrimary(cluster, kind);
-  const now = cluster.service.now();
-  if (cluster.service.readings.shipsAfterDemote)
-    for (const secondary of cluster.connectedSecondaries(kind)) secondary.streams[kind].flush(now);
-  changed(cluster, () => {
+  changed(cluster, (now) => {
     cluster.setRole(kind, { ...unconnected(setId), demoted: true }, now);
     cluster.promotedAt = undefined;
     cluster.streams[kind].reset();

@@ -39,6 +39,13 @@ export const ROUTES: readonly Route[] = [
 /** From then on the generation of tokens needs a token, and a longer token header is refused. */
 export const AUTHENTICATES_GENERATION_SINCE = '2.0.0';
 
+/** Routes that exist in the root namespace only. Without a credential (the status) a namespace does not matter. */
+const ROOT_NAMESPACE_ONLY =
+  /^sys\/(replication\/(dr|performance)\/(primary|secondary)\/|generate-root\/|quotas\/|storage\/raft\/snapshot$|seal$|step-down$)/;
+
+/** What a DR secondary serves. */
+const ON_DR_SECONDARY = /^sys\/(replication\/(dr\/secondary\/|(dr\/|performance\/)?status$)|generate-root\/)/;
+
 /** Paths that are served by the engine mounts only where nothing of the system owns them. */
 const SYSTEM_PREFIXES = ['sys/', 'auth/'];
 
@@ -57,8 +64,10 @@ export async function answerFromActiveNode(
   request: ServiceRequest,
 ): Promise<ServiceAnswer> {
   const { route, parameters } = findRoute(request);
-  if (route.rootNamespaceOnly && request.namespace !== '') throw badRequest('operation unavailable in namespaces');
-  if (cluster.isDrSecondary && !route.onDrSecondary) throw badRequest('path disabled in replication DR secondary mode');
+  if (request.namespace !== '' && ROOT_NAMESPACE_ONLY.test(route.path))
+    throw badRequest('operation unavailable in namespaces');
+  if (cluster.isDrSecondary && !ON_DR_SECONDARY.test(route.path))
+    throw badRequest('path disabled in replication DR secondary mode');
   if (cluster.auditBlocked && route.credential === 'generation') throw new HandlerPanic();
   const identity = authorise(cluster, node, route, request);
   return route.run(new RouteCall(cluster, node, request, parameters, identity));

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { JsonObject } from './messages';
+import { ServiceFault, type JsonObject } from './messages';
 import type { Role } from './roles';
 import type { PathsFilter } from './routes/filters';
 import type { AuthMethod, AuthRole } from './routes/logins';
@@ -81,6 +81,8 @@ function digestOf(key: string, value: StoredValue): bigint {
  * they are equal on two clusters exactly when both hold the same data.
  */
 export class Storage {
+  /** There is no room: calls that write are refused. What streams is not looked at. */
+  isFull = false;
   readonly #values = new Map<string, StoredValue>();
   readonly #digests = new Map<string, bigint>();
   readonly #roots: Record<ReplicationKind, bigint> = { dr: 0n, performance: 0n };
@@ -98,6 +100,14 @@ export class Storage {
     return this.#values.get(key);
   }
 
+  /** The entry under the key, where it is one of this type. */
+  read<T extends StoredValue['type']>(type: T, key: string): Extract<StoredValue, { type: T }> | undefined {
+    const isOfType = (value: StoredValue | undefined): value is Extract<StoredValue, { type: T }> =>
+      value?.type === type;
+    const value = this.#values.get(key);
+    return isOfType(value) ? value : undefined;
+  }
+
   keys(prefix: string): string[] {
     return [...this.#values.keys()].filter((key) => key.startsWith(prefix)).sort();
   }
@@ -111,6 +121,13 @@ export class Storage {
     this.#log.push({ index: this.#last, key, value, at, scope });
     if (this.#log.length > 2 * LOG_LENGTH) this.#log = this.#log.slice(-LOG_LENGTH);
     return this.#last;
+  }
+
+  /** A write that a caller asked for; the text is that of the raft library, which hands on the error of its log file. */
+  writeForCaller(key: string, value: StoredValue | null, at: number): void {
+    if (this.isFull)
+      throw new ServiceFault(500, ['1 error occurred:\n\t* write raft/raft.db: no space left on device\n\n']);
+    this.write(key, value, at);
   }
 
   get lastWal(): bigint {

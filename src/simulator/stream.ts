@@ -101,13 +101,6 @@ export class ReplicationStream {
     this.#copy(source, role, now);
   }
 
-  /** Sends everything that is on its way. */
-  flush(now: number): void {
-    const role = this.cluster.effectiveRole(this.kind);
-    if (this.connected && this.source !== undefined && this.state === 'stream-wals' && role.mode === 'secondary')
-      this.#apply(this.source, role, Number.POSITIVE_INFINITY, now);
-  }
-
   #findSource(role: SecondaryRole, now: number): SimulatedCluster | undefined {
     const { service } = this.cluster;
     const follows =
@@ -192,14 +185,14 @@ export class ReplicationStream {
       this.#copy(source, role, now);
       return;
     }
-    this.#apply(source, role, now, now);
+    this.#apply(source, role, now);
   }
 
-  #apply(source: SimulatedCluster, role: SecondaryRole, until: number, now: number): void {
+  #apply(source: SimulatedCluster, role: SecondaryRole, now: number): void {
     const filter = this.#filter(source, role);
     let open = !this.held;
     for (const entry of source.storage.entriesAfter(this.#position) ?? []) {
-      open &&= entry.at + this.cluster.service.timing.streamDelayMs <= until;
+      open &&= entry.at + this.cluster.service.timing.streamDelayMs <= now;
       const wanted = replicates(entry.scope, this.kind);
       if (wanted && entry.at <= (this.lastHeartbeatAt ?? now)) this.#announced = entry.index;
       if (open) {

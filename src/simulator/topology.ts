@@ -6,8 +6,6 @@ import { z } from 'zod';
  * reading: the one that a runbook has to survive. What is always read harshly stands in docs/simulator.md.
  */
 const READINGS = z.strictObject({
-  /** A demoted primary still sends what its secondaries lack. */
-  shipsAfterDemote: z.boolean(),
   /** Promote answers 503 for as long as it knows to lack writes, even where the source will never send them. */
   promoteRefusedBehindDeadSource: z.boolean(),
   /** Performance secondaries move to the promoted DR secondary of their primary on their own. */
@@ -20,7 +18,6 @@ const READINGS = z.strictObject({
 export type Readings = z.infer<typeof READINGS>;
 
 export const HARSH_READINGS: Readings = {
-  shipsAfterDemote: false,
   promoteRefusedBehindDeadSource: true,
   performanceSecondariesFollow: true,
   leaderChangeChance: 0.3,

@@ -157,6 +157,20 @@ describe('a blocked audit device', () => {
   });
 });
 
+it('a full storage refuses what writes, logins too, and nothing that only reads', async () => {
+  const east = service.cluster('east');
+  const token = east.rootToken;
+  east.storage.isFull = true;
+  for (const path of ['kv/x', 'auth/token/create', 'sys/policies/acl/p']) {
+    const refused = await call(east, 'POST', path, { token, body: { policy: '#', n: 1 } });
+    expect([refused.status, refused.textAt('errors', 0)]).toEqual([500, expect.stringContaining('no space left')]);
+  }
+  expect((await call(east, 'GET', 'sys/mounts', { token })).status).toBe(200);
+  expect((await call(east, 'POST', 'sys/capabilities-self', { token, body: { paths: ['kv/x'] } })).status).toBe(200);
+  east.storage.isFull = false;
+  expect((await call(east, 'POST', 'kv/x', { token, body: { n: 1 } })).status).toBe(204);
+});
+
 describe('nodes', () => {
   it('refuse connections when killed, and the next node takes over', async () => {
     const east = service.cluster('east');

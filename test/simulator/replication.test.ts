@@ -57,13 +57,6 @@ describe('the write-ahead log', () => {
     expect(west.read('secret/x')).toBeUndefined();
     expect(west.snapshotState().dr.merkleRoot).not.toBe(status.textAt('data', 'merkle_root'));
   });
-
-  it('is shipped by a demotion under the mild reading', async () => {
-    await start({ timing: { streamDelayMs: 60_000 }, readings: { shipsAfterDemote: true } });
-    service.cluster('east').write('secret/x', { n: 1 });
-    await call(service.cluster('east'), 'POST', `${DR}/primary/demote`, { token: service.cluster('east').rootToken });
-    expect(service.cluster('west').read('secret/x')).toEqual({ n: 1 });
-  });
 });
 
 describe('a DR promotion', () => {

@@ -1,4 +1,4 @@
-import { badRequest, NO_CONTENT, ServiceFault, type ServiceAnswer } from '../messages';
+import { badRequest, found, NO_CONTENT, type ServiceAnswer } from '../messages';
 import { requireSecondary } from '../roles';
 import type { Storage } from '../storage';
 import { route, type Route, type RouteCall } from './route';
@@ -65,9 +65,8 @@ function writeFilter(call: RouteCall): ServiceAnswer {
 }
 
 function readFilter(call: RouteCall): ServiceAnswer {
-  const filter = call.cluster.filterOf(call.parameter('id'));
-  if (filter === undefined) throw new ServiceFault(404, []);
-  return call.answer({ mode: filter.mode, paths: [...filter.paths] });
+  const { mode, paths } = found(call.cluster.filterOf(call.parameter('id')));
+  return call.answer({ mode, paths: [...paths] });
 }
 
 function deleteFilter(call: RouteCall): ServiceAnswer {
@@ -78,11 +77,8 @@ function deleteFilter(call: RouteCall): ServiceAnswer {
 }
 
 function dynamicAnswer(call: RouteCall, filter: DynamicFilter | undefined): ServiceAnswer {
-  if (filter === undefined) throw new ServiceFault(404, []);
-  return call.answer({
-    dynamic_filtered_mounts: [...filter.mounts],
-    dynamic_filtered_namespaces: [...filter.namespaces],
-  });
+  const { mounts, namespaces } = found(filter);
+  return call.answer({ dynamic_filtered_mounts: [...mounts], dynamic_filtered_namespaces: [...namespaces] });
 }
 
 function dynamicOnPrimary(call: RouteCall): ServiceAnswer {
@@ -98,16 +94,11 @@ function dynamicOnSecondary(call: RouteCall): ServiceAnswer {
 const PERFORMANCE = 'sys/replication/performance';
 
 const primaryRoute = (method: string, path: string, run: (call: RouteCall) => ServiceAnswer) =>
-  route(
-    `${method} ${PERFORMANCE}/primary/${path}/:id`,
-    'token',
-    (call) => {
-      if (call.cluster.effectiveRole('performance').mode !== 'primary')
-        throw badRequest('paths filters are kept on the performance primary');
-      return run(call);
-    },
-    { rootNamespaceOnly: true },
-  );
+  route(`${method} ${PERFORMANCE}/primary/${path}/:id`, 'token', (call) => {
+    if (call.cluster.effectiveRole('performance').mode !== 'primary')
+      throw badRequest('paths filters are kept on the performance primary');
+    return run(call);
+  });
 
 /** Paths filters and the read-only dynamic filters. */
 export const FILTER_ROUTES: readonly Route[] = [
@@ -115,5 +106,5 @@ export const FILTER_ROUTES: readonly Route[] = [
   primaryRoute('GET', 'paths-filter', readFilter),
   primaryRoute('DELETE', 'paths-filter', deleteFilter),
   primaryRoute('GET', 'dynamic-filter', dynamicOnPrimary),
-  route(`GET ${PERFORMANCE}/secondary/dynamic-filter/:id`, 'token', dynamicOnSecondary, { rootNamespaceOnly: true }),
+  route(`GET ${PERFORMANCE}/secondary/dynamic-filter/:id`, 'token', dynamicOnSecondary),
 ];

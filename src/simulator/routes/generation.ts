@@ -220,17 +220,12 @@ function looseField(body: JsonObject, name: string, described: string): string {
 
 function generationRoutes(base: string, strategy: Strategy): Route[] {
   const step = (what: string, run: (call: RouteCall, attempts: GenerationAttempts) => Promise<JsonObject | void>) =>
-    route(
-      what.replace(' ', ` ${base}/`),
-      'generation',
-      async (call) => {
-        if (strategy === 'dr-operation-token' && !call.cluster.isDrSecondary)
-          throw badRequest('DR operation tokens can only be generated on a DR secondary');
-        const body = await run(call, call.node.attempts);
-        return body === undefined ? NO_CONTENT : { status: 200, body };
-      },
-      { onDrSecondary: true, rootNamespaceOnly: true },
-    );
+    route(what.replace(' ', ` ${base}/`), 'generation', async (call) => {
+      if (strategy === 'dr-operation-token' && !call.cluster.isDrSecondary)
+        throw badRequest('DR operation tokens can only be generated on a DR secondary');
+      const body = await run(call, call.node.attempts);
+      return body === undefined ? NO_CONTENT : { status: 200, body };
+    });
   return [
     step('GET attempt', (_call, attempts) => attempts.read()),
     step('POST attempt', ({ body }, attempts) =>

@@ -1,4 +1,5 @@
-import { badRequest, isJsonObject, NO_CONTENT, ServiceFault, type JsonObject, type ServiceAnswer } from '../messages';
+import { badRequest, found, isJsonObject, NO_CONTENT, ServiceFault } from '../messages';
+import type { JsonObject, ServiceAnswer } from '../messages';
 import type { StoredValue } from '../storage';
 import { route, type Route, type RouteCall } from './route';
 
@@ -14,7 +15,7 @@ export function writeShared({ cluster, now }: RouteCall, key: string, value: Sto
       throw new ServiceFault(500, ['cannot forward the write: not connected to the primary']);
     writer = source;
   }
-  writer.storage.write(key, value, now);
+  writer.storage.writeForCaller(key, value, now);
 }
 
 /** What people meet who use the paths of version 1 (facts 12). */
@@ -39,8 +40,7 @@ function metadata({ version, at }: { readonly version: number; readonly at: numb
 function writeVersion(call: RouteCall, key: string): ServiceAnswer {
   const { data, options } = call.body;
   if (!isJsonObject(data)) throw badRequest('no data provided');
-  const stored = call.cluster.storage.get(key);
-  const version = stored?.type === 'versioned-secret' ? stored.version : 0;
+  const version = call.cluster.storage.read('versioned-secret', key)?.version ?? 0;
   const cas = isJsonObject(options) ? options['cas'] : undefined;
   if (cas !== undefined && cas !== version)
     throw badRequest('check-and-set parameter did not match the current version');
@@ -52,8 +52,7 @@ function writeVersion(call: RouteCall, key: string): ServiceAnswer {
 function read(call: RouteCall): ServiceAnswer {
   const stored = call.cluster.storage.get(target(call).key);
   if (stored?.type === 'versioned-secret') return call.answer({ data: stored.data, metadata: metadata(stored) });
-  if (stored?.type !== 'secret') throw new ServiceFault(404, []);
-  return call.answer(stored.data);
+  return call.answer(found(stored?.type === 'secret' ? stored.data : undefined));
 }
 
 function list(call: RouteCall): ServiceAnswer {

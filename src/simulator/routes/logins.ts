@@ -1,5 +1,13 @@
 import { createPublicKey, verify, X509Certificate } from 'node:crypto';
-import { badRequest, isJsonObject, NO_CONTENT, parseDuration, permissionDenied, ServiceFault } from '../messages';
+import {
+  badRequest,
+  found,
+  isJsonObject,
+  NO_CONTENT,
+  parseDuration,
+  permissionDenied,
+  ServiceFault,
+} from '../messages';
 import type { JsonObject, ServiceAnswer } from '../messages';
 import { writeShared } from './key-value';
 import { route, type Route, type RouteCall } from './route';
@@ -23,8 +31,8 @@ export interface AuthRole {
 const DEFAULT_TTL = '768h';
 
 function methodAt({ cluster }: RouteCall, mount: string): AuthMethod {
-  const stored = cluster.storage.get(`auth/${mount}`);
-  if (stored?.type !== 'auth-mount') throw new ServiceFault(404, [`no handler for route "auth/${mount}/login"`]);
+  const stored = cluster.storage.read('auth-mount', `auth/${mount}`);
+  if (stored === undefined) throw new ServiceFault(404, [`no handler for route "auth/${mount}/login"`]);
   return stored.method;
 }
 
@@ -63,10 +71,14 @@ function writeRole(call: RouteCall): ServiceAnswer {
   return NO_CONTENT;
 }
 
+function storedRole(call: RouteCall, name: string): AuthRole | undefined {
+  return call.cluster.storage.read('auth-role', `auth/${call.parameter('mount')}/role/${name}`)?.role;
+}
+
 function roleOf(call: RouteCall, name: string): AuthRole {
-  const stored = call.cluster.storage.get(`auth/${call.parameter('mount')}/role/${name}`);
-  if (stored?.type !== 'auth-role') throw badRequest(`role "${name}" could not be found`);
-  return stored.role;
+  const stored = storedRole(call, name);
+  if (stored === undefined) throw badRequest(`role "${name}" could not be found`);
+  return stored;
 }
 
 function makeSecretId(call: RouteCall): ServiceAnswer {
@@ -81,29 +93,23 @@ function login(call: RouteCall): ServiceAnswer {
   const { policies, ttlMs, maxTtlMs, tokenType } = WHO[method](call);
   const token = { policies, ttlMs, maxTtlMs, type: tokenType, orphan: true, displayName: method };
   const made = call.cluster.tokens.create({ ...token, path: call.request.path }, call.now);
-  return call.answer(null, {
-    auth: {
-      client_token: made.token,
-      accessor: made.accessor,
-      policies: ['default', ...policies],
-      token_policies: ['default', ...policies],
-      metadata: null,
-      lease_duration: Math.round(Math.min(ttlMs, maxTtlMs) / 1_000),
-      renewable: tokenType === 'service',
-      entity_id: '',
-      token_type: tokenType,
-      orphan: true,
-      mfa_requirement: null,
-      num_uses: 0,
-    },
-  });
+  const auth = {
+    ...made,
+    policies: ['default', ...policies],
+    leaseMs: Math.min(ttlMs, maxTtlMs),
+    renewable: tokenType === 'service',
+    type: tokenType,
+    orphan: true,
+  };
+  return call.authenticated(auth);
 }
 
 /** Who asks, by each method; refused otherwise. */
 const WHO: Readonly<Record<AuthMethod, (call: RouteCall) => AuthRole>> = {
   approle: (call) => {
-    const secret = call.cluster.storage.get(`auth/${call.parameter('mount')}/secret-id/${call.required('secret_id')}`);
-    const role = secret?.type === 'secret-id' ? roleOf(call, secret.role) : undefined;
+    const key = `auth/${call.parameter('mount')}/secret-id/${call.required('secret_id')}`;
+    const secret = call.cluster.storage.read('secret-id', key);
+    const role = secret && roleOf(call, secret.role);
     if (role === undefined || role.roleId !== call.text('role_id')) throw badRequest('invalid role or secret ID');
     return role;
   },
@@ -137,9 +143,8 @@ const WHO: Readonly<Record<AuthMethod, (call: RouteCall) => AuthRole>> = {
 
 /** The claims of a JWT whose signature holds and whose time has not passed. */
 function claimsOf(call: RouteCall): JsonObject | undefined {
-  const stored = call.cluster.storage.get(`auth/${call.parameter('mount')}`);
+  const keys = call.cluster.storage.read('auth-mount', `auth/${call.parameter('mount')}`)?.keys ?? [];
   const [header = '', payload = '', signature = ''] = call.required('jwt').split('.');
-  const keys = stored?.type === 'auth-mount' ? stored.keys : [];
   const signed = keys.some((pem) => {
     const key = { key: createPublicKey(pem), dsaEncoding: 'ieee-p1363' } as const;
     return verify('sha256', Buffer.from(`${header}.${payload}`), key, Buffer.from(signature, 'base64url'));
@@ -155,11 +160,9 @@ export const LOGIN_ROUTES: readonly Route[] = [
   route('POST auth/:mount/config', 'token', configure),
   route('POST auth/:mount/role/:role', 'token', writeRole),
   route('POST auth/:mount/certs/:role', 'token', writeRole),
-  route('GET auth/:mount/role/:role/role-id', 'token', (call) => {
-    const stored = call.cluster.storage.get(`auth/${call.parameter('mount')}/role/${call.parameter('role')}`);
-    if (stored?.type !== 'auth-role') throw new ServiceFault(404, []);
-    return call.answer({ role_id: stored.role.roleId });
-  }),
+  route('GET auth/:mount/role/:role/role-id', 'token', (call) =>
+    call.answer({ role_id: found(storedRole(call, call.parameter('role'))).roleId }),
+  ),
   route('POST auth/:mount/role/:role/secret-id', 'token', makeSecretId),
   route('POST auth/:mount/login', 'none', login),
 ];

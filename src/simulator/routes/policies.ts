@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { badRequest, NO_CONTENT, ServiceFault, type ServiceAnswer } from '../messages';
+import { badRequest, found, NO_CONTENT, type ServiceAnswer } from '../messages';
 import { writeShared } from './key-value';
 import { route, type Route, type RouteCall } from './route';
 
@@ -63,16 +63,13 @@ function precedence(pattern: string): number {
   return (pattern.endsWith('*') ? 0 : 1e9) + (wildcard === -1 ? pattern.length : wildcard) * 1e4 + pattern.length;
 }
 
+/** Rules of a named policy, undefined where it does not exist. */
+type RulesOf = (name: string) => readonly PolicyRule[] | undefined;
+
 /**
  * Capabilities of a list of policies on a path, sorted; `['deny']` for none and `['root']` for the root policy.
- *
- * @param rulesOf rules of a named policy, undefined where it does not exist
  */
-export function capabilitiesOn(
-  path: string,
-  policies: readonly string[],
-  rulesOf: (name: string) => readonly PolicyRule[] | undefined,
-): string[] {
+export function capabilitiesOn(path: string, policies: readonly string[], rulesOf: RulesOf): string[] {
   if (policies.includes('root')) return ['root'];
   const rules = policies.flatMap((name) => (name === 'default' ? DEFAULT_RULES : (rulesOf(name) ?? [])));
   const fitting = rules.filter((rule) => matches(rule.path, path));
@@ -85,11 +82,7 @@ export function capabilitiesOn(
 }
 
 /** Whether a list of policies gives any right below a mount. */
-export function mayBelow(
-  mount: string,
-  policies: readonly string[],
-  rulesOf: (name: string) => readonly PolicyRule[] | undefined,
-): boolean {
+export function mayBelow(mount: string, policies: readonly string[], rulesOf: RulesOf): boolean {
   if (policies.includes('root')) return true;
   const rules = policies.flatMap((name) => rulesOf(name) ?? []);
   return rules.some(
@@ -119,9 +112,7 @@ function writePolicy(call: RouteCall): ServiceAnswer {
 
 function readPolicy(call: RouteCall): ServiceAnswer {
   const name = call.parameter('name');
-  const stored = call.cluster.storage.get(`policy/${name}`);
-  if (stored?.type !== 'policy') throw new ServiceFault(404, []);
-  return call.answer({ name, policy: stored.text });
+  return call.answer({ name, policy: found(call.cluster.storage.read('policy', `policy/${name}`)).text });
 }
 
 function deletePolicy(call: RouteCall): ServiceAnswer {

@@ -1,4 +1,12 @@
-import { booleanField, badRequest, NO_CONTENT, parseDuration, ServiceFault, type ServiceAnswer } from '../messages';
+import {
+  booleanField,
+  badRequest,
+  found,
+  NO_CONTENT,
+  parseDuration,
+  ServiceFault,
+  type ServiceAnswer,
+} from '../messages';
 import type { SimulatedCluster } from '../cluster';
 import type { SimulatedNode } from '../node';
 import type { StoredValue } from '../storage';
@@ -39,14 +47,13 @@ const NEVER_LIMITED: QuotaConfig = {
 };
 
 function configOf({ storage }: SimulatedCluster): QuotaConfig {
-  const stored = storage.get(CONFIG);
-  return stored?.type === 'quota-config' ? stored.config : NEVER_LIMITED;
+  return storage.read('quota-config', CONFIG)?.config ?? NEVER_LIMITED;
 }
 
 function quotasOf({ storage }: SimulatedCluster): readonly (readonly [name: string, quota: RateLimitQuota])[] {
   return storage.keys(QUOTA).flatMap((key) => {
-    const stored = storage.get(key);
-    return stored?.type === 'quota' ? [[key.slice(QUOTA.length), stored.quota] as const] : [];
+    const stored = storage.read('quota', key);
+    return stored ? [[key.slice(QUOTA.length), stored.quota] as const] : [];
   });
 }
 
@@ -112,9 +119,7 @@ function listQuotas(call: RouteCall): ServiceAnswer {
 
 function readQuota(call: RouteCall): ServiceAnswer {
   const name = call.parameter('name');
-  const found = quotasOf(call.cluster).find(([each]) => each === name)?.[1];
-  if (found === undefined) throw new ServiceFault(404, []);
-  const { path, rate, intervalMs, groupBy } = found;
+  const { path, rate, intervalMs, groupBy } = found(call.cluster.storage.read('quota', QUOTA + name)).quota;
   return call.answer({
     ...{ name, path, rate, interval: intervalMs / 1000, block_interval: 0, type: 'rate-limit', inheritable: true },
     ...(isEnterprise(call.cluster) && { group_by: groupBy }),
@@ -149,10 +154,10 @@ function deleteQuota(call: RouteCall): ServiceAnswer {
 
 /** Rate-limit quotas (facts 12). Stored, and so replicated like any other configuration. */
 export const QUOTA_ROUTES: readonly Route[] = [
-  route('GET sys/quotas/config', 'token', readConfig, { rootNamespaceOnly: true }),
-  route('POST sys/quotas/config', 'token', writeConfig, { rootNamespaceOnly: true }),
-  route('LIST sys/quotas/rate-limit', 'token', listQuotas, { rootNamespaceOnly: true }),
-  route('GET sys/quotas/rate-limit/:name', 'token', readQuota, { rootNamespaceOnly: true }),
-  route('POST sys/quotas/rate-limit/:name', 'token', writeQuota, { rootNamespaceOnly: true }),
-  route('DELETE sys/quotas/rate-limit/:name', 'token', deleteQuota, { rootNamespaceOnly: true }),
+  route('GET sys/quotas/config', 'token', readConfig),
+  route('POST sys/quotas/config', 'token', writeConfig),
+  route('LIST sys/quotas/rate-limit', 'token', listQuotas),
+  route('GET sys/quotas/rate-limit/:name', 'token', readQuota),
+  route('POST sys/quotas/rate-limit/:name', 'token', writeQuota),
+  route('DELETE sys/quotas/rate-limit/:name', 'token', deleteQuota),
 ];

@@ -28,27 +28,21 @@ import { route, type Credential, type Route, type RouteCall } from './route';
 const BRIEFLY_UNAVAILABLE = 'Vault will be unavailable for a brief period and will resume service shortly.';
 const FOUND_PRIMARY =
   'Vault has successfully found secondary information; it may take a while to perform setup tasks. Vault will be unavailable until these tasks and initial sync complete.';
-const DISABLED = 'having replication disabled';
 
 /** Merkle checks, and what the status says of corruption. */
 const MERKLE_CHECKS_SINCE = '1.15.0';
 
-/** What both kinds have. Without a credential (the status) a namespace does not matter. */
+/** What both kinds have. */
 function commonRoutes(kind: ReplicationKind): Route[] {
   const base = `sys/replication/${kind}`;
   const primary = (path: string, run: Route['run'], credential: Credential = 'token') =>
-    route(`POST ${base}/primary/${path}`, credential, run, { rootNamespaceOnly: true });
+    route(`POST ${base}/primary/${path}`, credential, run);
   const secondary = (path: string, run: Route['run'], credential: Credential = 'token') =>
-    route(`POST ${base}/secondary/${path}`, credential, run, {
-      rootNamespaceOnly: true,
-      onDrSecondary: kind === 'dr',
-    });
+    route(`POST ${base}/secondary/${path}`, credential, run);
   // Since the token of a DR secondary is its operation token, these need no other credential.
   const own: Credential = kind === 'dr' ? 'operation-token' : 'token';
   return [
-    route(`GET ${base}/status`, 'none', (call) => call.answer(replicationStatus(call.cluster, kind)), {
-      onDrSecondary: true,
-    }),
+    route(`GET ${base}/status`, 'none', (call) => call.answer(replicationStatus(call.cluster, kind))),
     primary('enable', (call) => {
       enablePrimary(call.cluster, kind, call.text('primary_cluster_addr'));
       return announced(call, 'being enabled as a primary for replication');
@@ -57,10 +51,7 @@ function commonRoutes(kind: ReplicationKind): Route[] {
       demotePrimary(call.cluster, kind);
       return announced(call, 'being demoted to a replication secondary');
     }),
-    primary('disable', (call) => {
-      disableReplication(call.cluster, kind, 'primary');
-      return announced(call, DISABLED);
-    }),
+    primary('disable', (call) => disable(call, kind, 'primary')),
     primary('secondary-token', (call) => secondaryToken(call, kind), 'sudo'),
     primary('revoke-secondary', (call) => {
       if (!revokeSecondary(call.cluster, kind, call.required('id'))) throw badRequest('no secondary with that id');
@@ -72,35 +63,29 @@ function commonRoutes(kind: ReplicationKind): Route[] {
       enableSecondary(call.cluster, kind, { token, primaryApiAddress: call.text('primary_api_addr') });
       return call.answer(null, { warning: FOUND_PRIMARY });
     }),
-    secondary(
-      'promote',
-      (call) => {
-        promoteSecondary(call.cluster, kind, call.text('primary_cluster_addr'), call.flag('force'));
-        return announced(call, 'being promoted to a replication primary');
-      },
-      own,
-    ),
-    secondary(
-      'disable',
-      (call) => {
-        disableReplication(call.cluster, kind, 'secondary');
-        return announced(call, DISABLED);
-      },
-      own,
-    ),
-    secondary(
-      'update-primary',
-      (call) => {
-        updatePrimary(call.cluster, kind, {
-          token: call.body['token'] === undefined ? undefined : call.text('token'),
-          primaryApiAddress: call.text('primary_api_addr'),
-          addresses: call.list('update_primary_addrs'),
-        });
-        return call.answer(null, { warning: FOUND_PRIMARY });
-      },
-      own,
-    ),
+    secondary('promote', (call) => promote(call, kind), own),
+    secondary('disable', (call) => disable(call, kind, 'secondary'), own),
+    secondary('update-primary', (call) => followPrimary(call, kind), own),
   ];
+}
+
+function promote(call: RouteCall, kind: ReplicationKind): ServiceAnswer {
+  promoteSecondary(call.cluster, kind, call.text('primary_cluster_addr'), call.flag('force'));
+  return announced(call, 'being promoted to a replication primary');
+}
+
+function disable(call: RouteCall, kind: ReplicationKind, as: 'primary' | 'secondary'): ServiceAnswer {
+  disableReplication(call.cluster, kind, as);
+  return announced(call, 'having replication disabled');
+}
+
+function followPrimary(call: RouteCall, kind: ReplicationKind): ServiceAnswer {
+  updatePrimary(call.cluster, kind, {
+    token: call.body['token'] === undefined ? undefined : call.text('token'),
+    primaryApiAddress: call.text('primary_api_addr'),
+    addresses: call.list('update_primary_addrs'),
+  });
+  return call.answer(null, { warning: FOUND_PRIMARY });
 }
 
 /** The answer to a role change: no data, and one warning. */
@@ -299,24 +284,16 @@ function timestamp(at: number): string {
 }
 
 const drRoute = (path: string, run: Route['run']) =>
-  route(`POST sys/replication/dr/secondary/${path}`, 'operation-token', run, {
-    onDrSecondary: true,
-    rootNamespaceOnly: true,
-  });
+  route(`POST sys/replication/dr/secondary/${path}`, 'operation-token', run);
 
 /** The routes of replication but for paths filters and the generation of operation tokens. */
 export const REPLICATION_ROUTES: readonly Route[] = [
   ...commonRoutes('dr'),
   ...commonRoutes('performance'),
-  route(
-    'GET sys/replication/status',
-    'none',
-    (call) => {
-      const [dr, performance] = KINDS.map((kind) => replicationStatus(call.cluster, kind));
-      return call.answer({ dr, performance });
-    },
-    { onDrSecondary: true },
-  ),
+  route('GET sys/replication/status', 'none', (call) => {
+    const [dr, performance] = KINDS.map((kind) => replicationStatus(call.cluster, kind));
+    return call.answer({ dr, performance });
+  }),
   drRoute('operation-token/delete', deleteOperationToken),
   drRoute('reindex', reindex),
   drRoute('merkle-check', merkleCheck),

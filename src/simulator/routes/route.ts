@@ -67,6 +67,26 @@ export class RouteCall {
     throw badRequest(`error converting input for field "${name}": expected a list of texts`);
   }
 
+  /** The answer of a login, of a new token and of a renewed one. */
+  authenticated({ token, accessor, policies, leaseMs, renewable, type, orphan }: GivenToken): ServiceAnswer {
+    return this.answer(null, {
+      auth: {
+        client_token: token,
+        accessor,
+        policies: [...policies],
+        token_policies: [...policies],
+        metadata: null,
+        lease_duration: Math.max(0, Math.round(leaseMs / 1_000)),
+        renewable,
+        entity_id: '',
+        token_type: type,
+        orphan,
+        mfa_requirement: null,
+        num_uses: 0,
+      },
+    });
+  }
+
   /** The answer of a logical route, in its envelope. */
   answer(
     data: JsonValue,
@@ -90,25 +110,27 @@ export class RouteCall {
   }
 }
 
+/** A token as it is told to whoever gets it. */
+interface GivenToken {
+  readonly token: string;
+  readonly accessor: string;
+  readonly policies: readonly string[];
+  readonly leaseMs: number;
+  readonly renewable: boolean;
+  readonly type: 'service' | 'batch';
+  readonly orphan: boolean;
+}
+
 export interface Route {
   readonly method: string;
   /** Below `/v1/`, with `:name` for one segment and `*` for the rest. */
   readonly path: string;
   readonly credential: Credential;
   readonly run: (call: RouteCall) => ServiceAnswer | Promise<ServiceAnswer>;
-  /** Whether a DR secondary serves it. */
-  readonly onDrSecondary?: boolean;
-  /** Restricted routes exist in the root namespace only. */
-  readonly rootNamespaceOnly?: boolean;
 }
 
 /** A route; `POST sys/seal` as one text. */
-export function route(
-  what: string,
-  credential: Credential,
-  run: Route['run'],
-  options: Pick<Route, 'onDrSecondary' | 'rootNamespaceOnly'> = {},
-): Route {
+export function route(what: string, credential: Credential, run: Route['run']): Route {
   const [method = '', path = ''] = what.split(' ');
-  return { method, path, credential, run, ...options };
+  return { method, path, credential, run };
 }

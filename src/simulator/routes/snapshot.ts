@@ -45,6 +45,4 @@ function snapshot({ cluster, now }: RouteCall): ServiceAnswer {
 }
 
 /** Harsh: a DR secondary serves none. */
-export const SNAPSHOT_ROUTES: readonly Route[] = [
-  route('GET sys/storage/raft/snapshot', 'token', snapshot, { rootNamespaceOnly: true }),
-];
+export const SNAPSHOT_ROUTES: readonly Route[] = [route('GET sys/storage/raft/snapshot', 'token', snapshot)];

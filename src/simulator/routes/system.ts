@@ -1,5 +1,6 @@
 import {
   badRequest,
+  found,
   isJsonObject,
   NO_CONTENT,
   ServiceFault,
@@ -44,9 +45,9 @@ function listMounts(call: RouteCall): ServiceAnswer {
   const data: JsonObject = {};
   for (const prefix of ['mount/', 'cluster/mount/'].map((start) => start + call.request.namespace))
     for (const key of storage.keys(prefix)) {
-      const stored = storage.get(key);
+      const stored = storage.read('mount', key);
       const path = key.slice(prefix.length);
-      if (stored?.type !== 'mount' || path.startsWith('auth/')) continue;
+      if (stored === undefined || path.startsWith('auth/')) continue;
       const { mountType, version, local, description } = stored;
       data[path] = { type: mountType, local, description, options: version === '2' ? { version } : null };
     }
@@ -57,13 +58,13 @@ function listMounts(call: RouteCall): ServiceAnswer {
 function mountForUi(call: RouteCall): ServiceAnswer {
   const { cluster, identity } = call;
   const path = call.request.namespace + call.parameter('*');
-  const found = cluster.mountOf(path);
-  if (found === undefined || identity === undefined || !cluster.tokens.mayBelow(identity, found.path)) {
+  const mounted = cluster.mountOf(path);
+  if (mounted === undefined || identity === undefined || !cluster.tokens.mayBelow(identity, mounted.path)) {
     const text = `preflight capability check returned 403, please ensure client's policies grant access to path "${path}/"`;
     throw new ServiceFault(403, [text]);
   }
-  const options = found.version === '2' ? { version: '2' } : null;
-  return call.answer({ path: found.path, type: found.mountType, options, local: found.local });
+  const options = mounted.version === '2' ? { version: '2' } : null;
+  return call.answer({ path: mounted.path, type: mounted.mountType, options, local: mounted.local });
 }
 
 function createNamespace(call: RouteCall): ServiceAnswer {
@@ -92,13 +93,12 @@ function licenceStatus(call: RouteCall): ServiceAnswer {
 }
 
 function automaticSnapshotStatus(call: RouteCall): ServiceAnswer {
-  const snapshot = call.cluster.automaticSnapshots.get(call.parameter('name'));
-  if (snapshot === undefined) throw new ServiceFault(404, []);
+  const { endedAt, error } = found(call.cluster.automaticSnapshots.get(call.parameter('name')));
   return call.answer({
-    last_snapshot_start: new Date(snapshot.endedAt - 1_000).toISOString(),
-    last_snapshot_end: new Date(snapshot.endedAt).toISOString(),
-    last_snapshot_error: snapshot.error,
-    consecutive_errors: snapshot.error === '' ? 0 : 1,
+    last_snapshot_start: new Date(endedAt - 1_000).toISOString(),
+    last_snapshot_end: new Date(endedAt).toISOString(),
+    last_snapshot_error: error,
+    consecutive_errors: error === '' ? 0 : 1,
   });
 }
 
@@ -123,6 +123,6 @@ export const SYSTEM_ROUTES: readonly Route[] = [
   route('GET sys/audit', 'sudo', listAuditDevices),
   route('GET sys/license/status', 'token', licenceStatus),
   route('GET sys/storage/raft/snapshot-auto/status/:name', 'token', automaticSnapshotStatus),
-  route('POST sys/seal', 'sudo', seal, { rootNamespaceOnly: true }),
-  route('POST sys/step-down', 'sudo', stepDown, { rootNamespaceOnly: true }),
+  route('POST sys/seal', 'sudo', seal),
+  route('POST sys/step-down', 'sudo', stepDown),
 ];

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { badRequest, NO_CONTENT, parseDuration, permissionDenied, ServiceFault, type ServiceAnswer } from '../messages';
+import { badRequest, found, NO_CONTENT, parseDuration, permissionDenied, type ServiceAnswer } from '../messages';
 import type { SeededRandom } from '../random';
 import type { Storage } from '../storage';
 import { writeShared } from './key-value';
@@ -96,7 +96,7 @@ export class TokenStore {
     const renewable = request.renewable ?? expiresAt !== null;
     const renewal = renewable && ttlMs !== null ? { renewal: { ttlMs, until: now + longestMs } } : {};
     const stored = { ...common, accessor, renewable, expiresAt, ...renewal };
-    this.storage.write(`token/${keyOf(token)}`, { type: 'token', token: stored }, now);
+    this.storage.writeForCaller(`token/${keyOf(token)}`, { type: 'token', token: stored }, now);
     return { token, accessor };
   }
 
@@ -110,20 +110,18 @@ export class TokenStore {
     const batch = this.batchTokens.get(token);
     if (batch !== undefined)
       return batch.keyring === this.#keyring && batch.identity.expiresAt > now ? batch.identity : undefined;
-    const stored = this.storage.get(`token/${keyOf(token)}`);
-    if (stored?.type !== 'token' || (stored.token.expiresAt !== null && stored.token.expiresAt <= now))
-      return undefined;
-    return { ...stored.token, type: 'service' };
+    const stored = this.storage.read('token', `token/${keyOf(token)}`)?.token;
+    if (stored === undefined || (stored.expiresAt !== null && stored.expiresAt <= now)) return undefined;
+    return { ...stored, type: 'service' };
   }
 
   /** Gives the new end; undefined where the token is none that can be renewed. */
   renew(token: string, now: number): number | undefined {
     const key = `token/${keyOf(token)}`;
-    const stored = this.storage.get(key);
-    if (stored?.type !== 'token' || stored.token.renewal === undefined) return undefined;
-    const { ttlMs, until } = stored.token.renewal;
-    const expiresAt = Math.min(now + ttlMs, until);
-    this.storage.write(key, { type: 'token', token: { ...stored.token, expiresAt } }, now);
+    const stored = this.storage.read('token', key)?.token;
+    if (stored?.renewal === undefined) return undefined;
+    const expiresAt = Math.min(now + stored.renewal.ttlMs, stored.renewal.until);
+    this.storage.write(key, { type: 'token', token: { ...stored, expiresAt } }, now);
     return expiresAt;
   }
 
@@ -140,8 +138,7 @@ export class TokenStore {
   }
 
   #rulesOf(name: string): readonly PolicyRule[] | undefined {
-    const stored = this.storage.get(`policy/${name}`);
-    return stored?.type === 'policy' ? stored.rules : undefined;
+    return this.storage.read('policy', `policy/${name}`)?.rules;
   }
 
   /** The operation tokens before this one stay good. */
@@ -170,8 +167,7 @@ export class TokenStore {
   }
 
   get #keyring(): string {
-    const stored = this.storage.get('keyring');
-    return stored?.type === 'keyring' ? stored.id : '';
+    return this.storage.read('keyring', 'keyring')?.id ?? '';
   }
 }
 
@@ -208,26 +204,11 @@ function create(call: RouteCall, role: TokenRole | undefined): ServiceAnswer {
     path: call.request.path,
   };
   const made = call.cluster.tokens.create(request, call.now);
-  const auth = {
-    client_token: made.token,
-    accessor: made.accessor,
-    policies: [...policies],
-    token_policies: [...policies],
-    metadata: null,
-    lease_duration: request.ttlMs === null ? 0 : Math.round(request.ttlMs / 1_000),
-    renewable: request.renewable,
-    entity_id: '',
-    token_type: type,
-    orphan: request.orphan,
-    mfa_requirement: null,
-    num_uses: 0,
-  };
-  return call.answer(null, { auth });
+  return call.authenticated({ ...request, ...made, leaseMs: request.ttlMs ?? 0 });
 }
 
 function roleOf(call: RouteCall): TokenRole | undefined {
-  const stored = call.cluster.storage.get(`token-role/${call.parameter('role')}`);
-  return stored?.type === 'token-role' ? stored.role : undefined;
+  return call.cluster.storage.read('token-role', `token-role/${call.parameter('role')}`)?.role;
 }
 
 function createWithRole(call: RouteCall): ServiceAnswer {
@@ -256,8 +237,7 @@ function writeRole(call: RouteCall): ServiceAnswer {
 }
 
 function readRole(call: RouteCall): ServiceAnswer {
-  const role = roleOf(call);
-  if (role === undefined) throw new ServiceFault(404, []);
+  const role = found(roleOf(call));
   return call.answer({
     name: call.parameter('role'),
     allowed_policies: [...role.allowedPolicies],
@@ -318,21 +298,9 @@ function renewSelf(call: RouteCall): ServiceAnswer {
   const token = call.request.token ?? '';
   const until = call.cluster.tokens.renew(token, call.now);
   if (until === undefined) throw badRequest('lease is not renewable');
-  const auth = {
-    client_token: token,
-    accessor: identity.accessor,
-    policies: [...identity.policies],
-    token_policies: [...identity.policies],
-    metadata: null,
-    lease_duration: Math.max(0, Math.round((until - call.now) / 1_000)),
-    renewable: true,
-    entity_id: '',
-    token_type: 'service',
-    orphan: identity.orphan,
-    mfa_requirement: null,
-    num_uses: 0,
-  };
-  return call.answer(null, { auth });
+  const { accessor, policies, orphan } = identity;
+  const leaseMs = until - call.now;
+  return call.authenticated({ token, accessor, policies, orphan, leaseMs, renewable: true, type: 'service' });
 }
 
 /** Tokens and their roles. */
