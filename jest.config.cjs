@@ -8,8 +8,8 @@ module.exports = {
   testMatch: ['**/*.test.ts'],
   // Longer than what a helper waits for (scenario.ts), so that it tells what it waited for.
   testTimeout: 180_000,
-  // Half of the time is spent waiting: four processes keep two cores busy.
-  maxWorkers: availableParallelism() * 2,
+  // More than half of the time is spent waiting, most of all by the tests of activities.
+  maxWorkers: availableParallelism() * 2 + 2,
   testSequencer: '<rootDir>/test/support/sequencer.cjs',
   reporters: ['default', '<rootDir>/test/support/matrix-reporter.cjs'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',

@@ -57,6 +57,9 @@ const COMMANDS: Record<string, Command> = {
       service.cluster(cluster).holdStream(kind, on);
     },
   ),
+  'fill-storage': command(CLUSTER.extend({ on: z.boolean() }), (service, { cluster, on }) => {
+    service.cluster(cluster).storage.isFull = on;
+  }),
   // Snapshots and calls hold nothing but plain values.
   snapshot: (service) => [...service.clusters.values()].map((cluster) => ({ ...cluster.snapshotState() })),
   calls: (service) => service.calls.map((call) => ({ ...call })),

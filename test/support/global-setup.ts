@@ -7,6 +7,8 @@ import { keepForTeardown, processNamespace, SERVER_VARIABLE } from './global-ser
  * reach the tests through the environment.
  */
 export default async function globalSetup({ maxWorkers }: { readonly maxWorkers: number }): Promise<void> {
+  // A whole run needs more than a demonstration: near its limit the server would collect garbage all the time.
+  process.env['GOMEMLIMIT'] ??= '1GiB';
   const namespaces = Array.from({ length: Math.max(1, maxWorkers) }, (_, index) => processNamespace(index + 1));
   const server: TemporalServer = await obtainTemporalServer({
     moreNamespaces: namespaces,
