@@ -1,6 +1,5 @@
 import { sidesOfSwitchover } from '../contracts/plan';
 import { readinessResult } from '../contracts/readiness';
-import type { ReadinessVerdict } from '../contracts/readiness';
 import { verdictWords } from '../contracts/readiness-words';
 import type { Report } from '../contracts/report';
 import type { Attested } from '../contracts/run-facts';
@@ -74,21 +73,16 @@ function completed(report: Report): string | undefined {
   return sides && way && `${deployment} ${way} over from ${sides.from} to ${sides.to}`;
 }
 
-const READINESS_TONES: Readonly<Record<ReadinessVerdict, Tone>> = {
-  ready: 'good',
-  'ready-with-warnings': 'warning',
-  'not-ready': 'bad',
-};
-
 /** A check that was made is no good news by itself. */
 function readinessHeadline({ runbook, result }: Report): Toned | undefined {
   const found = runbook === 'readiness' ? readinessResult.safeParse(result) : undefined;
   if (found?.success !== true) return undefined;
   const { deployment, switchover, failover } = found.data;
-  const tones = [switchover, failover].map((verdict) => READINESS_TONES[verdict]);
+  const verdicts = [switchover, failover];
+  const best = verdicts.includes('ready-with-warnings') ? 'warning' : 'good';
   return {
     text: `${deployment}: switchover ${verdictWords(switchover)}, failover ${verdictWords(failover)}.`,
-    tone: (['bad', 'warning'] as const).find((tone) => tones.includes(tone)) ?? 'good',
+    tone: verdicts.includes('not-ready') ? 'bad' : best,
   };
 }
 
@@ -102,11 +96,23 @@ function clustersInWords(report: Report): string {
   return ` (${one}${secondary && typeof primary === 'string' ? ` of ${primary}` : ''})`;
 }
 
+/** Outcomes that need nothing but their words. */
+const ENDED: Readonly<
+  Record<Exclude<Report['outcome'], 'completed' | 'planned' | 'refused' | 'rolled-back' | 'running'>, Said>
+> = {
+  aborted: ['Aborted', 'was ended before it was complete', 'warning'],
+  'handed-over': ['Handed over', 'goes on as another run', 'neutral'],
+  failed: ['Failed', 'ended with an error', 'bad'],
+  terminated: ['Terminated', 'was ended from outside and ran no clean-up', 'bad'],
+  cancelled: ['Cancelled', 'was closed without its clean-up', 'bad'],
+  'timed-out': ['Timed out', 'was ended by a server-side time-out and ran no clean-up', 'bad'],
+};
+type Said = readonly [how: string, what: string, tone: Tone];
+
 function endedHeadline(report: Report): Toned {
   const of = report.deployment === undefined ? '' : ` of ${report.deployment}${clustersInWords(report)}`;
   const what = `${report.runbook}${of}`;
   const untouched = report.outage || !CHANGES_PRIMARY.has(report.runbook) ? '' : ' Nothing was demoted or promoted.';
-  const old = sidesOf(report)?.from ?? 'the old primary';
   switch (report.outcome) {
     case 'completed':
       return readinessHeadline(report) ?? { text: `Completed: ${completed(report) ?? what}.`, tone: 'good' };
@@ -114,28 +120,18 @@ function endedHeadline(report: Report): Toned {
       return { text: `Planned only: nothing was touched, and ${planned(report)}.`, tone: 'neutral' };
     case 'refused':
       return { text: `Refused: ${planned(report)}.${untouched}`, tone: 'bad' };
-    case 'aborted':
-      return { text: `Aborted: ${what} was ended before it was complete.${untouched}`, tone: 'warning' };
-    case 'rolled-back':
+    case 'rolled-back': {
+      const old = sidesOf(report)?.from ?? 'the old primary';
       return { text: `Rolled back: ${old} was promoted back; the switchover did not happen.`, tone: 'warning' };
-    case 'handed-over':
-      return { text: `Handed over: ${what} goes on as another run.`, tone: 'neutral' };
-    case 'running':
-      return {
-        text: `Running: ${what}, as of event ${report.asOfEvent}.${report.carryingOut ? ` ${report.carryingOut}` : ''}`,
-        tone: 'neutral',
-      };
-    case 'failed':
-      return { text: `Failed: ${what} ended with an error.${untouched}`, tone: 'bad' };
-    case 'terminated':
-      return { text: `Terminated: ${what} was ended from outside and ran no clean-up.${untouched}`, tone: 'bad' };
-    case 'cancelled':
-      return { text: `Cancelled: ${what} was closed without its clean-up.${untouched}`, tone: 'bad' };
-    case 'timed-out':
-      return {
-        text: `Timed out: ${what} was ended by a server-side time-out and ran no clean-up.${untouched}`,
-        tone: 'bad',
-      };
+    }
+    case 'running': {
+      const now = report.carryingOut ? ` ${report.carryingOut}` : '';
+      return { text: `Running: ${what}, as of event ${report.asOfEvent}.${now}`, tone: 'neutral' };
+    }
+    default: {
+      const [how, happened, tone] = ENDED[report.outcome];
+      return { text: `${how}: ${what} ${happened}.${untouched}`, tone };
+    }
   }
 }
 

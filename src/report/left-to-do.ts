@@ -1,25 +1,17 @@
+import { quotaName } from '../contracts/names';
 import { sidesOfSwitchover } from '../contracts/plan';
 import type { RunbookPlan } from '../contracts/plan';
+import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
 import type { ReplicationKind } from '../contracts/runbook-inputs';
 import { demotionOf } from './outage';
 import type { ActivityRecord, Fields, RunRecord } from './run-record';
-import { factsOf, fieldsOf, kindOf, listOf, textOf } from './run-record';
+import { completed, factsOf, fieldsOf, kindOf, listOf, ofType, textOf } from './run-record';
 
 /*
  * What people have to do after a run that could not say it itself. Each line rests on what the run did; nothing is
  * concluded from what it would have done.
  */
-
-type Activities = readonly ActivityRecord[];
-
-function ofType(run: RunRecord, ...types: readonly string[]): Activities {
-  return run.activities.filter(({ type }) => types.includes(type));
-}
-
-function completed(run: RunRecord, ...types: readonly string[]): Activities {
-  return ofType(run, ...types).filter(({ state }) => state === 'completed');
-}
 
 /** Whether it is not known if a change took effect. */
 function isUndecided({ state, failure }: ActivityRecord): boolean {
@@ -100,7 +92,7 @@ function protection(run: RunRecord, plan: RunbookPlan | undefined): readonly str
       .filter(({ operation }) => operation === `${kind}.secondary.repoint-after-switchover`)
       .filter(({ on, with: leader }) => leader?.cluster === primary && !seen.includes(on.cluster))
       .map(({ on }) => on.cluster);
-  const secondaries = (activities: Activities) => activities.map((each) => inputText(each, 'secondary'));
+  const secondaries = (activities: readonly ActivityRecord[]) => activities.map((each) => inputText(each, 'secondary'));
   const following = completed(run, 'awaitPerformanceSecondaries')
     .flatMap(({ result }) => listOf(result['following']).map(fieldsOf))
     .flatMap(({ cluster, follows }) => (follows === true ? (textOf(cluster) ?? []) : []));
@@ -226,41 +218,78 @@ function cutOff(run: RunRecord): readonly string[] {
   ];
 }
 
-/** Clusters of which the run generated a token of this kind, and those where it may have: nobody found out. */
-function generated(run: RunRecord, kind: 'operation-token' | 'root-token') {
+const GENERATION = ['startGeneration', 'completeGeneration', 'settleGeneration'] as const;
+const HAD = [...GENERATION, 'takeKeptToken', 'takeProvidedTokens', 'probeProvidedToken'] as const;
+type TokenKind = 'operation-token' | 'root-token';
+
+/** How the run came by a token of each cluster that it had one of. */
+function tokensInHand(run: RunRecord, kind: TokenKind): ReadonlyMap<string, string> {
   const member = kind === 'root-token' ? 'encrypted' : 'sealed';
-  const clusters = (activities: Activities) => [...new Set(activities.map(clusterName))];
-  const made = clusters(
-    completed(run, 'startGeneration', 'completeGeneration', 'settleGeneration').filter(
-      ({ result }) => result[member] !== undefined,
-    ),
-  );
-  const known = [...made, ...clusters(completed(run, 'settleGeneration'))];
+  const had = new Map<string, string>();
+  for (const activity of completed(run, ...(kind === 'root-token' ? GENERATION : HAD))) {
+    const { type, result } = activity;
+    if (type === 'takeKeptToken') had.set(clusterName(activity), 'taken from the record');
+    else if (type === 'takeProvidedTokens')
+      for (const { cluster, token } of listOf(result['verdicts']).map(fieldsOf)) {
+        if (token !== undefined) had.set(textOf(cluster) ?? 'unknown', 'given by a person');
+      }
+    else if (type === 'probeProvidedToken') {
+      // What the cluster refuses is no operation token of it.
+      if (result['state'] === 'refused') had.delete(clusterName(activity));
+    } else if (result[member] !== undefined) had.set(clusterName(activity), 'generated');
+  }
+  return had;
+}
+
+/** Clusters where a token may have been generated: nobody found out. */
+function tokensInDoubt(run: RunRecord, kind: TokenKind): readonly string[] {
+  const known = [...tokensInHand(run, kind).keys(), ...completed(run, 'settleGeneration').map(clusterName)];
   const undecided = ofType(run, 'startGeneration', 'completeGeneration').filter(
     (each) => isUndecided(each) && fieldsOf(each.input['wanted'])['kind'] === kind,
   );
-  return { made, open: clusters(undecided).filter((cluster) => !known.includes(cluster)) };
+  return [...new Set(undecided.map(clusterName))].filter((cluster) => !known.includes(cluster));
+}
+
+/** What became of the operation token of each cluster that the run had one of, or may have. */
+function tokenStates(run: RunRecord): ReadonlyMap<string, Report['tokens'][number]> {
+  const inDoubt = tokensInDoubt(run, 'operation-token').map((cluster) => ({
+    ...{ cluster, text: 'may exist: how its generation ended is not known' },
+  }));
+  const inHand = [...tokensInHand(run, 'operation-token')].map(([cluster, how]) => ({
+    ...{ cluster, text: `${how}; the run did not delete it` },
+  }));
+  const disposals = completed(run, 'deleteOperationTokens').flatMap(({ result }) => listOf(result['disposals']));
+  const last = [...inDoubt, ...inHand, ...disposals].map(fieldsOf).map(tokenState);
+  return new Map(last.map((each) => [each.cluster, each]));
+}
+
+const tokenState = ({ cluster, state, text }: Fields) => ({
+  cluster: textOf(cluster) ?? 'unknown',
+  state: textOf(state) ?? 'unproven',
+  text: textOf(text) ?? '',
+});
+
+/** What became of the tokens of this run, and of those that earlier runs left in the record, each on its own. */
+export function tokensOf(run: RunRecord): Report['tokens'] {
+  const ofRecord = completed(run, 'disposeLedgerToken', 'forgetLedgerToken').map(({ result }) => tokenState(result));
+  return [...tokenStates(run).values(), ...ofRecord];
 }
 
 /** @param namingKept - whether also tokens that the run kept on purpose are named */
 function operationTokens(run: RunRecord, namingKept: boolean): readonly string[] {
-  const disposals = completed(run, 'deleteOperationTokens').flatMap(({ result }) =>
-    listOf(result['disposals']).map(fieldsOf),
-  );
-  const stateOf = (cluster: string) => disposals.findLast((each) => each['cluster'] === cluster)?.['state'];
-  const { made, open } = generated(run, 'operation-token');
+  const states = tokenStates(run);
   const fingerprint = textOf(completed(run, 'createCeremony').at(-1)?.result['fingerprint']);
   return [
-    ...made.flatMap((cluster) => {
-      const state = stateOf(cluster);
+    ...[...tokensInHand(run, 'operation-token')].flatMap(([cluster, how]) => {
+      const state = states.get(cluster)?.state;
       if (state === 'deleted' || (state === 'kept' && !namingKept)) return [];
       return state === 'kept'
         ? [`The DR operation token of ${cluster} was kept, sealed: delete it when ${cluster} is a DR secondary again.`]
         : [
-            `A DR operation token of ${cluster} was generated and is not proven deleted: treat it as live, and delete it with secondary/operation-token/delete.`,
+            `A DR operation token of ${cluster} was ${how} and is not proven deleted: treat it as live, and delete it with secondary/operation-token/delete.`,
           ];
     }),
-    ...open.map(
+    ...tokensInDoubt(run, 'operation-token').map(
       (cluster) =>
         `A generation attempt on ${cluster} may be open, or its token may exist: read generate-operation-token/attempt, and cancel it only if its fingerprint is ${fingerprint ?? 'the one of this run’s ceremony'}.`,
     ),
@@ -269,13 +298,12 @@ function operationTokens(run: RunRecord, namingKept: boolean): readonly string[]
 
 /** Root tokens that the run made, or may have made. Only their recipient can read and end them. */
 function rootTokens(run: RunRecord): readonly string[] {
-  const { made, open } = generated(run, 'root-token');
   return [
-    ...made.map(
+    ...[...tokensInHand(run, 'root-token').keys()].map(
       (cluster) =>
         `A root token of ${cluster} was generated, encrypted to its recipient, and has no lifetime: the recipient revokes it when the work is done (vault token revoke -self).`,
     ),
-    ...open.map(
+    ...tokensInDoubt(run, 'root-token').map(
       (cluster) =>
         `A generation attempt on ${cluster} may be open, or a root token may exist that nobody holds: read sys/generate-root/attempt, and go through auth/token/accessors for policy root.`,
     ),
@@ -297,15 +325,26 @@ function ceremonyKeys(run: RunRecord): readonly string[] {
   });
 }
 
-function hooks(run: RunRecord): readonly string[] {
-  const clients = ofType(run, 'runHook').findLast(
+/** Clients that were held off: by the run's last word they may still be. */
+function heldClients(run: RunRecord): readonly string[] {
+  const hook = ofType(run, 'runHook').findLast(
     ({ input, state }) => input['hook'] === 'quiesce' || state === 'completed',
   );
-  return clients?.input['hook'] === 'quiesce'
-    ? [
-        'The quiesce hook was started and the traffic hook did not finish: check that clients are let through to the primary.',
-      ]
-    : [];
+  const quota = ofType(run, 'quiesceByQuota', 'releaseQuota').findLast(
+    (each) => each.state === 'completed' || (each.type === 'quiesceByQuota' && isUndecided(each)),
+  );
+  return [
+    ...(hook?.input['hook'] === 'quiesce'
+      ? [
+          'The quiesce hook was started and the traffic hook did not finish: check that clients are let through to the primary.',
+        ]
+      : []),
+    ...(quota?.type === 'quiesceByQuota'
+      ? [
+          `The quota with which ${clusterName(quota)} refused its clients was not seen deleted: on the cluster that is primary now \`vault delete sys/quotas/rate-limit/${quotaName(run.runId)}\`.`,
+        ]
+      : []),
+  ];
 }
 
 function openParkings(run: RunRecord): readonly string[] {
@@ -331,7 +370,7 @@ function workLeft(run: RunRecord, plan: RunbookPlan | undefined): readonly strin
     ...unsettledChanges(run),
     ...preparedInVain(run),
     ...unsaid(cutOff(run)),
-    ...hooks(run),
+    ...heldClients(run),
     ...unsaid(openParkings(run)),
     ...protection(run, plan),
   ];

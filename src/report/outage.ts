@@ -9,44 +9,6 @@ export interface Interval {
   readonly to: number;
 }
 
-/** The times that lie in at least one of the intervals: in order, apart, none empty. */
-export function union(intervals: readonly Interval[]): readonly Interval[] {
-  const result: Interval[] = [];
-  for (const interval of intervals
-    .filter(({ from, to }) => to > from)
-    .toSorted((one, other) => one.from - other.from)) {
-    const last = result.at(-1);
-    if (last && interval.from <= last.to) result.splice(-1, 1, { from: last.from, to: Math.max(last.to, interval.to) });
-    else result.push(interval);
-  }
-  return result;
-}
-
-/** The parts of the intervals that lie within the bounds. */
-export function clipped(intervals: readonly Interval[], bounds: Interval): readonly Interval[] {
-  return intervals
-    .map(({ from, to }) => ({ from: Math.max(from, bounds.from), to: Math.min(to, bounds.to) }))
-    .filter(({ from, to }) => to > from);
-}
-
-/** The times of `intervals` that lie in none of `removed`. Both must be unions. */
-export function difference(intervals: readonly Interval[], removed: readonly Interval[]): readonly Interval[] {
-  return intervals.flatMap((interval) => {
-    const parts: Interval[] = [];
-    let { from } = interval;
-    for (const gap of clipped(removed, interval)) {
-      if (gap.from > from) parts.push({ from, to: gap.from });
-      from = gap.to;
-    }
-    return from < interval.to ? [...parts, { from, to: interval.to }] : parts;
-  });
-}
-
-/** Milliseconds in all intervals of a union. */
-export function lengthOf(intervals: readonly Interval[]): number {
-  return intervals.reduce((sum, { from, to }) => sum + to - from, 0);
-}
-
 /** What became of the demotion: proven, or possible because the call was under way or its answer was lost. */
 interface Demotion {
   readonly kind: ReplicationKind;
@@ -116,38 +78,30 @@ function activityInterval(activity: ActivityRecord, until: number): Interval | u
   return { from, to: activity.closedAt ?? until };
 }
 
-/** When people were waited for: at gates, for decisions, in pauses. */
+/** When people were waited for: at gates and for decisions; and in pauses. */
 function waits(run: RunRecord, until: number) {
   const [gates, decided, controls] = [factsOf(run, 'gate'), factsOf(run, 'decided'), factsOf(run, 'control')];
-  const interval = ({ at: from }: { readonly at: number }, end: { readonly at: number } | undefined): Interval => ({
-    from,
+  const span = ({ at }: { readonly at: number }, end: { readonly at: number } | undefined): Interval => ({
+    from: at,
     to: end?.at ?? until,
   });
-  const atGates = gates
-    .filter(({ state }) => state === 'opened')
-    .map((opened) =>
-      interval(
-        opened,
-        gates.find(({ gate, state, at }) => gate === opened.gate && state !== 'opened' && at >= opened.at),
-      ),
-    );
-  const parked = factsOf(run, 'parked').map((fact) =>
-    interval(
-      fact,
-      decided.find(({ parkingNo }) => parkingNo === fact.parkingNo),
-    ),
-  );
+  const closing = (opened: (typeof gates)[number]) =>
+    gates.find(({ gate, state, at }) => gate === opened.gate && state !== 'opened' && at >= opened.at);
+  const atGates = gates.filter(({ state }) => state === 'opened').map((opened) => span(opened, closing(opened)));
+  const decisionOn = (parkingNo: number) => decided.find((fact) => fact.parkingNo === parkingNo);
+  const parked = factsOf(run, 'parked').map((fact) => span(fact, decisionOn(fact.parkingNo)));
   // A run never holds before a step inside of an outage, so a pause before a named step holds nothing here.
   const pauses = controls
     .filter(({ control, before }) => control === 'pause' && before === undefined)
-    .map((pause) =>
-      interval(
-        pause,
-        controls.find(({ control, at }) => control !== 'pause' && at >= pause.at),
-      ),
-    );
+    .map((pause) => {
+      const end = controls.find(({ control, at }) => control !== 'pause' && at >= pause.at);
+      return span(pause, end);
+    });
   return { asked: [...atGates, ...parked], pauses };
 }
+
+const during = (spans: readonly Interval[], from: number, to: number) =>
+  spans.some((span) => span.from <= from && to <= span.to);
 
 /**
  * Splits the outage. A time in which people are waited for counts as theirs even where a parallel branch works, so that
@@ -155,14 +109,26 @@ function waits(run: RunRecord, until: number) {
  * parts add up to the whole.
  */
 function split(run: RunRecord, outage: Interval) {
-  const activities = union(run.activities.flatMap((activity) => activityInterval(activity, outage.to) ?? []));
+  const within = (spans: readonly Interval[]) => spans.filter(({ from, to }) => from < outage.to && to > outage.from);
+  const activities = within(run.activities.flatMap((activity) => activityInterval(activity, outage.to) ?? []));
   const { asked, pauses } = waits(run, outage.to);
-  const people = clipped(union([...asked, ...difference(union(pauses), activities)]), outage);
-  const peopleMs = lengthOf(people);
-  const serviceMs = lengthOf(difference(clipped(activities, outage), people));
-  const beforeRunMs = Math.max(0, Math.min(outage.to, run.startedAt) - outage.from);
-  const machineMs = outage.to - outage.from - beforeRunMs - serviceMs - peopleMs;
-  return { ...(beforeRunMs > 0 && { beforeRunMs }), serviceMs, machineMs, peopleMs };
+  const [waited, paused] = [within(asked), within(pauses)];
+  // Between two neighbouring edges nothing begins or ends.
+  const edges = [outage, { from: outage.from, to: run.startedAt }, ...activities, ...waited, ...paused]
+    .flatMap(({ from, to }) => [from, to])
+    .map((at) => Math.min(Math.max(at, outage.from), outage.to))
+    .toSorted((one, other) => one - other);
+  const parts = { beforeRunMs: 0, serviceMs: 0, machineMs: 0, peopleMs: 0 };
+  let from = outage.from;
+  for (const to of edges) {
+    const works = during(activities, from, to);
+    const forPeople = during(waited, from, to) || (!works && during(paused, from, to));
+    const idle = to <= run.startedAt ? 'beforeRunMs' : 'machineMs';
+    parts[forPeople ? 'peopleMs' : works ? 'serviceMs' : idle] += to - from;
+    from = to;
+  }
+  const { beforeRunMs, ...rest } = parts;
+  return { ...(beforeRunMs > 0 && { beforeRunMs }), ...rest };
 }
 
 /** When clients lost their primary: this run demoted it, or found it gone. */

@@ -53,22 +53,20 @@ const COLUMNS_ON_PAPER = 6;
 /** Longer texts get a width at which they can be read. */
 const LONG_TEXT = 30;
 
-function tableHtml(content: Extract<Block, { kind: 'table' }>): string {
-  if (content.folded !== true) return table(content);
-  return `<details>${element('summary', content.caption)}${table({ ...content, caption: '' })}</details>`;
-}
-
 /** On a narrow screen each row becomes a card, and the cells say which column they belong to. */
-function table({ caption, columns, rows }: Extract<Block, { kind: 'table' }>): string {
+function table({ caption, rows, folded }: Extract<Block, { kind: 'table' }>): string {
+  const columns = Object.keys(rows[0] ?? {});
   const head = columns.map((column) => `<th scope="col">${escapedHtml(column)}</th>`).join('');
-  const cell = (content: Cell, column: number): string => {
+  const cell = ([column, content]: readonly [string, Cell]): string => {
     const { length } = typeof content === 'string' ? content : content.text;
     const long = length > LONG_TEXT ? ' class="long"' : '';
-    return `<td data-column="${escapedHtml(columns[column] ?? '')}"${long}>${cellHtml(content)}</td>`;
+    return `<td data-column="${escapedHtml(column)}"${long}>${cellHtml(content)}</td>`;
   };
-  const body = rows.map((row) => `<tr>${row.map(cell).join('')}</tr>`).join('');
+  const body = rows.map((row) => `<tr>${Object.entries(row).map(cell).join('')}</tr>`).join('');
   const many = columns.length > COLUMNS_ON_PAPER ? ' class="many"' : '';
-  return `<div class="wide"><table${many}>${caption === '' ? '' : element('caption', caption)}<thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
+  const title = folded ? '' : element('caption', caption);
+  const wide = `<div class="wide"><table${many}>${title}<thead><tr>${head}</tr></thead><tbody>${body}</tbody></table></div>`;
+  return folded ? `<details>${element('summary', caption)}${wide}</details>` : wide;
 }
 
 /** A bar at its place, in percent of the scale. */
@@ -185,7 +183,7 @@ function block(content: Block, report: Report): string {
     case 'facts':
       return `<dl>${content.entries.map(([name, value]) => `${element('dt', name)}<dd>${cellHtml(value)}</dd>`).join('')}</dl>`;
     case 'table':
-      return tableHtml(content);
+      return table(content);
     case 'timeline':
       return timelineHtml(report);
   }

@@ -1,6 +1,6 @@
 import type { Report, ReportStep } from '../contracts/report';
 import { oneLine, pieces } from '../contracts/words';
-import type { Block, Cell } from './sections';
+import type { Block, Cell, Row } from './sections';
 import { outcomeCell, sectionsOf } from './sections';
 import { markOf } from './history-digest';
 import { betweenText, headlineOf, headlinesBelow, timeText, titleOf } from './headlines';
@@ -34,9 +34,12 @@ function cell(content: Cell): string {
   return `${content.text === '' ? '' : MARKS[content.tone]}${escaped(content.text)}`;
 }
 
-function table(columns: readonly string[], rows: readonly (readonly Cell[])[]): string {
+function table(rows: readonly Row[]): string {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
-  return [line(columns), line(columns.map(() => '---')), ...rows.map((row) => line(row.map(cell)))].join('\n');
+  const columns = Object.keys(rows[0] ?? {});
+  return [line(columns), line(columns.map(() => '---')), ...rows.map((row) => line(Object.values(row).map(cell)))].join(
+    '\n',
+  );
 }
 
 function stepLines(step: ReportStep, report: Report): readonly string[] {
@@ -70,7 +73,7 @@ function block(content: Block, report: Report): string {
     case 'facts':
       return content.entries.map(([name, value]) => `- ${name}: ${cell(value)}`).join('\n');
     case 'table':
-      return `${content.caption}\n\n${table(content.columns, content.rows)}`;
+      return `${content.caption}\n\n${table(content.rows)}`;
     case 'timeline':
       return report.steps.flatMap((step) => stepLines(step, report)).join('\n') || 'No step began.';
   }

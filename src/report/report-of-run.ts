@@ -3,18 +3,14 @@ import { planIn } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
 import { escapeUntrusted } from '../contracts/words';
-import { leftToDoOf } from './left-to-do';
+import { leftToDoOf, tokensOf } from './left-to-do';
 import { objectivesOf } from './objectives';
 import { clientsHeldOf, demotionOf, outageOf, withoutDrProtectionOf } from './outage';
-import type { ActivityRecord, Fields, RunRecord } from './run-record';
-import { factsOf, fieldsOf, isoTime, listOf, shownError, textOf, textsOf } from './run-record';
+import type { Fields, RunRecord } from './run-record';
+import { completed, factsOf, fieldsOf, isoTime, listOf, shownError, textOf, textsOf } from './run-record';
 import { reportedSteps } from './steps';
 
 type Timed<T> = T & { readonly at: number };
-
-function completed(run: RunRecord, ...types: readonly string[]): readonly ActivityRecord[] {
-  return run.activities.filter(({ type, state }) => types.includes(type) && state === 'completed');
-}
 
 /** What runbooks read and judged before they acted: the activities whose names begin with `assess`. */
 function assessments(run: RunRecord): readonly Fields[] {
@@ -50,22 +46,6 @@ function lossOf(run: RunRecord): Report['loss'] {
     oldPrimaryRoot: textOf(evidence['oldPrimaryRoot']),
     newPrimaryRoot: textOf(evidence['newPrimaryRoot']),
   };
-}
-
-function tokensOf(run: RunRecord): Report['tokens'] {
-  const disposalOf = ({ cluster, state, text }: Fields) => ({
-    cluster: textOf(cluster) ?? 'unknown',
-    state: textOf(state) ?? 'unproven',
-    text: textOf(text) ?? '',
-  });
-  const generated = completed(run, 'startGeneration', 'completeGeneration', 'settleGeneration')
-    .filter(({ result }) => result['sealed'] !== undefined)
-    .map(({ input }) => ({ cluster: input['cluster'], text: 'generated; the run did not delete it' }));
-  const deleted = completed(run, 'deleteOperationTokens').flatMap(({ result }) => listOf(result['disposals']));
-  const last = new Map([...generated, ...deleted].map(fieldsOf).map((each) => [each['cluster'], disposalOf(each)]));
-  // Tokens that earlier runs left in the record: each on its own.
-  const ofRecord = completed(run, 'disposeLedgerToken', 'forgetLedgerToken');
-  return [...last.values(), ...ofRecord.map(({ result }) => disposalOf(result))];
 }
 
 function gatesOf(run: RunRecord): Report['gates'] {

@@ -173,6 +173,16 @@ export function isoTime(at: number): string {
   return new Date(at).toISOString();
 }
 
+/** The activities of these types, in the order in which they were ordered. */
+export function ofType({ activities }: RunRecord, ...types: readonly string[]): readonly ActivityRecord[] {
+  return activities.filter(({ type }) => types.includes(type));
+}
+
+/** Those of them that ended well. */
+export function completed(run: RunRecord, ...types: readonly string[]): readonly ActivityRecord[] {
+  return ofType(run, ...types).filter(({ state }) => state === 'completed');
+}
+
 /** The kind of replication that an activity was told. */
 export function kindOf({ input }: Pick<ActivityRecord, 'input'>): ReplicationKind {
   return input['kind'] === 'performance' ? 'performance' : 'dr';

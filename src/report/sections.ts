@@ -2,7 +2,7 @@ import type { ClusterObservation, ReplicationObservation } from '../contracts/ob
 import { shellLine } from '../contracts/next-commands';
 import type { Check } from '../contracts/plan';
 import type { Report, ReportStep, ReportedObjective } from '../contracts/report';
-import type { Attested, FindingSeverity } from '../contracts/run-facts';
+import type { Attested } from '../contracts/run-facts';
 import { escapeUntrusted } from '../contracts/words';
 import type { Tone, Toned } from './headlines';
 import { attestedText, betweenText, durationText, timeText } from './headlines';
@@ -12,6 +12,9 @@ import { attestedText, betweenText, durationText, timeText } from './headlines';
  */
 
 export type Cell = string | Toned;
+/** Cells by the names of their columns: every row of a table has the same. */
+export type Row = Readonly<Record<string, Cell>>;
+type Entry = readonly [name: string, value: Cell];
 
 interface Item {
   readonly label?: Toned;
@@ -19,23 +22,15 @@ interface Item {
   readonly below?: string;
 }
 
-interface Table {
-  readonly kind: 'table';
-  readonly caption: string;
-  readonly columns: readonly string[];
-  readonly rows: readonly (readonly Cell[])[];
-  /** What is in order: there on demand, so that it does not bury the rest. */
-  readonly folded?: boolean;
-}
-
 export type Block =
   | { readonly kind: 'paragraph'; readonly text: string }
   | { readonly kind: 'list'; readonly items: readonly Item[] }
-  | { readonly kind: 'facts'; readonly entries: readonly (readonly [name: string, value: Cell])[] }
-  | Table
+  | { readonly kind: 'facts'; readonly entries: readonly Entry[] }
+  /** `folded`: what is in order, there on demand, so that it does not bury the rest. */
+  | { readonly kind: 'table'; readonly caption: string; readonly rows: readonly Row[]; readonly folded: boolean }
   | { readonly kind: 'timeline' };
 
-export interface Section {
+interface Section {
   readonly title: string;
   readonly blocks: readonly Block[];
 }
@@ -43,15 +38,12 @@ export interface Section {
 const toned = (text: string, tone: Tone): Toned => ({ text, tone });
 const paragraph = (text: string): Block => ({ kind: 'paragraph', text });
 const list = (items: readonly Item[]): Block => ({ kind: 'list', items });
-const table = (caption: string, columns: readonly string[], rows: readonly (readonly Cell[])[]): Table => ({
-  kind: 'table',
-  caption,
-  columns,
-  rows,
+const table = (caption: string, rows: readonly Row[], folded = false): Block => ({
+  ...{ kind: 'table', caption, rows, folded },
 });
 const facts = (entries: readonly (readonly [string, Cell | undefined])[]): Block => ({
   kind: 'facts',
-  entries: entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, value] as const])),
+  entries: entries.filter((entry): entry is Entry => entry[1] !== undefined),
 });
 
 /** A section of what there is; where there is nothing, `otherwise` stands in its place, or the section is left out. */
@@ -65,26 +57,47 @@ function section(title: string, blocks: readonly Block[], otherwise?: string): S
   return otherwise === undefined ? [] : [{ title, blocks: [paragraph(otherwise)] }];
 }
 
+/** What is good goes into a table of its own, folded, so that it does not bury the rest. */
+function goodApart<R extends { readonly verdict?: unknown }>(
+  rows: readonly R[],
+  show: (row: R) => Row,
+  captions: (good: number, other: number) => readonly [good: string, other: string],
+): Block[] {
+  const good = rows.filter(({ verdict }) => verdict === 'ok');
+  const other = rows.filter(({ verdict }) => verdict !== 'ok');
+  const [ofGood, ofOther] = captions(good.length, other.length);
+  return [table(ofOther, other.map(show)), table(ofGood, good.map(show), true)];
+}
+
+/** Good and bad news among the words for verdicts, severities and states. */
+const TONES = {
+  ...{ ok: 'good', warn: 'warning', fail: 'bad', 'not-checkable': 'neutral' },
+  ...{ ready: 'good', 'ready-with-warnings': 'warning', 'not-ready': 'bad' },
+  ...{ met: 'good', 'not-measured': 'warning', missed: 'bad' },
+  ...{ info: 'neutral', warning: 'warning', critical: 'bad' },
+  ...{ approved: 'good', 'not-needed': 'good', opened: 'neutral' },
+  ...{ accepted: 'good', refused: 'bad' },
+  ...{ deleted: 'good', kept: 'warning' },
+} as const satisfies Readonly<Record<string, Tone>>;
+
+const isWord = (text: string): text is keyof typeof TONES => Object.hasOwn(TONES, text);
+
+/** A word in its tone; a state that is no good news by its name is bad news. */
+const state = (word: string): Toned => toned(word, isWord(word) ? TONES[word] : 'bad');
+
+const OUTCOMES: Readonly<Record<ReportStep['outcome'] | ReportStep['activities'][number]['outcome'], Toned>> = {
+  done: toned('done', 'good'),
+  already: toned('already so', 'good'),
+  skipped: toned('skipped', 'warning'),
+  failed: toned('failed', 'bad'),
+  cancelled: toned('cancelled', 'bad'),
+  running: toned('running', 'neutral'),
+  'not-ordered': toned('not ordered', 'neutral'),
+};
+
 /** How the outcome of a step or an activity is shown. */
-export function outcomeCell(
-  outcome: ReportStep['outcome'] | ReportStep['activities'][number]['outcome'],
-  ended: boolean,
-): Toned {
-  switch (outcome) {
-    case 'done':
-      return toned('done', 'good');
-    case 'already':
-      return toned('already so', 'good');
-    case 'skipped':
-      return toned('skipped', 'warning');
-    case 'failed':
-    case 'cancelled':
-      return toned(outcome, 'bad');
-    case 'running':
-      return ended ? toned('was under way, outcome not recorded', 'bad') : toned('running', 'neutral');
-    case 'not-ordered':
-      return toned('not ordered', 'neutral');
-  }
+export function outcomeCell(outcome: keyof typeof OUTCOMES, ended: boolean): Toned {
+  return outcome === 'running' && ended ? toned('was under way, outcome not recorded', 'bad') : OUTCOMES[outcome];
 }
 
 /** Somebody, marked where the name is only claimed. */
@@ -93,21 +106,10 @@ function person(someone: Attested | undefined): Toned {
   return toned(attestedText(someone), someone.how === 'claimed' ? 'warning' : 'neutral');
 }
 
-const SEVERITY_TONES: Readonly<Record<FindingSeverity, Tone>> = {
-  critical: 'bad',
-  warning: 'warning',
-  info: 'neutral',
-};
-
 const OBJECTIVES: Readonly<Record<ReportedObjective['objective'], string>> = {
   outage: 'Outage (RTO)',
   loss: 'Data loss (RPO)',
   unprotected: 'Without DR protection',
-};
-const MET: Readonly<Record<ReportedObjective['verdict'], Toned>> = {
-  met: toned('met', 'good'),
-  missed: toned('missed', 'bad'),
-  'not-measured': toned('not measured', 'warning'),
 };
 
 /** RTO and RPO. What clients felt counts: the outage, and before and after it the time for which they were held. */
@@ -116,23 +118,25 @@ function objectives({ objectives: wanted = [], outage, clientsHeld }: Report): S
     of !== 'loss' ? durationText(value) : value === 0 ? 'none' : `${value} WAL entries`;
   const felt = (ms: number) =>
     clientsHeld && outage?.totalMs !== undefined && ms > outage.totalMs ? ' (outage and clients held, together)' : '';
-  const rows = wanted.map(({ objective, atMost, observed, verdict }) => [
-    OBJECTIVES[objective],
-    `${atMost === 0 ? '' : 'at most '}${figure(objective, atMost)}`,
-    observed === undefined || (objective === 'loss' && verdict === 'not-measured')
-      ? 'not known'
-      : `${verdict === 'not-measured' ? 'at least ' : ''}${figure(objective, observed)}${objective === 'outage' ? felt(observed) : ''}`,
-    MET[verdict],
-  ]);
-  const caption = 'What the inventory wants, and what was measured.';
-  const blocks = [table(caption, ['Objective', 'Wanted', 'Measured', 'Verdict'], rows)];
+  const measured = ({ objective, observed, verdict }: ReportedObjective) => {
+    if (observed === undefined || (objective === 'loss' && verdict === 'not-measured')) return 'not known';
+    const least = verdict === 'not-measured' ? 'at least ' : '';
+    return `${least}${figure(objective, observed)}${objective === 'outage' ? felt(observed) : ''}`;
+  };
+  const rows = wanted.map((each) => ({
+    Objective: OBJECTIVES[each.objective],
+    Wanted: `${each.atMost === 0 ? '' : 'at most '}${figure(each.objective, each.atMost)}`,
+    Measured: measured(each),
+    Verdict: toned(each.verdict.replace('-', ' '), TONES[each.verdict]),
+  }));
+  const blocks = [table('What the inventory wants, and what was measured.', rows)];
   return section('Objectives', blocks, outage && 'The inventory states none (`objectives` of the deployment).');
 }
 
 function findings({ findings: found, endedAt, workflowId }: Report): Section[] {
   const open = `None so far. The run is open: \`${shellLine('runbook', 'status', workflowId)}\` shows who is missing, and each command.`;
   const items = found.map(({ severity, code, text, next }) => ({
-    label: toned(severity.toUpperCase(), SEVERITY_TONES[severity]),
+    label: toned(severity.toUpperCase(), TONES[severity]),
     text: `${text} (${code})`,
     ...(next !== undefined && { below: `Next: ${next}` }),
   }));
@@ -140,9 +144,9 @@ function findings({ findings: found, endedAt, workflowId }: Report): Section[] {
 }
 
 /** Beside a token that is kept there is never nothing: the next run deletes it, and people must know that it is there. */
-function leftToDo({ leftToDo: items, outcome, tokens, deployment }: Report): Section[] {
-  const kept = tokens
-    .filter(({ state }) => state === 'kept')
+function leftToDo({ leftToDo: items, outcome, tokens: all, deployment }: Report): Section[] {
+  const kept = all
+    .filter((token) => token.state === 'kept')
     .map(
       ({ cluster }) =>
         `Later, by the next run on ${deployment ?? 'this deployment'}: delete the operation token of ${cluster}, which is kept, sealed, until ${cluster} is a DR secondary again.`,
@@ -151,17 +155,6 @@ function leftToDo({ leftToDo: items, outcome, tokens, deployment }: Report): Sec
   const now = items.length === 0 && kept.length > 0 ? [paragraph('Nothing at once.')] : [];
   return section('Left to do', [...now, list([...items, ...kept].map((text) => ({ text })))], nothing);
 }
-
-/** Tones of the values that runbooks give as what they found out. */
-const VALUE_TONES: Readonly<Record<string, Tone>> = {
-  ok: 'good',
-  warn: 'warning',
-  fail: 'bad',
-  'not-checkable': 'neutral',
-  ready: 'good',
-  'ready-with-warnings': 'warning',
-  'not-ready': 'bad',
-};
 
 /** What the runbook was started to find out: single values as facts, lists of objects as tables. */
 function result({ result: found = {}, loss }: Report): Section[] {
@@ -172,9 +165,9 @@ function result({ result: found = {}, loss }: Report): Section[] {
   return section('What was found out', [facts(single.map(([name, value]) => [name, valueCell(value)])), ...tables]);
 }
 
-type Row = Readonly<Record<string, unknown>>;
+type Found = Readonly<Record<string, unknown>>;
 
-function isTable(value: unknown): value is readonly Row[] {
+function isTable(value: unknown): value is readonly Found[] {
   return (
     Array.isArray(value) &&
     value.length > 0 &&
@@ -182,30 +175,16 @@ function isTable(value: unknown): value is readonly Row[] {
   );
 }
 
-/** What is good goes into a table of its own, so that it does not bury the rest. */
-function tablesOf(name: string, rows: readonly Row[]): Block[] {
-  const good = rows.filter(({ verdict }) => verdict === 'ok');
-  const other = rows.filter(({ verdict }) => verdict !== 'ok');
-  if (good.length === 0 || other.length === 0) return [tableOf(name, rows)];
-  return [
-    tableOf(`${name}: ${other.length} to look at`, other),
-    { ...tableOf(`${name}: ${good.length} ok`, good), folded: true },
-  ];
-}
-
-function tableOf(name: string, rows: readonly Row[]): Table {
-  const columns = [...new Set(rows.flatMap((row) => Object.keys(row)))];
-  return table(
-    name,
-    columns,
-    rows.map((row) => columns.map((column) => valueCell(row[column]))),
-  );
+function tablesOf(name: string, found: readonly Found[]): Block[] {
+  const columns = [...new Set(found.flatMap((row) => Object.keys(row)))];
+  const show = (row: Found) => Object.fromEntries(columns.map((column) => [column, valueCell(row[column])]));
+  if (new Set(found.map(({ verdict }) => verdict === 'ok')).size === 1) return [table(name, found.map(show))];
+  return goodApart(found, show, (good, other) => [`${name}: ${good} ok`, `${name}: ${other} to look at`]);
 }
 
 function valueCell(value: unknown): Cell {
   if (value === undefined || value === null) return '';
-  const tone = typeof value === 'string' ? VALUE_TONES[value] : undefined;
-  return tone ? toned(inWords(value), tone) : inWords(value);
+  return typeof value === 'string' && isWord(value) ? toned(value, TONES[value]) : inWords(value);
 }
 
 /** Nested values without brackets and quotes: `loss: bounded; why: ...`. */
@@ -278,129 +257,95 @@ function plan({ plan: document }: Report): Section[] {
   ]);
 }
 
-const VERDICT_TONES: Readonly<Record<Check['verdict'], Tone>> = {
-  ok: 'good',
-  fail: 'bad',
-  warn: 'warning',
-  'not-checkable': 'neutral',
-};
-
 function preconditions({ preconditions: checks }: Report): Section[] {
-  const columns = ['Verdict', 'Precondition', 'Cluster', 'Observed', 'Needed'];
-  const row = ({ verdict, name, cluster = '', observed, needed, next }: Check) => [
-    toned(verdict, VERDICT_TONES[verdict]),
-    ...[name, cluster, observed, next === undefined ? needed : `${needed}. ${next}`],
-  ];
-  const held = checks.filter(({ verdict }) => verdict === 'ok');
-  const other = checks.filter(({ verdict }) => verdict !== 'ok');
-  const blocks: readonly Block[] = [
-    paragraph(`What had to hold before anything was changed, as read last: ${held.length} of ${checks.length} hold.`),
-    table('What does not hold, or could not be checked.', columns, other.map(row)),
-    { ...table(`${held.length} that hold`, columns, held.map(row)), folded: true },
+  const show = ({ verdict, name, cluster = '', observed, needed, next }: Check) => ({
+    ...{ Verdict: state(verdict), Precondition: name, Cluster: cluster, Observed: observed },
+    Needed: next === undefined ? needed : `${needed}. ${next}`,
+  });
+  const held = checks.filter(({ verdict }) => verdict === 'ok').length;
+  const blocks = [
+    paragraph(`What had to hold before anything was changed, as read last: ${held} of ${checks.length} hold.`),
+    ...goodApart(checks, show, (good) => [`${good} that hold`, 'What does not hold, or could not be checked.']),
   ];
   return section('Preconditions', checks.length === 0 ? [] : blocks, 'None were checked.');
 }
 
 /** Who answers for what was done: gates, holders, parked steps and controls, and how each name is known. */
 function people({ requestedBy, gates, holders = [], parkings, controls, endedAt }: Report): Section[] {
-  const gateTone = (state: string): Tone =>
-    state === 'approved' || state === 'not-needed' ? 'good' : state === 'opened' ? 'neutral' : 'bad';
-  const gateRows = gates.map(({ gate, state, by, openedAt, closedAt, planDigest }) => [
-    gate,
-    toned(state, gateTone(state)),
-    toned(by.map(attestedText).join(', ') || 'nobody', by.some(({ how }) => how === 'claimed') ? 'warning' : 'neutral'),
-    closedAt ? timeText(closedAt) : endedAt ? 'open when the run ended' : 'still open',
-    closedAt ? betweenText(openedAt, closedAt) : '',
-    planDigest,
-  ]);
-  const holderRows = holders.map(({ name, epoch, as, askedAt, why = '', declined, gave }) => [
-    as === 'stand-by' ? `${name} (stand-by)` : name,
-    String(epoch),
-    askedAt === undefined ? 'not asked' : `${timeText(askedAt)}: ${why}`,
-    declined
+  const gateRows = gates.map(({ gate, state: became, by, openedAt, closedAt, planDigest }) => ({
+    Gate: gate,
+    State: state(became),
+    By: toned(
+      by.map(attestedText).join(', ') || 'nobody',
+      by.some(({ how }) => how === 'claimed') ? 'warning' : 'neutral',
+    ),
+    At: closedAt ? timeText(closedAt) : endedAt ? 'open when the run ended' : 'still open',
+    'Open for': closedAt ? betweenText(openedAt, closedAt) : '',
+    'Plan digest': planDigest,
+  }));
+  const holderRows = holders.map(({ name, epoch, as, askedAt, why = '', declined, gave }) => ({
+    Holder: as === 'stand-by' ? `${name} (stand-by)` : name,
+    Epoch: String(epoch),
+    Asked: askedAt === undefined ? 'not asked' : `${timeText(askedAt)}: ${why}`,
+    Declined: declined
       ? toned(
           `${timeText(declined.at)}${declined.how === 'claimed' ? ' (UNVERIFIED)' : ''}: ${declined.text}`,
           'warning',
         )
       : '',
-    gave
+    Gave: gave
       ? toned(attestedText({ name: timeText(gave.at), how: gave.how }), gave.how === 'claimed' ? 'warning' : 'good')
       : 'no',
-  ]);
-  const parkingRows = parkings.map(({ step, parkingNo, at, code, message, decision }) => [
-    ...[`${step}, parking ${parkingNo}`, timeText(at), `${code}: ${message}`],
-    ...(decision
-      ? [`${decision.action}: ${escapeUntrusted(decision.reason)}`, person(decision.by), betweenText(at, decision.at)]
-      : [toned('none', 'bad'), '', '']),
-  ]);
-  const controlRows = controls.map(({ at, control, by, reason }) => [
-    ...[timeText(at), control],
-    toned(`${escapeUntrusted(by)} (UNVERIFIED)`, 'warning'),
-    reason,
-  ]);
+  }));
+  const parkingRows = parkings.map(({ step, parkingNo, at, code, message, decision }) => ({
+    ...{ Step: `${step}, parking ${parkingNo}`, Parked: timeText(at), Error: `${code}: ${message}` },
+    Decision: decision ? `${decision.action}: ${escapeUntrusted(decision.reason)}` : toned('none', 'bad'),
+    By: decision ? person(decision.by) : '',
+    Waited: decision ? betweenText(at, decision.at) : '',
+  }));
+  const controlRows = controls.map(({ at, control, by, reason }) => ({
+    ...{ Time: timeText(at), Control: control },
+    ...{ By: toned(`${escapeUntrusted(by)} (UNVERIFIED)`, 'warning'), Reason: reason },
+  }));
   return section('Approvals and shares', [
     facts([['Requested by', person(requestedBy)]]),
-    gates.length === 0
-      ? paragraph('No gate was opened.')
-      : table(
-          'Gates: where people approve what comes next.',
-          ['Gate', 'State', 'By', 'At', 'Open for', 'Plan digest'],
-          gateRows,
-        ),
-    table(
-      'Key holders: who was asked and when, who declined, who gave a share.',
-      ['Holder', 'Epoch', 'Asked', 'Declined', 'Gave'],
-      holderRows,
-    ),
-    table(
-      'Steps that failed and waited for a decision.',
-      ['Step', 'Parked', 'Error', 'Decision', 'By', 'Waited'],
-      parkingRows,
-    ),
-    table(
-      'Pause, resume, abort and cancel. Names here are what the sender typed.',
-      ['Time', 'Control', 'By', 'Reason'],
-      controlRows,
-    ),
+    ...(gates.length === 0 ? [paragraph('No gate was opened.')] : []),
+    table('Gates: where people approve what comes next.', gateRows),
+    table('Key holders: who was asked and when, who declined, who gave a share.', holderRows),
+    table('Steps that failed and waited for a decision.', parkingRows),
+    table('Pause, resume, abort and cancel. Names here are what the sender typed.', controlRows),
   ]);
 }
 
 /** What became of each signal, also of those that no receipt answers. */
 function receipts({ receipts: received, signals }: Report): Section[] {
-  const rows = received.map(({ at, signal, arrival, verdict, code, text, from }) => [
-    ...[timeText(at), `${signal} ${arrival}`],
-    ...[toned(verdict, verdict === 'accepted' ? 'good' : 'bad'), person(from)],
-    text.startsWith(code) ? text : `${code}: ${text}`,
-  ]);
+  const told = received.map(({ at, signal, arrival, verdict, code, text, from }) => ({
+    ...{ Time: timeText(at), Signal: `${signal} ${arrival}`, Verdict: state(verdict), From: person(from) },
+    Why: text.startsWith(code) ? text : `${code}: ${text}`,
+  }));
   const unanswered = signals
     .filter(({ answered }) => !answered)
-    .map(({ at, signal, arrival }) => [
-      ...[timeText(at), `${signal} ${arrival}`],
-      ...[toned('no receipt', 'warning'), person(undefined), 'the run gave no receipt for it'],
-    ]);
-  const columns = ['Time', 'Signal', 'Verdict', 'From', 'Why'];
-  const all = table('What became of each signal.', columns, [...rows, ...unanswered]);
-  return section('Receipts', [all], 'No signal came in.');
+    .map(({ at, signal, arrival }) => ({
+      ...{ Time: timeText(at), Signal: `${signal} ${arrival}`, Verdict: toned('no receipt', 'warning') },
+      ...{ From: person(undefined), Why: 'the run gave no receipt for it' },
+    }));
+  return section('Receipts', [table('What became of each signal.', [...told, ...unanswered])], 'No signal came in.');
 }
 
 /** Paths filters before and after. */
 function filters({ filters: changed }: Report): Section[] {
-  const rows = changed.map(({ id, secondary = '', before, after }) => [
-    ...[secondary, id, before ?? 'not read'],
-    after === undefined ? 'not written by this run' : toned(after, after === before ? 'neutral' : 'warning'),
-  ]);
+  const rows = changed.map(({ id, secondary = '', before, after }) => ({
+    ...{ Secondary: secondary, ID: id, Before: before ?? 'not read' },
+    After: after === undefined ? 'not written by this run' : toned(after, after === before ? 'neutral' : 'warning'),
+  }));
   const caption = 'What each performance secondary was kept from seeing, or was limited to.';
-  return section('Paths filters', [table(caption, ['Secondary', 'ID', 'Before', 'After'], rows)]);
+  return section('Paths filters', [table(caption, rows)]);
 }
 
-function tokens({ tokens: generated }: Report): Section[] {
-  const rows = generated.map(({ cluster, state, text }) => [
-    cluster,
-    toned(state, state === 'deleted' ? 'good' : state === 'kept' ? 'warning' : 'bad'),
-    text,
-  ]);
-  const caption = 'What became of each token that this run generated.';
-  return section('Operation tokens', [table(caption, ['Cluster', 'State', 'Note'], rows)], 'None were generated.');
+function tokens({ tokens: had }: Report): Section[] {
+  const rows = had.map(({ cluster, state: became, text }) => ({ Cluster: cluster, State: state(became), Note: text }));
+  const caption = 'What became of each token that this run made, took or was given.';
+  return section('Operation tokens', [table(caption, rows)], 'This run had none.');
 }
 
 function replicationText(replication: ReplicationObservation | undefined): string {
@@ -425,15 +370,15 @@ const shortened = (root: string) => (root.length <= ROOT_SHOWN ? root : `${root.
 function finalState({ finalState: observations }: Report): Section[] {
   const rows = observations.map((observation) => {
     const { cluster, version = '', dr, performance, activeNode = '' } = observation;
-    return [
-      ...[cluster, health(observation), activeNode, replicationText(dr), replicationText(performance)],
-      ...[shortened(dr?.merkleRoot ?? ''), version],
-    ];
+    return {
+      ...{ Cluster: cluster, Nodes: health(observation), 'Active node': activeNode },
+      ...{ DR: replicationText(dr), Performance: replicationText(performance) },
+      ...{ 'DR Merkle root': shortened(dr?.merkleRoot ?? ''), Version: version },
+    };
   });
-  const columns = ['Cluster', 'Nodes', 'Active node', 'DR', 'Performance', 'DR Merkle root', 'Version'];
   const last = Math.max(0, ...observations.map(({ at }) => at));
   const caption = `Each cluster as it was read last, at ${timeText(new Date(last).toISOString())}.`;
-  return section('Final state', [table(caption, columns, rows)], 'The clusters were not read.');
+  return section('Final state', [table(caption, rows)], 'The clusters were not read.');
 }
 
 /** All sections in the order in which somebody needs them: who answers for it, what to do, evidence after it. */

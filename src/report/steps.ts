@@ -51,7 +51,7 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
   probeService: ({ tries }) =>
     `first success after ${numberOf(tries) === 1 ? '1 try' : `${numberOf(tries) ?? '?'} tries`}`,
   awaitPerformanceSecondaries: ({ following }) =>
-    clustersIn(following, ({ follows }) => (follows === true ? ' follows' : ' does not follow')),
+    clustersIn(following, ({ follows }) => (follows === true ? ' follows' : ' was not seen to follow')),
 };
 
 function observedOf({ type, state, result, failure }: ActivityRecord): string | undefined {

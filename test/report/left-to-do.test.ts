@@ -106,6 +106,10 @@ type Change = Pick<ActivitySpecification, 'type' | 'input' | 'result' | 'failure
 
 /** What is left of a run that did this, one after the other; what has neither result nor failure was under way. */
 function left(runbook: string, changes: readonly Change[], how: 'terminated' | 'aborted' = 'terminated'): string {
+  return reportOf(runOf(runbook, changes, how)).leftToDo.join('\n');
+}
+
+function runOf(runbook: string, changes: readonly Change[], how: 'terminated' | 'aborted' = 'terminated') {
   const run = new RunBuilder().started(runbook, { deployment: 'payments' });
   changes.forEach((change, index) => {
     const at = 100 * (index + 1);
@@ -113,7 +117,7 @@ function left(runbook: string, changes: readonly Change[], how: 'terminated' | '
     run.activity({ ...change, scheduledAt: at, startedAt: at, ...(ended && { endedAt: at + 50 }) });
   });
   const closed = how === 'aborted' ? run.ended(900, 'aborted') : run.terminated(900, 'no way on');
-  return reportOf(closed.build()).leftToDo.join('\n');
+  return closed.build();
 }
 
 const lost = { code: 'OUTCOME_UNKNOWN', message: 'lost', outcomeKnown: false };
@@ -216,4 +220,40 @@ it('a terminated run that cut off a secondary says what is left on it', () => {
   expect(left('secondaryDecommission', [revoked])).toContain('west was revoked on east and still is a DR');
   const settled = { type: 'disableSecondary', input: { kind: 'dr', ...WEST }, result: done };
   expect(left('secondaryDecommission', [revoked, settled])).toBe('');
+});
+
+it('a terminated run names the quota with which it refused clients until that was deleted', () => {
+  const held = { type: 'quiesceByQuota', input: { kind: 'dr', deployment: 'payments', cluster: 'east' } };
+  const released = { type: 'releaseQuota', input: WEST };
+  const quota = 'vault delete sys/quotas/rate-limit/runbooks-0c1d-run';
+  const leftOf = (...changes: readonly Change[]) => left('drSwitchover', changes);
+  for (const open of [[held], [{ ...held, result: done }], [{ ...held, result: done }, released]])
+    expect(leftOf(...open)).toContain(quota);
+  expect(leftOf({ ...held, failure: denied })).toBe('');
+  expect(leftOf({ ...held, result: done }, { ...released, result: done })).toBe('');
+});
+
+describe('a token that the run had, however it came by it', () => {
+  const taken = { type: 'takeKeptToken', input: WEST, result: { token: 'eyJ.sealed', observed: 'kept' } };
+  const given = { type: 'takeProvidedTokens', result: { verdicts: [{ cluster: 'west', token: 'eyJ.sealed' }] } };
+  const probed = { type: 'probeProvidedToken', input: WEST, result: { state: 'refused' } };
+  const generating = { type: 'completeGeneration', input: { ...WEST, wanted: { kind: 'operation-token' } } };
+  const disposals = [{ cluster: 'west', state: 'deleted', text: 'deleted' }];
+  const deleted = { type: 'deleteOperationTokens', input: {}, result: { disposals } };
+
+  it.each([
+    ['taken from the record', [taken], 'was taken from the record and is not proven deleted'],
+    ['given by a person', [given], 'was given by a person and is not proven deleted'],
+    ['may have been generated', [generating], 'A generation attempt on west may be open, or its token may exist'],
+  ] as const)('%s: it is left to do, and in the report, until it is proven deleted', (_how, changes, text) => {
+    const states = (more: readonly Change[]) => reportOf(runOf('drSwitchover', more)).tokens.map(({ state }) => state);
+    expect(left('drSwitchover', changes)).toContain(text);
+    expect(states(changes)).toEqual(['unproven']);
+    expect(states([...changes, deleted])).toEqual(['deleted']);
+  });
+
+  it('is none where its cluster refused what a person gave', () => {
+    expect(left('drSwitchover', [given, probed])).toBe('');
+    expect(left('drSwitchover', [given, probed, given])).toContain('was given by a person');
+  });
 });

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { reportOf } from '../../src/report/report-of-run';
-import { clipped, difference, lengthOf, union } from '../../src/report/outage';
 import type { RunFact } from '../../src/contracts/run-facts';
 import type { ActivitySpecification } from './support/run-builder';
 import { RunBuilder } from './support/run-builder';
@@ -262,27 +261,6 @@ describe('the outage', () => {
         expect(parts.reduce((sum, part) => sum + part, 0)).toBe(outage?.totalMs);
       }),
       { seed: 3, numRuns: 60 },
-    );
-  });
-});
-
-describe('intervals', () => {
-  const interval = fc.tuple(fc.nat(60), fc.nat(20)).map(([from, length]) => ({ from, to: from + length }));
-  const intervals = fc.array(interval, { maxLength: 8 });
-  const moments = (list: readonly { from: number; to: number }[]): Set<number> =>
-    new Set(list.flatMap(({ from, to }) => Array.from({ length: to - from }, (_, index) => from + index)));
-
-  it('join, cut and subtract like sets of moments', () => {
-    fc.assert(
-      fc.property(intervals, intervals, interval, (one, other, bounds) => {
-        const expected = [...moments(one)].filter(
-          (moment) => !moments(other).has(moment) && moment >= bounds.from && moment < bounds.to,
-        );
-        const result = clipped(difference(union(one), union(other)), bounds);
-        expect([...moments(result)].toSorted((a, b) => a - b)).toEqual(expected.toSorted((a, b) => a - b));
-        expect(lengthOf(result)).toBe(expected.length);
-      }),
-      { seed: 5, numRuns: 200 },
     );
   });
 });
