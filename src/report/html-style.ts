@@ -5,7 +5,7 @@ export const STYLE = `
   --good: #14713d; --warning: #8a5300; --bad: #b3201f; --neutral: #33506f;
   --good-fill: #d9f0e2; --warning-fill: #fdecc8; --bad-fill: #fbdcda; --neutral-fill: #e3ebf4;
   --service: #2f6fb3; --machine: #8792a0; --people: #d2691e; --bar: #2f6fb3; --band: #d2691e22; }
-@media (prefers-color-scheme: dark) { :root {
+@media screen and (prefers-color-scheme: dark) { :root {
   --page: #12161b; --card: #1b2128; --text: #e6eaf0; --soft: #9aa6b4; --line: #333c47;
   --good: #6fd59a; --warning: #f0b95a; --bad: #ff8d86; --neutral: #a9c4e2;
   --good-fill: #163524; --warning-fill: #3d2e10; --bad-fill: #451c1b; --neutral-fill: #22303f;
@@ -37,7 +37,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.25rem; 
 table { border-collapse: collapse; width: 100%; font-size: .9rem; } caption { text-align: left; color: var(--soft); padding-bottom: .35rem; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border-top: 1px solid var(--line); overflow-wrap: break-word; }
 th { font-weight: 600; border-top: 0; white-space: nowrap; } td.long { min-width: 11rem; overflow-wrap: anywhere; }
-.many td, .many td.long { min-width: 0; overflow-wrap: anywhere; } .many th { white-space: normal; }
+.many td.long { min-width: 0; } .many th { white-space: normal; }
 .timeline { list-style: none; margin: 0 0 1rem; padding: 0; }
 .timeline > li { border-top: 1px solid var(--line); padding: .4rem 0; break-inside: avoid; }
 .row { display: grid; grid-template-columns: 17rem 1fr 11rem; gap: 1rem; align-items: center; }
@@ -49,8 +49,8 @@ th { font-weight: 600; border-top: 0; white-space: nowrap; } td.long { min-width
 .activities { list-style: none; margin: .15rem 0 0; padding: 0 0 0 1rem; font-size: .85rem; color: var(--soft); }
 .activities li { overflow-wrap: anywhere; } .axis { display: flex; justify-content: space-between; font-size: .85rem; color: var(--soft); padding-left: 18rem; padding-right: 12rem; }
 h3 { font-size: 1rem; margin: .5rem 0; }
-@media (max-width: 46rem) { .row { grid-template-columns: 1fr auto; } .track { grid-column: 1 / -1; order: 3; } .axis { padding: 0; } dl { grid-template-columns: 1fr; } dt { margin-top: .3rem; } }
-@media screen and (max-width: 46rem) { thead { display: none; } table, caption, tbody, tr, td { display: block; }
+@media (max-width: 46rem) { .row { grid-template-columns: 1fr auto; } .track { grid-column: 1 / -1; order: 3; } .axis { padding: 0; } }
+@media screen and (max-width: 46rem) { dl { grid-template-columns: 1fr; } dt { margin-top: .3rem; } thead { display: none; } table, caption, tbody, tr, td { display: block; }
   tr { border-top: 1px solid var(--line); padding: .4rem 0; } td { border: 0; padding: .1rem 0; overflow-wrap: anywhere; } td:empty { display: none; }
   td::before { content: attr(data-column) ": "; color: var(--soft); } }
 @media print { body { background: #fff; font-size: 11pt; } main { max-width: none; padding: 0; } section { border: 0; border-top: 1px solid #999; border-radius: 0; padding: .5rem 0; }
