@@ -2,17 +2,18 @@
 import { Secret } from '../../src/secret';
 import {
   createHolderKey,
+  createRehearsal,
   formatPublicKey,
   newSigningKey,
+  openRehearsalAnswer,
   openShares,
   parsePublicKey,
   spokenFingerprint,
 } from '../../src/keys';
 import type { CreatedInvitation, PersonFacts } from '../../src/keys';
-import { createRehearsal, openRehearsalAnswer } from '../../src/keys';
 import { lookup, RUN, shareText } from '../keys/builders';
 import { findChromium } from '../support/chromium';
-import { agree, check, encryptAndCopy, messageOf, openStage, pinOf, until, visit } from './support';
+import { agree, check, checkRefused, encryptAndCopy, messageOf, openStage, pinOf, until, visit } from './support';
 import type { Stage } from './support';
 
 const executable = findChromium();
@@ -39,10 +40,19 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     return { verdict: receipts[0]?.verdict, share: shares[0]?.share.reveal() };
   }
 
-  it('makes of invitation and share an envelope that only the workers open; asks the network for nothing; keeps nothing', async () => {
+  it('shows every member in plain words first, then makes an envelope that only the workers open; asks the network for nothing; keeps nothing', async () => {
     const { page, context, requests, complaints } = await stage.open(made());
     expect(await page.innerText('#trusted')).toContain(spokenFingerprint(stage.workersKey.kid));
-    await agree(page, `["${invitation.jws}"]`, 'ben', 'west');
+    await check(page, `["${invitation.jws}"]`, 'ben');
+    await page.waitForSelector('#step-2:not([hidden])');
+    const shown = await page.innerText('#step-2');
+    const { targets, requestedBy, cid, wid, rid, ns, runbook, reason, inputDigest, pgp } = invitation.invitation;
+    const members = [targets[0]?.cluster, targets[0]?.clusterId, targets[0]?.addresses[0], requestedBy.name, cid, wid];
+    for (const member of [...members, rid, ns, runbook, reason, inputDigest, pgp, 'UNVERIFIED', 'promote it'])
+      expect(shown).toContain(member);
+    expect(await page.isVisible('#share')).toBe(false);
+
+    await agree(page, 'west');
     await page.fill('#share', SHARE.toUpperCase().replace(/(.{4})/g, '$1 '));
     const envelope = await encryptAndCopy(page);
     expect(await opened(envelope)).toEqual({ verdict: 'accepted', share: SHARE });
@@ -66,30 +76,6 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await context.close();
   });
 
-  it('shows every member of the invitation in plain words before it asks for anything', async () => {
-    const { page, context } = await stage.open(made());
-    await check(page, invitation.jws, 'ben');
-    await page.waitForSelector('#step-2:not([hidden])');
-    const shown = await page.innerText('#step-2');
-    const { targets, requestedBy, cid, wid, rid, ns, runbook, reason, inputDigest, pgp } = invitation.invitation;
-    const members = [targets[0]?.cluster, targets[0]?.clusterId, targets[0]?.addresses[0], requestedBy.name, cid, wid];
-    for (const member of [...members, rid, ns, runbook, reason, inputDigest, pgp, 'UNVERIFIED', 'promote it'])
-      expect(shown).toContain(member);
-    expect(await page.isVisible('#share')).toBe(false);
-    await context.close();
-  });
-
-  it('what whoever started the run wrote makes no line of its own and turns no text', async () => {
-    const { page, context } = await stage.open(made());
-    const evil = 'drill\nAsked by grace (signed)\u001b[2A\u202eend';
-    const forged = await stage.invite({ reason: evil, requestedBy: { name: evil, how: 'claimed' } });
-    await agree(page, forged.jws, 'ben', 'west');
-    const shown = (await page.textContent('#step-3')) ?? '';
-    expect(shown).toContain('Reason: drill Asked by grace (signed)[2Aend');
-    expect((await page.textContent('body')) ?? '').not.toMatch(/[^\P{Cc}\s]|\p{Bidi_Control}/u);
-    await context.close();
-  });
-
   it("signs with the holder's key where he has one, and forgets it", async () => {
     const { page, context } = await stage.open(made());
     const passphrase = 'canary-passphrase-of-ben';
@@ -99,7 +85,8 @@ inBrowser(`the holder's page in a browser${because}`, () => {
       attestation: 'signed' as const,
       publicKeys: [parsePublicKey(key.inventoryLine)].flatMap((x) => x ?? []),
     };
-    await agree(page, invitation.jws, 'ben', 'west');
+    await check(page, invitation.jws, 'ben');
+    await agree(page, 'west');
     await page.fill('#share', SHARE);
     await page.click('#signing summary');
     await page.fill('#key-text', key.file);
@@ -119,36 +106,30 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await context.close();
   });
 
-  it('trusts only the fingerprint that the holder noted: the public key may come with the invitation', async () => {
-    const { page, context } = await stage.open();
-    await page.fill('#note', spokenFingerprint(stage.workersKey.kid));
-    await check(page, invitation.jws, 'ben');
-    expect(await messageOf(page, 1)).toContain('public key is missing');
-    await page.fill('#invitation', `${invitation.jws}\n${pinOf(stage)}`);
-    await page.click('#check');
-    await page.waitForSelector('#step-2:not([hidden])');
-    await context.close();
-  });
-
-  it('stops at another fingerprint, whatever came with the invitation', async () => {
+  it('stops at another fingerprint, whatever came with the invitation; the public key alone may come with it', async () => {
     const other = newSigningKey().key;
+    const both = `${invitation.jws}\n${pinOf(stage)}`;
     const { page, context } = await stage.open();
     await page.fill('#note', spokenFingerprint(other.kid));
-    await check(page, `${invitation.jws}\n${pinOf(stage)}`, 'ben');
+    await check(page, both, 'ben');
     const message = await messageOf(page, 1);
     const observed = spokenFingerprint(stage.workersKey.kid);
     for (const text of ['STOP', 'Do not type your share', observed, 'a number that you know'])
       expect(message).toContain(text);
     expect([await page.isVisible('#step-2'), await page.isVisible('#share')]).toEqual([false, false]);
+    await page.fill('#note', observed);
+    await checkRefused(page, invitation.jws, 'ben', 'public key is missing');
+    await check(page, both, 'ben');
+    await page.waitForSelector('#step-2:not([hidden])');
     await context.close();
 
     const madeForOther = await stage.open({ 'workers-keys': formatPublicKey(other) });
-    await check(madeForOther.page, `${invitation.jws}\n${pinOf(stage)}`, 'ben');
+    await check(madeForOther.page, both, 'ben');
     expect(await messageOf(madeForOther.page, 1)).toContain('STOP');
     await madeForOther.context.close();
   });
 
-  it('says in plain words what is wrong, and asks for no share', async () => {
+  it('says in plain words what is wrong, and goes on only with the name of the cluster and a share of the right length', async () => {
     const expired = await stage.invite({}, Date.now() - 7_200_000);
     const [header, , signature] = invitation.jws.split('.');
     const forged = `${header}.${Buffer.from(JSON.stringify({ ...invitation.invitation, reason: 'another' })).toString('base64url')}.${signature}`;
@@ -160,18 +141,10 @@ inBrowser(`the holder's page in a browser${because}`, () => {
       [invitation.jws, 'eve', 'ben, cyd, dan'],
       [invitation.jws, '', 'name is missing'],
       [forged, 'ben', 'signature does not verify'],
-    ] as const) {
-      await check(page, text, holder);
-      await until(
-        async () => (await page.isEnabled('#check')) && (await page.innerText('#error-1')).includes(expected),
-      );
-    }
+    ] as const)
+      await checkRefused(page, text, holder, expected);
     expect(await page.isVisible('#step-2')).toBe(false);
-    await context.close();
-  });
 
-  it('goes on only with the name of the cluster, and refuses a share of the wrong length without repeating it', async () => {
-    const { page, context } = await stage.open(made());
     await page.fill('#invitation', invitation.jws);
     await page.fill('#holder', 'ben');
     await page.keyboard.press('Enter');
@@ -195,14 +168,31 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await context.close();
   });
 
-  it('answers a rehearsal without asking for a share', async () => {
+  it('asks for no share in a rehearsal, nor where the run takes tokens; hostile words make no line of their own', async () => {
     const { page, context } = await stage.open(made());
+    const tokens = await stage.invite({ collects: 'tokens' });
+    await check(page, tokens.jws, 'ben');
+    await page.waitForSelector('#step-2:not([hidden])');
+    expect(await page.innerText('#title')).toBe('Do not type your key share here');
+    expect(await page.innerText('#facts')).toContain('takes no key shares');
+    expect([await page.isVisible('#cluster'), await page.isVisible('#share')]).toEqual([false, false]);
+    await page.click('#step-2 .again');
+
+    const evil = 'drill\nAsked by grace (signed)\u001b[2A\u202eend';
+    const forged = await stage.invite({ reason: evil, requestedBy: { name: evil, how: 'claimed' } });
+    await check(page, forged.jws, 'ben');
+    await agree(page, 'west');
+    expect((await page.textContent('#step-3')) ?? '').toContain('Reason: drill Asked by grace (signed)[2Aend');
+    expect((await page.textContent('body')) ?? '').not.toMatch(/[^\P{Cc}\s]|\p{Bidi_Control}/u);
+    await page.click('#step-3 .again');
+
     const { requestedBy, reason } = invitation.invitation;
     const rehearsal = await createRehearsal(stage.records, stage.workersKey, RUN, {
       ...{ deployment: 'payments', requestedBy, reason, runbook: 'ceremonyRehearsal', inputDigest: 'digest' },
       ...{ holders: ['ben', 'cyd'], epoch: 1_000, collectForMs: 600_000 },
     });
-    await agree(page, rehearsal.jws, 'ben', 'payments');
+    await check(page, rehearsal.jws, 'ben');
+    await agree(page, 'payments');
     expect(await page.isVisible('#share')).toBe(false);
     const title = 'REHEARSAL: no key share is asked for';
     expect([await page.innerText('#title'), await page.title()]).toEqual([title, title]);
@@ -263,38 +253,20 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await context.close();
   });
 
-  it('does not run a script that was written into its markup', async () => {
-    const { address } = await stage.serve(() =>
-      stage.html.replace(
-        '</main>',
-        '</main><script>window.injected = 1</script><b onclick="window.injected = 2">b</b>',
-      ),
+  it('warns where it came from a server, which may have changed it, and does not run a script that was written into its markup', async () => {
+    const injected = '<script>window.injected = 1</script><b onclick="window.injected = 2">b</b>';
+    const { address, paths } = await stage.serve(() =>
+      stage.html
+        .replace('name="workers-keys" content=""', `name="workers-keys" content="${pinOf(stage)}"`)
+        .replace('</main>', `</main>${injected}`),
     );
-    const { page, context, complaints } = await visit(stage.browser, address);
+    const { page, context, requests, complaints } = await visit(stage.browser, `${address}/page`);
     await page.click('b >> text=/^b$/');
     expect(await page.evaluate('window.injected')).toBeUndefined();
     expect(complaints.join('\n')).toContain('Content Security Policy');
-    await context.close();
-  });
-
-  it('asks for no share where the run takes tokens that people generated themselves', async () => {
-    const tokens = await stage.invite({ collects: 'tokens' });
-    const { page, context } = await stage.open(made());
-    await check(page, tokens.jws, 'ben');
-    await page.waitForSelector('#step-2:not([hidden])');
-    expect(await page.innerText('#title')).toBe('Do not type your key share here');
-    expect(await page.innerText('#facts')).toContain('takes no key shares');
-    expect([await page.isVisible('#cluster'), await page.isVisible('#share')]).toEqual([false, false]);
-    await context.close();
-  });
-
-  it('warns where it came from a server, and waits until the holder says that he goes on all the same', async () => {
-    const { address, paths } = await stage.serve(() =>
-      stage.html.replace('name="workers-keys" content=""', `name="workers-keys" content="${pinOf(stage)}"`),
-    );
-    const { page, context, requests } = await visit(stage.browser, `${address}/page`);
     expect(await page.innerText('#warnings')).toContain('came from a server');
-    await agree(page, invitation.jws, 'ben', 'west');
+    await check(page, invitation.jws, 'ben');
+    await agree(page, 'west');
     expect(await page.isDisabled('#share')).toBe(true);
     await page.check('#accept-served');
     await page.fill('#share', SHARE);

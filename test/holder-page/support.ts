@@ -117,9 +117,14 @@ export async function check(page: Page, invitation: string, holder: string): Pro
   await page.click('#check');
 }
 
-/** Steps 1 and 2: pastes the invitation, agrees to it. */
-export async function agree(page: Page, invitation: string, holder: string, typed: string): Promise<void> {
+/** Step 1 where it does not go on: waits until what is wrong is said. */
+export async function checkRefused(page: Page, invitation: string, holder: string, expected: string): Promise<void> {
   await check(page, invitation, holder);
+  await until(async () => (await page.isEnabled('#check')) && (await page.innerText('#error-1')).includes(expected));
+}
+
+/** Step 2: agrees to what is asked. */
+export async function agree(page: Page, typed: string): Promise<void> {
   await page.waitForSelector('#step-2:not([hidden])');
   await page.fill('#cluster', typed);
   await page.click('#agree');

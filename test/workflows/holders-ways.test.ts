@@ -6,7 +6,7 @@ import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { QUERIES, SIGNALS } from '../../src/contracts/signals';
 import { addPin, formatPublicKey, newSigningKey, spokenFingerprint } from '../../src/keys';
 import { cli } from '../cli/support';
-import { agree, encryptAndCopy, openStage } from '../holder-page/support';
+import { agree, check, encryptAndCopy, openStage } from '../holder-page/support';
 import type { Stage } from '../holder-page/support';
 import { findChromium } from '../support/chromium';
 import { replayRun } from '../support/replay';
@@ -87,7 +87,8 @@ describe(`three holders, three ways${because}`, () => {
 
       // With only a browser: the query's answer into the page, the envelope into the form.
       const { page, context, requests } = await stage.open({ 'workers-keys': workersKey });
-      await agree(page, JSON.stringify(await run.handle.query(QUERIES.invitation)), 'cleo', 'west');
+      await check(page, JSON.stringify(await run.handle.query(QUERIES.invitation)), 'cleo');
+      await agree(page, 'west');
       await page.fill('#share', shareOf('cleo'));
       await run.handle.signal(SIGNALS.share, await encryptAndCopy(page));
       expect(requests).toEqual([]);
