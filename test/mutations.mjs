@@ -837,8 +837,8 @@ export const MUTATIONS = [
   },
   {
     name: 'add-person: the fingerprints are not compared',
-    file: 'src/cli/commands/inventory.ts',
-    text: "if (answer === 'yes') return;",
+    file: 'src/cli/secret-input.ts',
+    text: 'if ((await context.ask(question)) === word) return;',
     replacement: 'return;',
     test: 'test/cli/first-hour.test.ts',
     named: 'add-person lists it',

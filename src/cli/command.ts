@@ -1,7 +1,4 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { Command, InvalidArgumentError } from 'commander';
-import { projectRoot } from '../dev-server/locations';
 import type { CliContext } from './context';
 import { SUMMARIES } from './command-table';
 import type { ExitCode } from './errors';
@@ -94,10 +91,4 @@ export function printResult(
   lines: readonly string[],
 ): void {
   for (const line of options.json === true ? [jsonText(result)] : lines) context.out(line);
-}
-
-/** The version of this program, as package.json has it. */
-export function programVersion(): string {
-  const manifest: unknown = JSON.parse(readFileSync(join(projectRoot(), 'package.json'), 'utf8'));
-  return (manifest as { readonly version: string }).version;
 }

@@ -16,12 +16,13 @@ import {
   verifyRequest,
 } from '../documents';
 import type { CeremonyRequest, PinnedKey, PublicKeyEntry } from '../documents';
+import { nextCommandOf } from '../contracts/next-commands';
 import { RunbookError } from '../errors';
 import { addPin, notAKey, readPins } from '../keys';
 import type { CliContext } from './context';
 import { activityResults, fetchEvents, queryRun } from './run';
 import type { RunReference } from './run';
-import { askAgain, personalFolder } from './secret-input';
+import { askAgain, confirmed, personalFolder } from './secret-input';
 import { oneLine, shellLine } from './text';
 
 /** Pinned workers' keys, and how one is pinned on the way. */
@@ -76,7 +77,7 @@ export async function fetchInvitation(client: Client, run: RunReference): Promis
   const newest = recorded.findLast(hasInvitation);
   if (newest !== undefined) return newest.invitation;
   throw new RunbookError('NOT_FOUND', `The run ${run.workflowId} has no invitation: it asks for no key shares now.`, {
-    next: `Look at what it does: ${shellLine('runbook', 'status', run.workflowId)}`,
+    next: `Look at what it does: ${nextCommandOf.status(run.workflowId)}`,
   });
 }
 
@@ -106,14 +107,14 @@ export async function pinAfterComparing(
     for (const { kid } of pinned)
       context.err(`Pinned for "${environment}" so far: ${spokenFingerprint(kid)}. This is ANOTHER key.`);
     context.err(`Fingerprint of the workers' key: ${spokenFingerprint(key.kid)}`);
-    const answer = await context.ask(
+    await confirmed(
+      context,
       'Compare it with an operator by voice, or with your own note. Type "yes" if it is the same',
-    );
-    if (answer !== 'yes')
-      throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was pinned.', {
-        needed: 'yes',
+      {
+        refused: 'nothing was pinned',
         next: 'Is the fingerprint different from the one that you were told? Stop, and call the operators at a number that you know.',
-      });
+      },
+    );
   }
   return { pin: await addPin(file, environment, line), file };
 }
@@ -156,7 +157,7 @@ export async function readAndConfirm(
   if (gives === 'provide-token' && !asksForToken(request)) {
     throw new RunbookError('INVALID_INPUT', 'This run asks for no operation token. Yours was not asked for.', {
       needed: 'a run that was started with token source "provided"',
-      next: `What it asks for: ${shellLine('runbook', 'status', expected.workflowId)}`,
+      next: `What it asks for: ${nextCommandOf.status(expected.workflowId)}`,
     });
   }
   if (gives === 'share' && asksForToken(request)) throw noShareWanted();

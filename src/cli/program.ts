@@ -1,6 +1,6 @@
 import { Command, CommanderError } from 'commander';
+import { programVersion } from '../dev-server/locations';
 import type { CliContext } from './context';
-import { programVersion } from './command';
 import type { CommandHost } from './command';
 import { SUMMARIES, loadCommands } from './command-table';
 import { EXIT, exitCodeOf, printError } from './errors';

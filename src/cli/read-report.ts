@@ -3,6 +3,7 @@ import type { WorkflowExecutionDescription } from '@temporalio/client';
 import type { OutageSplit, Report } from '../contracts/report';
 import { QUERIES } from '../contracts/signals';
 import { CHECK_FAILED } from '../contracts/alarms';
+import { nextCommandOf } from '../contracts/next-commands';
 import { RunbookError } from '../errors';
 import { tailOf } from '../report/run-history';
 import type { RunTail } from '../report/run-record';
@@ -101,14 +102,14 @@ function unavailable({ workflowId, runId, type }: WorkflowExecutionDescription, 
     });
   if (cause instanceof QueryNotRegisteredError)
     return refusal(`This run has no report: it is a ${escapeUntrusted(type)}, or the workers run other code.`, {
-      next: shellLine('runbook', 'status', workflowId),
+      next: nextCommandOf.status(workflowId),
     });
   // The client wraps what the server or the connection said.
   if (!isGrpcServiceError(cause) && !isGrpcServiceError((cause as Error | undefined)?.cause)) return cause;
   return refusal('No worker answers, and only a worker can give the report of this run.', {
     observed: `no answer within ${DEADLINE_MS / 1_000} s`,
     needed: 'a worker of this namespace and task queue',
-    next: `Start one: \`runbook worker\`. ${files} What is known without a worker: \`${shellLine('runbook', 'status', workflowId)}\``,
+    next: `Start one: \`runbook worker\`. ${files} What is known without a worker: \`${nextCommandOf.status(workflowId)}\``,
   });
 }
 

@@ -1,7 +1,8 @@
 import { runbookPlan } from '../contracts/plan-schema';
-import type { PlanDocument, Check, RunbookPlan } from '../contracts/plan';
+import type { PlanDocument, RunbookPlan } from '../contracts/plan';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
+import { pointLines } from './points';
 import { columns, inLines, jsonText, oneLine, escapeUntrusted, terminalText, unmarked } from './text';
 
 /**
@@ -81,7 +82,7 @@ export function planLines(report: Pick<Report, 'plan' | 'preconditions'>): strin
   const against = `A run would be refused: ${stand} against it (${unmarked(failed.join('; '))}).`;
   return [
     'Preconditions',
-    ...preconditionLines(report.preconditions),
+    ...pointLines(report.preconditions.map(({ name, ...check }) => ({ id: name, ...check }))),
     ...(plan === undefined ? [] : ['', ...contentLines(plan.content, plan.digest)]),
     '',
     `${failed.length === 0 ? 'Nothing stands against it.' : against} Nothing was changed.`,
@@ -98,24 +99,4 @@ function contentLines({ runbook, clusters, warnings, steps, inventory }: Runbook
     ...warnings.flatMap((warning) => terminalText(`Know this: ${warning}`, '  ')),
     ...numbered(steps, '  '),
   ];
-}
-
-const WORST_FIRST = ['fail', 'warn', 'not-checkable', 'ok'] as const;
-
-/** What stands against it first, each value in a line of its own; what holds takes one line. */
-function preconditionLines(preconditions: readonly Check[]): string[] {
-  const all = inLines(preconditions).toSorted(
-    (one, other) => WORST_FIRST.indexOf(one.verdict) - WORST_FIRST.indexOf(other.verdict),
-  );
-  const mark = (verdict: string) => (verdict === 'not-checkable' ? '?' : verdict).padEnd(4);
-  return all.flatMap(({ verdict, cluster, name, observed, needed, next }) => {
-    const title = `  ${mark(verdict)}  ${name}${cluster === undefined ? '' : ` (${cluster})`}`;
-    if (verdict === 'ok') return [`${title}: ${unmarked(observed)}`];
-    return [
-      title,
-      `          observed: ${unmarked(observed)}`,
-      `          needed:   ${unmarked(needed)}`,
-      ...(next === undefined ? [] : terminalText(`next:     ${next}`, '          ')),
-    ];
-  });
 }

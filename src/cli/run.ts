@@ -5,6 +5,7 @@ import { payloadConverter } from '../contracts/payload-converter';
 import { QUERIES } from '../contracts/signals';
 import type { RunMemo, RunStatus } from '../contracts/run-status';
 import { RunbookError } from '../errors';
+import { versionOf } from '../worker/settings';
 import type { TemporalSession } from './temporal';
 import { inWords } from './text';
 
@@ -38,8 +39,13 @@ export interface RunView {
     readonly lastFailure?: string | undefined;
     readonly lastHeartbeatAgeMs?: number | undefined;
   }[];
-  /** Who polls its task queue, as the server remembers it for some minutes; `lastSeenMs`: age of the newest poll. */
-  readonly pollers?: { readonly count: number; readonly lastSeenMs?: number | undefined } | undefined;
+  /**
+   * Who polls its task queue, as the server remembers it for some minutes; `lastSeenMs`: age of the newest poll; `versions`:
+   * of this program, as its workers name themselves.
+   */
+  readonly pollers?:
+    | { readonly count: number; readonly lastSeenMs?: number | undefined; readonly versions?: readonly string[] }
+    | undefined;
   /** The answer of the `status` query; absent where no worker answered in time. */
   readonly status?: RunStatus | undefined;
 }
@@ -128,17 +134,28 @@ export function pollersInWords(taskQueue: string, pollers: RunView['pollers']): 
   return `task queue ${taskQueue} last polled ${inWords(pollers.lastSeenMs ?? 0)} ago`;
 }
 
+/** @param withinMs - the versions are those of the workers that polled within so long */
 export async function readPollers(
   { client, namespace }: Pick<TemporalSession, 'client' | 'namespace'>,
   taskQueue: string,
-): Promise<Exclude<RunView['pollers'], undefined> | undefined> {
+  withinMs = Infinity,
+): Promise<RunView['pollers']> {
   const taskQueueType = temporal.api.enums.v1.TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW;
   try {
     const { pollers } = await client.withDeadline(Date.now() + POLLERS_DEADLINE_MS, () =>
       client.workflowService.describeTaskQueue({ namespace, taskQueue: { name: taskQueue }, taskQueueType }),
     );
-    const ages = pollers.flatMap(({ lastAccessTime }) => ageOf(lastAccessTime) ?? []);
-    return { count: pollers.length, lastSeenMs: ages.length === 0 ? undefined : Math.min(...ages) };
+    const seen = pollers.map(({ identity, lastAccessTime }) => ({
+      identity,
+      ageMs: ageOf(lastAccessTime) ?? Infinity,
+    }));
+    const versions = seen.filter(({ ageMs }) => ageMs < withinMs).map(({ identity }) => versionOf(identity ?? ''));
+    const lastSeenMs = Math.min(...seen.map(({ ageMs }) => ageMs));
+    return {
+      count: pollers.length,
+      lastSeenMs: Number.isFinite(lastSeenMs) ? lastSeenMs : undefined,
+      versions: [...new Set(versions)].sort(),
+    };
   } catch (error) {
     if (isGrpcDeadlineError(error)) return undefined;
     throw error;

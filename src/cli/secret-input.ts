@@ -153,6 +153,20 @@ export async function askAgain<T>(
   }
 }
 
+/**
+ * Has a person type a word before something is done.
+ *
+ * @throws RunbookError `INVALID_INPUT` where they type anything else
+ */
+export async function confirmed(
+  context: CliContext,
+  question: string,
+  { word = 'yes', refused, next }: { readonly word?: string; readonly refused: string; readonly next?: string },
+): Promise<void> {
+  if ((await context.ask(question)) === word) return;
+  throw new RunbookError('INVALID_INPUT', `Not confirmed; ${refused}.`, { needed: word, next });
+}
+
 /** @throws RunbookError `NOT_FOUND`, naming the file. */
 export async function readTextFile(path: string): Promise<string> {
   try {

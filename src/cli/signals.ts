@@ -6,6 +6,7 @@ import type { Client } from '@temporalio/client';
 import { WorkflowNotFoundError, isGrpcServiceError } from '@temporalio/client';
 import type { z } from 'zod';
 import { inputMistakes } from '../contracts/input-mistakes';
+import { nextCommandOf } from '../contracts/next-commands';
 import { approvalPayload, controlPayload, decisionPayload, declinePayload } from '../contracts/payloads';
 import type { Receipt } from '../contracts/run-facts';
 import { SIGNALS, UPDATES, UPDATES_FROM } from '../contracts/signals';
@@ -16,14 +17,13 @@ import { printResult, seconds, withRun, withServerOptions } from './command';
 import type { CommandHost, ServerOptions } from './command';
 import type { CliContext } from './context';
 import { EXIT } from './errors';
-import type { ExitCode } from './errors';
 import { receiptLines } from './render-status';
 import { fetchEvents, queryStatus, signalInputs } from './run';
 import type { RunReference } from './run';
 import { refusePlainShare, signingKey } from './secret-input';
 import type { SigningOptions } from './secret-input';
 import type { TemporalSession } from './temporal';
-import { jsonText, shellLine } from './text';
+import { jsonText } from './text';
 import { waitVisibly } from './waiting';
 
 export const PRINT_OPTION = ['--print', "print the signal's input as one line instead of sending it"] as const;
@@ -86,10 +86,10 @@ const STATEMENTS = {
   decline: ['The decline', declinePayload],
   control: ['The order', controlPayload],
 } as const;
-type StatementMembers<T extends keyof typeof STATEMENTS> = Omit<
-  z.input<(typeof STATEMENTS)[T][1]>,
-  'ns' | 'wid' | 'rid' | 'iat'
->;
+type StatementType = keyof typeof STATEMENTS;
+type StatementMembers<T extends StatementType> = {
+  readonly [M in keyof Omit<z.input<(typeof STATEMENTS)[T][1]>, 'ns' | 'wid' | 'rid' | 'iat'>]: unknown;
+};
 
 /** One run of a Workflow ID. */
 export type ExactRun = RunReference & { readonly runId: string };
@@ -99,13 +99,13 @@ export type ExactRun = RunReference & { readonly runId: string };
  *
  * @throws RunbookError `INVALID_INPUT` where the members are not those of such a document.
  */
-export async function statementOf<T extends keyof typeof STATEMENTS>(
+export async function statementOf<T extends StatementType>(
   context: CliContext,
   options: SigningOptions,
   { namespace: ns }: TemporalSession,
   { workflowId: wid, runId: rid }: ExactRun,
   type: T,
-  members: { readonly [M in keyof StatementMembers<T>]: unknown },
+  members: StatementMembers<T>,
 ): Promise<object> {
   const [what, schema] = STATEMENTS[type];
   const parsed = schema.safeParse({ ns, wid, rid, ...members, iat: Math.floor(Date.now() / 1000) });
@@ -118,6 +118,19 @@ export async function statementOf<T extends keyof typeof STATEMENTS>(
   const key = await signingKey(context, options, parsed.data.name);
   if (key === undefined) return parsed.data;
   return { document: await signDocument(DOCUMENT_TYPES[type], parsed.data, key) };
+}
+
+/** Gives a statement to the run that it names. */
+export async function giveStatement<T extends StatementType>(
+  host: CommandHost,
+  options: StatementOptions,
+  session: TemporalSession,
+  run: ExactRun,
+  [signal, type]: readonly [SignalName, T],
+  members: StatementMembers<T>,
+): Promise<void> {
+  const input = await statementOf(host.context, options, session, run, type, members);
+  await giveSignal(host, options, session, run, signal, input);
 }
 
 /** Sends the signal and says what became of it; or prints its input as one line, to paste into the Web UI. */
@@ -140,18 +153,6 @@ export async function giveSignal(
   finish(sent.exitCode);
 }
 
-/** What became of a signal within the time that a person waits for it. */
-export interface SentSignal {
-  readonly signal: SignalName;
-  readonly workflowId: string;
-  /** Counts the signals of this name in the run, from 1; absent where it could not be found out. */
-  readonly arrival: number | undefined;
-  /** Absent where the run has not said anything yet. */
-  readonly receipt: Receipt | undefined;
-  readonly lines: readonly string[];
-  readonly exitCode: ExitCode;
-}
-
 /**
  * Sends a signal and waits for what the run says of it, visibly.
  *
@@ -164,52 +165,63 @@ export async function sendSignal(
   signal: SignalName,
   input: unknown,
   timeoutS = 30,
-): Promise<SentSignal> {
+) {
   const { workflowId } = run;
   const timeoutMs = timeoutS * 1_000;
-  const over = AbortSignal.any([context.stop, AbortSignal.timeout(timeoutMs)]);
-  const given = give(session.client, run, signal, input, over);
+  const stop = AbortSignal.any([context.stop, AbortSignal.timeout(timeoutMs)]);
+  const given = give({ client: session.client, run, signal, input, stop });
   const waiting = { what: `what the run says of this ${signal}`, run, timeoutMs };
-  const { arrival, receipt } = (await waitVisibly(context, session, waiting, given).catch((error: unknown): never => {
+  const said = await waitVisibly(context, session, waiting, given).catch((error: unknown): never => {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
     const message = `There is no open run with the Workflow ID "${workflowId}"; nothing was sent.`;
     throw new RunbookError('NOT_FOUND', message, { next: '"runbook list --open" shows the open runs.', cause: error });
-  })) ?? { arrival: undefined, receipt: undefined };
+  });
+  const { arrival, receipt } = said ?? {};
   const common = { signal, workflowId, arrival, receipt };
   if (receipt === undefined) {
-    const line = `Sent, and recorded by Temporal. No receipt yet: look with "${shellLine('runbook', 'status', workflowId)}".`;
+    const line = `Sent, and recorded by Temporal. No receipt yet: look with "${nextCommandOf.status(workflowId)}".`;
     return { ...common, lines: [line], exitCode: EXIT.pending };
   }
   return { ...common, lines: receiptLines(receipt), exitCode: receipt.verdict === 'accepted' ? EXIT.ok : EXIT.refused };
+}
+
+/** A signal on its way; `stop` ends the waiting for what the run says of it. */
+interface Given {
+  readonly client: Client;
+  readonly run: RunReference;
+  readonly signal: SignalName;
+  readonly input: unknown;
+  readonly stop: AbortSignal;
+}
+
+/** `arrival` counts the signals of this name in the run, from 1. */
+interface Said {
+  readonly arrival?: number | undefined;
+  readonly receipt?: Receipt | undefined;
 }
 
 /**
  * As a signal; where the server takes no more of them for this run, or the run looks at no more, as the update of the same
  * name where there is one.
  */
-async function give(
-  client: Client,
-  run: RunReference,
-  signal: SignalName,
-  input: unknown,
-  stop: AbortSignal,
-): Promise<Pick<SentSignal, 'arrival' | 'receipt'>> {
+async function give(given: Given): Promise<Said> {
+  const { client, run, signal, input } = given;
   const handle = client.workflow.getHandle(run.workflowId, run.runId);
   const update = UPDATES.find((name) => name === signal);
   try {
     await handle.signal(signal, input);
-    const arrival = await arrivalOf(client, run, signal, input, stop);
-    if (arrival === undefined) return { arrival, receipt: undefined };
-    const receipt = await awaitReceipt(client, run, signal, arrival, stop);
+    const arrival = await arrivalOf(given);
+    if (arrival === undefined) return {};
+    const receipt = await awaitReceipt(given, arrival);
     if (receipt !== 'flooded') return { arrival, receipt };
   } catch (error) {
     const { cause } = error instanceof Error ? error : {};
     const full = isGrpcServiceError(cause) && cause.details.includes('limit for signal events');
     if (!full || update === undefined) throw error;
   }
-  if (update === undefined) return { arrival: undefined, receipt: undefined };
+  if (update === undefined) return {};
   const arrival = await handle.executeUpdate<number, [unknown]>(update, { args: [input] });
-  const receipt = await awaitReceipt(client, run, signal, arrival, stop);
+  const receipt = await awaitReceipt(given, arrival);
   return { arrival, receipt: receipt === 'flooded' ? undefined : receipt };
 }
 
@@ -218,13 +230,7 @@ async function give(
  * worker that was killed, the history shows a signal only once that task is over; and Temporal itself may be down for a
  * moment.
  */
-async function arrivalOf(
-  client: Client,
-  run: RunReference,
-  signal: SignalName,
-  input: unknown,
-  stop: AbortSignal,
-): Promise<number | undefined> {
+async function arrivalOf({ client, run, signal, input, stop }: Given): Promise<number | undefined> {
   const mine = digestOf(input);
   while (!stop.aborted) {
     const events = await fetchEvents(client, run).catch(() => []);
@@ -249,11 +255,8 @@ const LOOKED_AT_WITHIN_MS = 3_000;
 
 /** What the run says of a signal; `flooded` where it has too many to look at this one, and takes an update instead. */
 async function awaitReceipt(
-  client: Client,
-  run: RunReference,
-  signal: SignalName,
+  { client, run, signal, stop }: Given,
   arrival: number,
-  stop: AbortSignal,
 ): Promise<Receipt | 'flooded' | undefined> {
   const begin = Date.now();
   const otherWay = arrival < UPDATES_FROM && UPDATES.some((name) => name === signal);

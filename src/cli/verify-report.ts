@@ -29,7 +29,7 @@ export async function readProvableReport(session: TemporalSession, run: RunRefer
 /**
  * Proves that a report was made beside the history that the server has of the run, and says what the run says.
  *
- * @param render - the rendering of each format, by the ending of the file's name
+ * @param render - the rendering of each format but JSON
  * @param say - is given what was proven as soon as it is
  * @returns what was proven: of an open run the history alone, whatever the report claims of it
  * @throws RunbookError `DOCUMENT_INVALID` where something differs, `NOT_FOUND` where the history is gone
@@ -37,7 +37,7 @@ export async function readProvableReport(session: TemporalSession, run: RunRefer
 export async function verifyReport(
   session: TemporalSession,
   file: string,
-  render: (format: string, report: Report) => string,
+  render: Readonly<Record<'md' | 'html', (report: Report) => string>>,
   say: (line: string) => void,
 ): Promise<'all' | 'history'> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
@@ -71,18 +71,18 @@ export async function verifyReport(
   const different =
     format === 'json'
       ? firstDifference(lined(JSON.parse(text)), lined(fresh))
-      : firstDifference(text, render(format, fresh));
+      : firstDifference(text, render[format](fresh));
   if (different !== undefined)
     throw differs('The history matches, but the report does not say what the run says.', different);
   say('Contents: match. The report says what the run says.');
   return 'all';
 }
 
-function claimedBy(file: string, text: string): { readonly format: string; readonly mark: ReportMark } {
+function claimedBy(file: string, text: string) {
   const format = text.trimStart().startsWith('{') ? 'json' : text.trimStart().startsWith('<') ? 'html' : 'md';
   try {
     const claimed: unknown = format === 'json' ? JSON.parse(text) : markIn(text);
-    return { format, mark: marked.strip().parse(claimed) };
+    return { format, mark: marked.strip().parse(claimed) } as const;
   } catch (cause) {
     throw new RunbookError('DOCUMENT_INVALID', `${file} carries no digest of a history.`, {
       needed: 'a report as `runbook report` makes it; a file that a worker wrote cannot hold the end of its run',

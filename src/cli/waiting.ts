@@ -1,5 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { nextCommandOf } from '../contracts/next-commands';
+import type { Report } from '../contracts/report';
+import type { CommandHost } from './command';
 import type { CliContext } from './context';
+import { EXIT } from './errors';
 import { describe, pollersInWords, readPollers } from './run';
 import type { RunReference } from './run';
 import type { TemporalSession } from './temporal';
@@ -49,6 +53,21 @@ export async function waitVisibly<T>(
   } finally {
     over.abort();
   }
+}
+
+/** The report of a run that was started for it; undefined where the time or the person ended the waiting first, which is said. */
+export async function waitForReport(
+  { context, finish }: CommandHost,
+  session: TemporalSession,
+  waited: Waited,
+  result: Promise<Report>,
+): Promise<Report | undefined> {
+  const report = await waitVisibly(context, session, waited, result);
+  if (report !== undefined) return report;
+  const { what, run } = waited;
+  context.err(`Not waiting any more; ${what} goes on: ${nextCommandOf.status(run.workflowId)}`);
+  finish(EXIT.pending);
+  return undefined;
 }
 
 async function polledInWords(

@@ -4,7 +4,7 @@ import { prose } from './words';
 const ORDER: readonly PointVerdict[] = ['fail', 'warn', 'not-checkable', 'ok'];
 
 /** Red points first, the order within a verdict as it was. */
-export function redFirst(points: readonly ReadinessPoint[]): ReadinessPoint[] {
+export function redFirst<T extends Pick<ReadinessPoint, 'verdict'>>(points: readonly T[]): T[] {
   return points.toSorted((a, b) => ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict));
 }
 
@@ -23,16 +23,16 @@ export function readinessLines(result: ReadinessResult): string[] {
     ...changes.map((each) => prose(changeText(each))),
     ...bad.map(
       (point) =>
-        `**${point.verdict}** ${prose(`${name(point)}, ${point.about === 'both' ? 'switchover and failover' : point.about}: ${point.observed.replace(/\.$/, '')}. Needed: ${point.needed}.${point.next === undefined ? '' : ` ${point.next}`}`)}`,
+        `**${point.verdict}** ${prose(`${pointName(point)}, ${point.about === 'both' ? 'switchover and failover' : point.about}: ${point.observed.replace(/\.$/, '')}. Needed: ${point.needed}.${point.next === undefined ? '' : ` ${point.next}`}`)}`,
     ),
   ];
 }
 
-const name = ({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>) =>
+export const pointName = ({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>): string =>
   cluster === undefined ? id : `${id} (${cluster})`;
 
 export function changeText({ change, before, now, ...point }: ReadinessChange): string {
-  return `${change}: ${name(point)}, ${before} before, ${now} now`;
+  return `${change}: ${pointName(point)}, ${before} before, ${now} now`;
 }
 
 export function verdictWords(verdict: ReadinessVerdict): string {

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { RunbookError } from '../errors';
@@ -16,4 +16,10 @@ export function projectRoot(): string {
     if (dirname(directory) === directory)
       throw new RunbookError('INTERNAL', 'The directory of package.json was not found.');
   }
+}
+
+/** The version of this program, as package.json has it. */
+export function programVersion(): string {
+  const manifest: unknown = JSON.parse(readFileSync(join(projectRoot(), 'package.json'), 'utf8'));
+  return (manifest as { readonly version: string }).version;
 }

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
-import { userInfo } from 'node:os';
+import { hostname, userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import { DEFAULT_TASK_QUEUE } from '../contracts/names';
+import { programVersion } from '../dev-server/locations';
 import { errnoOf, RunbookError } from '../errors';
 import { Secret } from '../secret';
 
@@ -51,6 +52,12 @@ export function workerSettings(env: NodeJS.ProcessEnv): WorkerSettings {
 export function taskQueueSetting(env: NodeJS.ProcessEnv): string {
   return given(env, 'RUNBOOKS_TASK_QUEUE') ?? DEFAULT_TASK_QUEUE;
 }
+
+/** How this worker names itself to Temporal, whose Web UI and `runbook doctor` show it: process, host and version. */
+export const workerIdentity = (): string => `${process.pid}@${hostname()}/${programVersion()}`;
+
+/** The version in the name that a worker gives itself. */
+export const versionOf = (identity: string): string => /\/([^/]+)$/.exec(identity)?.[1] ?? 'unknown';
 
 /** @throws RunbookError `INVALID_INPUT` where `RUNBOOKS_INVENTORY` is not set. */
 export function inventoryPath(env: NodeJS.ProcessEnv): string {

@@ -23,7 +23,7 @@ import { connectionSettings, DATA_CONVERTER } from './connection';
 import { createLogger, installLogger, releaseRuntime } from './logging';
 import { measureActivities } from './measure-activities';
 import { replayOpenRuns } from './replay-open-runs';
-import { workerSettings } from './settings';
+import { workerIdentity, workerSettings } from './settings';
 import type { WorkerSettings } from './settings';
 import { workflowCode, WORKFLOW_TURN_LIMIT } from './workflow-code';
 import type { WorkflowCode } from './workflow-code';
@@ -211,6 +211,7 @@ async function createWorkers(
   const interceptors = { activity: [measureActivities, interceptActivities(dependencies, clusters)] };
   const common = {
     ...server,
+    identity: workerIdentity(),
     dataConverter: DATA_CONVERTER,
     activities,
     maxHeartbeatThrottleInterval: HEARTBEAT_THROTTLE,

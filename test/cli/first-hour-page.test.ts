@@ -128,6 +128,7 @@ it('docs/first-hour.md: at most eight commands from a clone to a green plan, one
     .split('\n')
     .filter((line) => line.startsWith('{"findings"') && line.includes('"verdict":"fail"'));
   expect(failed).toEqual([]);
+  expect(planned).toMatch(/"id":"workers","verdict":"ok","observed":"[^"]+, version \d+\.\d+\.\d+"/);
 
   const read = (name: string) => readFile(join(folder, 'site', name), 'utf8');
   const { d } = JSON.parse(await read('workers.key')) as { d: string };
@@ -138,6 +139,6 @@ it('docs/first-hour.md: at most eight commands from a clone to a green plan, one
     ['signing key', d],
     ['seal key', (await read('seal-keys')).trim().split(':')[1] ?? ''],
   ]);
-  const written = await Promise.all(['inventory.yaml', 'worker.env', 'env.sh', 'policy.hcl'].map(read));
+  const written = await Promise.all(['inventory.yaml', 'worker.env', 'env.sh', 'policy.hcl', 'schedules.sh'].map(read));
   expect(findCanaries([...shown, ...written].join('\n'), secrets)).toEqual([]);
 });

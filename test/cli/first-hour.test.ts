@@ -1,8 +1,10 @@
 /** What a team does once: init, join, add-person. The whole page with its programs: test/long/first-hour.test.ts. */
+import { execFile } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { parse } from 'yaml';
 import { loadInventory } from '../../src/inventory';
 import { formatPublicKey, newSigningKey, readHolderKey, readPins, spokenFingerprint } from '../../src/keys';
@@ -67,11 +69,30 @@ it('init reads the clusters, makes the keys once, and writes an inventory of one
   const check = await cli(['inventory', 'check', inventory]);
   expect(check.out).toContain('gate plan: 1 of approvers. SHUT: nobody of them has joined yet');
   expect(check.out).toContain(
-    'Warning: ada, ben, cyd have not joined: in payments they cannot approve (any gate), decide about a parked step,',
+    'ada, ben, cyd have not joined: in payments they cannot approve (any gate), decide about a parked step,',
   );
-  expect(check.out).toContain('Warning: dan, eve have not joined: in payments they cannot give a key share.');
+  expect(check.out).toContain('dan, eve have not joined: in payments they cannot give a key share');
   const secret = JSON.parse(await readFile(join(folder, 'site', 'workers.key'), 'utf8')) as { d: string };
+  expect(initialised.out).toContain(`runbook plan drSwitchover --deployment payments --to west --reason 'first plan'`);
   expect(initialised.out + initialised.err + text).not.toContain(secret.d);
+});
+
+it('init writes the schedules as a script that the temporal command takes', async () => {
+  const { files } = JSON.parse((await cli([...site('scheduled', '--yes'), '--json'])).out) as {
+    files: { schedules: string };
+  };
+  const bin = join(folder, 'bin');
+  await mkdir(bin);
+  await writeFile(join(bin, 'temporal'), '#!/bin/sh\nprintf "%s\\n" "$*"\n', { mode: 0o755 });
+  const { stdout } = await promisify(execFile)(files.schedules, {
+    env: { PATH: `${bin}:${process.env['PATH'] ?? ''}` },
+  });
+  const created = (id: string, interval: string, workflowId: string, type: string) =>
+    `schedule create --schedule-id ${id} --interval ${interval} --overlap-policy Skip --catchup-window 1m --workflow-id ${workflowId} --type ${type} --task-queue runbooks --input {"deployment":"payments"}`;
+  expect(stdout.trim().split('\n')).toEqual([
+    created('wal-sampler-payments', '1m', 'walSampler:payments:scheduled', 'walSampler'),
+    created('readiness-payments', '1h', 'readiness-scheduled:payments', 'readiness'),
+  ]);
 });
 
 it('init overwrites nothing: settings only by --force, keys never', async () => {
@@ -151,7 +172,7 @@ it('join pins, makes the key and gives one line; add-person lists it; comments s
   expect([...people.values()].map(({ name, publicKeys }) => [name, publicKeys.length])).toEqual(
     PEOPLE.map((name) => [name, 1]),
   );
-  expect((await cli(['inventory', 'check', inventory])).out).not.toContain('Warning');
+  expect((await cli(['inventory', 'check', inventory])).out).not.toContain('they cannot');
 });
 
 it('join makes a passphrase and shows it once, compares first, and makes nothing that is not kept', async () => {
@@ -231,12 +252,12 @@ describe('claimed people', () => {
     const check = await cli(['inventory', 'check', file]);
     expect(check.code).toBe(0);
     expect(check.out).toContain(
-      'Warning: cyd is only claimed, which counts in a laboratory alone: in payments they cannot approve (any gate),',
+      'cyd is only claimed, which counts in a laboratory alone: in payments they cannot approve (any gate),',
     );
-    expect(check.out).toContain('decide about a parked step, pause, abort or order a take-over.');
+    expect(check.out).toContain('decide about a parked step, pause, abort or order a take-over');
     const key = `cyd/${formatPublicKey(newSigningKey().key)}`;
     expect((await cli(['inventory', 'add-person', key, '--yes', '--inventory', file])).code).toBe(0);
-    expect((await cli(['inventory', 'check', file])).out).not.toContain('Warning');
+    expect((await cli(['inventory', 'check', file])).out).not.toContain('they cannot');
   });
 });
 
@@ -270,12 +291,11 @@ describe('inventory check --live', () => {
 
 describe('doctor', () => {
   interface Findings {
-    readonly findings: readonly { about: string; verdict: string; observed: string; mend?: string }[];
+    readonly findings: readonly { id: string; verdict: string; observed: string; next?: string }[];
   }
   const doctor = (env: NodeJS.ProcessEnv) =>
     cli(['doctor', '--json'], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1', ...env } });
-  const found = ({ out }: CliResult) =>
-    new Map((JSON.parse(out) as Findings).findings.map((each) => [each.about, each]));
+  const found = ({ out }: CliResult) => new Map((JSON.parse(out) as Findings).findings.map((each) => [each.id, each]));
   const host = () => ({
     RUNBOOKS_INVENTORY: inventory,
     RUNBOOKS_SEAL_KEYS_FILE: join(folder, 'site', 'seal-keys'),
@@ -291,7 +311,7 @@ describe('doctor', () => {
     });
     expect([nothing.code, Date.now() - begin < 15_000]).toEqual([3, true]);
     const failed = [...found(nothing).values()].filter(({ verdict }) => verdict === 'fail');
-    expect(failed.map(({ about, mend }) => [about, mend !== undefined])).toEqual([
+    expect(failed.map(({ id, next }) => [id, next !== undefined])).toEqual([
       ['inventory', true],
       ['temporal', true],
       ['worker host', true],
@@ -309,9 +329,9 @@ describe('doctor', () => {
     expect(seen.get("workers' key")).toMatchObject({ verdict: 'ok' });
     expect(seen.get('key storage')).toMatchObject({
       verdict: 'fail',
-      mend: expect.stringContaining('/dev/shm') as string,
+      next: expect.stringContaining('/dev/shm') as string,
     });
-    expect(open.get('key files')).toMatchObject({ verdict: 'fail', mend: `chmod 600 ${loose}` });
+    expect(open.get('key files')).toMatchObject({ verdict: 'fail', next: `\`chmod 600 ${loose}\`` });
   });
 
   it('tells a person whether the inventory lists their key, and whether they trust that of the workers', async () => {
@@ -326,11 +346,11 @@ describe('doctor', () => {
     ]);
     expect(seen.get('you')).toMatchObject({ verdict: 'ok' });
     expect(seen.get('pins')).toMatchObject({ verdict: 'ok' });
-    expect(stranger.get('you')).toMatchObject({ verdict: 'fail', mend: expect.stringContaining('join') as string });
+    expect(stranger.get('you')).toMatchObject({ verdict: 'fail', next: expect.stringContaining('join') as string });
     expect(unlisted.get('you')).toMatchObject({
       verdict: 'fail',
-      mend: expect.stringMatching(/^runbook inventory add-person ada\//) as string,
+      next: expect.stringMatching(/^`runbook inventory add-person ada\//) as string,
     });
-    expect(untrusting.get('pins')).toMatchObject({ mend: expect.stringContaining('runbook keys trust') as string });
+    expect(untrusting.get('pins')).toMatchObject({ next: expect.stringContaining('runbook keys trust') as string });
   });
 });

@@ -22,7 +22,7 @@ const RESULT: ReadinessResult = {
   points: [
     point('fail', { about: 'switchover', reason: 'it is slow', next: 'Wait.' }),
     point('warn', { about: 'failover' }),
-    point('not-checkable', { id: 'certificate', source: 'not-checkable', reason: 'plain http', next: 'Renew.' }),
+    point('not-checkable', { id: 'certificate', source: 'not-checkable', reason: 'plain http' }),
     point('ok', { id: 'quorum' }),
   ],
 };
@@ -43,24 +43,24 @@ describe('runbook readiness', () => {
     expect(exitCodeOf(new Error('x'))).toBe(1);
   });
 
-  it('prints verdicts, changes, and points by verdict with what is needed and what to do', () => {
+  it('prints verdicts, changes, and points, the worst first, with what is needed and what to do', () => {
     expect(readinessText(RESULT)).toEqual([
       'Switchover: not ready. Failover: ready with warnings. Score 61 of 100 (90 at 2025-12-31T00:00:00.000Z).',
       '',
       'Since the last check',
-      '  worse  lag (west)  ok before, fail now',
+      '  worse: lag (west), ok before, fail now',
       '',
-      'Red',
-      '  lag (west)  switchover  7 (it is slow). Needed: 5. Wait.',
-      '',
-      'Warnings',
-      '  lag (west)  failover  7. Needed: 5.',
-      '',
-      'Not checkable',
-      '  certificate (west)    7 (plain http). Needed: 5.',
-      '',
-      'Good',
-      '  quorum (west)    7',
+      '  fail  lag (west), for a switchover',
+      '          observed: 7 (it is slow)',
+      '          needed:   5',
+      '          next: Wait.',
+      '  warn  lag (west), for a failover',
+      '          observed: 7',
+      '          needed:   5',
+      '  ?     certificate (west)',
+      '          observed: 7 (plain http)',
+      '          needed:   5',
+      '  ok    quorum (west): 7',
       '',
       'Nothing was changed.',
     ]);

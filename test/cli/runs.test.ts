@@ -68,6 +68,25 @@ describe('without a worker', () => {
     },
   );
 
+  it('doctor says which versions of this program poll, where they differ from its own', async () => {
+    const client = await temporalClient();
+    const { namespace } = temporalServer();
+    const old = uniqueTaskQueue('old-version');
+    const end = new AbortController();
+    const asked = { namespace, taskQueue: { name: old }, identity: '1@host/0.0.1' };
+    const poll = () =>
+      client.withDeadline(Date.now() + 60_000, () => client.workflowService.pollWorkflowTaskQueue(asked));
+    // As many as it takes to reach each partition of the queue.
+    const polling = Array.from({ length: 8 }, () => client.withAbortSignal(end.signal, poll).catch(() => undefined));
+    const env = environment(old);
+    let seen = await cli(['doctor'], { env });
+    for (let look = 0; look < 5 && !seen.out.includes('last polled'); look += 1) seen = await cli(['doctor'], { env });
+    end.abort();
+    await Promise.all(polling);
+    expect(seen.out).toMatch(/ {2}warn {2}workers\n +observed: .*, version 0\.0\.1\n +needed: +this program is /);
+    expect(seen.code).toBe(7);
+  });
+
   it('watch gives up after the time that it was given, and list shows the run', async () => {
     expect((await cli(['watch', workflowId, '--timeout', '0'], { env })).code).toBe(4);
     const { out } = await cli(['list', '--open', '--json', '--limit', '200'], { env });
@@ -193,7 +212,7 @@ describe('a switchover by the command line alone', () => {
 
     const markdown = await cli(['report', workflowId], { env });
     expect(markdown.out).toContain('Completed');
-    expect((await cli(['report', workflowId, '--format', 'pdf'], { env })).code).toBe(3);
+    expect((await cli(['report', workflowId, '--format', 'pdf'], { env })).code).toBe(2);
     expect(await scenario.leaks([watched.out, scanned.out, markdown.out])).toEqual([]);
   });
 

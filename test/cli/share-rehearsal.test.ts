@@ -1,6 +1,6 @@
 /** `runbook share` in a rehearsal: it says so, asks for no share, takes none, and makes the value itself. */
 import { readFile } from 'node:fs/promises';
-import { programVersion } from '../../src/cli/command';
+import { programVersion } from '../../src/dev-server/locations';
 import { createRehearsal, openRehearsalAnswer } from '../../src/keys';
 import type { CreatedInvitation } from '../../src/keys';
 import { lookup, RUN } from '../keys/builders';

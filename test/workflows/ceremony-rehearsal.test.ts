@@ -2,7 +2,7 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { lastRehearsals } from '../../activities/ceremony/rehearsal-records';
-import { programVersion } from '../../src/cli/command';
+import { programVersion } from '../../src/dev-server/locations';
 import { rehearsalResult } from '../../src/contracts/rehearsals';
 import type { RehearsedPerson } from '../../src/contracts/rehearsals';
 import type { Report } from '../../src/contracts/report';

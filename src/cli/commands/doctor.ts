@@ -2,9 +2,10 @@ import { readFile, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { programVersion } from '../../dev-server/locations';
 import { SEARCH_ATTRIBUTES } from '../../dev-server/settings';
 import { isRunbookError } from '../../errors';
-import { hasJoined, loadInventory, readSigningKey, voiceless } from '../../inventory';
+import { hasJoined, loadInventory, readSigningKey } from '../../inventory';
 import type { Inventory } from '../../inventory';
 import { formatPublicKey, isMemoryBacked, parsePublicKey, readPins, SealKeyring, spokenFingerprint } from '../../keys';
 import { redact } from '../../keys/redaction';
@@ -15,96 +16,74 @@ import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { exitCodeOfPoints } from '../errors';
 import { DEFAULT_ENVIRONMENT, pinsPath } from '../invitation';
+import { pointLines } from '../points';
+import type { Point } from '../points';
 import { pollersInWords, readPollers } from '../run';
 import { personalKeyFile } from '../secret-input';
 import type { TemporalSession } from '../temporal';
-import { columns, inLines, shellLine } from '../text';
-import { livePoints, voicelessLine } from './inventory';
+import { shellLine } from '../text';
+import { joinedPoints, livePoints } from './inventory';
 import { publicLineFile } from './join';
 
 export const commands = (host: CommandHost): Command[] => [doctorCommand(host)];
 
-/** One thing that was looked at. `note`: it is neither good nor bad here. */
-interface Finding {
-  readonly about: string;
-  readonly verdict: 'ok' | 'note' | 'warn' | 'fail';
-  readonly observed: string;
-  /** A command, or what a person does. */
-  readonly mend?: string | undefined;
-}
+/** `next` is a command, or what a person does. */
+const point =
+  (id: string) =>
+  (verdict: Point['verdict'], observed: string, next?: string): Point => ({ id, verdict, observed, next });
 
-const finding =
-  (about: string) =>
-  (verdict: Finding['verdict'], observed: string, mend?: string): Finding => ({ about, verdict, observed, mend });
+/** A command by itself, as the text of what mends something. */
+const command = (...words: readonly string[]) => `\`${shellLine(...words)}\``;
 
 /** What one look may take, ms: they all happen at the same time. */
 const LOOK_MS = 12_000;
 
+/** By the exit code. */
+const SUMS: Readonly<Record<number, string>> = {
+  0: 'Everything is there.',
+  3: 'Something is missing: see "fail".',
+  7: 'Everything is there; see the warnings.',
+};
+
 /** `runbook doctor`: looks at everything that a run needs, one by one, whatever else is down. */
 function doctorCommand({ context, finish }: CommandHost): Command {
-  const command = newCommand('doctor', ['runbook doctor', 'runbook doctor --json']);
-  return withServerOptions(command).action(async (options: ServerOptions) => {
-    const inventory = inventoryOf(context);
-    // Whoever looks too late says so for itself.
-    inventory.catch(() => undefined);
+  const doctor = newCommand('doctor', ['runbook doctor', 'runbook doctor --json']);
+  return withServerOptions(doctor).action(async (options: ServerOptions) => {
+    const read = inventoryOf(context);
+    // Without an inventory the others say what they can.
+    const inventory = await read.catch(() => undefined);
     const found = await Promise.all([
-      look('inventory', () => inventoryFindings(context, inventory), 'runbook inventory check'),
-      look('temporal', () => temporalFindings(context, options)),
-      look('worker host', () => workerFindings(context, inventory), 'runbook keys seal --output FILE'),
-      look('pins', () => pinFindings(context, inventory)),
-      look('you', () => personFindings(context, inventory)),
-      look('clusters', () => clusterFindings(context, inventory)),
+      look('inventory', async () => inventoryPoints(context, await read), '`runbook inventory check`'),
+      look('temporal', () => temporalPoints(context, options)),
+      look('worker host', () => workerPoints(context, inventory), '`runbook keys seal --output FILE`'),
+      look('pins', () => pinPoints(context, inventory)),
+      look('you', () => personPoints(context, inventory)),
+      look('clusters', () => clusterPoints(context, inventory)),
     ]);
-    const findings = inLines(found.flat());
-    printResult(context, options, { findings }, [
-      ...findingLines(findings),
-      '',
-      SUMS[exitCodeOfPoints(findings)] ?? '',
-    ]);
-    finish(exitCodeOfPoints(findings));
+    const findings = found.flat();
+    const code = exitCodeOfPoints(findings);
+    printResult(context, options, { findings }, [...pointLines(findings), '', SUMS[code] ?? '']);
+    finish(code);
   });
 }
 
 /** A look that fails, or takes too long, is a finding: the others are shown all the same. */
-async function look(
-  about: string,
-  work: () => Promise<readonly Finding[]>,
-  mend?: string,
-): Promise<readonly Finding[]> {
+async function look(id: string, work: () => Promise<readonly Point[]>, mend?: string): Promise<readonly Point[]> {
   const over = new AbortController();
   const late = delay(LOOK_MS, undefined, { signal: over.signal }).then(
-    () => [finding(about)('fail', `no answer within ${LOOK_MS / 1_000} s`)],
+    () => [point(id)('fail', `no answer within ${LOOK_MS / 1_000} s`)],
     () => [],
   );
   try {
     return await Promise.race([work(), late]);
   } catch (error) {
-    if (!isRunbookError(error))
-      return [finding(about)('fail', redact(error instanceof Error ? error.message : 'failed'))];
-    const { code, message, observed, next } = error;
-    return [
-      finding(about)('fail', `${code}: ${message}${observed === undefined ? '' : ` (${observed})`}`, next ?? mend),
-    ];
+    if (!isRunbookError(error)) return [point(id)('fail', redact(error instanceof Error ? error.message : 'failed'))];
+    const { code, message, observed, needed, next = mend } = error;
+    const seen = observed === undefined ? '' : ` (${observed})`;
+    return [{ id, verdict: 'fail', observed: `${code}: ${message}${seen}`, needed, next }];
   } finally {
     over.abort();
   }
-}
-
-/** By the exit code. */
-const SUMS: Readonly<Record<number, string>> = {
-  0: 'Everything is there.',
-  3: 'Something is missing: see FAILED.',
-  7: 'Everything is there; see the warnings.',
-};
-
-const SIGNS = { ok: 'ok', note: '-', warn: 'WARNING', fail: 'FAILED' } as const;
-
-function findingLines(findings: readonly Finding[]): string[] {
-  const rows = columns(findings.map(({ about, verdict, observed }) => [SIGNS[verdict], about, observed]));
-  return rows.flatMap((row, index) => {
-    const mend = findings[index]?.mend;
-    return mend === undefined ? [row] : [row, `    ${mend}`];
-  });
 }
 
 /** The inventory of this machine; undefined where none is named. */
@@ -113,182 +92,174 @@ async function inventoryOf({ env }: CliContext): Promise<Inventory | undefined> 
   return path ? loadInventory(path) : undefined;
 }
 
-async function inventoryFindings({ env }: CliContext, inventory: Promise<Inventory | undefined>): Promise<Finding[]> {
-  const say = finding('inventory');
-  const found = await inventory;
-  if (found === undefined) {
-    const mend = 'On the worker host: . /etc/replication-runbooks/env.sh   (what "runbook init" wrote)';
-    return [say('note', 'none here (RUNBOOKS_INVENTORY): what it says cannot be looked at', mend)];
+function inventoryPoints({ env }: CliContext, inventory: Inventory | undefined): Point[] {
+  const say = point('inventory');
+  if (inventory === undefined) {
+    const next = 'On the worker host, what "runbook init" wrote: `. /etc/replication-runbooks/env.sh`';
+    return [say('not-checkable', 'none here (RUNBOOKS_INVENTORY): what it says cannot be looked at', next)];
   }
-  const mend = 'They run "runbook join" with their line; then: runbook inventory add-person LINE';
-  return [
-    say('ok', `${env['RUNBOOKS_INVENTORY'] ?? ''}: no mistakes`),
-    ...voiceless(found).map((each) => say('warn', voicelessLine(each), mend)),
-  ];
+  return [say('ok', `${env['RUNBOOKS_INVENTORY'] ?? ''}: no mistakes`), ...joinedPoints(inventory)];
 }
 
 const RETENTION_DAYS = 30;
 
-function temporalFindings(context: CliContext, options: ServerOptions): Promise<Finding[]> {
+function temporalPoints(context: CliContext, options: ServerOptions): Promise<Point[]> {
   return withSession(context, options, async (session) => {
     const { client, namespace, address } = session;
-    const say = finding('temporal');
+    const answers = point('temporal')('ok', `${address} answers`);
+    const ofNamespace = point('namespace');
+    const mend = (verb: string) =>
+      command('temporal', 'operator', 'namespace', verb, '-n', namespace, '--retention', `${RETENTION_DAYS}d`);
     const within = <T>(work: () => Promise<T>) => client.withDeadline(Date.now() + 5_000, work);
     const described = await within(() => client.workflowService.describeNamespace({ namespace })).catch(
       () => undefined,
     );
-    if (described === undefined) {
-      const mend = shellLine('temporal', 'operator', 'namespace', 'create', '-n', namespace, '--retention', '30d');
-      return [say('ok', `${address} answers`), finding('namespace')('fail', `"${namespace}" cannot be read`, mend)];
-    }
+    if (described === undefined) return [answers, ofNamespace('fail', `"${namespace}" cannot be read`, mend('create'))];
     const seconds = Number(described.config?.workflowExecutionRetentionTtl?.seconds ?? 0);
     const days = Math.round(seconds / 86_400);
-    const longer = shellLine('temporal', 'operator', 'namespace', 'update', '-n', namespace, '--retention', '30d');
     const kept = `"${namespace}", histories are kept for ${days} days`;
     return [
-      say('ok', `${address} answers`),
+      answers,
       days >= RETENTION_DAYS
-        ? finding('namespace')('ok', kept)
-        : finding('namespace')('warn', `${kept}: reports are made from them`, longer),
+        ? ofNamespace('ok', kept)
+        : ofNamespace('warn', `${kept}: reports are made from them`, mend('update')),
       await searchAttributes(session),
       await pollers(context, session),
     ];
   });
 }
 
-async function searchAttributes({ client, namespace }: TemporalSession): Promise<Finding> {
-  const say = finding('search attributes');
-  const wanted = Object.keys(SEARCH_ATTRIBUTES);
+async function searchAttributes({ client, namespace }: TemporalSession): Promise<Point> {
+  const say = point('search attributes');
   try {
-    const listed = await client.withDeadline(Date.now() + 5_000, () =>
+    const { customAttributes } = await client.withDeadline(Date.now() + 5_000, () =>
       client.connection.operatorService.listSearchAttributes({ namespace }),
     );
-    const missing = wanted.filter((name) => !(name in listed.customAttributes));
-    if (missing.length === 0) return say('ok', wanted.join(', '));
-    return say('note', `not registered: ${missing.join(', ')}. They are optional`, 'deploy/create-namespace.sh');
+    const missing = Object.keys(SEARCH_ATTRIBUTES).filter((name) => !(name in customAttributes));
+    if (missing.length === 0) return say('ok', Object.keys(SEARCH_ATTRIBUTES).join(', '));
+    return say(
+      'not-checkable',
+      `not registered: ${missing.join(', ')}. They are optional`,
+      'deploy/create-namespace.sh',
+    );
   } catch {
-    return say('note', 'the server does not list them; runs do without');
+    return say('not-checkable', 'the server does not list them; runs do without');
   }
 }
 
 /** A live worker polls at least this often. */
 const POLLED_LATELY_MS = 65_000;
 
-async function pollers({ env }: CliContext, session: TemporalSession): Promise<Finding> {
+/** Whether a worker polls, and whether all that do run this version. */
+async function pollers({ env }: CliContext, session: TemporalSession): Promise<Point> {
+  const say = point('workers');
   const queue = taskQueueSetting(env);
-  const seen = await readPollers(session, queue);
-  const lately = (seen?.lastSeenMs ?? Infinity) < POLLED_LATELY_MS;
-  const mend = 'On the worker host: runbook worker   (systemd: systemctl start replication-runbooks-worker)';
-  return finding('workers')(lately ? 'ok' : 'fail', pollersInWords(queue, seen), lately ? undefined : mend);
+  const seen = await readPollers(session, queue, POLLED_LATELY_MS);
+  if ((seen?.lastSeenMs ?? Infinity) >= POLLED_LATELY_MS)
+    return say(
+      'fail',
+      pollersInWords(queue, seen),
+      'On the worker host: `runbook worker`, or under systemd: `systemctl start replication-runbooks-worker`',
+    );
+  const versions = seen?.versions ?? [];
+  const observed = `${pollersInWords(queue, seen)}, version ${versions.join(', ')}`;
+  if (versions.every((version) => version === programVersion())) return say('ok', observed);
+  const needed = `this program is ${programVersion()}`;
+  const next = 'Give all of them the same version (docs/operations.md, "Upgrading").';
+  return { ...say('warn', observed, next), needed };
 }
 
 /** What only the host of a worker has: its keys, its memory. Whoever has no seal keys is no worker. */
-async function workerFindings({ env }: CliContext, given: Promise<Inventory | undefined>): Promise<Finding[]> {
-  const say = finding('worker host');
+async function workerPoints({ env }: CliContext, inventory: Inventory | undefined): Promise<Point[]> {
+  const say = point('worker host');
   if (!env['RUNBOOKS_SEAL_KEYS_FILE'] && !env['RUNBOOKS_SEAL_KEYS'])
-    return [say('note', `${hostname()} is none (RUNBOOKS_SEAL_KEYS_FILE)`)];
-  const settings = workerSettings(env);
-  SealKeyring.parse(settings.sealKeys.reveal());
-  const { keyDirectory, keyStorage } = settings;
-  const inMemory = await isMemoryBacked(keyDirectory);
-  const storage = finding('key storage');
-  const inventory = await given.catch(() => undefined);
+    return [say('not-checkable', `${hostname()} is none (RUNBOOKS_SEAL_KEYS_FILE)`)];
+  const { sealKeys, keyDirectory, keyStorage } = workerSettings(env);
+  SealKeyring.parse(sealKeys.reveal());
   const source = inventory?.workers.signingKey;
   const files = [env['RUNBOOKS_SEAL_KEYS_FILE'], source && 'file' in source ? source.file : undefined];
   return [
     say('ok', 'the seal keys can be read'),
-    ...(await look("workers' key", () => signingKeyFindings(source), 'runbook keys workers --output FILE')),
-    ...(await Promise.all(files.map(modeFindings))).flat(),
-    inMemory || keyStorage === 'disk'
-      ? storage(
-          inMemory ? 'ok' : 'warn',
-          `${keyDirectory} is ${inMemory ? 'in memory' : 'on a disk: erased keys may be found there'}`,
-        )
-      : storage('fail', `${keyDirectory} is on a disk`, 'export RUNBOOKS_KEY_DIR=/dev/shm/replication-runbooks/keys'),
+    ...(await look("workers' key", () => signingKeyPoints(source), '`runbook keys workers --output FILE`')),
+    ...(await Promise.all(files.map(modePoints))).flat(),
+    await storagePoint(keyDirectory, keyStorage === 'disk'),
     ...checkProcess(processFacts(env)).map((weakness) =>
-      finding('memory')('warn', weakness, 'docs/operations.md, "The worker\'s process"; the systemd unit does it'),
+      point('memory')('warn', weakness, 'docs/operations.md, "The worker\'s process"; the systemd unit does it'),
     ),
   ];
 }
 
-async function signingKeyFindings(source: Inventory['workers']['signingKey'] | undefined): Promise<Finding[]> {
-  if (source === undefined) return [];
-  const key = await readSigningKey(source);
-  return [finding("workers' key")('ok', `fingerprint ${spokenFingerprint(key.kid)}`)];
+async function storagePoint(directory: string, diskAllowed: boolean): Promise<Point> {
+  const say = point('key storage');
+  if (await isMemoryBacked(directory)) return say('ok', `${directory} is in memory`);
+  if (diskAllowed) return say('warn', `${directory} is on a disk: erased keys may be found there`);
+  const next = '`export RUNBOOKS_KEY_DIR=/dev/shm/replication-runbooks/keys`';
+  return say('fail', `${directory} is on a disk`, next);
 }
 
-async function modeFindings(file: string | undefined): Promise<Finding[]> {
+async function signingKeyPoints(source: Inventory['workers']['signingKey'] | undefined): Promise<Point[]> {
+  if (source === undefined) return [];
+  const key = await readSigningKey(source);
+  return [point("workers' key")('ok', `fingerprint ${spokenFingerprint(key.kid)}`)];
+}
+
+async function modePoints(file: string | undefined): Promise<Point[]> {
   const mode = file === undefined ? 0 : ((await stat(file).catch(() => undefined))?.mode ?? 0);
   if (file === undefined || (mode & 0o077) === 0) return [];
-  return [finding('key files')('fail', `others may read ${file}`, shellLine('chmod', '600', file))];
+  return [point('key files')('fail', `others may read ${file}`, command('chmod', '600', file))];
 }
 
 /** The workers' keys that this machine trusts, beside the one with which they sign. */
-async function pinFindings({ env }: CliContext, given: Promise<Inventory | undefined>): Promise<Finding[]> {
-  const say = finding('pins');
+async function pinPoints({ env }: CliContext, inventory: Inventory | undefined): Promise<Point[]> {
+  const say = point('pins');
   const pins = await readPins(pinsPath(env));
+  const none = "no workers' key is pinned here";
   const shown = pins.map(({ environment, kid }) => `${environment} ${spokenFingerprint(kid)}`).join('; ');
-  const inventory = await given.catch(() => undefined);
   const key = inventory && (await readSigningKey(inventory.workers.signingKey).catch(() => undefined));
-  if (key !== undefined) {
-    const trusted = pins.some(({ kid }) => kid === key.kid);
-    const mend = shellLine('runbook', 'keys', 'trust', DEFAULT_ENVIRONMENT, formatPublicKey(key));
-    if (trusted) return [say('ok', "the workers' key is pinned here")];
-    const others = pins.length === 0 ? "no workers' key is pinned here" : `pinned is another key: ${shown}`;
-    return [say(pins.length === 0 ? 'note' : 'warn', `${others}. Only people need one`, mend)];
-  }
-  if (pins.length > 0) return [say('ok', shown)];
-  return [
-    say('warn', "no workers' key is pinned here", 'With the line that the operators sent you: runbook join LINE'),
-  ];
+  if (key === undefined)
+    return [
+      pins.length > 0
+        ? say('ok', shown)
+        : say('warn', none, 'With the line that the operators sent you: `runbook join LINE`'),
+    ];
+  if (pins.some(({ kid }) => kid === key.kid)) return [say('ok', "the workers' key is pinned here")];
+  const next = command('runbook', 'keys', 'trust', DEFAULT_ENVIRONMENT, formatPublicKey(key));
+  if (pins.length === 0) return [say('not-checkable', `${none}. Only people need one`, next)];
+  return [say('warn', `pinned is another key: ${shown}. Only people need one`, next)];
 }
 
 /** Whether what this person signs is believed. */
-async function personFindings({ env }: CliContext, given: Promise<Inventory | undefined>): Promise<Finding[]> {
-  const say = finding('you');
+async function personPoints({ env }: CliContext, inventory: Inventory | undefined): Promise<Point[]> {
+  const say = point('you');
   const name = env['RUNBOOKS_PERSON'];
-  if (!name) return [say('note', 'nobody is named (RUNBOOKS_PERSON)', 'export RUNBOOKS_PERSON=YOUR-NAME')];
+  if (!name) return [say('not-checkable', 'nobody is named (RUNBOOKS_PERSON)', '`export RUNBOOKS_PERSON=YOUR-NAME`')];
   const file = personalKeyFile(env, name);
   const isThere = (await stat(file).catch(() => undefined)) !== undefined;
-  if (!isThere) return [say('fail', `${name} has no key at ${file}`, 'With your line: runbook join LINE')];
+  if (!isThere) return [say('fail', `${name} has no key at ${file}`, 'With your line: `runbook join LINE`')];
   const line = (await readFile(publicLineFile(file), 'utf8').catch(() => '')).trim();
   const kid = parsePublicKey(line.split('/')[1] ?? '')?.kid;
-  const found = await given.catch(() => undefined);
-  if (found === undefined || kid === undefined)
-    return [say('note', `${name}, key ${file}. Whether the inventory lists it cannot be seen here`, line || undefined)];
-  const person = found.people.get(name);
-  const listed = person?.publicKeys.some((key) => key.kid === kid) === true;
-  const add = shellLine('runbook', 'inventory', 'add-person', line);
-  if (listed) return [say('ok', `${name}, with a key that the inventory lists`)];
+  if (inventory === undefined || kid === undefined)
+    return [say('not-checkable', `${name}, key ${file}. Whether the inventory lists it cannot be seen here`)];
+  const person = inventory.people.get(name);
+  if (person?.publicKeys.some((key) => key.kid === kid) === true)
+    return [say('ok', `${name}, with a key that the inventory lists`)];
   const other =
     person === undefined ? 'does not know this name' : hasJoined(person) ? 'lists another key' : 'lists no key';
-  return [say('fail', `${name}: the inventory ${other}`, add)];
+  return [say('fail', `${name}: the inventory ${other}`, command('runbook', 'inventory', 'add-person', line))];
 }
 
 /** The points of readiness that the clusters themselves answer: roles, versions, clocks, credentials and rights, marker. */
-async function clusterFindings(context: CliContext, given: Promise<Inventory | undefined>): Promise<Finding[]> {
-  const inventory = await given.catch(() => undefined);
+async function clusterPoints({ stop }: CliContext, inventory: Inventory | undefined): Promise<Point[]> {
   if (inventory === undefined) return [];
-  const live = await livePoints(inventory, context.stop);
-  return live.flatMap(({ deployment, points }): Finding[] => {
+  const live = await livePoints(inventory, stop);
+  return live.flatMap(({ deployment, points }): Point[] => {
     const bad = points.filter(({ verdict }) => verdict === 'fail' || verdict === 'warn');
     const good = points.filter(({ verdict }) => verdict === 'ok').length;
-    const rest = points.length - good - bad.length;
+    const unknown = points.length - good - bad.length;
+    const rest = unknown === 0 ? '' : `, ${unknown} cannot be known from here`;
     return [
-      finding(deployment)(
-        'ok',
-        `${good} points of its clusters are good${rest === 0 ? '' : `, ${rest} cannot be known from here`}`,
-      ),
-      ...bad.map(({ id, cluster, about, verdict, observed, needed, reason, next }) => {
-        const where = [deployment, cluster].filter((each) => each !== undefined).join(' ');
-        const why = reason === undefined ? '' : ` (${reason})`;
-        const of = about === 'both' ? '' : `, for a ${about}`;
-        return finding(where)(
-          verdict === 'fail' ? 'fail' : 'warn',
-          `${id}${of}: ${observed.replace(/\.$/, '')}${why}. Needed: ${needed}`,
-          next,
-        );
-      }),
+      point(deployment)('ok', `${good} points of its clusters are good${rest}`),
+      ...bad.map((each) => ({ ...each, id: `${deployment}: ${each.id}` })),
     ];
   });
 }

@@ -17,7 +17,7 @@ import { collect, newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { DEFAULT_ENVIRONMENT } from '../invitation';
-import { readTextFile, writeSecretFile } from '../secret-input';
+import { confirmed, readTextFile, writeSecretFile } from '../secret-input';
 import { columns, oneLine, shellLine, shellWord } from '../text';
 import { joinLine } from './join';
 
@@ -72,7 +72,11 @@ function initCommand({ context }: CommandHost): Command {
       const site = await answers(context, options);
       const clusters = await readClusters(site);
       for (const line of foundLines(site, clusters)) context.err(line);
-      await confirmed(context, options, 'Is this your deployment? Type "yes"');
+      if (options.yes !== true)
+        await confirmed(context, 'Is this your deployment? Type "yes"', {
+          refused: 'nothing was written',
+          next: 'Correct what you gave, and run the command again.',
+        });
       const workers = await workersKeys(files);
       const tokenFile = resolve(options.tokenFile ?? join(directory, 'workers.token'));
       const planned = { ...site, directory, files, tokenFile, clusters, logins: new Map<string, AppRole>() };
@@ -81,17 +85,11 @@ function initCommand({ context }: CommandHost): Command {
       const facts = { ...planned, logins: await makeLogins(context, options, planned, policy) };
       await writeFile(files.inventory, inventoryText(facts), { mode: 0o640 });
       await writeFile(files.settings, settingsText(context.env, facts), { mode: 0o640 });
-      await writeFile(files.shell, shellText(facts), { mode: 0o640 });
-      await mkdir(dirname(files.program), { recursive: true });
-      await writeFile(files.program, programText(), { mode: 0o755 });
+      await writeScripts(facts, taskQueueSetting(context.env));
       const lines = site.everybody.map((name) => joinLine({ environment: options.environment, name, workers }));
       const fingerprint = spokenFingerprint(workers.kid);
-      printResult(
-        context,
-        options,
-        { directory, files, clusters, tokenFile, workers: workers.kid, fingerprint, join: lines },
-        doneLines(facts, fingerprint, lines, taskQueueSetting(context.env)),
-      );
+      const result = { directory, files, clusters, tokenFile, workers: workers.kid, fingerprint, join: lines };
+      printResult(context, options, result, nextSteps(facts, fingerprint, lines));
     });
 }
 
@@ -101,6 +99,7 @@ function filesIn(directory: string) {
     settings: join(directory, 'worker.env'),
     shell: join(directory, 'env.sh'),
     program: join(directory, 'bin', 'runbook'),
+    schedules: join(directory, 'schedules.sh'),
     signingKey: join(directory, 'workers.key'),
     sealKeys: join(directory, 'seal-keys'),
     policy: join(directory, 'policy.hcl'),
@@ -160,24 +159,15 @@ async function answers(context: CliContext, options: InitOptions): Promise<Site>
   };
   const deployment = await ask(options.deployment, '--deployment', 'Name of the deployment, such as payments');
   const named = [...options.cluster];
-  while (named.length === 0 || asks) {
+  if (named.length === 0) {
     const question = 'A cluster and the addresses of its nodes: east=https://10.1.0.4:8200,https://10.1.0.5:8200';
-    if (options.cluster.length > 0) break;
-    const typed = await ask(
-      undefined,
-      '--cluster',
-      named.length === 0 ? question : 'The next one (Enter: no more)',
-      '',
-    );
-    if (typed === '' && named.length > 0) break;
-    named.push(typed);
+    for (let typed = await ask(undefined, '--cluster', question); typed !== '';) {
+      named.push(typed);
+      typed = asks ? await context.ask('The next one (Enter: no more)') : '';
+    }
   }
-  const caFile = await ask(
-    options.caFile,
-    '--ca-file',
-    "PEM file of the clusters' CA (Enter: this system's roots)",
-    '',
-  );
+  const ofCa = "PEM file of the clusters' CA (Enter: this system's roots)";
+  const caFile = await ask(options.caFile, '--ca-file', ofCa, '');
   const people = words(await ask(options.people, '--people', 'Who operates and approves, comma-separated'));
   const holders = words(await ask(options.holders, '--holders', 'Who holds a key share', people.join(',')));
   const clusters = named.map(readCluster);
@@ -201,11 +191,6 @@ function readCluster(text: string): Site['clusters'][number] {
     observed: text,
     needed: 'NAME=https://ADDRESS:8200,https://ADDRESS:8200',
   });
-}
-
-async function confirmed(context: CliContext, { yes }: InitOptions, question: string): Promise<void> {
-  if (yes === true || (await context.ask(question)) === 'yes') return;
-  throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was written.', { needed: 'yes' });
 }
 
 const READ_MS = 5_000;
@@ -275,31 +260,24 @@ async function readOne(client: ServiceClient, { name, addresses }: Site['cluster
 }
 
 function foundLines({ people, holders, caFile }: Site, clusters: readonly FoundCluster[]): string[] {
-  const most = Math.max(0, ...clusters.map(({ threshold }) => threshold ?? 0));
   const rows = clusters.map(({ name, addresses, silent, versions, role, seal, clusterId }) => [
-    name,
-    `${addresses.length - silent.length} of ${addresses.length} nodes answer`,
-    versions.join(', '),
-    role,
-    seal,
-    `ID ${clusterId ?? 'unknown'}`,
+    ...[name, `${addresses.length - silent.length} of ${addresses.length} nodes answer`, versions.join(', ')],
+    ...[role, seal, `ID ${clusterId ?? 'unknown'}`],
   ]);
   const silent = clusters.flatMap((each) => each.silent);
+  const most = Math.max(0, ...clusters.map(({ threshold }) => threshold ?? 0));
+  const tooFew = holders.length < most ? 'never enough shares' : 'all must be there, at any hour';
+  const warnings = [
+    silent.length > 0 && `no answer from ${silent.join(', ')}.`,
+    clusters.some(({ drSet }) => drSet === undefined) && 'not every cluster replicates for DR.',
+    people.length < 3 &&
+      `${people.length} to operate and approve: some gates cannot be opened. Whoever asks for a run approves nothing of it, and a promotion by force needs two. Name at least 3.`,
+    holders.length <= most && `${holders.length} holders for a threshold of ${most}: ${tooFew}. Name more.`,
+  ];
   return [
     ...columns(rows),
     ...(caFile === undefined ? [] : authorities(caFile)),
-    ...(silent.length > 0 ? [`Warning: no answer from ${silent.join(', ')}.`] : []),
-    ...(clusters.some(({ drSet }) => drSet === undefined) ? ['Warning: not every cluster replicates for DR.'] : []),
-    ...(people.length >= 3
-      ? []
-      : [
-          `Warning: ${people.length} to operate and approve: some gates cannot be opened. Whoever asks for a run approves nothing of it, and a promotion by force needs two. Name at least 3.`,
-        ]),
-    ...(holders.length > most
-      ? []
-      : [
-          `Warning: ${holders.length} holders for a threshold of ${most}: ${holders.length < most ? 'never enough shares' : 'all must be there, at any hour'}. Name more.`,
-        ]),
+    ...warnings.flatMap((text) => (text === false ? [] : [`Warning: ${text}`])),
   ];
 }
 
@@ -423,44 +401,53 @@ async function refuseToReplace(
 const scalar = (text: string): string => (/^[A-Za-z0-9/][\w./:-]*$/.test(text) ? text : JSON.stringify(text));
 const flow = (texts: readonly string[]): string => `[${texts.map(scalar).join(', ')}]`;
 
+type Values = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** A text of deploy/templates with these values: a line of one that is absent is left out, a line of a list is repeated. */
+function filled(template: string, values: Values): string {
+  const place = /\{\{(\w+)\}\}/g;
+  const text = readFileSync(join(projectRoot(), 'deploy', 'templates', template), 'utf8');
+  const lines = text.split('\n').flatMap((line) => {
+    const given = [...line.matchAll(place)].map(([, name = '']) => values[name]);
+    if (given.includes(undefined)) return [];
+    const list = given.find((value) => typeof value === 'object') ?? [''];
+    return list.map((item) =>
+      line.replace(place, (_, name: string) => {
+        const value = values[name];
+        return typeof value === 'string' ? value : item;
+      }),
+    );
+  });
+  return lines.join('\n');
+}
+
 function inventoryText(facts: Facts): string {
   const { deployment, clusters, people, holders, everybody, files } = facts;
   const named = drSetsOf(clusters).map(({ name, members }) => `${name}: ${flow(members.map((each) => each.name))}`);
-  const gate = (name: string, validFor: string) =>
-    `      ${name}: { approvals: 1, groups: [approvers], validFor: ${validFor} }`;
-  return [
-    '# Which clusters there are, and who may do what: docs/inventory.md. It holds no secret, and no role: those are read.',
-    'version: 1',
-    `workers: { signingKey: { file: ${scalar(files.signingKey)} } }`,
-    'people: # Somebody without publicKeys has not joined, and counts for nothing.',
-    ...everybody.map((name) => `  ${name}: ${people.includes(name) ? '{ groups: [approvers, operators] }' : '{}'}`),
-    'deployments:',
-    `  ${deployment}:`,
-    '    clusters:',
-    ...clusters.flatMap((cluster) => clusterLines(cluster, facts)),
-    `    drSets: { ${named.join(', ')} }`,
-    `    ceremony: { holders: ${flow(holders)} }`,
-    '    gates: # Whoever asks for a run does not approve it: where one of the group asks, another one approves.',
-    gate('plan', '4h'),
-    gate('go', '10m'),
-    '    quiesce: attested # Who approves a planned change attests that no client writes. Others: quota, or hooks (docs/inventory.md).',
-    '',
-  ].join('\n');
+  return filled('inventory.yaml', {
+    signingKey: scalar(files.signingKey),
+    people: everybody.map((name) => `${name}: ${people.includes(name) ? '{ groups: [approvers, operators] }' : '{}'}`),
+    deployment,
+    clusters: clusters.flatMap((cluster) => clusterText(cluster, facts).trimEnd().split('\n')),
+    drSets: `{ ${named.join(', ')} }`,
+    holders: flow(holders),
+  });
 }
 
-function clusterLines(cluster: FoundCluster, { caFile, tokenFile, logins }: Facts): string[] {
+function clusterText(cluster: FoundCluster, { caFile, tokenFile, logins }: Facts): string {
   const { name, addresses, clusterId, role, versions, seal, advertised } = cluster;
   const login = logins.get(name);
   const hosts = addresses.map((address) => new URL(address).hostname);
   const own = advertised === undefined || !URL.canParse(advertised) || hosts.includes(new URL(advertised).hostname);
-  return [
-    `      ${name}: # When this was written: ${oneLine(`${role}, ${versions.join(', ')}, ${seal}`)}.`,
-    `        addresses: ${flow(addresses)}`,
-    ...(caFile === undefined ? [] : [`        caFile: ${scalar(caFile)}`]),
-    ...(clusterId === undefined ? [] : [`        clusterId: ${scalar(clusterId)}`]),
-    `        advertisedClusterAddress: ${own ? 'node-address' : new URL(advertised).origin}`,
-    `        credential: ${login === undefined ? `{ file: ${scalar(tokenFile)} }` : loginText(login)}`,
-  ];
+  return filled('cluster.yaml', {
+    name,
+    found: oneLine(`${role}, ${versions.join(', ')}, ${seal}`),
+    addresses: flow(addresses),
+    caFile: caFile === undefined ? undefined : scalar(caFile),
+    clusterId: clusterId === undefined ? undefined : scalar(clusterId),
+    advertised: own ? 'node-address' : new URL(advertised).origin,
+    credential: login === undefined ? `{ file: ${scalar(tokenFile)} }` : loginText(login),
+  });
 }
 
 const loginText = ({ roleId, secretId }: AppRole): string =>
@@ -486,55 +473,35 @@ function settingsText(env: NodeJS.ProcessEnv, { files }: Facts): string {
   return `${settings.map(([name, value]) => `${name}=${shellWord(value)}`).join('\n')}\n`;
 }
 
-/** For people at a shell of the worker host: the same settings, and the program where it is not on the PATH. */
-function shellText({ files }: Facts): string {
-  const path = `PATH="$PATH:"${shellWord(dirname(files.program))}`;
-  return [`# For a shell: . ${files.shell}`, `set -a; . ${shellWord(files.settings)}; set +a`, path, ''].join('\n');
+/**
+ * For people at a shell of the worker host: the same settings, the program where it is not on the PATH, and the schedules.
+ * The program takes the place of its shell, so that signals reach it.
+ */
+async function writeScripts({ files, deployment }: Facts, taskQueue: string): Promise<void> {
+  const bin = dirname(files.program);
+  const shell = filled('env.sh', { shell: files.shell, settings: shellWord(files.settings), bin: shellWord(bin) });
+  await writeFile(files.shell, shell, { mode: 0o640 });
+  await mkdir(bin, { recursive: true });
+  const program = shellWord(join(projectRoot(), 'dist', 'src', 'cli', 'main.js'));
+  await writeFile(files.program, filled('runbook', { program }), { mode: 0o755 });
+  const schedules = filled('schedules.sh', { deployment, shell: files.shell, taskQueue: shellWord(taskQueue) });
+  await writeFile(files.schedules, schedules, { mode: 0o755 });
 }
 
-/** The program by its name; it takes the place of its shell, so that signals reach it. */
-function programText(): string {
-  return `#!/bin/sh\nexec node ${shellWord(join(projectRoot(), 'dist', 'src', 'cli', 'main.js'))} "$@"\n`;
-}
-
-function doneLines(facts: Facts, fingerprint: string, joinLines: readonly string[], taskQueue: string): string[] {
-  const { deployment, files, tokenFile, directory, clusters } = facts;
-  const target = clusters.find(({ role }) => role.startsWith('DR secondary'))?.name ?? 'CLUSTER';
-  return [
-    `Written to ${directory}: inventory.yaml, worker.env, env.sh, policy.hcl, and the keys of the workers.`,
-    `1. In each shell of this host: . ${shellWord(files.shell)}`,
-    ...(facts.logins.size > 0
-      ? []
-      : [
-          `   A token with the policy of policy.hcl, in ${tokenFile}, mode 0600. Or an AppRole, which is better:`,
-          `     ${shellLine('runbook', 'policy', deployment, '--commands')}`,
-        ]),
-    '2. Each person, on their own machine, one line:',
-    ...joinLines.map((line) => `     ${shellLine('runbook', 'join', line)}`),
-    "   The fingerprint of the workers' key, which you read to them by voice:",
-    `     ${fingerprint}`,
-    '3. With the lines that they send back:',
-    '     runbook inventory add-person LINE LINE LINE',
-    '4. The worker (under systemd: deploy/replication-runbooks-worker.service), and what is still missing:',
-    '     runbook worker',
-    '     runbook doctor',
-    '5. A plan, which changes nothing:',
-    `     ${shellLine('runbook', 'plan', 'drSwitchover', '--deployment', deployment, '--to', target, '--reason', 'first plan')}`,
-    '6. Samples for a failover, and readiness every hour (docs/runbooks/wal-sampler.md, readiness.md):',
-    ...scheduleLines(deployment, taskQueue).map((line) => `     ${line}`),
-  ];
-}
-
-function scheduleLines(deployment: string, taskQueue: string): string[] {
-  const each = [
-    ['wal-sampler', '1m', 'walSampler', `walSampler:${deployment}:scheduled`],
-    ['readiness', '1h', 'readiness', `readiness-scheduled:${deployment}`],
-  ] as const;
-  return each.map(([id, interval, type, workflowId]) =>
-    shellLine(
-      ...['temporal', 'schedule', 'create', '--schedule-id', `${id}-${deployment}`, '--interval', interval],
-      ...['--overlap-policy', 'Skip', '--catchup-window', '1m', '--workflow-id', workflowId],
-      ...['--type', type, '--task-queue', taskQueue, '--input', JSON.stringify({ deployment })],
-    ),
-  );
+function nextSteps(
+  { deployment, files, tokenFile, directory, clusters, logins }: Facts,
+  fingerprint: string,
+  join: readonly string[],
+): string[] {
+  const to = clusters.find(({ role }) => role.startsWith('DR secondary'))?.name ?? 'CLUSTER';
+  const plan = ['drSwitchover', '--deployment', deployment, '--to', to, '--reason', 'first plan'];
+  const withoutLogin = logins.size === 0;
+  const text = filled('next-steps.txt', {
+    ...{ directory, fingerprint, shell: shellWord(files.shell), schedules: shellWord(files.schedules) },
+    tokenFile: withoutLogin ? tokenFile : undefined,
+    policyCommand: withoutLogin ? shellLine('runbook', 'policy', deployment, '--commands') : undefined,
+    join: join.map((line) => shellLine('runbook', 'join', line)),
+    plan: shellLine('runbook', 'plan', ...plan),
+  });
+  return text.trimEnd().split('\n');
 }

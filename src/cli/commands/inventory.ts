@@ -5,20 +5,20 @@ import { resolve } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import { isRunbookError, RunbookError } from '../../errors';
 import { approversOf, hasJoined, inventoryDigest, listKey, loadInventory, voiceless } from '../../inventory';
-import type { CeremonyPolicy, Inventory, PersonKey, Voiceless } from '../../inventory';
+import type { CeremonyPolicy, Inventory, PersonKey } from '../../inventory';
 import { parsePublicKey, spokenFingerprint } from '../../keys';
 import { assessService } from '../../../activities/readiness/readiness';
 import { createLogger } from '../../worker/logging';
 import type { ReadinessPoint } from '../../contracts/readiness';
 import { exitCodeOfPoints } from '../errors';
-import { inLines } from '../text';
-import { pointLines } from './readiness';
+import { pointLines } from '../points';
+import type { Point } from '../points';
 import { GATE_NAMES } from '../../contracts/plan';
 import { inventoryPath } from '../../worker/settings';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
-import { readTextFile } from '../secret-input';
+import { confirmed, readTextFile } from '../secret-input';
 
 export const commands = (host: CommandHost): Command[] => [inventoryCommand(host)];
 
@@ -37,14 +37,15 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
     .action(async (file: string | undefined, options: CommonOptions & { readonly live?: true }) => {
       const inventory = await loadInventory(file ?? inventoryPath(context.env));
       const absent = await absentFiles(inventory);
+      const warnings = [...joinedPoints(inventory), ...absent.map(absentPoint)];
       const live = options.live === true ? await livePoints(inventory, context.stop) : undefined;
       printResult(context, options, { ...understood(inventory), absent, live }, [
         ...lines(inventory),
-        ...absent.map((file) => `Not on this machine: ${file}. A worker needs it.`),
+        ...(warnings.length === 0 ? [] : ['', ...pointLines(warnings)]),
         ...(live ?? []).flatMap(({ deployment, points }) => [
           '',
           `${deployment}, as its clusters are seen from this machine:`,
-          ...pointLines(inLines(points)),
+          ...pointLines(points),
         ]),
       ]);
       if (live !== undefined) finish(exitCodeOfPoints(live.flatMap(({ points }) => points)));
@@ -76,6 +77,13 @@ function filesIn(value: unknown): string[] {
     return FILE_MEMBERS.has(name) && typeof member === 'string' ? [member] : filesIn(member);
   });
 }
+
+const absentPoint = (file: string): Point => ({
+  id: 'file',
+  verdict: 'warn',
+  observed: `${file} is not on this machine`,
+  needed: 'that file, where a worker is',
+});
 
 const FILE_MEMBERS: ReadonlySet<string> = new Set(['file', 'caFile', 'stampFile']);
 
@@ -134,18 +142,13 @@ function readPersonLine(line: string): Pick<PersonKey, 'name' | 'key'> {
 }
 
 /** Whoever could put a key of their own here would approve as somebody else. */
-async function compareFingerprints(context: CliContext, people: readonly PersonKey[]): Promise<void> {
+function compareFingerprints(context: CliContext, people: readonly PersonKey[]): Promise<void> {
   for (const { name, key } of people) context.err(`${name}: ${spokenFingerprint(key.kid)}`);
-  const answer = await context.ask('Call each of them, and compare by voice. Type "yes" if all are the same');
-  if (answer === 'yes') return;
-  throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was changed.', {
-    needed: 'yes',
+  return confirmed(context, 'Call each of them, and compare by voice. Type "yes" if all are the same', {
+    refused: 'nothing was changed',
     next: 'Is a fingerprint another one? Then somebody put their own key there: find out how that line came to you.',
   });
 }
-
-const HOW_TO_JOIN =
-  'Each of them runs "runbook join" with the line that "runbook init" wrote; then: runbook inventory add-person LINE';
 
 function understood(inventory: Inventory): object {
   const { people, deployments } = inventory;
@@ -172,7 +175,6 @@ function understood(inventory: Inventory): object {
 
 function lines(inventory: Inventory): string[] {
   const { people, deployments } = inventory;
-  const silent = voiceless(inventory).map(voicelessLine);
   return [
     'The inventory has no mistakes.',
     ...[...deployments.values()].flatMap((deployment) => {
@@ -196,8 +198,6 @@ function lines(inventory: Inventory): string[] {
       const known = hasJoined(person) ? attestation : 'has not joined';
       return `Person ${name}: ${known}${groups.length === 0 ? '' : `, in ${groups.join(', ')}`}`;
     }),
-    ...silent.map((line) => `Warning: ${line}.`),
-    ...(silent.length > 0 ? [`  ${HOW_TO_JOIN}`] : []),
   ];
 }
 
@@ -214,15 +214,21 @@ export function livePoints(
 }
 
 /** What people cannot do although the file seems to say it. */
-export function voicelessLine({ names, why, deployment, gates, decides, holder }: Voiceless): string {
-  const parts = [
-    ...(gates.length > 0 ? [`approve (${gates.length === GATE_NAMES.length ? 'any gate' : gates.join(', ')})`] : []),
-    ...(decides ? ['decide about a parked step', 'pause, abort or order a take-over'] : []),
-    ...(holder ? ['give a key share'] : []),
-  ];
-  const [be, have] = names.length === 1 ? ['is', 'has'] : ['are', 'have'];
-  const because = why === 'claimed' ? `${be} only claimed, which counts in a laboratory alone` : `${have} not joined`;
-  return `${names.join(', ')} ${because}: in ${deployment} they cannot ${parts.join(', ')}`;
+export function joinedPoints(inventory: Inventory): Point[] {
+  return voiceless(inventory).map(({ names, why, deployment, gates, decides, holder }) => {
+    const parts = [
+      ...(gates.length > 0 ? [`approve (${gates.length === GATE_NAMES.length ? 'any gate' : gates.join(', ')})`] : []),
+      ...(decides ? ['decide about a parked step', 'pause, abort or order a take-over'] : []),
+      ...(holder ? ['give a key share'] : []),
+    ];
+    const [be, have] = names.length === 1 ? ['is', 'has'] : ['are', 'have'];
+    const because = why === 'claimed' ? `${be} only claimed, which counts in a laboratory alone` : `${have} not joined`;
+    return {
+      ...{ id: 'people', verdict: 'warn' },
+      observed: `${names.join(', ')} ${because}: in ${deployment} they cannot ${parts.join(', ')}`,
+      next: 'Each of them gives `runbook join LINE` with the line that "runbook init" wrote; then `runbook inventory add-person LINE`',
+    };
+  });
 }
 
 /** Names, each with the term of office where it has one. */

@@ -1,17 +1,18 @@
+import { Option } from 'commander';
 import type { Command } from 'commander';
-import { InvalidArgumentError } from 'commander';
 import { lockWorkflowId } from '../../contracts/names';
 import { readinessResult } from '../../contracts/readiness';
-import { verdictWords } from '../../contracts/readiness-words';
-import type { ReadinessPoint, ReadinessResult } from '../../contracts/readiness';
+import { changeText, verdictWords } from '../../contracts/readiness-words';
+import type { ReadinessResult } from '../../contracts/readiness';
 import type { Report } from '../../contracts/report';
 import { taskQueueSetting } from '../../worker/settings';
 import { newCommand, printResult, seconds, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import { EXIT, exitCodeOfOutcome, exitCodeOfReadiness } from '../errors';
+import { pointLines } from '../points';
 import { buildInput } from '../run-input';
-import { columns, inLines, shellLine, unmarked } from '../text';
-import { waitVisibly } from '../waiting';
+import { inLines } from '../text';
+import { waitForReport } from '../waiting';
 
 export const commands = (host: CommandHost): Command[] => [readinessCommand(host)];
 
@@ -27,7 +28,9 @@ function readinessCommand(host: CommandHost): Command {
     'runbook readiness payments --about failover --json',
   ])
     .argument('<deployment>')
-    .option('--about <question>', 'only this one decides the exit code: switchover or failover', question)
+    .addOption(
+      new Option('--about <question>', 'only this one decides the exit code').choices(['switchover', 'failover']),
+    )
     .option('--timeout <seconds>', 'give up waiting after so long; the check goes on', seconds, 120);
   return withServerOptions(command).action(async (deployment: string, options: ReadinessOptions) => {
     const { context, finish } = host;
@@ -44,11 +47,8 @@ function readinessCommand(host: CommandHost): Command {
         staticSummary: 'readiness',
       });
       const waiting = { what: 'the check', run: { workflowId }, timeoutMs: options.timeout * 1_000 };
-      const report = await waitVisibly(context, session, waiting, handle.result());
-      if (report === undefined) {
-        context.err(`Not waiting any more; the check goes on: ${shellLine('runbook', 'status', workflowId)}`);
-        return finish(EXIT.pending);
-      }
+      const report = await waitForReport(host, session, waiting, handle.result());
+      if (report === undefined) return;
       const found = readinessResult.safeParse(report.result);
       if (!found.success) {
         context.err(`The check ended as "${report.outcome}" without a verdict.`);
@@ -60,12 +60,7 @@ function readinessCommand(host: CommandHost): Command {
   });
 }
 
-function question(text: string): 'switchover' | 'failover' {
-  if (text === 'switchover' || text === 'failover') return text;
-  throw new InvalidArgumentError('switchover or failover');
-}
-
-/** Points by verdict, the red ones first; under each what it needs and who can do what. */
+/** The verdicts, what changed, and all points. */
 export function readinessText(given: ReadinessResult): string[] {
   const { switchover, failover, score, comparedWith, changes, candidates, points } = inLines(given);
   const before = comparedWith ? ` (${comparedWith.score} at ${comparedWith.at})` : '';
@@ -73,42 +68,13 @@ export function readinessText(given: ReadinessResult): string[] {
     (one) =>
       `  to ${one.cluster} (${one.drSet}): switchover ${verdictWords(one.switchover)}, failover ${verdictWords(one.failover)}`,
   );
-  const changed = changes.map(({ change, before: was, now, ...point }) => {
-    return [change, nameOf(point), `${was} before, ${now} now`];
-  });
   return [
     `Switchover: ${verdictWords(switchover)}. Failover: ${verdictWords(failover)}. Score ${score} of 100${before}.`,
     ...(candidates.length > 1 ? each : []),
-    ...section('Since the last check', changed),
+    ...(changes.length > 0 ? ['', 'Since the last check', ...changes.map((one) => `  ${changeText(one)}`)] : []),
+    '',
     ...pointLines(points),
     '',
     'Nothing was changed.',
   ];
-}
-
-/** Points by verdict, the red ones first. */
-export function pointLines(points: readonly ReadinessPoint[]): string[] {
-  const rowsOf = (verdict: ReadinessPoint['verdict']) => points.filter((each) => each.verdict === verdict).map(row);
-  return [
-    ...section('Red', rowsOf('fail')),
-    ...section('Warnings', rowsOf('warn')),
-    ...section('Not checkable', rowsOf('not-checkable')),
-    ...section('Good', rowsOf('ok')),
-  ];
-}
-
-function section(title: string, rows: readonly (readonly string[])[]): string[] {
-  return rows.length === 0 ? [] : ['', title, ...columns(rows.map((cells) => ['', ...cells]))];
-}
-
-function row(point: ReadinessPoint): string[] {
-  const { verdict, about, observed, needed, reason, next } = point;
-  const why = reason === undefined ? '' : ` (${reason})`;
-  const then = next === undefined || verdict === 'not-checkable' ? '' : ` ${next}`;
-  const text = verdict === 'ok' ? observed : unmarked(`${observed}${why}. Needed: ${needed}.${then}`);
-  return [nameOf(point), about === 'both' ? '' : about, text];
-}
-
-function nameOf({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>): string {
-  return cluster === undefined ? id : `${id} (${cluster})`;
 }

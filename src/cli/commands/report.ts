@@ -1,9 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { Option } from 'commander';
 import type { Command } from 'commander';
 import { RunbookError } from '../../errors';
 import { renderHtml } from '../../report/render-html';
 import { renderMarkdown } from '../../report/render-markdown';
 import { writeReportFiles } from '../../report/report-files';
+import { nextCommandOf } from '../../contracts/next-commands';
 import type { Report } from '../../contracts/report';
 import { newCommand, printResult, seconds, withRun, withServerOptions, withSession, workflowIdOf } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
@@ -16,7 +18,7 @@ import { Progress } from '../render-status';
 import { readRunView } from '../run';
 import type { RunReference } from '../run';
 import type { TemporalSession } from '../temporal';
-import { jsonText, shellLine } from '../text';
+import { jsonText } from '../text';
 
 export const commands = (host: CommandHost): Command[] => [watchCommand(host), reportCommand(host)];
 
@@ -59,7 +61,7 @@ async function watchRun(
     for (const line of progress.lines(view)) context.out(json === true ? jsonText({ progress: line }) : line);
     if (view.state !== 'running') break;
     if (Date.now() >= deadline || context.stop.aborted) {
-      context.err(`Not watching any more; the run goes on: ${shellLine('runbook', 'status', run.workflowId)}`);
+      context.err(`Not watching any more; the run goes on: ${nextCommandOf.status(run.workflowId)}`);
       return EXIT.pending;
     }
     await delay(POLL_MS, undefined, { signal: context.stop }).catch(() => undefined);
@@ -73,16 +75,13 @@ async function watchRun(
 
 interface ReportOptions extends ServerOptions {
   readonly runId?: string;
-  readonly format?: string;
+  readonly format?: Format;
   readonly output?: string;
   readonly verify?: string;
 }
 
-const RENDERERS: Readonly<Record<string, (report: Report) => string>> = {
-  md: renderMarkdown,
-  html: renderHtml,
-  json: (report) => jsonText(report, 2),
-};
+const RENDERERS = { md: renderMarkdown, html: renderHtml, json: (report: Report) => jsonText(report, 2) } as const;
+type Format = keyof typeof RENDERERS;
 
 /** `runbook report`: what a run did, also of one that is open or was terminated. */
 function reportCommand(host: CommandHost): Command {
@@ -95,7 +94,7 @@ function reportCommand(host: CommandHost): Command {
   ])
     .argument('[run]', 'its Workflow ID, or its deployment: payments is deployment:payments', workflowIdOf)
     .option('--run-id <id>', 'an earlier run of this Workflow ID (default: the newest)')
-    .option('--format <format>', 'md, html or json (default: md; json with --json)')
+    .addOption(new Option('--format <format>', 'default: md, or json with --json').choices(Object.keys(RENDERERS)))
     .option('--output <directory>', 'write files there and print their paths')
     .option('--verify <file>', 'prove a report that this command made, in any format');
   return withServerOptions(command).action(async (workflowId: string | undefined, options: ReportOptions) => {
@@ -103,15 +102,9 @@ function reportCommand(host: CommandHost): Command {
     if (verify !== undefined) return verifyFile(host, verify, options);
     if (workflowId === undefined)
       throw new RunbookError('INVALID_INPUT', 'Which run? Give its Workflow ID, or --verify FILE.');
-    const render = RENDERERS[format];
-    if (render === undefined) {
-      throw new RunbookError('INVALID_INPUT', `There is no report format "${format}".`, {
-        needed: Object.keys(RENDERERS).join(', '),
-      });
-    }
     const report = await withSession(context, options, (session) => readProvableReport(session, { workflowId, runId }));
     if (output === undefined) {
-      for (const line of render(report).trimEnd().split('\n')) context.out(line);
+      for (const line of RENDERERS[format](report).trimEnd().split('\n')) context.out(line);
       return;
     }
     const files = await writeReportFiles(report, output);
@@ -123,9 +116,8 @@ function reportCommand(host: CommandHost): Command {
 async function verifyFile({ context, finish }: CommandHost, file: string, options: ServerOptions): Promise<void> {
   const proven: string[] = [];
   try {
-    const render = (format: string, report: Report) => RENDERERS[format]?.(report) ?? '';
     const what = await withSession(context, options, (session) =>
-      verifyReport(session, file, render, (line) => proven.push(line)),
+      verifyReport(session, file, RENDERERS, (line) => proven.push(line)),
     );
     finish(what === 'all' ? EXIT.ok : EXIT.pending);
   } finally {

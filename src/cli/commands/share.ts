@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { SIGNALS } from '../../contracts/signals';
+import { programVersion } from '../../dev-server/locations';
 import { isRunbookError } from '../../errors';
 import {
   answerRequest,
@@ -14,7 +15,7 @@ import {
 } from '../../documents';
 import type { CeremonyRequest } from '../../documents';
 import { readPins } from '../../keys';
-import { newCommand, printResult, programVersion, withRun, withServerOptions, withSession } from '../command';
+import { newCommand, printResult, withRun, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import {

@@ -3,6 +3,7 @@ import { userInfo } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
+import { nextCommandOf } from '../../contracts/next-commands';
 import { RUNBOOK_NAMES, lockWorkflowId } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
 import type { Report } from '../../contracts/report';
@@ -21,7 +22,7 @@ import type { ExactRun, StatementOptions } from '../signals';
 import type { TemporalSession } from '../temporal';
 import { orderTakeOver } from './statements';
 import { escapeUntrusted, shellLine } from '../text';
-import { waitVisibly } from '../waiting';
+import { waitForReport } from '../waiting';
 
 export const commands = (host: CommandHost): Command[] => [planCommand(host), startCommand(host)];
 
@@ -116,11 +117,8 @@ function planCommand(host: CommandHost): Command {
       const workflowId = startWorkflowId(runbook, input);
       await startRun(host, session, runbook, workflowId, input);
       const result = session.client.workflow.getHandle<() => Promise<Report>>(workflowId).result();
-      const report = await waitVisibly(context, session, { what: 'the plan', run: { workflowId } }, result);
-      if (report === undefined) {
-        context.err(`Not waiting any more; the plan goes on: ${shellLine('runbook', 'status', workflowId)}`);
-        return host.finish(EXIT.pending);
-      }
+      const report = await waitForReport(host, session, { what: 'the plan', run: { workflowId } }, result);
+      if (report === undefined) return;
       const failed = report.preconditions.some(({ verdict }) => verdict === 'fail');
       printResult(context, options, report, planLines(report));
       host.finish(failed ? EXIT.refused : exitCodeOfOutcome(report.outcome));
@@ -254,7 +252,7 @@ async function startRun(
     throw new RunbookError('LOCK_HELD', `${workflowId} is held by a run of ${holder.runbook}. Nothing was started.`, {
       observed: `run ${holder.runId}, ${holder.state} since ${holder.startedAt}${phase === undefined ? '' : `, phase ${phase}`}`,
       needed: 'no open run with this Workflow ID',
-      next: `Look at it with "${shellLine('runbook', 'status', workflowId)}"; start again when it has ended.`,
+      next: `Look at it with "${nextCommandOf.status(workflowId)}"; start again when it has ended.`,
     });
   }
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Client } from '@temporalio/client';
+import { Option } from 'commander';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { nextCommandOf } from '../../contracts/next-commands';
@@ -15,11 +16,12 @@ import type { CommandHost } from '../command';
 import { fetchInvitation } from '../invitation';
 import { approvalLines, unsignedLines } from '../render-plan';
 import { activityResults, describe, fetchEvents, queryStatus, readRunView } from '../run';
-import { refusePlainShare } from '../secret-input';
+import { confirmed, refusePlainShare } from '../secret-input';
 import {
   HOLDER_OPTION,
   NAME_OPTION,
   giveSignal,
+  giveStatement,
   personOf,
   statementOf,
   wanted,
@@ -27,7 +29,6 @@ import {
 } from '../signals';
 import type { ExactRun, StatementOptions } from '../signals';
 import type { TemporalSession } from '../temporal';
-import { shellLine } from '../text';
 
 /** What a person says to a run: an approval, a decision, an order, a decline. */
 export function commands(host: CommandHost): Command[] {
@@ -50,7 +51,7 @@ function approveCommand(host: CommandHost): Command {
     'runbook approve deployment:payments --gate go --name ada --key-file ~/ada.key',
     'runbook approve deployment:payments --gate plan --name ada --reject --comment "wrong window"',
   ])
-    .requiredOption('--gate <gate>', `the gate that waits: ${GATE_NAMES.join(', ')}`)
+    .addOption(new Option('--gate <gate>', 'the gate that waits').choices(GATE_NAMES).makeOptionMandatory())
     .option(...NAME_OPTION)
     .option('--reject', 'reject instead of approving')
     .option('--comment <text>', 'shown in the report')
@@ -60,7 +61,6 @@ function approveCommand(host: CommandHost): Command {
     const { context } = host;
     const { gate, comment, planDigest, yes } = options;
     const verdict = options.reject === true ? 'reject' : 'approve';
-    requireGate(gate);
     if (yes === true && planDigest === undefined) {
       throw new RunbookError('INVALID_INPUT', '--yes needs the plan by name: --plan-digest is missing.', {
         needed: '--plan-digest with the digest of the plan that you read',
@@ -78,25 +78,15 @@ function approveCommand(host: CommandHost): Command {
         });
       }
       for (const line of [...approvalLines(plan, gate), ...unsignedLines(findings)]) context.err(line);
-      if (yes !== true && (await context.ask(`Type "${verdict}" to ${verdict} gate "${gate}"`)) !== verdict) {
-        throw new RunbookError('INVALID_INPUT', 'Not confirmed; nothing was sent.', {
-          needed: verdict,
+      if (yes !== true)
+        await confirmed(context, `Type "${verdict}" to ${verdict} gate "${gate}"`, {
+          word: verdict,
+          refused: 'nothing was sent',
           next: 'Give the same command again when you have decided.',
         });
-      }
       const members = { gate, planDigest: plan.digest, verdict, comment, name };
-      const input = await statementOf(context, options, session, run, 'approval', members);
-      await giveSignal(host, options, session, run, SIGNALS.approve, input);
+      await giveStatement(host, options, session, run, [SIGNALS.approve, 'approval'], members);
     });
-  });
-}
-
-/** A mistyped gate would be signed and refused by the run; it is named here, before anything is asked. */
-function requireGate(gate: string): void {
-  if (GATE_NAMES.some((name) => name === gate)) return;
-  throw new RunbookError('INVALID_INPUT', `There is no gate "${gate}". Nothing was sent.`, {
-    needed: `one of: ${GATE_NAMES.join(', ')}`,
-    next: 'Give the name of the gate that "runbook status" shows.',
   });
 }
 
@@ -119,7 +109,7 @@ async function planUnderApproval(
           .findLast((found) => found !== undefined);
   if (plan === undefined) {
     throw new RunbookError('NOT_FOUND', `The run ${workflowId} has no plan to approve yet.`, {
-      next: shellLine('runbook', 'status', workflowId),
+      next: nextCommandOf.status(workflowId),
     });
   }
   if (createHash('sha256').update(plan.text).digest('base64url') !== plan.digest) {
@@ -150,7 +140,7 @@ function decideCommand(host: CommandHost): Command {
   ])
     .option('--parking <number>', 'number of the parking, as status shows it')
     .option('--step <step>', 'name of the parked step, in place of the number')
-    .requiredOption('--action <action>', `one of: ${DECISION_ACTIONS.join(', ')}`)
+    .addOption(new Option('--action <action>', 'what to do').choices(DECISION_ACTIONS).makeOptionMandatory())
     .option('--reason <text>', 'why; shown in the report (default: you are asked)')
     .option(...NAME_OPTION);
   return withStatementOptions(command, 'the decision').action(async (workflowId: string, options: DecideOptions) => {
@@ -161,8 +151,7 @@ function decideCommand(host: CommandHost): Command {
       const name = await personOf(host.context, options.name);
       const reason = await wanted(host.context, options.reason, '--reason', 'Why (everybody can read it)');
       const members = { ...parked, action, reason, name };
-      const input = await statementOf(host.context, options, session, run, 'decision', members);
-      await giveSignal(host, options, session, run, SIGNALS.decide, input);
+      await giveStatement(host, options, session, run, [SIGNALS.decide, 'decision'], members);
     });
   });
 }
@@ -193,7 +182,7 @@ async function openParking(
   throw new RunbookError('PRECONDITION_FAILED', `${which}. Nothing was sent.`, {
     observed: open.length === 0 ? 'no parked step' : `parked: ${named}`,
     needed: parking === undefined ? `--parking with its number` : `parking ${parking}`,
-    next: shellLine('runbook', 'status', run.workflowId),
+    next: nextCommandOf.status(run.workflowId),
   });
 }
 
@@ -227,8 +216,7 @@ function controlCommands(host: CommandHost): Command[] {
           return orderTakeOver(host, options, session, run, input, { name, reason });
         }
         const members = { action, reason, before, name };
-        const order = await statementOf(host.context, options, session, run, 'control', members);
-        await giveSignal(host, options, session, run, SIGNALS[action], order);
+        await giveStatement(host, options, session, run, [SIGNALS[action], 'control'], members);
       });
     });
   });
@@ -273,15 +261,11 @@ function declineCommand(host: CommandHost): Command {
         throw new RunbookError('INVALID_INPUT', 'This run does not ask you for a key share. Nothing was sent.', {
           observed: holder,
           needed: `one of: ${holders.join(', ')}`,
-          next: `If one of them is you, give your name exactly so. If none is, you are not asked. Who is: ${shellLine('runbook', 'status', workflowId)}`,
+          next: `If one of them is you, give your name exactly so. If none is, you are not asked. Who is: ${nextCommandOf.status(workflowId)}`,
         });
       }
-      const reason = await wanted(
-        context,
-        options.reason,
-        '--reason',
-        'Why (everybody can read it; never a key share)',
-      );
+      const why = 'Why (everybody can read it; never a key share)';
+      const reason = await wanted(context, options.reason, '--reason', why);
       if (redact(reason) !== reason) {
         throw new RunbookError('INVALID_INPUT', 'The reason seems to hold a secret. Nothing was sent.', {
           needed: 'a few words; everybody can read them',
@@ -290,8 +274,8 @@ function declineCommand(host: CommandHost): Command {
       }
       // To the very run that invited: a later run invites again.
       const run = { workflowId, runId: rid };
-      const input = await statementOf(context, options, session, run, 'decline', { cid, epoch, reason, name: holder });
-      await giveSignal(host, options, session, run, SIGNALS.decline, input);
+      const members = { cid, epoch, reason, name: holder };
+      await giveStatement(host, options, session, run, [SIGNALS.decline, 'decline'], members);
       if (options.print !== true)
         context.err(`You may give it all the same: ${nextCommandOf.share(workflowId, holder)}`);
     });
@@ -309,6 +293,6 @@ async function requestOf(client: Client, workflowId: string): Promise<z.infer<ty
   if (parsed.success) return parsed.data;
   throw new RunbookError('DOCUMENT_INVALID', 'The run shows an invitation that is none. Nothing was sent.', {
     needed: 'an invitation that the workers made',
-    next: `Tell the operators, by voice, that you cannot give your share. What the run says: ${shellLine('runbook', 'status', workflowId)}`,
+    next: `Tell the operators, by voice, that you cannot give your share. What the run says: ${nextCommandOf.status(workflowId)}`,
   });
 }

@@ -1,0 +1,3 @@
+# For a shell: . {{shell}}
+set -a; . {{settings}}; set +a
+PATH="$PATH:"{{bin}}
