@@ -163,6 +163,7 @@ const MEMBERS = {
     recipientPgpKey: text(20_000).optional(),
     authority: authority.optional(),
   }),
+  wayBack: z.boolean(),
   workflowId: text(1_000),
 } as const satisfies Readonly<Record<Member, z.ZodType>>;
 

@@ -55,6 +55,8 @@ interface Demotion extends RoleChange {
 interface Promotion extends RoleChange, SecondaryToken {
   /** `forced`: the service's own safety checks are left out, and what is not there is lost. */
   readonly mode: 'planned' | 'unplanned' | 'forced';
+  /** Where it fails for certain the other cluster is promoted back. */
+  readonly wayBack?: boolean;
 }
 
 /**
@@ -157,7 +159,9 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
   const { promoteMs } = clusters.deployment(deployment).limits;
   const access = clusters.of(deployment, cluster);
   const [clusterId, otherId] = await Promise.all([
-    awaitClusterId(access, execution, promoteMs),
+    input.wayBack === true
+      ? idWithWayBack(access, clusters.of(deployment, input.otherCluster), promoteMs)
+      : awaitClusterId(access, execution, promoteMs),
     kind === 'dr' && input.mode === 'planned'
       ? clusterIdIfTold(clusters.of(deployment, input.otherCluster), signal)
       : undefined,
@@ -290,6 +294,24 @@ async function demandLost(
   await demandGone(input, plan, memory);
   const judged = { deployment, gate: gateOf(operation), requestedBy: plan.requestedBy, authority };
   await demandSameOutage(inventory, run, judged, await readKind(clusters.of(deployment, cluster), kind, signal));
+}
+
+/**
+ * Clients wait for a cluster that died, and the other one can serve them: where nothing at all is heard of it for a quarter
+ * of the budget while the other one answers, that is enough. Nothing was sent by then.
+ */
+async function idWithWayBack(access: ClusterAccess, other: ClusterAccess, budgetMs: number): Promise<string> {
+  const execution = currentExecution();
+  const quarterMs = budgetMs / 4;
+  if (execution.doubt.mayHaveSent) return awaitClusterId(access, execution, budgetMs);
+  try {
+    return await awaitClusterId(access, execution, quarterMs);
+  } catch (error) {
+    if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
+    const isSilent = error.observed?.startsWith('UNREACHABLE') === true;
+    if (isSilent && (await clusterIdIfTold(other, execution.signal)) !== undefined) throw error;
+    return await awaitClusterId(access, execution, budgetMs - quarterMs);
+  }
 }
 
 async function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {

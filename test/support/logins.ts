@@ -1,9 +1,14 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
+import { rmSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Agent, request } from 'undici';
 import type { Login } from '../../src/inventory';
+import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedCluster } from '../../src/simulator';
+import { printedRules, writePrintedPolicy } from './least-privilege';
+import { Scenario, pair } from './scenario';
+import type { ScenarioOptions } from './scenario';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../vault/support/loopback-certificate';
 
 /** The tokens that a login gives. */
@@ -66,6 +71,34 @@ export async function setUpLogin(
       return { credential, secrets: new Map([['key of the certificate', LOOPBACK_KEY]]) };
     }
   }
+}
+
+/** A deployment whose workers log in, with the printed policy of every day, and hold no stored token. */
+export async function scenarioWithLogin(
+  method: Login['method'],
+  directory: string,
+  { topology, ...options }: Omit<ScenarioOptions, 'service' | 'cluster'> = {},
+): Promise<{ readonly scenario: Scenario; readonly setUp: LoginSetUp }> {
+  const certificateFile = join(directory, 'service-certificate.pem');
+  const keyFile = join(directory, 'service-key.pem');
+  await writeFile(certificateFile, LOOPBACK_CERTIFICATE);
+  await writeFile(keyFile, LOOPBACK_KEY, { mode: 0o600 });
+  const service = await startSimulatedService({
+    ...{ seed: 11, pace: 'quick', mounts: ['kv/', 'secret/'], ...pair(), ...topology },
+    timing: { canaryMs: 600_000, ...topology?.timing },
+    ...(method === 'cert' && { tls: { certificateFile, keyFile } }),
+  });
+  const setUp = await setUpLogin(service.cluster('east'), method, directory, { policies: ['runbooks'], maxTtl: '2h' });
+  const scenario = await Scenario.start({
+    ...options,
+    service,
+    cluster: () => ({ credential: setUp.credential, ...(method === 'cert' && { caFile: certificateFile }) }),
+  });
+  // No worker can take a stored token by mistake.
+  rmSync(scenario.tokenFile);
+  writePrintedPolicy(service.cluster('east'), 'runbooks', printedRules(scenario.inventory, scenario.name));
+  service.advanceClock(1_000);
+  return { scenario, setUp };
 }
 
 /** One call with the root token of a cluster. @returns the body */

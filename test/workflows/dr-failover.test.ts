@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Report } from '../../src/contracts/report';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
@@ -12,11 +12,18 @@ import { Scenario, pair, temporaryDirectory } from '../support/scenario';
 const plain = new Lane(() => Scenario.start({ topology: pair(3), limits: FAILOVER_LIMITS }));
 const directory = temporaryDirectory('failover');
 const batchFile = join(directory, 'batch-token');
+const snapshotFile = join(directory, 'snapshot');
 const stuck = new Lane(() =>
   Scenario.start({
     limits: FAILOVER_LIMITS,
     cluster: () => ({ batchToken: { file: batchFile } }),
-    deployment: { hooks: { fence: { command: ['/bin/false'], timeout: '60s' } } },
+    deployment: {
+      hooks: {
+        fence: { command: ['/bin/false'], timeout: '60s' },
+        snapshot: { command: ['/usr/bin/touch', snapshotFile], timeout: '60s' },
+      },
+      snapshot: { to: 'hook' },
+    },
   }),
 );
 const waits = new Lane(() =>
@@ -149,6 +156,7 @@ describe('an unplanned DR failover', () => {
         await run.decide('retry');
         await parked(run, first.parkingNo);
         scenario.limit();
+        expect(existsSync(snapshotFile)).toBe(false);
         // Never force of itself, however long it is refused.
         expect(scenario.service.calls.some(({ body }) => body['force'] === true)).toBe(false);
         await run.decide('force');
@@ -163,6 +171,10 @@ describe('an unplanned DR failover', () => {
           ['promote', 'approved', 1],
           ['force', 'approved', 2],
         ]);
+        const steps = report.steps.map(({ name, outcome }) => `${name}: ${outcome}`);
+        const promoted = steps.findIndex((each) => /^Promote west.*: done$/.test(each));
+        expect(steps.slice(promoted - 1, promoted)).toEqual(['Take a snapshot of west: done']);
+        expect(existsSync(snapshotFile)).toBe(true);
         await expectServesAlone(scenario, 'west');
         expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
       },

@@ -1,15 +1,17 @@
+import { readdirSync } from 'node:fs';
 import type { Report } from '../../src/contracts/report';
 import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { CHANGING, drPrimaries, expectServiceOn, loseAnswer, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
-import { Scenario, pair } from '../support/scenario';
+import { Scenario, pair, temporaryDirectory } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { HookReceiver, splitPrimaries } from '../support/split';
 import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'drRejoin';
+const directory = temporaryDirectory('rejoin');
 let hooks: HookReceiver;
 
 /**
@@ -35,6 +37,7 @@ const byPeople = new Lane(() =>
       clusters: ['east', 'west', 'south', 'north'].map((name) => ({ name, nodes: 1 })),
       dr: [{ primary: 'east', secondaries: ['west', 'south'] }],
     },
+    deployment: { snapshot: { to: directory } },
   }),
 );
 
@@ -234,6 +237,7 @@ describe('a former primary comes back', () => {
       await splitPrimaries(scenario, 'east', 'west');
       const run = await approved(scenario, 'east');
       await run.waitsFor('action');
+      expect(readdirSync(directory)).toEqual([expect.stringMatching(/-east-.*-before-demotion-.*\.snap$/)]);
       await run.control('abort', { reason: 'not today' });
       const report = await run.report();
       expect(report.outcome).toBe('aborted');

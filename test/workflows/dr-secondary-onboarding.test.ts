@@ -1,13 +1,15 @@
+import { readdirSync } from 'node:fs';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { unsealAll } from '../support/onboarding';
 import { at } from '../support/outage';
-import { Scenario } from '../support/scenario';
+import { Scenario, temporaryDirectory } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'drSecondaryOnboarding';
+const directory = temporaryDirectory('onboarding');
 const DR = '/v1/sys/replication/dr';
 const ENABLE_PRIMARY = `POST ${DR}/primary/enable`;
 const PUBLIC_KEY = `POST ${DR}/secondary/generate-public-key`;
@@ -37,6 +39,7 @@ const losing = new Lane(() => {
       dr: [],
     },
     drSets: { main: ['east', ...names], eu: ['europe'] },
+    deployment: { snapshot: { to: directory } },
   });
 });
 
@@ -189,6 +192,7 @@ describe('a new DR secondary', () => {
     await unsealAll(scenario, 'west', 'east');
     expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [] });
     expectJoined(scenario, 'west');
+    expect(readdirSync(directory)).toEqual([expect.stringMatching(/-west-.*-before-wipe-.*\.snap$/)]);
     expect(statuses(scenario, 'east', ENABLE_PRIMARY)).toEqual([0]);
     // A token that nobody holds is revoked, and issued again.
     expect(statuses(scenario, 'east', SECONDARY_TOKEN)).toEqual([0, 200]);

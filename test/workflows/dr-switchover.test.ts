@@ -1,6 +1,9 @@
-import { pair, openScenario } from '../support/scenario';
+import { scenarioWithLogin } from '../support/logins';
+import { pair, openScenario, temporaryDirectory } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
 import { cell, expectFewEvents } from '../support/matrix';
+
+const directory = temporaryDirectory('cert');
 
 describe('a planned DR switchover without a fault', () => {
   let scenario: Scenario;
@@ -37,9 +40,12 @@ describe('a planned DR switchover without a fault', () => {
   });
 });
 
-describe('a planned DR switchover with a dead standby on each side', () => {
+describe('a planned DR switchover with a dead standby on each side, by workers that log in with a certificate', () => {
   let scenario: Scenario;
-  openScenario((opened) => (scenario = opened), { topology: pair(3) });
+  beforeAll(async () => {
+    ({ scenario } = await scenarioWithLogin('cert', directory, { topology: pair(3) }));
+  });
+  afterAll(() => scenario.stop());
 
   it(cell('drSwitchover', 'no fault', 'is shown to the approvers, and the others carry it out'), async () => {
     for (const side of ['east', 'west'] as const) {
@@ -53,5 +59,6 @@ describe('a planned DR switchover with a dead standby on each side', () => {
     expect(report.outcome).toBe('completed');
     expect(report.loss?.loss).toBe('none');
     expect(report.steps.filter(({ outcome }) => outcome !== 'done')).toEqual([]);
+    expect(scenario.calls('east', 'auth/cert/login')).toBeGreaterThan(0);
   });
 });

@@ -1,14 +1,13 @@
 /** Workers that hold no stored token: an AppRole, whose tokens end in the middle of a run, and whose primary goes. */
-import { rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { FAILOVER_LIMITS, failoverPeople, startFailover } from '../support/failover';
-import { drPrimaries } from '../support/faults';
-import { printedRules, writePrintedPolicy } from '../support/least-privilege';
-import { setUpLogin } from '../support/logins';
+import { CHANGING, drPrimaries, statuses } from '../support/faults';
+import { scenarioWithLogin } from '../support/logins';
 import type { LoginSetUp } from '../support/logins';
-import { Scenario, pair, temporaryDirectory } from '../support/scenario';
+import { at } from '../support/outage';
+import { Scenario, temporaryDirectory } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { findCanaries } from '../support/canaries';
-import { startSimulatedService } from '../../src/simulator';
 
 jest.setTimeout(240_000);
 const directory = temporaryDirectory('approle');
@@ -17,23 +16,13 @@ const HOUR = 3_600_000;
 let scenario: Scenario;
 let setUp: LoginSetUp;
 
-/** The printed policy of every day, and an AppRole that gives tokens with it. */
+/** A busy primary, whose clients a quota stops. */
 async function start(): Promise<void> {
-  const service = await startSimulatedService({
-    ...{ seed: 11, pace: 'quick', mounts: ['kv/', 'secret/'], ...pair() },
-    timing: { canaryMs: 600_000 },
-  });
-  setUp = await setUpLogin(service.cluster('east'), 'approle', directory, { policies: ['runbooks'], maxTtl: '2h' });
-  scenario = await Scenario.start({
-    service,
-    limits: FAILOVER_LIMITS,
-    cluster: () => ({ credential: setUp.credential }),
-  });
-  // No worker can take a stored token by mistake.
-  rmSync(scenario.tokenFile);
-  const { inventory, name } = scenario;
-  writePrintedPolicy(service.cluster('east'), 'runbooks', printedRules(inventory, name));
-  service.advanceClock(1_000);
+  ({ scenario, setUp } = await scenarioWithLogin('approle', directory, {
+    topology: { timing: { canaryMs: 300 } },
+    limits: { ...FAILOVER_LIMITS, walStill: '400ms' },
+    deployment: { quiesce: 'quota' },
+  }));
 }
 
 const logins = () =>
@@ -56,11 +45,22 @@ describe('workers without a stored token', () => {
     await run.shares();
     await run.waitsFor('approval');
     const before = logins().length;
+    // A canary in the moment of the demotion, which west never gets: both Merkle roots differ.
+    const { service } = scenario;
+    at(scenario, 'before', 'east', CHANGING.demote, (east) => {
+      service.partition('east', 'west');
+      east.writeCanary(service.now());
+    });
+    at(scenario, 'after', 'east', CHANGING.demote, () => service.heal());
     // Its longest life is over, and the worker cannot know that.
     scenario.service.advanceClock(3 * HOUR);
     await run.approve('plan');
     const report = await run.report();
-    expect(report).toMatchObject({ outcome: 'completed', parkings: [], loss: { loss: 'none' } });
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [], loss: { loss: 'none' } });
+    expect(report.loss?.why).toMatch(/clients are refused with 429 .* rose by \d within/);
+    expect(
+      statuses(scenario, 'west', 'DELETE /v1/sys/quotas/rate-limit/runbooks-' + (await run.status()).runId),
+    ).toEqual([204]);
     expect(logins().slice(before)).toContain('east 200');
     expect(logins().filter((each) => !each.endsWith('200'))).toEqual([]);
     expect(drPrimaries(scenario)).toEqual(['west']);

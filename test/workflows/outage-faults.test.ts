@@ -218,8 +218,8 @@ describe('faults in the outage', () => {
     deaths.it(
       'the new primary, after the demotion: the old one serves again, and the dead one is attached when it is back',
       async (scenario) => {
-        // It is waited for within the budget of its promotion, and the old one has time again.
-        scenario.limit({ promote: '2s' }, 'promoteSecondary');
+        // Nothing is heard of it for a quarter of the budget of its promotion; the old one has time again.
+        scenario.limit({ promote: '8s' }, 'promoteSecondary');
         at(scenario, 'before', 'west', CHANGING.startAttempt, () => scenario.limit());
         at(scenario, 'after', 'west', CHANGING.demote, () => scenario.service.cluster('east').kill());
         const run = await underWay(scenario, { to: 'east' });
@@ -231,6 +231,8 @@ describe('faults in the outage', () => {
         const report = await run.report();
 
         expect(report).toMatchObject({ outcome: 'rolled-back', outage: { peopleMs: 0 } });
+        const promoting = report.steps.find(({ name }) => name === 'Promote east');
+        expect(promoting?.activities.map(({ observed }) => observed).join()).toContain('Not seen within 2 s');
         await expectServiceOn(scenario, 'west');
         expect(scenario.state('east').dr.connectedTo).toBe('west');
       },

@@ -1,18 +1,26 @@
 import { lastPrimaryChange } from '../../activities/roles/primary-changes';
 import { drPrimaries } from '../support/faults';
 import { cell } from '../support/matrix';
-import { openScenario } from '../support/scenario';
+import { findCanaries } from '../support/canaries';
+import { scenarioWithLogin } from '../support/logins';
+import type { LoginSetUp } from '../support/logins';
+import { temporaryDirectory } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
 
+const directory = temporaryDirectory('jwt');
 const COOL_DOWN = 'cool-down since the last change of the primary';
 const LIMITS = { coolDown: '10m' };
 
-/** Failback is the switchover with roles swapped; it does not follow at once. */
+/** Failback is the switchover with roles swapped; it does not follow at once. The workers log in by JWT, at each primary. */
 describe('switching over back', () => {
   let scenario: Scenario;
-  // Marker and proof work on an old engine too.
-  const mounts = [{ path: 'kv/', version: 1 as const }];
-  openScenario((opened) => (scenario = opened), { limits: LIMITS, topology: { mounts } });
+  let setUp: LoginSetUp;
+  beforeAll(async () => {
+    // Marker and proof work on an old engine too.
+    const mounts = [{ path: 'kv/', version: 1 as const }];
+    ({ scenario, setUp } = await scenarioWithLogin('jwt', directory, { limits: LIMITS, topology: { mounts } }));
+  });
+  afterAll(() => scenario.stop());
 
   it(cell('drSwitchover', 'refused', 'before the cool-down has passed; with a shorter one it passes'), async () => {
     const first = await scenario.start({ go: 'auto' });
@@ -33,6 +41,9 @@ describe('switching over back', () => {
     await run.people({ go: false });
     expect(await run.report()).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, parkings: [] });
     expect(drPrimaries(scenario)).toEqual(['east']);
+    const logins = scenario.service.calls.filter(({ path }) => path.endsWith('auth/jwt/login'));
+    expect(new Set(logins.map(({ status }) => status))).toEqual(new Set([200]));
+    expect(findCanaries(scenario.logLines.join('\n'), setUp.secrets)).toEqual([]);
     expect(scenario.service.calls.filter(({ path }) => path.includes('kv/data/'))).toEqual([]);
   });
 });

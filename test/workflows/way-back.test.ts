@@ -1,4 +1,7 @@
 /** Nobody is asked for key shares in the outage: what a way back needs is in hand when the demotion begins. */
+import * as workflows from '../../workflows';
+import { RUNBOOK_NAMES } from '../../src/contracts/names';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { drSwitchover } from '../../workflows/runbooks/dr-switchover';
 import { performancePromotion } from '../../workflows/runbooks/performance-promotion';
 import { approvePlan } from '../../workflows/procedures/approved-plan';
@@ -98,5 +101,27 @@ describe.each([
     expect(happened[0]).toBe(CAUGHT_UP);
     expect(happened.at(-1)).toEqual(ended);
     expect(happened).not.toContain('outage');
+  });
+});
+
+describe('a change window', () => {
+  const takeWindow = RUNBOOK_NAMES.filter((name) => 'window' in RUNBOOK_INPUTS[name].shape);
+
+  it.each(takeWindow)('of %s stands over its plan: an approved one is not begun after it', async (name) => {
+    const run = { abortable: (body: () => Promise<unknown>) => body() } as unknown as Run;
+    jest.mocked(executeRunbook).mockImplementation((runbook, input) => runbook.body(run, input as never) as never);
+    let asked: unknown;
+    jest.mocked(approvePlan).mockImplementation((_run, request: { readonly input: object }) => {
+      asked = request.input;
+      return Promise.resolve({ outcome: 'aborted' });
+    });
+    const input = { deployment: 'payments', window: ENDED };
+    expect(await workflows[name](input)).toEqual({ outcome: 'aborted' });
+    expect(asked).toMatchObject({ window: ENDED });
+  });
+
+  it('is taken by every runbook that changes something', () => {
+    const others = RUNBOOK_NAMES.filter((name) => !takeWindow.includes(name));
+    expect(others).toEqual(['ceremonyRehearsal', 'readiness', 'walSampler']);
   });
 });

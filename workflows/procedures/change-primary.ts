@@ -163,7 +163,7 @@ function tellNotDemoted({ run, route: { from } }: Outage, { message, observed, n
 async function promoteNew(outage: Outage): Promise<Next> {
   const { from, to } = outage.route;
   await promote(outage, {
-    ...{ step: `Promote ${to}`, cluster: to, otherCluster: from },
+    ...{ step: `Promote ${to}`, cluster: to, otherCluster: from, wayBack: outage.onStuck === 'promote-back' },
     choices: [PROMOTE_BACK, LEAVE],
     onFailure: ({ outcomeKnown }) => (outcomeKnown && outage.onStuck === 'promote-back' ? 'throw' : 'park'),
   });
@@ -193,6 +193,7 @@ interface Promotion {
   readonly cluster: string;
   /** Proven not to be primary by the activity, right before. */
   readonly otherCluster: string;
+  readonly wayBack?: boolean;
   readonly choices: readonly Choice[];
   readonly onFailure?: OnFailure;
 }
