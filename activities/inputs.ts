@@ -4,43 +4,26 @@ import type { RunbookActivities } from '.';
 import { clusterName, deploymentName } from '../src/contracts/runbook-inputs';
 import {
   activationForm,
-  batchTokenRotationInput,
+  RUNBOOK_INPUTS,
   clusterAddress,
-  drFailoverInput,
-  drRejoinInput,
-  drReindexInput,
-  drSecondaryOnboardingInput,
-  drSwitchoverInput,
-  filterReconciliationInput,
-  merkleCheckInput,
-  operationTokenCeremonyInput,
-  operationTokenDisposalInput,
   outsideSecondary,
-  performancePromotionInput,
-  performanceRejoinInput,
-  performanceSecondaryOnboardingInput,
-  primaryEnablementInput,
   replicationKind,
-  replicationTeardownInput,
-  rootTokenCeremonyInput,
-  secondaryDecommissionInput,
-  secondaryRepointingInput,
   tokenUse,
 } from '../src/contracts/runbook-inputs';
 import { SNAPSHOT_EVENTS } from '../src/contracts/names';
 import { CONTROL_ACTIONS } from '../src/contracts/signals';
 import { RunbookError } from '../src/errors';
 
-type InputOf<K extends keyof RunbookActivities> = Parameters<RunbookActivities[K]>[0];
+type GivenTo<K extends keyof RunbookActivities> = Parameters<RunbookActivities[K]>[0];
 /** The names of all members of all inputs. */
-type Member = { [K in keyof RunbookActivities]: keyof InputOf<K> }[keyof RunbookActivities];
+type Member = { [K in keyof RunbookActivities]: keyof GivenTo<K> }[keyof RunbookActivities];
 /** The activities that are given the input of a runbook. */
 type Assessing = {
-  [K in keyof RunbookActivities]: 'input' extends keyof InputOf<K> ? K : never;
+  [K in keyof RunbookActivities]: 'input' extends keyof GivenTo<K> ? K : never;
 }[keyof RunbookActivities];
 /** The activities that are told a kind of replication, always. */
 type OfOneKind = {
-  [K in keyof RunbookActivities]: InputOf<K> extends OfKind ? K : never;
+  [K in keyof RunbookActivities]: GivenTo<K> extends OfKind ? K : never;
 }[keyof RunbookActivities];
 
 const MOST = 1_000;
@@ -169,25 +152,25 @@ const MEMBERS = {
 
 /** What an activity is given of the start of a run is the input of that runbook, as the run read it. */
 const RUNBOOK_OF = {
-  assessBatchTokenRotation: batchTokenRotationInput,
-  assessCeremony: operationTokenCeremonyInput,
-  assessDrFailover: drFailoverInput,
-  assessDrRejoin: drRejoinInput,
-  assessDrReindex: drReindexInput,
-  assessDrSecondaryOnboarding: drSecondaryOnboardingInput,
-  assessDrSwitchover: drSwitchoverInput,
-  assessFilterReconciliation: filterReconciliationInput,
-  assessMerkleCheck: merkleCheckInput,
-  assessPerformancePromotion: performancePromotionInput,
-  assessPerformanceRejoin: performanceRejoinInput,
-  assessPerformanceSecondaryOnboarding: performanceSecondaryOnboardingInput,
-  assessPrimaryEnablement: primaryEnablementInput,
-  assessReplicationTeardown: replicationTeardownInput,
-  assessRootTokenCeremony: rootTokenCeremonyInput,
-  assessSecondaryDecommission: secondaryDecommissionInput,
-  assessSecondaryRepointing: secondaryRepointingInput,
-  assessTokenDisposal: operationTokenDisposalInput,
-  requestTakeOver: drFailoverInput,
+  assessBatchTokenRotation: RUNBOOK_INPUTS.batchTokenRotation,
+  assessCeremony: RUNBOOK_INPUTS.operationTokenCeremony,
+  assessDrFailover: RUNBOOK_INPUTS.drFailover,
+  assessDrRejoin: RUNBOOK_INPUTS.drRejoin,
+  assessDrReindex: RUNBOOK_INPUTS.drReindex,
+  assessDrSecondaryOnboarding: RUNBOOK_INPUTS.drSecondaryOnboarding,
+  assessDrSwitchover: RUNBOOK_INPUTS.drSwitchover,
+  assessFilterReconciliation: RUNBOOK_INPUTS.filterReconciliation,
+  assessMerkleCheck: RUNBOOK_INPUTS.merkleCheck,
+  assessPerformancePromotion: RUNBOOK_INPUTS.performancePromotion,
+  assessPerformanceRejoin: RUNBOOK_INPUTS.performanceRejoin,
+  assessPerformanceSecondaryOnboarding: RUNBOOK_INPUTS.performanceSecondaryOnboarding,
+  assessPrimaryEnablement: RUNBOOK_INPUTS.primaryEnablement,
+  assessReplicationTeardown: RUNBOOK_INPUTS.replicationTeardown,
+  assessRootTokenCeremony: RUNBOOK_INPUTS.rootTokenCeremony,
+  assessSecondaryDecommission: RUNBOOK_INPUTS.secondaryDecommission,
+  assessSecondaryRepointing: RUNBOOK_INPUTS.secondaryRepointing,
+  assessTokenDisposal: RUNBOOK_INPUTS.operationTokenDisposal,
+  requestTakeOver: RUNBOOK_INPUTS.drFailover,
 } as const satisfies Readonly<Record<Assessing, z.ZodType>>;
 
 const anyInput = z.looseObject(MEMBERS).partial();

@@ -1,8 +1,8 @@
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import { withNext } from '../../src/contracts/receipts';
 import type { Attested } from '../../src/contracts/run-facts';
-import { drFailoverInput } from '../../src/contracts/runbook-inputs';
-import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { ControlAction } from '../../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
@@ -17,7 +17,7 @@ import { judgeGate, mayNotOrder, personLookup } from './person-lookup';
 /** What an accepted order says; of `takeOver` with the input of the failover. */
 interface More {
   readonly control?: Ordered;
-  readonly failover?: Omit<DrFailoverInput, 'takeOverDocument'> | undefined;
+  readonly failover?: Omit<InputOf<'drFailover'>, 'takeOverDocument'> | undefined;
 }
 
 interface Ordered {
@@ -79,9 +79,9 @@ export async function checkControls(input: ControlsInput): Promise<{
   let asker = requestedBy;
   const verdicts = await judgeArrived<More>(signals, async ({ content, principal }) => {
     let document = content;
-    let failover: Omit<DrFailoverInput, 'takeOverDocument'> | undefined;
+    let failover: Omit<InputOf<'drFailover'>, 'takeOverDocument'> | undefined;
     if (action === 'takeOver') {
-      const { data } = drFailoverInput.safeParse(content);
+      const { data } = RUNBOOK_INPUTS.drFailover.safeParse(content);
       if (!data) return { accepted: false, code: 'malformed', text: 'needs the input object of drFailover' };
       ({ takeOverDocument: document, ...failover } = data);
       asker ??= data.requestedBy;

@@ -2,7 +2,7 @@ import type { Assessment } from '../../src/contracts/activities';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
-import type { BatchTokenRotationInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { orElse } from '../../src/errors';
 import type { BatchTokenRotationEntry, Deployment } from '../../src/inventory';
 import { planDocument } from '../approvals/planning';
@@ -36,7 +36,7 @@ export interface BatchTokenRoute {
 
 /** Everything that a rotation rests on. Nothing is made. */
 export async function assessBatchTokenRotation(
-  request: PlanInput<BatchTokenRotationInput>,
+  request: PlanInput<InputOf<'batchTokenRotation'>>,
 ): Promise<Assessment<BatchTokenRoute>> {
   const { input } = request;
   const context = currentExecution();
@@ -152,7 +152,7 @@ export function opensCeremonies(
  */
 async function noOutage(
   dependencies: ActivityDependencies,
-  { deployment, createRoleAndPolicy }: BatchTokenRotationInput,
+  { deployment, createRoleAndPolicy }: InputOf<'batchTokenRotation'>,
 ): Promise<Check> {
   const run = await openRun(dependencies, deploymentWorkflowId(deployment));
   const inTheWay = run !== undefined && (createRoleAndPolicy || run.phase === 'outage');

@@ -2,7 +2,7 @@ import type { Assessment, RootTokenRoute } from '../../src/contracts/activities'
 import { usesInWords } from '../../src/contracts/asked';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
-import type { OperationTokenCeremonyInput, RootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import { orElse } from '../../src/errors';
 import { findCluster } from '../../src/inventory';
@@ -24,7 +24,7 @@ import type { PlanInput } from './observed';
 /** Whether the holders can be asked for an operation token. One for a person is approved; one that is kept is, by the run that takes it. */
 export async function assessCeremony({
   input,
-}: PlanInput<OperationTokenCeremonyInput>): Promise<Assessment<Partial<RootTokenRoute>>> {
+}: PlanInput<InputOf<'operationTokenCeremony'>>): Promise<Assessment<Partial<RootTokenRoute>>> {
   const { base, observation, recipient } = await judgeCeremony('operation-token', input, input.recipient);
   if (recipient === 'refused') return base;
   const { cluster, uses, keepFor = '' } = input;
@@ -56,7 +56,7 @@ export async function assessCeremony({
 /** Whether the holders can be asked for a root token, which is encrypted to its recipient. */
 export async function assessRootTokenCeremony({
   input,
-}: PlanInput<RootTokenCeremonyInput>): Promise<Assessment<RootTokenRoute>> {
+}: PlanInput<InputOf<'rootTokenCeremony'>>): Promise<Assessment<RootTokenRoute>> {
   const { base, observation, recipient } = await judgeCeremony('root-token', input, input.recipientPgpKey);
   if (recipient === 'refused' || recipient === undefined) return base;
   const { cluster } = input;

@@ -3,7 +3,7 @@ import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation, WalIndex } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
-import type { DrFailoverInput, TokenSource } from '../../src/contracts/runbook-inputs';
+import type { InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
 import { findCluster } from '../../src/inventory';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
@@ -64,7 +64,7 @@ export interface FailoverRoute {
 const NOT_IN_STEP: readonly string[] = ['merkle-diff', 'merkle-sync'];
 
 /** Unplanned change of the DR primary: the signs that it is gone, its successor, and what may be lost. */
-export async function assessDrFailover(request: PlanInput<DrFailoverInput>): Promise<Assessment<FailoverRoute>> {
+export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>): Promise<Assessment<FailoverRoute>> {
   const { input } = request;
   const context = currentExecution();
   const observed = await observe(request);
@@ -194,7 +194,7 @@ function furthestAhead(to: ClusterObservation, ranking: readonly ClusterObservat
   ];
 }
 
-function fenceHook({ fencing }: DrFailoverInput, { hooks }: Deployment): Check[] {
+function fenceHook({ fencing }: InputOf<'drFailover'>, { hooks }: Deployment): Check[] {
   if (fencing !== 'hook') return [];
   const next = 'Add the hook, or start with {"fencing": "attested"}.';
   const observed = hooks.fence ? 'there is one' : 'none';
@@ -298,7 +298,7 @@ function lossWarning(from: string, to: string, { loss, boundWalEntries }: Failov
 
 /** What changes by itself, such as who of the others answers now, is not in it. */
 function failoverPlan(
-  input: DrFailoverInput,
+  input: InputOf<'drFailover'>,
   { from: lost, to, others, silent, performanceSecondaries }: FailoverSides,
   deployment: Deployment,
   { tokenSource, fencing, hooks, loss, kept }: FailoverRoute,

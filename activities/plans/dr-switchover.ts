@@ -2,7 +2,7 @@ import type { Assessment, ClientHooks, Quiesce } from '../../src/contracts/activ
 import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
-import type { DrSwitchoverInput, TokenSource } from '../../src/contracts/runbook-inputs';
+import type { InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
 import { identityOf, planDocument } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
@@ -56,7 +56,9 @@ interface Sides {
 }
 
 /** A planned change of the DR primary: what was read, judged, and may be approved. */
-export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>): Promise<Assessment<SwitchoverRoute>> {
+export async function assessDrSwitchover(
+  request: PlanInput<InputOf<'drSwitchover'>>,
+): Promise<Assessment<SwitchoverRoute>> {
   const { input } = request;
   const context = currentExecution();
   const observed = await observe(request, [input.to]);
@@ -107,7 +109,7 @@ export async function assessDrSwitchover(request: PlanInput<DrSwitchoverInput>):
 }
 
 /** Who is primary is read, never configured. */
-function findSides(input: DrSwitchoverInput, { of, othersOf, observations }: Observed): Sides | Check {
+function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observations }: Observed): Sides | Check {
   const inSet = [of(input.to), ...othersOf(input.to)];
   const [to] = inSet;
   const primaries = inSet.filter((each) => each.dr?.mode === 'primary');
@@ -140,7 +142,7 @@ function findSides(input: DrSwitchoverInput, { of, othersOf, observations }: Obs
   };
 }
 
-function sideChecks(input: DrSwitchoverInput, { deployment }: Observed, { from, to, others }: Sides): Check[] {
+function sideChecks(input: InputOf<'drSwitchover'>, { deployment }: Observed, { from, to, others }: Sides): Check[] {
   const { heartbeatAgeMs, lagWalEntries } = deployment.limits;
   return [
     ...[from, to].flatMap(takesPart),
@@ -204,7 +206,7 @@ async function tokenChecks(
 
 /** What the approval of the plan allows: each side may end as the primary, and the others follow that one. */
 function switchoverPlan(
-  input: DrSwitchoverInput,
+  input: InputOf<'drSwitchover'>,
   route: SwitchoverRoute,
   { from, to, drSecondaries, performanceSecondaries }: Sides,
   {

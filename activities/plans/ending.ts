@@ -1,12 +1,7 @@
 import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check } from '../../src/contracts/plan';
-import type {
-  ReplicationKind,
-  ReplicationTeardownInput,
-  SecondaryDecommissionInput,
-  TokenSource,
-} from '../../src/contracts/runbook-inputs';
+import type { ReplicationKind, InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check } from '../checks/check';
 import { hasRole, isConnected, noDrSecondary, roleText } from '../checks/replication';
@@ -39,7 +34,7 @@ export interface TeardownRoute {
 
 /** A role ends; who is cut off by it, and what that costs later (facts 2.4, 2.10). */
 export async function assessReplicationTeardown(
-  request: PlanInput<ReplicationTeardownInput>,
+  request: PlanInput<InputOf<'replicationTeardown'>>,
 ): Promise<Assessment<TeardownRoute>> {
   const { input } = request;
   const { kind, cluster } = input;
@@ -79,7 +74,7 @@ export async function assessReplicationTeardown(
   };
 }
 
-function roleChecks(kind: ReplicationTeardownInput['kind'], seen: ClusterObservation): Check[] {
+function roleChecks(kind: InputOf<'replicationTeardown'>['kind'], seen: ClusterObservation): Check[] {
   const { cluster } = seen;
   const readable = check(`${kindName(kind)} role readable`, cluster, roleOf(seen, kind) !== undefined, {
     observed: roleText(seen, kind),
@@ -97,7 +92,7 @@ function roleOf(seen: ClusterObservation, kind: ReplicationKind): TeardownRoute[
 
 /** Every secondary that the primary knows, by name where the inventory has it. */
 function cutOffBy(
-  { kind, cluster }: ReplicationTeardownInput,
+  { kind, cluster }: InputOf<'replicationTeardown'>,
   ids: readonly string[],
   observations: readonly ClusterObservation[],
 ): CutOff[] {
@@ -111,7 +106,7 @@ function cutOffBy(
 
 /** The primary that goes on knowing a secondary which ends its replication. */
 function knownByOf(
-  { kind }: ReplicationTeardownInput,
+  { kind }: InputOf<'replicationTeardown'>,
   observed: ClusterObservation,
   observations: readonly ClusterObservation[],
 ): TeardownRoute['knownBy'] {
@@ -126,7 +121,7 @@ function knownByOf(
 }
 
 function teardownPlan(
-  input: ReplicationTeardownInput,
+  input: InputOf<'replicationTeardown'>,
   { cluster, role, cutOff, knownBy }: TeardownRoute,
   inUse: boolean,
   { of, observations }: Observed,
@@ -189,7 +184,7 @@ export interface DecommissionRoute {
   readonly known: boolean;
   /** The cluster of the inventory that has this id and answers; absent where there is none. */
   readonly secondary?: string;
-  readonly afterwards: SecondaryDecommissionInput['afterwards'];
+  readonly afterwards: InputOf<'secondaryDecommission'>['afterwards'];
   /** Where the operation token for the DR secondary comes from; absent where none is needed. */
   readonly tokenSource?: TokenSource;
   /** The paths filter that stays on the primary under this id, in words. */
@@ -198,7 +193,7 @@ export interface DecommissionRoute {
 
 /** A secondary is cut off for good (facts 8.7, 9.12). */
 export async function assessSecondaryDecommission(
-  request: PlanInput<SecondaryDecommissionInput>,
+  request: PlanInput<InputOf<'secondaryDecommission'>>,
 ): Promise<Assessment<DecommissionRoute>> {
   const { input } = request;
   const { kind, afterwards } = input;
@@ -239,7 +234,7 @@ export async function assessSecondaryDecommission(
 
 /** Which id is meant, and which cluster of the inventory has it. */
 function identify(
-  { kind, id: asked, secondary: named, afterwards }: SecondaryDecommissionInput,
+  { kind, id: asked, secondary: named, afterwards }: InputOf<'secondaryDecommission'>,
   primary: ClusterObservation,
   observations: readonly ClusterObservation[],
 ): {
@@ -287,7 +282,7 @@ function identify(
 
 /** An id that the primary does not know was revoked before, or never was: then only a disconnected secondary is dealt with. */
 function idKnown(
-  { kind, secondary: named, afterwards }: SecondaryDecommissionInput,
+  { kind, secondary: named, afterwards }: InputOf<'secondaryDecommission'>,
   primary: ClusterObservation,
   id: string,
   secondary: ClusterObservation | undefined,
@@ -312,7 +307,7 @@ function idKnown(
 
 /** Never the only connected DR secondary, unless somebody says so and the gate approves it (facts 9.12). */
 function anotherStays(
-  { kind, acknowledgeLastSecondary }: SecondaryDecommissionInput,
+  { kind, acknowledgeLastSecondary }: InputOf<'secondaryDecommission'>,
   primary: ClusterObservation,
   id: string,
   heartbeatAgeMs: number,
@@ -333,7 +328,7 @@ function anotherStays(
 /** What is done on the secondary: its role, and the token or credential that it needs. */
 async function judgeAfterwards(
   { rights, tokens }: Observed,
-  { kind, afterwards }: SecondaryDecommissionInput,
+  { kind, afterwards }: InputOf<'secondaryDecommission'>,
   secondary: ClusterObservation | undefined,
 ): Promise<{
   readonly source?: TokenSource;
@@ -355,7 +350,7 @@ async function filterOf({ access }: Observed, primary: string, id: string): Prom
 }
 
 function decommissionPlan(
-  input: SecondaryDecommissionInput,
+  input: InputOf<'secondaryDecommission'>,
   { id, known, afterwards, filterLeft }: DecommissionRoute,
   primary: ClusterObservation,
   secondary: ClusterObservation | undefined,

@@ -1,7 +1,7 @@
 import type { FilterState, Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
-import type { FilterReconciliationInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check } from '../checks/check';
@@ -46,7 +46,7 @@ export interface FilterRoute {
 
 /** Paths filters of a performance primary become what is wanted. */
 export async function assessFilterReconciliation(
-  request: PlanInput<FilterReconciliationInput>,
+  request: PlanInput<InputOf<'filterReconciliation'>>,
 ): Promise<Assessment<FilterRoute>> {
   const { input } = request;
   const { signal } = currentExecution();
@@ -89,7 +89,7 @@ export async function assessFilterReconciliation(
 
 /** Who is performance primary is read, never configured. */
 function findPrimary(
-  { primary: named }: FilterReconciliationInput,
+  { primary: named }: InputOf<'filterReconciliation'>,
   observations: readonly ClusterObservation[],
 ): ClusterObservation | Check {
   const primaries = observations.filter((each) => each.performance?.mode === 'primary');
@@ -112,7 +112,7 @@ function follows(each: ClusterObservation, primary: ClusterObservation): boolean
 
 /** What is wanted, of the input or else of the inventory, and what stands against it. */
 function wantedFilters(
-  { filters, ids }: FilterReconciliationInput,
+  { filters, ids }: InputOf<'filterReconciliation'>,
   { pathsFilters }: Deployment,
   primary: ClusterObservation,
   observations: readonly ClusterObservation[],
@@ -219,7 +219,7 @@ function isWidening({ before, wanted }: FilterChange): boolean {
 
 /** The plan: what each change newly sends and what it deletes, and the one operation that it needs. */
 function filterPlan(
-  input: FilterReconciliationInput,
+  input: InputOf<'filterReconciliation'>,
   primary: ClusterObservation,
   looked: readonly ClusterObservation[],
   { changes }: FilterRoute,

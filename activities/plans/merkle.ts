@@ -1,7 +1,7 @@
 import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
-import type { DrReindexInput, MerkleCheckInput, TokenSource } from '../../src/contracts/runbook-inputs';
+import type { InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
 import { orElse } from '../../src/errors';
 import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check } from '../checks/check';
@@ -34,7 +34,7 @@ const MERKLE_CHECK = 'sys/replication/dr/secondary/merkle-check';
 const REINDEX = 'sys/replication/dr/secondary/reindex';
 
 /** A Merkle check needs a token of the DR secondary, and nobody's approval. */
-export async function assessMerkleCheck(request: PlanInput<MerkleCheckInput>): Promise<Assessment<MerkleRoute>> {
+export async function assessMerkleCheck(request: PlanInput<InputOf<'merkleCheck'>>): Promise<Assessment<MerkleRoute>> {
   const { input } = request;
   const { cluster } = input;
   const { observed, target, role, reindex } = await observeTree(request);
@@ -58,7 +58,7 @@ export async function assessMerkleCheck(request: PlanInput<MerkleCheckInput>): P
 }
 
 /** What stands against a reindex, what it costs, and what is to be approved. */
-export async function assessDrReindex(request: PlanInput<DrReindexInput>): Promise<Assessment<ReindexRoute>> {
+export async function assessDrReindex(request: PlanInput<InputOf<'drReindex'>>): Promise<Assessment<ReindexRoute>> {
   const { input } = request;
   const { cluster, diff, force, skipFlush } = input;
   const { observed, target, others, role, reindex } = await observeTree(request);
@@ -95,7 +95,7 @@ export async function assessDrReindex(request: PlanInput<DrReindexInput>): Promi
 }
 
 /** Reads all clusters, and whether a reindex of the named one is under way. */
-async function observeTree(request: PlanInput<MerkleCheckInput | DrReindexInput>) {
+async function observeTree(request: PlanInput<InputOf<'merkleCheck'> | InputOf<'drReindex'>>) {
   const { cluster } = request.input;
   const { signal } = currentExecution();
   const observed = await observe(request, [cluster]);
@@ -140,7 +140,7 @@ export function reindexDetail({ diff, force, skipFlush }: ReindexOptions): strin
 
 /** What each option costs, and what a reindex costs in any case. */
 function reindexWarnings(
-  { cluster, diff, force, skipFlush }: DrReindexInput,
+  { cluster, diff, force, skipFlush }: InputOf<'drReindex'>,
   others: readonly ClusterObservation[],
 ): (string | false)[] {
   const otherSecondaries = others.filter((each) => each.dr?.mode === 'secondary').map((each) => each.cluster);

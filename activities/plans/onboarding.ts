@@ -6,12 +6,7 @@ import type {
 } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
-import type {
-  DrSecondaryOnboardingInput,
-  PerformanceSecondaryOnboardingInput,
-  PrimaryEnablementInput,
-  ReplicationKind,
-} from '../../src/contracts/runbook-inputs';
+import type { InputOf, ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import type { Deployment } from '../../src/inventory';
 import { drSetOf } from '../../src/inventory';
@@ -33,11 +28,11 @@ import { observe } from './observed';
 import type { Observed, PlanInput } from './observed';
 import { FINAL_STATE, issuingRights } from './words';
 
-type OnboardingInput = DrSecondaryOnboardingInput | PerformanceSecondaryOnboardingInput;
+type OnboardingInput = InputOf<'drSecondaryOnboarding'> | InputOf<'performanceSecondaryOnboarding'>;
 
 /** A cluster without replication becomes primary. One that is primary already is left as it is: nobody is asked for that. */
 export async function assessPrimaryEnablement(
-  request: PlanInput<PrimaryEnablementInput>,
+  request: PlanInput<InputOf<'primaryEnablement'>>,
 ): Promise<Assessment<PrimaryEnablementRoute>> {
   const { input } = request;
   const { kind, cluster } = input;
@@ -72,12 +67,12 @@ export async function assessPrimaryEnablement(
 }
 
 /** A cluster without replication becomes a DR secondary, which wipes it. */
-export function assessDrSecondaryOnboarding(request: PlanInput<DrSecondaryOnboardingInput>) {
+export function assessDrSecondaryOnboarding(request: PlanInput<InputOf<'drSecondaryOnboarding'>>) {
   return planOnboarding('dr', request, {});
 }
 
 /** A cluster without replication becomes a performance secondary, which wipes it. */
-export function assessPerformanceSecondaryOnboarding(request: PlanInput<PerformanceSecondaryOnboardingInput>) {
+export function assessPerformanceSecondaryOnboarding(request: PlanInput<InputOf<'performanceSecondaryOnboarding'>>) {
   const { deployment, secondary = '', filter } = request.input;
   const { pathsFilters } = currentExecution().clusters.deployment(deployment);
   const wanted = filter === 'inventory' ? pathsFilters[secondary] : filter;

@@ -1,7 +1,7 @@
 import type { Assessment, Follower, PromotionRoute } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
-import type { PerformancePromotionInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
@@ -45,13 +45,13 @@ interface PromotionSides {
 
 /** Everything that a promotion looks at. */
 interface PromotionObserved extends PromotionSides {
-  readonly input: PerformancePromotionInput;
+  readonly input: InputOf<'performancePromotion'>;
   readonly observed: Observed;
 }
 
 /** A performance secondary becomes primary, planned or in the place of one that is gone (facts 8.6). */
 export async function assessPerformancePromotion(
-  request: PlanInput<PerformancePromotionInput>,
+  request: PlanInput<InputOf<'performancePromotion'>>,
 ): Promise<Assessment<PromotionRoute>> {
   const { input } = request;
   const observed = await observe(request, [input.to, input.from]);
@@ -76,7 +76,7 @@ export async function assessPerformancePromotion(
 
 /** Who is primary is read, never configured; a primary that is gone must be named where several clusters are silent. */
 function findSides(
-  input: PerformancePromotionInput,
+  input: InputOf<'performancePromotion'>,
   observations: readonly ClusterObservation[],
 ): PromotionSides | Check {
   const planned = input.mode === 'planned';
@@ -220,7 +220,7 @@ async function routeOf(
 }
 
 /** Planned, the old primary is demoted; else the new one may have to be promoted by force. */
-function snapshotFor(deployment: Deployment, mode: PerformancePromotionInput['mode'], from: string, to: string) {
+function snapshotFor(deployment: Deployment, mode: InputOf<'performancePromotion'>['mode'], from: string, to: string) {
   if (mode === 'planned') return snapshotWanted(deployment, 'demotion', from);
   return snapshotWanted(deployment, 'forced-promotion', to);
 }
@@ -298,7 +298,7 @@ export function inPlaceOf(cluster: string): string {
 
 /** What people approve before the performance primary changes. */
 function promotionPlan(
-  input: PerformancePromotionInput,
+  input: InputOf<'performancePromotion'>,
   route: PromotionRoute,
   { of, observations, deployment }: Observed,
   { preconditions, quiesce }: { readonly preconditions: readonly Check[]; readonly quiesce: Quiescing },
@@ -352,7 +352,7 @@ function promotionPlan(
 }
 
 function warnings(
-  { acceptLoss }: PerformancePromotionInput,
+  { acceptLoss }: InputOf<'performancePromotion'>,
   { from, to, mode, others, old, staysOut, candidate, repoint }: PromotionRoute,
   preconditions: readonly Check[],
 ) {
@@ -379,7 +379,7 @@ function warnings(
 }
 
 function steps(
-  { acceptLoss, offerForce }: PerformancePromotionInput,
+  { acceptLoss, offerForce }: InputOf<'performancePromotion'>,
   { from, to, mode, hooks, others, old, repoint }: PromotionRoute,
   { quiesce, snapshot }: { readonly quiesce: Quiescing; readonly snapshot: string | false },
 ) {

@@ -1,12 +1,7 @@
 import type { Assessment, KnownFilter } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
-import type {
-  DrRejoinInput,
-  PerformanceRejoinInput,
-  ReplicationKind,
-  TokenSource,
-} from '../../src/contracts/runbook-inputs';
+import type { InputOf, ReplicationKind, TokenSource } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
@@ -47,19 +42,19 @@ export interface RejoinRoute {
   readonly hooks: { readonly dump: boolean; readonly unfence: boolean };
 }
 
-type RejoinInput = DrRejoinInput | PerformanceRejoinInput;
+type RejoinInput = InputOf<'drRejoin'> | InputOf<'performanceRejoin'>;
 type Rejoining = Assessment<RejoinRoute>;
 
 /** The gate that approves the demotion, and attests the fence. */
 const GATE = { dr: 'plan', performance: 'promote' } as const;
 
 /** A primary that was replaced is back: it is demoted before it is let out, and joins the one that serves. */
-export function assessDrRejoin(request: PlanInput<DrRejoinInput>): Promise<Rejoining> {
+export function assessDrRejoin(request: PlanInput<InputOf<'drRejoin'>>): Promise<Rejoining> {
   return assessRejoin('dr', request);
 }
 
 /** The same for performance replication: its paths filter stands before it joins. */
-export function assessPerformanceRejoin(request: PlanInput<PerformanceRejoinInput>): Promise<Rejoining> {
+export function assessPerformanceRejoin(request: PlanInput<InputOf<'performanceRejoin'>>): Promise<Rejoining> {
   return assessRejoin('performance', request);
 }
 

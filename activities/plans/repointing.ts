@@ -1,7 +1,7 @@
 import type { Assessment, RepointingRoute } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
-import type { SecondaryRepointingInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { orElse } from '../../src/errors';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
@@ -24,7 +24,7 @@ import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, issuingRights, tokenSteps 
 const ADDRESSES_SINCE = '1.13.0';
 
 interface Pair {
-  readonly input: SecondaryRepointingInput;
+  readonly input: InputOf<'secondaryRepointing'>;
   readonly observed: Observed;
   readonly primary: ClusterObservation;
   readonly secondary: ClusterObservation;
@@ -32,7 +32,7 @@ interface Pair {
 
 /** A secondary follows another primary. */
 export async function assessSecondaryRepointing(
-  request: PlanInput<SecondaryRepointingInput>,
+  request: PlanInput<InputOf<'secondaryRepointing'>>,
 ): Promise<Assessment<RepointingRoute>> {
   const { input } = request;
   const { signal } = currentExecution();

@@ -7,7 +7,7 @@ import { shellLine } from '../../src/contracts/next-commands';
 import { reportSchema } from '../../src/contracts/report';
 import type { Report } from '../../src/contracts/report';
 import type { RunStatus } from '../../src/contracts/run-status';
-import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { QUERIES, SIGNALS } from '../../src/contracts/signals';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
@@ -51,7 +51,7 @@ export async function writeReportFiles({
 export async function requestTakeOver(asked: {
     readonly workflowId: string;
     readonly runId: string;
-    readonly input: DrFailoverInput;
+    readonly input: InputOf<'drFailover'>;
   }): Promise<void> {
 const { workflowId, runId, input } = asked;
 const { inventory, run, temporal } = currentExecution();
@@ -136,7 +136,7 @@ const takeOversIn = ({ receipts }: RunStatus) => receipts.filter(({ signal }) =>
  *
  * @throws RunbookError LOCK_HELD
  */
-async function takeOver(temporal: Client, workflowId: string, runId: string, input: DrFailoverInput): Promise<void> {
+async function takeOver(temporal: Client, workflowId: string, runId: string, input: InputOf<'drFailover'>): Promise<void> {
   const until = performance.now() + ANSWER_MS;
   const awaited = async <T>(read: (status: RunStatus) => T | undefined): Promise<T | undefined> => {
     for (;;) {
@@ -169,7 +169,7 @@ async function takeOver(temporal: Client, workflowId: string, runId: string, inp
   });
 }
 
-function noDocument({ deployment, reason }: DrFailoverInput): RunbookError {
+function noDocument({ deployment, reason }: InputOf<'drFailover'>): RunbookError {
   const start = ['drFailover', '--deployment', deployment, '--reason', reason, '--take-over'];
   return new RunbookError(
     'NOT_APPROVED',

@@ -4,7 +4,7 @@ import type { OperationTokenReference, Sealed } from '../../src/contracts/ceremo
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
-import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { attestedName, escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { gateOf, verifyBeginning } from '../approvals/authority';
@@ -83,7 +83,7 @@ export async function deleteOperationTokens(input: {
 export async function assessTokenDisposal({
   input,
 }: {
-  readonly input: OperationTokenDisposalInput;
+  readonly input: InputOf<'operationTokenDisposal'>;
 }): Promise<Assessment<{ readonly tokens: readonly LedgerToken[] }>> {
   const execution = currentExecution();
   const { clusters, inventory, signal } = execution;

@@ -20,52 +20,7 @@ import { controlPayload } from './payloads';
 
 export * from './input-members';
 
-/** The input of `drSwitchover`: planned, both sides answer, nothing may be lost. */
-export const drSwitchoverInput = z.strictObject({
-  ...askedForChange,
-  /** The DR secondary that becomes primary. */
-  to: clusterName,
-  /** The DR primary; read from the service where it is not given, and compared where it is. */
-  from: clusterName.optional(),
-  /** `required`: one person says go after the last check. `auto`: the plan's approval is enough. */
-  go: z.enum(['required', 'auto']).default('required'),
-  /** What to do when the secondary cannot be promoted within its budget. */
-  onStuck: z.enum(['promote-back', 'park']).default('promote-back'),
-  /** The greatest loss at which the switchover goes on; otherwise the old primary, which holds every write, is promoted back. */
-  acceptLoss: z.enum(['none', 'bounded']).default('none'),
-  /** How clients are kept still; as the inventory says where it is not given. */
-  quiesce: quiesceMeans.optional(),
-  tokenSource: tokenSourceChoice.optional(),
-  /** Says that the old primary stays out until it is upgraded, where the new primary's version is newer. */
-  acknowledgeNewerSecondary: z.boolean().default(false),
-});
-export type DrSwitchoverInput = z.infer<typeof drSwitchoverInput>;
-
-/** The input of `drFailover`: the primary is gone. */
-export const drFailoverInput = z.strictObject({
-  ...askedForChange,
-  /** The DR secondary that becomes primary; the one furthest ahead is proposed where none is given. */
-  to: clusterName.optional(),
-  /** The primary that is gone; found by what its secondaries say where it is not given. */
-  from: clusterName.optional(),
-  /**
-   * Further members of the DR set that say nothing and could be the primary too, as far as can be seen: whoever approves
-   * attests that they serve nobody.
-   */
-  alsoGone: z.array(clusterName).max(20).optional(),
-  /** Takes the lock over from a run that waits or is parked: that run becomes this failover. */
-  takeOver: z.boolean().default(false),
-  /** Who takes over: the `runbooks-control-v1` document that `runbook start drFailover --take-over` makes. */
-  takeOverDocument: z.union([z.string().max(16_384), controlPayload]).optional(),
-  /** How it is made sure that the old primary serves nobody: by the `fence` hook, or attested by the approvers. */
-  fencing: z.enum(['auto', 'hook', 'attested']).default('auto'),
-  tokenSource: tokenSourceChoice.optional(),
-  /** Whether the `force` gate may be opened at all, where the promotion is refused for as long as its budget lasts. */
-  offerForce: z.boolean().default(true),
-});
-export type DrFailoverInput = z.infer<typeof drFailoverInput>;
-
-/** The input of `drRejoin`: a former primary is back after a failover. */
+/** Of a former primary that is back. */
 const rejoining = {
   ...askedForChange,
   /** The former primary. */
@@ -73,16 +28,6 @@ const rejoining = {
   /** The primary that serves now; read where it is not given, and compared where it is. */
   primary: clusterName.optional(),
 };
-export const drRejoinInput = z.strictObject({ ...rejoining, tokenSource: tokenSourceChoice.optional() });
-export type DrRejoinInput = z.infer<typeof drRejoinInput>;
-
-/** The input of `performanceRejoin`: a former performance primary is back after an unplanned promotion. */
-export const performanceRejoinInput = z.strictObject({
-  ...rejoining,
-  /** Re-points although the service's version has a known defect in update-primary (facts 8.11). */
-  acknowledgeKnownBugs: z.boolean().default(false),
-});
-export type PerformanceRejoinInput = z.infer<typeof performanceRejoinInput>;
 
 /** Exactly one of both is onboarded. */
 const onboarded = {
@@ -97,254 +42,248 @@ const oneOfBoth = (input: { readonly secondary?: unknown; readonly outside?: unk
   (input.secondary === undefined) !== (input.outside === undefined);
 const oneNeeded = { path: ['secondary'], message: 'exactly one of "secondary" and "outside" is needed' };
 
-/** The input of `drSecondaryOnboarding`: a cluster without replication becomes DR secondary. It is wiped. */
-export const drSecondaryOnboardingInput = z
-  .strictObject({ ...askedForChange, ...onboarded })
-  .refine(oneOfBoth, oneNeeded);
-export type DrSecondaryOnboardingInput = z.infer<typeof drSecondaryOnboardingInput>;
-
-/** The input of `performanceSecondaryOnboarding`. The cluster is wiped. */
-export const performanceSecondaryOnboardingInput = z
-  .strictObject({
-    ...askedForChange,
-    ...onboarded,
-    /** What it must not or may only see: `inventory` takes what the inventory wants, `none` sends everything. */
-    filter: z.union([z.enum(['inventory', 'none']), pathsFilter]).default('inventory'),
-  })
-  .refine(oneOfBoth, oneNeeded);
-export type PerformanceSecondaryOnboardingInput = z.infer<typeof performanceSecondaryOnboardingInput>;
-
-/** The input of `secondaryRepointing`: a secondary follows another primary. */
-export const secondaryRepointingInput = z
-  .strictObject({
-    ...askedForChange,
-    kind: replicationKind,
-    /** The primary that it follows from now on. */
-    primary: clusterName,
-    secondary: clusterName,
-    /**
-     * `token` works always: an activation token, encrypted where the secondary makes a key, else wrapped; `public-key` and
-     * `wrapped` demand one of both. `addresses` is lighter, and not for a cluster that was demoted.
-     */
-    form: z.enum(['token', 'public-key', 'wrapped', 'addresses']).default('token'),
-    /** With form `addresses`: where the primary is tried, in this order; what is known of it where none is given. */
-    addresses: z.array(clusterAddress).min(1).max(20).optional(),
-    tokenSource: tokenSourceChoice.optional(),
-    /** Re-points although the service's version has a known defect in update-primary (facts 8.11). */
-    acknowledgeKnownBugs: z.boolean().default(false),
-  })
-  .refine(({ form, addresses }) => addresses === undefined || form === 'addresses', {
-    message: 'addresses are given with {"form": "addresses"}',
-    path: ['addresses'],
-  });
-export type SecondaryRepointingInput = z.infer<typeof secondaryRepointingInput>;
-
-/** The input of `secondaryDecommission`: a secondary is cut off for good. */
-export const secondaryDecommissionInput = z
-  .strictObject({
-    ...askedForChange,
-    kind: replicationKind,
-    primary: clusterName,
-    /** The secondary, where the inventory knows it. */
-    secondary: clusterName.optional(),
-    /** The id by which the primary knows it; read where only `secondary` is given. */
-    id: z.string().trim().min(1).max(200).optional(),
-    /** What happens on the secondary once it is revoked. */
-    afterwards: z.enum(['forget-primary', 'disable', 'nothing']).default('forget-primary'),
-    tokenSource: tokenSourceChoice.optional(),
-    /** Revokes it although it is the only connected DR secondary. */
-    acknowledgeLastSecondary: z.boolean().default(false),
-  })
-  .refine(({ secondary, id }) => secondary !== undefined || id !== undefined, {
-    message: 'one of "secondary" and "id" is needed',
-    path: ['secondary'],
-  });
-export type SecondaryDecommissionInput = z.infer<typeof secondaryDecommissionInput>;
-
-/** The input of `primaryEnablement`: a cluster without replication becomes primary. Nothing is wiped. */
-export const primaryEnablementInput = z.strictObject({
-  ...askedForChange,
-  kind: replicationKind,
-  cluster: clusterName,
-});
-export type PrimaryEnablementInput = z.infer<typeof primaryEnablementInput>;
-
-/** The input of `replicationTeardown`: replication ends on a primary or a secondary. */
-export const replicationTeardownInput = z.strictObject({
-  ...askedForChange,
-  kind: replicationKind,
-  cluster: clusterName,
-  tokenSource: tokenSourceChoice.optional(),
-});
-export type ReplicationTeardownInput = z.infer<typeof replicationTeardownInput>;
-
-/** The input of `performancePromotion`: a performance secondary becomes the performance primary. */
-export const performancePromotionInput = z.strictObject({
-  ...askedForChange,
-  to: clusterName,
-  /** The performance primary; read where it is not given, and compared where it is. */
-  from: clusterName.optional(),
-  /** `planned`: the old primary answers and is demoted first. `unplanned`: it is gone. */
-  mode: z.enum(['planned', 'unplanned']).default('planned'),
-  /** How the other secondaries are re-pointed; addresses need no filter to be written again. */
-  repoint: z.enum(['token', 'addresses']).default('token'),
-  /** Planned: the greatest loss at which the promotion goes on; otherwise the old primary is promoted back. */
-  acceptLoss: z.enum(['none', 'bounded']).default('none'),
-  /** Planned: how clients are kept still; as the inventory says where it is not given. */
-  quiesce: quiesceMeans.optional(),
-  /** Unplanned: promotes although a usable DR secondary of the failed primary could be promoted instead. */
-  overrideDrSecondary: z.boolean().default(false),
-  /** Unplanned: whether the `force` gate may be opened at all. */
-  offerForce: z.boolean().default(true),
-  /** Re-points the others although a version of the service has a known defect in update-primary (facts 8.11). */
-  acknowledgeKnownBugs: z.boolean().default(false),
-});
-export type PerformancePromotionInput = z.infer<typeof performancePromotionInput>;
-
-/** The input of `filterReconciliation`: the paths filters become what is wanted. */
-export const filterReconciliationInput = z.strictObject({
-  ...askedForChange,
-  /** The performance primary; read where it is not given. */
-  primary: clusterName.optional(),
-  /** What is wanted, by the name of the secondary; the inventory's `pathsFilters` where nothing is given. */
-  filters: z.record(clusterName, z.union([z.literal('none'), pathsFilter])).optional(),
-  /** The same by id, for secondaries that are no cluster of the inventory. */
-  ids: z.record(secondaryId, z.union([z.literal('none'), pathsFilter])).optional(),
-});
-export type FilterReconciliationInput = z.infer<typeof filterReconciliationInput>;
-
-/** The input of `drReindex`: the Merkle tree of a DR secondary is made anew. */
-export const drReindexInput = z.strictObject({
-  ...askedForChange,
-  cluster: clusterName,
-  /** Only compares, and repairs what differs. */
-  diff: z.boolean().default(false),
-  /** Reindexes although a reindex is not needed, or is under way. */
-  force: z.boolean().default(false),
-  /** Skips the flush of the tree to storage: faster, and never to be interrupted. */
-  skipFlush: z.boolean().default(false),
-  tokenSource: tokenSourceChoice.optional(),
-});
-export type DrReindexInput = z.infer<typeof drReindexInput>;
-
-/** The input of `merkleCheck`: whether the Merkle tree of a DR secondary is sound. */
-export const merkleCheckInput = z.strictObject({
-  ...askedForChange,
-  cluster: clusterName,
-  tokenSource: tokenSourceChoice.optional(),
-});
-export type MerkleCheckInput = z.infer<typeof merkleCheckInput>;
-
-/** The input of `walSampler`: records WAL indexes, lag and canary age. Meant for a Temporal Schedule. */
-export const walSamplerInput = z
-  .strictObject({
-    deployment: deploymentName,
-    /** How many samples one run takes. */
-    samples: z.int().min(1).max(1_000).default(12),
-    /** Seconds between two samples. */
-    everySeconds: z.number().min(0.1).max(3_600).default(5),
-  })
-  .refine(({ samples, everySeconds }) => samples * everySeconds <= 18_000, {
-    path: ['samples'],
-    message: 'all samples of a run must fit into 5 hours; a Schedule starts the next run',
-  });
-export type WalSamplerInput = z.infer<typeof walSamplerInput>;
-
-/** The input of `readiness`: whether a switchover and a failover would start now. Meant for a Temporal Schedule too. */
-export const readinessInput = z.strictObject({ deployment: deploymentName });
-export type ReadinessInput = z.infer<typeof readinessInput>;
-
-/** The input of `operationTokenCeremony`: one operation token for one cluster, for a later run or for a person. */
-export const operationTokenCeremonyInput = z
-  .strictObject({
-    ...askedForChange,
-    cluster: clusterName,
-    uses: z.array(tokenUse).min(1),
-    /** The PGP public key (base64 of the binary key) of the person who gets the token: only that person can read it. */
-    recipient: z.string().trim().min(1).max(20_000).optional(),
-    /** How long the record keeps the token, sealed, for the next drSwitchover or drFailover, such as `12h`; at most `7d`. */
-    keepFor: z
-      .string()
-      .refine((text) => keepForMs(text) !== undefined, 'must be a duration such as 90m, 12h or 2d, of 7 days at most')
-      .optional(),
-  })
-  .refine(({ recipient, keepFor }) => (recipient === undefined) !== (keepFor === undefined), {
-    message:
-      'one of "recipient" (the PGP key of the person who gets the token) and "keepFor" (how long the record keeps it for the next run) is needed',
-    path: ['keepFor'],
-  });
-export type OperationTokenCeremonyInput = z.infer<typeof operationTokenCeremonyInput>;
-
-/** The input of `operationTokenDisposal`: the tokens of the record are deleted, and proven to be refused. */
-export const operationTokenDisposalInput = z.strictObject({
-  ...askedForChange,
-  /** Only the tokens of this cluster; of every cluster of the deployment where none is given. */
-  cluster: clusterName.optional(),
-  /** A person holds a token of this cluster, and gives it to the run, which deletes it; nothing else is done then. */
-  provided: clusterName.optional(),
-  /** Orphans that leave the record, by their numbers in the plan of a dry run; nothing else is done then. */
-  forget: z.array(z.int().min(1)).min(1).max(20).optional(),
-});
-export type OperationTokenDisposalInput = z.infer<typeof operationTokenDisposalInput>;
-
-/** The input of `rootTokenCeremony`: a root token of one cluster from the holders' key shares (`sys/generate-root`). */
-export const rootTokenCeremonyInput = z.strictObject({
-  ...askedForChange,
-  cluster: clusterName,
-  /** The PGP public key (base64 of the binary key) of the person who gets the token: only that person can read it. */
-  recipientPgpKey: z.string().trim().min(1).max(20_000),
-});
-export type RootTokenCeremonyInput = z.infer<typeof rootTokenCeremonyInput>;
-
-/**
- * The input of `ceremonyRehearsal`: every holder goes the whole way once with a value that means nothing. It touches no
- * service.
- */
-export const ceremonyRehearsalInput = z.strictObject({
-  ...asked,
-  /** Only these people; every holder and stand-by holder where none is named. */
-  holders: z.array(z.string().trim().min(1).max(100)).min(1).optional(),
-  /** How long the run waits for them, such as `2d`. */
-  collectFor: z
-    .string()
-    .regex(/^([1-9]\d{0,3}[smh]|([1-9]|[12]\d|30)d)$/, 'a duration such as 30m, 12h or 2d, of 30 days at most')
-    .default('1d'),
-});
-export type CeremonyRehearsalInput = z.infer<typeof ceremonyRehearsalInput>;
-
-/** The input of `batchTokenRotation`: a new batch token for DR operations, made on the primary and put where it is kept. */
-export const batchTokenRotationInput = z.strictObject({
-  ...askedForChange,
-  /** The DR set whose primary makes the token; needed where the deployment has several. */
-  drSet: z.string().trim().min(1).optional(),
-  /** `due`: only where less than half of the present token's life is left, or it is of no use. For Schedules. */
-  when: z.enum(['now', 'due']).default('now'),
-  /** Makes the policy and the token role where they are absent; what is there is never changed. */
-  createRoleAndPolicy: z.boolean().default(false),
-});
-export type BatchTokenRotationInput = z.infer<typeof batchTokenRotationInput>;
-
 /** The schema of each runbook's one input object. */
 export const RUNBOOK_INPUTS = {
-  drSwitchover: drSwitchoverInput,
-  drFailover: drFailoverInput,
-  drRejoin: drRejoinInput,
-  performanceRejoin: performanceRejoinInput,
-  drSecondaryOnboarding: drSecondaryOnboardingInput,
-  performanceSecondaryOnboarding: performanceSecondaryOnboardingInput,
-  performancePromotion: performancePromotionInput,
-  secondaryRepointing: secondaryRepointingInput,
-  filterReconciliation: filterReconciliationInput,
-  secondaryDecommission: secondaryDecommissionInput,
-  primaryEnablement: primaryEnablementInput,
-  replicationTeardown: replicationTeardownInput,
-  drReindex: drReindexInput,
-  operationTokenDisposal: operationTokenDisposalInput,
-  operationTokenCeremony: operationTokenCeremonyInput,
-  rootTokenCeremony: rootTokenCeremonyInput,
-  ceremonyRehearsal: ceremonyRehearsalInput,
-  batchTokenRotation: batchTokenRotationInput,
-  merkleCheck: merkleCheckInput,
-  readiness: readinessInput,
-  walSampler: walSamplerInput,
+  /** The input of `drSwitchover`: planned, both sides answer, nothing may be lost. */
+  drSwitchover: z.strictObject({
+    ...askedForChange,
+    /** The DR secondary that becomes primary. */
+    to: clusterName,
+    /** The DR primary; read from the service where it is not given, and compared where it is. */
+    from: clusterName.optional(),
+    /** `required`: one person says go after the last check. `auto`: the plan's approval is enough. */
+    go: z.enum(['required', 'auto']).default('required'),
+    /** What to do when the secondary cannot be promoted within its budget. */
+    onStuck: z.enum(['promote-back', 'park']).default('promote-back'),
+    /** The greatest loss at which the switchover goes on; otherwise the old primary, which holds every write, is promoted back. */
+    acceptLoss: z.enum(['none', 'bounded']).default('none'),
+    /** How clients are kept still; as the inventory says where it is not given. */
+    quiesce: quiesceMeans.optional(),
+    tokenSource: tokenSourceChoice.optional(),
+    /** Says that the old primary stays out until it is upgraded, where the new primary's version is newer. */
+    acknowledgeNewerSecondary: z.boolean().default(false),
+  }),
+  /** The input of `drFailover`: the primary is gone. */
+  drFailover: z.strictObject({
+    ...askedForChange,
+    /** The DR secondary that becomes primary; the one furthest ahead is proposed where none is given. */
+    to: clusterName.optional(),
+    /** The primary that is gone; found by what its secondaries say where it is not given. */
+    from: clusterName.optional(),
+    /**
+     * Further members of the DR set that say nothing and could be the primary too, as far as can be seen: whoever approves
+     * attests that they serve nobody.
+     */
+    alsoGone: z.array(clusterName).max(20).optional(),
+    /** Takes the lock over from a run that waits or is parked: that run becomes this failover. */
+    takeOver: z.boolean().default(false),
+    /** Who takes over: the `runbooks-control-v1` document that `runbook start drFailover --take-over` makes. */
+    takeOverDocument: z.union([z.string().max(16_384), controlPayload]).optional(),
+    /** How it is made sure that the old primary serves nobody: by the `fence` hook, or attested by the approvers. */
+    fencing: z.enum(['auto', 'hook', 'attested']).default('auto'),
+    tokenSource: tokenSourceChoice.optional(),
+    /** Whether the `force` gate may be opened at all, where the promotion is refused for as long as its budget lasts. */
+    offerForce: z.boolean().default(true),
+  }),
+  /** The input of `drRejoin`: a former primary is back after a failover. */
+  drRejoin: z.strictObject({ ...rejoining, tokenSource: tokenSourceChoice.optional() }),
+  /** The input of `performanceRejoin`: a former performance primary is back after an unplanned promotion. */
+  performanceRejoin: z.strictObject({
+    ...rejoining,
+    /** Re-points although the service's version has a known defect in update-primary (facts 8.11). */
+    acknowledgeKnownBugs: z.boolean().default(false),
+  }),
+  /** The input of `drSecondaryOnboarding`: a cluster without replication becomes DR secondary. It is wiped. */
+  drSecondaryOnboarding: z.strictObject({ ...askedForChange, ...onboarded }).refine(oneOfBoth, oneNeeded),
+  /** The input of `performanceSecondaryOnboarding`. The cluster is wiped. */
+  performanceSecondaryOnboarding: z
+    .strictObject({
+      ...askedForChange,
+      ...onboarded,
+      /** What it must not or may only see: `inventory` takes what the inventory wants, `none` sends everything. */
+      filter: z.union([z.enum(['inventory', 'none']), pathsFilter]).default('inventory'),
+    })
+    .refine(oneOfBoth, oneNeeded),
+  /** The input of `secondaryRepointing`: a secondary follows another primary. */
+  secondaryRepointing: z
+    .strictObject({
+      ...askedForChange,
+      kind: replicationKind,
+      /** The primary that it follows from now on. */
+      primary: clusterName,
+      secondary: clusterName,
+      /**
+       * `token` works always: an activation token, encrypted where the secondary makes a key, else wrapped; `public-key` and
+       * `wrapped` demand one of both. `addresses` is lighter, and not for a cluster that was demoted.
+       */
+      form: z.enum(['token', 'public-key', 'wrapped', 'addresses']).default('token'),
+      /** With form `addresses`: where the primary is tried, in this order; what is known of it where none is given. */
+      addresses: z.array(clusterAddress).min(1).max(20).optional(),
+      tokenSource: tokenSourceChoice.optional(),
+      /** Re-points although the service's version has a known defect in update-primary (facts 8.11). */
+      acknowledgeKnownBugs: z.boolean().default(false),
+    })
+    .refine(({ form, addresses }) => addresses === undefined || form === 'addresses', {
+      message: 'addresses are given with {"form": "addresses"}',
+      path: ['addresses'],
+    }),
+  /** The input of `secondaryDecommission`: a secondary is cut off for good. */
+  secondaryDecommission: z
+    .strictObject({
+      ...askedForChange,
+      kind: replicationKind,
+      primary: clusterName,
+      /** The secondary, where the inventory knows it. */
+      secondary: clusterName.optional(),
+      /** The id by which the primary knows it; read where only `secondary` is given. */
+      id: z.string().trim().min(1).max(200).optional(),
+      /** What happens on the secondary once it is revoked. */
+      afterwards: z.enum(['forget-primary', 'disable', 'nothing']).default('forget-primary'),
+      tokenSource: tokenSourceChoice.optional(),
+      /** Revokes it although it is the only connected DR secondary. */
+      acknowledgeLastSecondary: z.boolean().default(false),
+    })
+    .refine(({ secondary, id }) => secondary !== undefined || id !== undefined, {
+      message: 'one of "secondary" and "id" is needed',
+      path: ['secondary'],
+    }),
+  /** The input of `primaryEnablement`: a cluster without replication becomes primary. Nothing is wiped. */
+  primaryEnablement: z.strictObject({
+    ...askedForChange,
+    kind: replicationKind,
+    cluster: clusterName,
+  }),
+  /** The input of `replicationTeardown`: replication ends on a primary or a secondary. */
+  replicationTeardown: z.strictObject({
+    ...askedForChange,
+    kind: replicationKind,
+    cluster: clusterName,
+    tokenSource: tokenSourceChoice.optional(),
+  }),
+  /** The input of `performancePromotion`: a performance secondary becomes the performance primary. */
+  performancePromotion: z.strictObject({
+    ...askedForChange,
+    to: clusterName,
+    /** The performance primary; read where it is not given, and compared where it is. */
+    from: clusterName.optional(),
+    /** `planned`: the old primary answers and is demoted first. `unplanned`: it is gone. */
+    mode: z.enum(['planned', 'unplanned']).default('planned'),
+    /** How the other secondaries are re-pointed; addresses need no filter to be written again. */
+    repoint: z.enum(['token', 'addresses']).default('token'),
+    /** Planned: the greatest loss at which the promotion goes on; otherwise the old primary is promoted back. */
+    acceptLoss: z.enum(['none', 'bounded']).default('none'),
+    /** Planned: how clients are kept still; as the inventory says where it is not given. */
+    quiesce: quiesceMeans.optional(),
+    /** Unplanned: promotes although a usable DR secondary of the failed primary could be promoted instead. */
+    overrideDrSecondary: z.boolean().default(false),
+    /** Unplanned: whether the `force` gate may be opened at all. */
+    offerForce: z.boolean().default(true),
+    /** Re-points the others although a version of the service has a known defect in update-primary (facts 8.11). */
+    acknowledgeKnownBugs: z.boolean().default(false),
+  }),
+  /** The input of `filterReconciliation`: the paths filters become what is wanted. */
+  filterReconciliation: z.strictObject({
+    ...askedForChange,
+    /** The performance primary; read where it is not given. */
+    primary: clusterName.optional(),
+    /** What is wanted, by the name of the secondary; the inventory's `pathsFilters` where nothing is given. */
+    filters: z.record(clusterName, z.union([z.literal('none'), pathsFilter])).optional(),
+    /** The same by id, for secondaries that are no cluster of the inventory. */
+    ids: z.record(secondaryId, z.union([z.literal('none'), pathsFilter])).optional(),
+  }),
+  /** The input of `drReindex`: the Merkle tree of a DR secondary is made anew. */
+  drReindex: z.strictObject({
+    ...askedForChange,
+    cluster: clusterName,
+    /** Only compares, and repairs what differs. */
+    diff: z.boolean().default(false),
+    /** Reindexes although a reindex is not needed, or is under way. */
+    force: z.boolean().default(false),
+    /** Skips the flush of the tree to storage: faster, and never to be interrupted. */
+    skipFlush: z.boolean().default(false),
+    tokenSource: tokenSourceChoice.optional(),
+  }),
+  /** The input of `merkleCheck`: whether the Merkle tree of a DR secondary is sound. */
+  merkleCheck: z.strictObject({
+    ...askedForChange,
+    cluster: clusterName,
+    tokenSource: tokenSourceChoice.optional(),
+  }),
+  /** The input of `walSampler`: records WAL indexes, lag and canary age. Meant for a Temporal Schedule. */
+  walSampler: z
+    .strictObject({
+      deployment: deploymentName,
+      /** How many samples one run takes. */
+      samples: z.int().min(1).max(1_000).default(12),
+      /** Seconds between two samples. */
+      everySeconds: z.number().min(0.1).max(3_600).default(5),
+    })
+    .refine(({ samples, everySeconds }) => samples * everySeconds <= 18_000, {
+      path: ['samples'],
+      message: 'all samples of a run must fit into 5 hours; a Schedule starts the next run',
+    }),
+  /** The input of `readiness`: whether a switchover and a failover would start now. Meant for a Temporal Schedule too. */
+  readiness: z.strictObject({ deployment: deploymentName }),
+  /** The input of `operationTokenCeremony`: one operation token for one cluster, for a later run or for a person. */
+  operationTokenCeremony: z
+    .strictObject({
+      ...askedForChange,
+      cluster: clusterName,
+      uses: z.array(tokenUse).min(1),
+      /** The PGP public key (base64 of the binary key) of the person who gets the token: only that person can read it. */
+      recipient: z.string().trim().min(1).max(20_000).optional(),
+      /** How long the record keeps the token, sealed, for the next drSwitchover or drFailover, such as `12h`; at most `7d`. */
+      keepFor: z
+        .string()
+        .refine((text) => keepForMs(text) !== undefined, 'must be a duration such as 90m, 12h or 2d, of 7 days at most')
+        .optional(),
+    })
+    .refine(({ recipient, keepFor }) => (recipient === undefined) !== (keepFor === undefined), {
+      message:
+        'one of "recipient" (the PGP key of the person who gets the token) and "keepFor" (how long the record keeps it for the next run) is needed',
+      path: ['keepFor'],
+    }),
+  /** The input of `operationTokenDisposal`: the tokens of the record are deleted, and proven to be refused. */
+  operationTokenDisposal: z.strictObject({
+    ...askedForChange,
+    /** Only the tokens of this cluster; of every cluster of the deployment where none is given. */
+    cluster: clusterName.optional(),
+    /** A person holds a token of this cluster, and gives it to the run, which deletes it; nothing else is done then. */
+    provided: clusterName.optional(),
+    /** Orphans that leave the record, by their numbers in the plan of a dry run; nothing else is done then. */
+    forget: z.array(z.int().min(1)).min(1).max(20).optional(),
+  }),
+  /** The input of `rootTokenCeremony`: a root token of one cluster from the holders' key shares (`sys/generate-root`). */
+  rootTokenCeremony: z.strictObject({
+    ...askedForChange,
+    cluster: clusterName,
+    /** The PGP public key (base64 of the binary key) of the person who gets the token: only that person can read it. */
+    recipientPgpKey: z.string().trim().min(1).max(20_000),
+  }),
+  /**
+   * The input of `ceremonyRehearsal`: every holder goes the whole way once with a value that means nothing. It touches no
+   * service.
+   */
+  ceremonyRehearsal: z.strictObject({
+    ...asked,
+    /** Only these people; every holder and stand-by holder where none is named. */
+    holders: z.array(z.string().trim().min(1).max(100)).min(1).optional(),
+    /** How long the run waits for them, such as `2d`. */
+    collectFor: z
+      .string()
+      .regex(/^([1-9]\d{0,3}[smh]|([1-9]|[12]\d|30)d)$/, 'a duration such as 30m, 12h or 2d, of 30 days at most')
+      .default('1d'),
+  }),
+  /** The input of `batchTokenRotation`: a new batch token for DR operations, made on the primary and put where it is kept. */
+  batchTokenRotation: z.strictObject({
+    ...askedForChange,
+    /** The DR set whose primary makes the token; needed where the deployment has several. */
+    drSet: z.string().trim().min(1).optional(),
+    /** `due`: only where less than half of the present token's life is left, or it is of no use. For Schedules. */
+    when: z.enum(['now', 'due']).default('now'),
+    /** Makes the policy and the token role where they are absent; what is there is never changed. */
+    createRoleAndPolicy: z.boolean().default(false),
+  }),
 } as const satisfies Readonly<Record<RunbookName, z.ZodType>>;
+
+export type InputOf<R extends RunbookName> = z.infer<(typeof RUNBOOK_INPUTS)[R]>;

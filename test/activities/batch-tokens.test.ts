@@ -10,7 +10,7 @@ import { neededGrants } from '../../activities/tokens/batch-token-policy';
 import { judgeBatchToken } from '../../activities/readiness/credentials';
 import type { CredentialFacts } from '../../activities/checks/credentials';
 import { batchTokenReady } from '../../activities/checks/tokens';
-import { batchTokenRotationInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
 import { Secret } from '../../src/secret';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
@@ -118,7 +118,7 @@ describe('on a simulated deployment', () => {
 
   const rotation = (more: object = {}) =>
     bench.call('assessBatchTokenRotation', {
-      input: batchTokenRotationInput.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more }),
+      input: RUNBOOK_INPUTS.batchTokenRotation.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more }),
     });
   const failed = async () =>
     (await rotation()).preconditions.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);

@@ -1,5 +1,5 @@
 /** Results of earlier runs that a later run believes: what no worker attested counts as unknown, and is said. */
-import { drFailoverInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import type { WalSampling } from '../../src/contracts/wal-samples';
 import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
 import pino from 'pino';
@@ -7,7 +7,7 @@ import { notePrimaryChange } from '../../activities/roles/primary-changes';
 import { DEPLOYMENT, drDemotion, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
-const input = () => drFailoverInput.parse({ deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga' });
+const input = () => RUNBOOK_INPUTS.drFailover.parse({ deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga' });
 const sampled = (result: WalSampling) => ({
   workflowId: `${walSamplerIdPrefix(DEPLOYMENT)}1`,
   runId: 'sampled',

@@ -5,7 +5,7 @@
 import type { Authority } from '../../src/contracts/activities';
 import type { GateName } from '../../src/contracts/plan';
 import { DECISION_ACTIONS } from '../../src/contracts/signals';
-import { drFailoverInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { findDeployment } from '../../src/inventory';
 import { DEPLOYMENT, drDemotion, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
@@ -95,7 +95,7 @@ describe('two claims', () => {
   ] as const)('%s: they do not carry %s', async (mode, _what) => {
     const gone = bench.service.faults.add({ cluster: 'east', endpoint: /./, action: 'reset', times: Infinity });
     bench.service.advanceClock(60_000);
-    const input = drFailoverInput.parse({ deployment: DEPLOYMENT, reason: 'a test', fencing: 'attested' });
+    const input = RUNBOOK_INPUTS.drFailover.parse({ deployment: DEPLOYMENT, reason: 'a test', fencing: 'attested' });
     const { plan } = await bench.call('assessDrFailover', { input });
     if (!plan) throw new Error('no plan');
     const authority: Authority = { plan, approvals: claimsAt(['promote', 'force'], plan.digest) };

@@ -1,5 +1,5 @@
 /** An order to a whole run counts as a document of somebody who may decide here, made for this run and this order. */
-import { drFailoverInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import type { ControlAction } from '../../src/contracts/signals';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
@@ -45,7 +45,11 @@ it.each<[string, () => unknown, string]>([
     accepted: false,
     text: expect.stringContaining(why) as string,
   });
-  const input = { workflowId: bench.run.wid, runId: bench.run.rid, input: drFailoverInput.parse(asked(document)) };
+  const input = {
+    workflowId: bench.run.wid,
+    runId: bench.run.rid,
+    input: RUNBOOK_INPUTS.drFailover.parse(asked(document)),
+  };
   const { code } = await bench.failure('requestTakeOver', input, { run: { ...bench.run, ...RUN_THAT_ASKS } });
   expect(['NOT_APPROVED', 'DOCUMENT_INVALID']).toContain(code);
 });

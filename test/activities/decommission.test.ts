@@ -1,7 +1,7 @@
 /** The activities that cut a secondary off or end replication look at authority and role themselves, right before they act. */
 import type { Authority } from '../../src/contracts/activities';
 import type { GateName } from '../../src/contracts/plan';
-import { replicationTeardownInput, secondaryDecommissionInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -34,14 +34,14 @@ async function approved(plan: Authority['plan'] | undefined, ...gates: GateName[
 }
 
 async function decommissioning(input: Readonly<Record<string, unknown>>, ...gates: GateName[]): Promise<Authority> {
-  const parsed = secondaryDecommissionInput.parse({ ...asked, kind: 'dr', primary: 'east', ...input });
+  const parsed = RUNBOOK_INPUTS.secondaryDecommission.parse({ ...asked, kind: 'dr', primary: 'east', ...input });
   const { plan } = await bench.call('assessSecondaryDecommission', { input: parsed });
   return approved(plan, ...gates);
 }
 
 async function teardown(input: Readonly<Record<string, unknown>>, ...gates: GateName[]): Promise<Authority> {
   const { plan } = await bench.call('assessReplicationTeardown', {
-    input: replicationTeardownInput.parse({ ...asked, ...input }),
+    input: RUNBOOK_INPUTS.replicationTeardown.parse({ ...asked, ...input }),
   });
   return approved(plan, ...gates);
 }

@@ -2,7 +2,7 @@
 import { defaultPayloadConverter } from '@temporalio/common';
 import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
-import { drFailoverInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { findDeployment } from '../../src/inventory';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
@@ -11,7 +11,7 @@ let token: OperationTokenReference;
 let authority: Authority;
 
 const input = (more: Readonly<Record<string, unknown>> = {}) =>
-  drFailoverInput.parse({ deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga', ...more });
+  RUNBOOK_INPUTS.drFailover.parse({ deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga', ...more });
 const assess = async (more: Readonly<Record<string, unknown>> = {}) =>
   bench.call('assessDrFailover', { input: input(more) });
 const verdicts = async (more: Readonly<Record<string, unknown>> = {}) =>

@@ -4,7 +4,7 @@ import { splitLoss } from '../../activities/evidence/split-loss';
 import { notePrimaryChange } from '../../activities/roles/primary-changes';
 import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
-import { drRejoinInput, performanceRejoinInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { promoteSecondary } from '../../src/simulator/roles';
 import type { WalSample } from '../../src/contracts/wal-samples';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
@@ -15,7 +15,7 @@ import { splitPrimaries } from '../support/split';
 const hooks = { unfence: { command: ['/bin/true'] } };
 const between = { deployment: DEPLOYMENT, kind: 'dr' as const, primary: 'west', secondary: 'east' };
 const former = { deployment: DEPLOYMENT, kind: 'dr', cluster: 'east', otherCluster: 'west', former: true } as const;
-const input = drRejoinInput.parse({ deployment: DEPLOYMENT, cluster: 'east', reason: 'a test' });
+const input = RUNBOOK_INPUTS.drRejoin.parse({ deployment: DEPLOYMENT, cluster: 'east', reason: 'a test' });
 
 let bench: ActivityBench;
 openBench((opened) => (bench = opened), { deployment: { hooks } });
@@ -39,8 +39,8 @@ async function refusals(on: ActivityBench, runbook: string, promoted: string, pr
     ...(primary !== undefined && { primary }),
   };
   const { preconditions } = runbook.startsWith('dr')
-    ? await on.call('assessDrRejoin', { input: drRejoinInput.parse(asked) })
-    : await on.call('assessPerformanceRejoin', { input: performanceRejoinInput.parse(asked) });
+    ? await on.call('assessDrRejoin', { input: RUNBOOK_INPUTS.drRejoin.parse(asked) })
+    : await on.call('assessPerformanceRejoin', { input: RUNBOOK_INPUTS.performanceRejoin.parse(asked) });
   return preconditions.filter(({ verdict }) => verdict === 'fail');
 }
 const promotedLast = (runbook: string) => ({
@@ -191,7 +191,7 @@ describe('a former primary', () => {
     other.service.partition('east', 'europe');
     promoteSecondary(other.cluster('europe'), 'performance', '', true);
     other.service.advanceClock(1_000);
-    const asked = performanceRejoinInput.parse({ deployment: DEPLOYMENT, cluster: 'east', reason: 'a test' });
+    const asked = RUNBOOK_INPUTS.performanceRejoin.parse({ deployment: DEPLOYMENT, cluster: 'east', reason: 'a test' });
     const last = 'performancePromotion';
     expect(await refusals(other, last, 'east')).toMatchObject([promotedLast(last)]);
     expect(await refusals(other, last, 'europe')).toEqual([]);

@@ -1,6 +1,6 @@
 /** Every change of a filter needs an approval of exactly that. The activities decide it themselves. */
 import type { Authority, FilterState, PathsFilterFacts } from '../../src/contracts/activities';
-import { filterReconciliationInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -46,7 +46,7 @@ function renameEurope(): void {
 const idOf = (name: string) => bench.cluster(name).clusterId;
 const assess = (filters?: Readonly<Record<string, unknown>>) =>
   bench.call('assessFilterReconciliation', {
-    input: filterReconciliationInput.parse({ deployment: DEPLOYMENT, reason: 'a test', filters }),
+    input: RUNBOOK_INPUTS.filterReconciliation.parse({ deployment: DEPLOYMENT, reason: 'a test', filters }),
   });
 const there = (id: string) => bench.cluster('east').filterOf(id);
 

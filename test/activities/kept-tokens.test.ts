@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { judgeRecordedTokens } from '../../activities/readiness/site';
 import type { Sealed } from '../../src/contracts/ceremony';
-import { operationTokenCeremonyInput, operationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { newRecipient } from '../support/recipient';
 
@@ -115,7 +115,7 @@ it('one that is over, of other uses, or of a run that is open is not offered; on
   // The run that was terminated between taking it and using it leaves it to the disposal.
   await bench.ledger.write(entry);
   await bench.call('takeKeptToken', taking(entry, named));
-  const input = operationTokenDisposalInput.parse({ deployment: DEPLOYMENT, reason: 'a test' });
+  const input = RUNBOOK_INPUTS.operationTokenDisposal.parse({ deployment: DEPLOYMENT, reason: 'a test' });
   const { route } = await bench.call('assessTokenDisposal', { input });
   expect(route?.tokens).toMatchObject([{ id: entry.id, state: 'deletable', runId: bench.run.rid }]);
   expect(judgeRecordedTokens(await bench.ledger.all(DEPLOYMENT), undefined).verdicts).toBe('warn');
@@ -124,7 +124,7 @@ it('one that is over, of other uses, or of a run that is open is not offered; on
 it('disposal leaves it alone until it is over, unless its cluster is named; readiness tells of it', async () => {
   const entry = await keep();
   const assess = async (more = {}) => {
-    const input = operationTokenDisposalInput.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more });
+    const input = RUNBOOK_INPUTS.operationTokenDisposal.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more });
     const { plan, route } = await bench.call('assessTokenDisposal', { input });
     return { tokens: route?.tokens.map(({ state }) => state), plan: plan?.text };
   };
@@ -208,7 +208,7 @@ it('a token for a person needs gate ceremony, and goes to the key of the invitat
   const envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
   const authorityFor = async (recipient: string, ...gates: readonly string[]) => {
     const asked = { deployment: DEPLOYMENT, cluster: 'west', uses: ['dr.promote'], recipient, reason: 'a test' };
-    const { plan } = await bench.call('assessCeremony', { input: operationTokenCeremonyInput.parse(asked) });
+    const { plan } = await bench.call('assessCeremony', { input: RUNBOOK_INPUTS.operationTokenCeremony.parse(asked) });
     if (!plan) throw new Error('no plan');
     return { plan, approvals: await Promise.all(gates.map((gate) => bench.approval(gate, plan.digest))) };
   };

@@ -1,5 +1,5 @@
 /** A standby that is down or sealed: a warning that approvers see, wherever the rest is a quorum. */
-import { performancePromotionInput, secondaryRepointingInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -17,11 +17,11 @@ openBench((opened) => (bench = opened), {
 
 const promotion = () =>
   bench.call('assessPerformancePromotion', {
-    input: performancePromotionInput.parse({ deployment: DEPLOYMENT, to: 'europe', reason }),
+    input: RUNBOOK_INPUTS.performancePromotion.parse({ deployment: DEPLOYMENT, to: 'europe', reason }),
   });
 const repointing = () =>
   bench.call('assessSecondaryRepointing', {
-    input: secondaryRepointingInput.parse({
+    input: RUNBOOK_INPUTS.secondaryRepointing.parse({
       ...{ deployment: DEPLOYMENT, kind: 'performance', primary: 'east', secondary: 'europe', reason },
     }),
   });

@@ -3,14 +3,7 @@ import { createHash } from 'node:crypto';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import {
-  drSecondaryOnboardingInput,
-  filterReconciliationInput,
-  performancePromotionInput,
-  performanceSecondaryOnboardingInput,
-  primaryEnablementInput,
-  secondaryRepointingInput,
-} from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { runbookPlan } from '../../src/contracts/plan-schema';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
@@ -72,7 +65,9 @@ function detach(kind: ReplicationKind): void {
 async function repointing(kind: ReplicationKind, more: object) {
   const secondary = kind === 'dr' ? 'west' : 'europe';
   const input = { ...asked, kind, primary: 'east', secondary, tokenSource: 'ceremony', ...more };
-  const assessed = await bench.call('assessSecondaryRepointing', { input: secondaryRepointingInput.parse(input) });
+  const assessed = await bench.call('assessSecondaryRepointing', {
+    input: RUNBOOK_INPUTS.secondaryRepointing.parse(input),
+  });
   const token = kind === 'dr' ? await bench.operationToken('west') : undefined;
   const expected = kind === 'dr' ? undefined : { filter: 'none' as const };
   const target = { deployment: DEPLOYMENT, kind, primary: 'east', secondary, token, expected };
@@ -138,7 +133,7 @@ describe.each(KINDS)('update-primary of kind %s', (kind) => {
     if (role.mode !== 'secondary') throw new Error('no secondary');
     const demoted = { ...role, secondaryId: '', certificate: null, demoted: true, primaryClusterAddress: '' };
     secondary.setRole(kind, { ...demoted, knownPrimaryAddresses: [] }, bench.service.now());
-    const parsed = secondaryRepointingInput.parse({
+    const parsed = RUNBOOK_INPUTS.secondaryRepointing.parse({
       ...asked,
       kind,
       primary: 'east',
@@ -158,10 +153,12 @@ describe.each(KINDS)('update-primary of kind %s', (kind) => {
 
 it('addresses are refused where the form is another one', () => {
   const input = { ...asked, kind: 'dr', primary: 'east', secondary: 'west', addresses: ['10.1.0.4:8201'] };
-  expect(secondaryRepointingInput.safeParse(input).success).toBe(false);
-  expect(secondaryRepointingInput.safeParse({ ...input, form: 'addresses' }).success).toBe(true);
+  expect(RUNBOOK_INPUTS.secondaryRepointing.safeParse(input).success).toBe(false);
+  expect(RUNBOOK_INPUTS.secondaryRepointing.safeParse({ ...input, form: 'addresses' }).success).toBe(true);
   for (const bad of ['https://east.example/path', 'east', 'http://east:8201', 'east:8201/x'])
-    expect(secondaryRepointingInput.safeParse({ ...input, form: 'addresses', addresses: [bad] }).success).toBe(false);
+    expect(
+      RUNBOOK_INPUTS.secondaryRepointing.safeParse({ ...input, form: 'addresses', addresses: [bad] }).success,
+    ).toBe(false);
 });
 
 it.each([
@@ -177,9 +174,9 @@ it.each([
     const input = { ...asked, primary: 'east', secondary, form: 'wrapped' };
     const assessed =
       kind === 'dr'
-        ? await bench.call('assessDrSecondaryOnboarding', { input: drSecondaryOnboardingInput.parse(input) })
+        ? await bench.call('assessDrSecondaryOnboarding', { input: RUNBOOK_INPUTS.drSecondaryOnboarding.parse(input) })
         : await bench.call('assessPerformanceSecondaryOnboarding', {
-            input: performanceSecondaryOnboardingInput.parse(input),
+            input: RUNBOOK_INPUTS.performanceSecondaryOnboarding.parse(input),
           });
     const authority = await approved(assessed as never, 'wipe');
     const joining = { deployment: DEPLOYMENT, kind, primary: 'east', secondary, authority, form: 'wrapped' } as const;
@@ -197,7 +194,7 @@ it.each(KINDS)('a primary of kind %s advertises what the inventory says', async 
   // Of the performance set east is the primary already.
   const east = bench.cluster('east').effectiveRole('performance');
   bench.cluster('east').setRole('performance', { mode: 'disabled' }, bench.service.now());
-  const input = primaryEnablementInput.parse({ ...asked, kind, cluster: 'south' });
+  const input = RUNBOOK_INPUTS.primaryEnablement.parse({ ...asked, kind, cluster: 'south' });
   const assessed = await bench.call('assessPrimaryEnablement', { input });
   const authority = await approved(assessed as never, 'plan');
   await bench.call('enablePrimary', { deployment: DEPLOYMENT, kind, cluster: 'south', authority });
@@ -208,14 +205,18 @@ it.each(KINDS)('a primary of kind %s advertises what the inventory says', async 
 
 describe('a paths filter', () => {
   const reconcile = (more: object) =>
-    bench.call('assessFilterReconciliation', { input: filterReconciliationInput.parse({ ...asked, ...more }) });
+    bench.call('assessFilterReconciliation', {
+      input: RUNBOOK_INPUTS.filterReconciliation.parse({ ...asked, ...more }),
+    });
   const write = { deployment: DEPLOYMENT, cluster: 'east' } as const;
 
   it('has mode allow where none is given, and may list nothing', async () => {
-    expect(filterReconciliationInput.parse({ ...asked, filters: { europe: { paths: ['kv/'] } } }).filters).toEqual({
+    expect(
+      RUNBOOK_INPUTS.filterReconciliation.parse({ ...asked, filters: { europe: { paths: ['kv/'] } } }).filters,
+    ).toEqual({
       europe: { mode: 'allow', paths: ['kv/'] },
     });
-    expect(filterReconciliationInput.safeParse({ ...asked, filters: { europe: {} } }).success).toBe(false);
+    expect(RUNBOOK_INPUTS.filterReconciliation.safeParse({ ...asked, filters: { europe: {} } }).success).toBe(false);
     const assessed = await reconcile({ filters: { europe: { paths: [] } } });
     expect(JSON.parse(assessed.plan?.text ?? '{}')).toMatchObject({
       warnings: [expect.stringContaining('Deleted on europe: everything')],
@@ -261,7 +262,11 @@ describe('a secondary of another team', () => {
   afterEach(() => void (bench.emitted.length = 0));
 
   async function plan() {
-    const input = drSecondaryOnboardingInput.parse({ ...asked, primary: 'east', outside: { id: ID, publicKey } });
+    const input = RUNBOOK_INPUTS.drSecondaryOnboarding.parse({
+      ...asked,
+      primary: 'east',
+      outside: { id: ID, publicKey },
+    });
     const assessed = await bench.call('assessDrSecondaryOnboarding', { input });
     return { assessed, authority: await approved(assessed as never, 'wipe') };
   }
@@ -270,7 +275,7 @@ describe('a secondary of another team', () => {
 
   it('is asked for by id and public key, and never together with a cluster of the inventory', () => {
     const parse = (more: object) =>
-      drSecondaryOnboardingInput.safeParse({ ...asked, primary: 'east', ...more }).success;
+      RUNBOOK_INPUTS.drSecondaryOnboarding.safeParse({ ...asked, primary: 'east', ...more }).success;
     expect(parse({ outside: { id: ID, publicKey } })).toBe(true);
     for (const bad of [
       {},
@@ -335,7 +340,7 @@ describe('a promotion', () => {
   });
 
   it('of either kind advertises what the inventory says of the new primary', async () => {
-    const input = performancePromotionInput.parse({ ...asked, to: 'europe' });
+    const input = RUNBOOK_INPUTS.performancePromotion.parse({ ...asked, to: 'europe' });
     const { plan } = await other.call('assessPerformancePromotion', { input });
     if (!plan) throw new Error('no plan');
     const authority = { plan, approvals: [await other.approval('promote', plan.digest)] };

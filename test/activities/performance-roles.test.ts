@@ -1,7 +1,7 @@
 /** Performance roles are changed, and secondaries re-pointed, only as an approved plan allows and while it is safe. */
 import { createHash } from 'node:crypto';
 import type { Assessment, Authority } from '../../src/contracts/activities';
-import { performancePromotionInput, secondaryRepointingInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { inventoryDigest } from '../../src/inventory';
 import { demotePrimary, revokeSecondary } from '../../src/simulator/roles';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
@@ -43,11 +43,16 @@ async function authorityOf(
 
 const assess = (more: Readonly<Record<string, unknown>> = {}) =>
   bench.call('assessPerformancePromotion', {
-    input: performancePromotionInput.parse({ deployment: DEPLOYMENT, to: 'europe', reason: 'a test', ...more }),
+    input: RUNBOOK_INPUTS.performancePromotion.parse({
+      deployment: DEPLOYMENT,
+      to: 'europe',
+      reason: 'a test',
+      ...more,
+    }),
   });
 const assessRepointing = (more: Readonly<Record<string, unknown>>) =>
   bench.call('assessSecondaryRepointing', {
-    input: secondaryRepointingInput.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more }),
+    input: RUNBOOK_INPUTS.secondaryRepointing.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more }),
   });
 const demotion = (authority: Authority) =>
   ({ kind: 'performance', deployment: DEPLOYMENT, cluster: 'east', otherCluster: 'europe', authority }) as const;

@@ -1,7 +1,7 @@
 /** Without a primary a batch token counts only as far as a primary proved it before. */
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { drFailoverInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { temporaryDirectory } from '../support/scenario';
@@ -23,7 +23,7 @@ const makeToken = (ttlMs: number) => {
   writeFileSync(file, token, { mode: 0o600 });
 };
 const assess = async (more = {}) => {
-  const input = drFailoverInput.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more });
+  const input = RUNBOOK_INPUTS.drFailover.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more });
   const { route, plan, preconditions } = await bench.call('assessDrFailover', { input });
   const { warnings } = JSON.parse(plan?.text ?? '{}') as { readonly warnings: readonly string[] };
   return { source: route?.tokenSource, warnings, preconditions, digest: plan?.digest };

@@ -4,7 +4,7 @@ import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import pino from 'pino';
 import { sweepLedger } from '../../activities';
-import { rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { newRecipient } from '../support/recipient';
@@ -36,7 +36,7 @@ describe('the generation of a root token', () => {
   }
 
   async function authority(changes: Readonly<Record<string, unknown>> = {}, verdict: 'approve' | 'reject' = 'approve') {
-    const input = rootTokenCeremonyInput.parse({
+    const input = RUNBOOK_INPUTS.rootTokenCeremony.parse({
       ...{ deployment: DEPLOYMENT, cluster: 'east', recipientPgpKey: key, reason: 'a test', requestedBy: 'olga' },
       ...changes,
     });

@@ -3,7 +3,7 @@
  * groups of the inventory makes no token, whatever the activity is passed.
  */
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { operationTokenCeremonyInput, rootTokenCeremonyInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { verifyInvitation } from '../../src/keys';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { declineOf } from '../support/people';
@@ -96,7 +96,9 @@ describe('the invitation', () => {
     expect(failure.code).toBe(code);
     expect(failure.details).toMatchObject({ needed: expect.any(String) as string, next: expect.any(String) as string });
     const asked = { deployment: DEPLOYMENT, cluster: 'west', uses: USES, keepFor: '1h', reason: 'a test' };
-    const { preconditions } = await bench.call('assessCeremony', { input: operationTokenCeremonyInput.parse(asked) });
+    const { preconditions } = await bench.call('assessCeremony', {
+      input: RUNBOOK_INPUTS.operationTokenCeremony.parse(asked),
+    });
     expect(preconditions).toContainEqual(expect.objectContaining({ name: 'enough key holders', verdict: 'fail' }));
     await bench.stop();
   });
@@ -176,7 +178,7 @@ describe('groups, where shares are used', () => {
       cid: '0b6f8f9e-2d0f-4c35-9a54-1f9f0d0f0002',
     });
     expect(handle).toMatchObject({ groups: [{ group: 'security' }] });
-    const asked = rootTokenCeremonyInput.parse({ ...about, reason: 'a test', requestedBy: 'olga' });
+    const asked = RUNBOOK_INPUTS.rootTokenCeremony.parse({ ...about, reason: 'a test', requestedBy: 'olga' });
     const { plan } = await bench.call('assessRootTokenCeremony', { input: asked });
     if (!plan) throw new Error('no plan');
     const failure = await bench.generationFailure({

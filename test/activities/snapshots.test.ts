@@ -6,7 +6,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { SnapshotArchive } from '../../activities/snapshots/snapshot-archive';
 import type { Authority } from '../../src/contracts/activities';
 import type { SnapshotEvent } from '../../src/contracts/names';
-import { drSecondaryOnboardingInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import type { ServiceAnswer } from '../../src/simulator/messages';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
@@ -167,7 +167,7 @@ it('only of a cluster that an approved plan is about to demote, wipe or promote 
 it('of a cluster that is wiped; by the hook where the inventory says so', async () => {
   const input = { deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga', primary: 'east', secondary: 'north' };
   const planned = async () => {
-    const parsed = drSecondaryOnboardingInput.parse(input);
+    const parsed = RUNBOOK_INPUTS.drSecondaryOnboarding.parse(input);
     const { plan, route } = await bench.call('assessDrSecondaryOnboarding', { input: parsed });
     if (!plan) throw new Error('no plan');
     expect(route?.snapshot).toBe(true);

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { judgeMerkleReport } from '../../activities/merkle/merkle-verdict';
 import { ReindexProgress } from '../../activities/merkle/reindex-state';
 import type { Authority } from '../../src/contracts/activities';
-import { drReindexInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -15,7 +15,7 @@ describe('reindexing a DR secondary', () => {
   openBench((opened) => (bench = opened));
 
   const input = (more: Readonly<Record<string, unknown>> = {}) =>
-    drReindexInput.parse({ deployment: DEPLOYMENT, cluster: 'west', reason: 'a test', ...OPTIONS, ...more });
+    RUNBOOK_INPUTS.drReindex.parse({ deployment: DEPLOYMENT, cluster: 'west', reason: 'a test', ...OPTIONS, ...more });
   const planOf = async (more: Readonly<Record<string, unknown>> = {}) => {
     const { plan } = await bench.call('assessDrReindex', { input: input(more) });
     if (!plan) throw new Error('no plan');

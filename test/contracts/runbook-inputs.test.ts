@@ -1,7 +1,7 @@
 /** What a runbook's one input object may be. Everything else is refused by the name of the field. */
 import fc from 'fast-check';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
-import { drSwitchoverInput, operationTokenCeremonyInput, RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 
 const SWITCHOVER = { deployment: 'payments', to: 'west', reason: 'maintenance of east' };
 const CEREMONY = { deployment: 'payments', cluster: 'west', uses: ['dr.promote'], keepFor: '12h', reason: 'prepare' };
@@ -10,7 +10,7 @@ const without = (from: object, name: string): object =>
   Object.fromEntries(Object.entries(from).filter(([member]) => member !== name));
 
 it('the least input of a switchover is completed with the careful choices', () => {
-  expect(drSwitchoverInput.parse(SWITCHOVER)).toEqual({
+  expect(RUNBOOK_INPUTS.drSwitchover.parse(SWITCHOVER)).toEqual({
     ...SWITCHOVER,
     dryRun: false,
     go: 'required',
@@ -21,7 +21,7 @@ it('the least input of a switchover is completed with the careful choices', () =
 });
 
 it('the least input of a ceremony is taken', () => {
-  expect(operationTokenCeremonyInput.parse(CEREMONY)).toEqual({ ...CEREMONY, dryRun: false });
+  expect(RUNBOOK_INPUTS.operationTokenCeremony.parse(CEREMONY)).toEqual({ ...CEREMONY, dryRun: false });
 });
 
 const WRONG: readonly (readonly [field: string, input: unknown])[] = [
@@ -47,7 +47,7 @@ const WRONG: readonly (readonly [field: string, input: unknown])[] = [
 ];
 
 it.each(WRONG)('a switchover with a wrong or missing %s is refused, and the field is named', (field, input) => {
-  const result = drSwitchoverInput.safeParse(input);
+  const result = RUNBOOK_INPUTS.drSwitchover.safeParse(input);
   expect(result.success).toBe(false);
   expect(result.error?.issues.map(({ path }) => path.join('.'))).toContain(field);
 });
@@ -57,7 +57,7 @@ it.each([
   ['token', 'hvs.x'],
   ['Deployment', 'payments'],
 ])('a switchover with a field that it does not have is refused: %s', (field, value) => {
-  const result = drSwitchoverInput.safeParse({ ...SWITCHOVER, [field]: value });
+  const result = RUNBOOK_INPUTS.drSwitchover.safeParse({ ...SWITCHOVER, [field]: value });
   expect(result.error?.issues).toEqual([expect.objectContaining({ code: 'unrecognized_keys', keys: [field] })]);
 });
 
@@ -71,7 +71,7 @@ it.each([
   ['uses', { ...CEREMONY, uses: 'dr.promote' }],
   ['cluster', without(CEREMONY, 'cluster')],
 ])('a ceremony with a wrong or missing %s is refused, and the field is named', (field, input) => {
-  const result = operationTokenCeremonyInput.safeParse(input);
+  const result = RUNBOOK_INPUTS.operationTokenCeremony.safeParse(input);
   expect(result.error?.issues.map(({ path }) => path.join('.'))).toContain(field);
 });
 

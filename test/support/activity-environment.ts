@@ -28,8 +28,8 @@ import type {
 } from '../../src/contracts/ceremony';
 import type { Finding, StepContext } from '../../src/contracts/run-facts';
 import type { SignalName, UpdateName } from '../../src/contracts/signals';
-import type { DrSwitchoverInput, TokenUse } from '../../src/contracts/runbook-inputs';
-import { drSwitchoverInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf, TokenUse } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
 import { parseInventory } from '../../src/inventory';
 import type { Inventory, Limits } from '../../src/inventory';
@@ -371,8 +371,8 @@ export class ActivityBench {
   }
 
   /** The input of a switchover from east to west. */
-  input(more: Readonly<Record<string, unknown>> = {}): DrSwitchoverInput {
-    return drSwitchoverInput.parse({ deployment: DEPLOYMENT, to: 'west', reason: 'a test', ...more });
+  input(more: Readonly<Record<string, unknown>> = {}): InputOf<'drSwitchover'> {
+    return RUNBOOK_INPUTS.drSwitchover.parse({ deployment: DEPLOYMENT, to: 'west', reason: 'a test', ...more });
   }
 
   /** The plan of a switchover to west, with the approvals that its gates ask for. */

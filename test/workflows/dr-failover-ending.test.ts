@@ -4,7 +4,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import type { Authority } from '../../src/contracts/activities';
 import { APPROVALS_TOO_OLD } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
-import { drFailoverInput } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { Approvals } from '../../workflows/engine/approvals';
 import { approvePlan } from '../../workflows/procedures/approved-plan';
 import { RunStopped, StepFailed, failureFacts } from '../../workflows/engine/failures';
@@ -16,7 +16,7 @@ import { failOver } from '../../workflows/runbooks/dr-failover';
 jest.mock('../../workflows/procedures/approved-plan', () => ({ approvePlan: jest.fn() }));
 jest.mock('../../workflows/engine/gates', () => ({ passGate: jest.fn() }));
 
-const input = drFailoverInput.parse({ deployment: 'payments', reason: 'a test' });
+const input = RUNBOOK_INPUTS.drFailover.parse({ deployment: 'payments', reason: 'a test' });
 const ROUTE: FailoverRoute = {
   from: 'east',
   to: 'west',

@@ -2,7 +2,7 @@ import { holdsDeploymentLock } from '../../src/contracts/names';
 import { isUndecodable } from '../../src/contracts/signals';
 import type { ControlAction, InboxItem } from '../../src/contracts/signals';
 import type { Attested, Receipt } from '../../src/contracts/run-facts';
-import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { checks } from './activity-calls';
 import { NOT_CHECKED, checked } from './failures';
@@ -16,7 +16,7 @@ export interface Control {
   /** A pause that begins only before the step of this name. */
   readonly before?: string | undefined;
   /** Of `takeOver`: the input of the failover. */
-  readonly failover?: DrFailoverInput | undefined;
+  readonly failover?: InputOf<'drFailover'> | undefined;
 }
 
 /** Where the orders of one name are looked at, with what was ordered before. */
@@ -67,7 +67,7 @@ export async function checkControls(
 /** Why a failover cannot take this run over, as the code and the text of its receipt; undefined where it can. */
 function cannotTakeOver(
   { deployment, runbook }: RunState,
-  input: DrFailoverInput,
+  input: InputOf<'drFailover'>,
 ): { readonly code: string; readonly text: string } | undefined {
   if (input.deployment !== deployment) return { code: 'other-deployment', text: `this run is about ${deployment}` };
   if (input.dryRun) return { code: 'dry-run', text: 'a dry run takes nothing over: start it on its own' };

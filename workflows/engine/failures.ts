@@ -6,7 +6,7 @@ import {
   isCancellation,
 } from '@temporalio/workflow';
 import type { Finding } from '../../src/contracts/run-facts';
-import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { escapeUntrusted } from '../../src/contracts/words';
 
 /** What is known of a failed step. */
@@ -39,7 +39,7 @@ export class RunStopped extends Error {
 /** A failover takes the run over: it becomes that failover, in the same execution. */
 export class TakenOver extends RunStopped {
   constructor(
-    readonly input: DrFailoverInput,
+    readonly input: InputOf<'drFailover'>,
     by: string,
   ) {
     super(by, `taken over by a failover: ${escapeUntrusted(input.reason)}`);

@@ -2,7 +2,7 @@ import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { ApplicationFailure, ParentClosePolicy, proxyActivities, startChild, workflowInfo } from '@temporalio/workflow';
 import type { RunbookActivities } from '../../activities';
 import type { RunbookName } from '../../src/contracts/names';
-import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 
 /** What a run that was started under another Workflow ID gives: where the real run is. */
 export interface HandedOver {
@@ -27,7 +27,7 @@ export async function handOver(
   workflowType: string,
   lockId: string,
   input: unknown,
-  takeOver: DrFailoverInput | undefined,
+  takeOver: InputOf<'drFailover'> | undefined,
 ): Promise<HandedOver> {
   try {
     const child = await startChild(workflowType, {
@@ -75,9 +75,9 @@ export async function handOver(
 }
 
 /** The input with which a failover asks for the lock of another run; undefined where it does not ask. */
-export function takeOverOf(runbook: RunbookName, input: object): DrFailoverInput | undefined {
+export function takeOverOf(runbook: RunbookName, input: object): InputOf<'drFailover'> | undefined {
   if (runbook !== 'drFailover') return undefined;
-  const asked = input as DrFailoverInput;
+  const asked = input as InputOf<'drFailover'>;
   return asked.takeOver && !asked.dryRun ? asked : undefined;
 }
 

@@ -13,7 +13,7 @@ import type { Report, RunbookFindings } from '../../src/contracts/report';
 import type { RecordHead } from '../../src/contracts/record';
 import type { Finding, RunOutcome } from '../../src/contracts/run-facts';
 import type { RunStatus } from '../../src/contracts/run-status';
-import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { QUERIES, isUndecodable } from '../../src/contracts/signals';
 import { CHECK_FAILED } from '../../src/contracts/alarms';
 import { checks } from './activity-calls';
@@ -68,7 +68,7 @@ export interface Runbook<I extends AnyInput> {
    * What the run becomes where a failover takes its lock over; what it holds, such as key shares, stays in hand. Absent
    * for runs that no failover may take over.
    */
-  readonly failOver?: (run: Run, input: DrFailoverInput) => Promise<Ending>;
+  readonly failOver?: (run: Run, input: InputOf<'drFailover'>) => Promise<Ending>;
 }
 
 /** The result of a run. */

@@ -1,6 +1,6 @@
 import type { BatchTokenRoute } from '../../activities/plans/batch-token-rotation';
 import type { BatchTokenRotated } from '../../activities/tokens/batch-tokens';
-import type { BatchTokenRotationInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -8,13 +8,13 @@ import { executeRunbook } from '../engine/runbook';
 
 /** A fresh batch token for DR operations, made on the primary and put where it is kept by one activity. */
 export async function batchTokenRotation(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<BatchTokenRotationInput>(
+  return executeRunbook<InputOf<'batchTokenRotation'>>(
     { name: 'batchTokenRotation', body: carryOut, quiet: 'unless-wrong' },
     input,
   );
 }
 
-function carryOut(run: Run, input: BatchTokenRotationInput): Promise<Ending> {
+function carryOut(run: Run, input: InputOf<'batchTokenRotation'>): Promise<Ending> {
   const { deployment } = input;
   return run.abortable(async () => {
     // 1. One primary, a role and policy with fewest rights, a place that only the workers read; is it time?

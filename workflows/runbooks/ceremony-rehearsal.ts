@@ -1,7 +1,7 @@
 import type { RehearsingPerson } from '../../activities/ceremony/rehearsal';
 import type { RehearsalResult, RehearsedPerson } from '../../src/contracts/rehearsals';
 import type { Declined } from '../../src/contracts/run-status';
-import type { CeremonyRehearsalInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { Rehearsal } from '../procedures/rehearsal';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -9,10 +9,10 @@ import { executeRunbook } from '../engine/runbook';
 
 /** Every key holder goes the whole way once, with a value that means nothing. It touches no service. */
 export async function ceremonyRehearsal(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<CeremonyRehearsalInput>({ name: 'ceremonyRehearsal', body: rehearse }, input);
+  return executeRunbook<InputOf<'ceremonyRehearsal'>>({ name: 'ceremonyRehearsal', body: rehearse }, input);
 }
 
-async function rehearse(run: Run, input: CeremonyRehearsalInput): Promise<Ending> {
+async function rehearse(run: Run, input: InputOf<'ceremonyRehearsal'>): Promise<Ending> {
   const { deployment, holders, collectFor, reason } = input;
   return run.abortable(async () => {
     // 1. Who is asked? The inventory alone says it.

@@ -1,5 +1,5 @@
 import type { FailoverRoute } from '../../activities/plans/dr-failover';
-import type { DrFailoverInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
@@ -21,11 +21,11 @@ import { replaceLostPrimary } from '../procedures/replace-lost-primary';
  * both signs that A is gone and people who attest that it is fenced.
  */
 export async function drFailover(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<DrFailoverInput>({ name: 'drFailover', body: failOver }, input);
+  return executeRunbook<InputOf<'drFailover'>>({ name: 'drFailover', body: failOver }, input);
 }
 
 /** The body, also for a run of another runbook that a failover took over: it goes on with the shares and tokens held. */
-export async function failOver(run: Run, input: DrFailoverInput): Promise<Ending> {
+export async function failOver(run: Run, input: InputOf<'drFailover'>): Promise<Ending> {
   // 0.-1. Evidence, plan and loss bound; the holders in parallel; gate promote; the evidence again.
   const progress: FailoverProgress = { promoted: false, finished: false };
   const approved = await run.abortable(() =>
@@ -84,7 +84,7 @@ function tokensFor({ tokenSource, to, otherDrSecondaries, kept }: FailoverRoute)
 /** Step 1, beside the holders: what approvers must know is told, and the signs are given time to agree. */
 async function gatherEvidence(
   run: Run,
-  { deployment, alsoGone }: DrFailoverInput,
+  { deployment, alsoGone }: InputOf<'drFailover'>,
   route: FailoverRoute,
   progress: FailoverProgress,
 ): Promise<void> {
@@ -137,7 +137,7 @@ async function fence(
 /** Steps 5 to 7: everybody who answers follows B; nothing of ours stays behind; what is left has a command. */
 async function finish(
   run: Run,
-  input: DrFailoverInput,
+  input: InputOf<'drFailover'>,
   route: FailoverRoute,
   { tokens, authority }: Pick<ReprotectInput, 'tokens' | 'authority'>,
 ): Promise<Ending> {

@@ -1,7 +1,7 @@
 import type { ReindexRoute } from '../../activities/plans/merkle';
 import type { ReindexResult } from '../../activities/merkle/trees';
 import type { MerkleCheckResult } from '../../activities/merkle/merkle-verdict';
-import type { DrReindexInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import { failureFacts, stepFailure } from '../engine/failures';
 import { checkMerkle, merkleFacts } from '../procedures/merkle';
@@ -17,10 +17,10 @@ import { failOver } from './dr-failover';
  * nothing, and checked again afterwards. Never of a primary, and never while the primary changes.
  */
 export async function drReindex(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<DrReindexInput>({ name: 'drReindex', body: reindex, failOver }, input);
+  return executeRunbook<InputOf<'drReindex'>>({ name: 'drReindex', body: reindex, failOver }, input);
 }
 
-async function reindex(run: Run, input: DrReindexInput): Promise<Ending> {
+async function reindex(run: Run, input: InputOf<'drReindex'>): Promise<Ending> {
   const { deployment, cluster } = input;
   return run.abortable(async () => {
     // 1. Read and judge; the gate is open while the key holders are asked.
@@ -67,7 +67,11 @@ async function reindex(run: Run, input: DrReindexInput): Promise<Ending> {
 }
 
 /** A sound tree is left alone, and so is one that cannot be checked and is not said to be corrupted. */
-function refusalOf({ cluster, force }: DrReindexInput, route: ReindexRoute, { verdict, text }: MerkleCheckResult) {
+function refusalOf(
+  { cluster, force }: InputOf<'drReindex'>,
+  route: ReindexRoute,
+  { verdict, text }: MerkleCheckResult,
+) {
   if (force || verdict === 'corrupted' || route.corruptedByStatus) return undefined;
   const next = 'Start again with {"force": true} to reindex all the same.';
   return verdict === 'sound'
@@ -86,7 +90,7 @@ function refusalOf({ cluster, force }: DrReindexInput, route: ReindexRoute, { ve
 /** One step: where it parks, `retry` reads the state first, follows what is under way, and starts what was lost. */
 async function carryOut(
   run: Run,
-  { deployment, cluster, diff, force, skipFlush }: DrReindexInput,
+  { deployment, cluster, diff, force, skipFlush }: InputOf<'drReindex'>,
   { epochBefore }: ReindexRoute,
   approvals: Approvals,
   tokens: OperationTokens,
@@ -122,7 +126,7 @@ async function carryOut(
   return result;
 }
 
-function leftToDo({ cluster, skipFlush }: DrReindexInput, after: MerkleCheckResult | undefined): string[] {
+function leftToDo({ cluster, skipFlush }: InputOf<'drReindex'>, after: MerkleCheckResult | undefined): string[] {
   return [
     ...(skipFlush
       ? [

@@ -1,5 +1,5 @@
 import type { SwitchoverRoute } from '../../activities/plans/dr-switchover';
-import type { DrSwitchoverInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { awaitWindow } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan, collectAgainWhereShort } from '../procedures/approved-plan';
@@ -19,10 +19,10 @@ import { takeSnapshot } from '../procedures/snapshots';
  * lost. People are waited for before A is demoted and never between that and service being back.
  */
 export async function drSwitchover(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<DrSwitchoverInput>({ name: 'drSwitchover', body: switchOver, failOver }, input);
+  return executeRunbook<InputOf<'drSwitchover'>>({ name: 'drSwitchover', body: switchOver, failOver }, input);
 }
 
-async function switchOver(run: Run, input: DrSwitchoverInput): Promise<Ending> {
+async function switchOver(run: Run, input: InputOf<'drSwitchover'>): Promise<Ending> {
   const { deployment, acceptLoss, onStuck } = input;
   const go = input.go === 'required' ? 'go' : undefined;
 

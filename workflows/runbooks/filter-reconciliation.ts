@@ -7,7 +7,7 @@ import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
 import type { FilterState } from '../../src/contracts/activities';
-import type { FilterReconciliationInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { failOver } from './dr-failover';
 
 /**
@@ -15,14 +15,17 @@ import { failOver } from './dr-failover';
  * gate `filter`; where nothing is to be changed nobody is asked.
  */
 export async function filterReconciliation(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<FilterReconciliationInput>({ name: 'filterReconciliation', body: carryOut, failOver }, input);
+  return executeRunbook<InputOf<'filterReconciliation'>>(
+    { name: 'filterReconciliation', body: carryOut, failOver },
+    input,
+  );
 }
 
-function carryOut(run: Run, input: FilterReconciliationInput): Promise<Ending> {
+function carryOut(run: Run, input: InputOf<'filterReconciliation'>): Promise<Ending> {
   return run.abortable(() => reconcile(run, input));
 }
 
-async function reconcile(run: Run, input: FilterReconciliationInput): Promise<Ending> {
+async function reconcile(run: Run, input: InputOf<'filterReconciliation'>): Promise<Ending> {
   // 0./1. Read every filter; say what would be newly sent and what deleted; gate `filter` where anything changes.
   const approved = await approvePlan<FilterRoute>(run, {
     input,
@@ -80,7 +83,7 @@ async function reconcile(run: Run, input: FilterReconciliationInput): Promise<En
 /** Step 2 for one filter. The activity works out itself whether it widens, and looks at the approval then. */
 async function changeFilter(
   run: Run,
-  { deployment }: FilterReconciliationInput,
+  { deployment }: InputOf<'filterReconciliation'>,
   { primary: cluster }: FilterRoute,
   approvals: Approvals,
   { secondary: named, outside, id, before, wanted }: FilterChange,
@@ -103,7 +106,7 @@ async function changeFilter(
 /** Step 3 for one secondary: its own view needs its own credential, so people may skip it. */
 async function compare(
   run: Run,
-  { deployment }: FilterReconciliationInput,
+  { deployment }: InputOf<'filterReconciliation'>,
   { primary }: FilterRoute,
   { secondary, id, wanted }: FilterRoute['secondaries'][number],
 ): Promise<void> {
@@ -126,7 +129,7 @@ async function compare(
 
 /** The input that brings the filters back. */
 function undoOf(
-  { deployment }: FilterReconciliationInput,
+  { deployment }: InputOf<'filterReconciliation'>,
   { primary, secondaries, changes }: FilterRoute,
 ): Readonly<Record<string, unknown>> {
   const changed = secondaries.filter(({ secondary }) => changes.some((change) => change.secondary === secondary));

@@ -1,4 +1,4 @@
-import type { MerkleCheckInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import { checkMerkle, merkleFacts } from '../procedures/merkle';
 import type { Run } from '../engine/run';
@@ -10,10 +10,10 @@ import { executeRunbook } from '../engine/runbook';
  * changes nothing and asks no approval, but needs a token for DR operations.
  */
 export async function merkleCheck(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<MerkleCheckInput>({ name: 'merkleCheck', body: check }, input);
+  return executeRunbook<InputOf<'merkleCheck'>>({ name: 'merkleCheck', body: check }, input);
 }
 
-async function check(run: Run, input: MerkleCheckInput): Promise<Ending> {
+async function check(run: Run, input: InputOf<'merkleCheck'>): Promise<Ending> {
   const { deployment, cluster } = input;
   return run.abortable(async () => {
     // 1. Is it a DR secondary that is not being reindexed, and where does the token come from?

@@ -1,4 +1,4 @@
-import type { OperationTokenCeremonyInput, TokenUse } from '../../src/contracts/runbook-inputs';
+import type { InputOf, TokenUse } from '../../src/contracts/runbook-inputs';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { approvePlan } from '../procedures/approved-plan';
 import { tokensFromPeople } from '../procedures/operation-tokens';
@@ -9,7 +9,7 @@ import { executeRunbook } from '../engine/runbook';
 
 /** One DR operation token for one cluster, as a run of its own: kept for the next run, or made for a person's key. */
 export async function operationTokenCeremony(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<OperationTokenCeremonyInput>(
+  return executeRunbook<InputOf<'operationTokenCeremony'>>(
     {
       name: 'operationTokenCeremony',
       body: (run, checked) =>
@@ -20,11 +20,11 @@ export async function operationTokenCeremony(input: unknown): Promise<RunbookRes
 }
 
 /** Whoever takes it deletes it; so does the run that made it, where it is stopped. */
-function usesOf({ uses }: OperationTokenCeremonyInput): readonly TokenUse[] {
+function usesOf({ uses }: InputOf<'operationTokenCeremony'>): readonly TokenUse[] {
   return [...new Set([...uses, 'dr.operation-token.delete' as const])];
 }
 
-function forPerson(run: Run, input: OperationTokenCeremonyInput, recipientPgpKey: string): Promise<Ending> {
+function forPerson(run: Run, input: InputOf<'operationTokenCeremony'>, recipientPgpKey: string): Promise<Ending> {
   const { deployment, cluster } = input;
   const disposal = { deployment, provided: cluster, reason: `the token of ${cluster} is not needed any more` };
   return tokenForPerson(run, {
@@ -38,7 +38,7 @@ function forPerson(run: Run, input: OperationTokenCeremonyInput, recipientPgpKey
   });
 }
 
-async function keep(run: Run, input: OperationTokenCeremonyInput): Promise<Ending> {
+async function keep(run: Run, input: InputOf<'operationTokenCeremony'>): Promise<Ending> {
   const { deployment, cluster, reason, keepFor } = input;
   return run.abortable(async () => {
     // 1. Is it a DR secondary, is its slot free, do the holders suffice? The run that takes the token is approved.

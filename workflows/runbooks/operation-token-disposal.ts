@@ -1,5 +1,5 @@
 import type { LedgerDisposal, LedgerToken } from '../../activities/tokens/operation-token-disposal';
-import type { OperationTokenDisposalInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import { tokensFromPeople } from '../procedures/operation-tokens';
 import type { Approvals } from '../engine/approvals';
@@ -13,7 +13,7 @@ import { failOver } from './dr-failover';
  * what nobody holds, is named with who can end it and when. With `forget`, orphans leave the record as people approved.
  */
 export async function operationTokenDisposal(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<OperationTokenDisposalInput>(
+  return executeRunbook<InputOf<'operationTokenDisposal'>>(
     { name: 'operationTokenDisposal', body: dispose, failOver },
     input,
   );
@@ -22,7 +22,7 @@ export async function operationTokenDisposal(input: unknown): Promise<RunbookRes
 type Disposed = LedgerToken &
   Pick<LedgerDisposal, 'text' | 'next'> & { readonly outcome: LedgerDisposal['state'] | 'skipped' };
 
-async function dispose(run: Run, input: OperationTokenDisposalInput): Promise<Ending> {
+async function dispose(run: Run, input: InputOf<'operationTokenDisposal'>): Promise<Ending> {
   const { forget } = input;
   return run.abortable(async () => {
     // 1. What does the record hold, and which clusters can delete now?
@@ -61,7 +61,7 @@ async function dispose(run: Run, input: OperationTokenDisposalInput): Promise<En
 /** A token that a person holds: they give it as tokens are provided to any run, sealed to its key. */
 async function disposeProvided(
   run: Run,
-  { deployment, reason, requestedBy = 'unknown' }: OperationTokenDisposalInput,
+  { deployment, reason, requestedBy = 'unknown' }: InputOf<'operationTokenDisposal'>,
   cluster: string,
   inputDigest: string,
 ): Promise<Ending> {
@@ -100,7 +100,7 @@ async function disposeProvided(
 
 async function disposeOn(
   run: Run,
-  { deployment, forget }: OperationTokenDisposalInput,
+  { deployment, forget }: InputOf<'operationTokenDisposal'>,
   approvals: Approvals,
   cluster: string,
   tokens: readonly LedgerToken[],

@@ -1,5 +1,5 @@
 import type { Authority, PromotionRoute } from '../../src/contracts/activities';
-import type { PerformancePromotionInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { awaitWindow } from '../engine/approvals';
 import type { Approved } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
@@ -24,12 +24,15 @@ import { seeWrite } from '../procedures/service-back';
  * every token and lease.
  */
 export async function performancePromotion(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<PerformancePromotionInput>({ name: 'performancePromotion', body: promote, failOver }, input);
+  return executeRunbook<InputOf<'performancePromotion'>>(
+    { name: 'performancePromotion', body: promote, failOver },
+    input,
+  );
 }
 
 type Promotion = Approved<PromotionRoute>;
 
-async function promote(run: Run, input: PerformancePromotionInput): Promise<Ending> {
+async function promote(run: Run, input: InputOf<'performancePromotion'>): Promise<Ending> {
   // 0.-1. Read everything; refuse unless everything needed was observed; the plan gate.
   const approved = await run.abortable(() =>
     approvePlan<PromotionRoute>(run, {
@@ -43,7 +46,7 @@ async function promote(run: Run, input: PerformancePromotionInput): Promise<Endi
   return input.mode === 'planned' ? promotePlanned(run, input, approved) : promoteUnplanned(run, input, approved);
 }
 
-async function promotePlanned(run: Run, input: PerformancePromotionInput, approved: Promotion): Promise<Ending> {
+async function promotePlanned(run: Run, input: InputOf<'performancePromotion'>, approved: Promotion): Promise<Ending> {
   const { deployment, acceptLoss } = input;
   const { approvals, route } = approved;
 
@@ -74,7 +77,11 @@ async function promotePlanned(run: Run, input: PerformancePromotionInput, approv
   );
 }
 
-async function promoteUnplanned(run: Run, input: PerformancePromotionInput, approved: Promotion): Promise<Ending> {
+async function promoteUnplanned(
+  run: Run,
+  input: InputOf<'performancePromotion'>,
+  approved: Promotion,
+): Promise<Ending> {
   const { route, approvals } = approved;
   const { deployment, offerForce } = input;
   run.state.outageBegan(undefined, `${route.from} is gone, since when is not known: from the start of this run`);

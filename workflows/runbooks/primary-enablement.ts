@@ -1,4 +1,4 @@
-import type { PrimaryEnablementInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -12,10 +12,10 @@ import { finishRun } from '../procedures/roles';
  * `replicationTeardown` undoes it.
  */
 export async function primaryEnablement(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<PrimaryEnablementInput>({ name: 'primaryEnablement', body: carryOut, failOver }, input);
+  return executeRunbook<InputOf<'primaryEnablement'>>({ name: 'primaryEnablement', body: carryOut, failOver }, input);
 }
 
-function carryOut(run: Run, input: PrimaryEnablementInput): Promise<Ending> {
+function carryOut(run: Run, input: InputOf<'primaryEnablement'>): Promise<Ending> {
   const { deployment, kind, cluster } = input;
   return run.abortable(async () => {
     // 1. Read and judge: disabled for this kind, no DR secondary, no other primary.

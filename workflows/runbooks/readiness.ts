@@ -1,4 +1,4 @@
-import type { ReadinessInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { readinessLines, verdictWords } from '../../src/contracts/readiness-words';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -6,10 +6,10 @@ import { executeRunbook } from '../engine/runbook';
 
 /** Would a switchover and a failover start now? Changes nothing, opens no gate, and runs beside every other run. */
 export async function readiness(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<ReadinessInput>({ name: 'readiness', body: carryOut, quiet: true }, input);
+  return executeRunbook<InputOf<'readiness'>>({ name: 'readiness', body: carryOut, quiet: true }, input);
 }
 
-function carryOut(run: Run, { deployment }: ReadinessInput): Promise<Ending> {
+function carryOut(run: Run, { deployment }: InputOf<'readiness'>): Promise<Ending> {
   return run.abortable(async () => {
     const { site, readiness: found } = await run.step(
       'Check readiness',

@@ -1,7 +1,7 @@
 import type { RejoinRoute } from '../../activities/plans/rejoin';
 import type { Authority, SplitFacts } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { DrRejoinInput, PerformanceRejoinInput, ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { InputOf, ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Approved, PlanRequest } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import type { OperationTokens } from '../procedures/operation-tokens';
@@ -19,7 +19,7 @@ import { takeSnapshot } from '../procedures/snapshots';
  * demoted first, let out of its fence then, and joins the primary that serves. Nothing here disables anything.
  */
 export async function drRejoin(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<DrRejoinInput>(
+  return executeRunbook<InputOf<'drRejoin'>>(
     {
       ...{ name: 'drRejoin', failOver },
       body: (run, asked) =>
@@ -31,7 +31,7 @@ export async function drRejoin(input: unknown): Promise<RunbookResult> {
 
 /** The same for a former performance primary, after an unplanned promotion: its paths filter stands before it joins. */
 export async function performanceRejoin(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<PerformanceRejoinInput>(
+  return executeRunbook<InputOf<'performanceRejoin'>>(
     {
       ...{ name: 'performanceRejoin', failOver },
       body: (run, asked) =>
@@ -41,7 +41,7 @@ export async function performanceRejoin(input: unknown): Promise<RunbookResult> 
   );
 }
 
-type RejoinInput = DrRejoinInput | PerformanceRejoinInput;
+type RejoinInput = InputOf<'drRejoin'> | InputOf<'performanceRejoin'>;
 
 function carryOut(
   run: Run,

@@ -1,5 +1,5 @@
 import type { TeardownRoute } from '../../activities/plans/ending';
-import type { ReplicationTeardownInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
@@ -12,13 +12,13 @@ import { kindName, finishRun, seeDisabled } from '../procedures/roles';
  * wiped; but what replicated with it can do so again only after a wipe, which the plan names secondary by secondary.
  */
 export async function replicationTeardown(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<ReplicationTeardownInput>(
+  return executeRunbook<InputOf<'replicationTeardown'>>(
     { name: 'replicationTeardown', body: (run, asked) => run.abortable(() => tearDown(run, asked)), failOver },
     input,
   );
 }
 
-async function tearDown(run: Run, input: ReplicationTeardownInput): Promise<Ending> {
+async function tearDown(run: Run, input: InputOf<'replicationTeardown'>): Promise<Ending> {
   const { deployment, kind, cluster } = input;
 
   // 0./1. Read the role and who is cut off; gate `disable` while the key holders are asked.
@@ -63,7 +63,7 @@ async function tearDown(run: Run, input: ReplicationTeardownInput): Promise<Endi
 }
 
 /** What the others still believe, and how to end that. */
-function leftToDo({ kind, cluster }: ReplicationTeardownInput, { cutOff, knownBy }: TeardownRoute): string[] {
+function leftToDo({ kind, cluster }: InputOf<'replicationTeardown'>, { cutOff, knownBy }: TeardownRoute): string[] {
   return [
     ...cutOff.map(({ id, cluster: name }) =>
       name === undefined
@@ -78,7 +78,7 @@ function leftToDo({ kind, cluster }: ReplicationTeardownInput, { cutOff, knownBy
   ];
 }
 
-function undoInWords({ kind, cluster }: ReplicationTeardownInput, { role, cutOff }: TeardownRoute): string {
+function undoInWords({ kind, cluster }: InputOf<'replicationTeardown'>, { role, cutOff }: TeardownRoute): string {
   if (role === 'disabled') return 'Nothing was changed.';
   const onboarding = kind === 'dr' ? 'drSecondaryOnboarding' : 'performanceSecondaryOnboarding';
   if (role === 'secondary') return `There is no way back but ${onboarding}, which wipes ${cluster}.`;

@@ -1,5 +1,5 @@
 import type { DecommissionRoute } from '../../activities/plans/ending';
-import type { SecondaryDecommissionInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import type { OperationTokens } from '../procedures/operation-tokens';
@@ -15,13 +15,13 @@ import { kindName, finishRun, seeDisabled } from '../procedures/roles';
  * The secondary keeps its data; nothing is wiped.
  */
 export async function secondaryDecommission(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<SecondaryDecommissionInput>(
+  return executeRunbook<InputOf<'secondaryDecommission'>>(
     { name: 'secondaryDecommission', body: (run, asked) => run.abortable(() => decommission(run, asked)), failOver },
     input,
   );
 }
 
-async function decommission(run: Run, input: SecondaryDecommissionInput): Promise<Ending> {
+async function decommission(run: Run, input: InputOf<'secondaryDecommission'>): Promise<Ending> {
   // 0./1. Read and judge; gate `revoke` while the key holders are asked; then gate `disable`, where that is to follow.
   const approved = await approvePlan<DecommissionRoute>(run, {
     input,
@@ -61,7 +61,7 @@ function tokenNeed({ tokenSource, secondary, afterwards }: DecommissionRoute): T
 /** Step 2: revoked, and seen to be gone. */
 async function cutOff(
   run: Run,
-  input: SecondaryDecommissionInput,
+  input: InputOf<'secondaryDecommission'>,
   route: DecommissionRoute,
   approvals: Approvals,
 ): Promise<void> {
@@ -83,7 +83,7 @@ async function cutOff(
 /** Step 3: what is done on the secondary is not left to people any more. */
 async function settle(
   run: Run,
-  input: SecondaryDecommissionInput,
+  input: InputOf<'secondaryDecommission'>,
   route: DecommissionRoute,
   approvals: Approvals,
   tokens: OperationTokens | undefined,
@@ -111,7 +111,7 @@ async function settle(
 
 /** What is left to do on the secondary once its primary has revoked it. */
 function secondarySide(
-  { kind, secondary: named }: SecondaryDecommissionInput,
+  { kind, secondary: named }: InputOf<'secondaryDecommission'>,
   { id, secondary: cluster }: DecommissionRoute,
 ): string {
   if (cluster === undefined) {
@@ -123,7 +123,7 @@ function secondarySide(
 
 /** The filter of a revoked performance secondary is not touched: it keeps data away should the id be used again. */
 function filterLeft(
-  { deployment }: SecondaryDecommissionInput,
+  { deployment }: InputOf<'secondaryDecommission'>,
   { primary, id, secondary, filterLeft: filter }: DecommissionRoute,
 ): string[] {
   if (filter === undefined) return [];

@@ -1,10 +1,6 @@
 import type { ChangeResult, PathsFilterFacts, SecondaryOnboardingRoute } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
-import type {
-  DrSecondaryOnboardingInput,
-  OutsideSecondary,
-  PerformanceSecondaryOnboardingInput,
-} from '../../src/contracts/runbook-inputs';
+import type { InputOf, OutsideSecondary } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
 import { failureFacts } from '../engine/failures';
 import type { Run } from '../engine/run';
@@ -20,7 +16,7 @@ import { failOver } from './dr-failover';
 
 /** A cluster without replication becomes DR secondary. **Everything on it is wiped**: gate `wipe` must approve it. */
 export async function drSecondaryOnboarding(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<DrSecondaryOnboardingInput>(
+  return executeRunbook<InputOf<'drSecondaryOnboarding'>>(
     {
       ...{ name: 'drSecondaryOnboarding', failOver },
       body: (run, asked) => onboard(run, asked, (call) => call.assessDrSecondaryOnboarding({ input: asked })),
@@ -31,7 +27,7 @@ export async function drSecondaryOnboarding(input: unknown): Promise<RunbookResu
 
 /** The same for a performance secondary: its paths filter keeps what it must not see away from before the first byte. */
 export async function performanceSecondaryOnboarding(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<PerformanceSecondaryOnboardingInput>(
+  return executeRunbook<InputOf<'performanceSecondaryOnboarding'>>(
     {
       ...{ name: 'performanceSecondaryOnboarding', failOver },
       body: (run, asked) => onboard(run, asked, (call) => call.assessPerformanceSecondaryOnboarding({ input: asked })),
@@ -42,7 +38,7 @@ export async function performanceSecondaryOnboarding(input: unknown): Promise<Ru
 
 function onboard(
   run: Run,
-  input: DrSecondaryOnboardingInput | PerformanceSecondaryOnboardingInput,
+  input: InputOf<'drSecondaryOnboarding'> | InputOf<'performanceSecondaryOnboarding'>,
   assess: PlanRequest<SecondaryOnboardingRoute>['assess'],
 ): Promise<Ending> {
   const { deployment } = input;

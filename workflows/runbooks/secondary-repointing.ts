@@ -1,5 +1,5 @@
 import type { RepointingRoute } from '../../src/contracts/activities';
-import type { SecondaryRepointingInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { OperationTokens } from '../procedures/operation-tokens';
 import { compareRoots, repointDrSecondary, repointPerformanceSecondary } from '../procedures/repoint';
@@ -16,10 +16,13 @@ import { finishRun } from '../procedures/roles';
  * its filter keeps away, or by the cluster addresses of the primary, which keeps id, certificate and filter.
  */
 export async function secondaryRepointing(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<SecondaryRepointingInput>({ name: 'secondaryRepointing', body: repoint, failOver }, input);
+  return executeRunbook<InputOf<'secondaryRepointing'>>(
+    { name: 'secondaryRepointing', body: repoint, failOver },
+    input,
+  );
 }
 
-function repoint(run: Run, input: SecondaryRepointingInput): Promise<Ending> {
+function repoint(run: Run, input: InputOf<'secondaryRepointing'>): Promise<Ending> {
   const { deployment } = input;
   return run.abortable(async () => {
     // 0.-1. Read everything; refuse; people approve it, the key holders are asked meanwhile.

@@ -1,4 +1,4 @@
-import type { WalSamplerInput } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Run } from '../engine/run';
 import type { Ending, RunbookResult } from '../engine/runbook';
 import { executeRunbook } from '../engine/runbook';
@@ -9,10 +9,10 @@ import { executeRunbook } from '../engine/runbook';
  * read by the failover (loss bound), by readiness (lag trend) and by people.
  */
 export async function walSampler(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<WalSamplerInput>({ name: 'walSampler', body: sample }, input);
+  return executeRunbook<InputOf<'walSampler'>>({ name: 'walSampler', body: sample }, input);
 }
 
-async function sample(run: Run, { deployment, samples, everySeconds }: WalSamplerInput): Promise<Ending> {
+async function sample(run: Run, { deployment, samples, everySeconds }: InputOf<'walSampler'>): Promise<Ending> {
   return run.abortable(async () => {
     const result = await run.step(
       'Sample the WAL of every cluster',
