@@ -4,7 +4,7 @@ import { findTemporalServer } from '../src/dev-server';
 async function main(): Promise<void> {
   const found = await findTemporalServer({ onProgress: (line) => console.log(line) });
   console.log(
-    found.kind === 'address'
+    'address' in found
       ? `Temporal server at ${found.address}`
       : `${found.executable.version}: ${found.executable.path}`,
   );

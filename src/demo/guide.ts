@@ -6,7 +6,7 @@ import { approveWords, DEPLOYMENT, OPERATOR, shareWords } from './people';
 import type { Stage } from './stage';
 
 /** The input of the demonstration's switchover. */
-export const SWITCHOVER = {
+const SWITCHOVER = {
   deployment: DEPLOYMENT,
   to: 'west',
   reason: 'demonstration of a planned switchover',

@@ -3,7 +3,7 @@ import { printError } from '../cli/errors';
 import { processContext } from '../cli/context';
 import { guideLines } from './guide';
 import { startStage } from './stage';
-import { PLAIN_ACTS, rehearse, tour, TOUR } from './stories';
+import { PLAIN_ACTS, SWITCHOVER_ACTS, tour, TOUR } from './stories';
 
 const USAGE = `npm run demo                    a planned switchover of a simulated deployment, all people played; ends by itself
 npm run demo -- --tour          every runbook once, one after the other, all people played; ends by itself
@@ -28,8 +28,8 @@ async function main(words: readonly string[]): Promise<number> {
       await Promise.race([aborted(stop.signal), stage.worker.ended]);
       return stop.signal.aborted ? 0 : 1;
     }
-    const acts = plain ? PLAIN_ACTS : words.includes('--tour') ? TOUR : undefined;
-    const well = await (acts ? tour(stage, acts, say, stop.signal) : rehearse(stage, say, stop.signal));
+    const acts = plain ? PLAIN_ACTS : words.includes('--tour') ? TOUR : SWITCHOVER_ACTS;
+    const well = await tour(stage, acts, say, stop.signal);
     say(
       `  Demonstration: ${well ? 'all as it should be' : 'NOT as it should be'}, ${((Date.now() - begin) / 1000).toFixed(1)} s`,
     );

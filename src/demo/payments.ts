@@ -23,8 +23,6 @@ const UNUSED = ['spare', 'asia'] as const;
 const TOKEN_LIFE_MS = 24 * 3_600_000;
 const HOOKS = ['quiesce', 'release', 'traffic', 'fence', 'unfence', 'dump'] as const;
 
-/** Key shares of the main set, and how many of them the service requires. */
-const SEAL = { shares: 5, threshold: 3 } as const;
 /**
  * `east` primary with the DR secondaries `west` and `north`; `europe`, a performance secondary of `east` with a paths
  * filter, and `europe-dr`, its DR secondary; `spare` and `asia` without replication.
@@ -34,13 +32,13 @@ const TOPOLOGY: Topology = {
   // `us-customers` must not leave its region.
   mounts: ['kv/', 'secret/', 'us-customers/'],
   clusters: [
-    { name: 'east', nodes: 3, seal: SEAL },
-    { name: 'west', nodes: 3, seal: SEAL },
-    { name: 'north', nodes: 1, seal: SEAL },
-    { name: 'europe', nodes: 1, seal: SEAL },
-    { name: 'europe-dr', nodes: 1, seal: SEAL },
-    { name: 'spare', nodes: 3, seal: SEAL },
-    { name: 'asia', nodes: 1, seal: SEAL },
+    { name: 'east', nodes: 3 },
+    { name: 'west', nodes: 3 },
+    { name: 'north', nodes: 1 },
+    { name: 'europe', nodes: 1 },
+    { name: 'europe-dr', nodes: 1 },
+    { name: 'spare', nodes: 3 },
+    { name: 'asia', nodes: 1 },
   ],
   performance: {
     primary: 'east',

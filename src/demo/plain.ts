@@ -5,12 +5,18 @@ import type { SimulatedService, Topology } from '../simulator';
 
 /* A site as most are before anybody has built anything for runbooks: `npm run demo -- --plain`. */
 
-/** Two clusters, and nothing else; the primary writes canaries all the time, as a real one does. */
+/**
+ * Two clusters, and nothing else; the primary writes canaries all the time, as a real one does. One of them unseals itself:
+ * what its holders give are the key shares of the cluster that it joined (facts 8.9).
+ */
 export const PLAIN_TOPOLOGY: Topology = {
   seed: 7,
   mounts: ['kv/', 'secret/'],
   timing: { canaryMs: 1_000 },
-  clusters: ['east', 'west'].map((name) => ({ name, nodes: 3, seal: { shares: 5, threshold: 3 } })),
+  clusters: [
+    { name: 'east', nodes: 3 },
+    { name: 'west', nodes: 3, seal: { type: 'transit' } },
+  ],
   dr: [{ primary: 'east', secondaries: ['west'] }],
 };
 

@@ -65,7 +65,7 @@ export async function startStage({ reportDirectory, plain = false, say }: StageO
     });
     say(
       plain
-        ? 'Simulated service east (primary, writes canaries), west (DR secondary); key-value version 2, no hooks'
+        ? 'Simulated service east (primary, writes canaries), west (DR secondary, unseals itself); key-value version 2, no hooks'
         : 'Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr, spare, asia',
     );
     payments.clients.startWriting();

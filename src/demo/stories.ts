@@ -4,37 +4,12 @@ import { activityResults, fetchEvents, runLink } from '../cli/run';
 import { connectTemporal } from '../cli/temporal';
 import type { TemporalSession } from '../cli/temporal';
 import { columns } from '../cli/text';
-import { deploymentWorkflowId, lockWorkflowId } from '../contracts/names';
+import { lockWorkflowId } from '../contracts/names';
 import type { RunbookName } from '../contracts/names';
 import { slotPath } from './clients';
-import { SWITCHOVER } from './guide';
 import type { Payments } from './payments';
 import { Cast, DEPLOYMENT, follow, OPERATOR } from './people';
 import type { Stage } from './stage';
-
-const WORKFLOW_ID = deploymentWorkflowId(DEPLOYMENT);
-
-/** Plays all the parts of a switchover, each person as a process of its own. Gives whether all went well. */
-export async function rehearse(stage: Stage, say: (line: string) => void, stop: AbortSignal): Promise<boolean> {
-  const people = new Cast(stage, say);
-  say('');
-  if ((await people.play('olga', ['start', 'drSwitchover', '--input', JSON.stringify(SWITCHOVER)])) !== 0) return false;
-  const session = await connectTemporal({}, stage.environment);
-  try {
-    const { runId } = await follow(session, WORKFLOW_ID, people, say, stop);
-    const report = await readReport(session, { workflowId: WORKFLOW_ID, runId });
-    for (const line of summaryLines(report)) say(line);
-    const kept = await clientsSawEverything(stage, say);
-    const files = await reportFiles(session, runId);
-    for (const file of files) say(`  Report: ${file}`);
-    say(
-      `  Web UI: ${runLink(stage.environment, session.namespace, { workflowId: WORKFLOW_ID, runId }) ?? stage.server.uiAddress}`,
-    );
-    return report.outcome === 'completed' && kept && files.length > 0;
-  } finally {
-    await session.close();
-  }
-}
 
 /** Compares what clients were told with what the new primary has. */
 async function clientsSawEverything({ payments }: Stage, say: (line: string) => void): Promise<boolean> {
@@ -57,11 +32,8 @@ async function clientsSawEverything({ payments }: Stage, say: (line: string) => 
 }
 
 /** Paths of the report's files, as the run's last activity gave them. */
-async function reportFiles({ client }: TemporalSession, runId: string): Promise<string[]> {
-  const last: unknown = activityResults(
-    await fetchEvents(client, { workflowId: WORKFLOW_ID, runId }),
-    (type) => type === 'writeReportFiles',
-  ).at(-1);
+async function reportFiles({ client }: TemporalSession, run: Parameters<typeof fetchEvents>[1]): Promise<string[]> {
+  const last: unknown = activityResults(await fetchEvents(client, run), (type) => type === 'writeReportFiles').at(-1);
   const files: unknown = typeof last === 'object' && last !== null && 'files' in last ? last.files : undefined;
   return Array.isArray(files) ? files.filter((file): file is string => typeof file === 'string') : [];
 }
@@ -79,7 +51,20 @@ interface Act {
   readonly before?: (payments: Payments) => void | Promise<void>;
   /** Every write that clients were told of must be there afterwards. */
   readonly losesNothing?: boolean;
+  /** What each person does and sees is shown, and where the report lies. */
+  readonly isShown?: boolean;
 }
+
+/** The demonstration itself. */
+export const SWITCHOVER_ACTS: readonly Act[] = [
+  {
+    runbook: 'drSwitchover',
+    title: 'demonstration of a planned switchover',
+    input: () => ({ to: 'west' }),
+    losesNothing: true,
+    isShown: true,
+  },
+];
 
 /** Every runbook once, in an order in which each finds what it is for; the deployment is at the end as at the beginning. */
 export const TOUR: readonly Act[] = [
@@ -229,7 +214,7 @@ interface Ended {
   readonly events: number;
 }
 
-/** Every runbook once: started by the command line, all people played. Gives whether each of them completed. */
+/** Acts one after the other: started by the command line, all people played. Gives whether each of them completed. */
 export async function tour(
   stage: Stage,
   acts: readonly Act[],
@@ -241,26 +226,18 @@ export async function tour(
   try {
     for (const [index, act] of acts.entries()) {
       say('');
-      say(`=== ${index + 1} of ${acts.length}. ${act.runbook}: ${act.title}`);
+      if (acts.length > 1) say(`=== ${index + 1} of ${acts.length}. ${act.runbook}: ${act.title}`);
       const result = await perform(stage, session, act, say, stop);
       ended.push(result);
       if (result.outcome !== 'completed') break;
-      if (act.losesNothing && !(await clientsSawEverything(stage, say))) return false;
     }
   } finally {
     await session.close();
   }
-  say('');
-  for (const line of columns(
-    ended.map(({ act, outcome, seconds, events }) => [
-      act.runbook,
-      outcome,
-      `${seconds.toFixed(1)} s`,
-      `${events} events`,
-      act.title,
-    ]),
-  ))
-    say(line);
+  const rows = ended.map(({ act: { runbook, title }, outcome, seconds, events }) => {
+    return [runbook, outcome, `${seconds.toFixed(1)} s`, `${events} events`, title];
+  });
+  for (const line of ['', ...columns(rows)]) say(line);
   return ended.length === acts.length && ended.every(({ outcome }) => outcome === 'completed');
 }
 
@@ -276,10 +253,10 @@ async function perform(
   const asks = act.runbook !== 'walSampler' && act.runbook !== 'readiness';
   const input = {
     deployment: DEPLOYMENT,
-    ...(asks ? { reason: `tour: ${act.title}`, requestedBy: OPERATOR } : {}),
+    ...(asks ? { reason: act.title, requestedBy: OPERATOR } : {}),
     ...(await act.input(payments)),
   };
-  const people = new Cast(stage, say, { showAll: false, onAction: () => unsealAll(payments) });
+  const people = new Cast(stage, say, { showAll: act.isShown === true, onAction: () => unsealAll(payments) });
   const begin = Date.now();
   const workflowId = lockWorkflowId(act.runbook, input) ?? `${act.runbook}:${DEPLOYMENT}:tour`;
   if (lockWorkflowId(act.runbook, input) === undefined) {
@@ -300,8 +277,15 @@ async function perform(
     for (const { severity, text } of report.findings) say(`  Finding (${severity}): ${text}`);
     for (const left of report.leftToDo) say(`  Left to do: ${left}`);
   }
-  say(`  ${act.runbook}: ${report.outcome}, ${seconds.toFixed(1)} s, ${report.historyEvents} events`);
-  return { act, outcome: report.outcome, seconds, events: report.historyEvents };
+  const kept = !act.losesNothing || (await clientsSawEverything(stage, say));
+  const run = { workflowId, runId };
+  if (act.isShown) {
+    for (const file of await reportFiles(session, run)) say(`  Report: ${file}`);
+    say(`  Web UI: ${runLink(stage.environment, session.namespace, run) ?? stage.server.uiAddress}`);
+  }
+  const outcome = kept ? report.outcome : 'writes are missing';
+  say(`  ${act.runbook}: ${outcome}, ${seconds.toFixed(1)} s, ${report.historyEvents} events`);
+  return { act, outcome, seconds, events: report.historyEvents };
 }
 
 /** What people do while a run waits for sealed standbys. */

@@ -1,9 +1,9 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
+import type { ExecFileException, ExecFileOptions } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { constants, readFileSync } from 'node:fs';
 import { access, mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { RunbookError } from '../errors';
 import { endWithThisProcess } from './child-process';
 import { projectRoot, userCacheDirectory } from './locations';
@@ -44,31 +44,26 @@ interface FindOptions {
 
 /** A Temporal CLI and the way it was had. */
 interface FoundExecutable {
-  readonly kind: 'executable';
   readonly way: 'path' | 'download' | 'build';
   readonly executable: TemporalExecutable;
 }
-
-/** A server that somebody else runs, or the executable to start one with. */
-type FoundServer = { readonly kind: 'address'; readonly address: string } | FoundExecutable;
 
 /** Options of `temporal server start-dev` without which this project cannot use a Temporal CLI. */
 const NEEDED_FLAGS = ['--http-port', '--ui-port', '--search-attribute', '--dynamic-config-value'];
 const EXECUTABLE_NAME = process.platform === 'win32' ? 'temporal.exe' : 'temporal';
 const DOWNLOAD_DEADLINE_MS = 180_000;
-const REPORT_EVERY_MS = 5_000;
+const REPORT_EVERY_MS = 15_000;
 const KEPT_OUTPUT_LINES = 12;
 
 /**
- * Finds a Temporal server: `TEMPORAL_ADDRESS` where it is set (then none is started), else an executable as
+ * Finds a Temporal server: the address that `TEMPORAL_ADDRESS` gives (then none is started), else an executable as
  * {@link findTemporalExecutable} finds it.
- *
- * @throws RunbookError `TEMPORAL_UNAVAILABLE`, naming the four ways and what each answered.
  */
-export async function findTemporalServer(options: FindOptions = {}): Promise<FoundServer> {
-  const address = (options.environment ?? process.env)['TEMPORAL_ADDRESS'];
-  if (address !== undefined && address !== '') return { kind: 'address', address };
-  return findTemporalExecutable(options);
+export async function findTemporalServer(
+  options: FindOptions = {},
+): Promise<{ readonly address: string } | FoundExecutable> {
+  const address = (options.environment ?? process.env)['TEMPORAL_ADDRESS'] ?? '';
+  return address === '' ? findTemporalExecutable(options) : { address };
 }
 
 /**
@@ -80,28 +75,30 @@ export async function findTemporalServer(options: FindOptions = {}): Promise<Fou
  */
 export async function findTemporalExecutable(options: FindOptions = {}): Promise<FoundExecutable> {
   const { environment = process.env, onProgress = () => undefined } = options;
-  const onPath = await findOnPath(environment);
-  if ('executable' in onPath) return { kind: 'executable', way: 'path', ...onPath };
-
-  const recipe = options.recipe ?? temporalRecipe(undefined, environment);
-  const kept = await findDownloaded(environment);
-  if ('executable' in kept) return { kind: 'executable', way: 'download', ...kept };
-  const builtBefore = await examineExecutable(recipe.binary);
-  if ('executable' in builtBefore) return { kind: 'executable', way: 'build', ...builtBefore };
-
-  const downloaded = await downloadTemporal(environment, onProgress);
-  if ('executable' in downloaded) return { kind: 'executable', way: 'download', ...downloaded };
-  onProgress(`The Temporal SDK's download did not work (${downloaded.reason}).`);
-  const built = await buildTemporal(recipe, environment, onProgress);
-  if ('executable' in built) return { kind: 'executable', way: 'build', ...built };
+  // Read where it is needed: a package has none.
+  const recipe = () => options.recipe ?? temporalRecipe(undefined, environment);
+  const ways: readonly (readonly [FoundExecutable['way'], () => Promise<Finding>])[] = [
+    ['path', () => findOnPath(environment)],
+    ['download', () => findDownloaded(environment)],
+    ['build', () => examineExecutable(recipe().binary)],
+    ['download', () => downloadTemporal(environment, onProgress)],
+    ['build', () => buildTemporal(recipe(), environment, onProgress)],
+  ];
+  // Of two answers of one way the later one says what was tried.
+  const reasons = new Map<FoundExecutable['way'], string>();
+  for (const [way, look] of ways) {
+    const finding = await look();
+    if ('executable' in finding) return { way, ...finding };
+    reasons.set(way, finding.reason);
+  }
   throw new RunbookError(
     'TEMPORAL_UNAVAILABLE',
     [
       'No Temporal server. There are four ways to one:',
       '  1. TEMPORAL_ADDRESS with the address of a running server: not set',
-      `  2. the Temporal CLI on the PATH: ${onPath.reason}`,
-      `  3. the download of the Temporal SDK: ${downloaded.reason}`,
-      `  4. a build with Go from tools/temporal: ${built.reason}`,
+      `  2. the Temporal CLI on the PATH: ${reasons.get('path')}`,
+      `  3. the download of the Temporal SDK: ${reasons.get('download')}`,
+      `  4. a build with Go from tools/temporal: ${reasons.get('build')}`,
     ].join('\n'),
     { next: 'Install the Temporal CLI or Go, or set TEMPORAL_ADDRESS.' },
   );
@@ -109,18 +106,15 @@ export async function findTemporalExecutable(options: FindOptions = {}): Promise
 
 /** Runs the CLI's `--version` and `--help`: a file that cannot run here, or lacks a needed option, is no finding. */
 async function examineExecutable(path: string): Promise<Finding> {
-  try {
-    const ask = async (...words: string[]): Promise<string> =>
-      (await run(path, words, { timeout: 20_000, env: withoutTemporalVariables() })).stdout;
-    const [version, help] = await Promise.all([ask('--version'), ask('server', 'start-dev', '--help')]);
-    const missing = NEEDED_FLAGS.filter((flag) => !help.includes(`${flag} `));
-    const firstLine = version.split('\n', 1)[0] ?? '';
-    if (missing.length > 0) return { reason: `${path} (${firstLine}) is too old: it has no ${missing.join(', ')}` };
-    const flags = { disableNewsFetch: help.includes('--ui-disable-news-fetch') };
-    return { executable: { path, version: firstLine, flags } };
-  } catch (error) {
-    return { reason: `${path} does not run: ${errorMessage(error).split('\n', 1)[0]}` };
-  }
+  const ask = (...words: string[]) => run(path, words, { timeout: 20_000, env: withoutTemporalVariables() });
+  const [version, help] = await Promise.all([ask('--version'), ask('server', 'start-dev', '--help')]);
+  const error = version.error ?? help.error;
+  if (error) return { reason: `${path} does not run: ${error.message.split('\n', 1)[0]}` };
+  const missing = NEEDED_FLAGS.filter((flag) => !help.stdout.includes(`${flag} `));
+  const firstLine = version.stdout.split('\n', 1)[0] ?? '';
+  if (missing.length > 0) return { reason: `${path} (${firstLine}) is too old: it has no ${missing.join(', ')}` };
+  const flags = { disableNewsFetch: help.stdout.includes('--ui-disable-news-fetch') };
+  return { executable: { path, version: firstLine, flags } };
 }
 
 /** Looks for the Temporal CLI in the directories of `PATH`, as a shell does. */
@@ -175,17 +169,16 @@ export async function downloadTemporal(environment: NodeJS.ProcessEnv, onProgres
   const directory = downloadDirectory(environment);
   onProgress('No Temporal CLI here: trying the download of the Temporal SDK.');
   const testing = require.resolve('@temporalio/testing', { paths: [projectRoot()] });
-  try {
-    await mkdir(directory, { recursive: true });
-    const limits = { timeout: DOWNLOAD_DEADLINE_MS, killSignal: 'SIGKILL', env: environment } as const;
-    const { error, stdout } = await run(process.execPath, ['-e', DOWNLOAD_PROGRAM, testing, directory], limits, true);
-    const found = await findDownloaded(environment);
-    if ('executable' in found || error === undefined) return found;
-    if (error.killed === true) return { reason: `not finished within ${DOWNLOAD_DEADLINE_MS / 1000} s` };
-    return { reason: (stdout || error.message).trim().split('\n', 1)[0] ?? 'failed' };
-  } catch (error) {
-    return { reason: errorMessage(error) };
-  }
+  const made = await mkdir(directory, { recursive: true }).catch((error: unknown) => ({ reason: errorMessage(error) }));
+  if (typeof made === 'object') return made;
+  const limits = { timeout: DOWNLOAD_DEADLINE_MS, killSignal: 'SIGKILL', env: environment } as const;
+  const { error, stdout } = await run(process.execPath, ['-e', DOWNLOAD_PROGRAM, testing, directory], limits);
+  const found = await findDownloaded(environment);
+  if ('executable' in found || error === undefined) return found;
+  const why = error.killed === true ? `not finished within ${DOWNLOAD_DEADLINE_MS / 1000} s` : stdout || error.message;
+  const reason = why.trim().split('\n', 1)[0] ?? 'failed';
+  onProgress(`The Temporal SDK's download did not work (${reason}).`);
+  return { reason };
 }
 
 /**
@@ -228,18 +221,17 @@ async function buildTemporal(
   environment: NodeJS.ProcessEnv,
   onProgress: OnProgress,
 ): Promise<Finding> {
-  const { error, stdout } = await run('go', ['version'], { env: environment, timeout: 30_000 }, true);
+  const { error, stdout } = await run('go', ['version'], { env: environment, timeout: 30_000 });
   if (error !== undefined) return { reason: 'no go on the PATH' };
   const go = /go version (\S+)/.exec(stdout)?.[1] ?? 'go';
+  onProgress(`Building the Temporal server ${recipe.version} with ${go}: once per user, usually 3 to 6 minutes.`);
   const unfinished = join(recipe.cacheDirectory, `unfinished-${randomUUID()}`);
   const begin = Date.now();
   const seconds = () => Math.round((Date.now() - begin) / 1000);
+  const timer = setInterval(() => onProgress(`Building the Temporal server: ${seconds()} s so far.`), REPORT_EVERY_MS);
   try {
     await mkdir(recipe.cacheDirectory, { recursive: true });
-    onProgress(`Building the Temporal server ${recipe.version} with ${go}: once per user, usually 3 to 6 minutes.`);
-    const failure = await runGo(recipe, unfinished, environment, (done) =>
-      onProgress(`Building the Temporal server: ${done}, ${seconds()} s so far.`),
-    );
+    const failure = await runGo(recipe, unfinished, environment);
     if (failure !== undefined) return { reason: failure };
     const examined = await examineExecutable(unfinished);
     if ('reason' in examined) return examined;
@@ -249,71 +241,43 @@ async function buildTemporal(
   } catch (failed) {
     return { reason: errorMessage(failed) };
   } finally {
+    clearInterval(timer);
     await rm(unfinished, { force: true });
   }
 }
 
 /** @returns why it failed, or undefined. */
-function runGo(
+async function runGo(
   recipe: TemporalRecipe,
   output: string,
   environment: NodeJS.ProcessEnv,
-  report: (done: string) => void,
 ): Promise<string | undefined> {
   const version = `-X github.com/temporalio/cli/internal/temporalcli.Version=${recipe.version}`;
-  // -v names each package once it is compiled: the only progress that the go command shows.
-  const options = ['-v', '-mod=readonly', '-ldflags', `-s -w ${version}`, '-o', output];
-  return new Promise((resolve) => {
-    const child = spawn('go', ['build', ...options, 'github.com/temporalio/cli/cmd/temporal'], {
-      cwd: recipe.directory,
-      stdio: ['ignore', 'ignore', 'pipe'],
-      // No cgo: no C compiler is needed. The recipe may ask for a newer Go, which the go command fetches by itself.
-      env: { GOTOOLCHAIN: 'auto', ...environment, CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: '' },
-    });
-    endWithThisProcess(child);
-    let downloaded = 0;
-    let compiled = 0;
-    const last: string[] = [];
-    const timer = setInterval(
-      () => report(`${downloaded} modules downloaded, ${compiled} packages compiled`),
-      REPORT_EVERY_MS,
-    );
-    createInterface({ input: child.stderr }).on('line', (line) => {
-      if (line.startsWith('go: downloading ')) downloaded += 1;
-      else if (/^[\w./-]+$/.test(line)) compiled += 1;
-      else last.push(line);
-      if (last.length > KEPT_OUTPUT_LINES) last.shift();
-    });
-    const finish = (failure: string | undefined): void => {
-      clearInterval(timer);
-      resolve(failure);
-    };
-    child.once('error', (error) => finish(error.message));
-    child.once('close', (code, signal) => {
-      const failure = [`go build ended with ${signal ?? `exit code ${code}`}`, ...last].join('\n     ');
-      finish(code === 0 ? undefined : failure);
-    });
+  const options = ['-mod=readonly', '-ldflags', `-s -w ${version}`, '-o', output];
+  const { error, stderr } = await run('go', ['build', ...options, 'github.com/temporalio/cli/cmd/temporal'], {
+    cwd: recipe.directory,
+    // No cgo: no C compiler is needed. The recipe may ask for a newer Go, which the go command fetches by itself.
+    env: { GOTOOLCHAIN: 'auto', ...environment, CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: '' },
   });
+  if (error === undefined) return undefined;
+  const said = stderr.split('\n').filter((line) => line !== '' && !line.startsWith('go: downloading '));
+  const how = error.signal ?? (typeof error.code === 'number' ? `exit code ${error.code}` : error.message);
+  return [`go build ended with ${how}`, ...said.slice(-KEPT_OUTPUT_LINES)].join('\n     ');
 }
 
 interface Ended {
   readonly stdout: string;
-  readonly error?: Error & { readonly killed?: boolean };
+  readonly stderr: string;
+  readonly error?: ExecFileException;
 }
 
-/** Runs a program to its end. @param maySayNo where its failure is an answer, too */
-function run(
-  program: string,
-  parameters: readonly string[],
-  limits: { readonly timeout: number; readonly env: NodeJS.ProcessEnv; readonly killSignal?: 'SIGKILL' },
-  maySayNo = false,
-): Promise<Ended> {
-  return new Promise((resolve, reject) => {
-    execFile(program, parameters, limits, (error, stdout) => {
-      if (error === null) resolve({ stdout });
-      else if (maySayNo) resolve({ stdout, error });
-      else reject(new Error(error.message, { cause: error }));
-    });
+/** Runs a program to its end, which is this one's at the latest. */
+function run(program: string, parameters: readonly string[], limits: ExecFileOptions): Promise<Ended> {
+  return new Promise((resolve) => {
+    const child = execFile(program, parameters, { ...limits, encoding: 'utf8' }, (error, stdout, stderr) =>
+      resolve({ stdout, stderr, ...(error && { error }) }),
+    );
+    endWithThisProcess(child);
   });
 }
 

@@ -65,7 +65,7 @@ const KEPT_OUTPUT_LINES = 40;
  */
 export async function obtainTemporalServer(options: DevServerOptions): Promise<TemporalServer> {
   const found = await findTemporalServer(options);
-  if (found.kind === 'executable') return { ...(await start(found.executable, options)), started: true };
+  if ('executable' in found) return { ...(await start(found.executable, options)), started: true };
   const { address } = found;
   const namespace = process.env['TEMPORAL_NAMESPACE'] ?? DEFAULT_NAMESPACE;
   const answer = await isServing(address, [namespace], []);

@@ -48,7 +48,7 @@ describe('findTemporalServer', () => {
   it('takes TEMPORAL_ADDRESS before everything else', async () => {
     await install('temporal', temporalScript('9'));
     environment['TEMPORAL_ADDRESS'] = 'temporal.example:7233';
-    await expect(find()).resolves.toEqual({ kind: 'address', address: 'temporal.example:7233' });
+    await expect(find()).resolves.toEqual({ address: 'temporal.example:7233' });
   });
 
   it('takes the Temporal CLI on the PATH before a download or a build', async () => {
