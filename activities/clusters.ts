@@ -140,6 +140,3 @@ export class Clusters {
     return client;
   }
 }
-
-export { ceremonyToken } from './ceremony/ceremony-access';
-export { majorVersion } from './checks/versions';

@@ -24,7 +24,7 @@ export interface ActivityDependencies {
   readonly searchAttributesRegistered: boolean;
   /** `host:port` of the Temporal server, where the worker connected itself. */
   readonly temporalAddress?: string | undefined;
-  /** How long a changing request can be under way without an answer, ms; its HTTP time-out where nothing is given. */
+  /** See `Execution`; for tests. */
   readonly changeUnderWayMs?: number | undefined;
   readonly log: Logger;
 }

@@ -2,12 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { setMaxListeners } from 'node:events';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/activity';
 import type { Context } from '@temporalio/activity';
-import type {
-  ActivityExecuteInput,
-  ActivityInboundCallsInterceptor,
-  ActivityInterceptorsFactory,
-  Next,
-} from '@temporalio/worker';
+import type { ActivityExecuteInput, ActivityInterceptorsFactory } from '@temporalio/worker';
 import { z } from 'zod';
 import { changesSomething } from '../src/contracts/activity-kinds';
 import { payloadConverter } from '../src/contracts/payload-converter';
@@ -56,6 +51,8 @@ export interface Execution {
   readonly step: StepHeader | undefined;
   /** Kept by `readActConfirm`, read where an error leaves the activity. */
   readonly doubt: OutcomeDoubt;
+  /** How long a changing request can be under way without an answer, ms; its HTTP time-out where nothing is given. */
+  readonly changeUnderWayMs?: number | undefined;
   /** Since the activity was scheduled first until this attempt was, ms by the server's clock: budgets count it. */
   readonly spentMs: number;
   /** Shown in the pending activity until it ends. Never holds a secret. */
@@ -101,76 +98,72 @@ export function interceptActivities(
 ): ActivityInterceptorsFactory {
   const notificationBound = new NotificationBound();
   // Copied for each attempt: the inventory may be another one by then.
-  return (context) => ({ inbound: new ActivityBorder(context, { ...dependencies, clusters, notificationBound }) });
+  return (context) => {
+    const given = { ...dependencies, clusters, notificationBound };
+    return { inbound: { execute: (input, next) => executeActivity(context, given, input, () => next(input)) } };
+  };
 }
 
-class ActivityBorder implements ActivityInboundCallsInterceptor {
-  readonly #context: Context;
-  readonly #given: WorkerContext;
-
-  constructor(context: Context, given: WorkerContext) {
-    this.#context = context;
-    this.#given = given;
+async function executeActivity(
+  context: Context,
+  given: WorkerContext,
+  input: ActivityExecuteInput,
+  activity: () => Promise<unknown>,
+): Promise<unknown> {
+  const { info, cancellationSignal: signal } = context;
+  const changes = changesSomething(info.activityType);
+  try {
+    const run = runOf(context);
+    const step = stepOf(input.headers['step']);
+    checkInput(info.activityType, input.args[0]);
+    if (changes) refuseAfterReset(run, step);
+    return await heartbeating(context, { ...given, run, step }, async (execution) => {
+      try {
+        return await executions.run(execution, activity);
+      } catch (error) {
+        throw changes && execution.doubt.mayHaveSent && isRunbookError(error)
+          ? error.with({ outcomeKnown: false })
+          : error;
+      }
+    });
+  } catch (error) {
+    if (signal.aborted && isCancellationOf(error)) throw new CancelledFailure('cancelled');
+    throw toFailure(error);
   }
+}
 
-  async execute(input: ActivityExecuteInput, next: Next<ActivityInboundCallsInterceptor, 'execute'>): Promise<unknown> {
-    const { info, cancellationSignal: signal } = this.#context;
-    const changes = changesSomething(info.activityType);
-    try {
-      const run = runOf(this.#context);
-      const step = stepOf(input.headers['step']);
-      checkInput(info.activityType, input.args[0]);
-      if (changes) refuseAfterReset(run, step);
-      return await this.#heartbeating(run, step, async (execution) => {
-        try {
-          return await executions.run(execution, () => next(input));
-        } catch (error) {
-          throw changes && execution.doubt.mayHaveSent && isRunbookError(error)
-            ? error.with({ outcomeKnown: false })
-            : error;
-        }
-      });
-    } catch (error) {
-      if (signal.aborted && isCancellationOf(error)) throw new CancelledFailure('cancelled');
-      throw toFailure(error);
-    }
-  }
-
-  async #heartbeating<T>(
-    run: RunContext,
-    step: StepHeader | undefined,
-    body: (execution: ActivityContext) => Promise<T>,
-  ): Promise<T> {
-    const { info, cancellationSignal: signal } = this.#context;
-    // One activity reads many nodes at once, each request listening for its own cancellation.
-    setMaxListeners(0, signal);
-    let progress = '';
-    const heartbeatMs = Math.min(HEARTBEAT_MS, (info.heartbeatTimeoutMs ?? Infinity) / HEARTBEATS);
-    const givenUp = new AttemptFence(this.#context, 2 * heartbeatMs);
-    const timer = setInterval(() => {
-      givenUp.turn();
-      this.#context.heartbeat({ progress });
-    }, heartbeatMs);
-    try {
-      return await body({
-        ...this.#given,
-        signal,
-        run,
-        step,
-        doubt: { mayHaveSent: info.attempt > 1, since: performance.now() },
-        spentMs: info.attempt > 1 ? info.currentAttemptScheduledTimestampMs - info.scheduledTimestampMs : 0,
-        progress: (text) => {
-          progress = redact(text);
-        },
-        throwIfCancelled: () => {
-          if (signal.aborted) throw new CancelledFailure('cancelled before the call was sent');
-        },
-        assertCurrentAttempt: () => givenUp.throwIfSo(),
-        mayBeGivenUp: () => givenUp.mayBeReplaced(),
-      });
-    } finally {
-      clearInterval(timer);
-    }
+async function heartbeating<T>(
+  context: Context,
+  given: WorkerContext & Pick<Execution, 'run' | 'step'>,
+  body: (execution: ActivityContext) => Promise<T>,
+): Promise<T> {
+  const { info, cancellationSignal: signal } = context;
+  // One activity reads many nodes at once, each request listening for its own cancellation.
+  setMaxListeners(0, signal);
+  let progress = '';
+  const heartbeatMs = Math.min(HEARTBEAT_MS, (info.heartbeatTimeoutMs ?? Infinity) / HEARTBEATS);
+  const givenUp = new AttemptFence(context, 2 * heartbeatMs);
+  const timer = setInterval(() => {
+    givenUp.turn();
+    context.heartbeat({ progress });
+  }, heartbeatMs);
+  try {
+    return await body({
+      ...given,
+      signal,
+      doubt: { mayHaveSent: info.attempt > 1, since: performance.now() },
+      spentMs: info.attempt > 1 ? info.currentAttemptScheduledTimestampMs - info.scheduledTimestampMs : 0,
+      progress: (text) => {
+        progress = redact(text);
+      },
+      throwIfCancelled: () => {
+        if (signal.aborted) throw new CancelledFailure('cancelled before the call was sent');
+      },
+      assertCurrentAttempt: () => givenUp.throwIfSo(),
+      mayBeGivenUp: () => givenUp.mayBeReplaced(),
+    });
+  } finally {
+    clearInterval(timer);
   }
 }
 

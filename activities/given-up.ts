@@ -18,23 +18,21 @@ type Standing = 'counts' | 'replaced' | 'run-over';
  * be set.
  */
 export class AttemptFence {
-  readonly #context: Context;
-  readonly #stillMs: number;
   #monotonic = performance.now();
   #wall = Date.now();
   #stoodStill = false;
 
   /** @param stillMs - so long without {@link turn} is a standstill */
-  constructor(context: Context, stillMs: number) {
-    this.#context = context;
-    this.#stillMs = stillMs;
-  }
+  constructor(
+    private readonly context: Context,
+    private readonly stillMs: number,
+  ) {}
 
   /** Called again and again by a timer of this process. */
   turn(): void {
     const monotonic = performance.now();
     const wall = Date.now();
-    this.#stoodStill ||= Math.max(monotonic - this.#monotonic, wall - this.#wall) > this.#stillMs;
+    this.#stoodStill ||= Math.max(monotonic - this.#monotonic, wall - this.#wall) > this.stillMs;
     this.#monotonic = monotonic;
     this.#wall = wall;
   }
@@ -44,7 +42,7 @@ export class AttemptFence {
    * @throws RunbookError TEMPORAL_UNAVAILABLE where nobody can say whether it does
    */
   async throwIfSo(): Promise<void> {
-    if (this.#context.cancellationSignal.aborted) throw new CancelledFailure('cancelled before the call was sent');
+    if (this.context.cancellationSignal.aborted) throw new CancelledFailure('cancelled before the call was sent');
     this.turn();
     while (this.#stoodStill) {
       // A standstill while Temporal is asked may outlast its answer: then it is asked again.
@@ -64,7 +62,7 @@ export class AttemptFence {
   /** Whether another attempt may be at work in the place of this one; so too where Temporal does not answer. */
   async mayBeReplaced(): Promise<boolean> {
     this.turn();
-    const { notFound = false, timedOut = false, reset = false } = this.#context.cancellationDetails ?? {};
+    const { notFound = false, timedOut = false, reset = false } = this.context.cancellationDetails ?? {};
     if (!this.#stoodStill && !notFound && !timedOut && !reset) return false;
     return this.#ask().then(
       (standing) => standing === 'replaced',
@@ -73,10 +71,10 @@ export class AttemptFence {
   }
 
   async #ask(): Promise<Standing> {
-    const { info } = this.#context;
+    const { info } = this.context;
     const { workflowId = '', runId } = info.workflowExecution ?? {};
     try {
-      const { client } = this.#context;
+      const { client } = this.context;
       const { status, raw } = await client.withDeadline(Date.now() + ASK_MS, () =>
         client.workflow.getHandle(workflowId, runId).describe(),
       );

@@ -1,29 +1,31 @@
 import { z } from 'zod';
 import type { OfKind } from '../src/contracts/activities';
 import type { RunbookActivities } from '.';
-import { clusterName, deploymentName } from '../src/contracts/runbook-inputs';
 import {
   activationForm,
-  RUNBOOK_INPUTS,
   clusterAddress,
+  clusterName,
+  deploymentName,
   outsideSecondary,
   replicationKind,
+  RUNBOOK_INPUTS,
   tokenUse,
 } from '../src/contracts/runbook-inputs';
+import type { RunbookName } from '../src/contracts/names';
 import { SNAPSHOT_EVENTS } from '../src/contracts/names';
 import { CONTROL_ACTIONS } from '../src/contracts/signals';
 import { RunbookError } from '../src/errors';
 
-type GivenTo<K extends keyof RunbookActivities> = Parameters<RunbookActivities[K]>[0];
+type InputOf<K extends keyof RunbookActivities> = Parameters<RunbookActivities[K]>[0];
 /** The names of all members of all inputs. */
-type Member = { [K in keyof RunbookActivities]: keyof GivenTo<K> }[keyof RunbookActivities];
+type Member = { [K in keyof RunbookActivities]: keyof InputOf<K> }[keyof RunbookActivities];
 /** The activities that are given the input of a runbook. */
 type Assessing = {
-  [K in keyof RunbookActivities]: 'input' extends keyof GivenTo<K> ? K : never;
+  [K in keyof RunbookActivities]: 'input' extends keyof InputOf<K> ? K : never;
 }[keyof RunbookActivities];
 /** The activities that are told a kind of replication, always. */
 type OfOneKind = {
-  [K in keyof RunbookActivities]: GivenTo<K> extends OfKind ? K : never;
+  [K in keyof RunbookActivities]: InputOf<K> extends OfKind ? K : never;
 }[keyof RunbookActivities];
 
 const MOST = 1_000;
@@ -152,26 +154,26 @@ const MEMBERS = {
 
 /** What an activity is given of the start of a run is the input of that runbook, as the run read it. */
 const RUNBOOK_OF = {
-  assessBatchTokenRotation: RUNBOOK_INPUTS.batchTokenRotation,
-  assessCeremony: RUNBOOK_INPUTS.operationTokenCeremony,
-  assessDrFailover: RUNBOOK_INPUTS.drFailover,
-  assessDrRejoin: RUNBOOK_INPUTS.drRejoin,
-  assessDrReindex: RUNBOOK_INPUTS.drReindex,
-  assessDrSecondaryOnboarding: RUNBOOK_INPUTS.drSecondaryOnboarding,
-  assessDrSwitchover: RUNBOOK_INPUTS.drSwitchover,
-  assessFilterReconciliation: RUNBOOK_INPUTS.filterReconciliation,
-  assessMerkleCheck: RUNBOOK_INPUTS.merkleCheck,
-  assessPerformancePromotion: RUNBOOK_INPUTS.performancePromotion,
-  assessPerformanceRejoin: RUNBOOK_INPUTS.performanceRejoin,
-  assessPerformanceSecondaryOnboarding: RUNBOOK_INPUTS.performanceSecondaryOnboarding,
-  assessPrimaryEnablement: RUNBOOK_INPUTS.primaryEnablement,
-  assessReplicationTeardown: RUNBOOK_INPUTS.replicationTeardown,
-  assessRootTokenCeremony: RUNBOOK_INPUTS.rootTokenCeremony,
-  assessSecondaryDecommission: RUNBOOK_INPUTS.secondaryDecommission,
-  assessSecondaryRepointing: RUNBOOK_INPUTS.secondaryRepointing,
-  assessTokenDisposal: RUNBOOK_INPUTS.operationTokenDisposal,
-  requestTakeOver: RUNBOOK_INPUTS.drFailover,
-} as const satisfies Readonly<Record<Assessing, z.ZodType>>;
+  assessBatchTokenRotation: 'batchTokenRotation',
+  assessCeremony: 'operationTokenCeremony',
+  assessDrFailover: 'drFailover',
+  assessDrRejoin: 'drRejoin',
+  assessDrReindex: 'drReindex',
+  assessDrSecondaryOnboarding: 'drSecondaryOnboarding',
+  assessDrSwitchover: 'drSwitchover',
+  assessFilterReconciliation: 'filterReconciliation',
+  assessMerkleCheck: 'merkleCheck',
+  assessPerformancePromotion: 'performancePromotion',
+  assessPerformanceRejoin: 'performanceRejoin',
+  assessPerformanceSecondaryOnboarding: 'performanceSecondaryOnboarding',
+  assessPrimaryEnablement: 'primaryEnablement',
+  assessReplicationTeardown: 'replicationTeardown',
+  assessRootTokenCeremony: 'rootTokenCeremony',
+  assessSecondaryDecommission: 'secondaryDecommission',
+  assessSecondaryRepointing: 'secondaryRepointing',
+  assessTokenDisposal: 'operationTokenDisposal',
+  requestTakeOver: 'drFailover',
+} as const satisfies Readonly<Record<Assessing, RunbookName>>;
 
 const anyInput = z.looseObject(MEMBERS).partial();
 const ofKind = anyInput.extend({ kind: replicationKind });
@@ -212,7 +214,9 @@ const OF_KIND = {
 } as const satisfies Readonly<Record<OfOneKind, z.ZodType>>;
 const schemas = new Map<string, z.ZodType>([
   ...Object.entries(OF_KIND),
-  ...Object.entries(RUNBOOK_OF).map(([name, input]) => [name, anyInput.extend({ input })] as const),
+  ...Object.entries(RUNBOOK_OF).map(
+    ([name, runbook]) => [name, anyInput.extend({ input: RUNBOOK_INPUTS[runbook] })] as const,
+  ),
 ]);
 schemas.set(
   'sampleWal',

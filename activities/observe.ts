@@ -9,7 +9,7 @@ import type { ReplicationKind } from '../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { redact } from '../src/keys';
 import type { ClusterAccess } from './clusters';
-import { ceremonyToken } from './clusters';
+import { ceremonyToken } from './ceremony/ceremony-access';
 
 const NODE_TIMEOUT_MS = 3_000;
 /** `server_time_utc` has whole seconds and is read a moment before or after the status. */
@@ -95,21 +95,10 @@ async function observeNode(
 
 /** The seal of a cluster, as any node of it tells it, sealed or not; undefined where none does. */
 export async function observeSeal({ client }: ClusterAccess, signal: AbortSignal): Promise<ClusterObservation['seal']> {
-  try {
-    const {
-      type,
-      recoverySeal = false,
-      threshold,
-      shares,
-    } = await client.sys.sealStatus({
-      signal,
-      timeoutMs: NODE_TIMEOUT_MS,
-    });
-    return { type, recovery: recoverySeal, threshold, shares };
-  } catch (error) {
-    if (signal.aborted || !isRunbookError(error)) throw error;
-    return undefined;
-  }
+  const seal = await ifTold(client.sys.sealStatus({ signal, timeoutMs: NODE_TIMEOUT_MS }));
+  if (seal === undefined) return undefined;
+  const { type, recoverySeal = false, threshold, shares } = seal;
+  return { type, recovery: recoverySeal, threshold, shares };
 }
 
 async function observeAttempt(
@@ -145,14 +134,11 @@ export async function withServerTime<S>(
   signal: AbortSignal,
   read: () => Promise<S>,
 ): Promise<{ readonly status: S; readonly serverNow: number | undefined }> {
-  const [status, serverNow] = await Promise.all([
+  const [status, health] = await Promise.all([
     read(),
-    client.sys.health({ node, signal, timeoutMs: NODE_TIMEOUT_MS }).then(serverTime, (error: unknown) => {
-      if (signal.aborted || !isRunbookError(error)) throw error;
-      return undefined;
-    }),
+    ifTold(client.sys.health({ node, signal, timeoutMs: NODE_TIMEOUT_MS })),
   ]);
-  return { status, serverNow };
+  return { status, serverNow: serverTime(health) };
 }
 
 function serverTime(health: Health | undefined): number | undefined {
@@ -185,6 +171,16 @@ export async function readStatus(
   const { client } = access;
   const status = await client.atActiveNode((node) => client[kind].status({ node, signal }), { signal });
   return observeReplication(demandMode(access, status), undefined);
+}
+
+/** What a cluster tells; undefined where it does not tell it now. A cancellation is thrown. */
+export async function ifTold<T>(read: Promise<T>): Promise<T | undefined> {
+  try {
+    return await read;
+  } catch (error) {
+    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
+    return undefined;
+  }
 }
 
 function demandMode({ entry }: ClusterAccess, status: ReplicationStatus): ReplicationStatus {

@@ -14,6 +14,11 @@ const MAX_CALLS = 3;
 /** The time-out of one changing HTTP request, ms. Shorter than what Temporal waits before another attempt. */
 export const CHANGE_TIMEOUT_MS = 8_000;
 
+/** How long a changing request can be under way without an answer, ms. */
+export function changeUnderWayMs(execution: Pick<Execution, 'changeUnderWayMs'>): number {
+  return execution.changeUnderWayMs ?? CHANGE_TIMEOUT_MS;
+}
+
 /** Options of a call that changes something, with the credential of its cluster, read anew. */
 export async function withCredential(access: ClusterAccess, { signal }: Pick<Execution, 'signal'>) {
   return { token: await access.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS };
@@ -45,7 +50,8 @@ export function awaitState<S>(execution: Execution, polling: Polling<S>): Promis
 }
 
 /** A budget counts from the first attempt of the activity; what this one needs to settle a doubt of an earlier one is left. */
-function deadlineOf({ doubt, spentMs }: Execution, budgetMs: number, underWayMs = CHANGE_TIMEOUT_MS): Deadline {
+function deadlineOf(execution: Execution, budgetMs: number, underWayMs = changeUnderWayMs(execution)): Deadline {
+  const { doubt, spentMs } = execution;
   const settlingMs = doubt.mayHaveSent ? underWayMs + STABLE_READS * 1_000 : 0;
   return new Deadline(budgetMs, undefined, Math.min(spentMs, Math.max(0, budgetMs - settlingMs)));
 }
@@ -122,7 +128,10 @@ export function readActConfirm<S>(execution: Execution, asked: Change<S>): Promi
 
 async function changeWithin<S>(execution: Execution, asked: Change<S>, deadline: Deadline): Promise<Changed<S>> {
   const { doubt } = execution;
-  const change: Change<S> = { ...asked, read: settlingDoubt(doubt, asked, asked.underWayMs) };
+  const change: Change<S> = {
+    ...asked,
+    read: settlingDoubt(doubt, asked, asked.underWayMs ?? changeUnderWayMs(execution)),
+  };
   const readOnce = (): Promise<S> => awaitWithin<S>(execution, { ...change, until: () => true }, deadline);
   let state: S = await readOnce();
   if (change.until(state)) return { outcome: 'already', state, calls: 0 };
@@ -177,7 +186,7 @@ async function changeWithin<S>(execution: Execution, asked: Change<S>, deadline:
 function settlingDoubt<S>(
   doubt: OutcomeDoubt,
   change: Pick<Polling<S>, 'read' | 'until'>,
-  underWayMs = CHANGE_TIMEOUT_MS,
+  underWayMs: number,
 ): () => Promise<S> {
   let settled = 0;
   const earlier = doubt.mayHaveSent;

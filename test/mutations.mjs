@@ -134,7 +134,7 @@ export const MUTATIONS = [
   {
     name: 'an inventory that was changed since the approval begins a demotion',
     file: authority,
-    text: 'return plan.inventory !== inventoryDigest(inventory, plan.deployment);',
+    text: 'return plan.inventory !== inventoryDigest(currentExecution().inventory, plan.deployment);',
     replacement: 'return false;',
     test: 'test/activities/dr-role-changes.test.ts',
     named: 'begins no demotion where its',
@@ -158,7 +158,7 @@ export const MUTATIONS = [
   {
     name: 'paths filter of an id of no cluster: not what was approved',
     file: 'activities/filters/filters.ts',
-    text: '() => verifyBeginning(inventory, run, deployment, authority, own),',
+    text: '() => verifyBeginning(approved, own),',
     replacement: 'async () => undefined,',
     test: 'test/activities/parameters.test.ts',
     named: 'under an id of no cluster of the inventory',
@@ -174,8 +174,8 @@ export const MUTATIONS = [
   {
     name: 'another team: an activation token for an id or a key that nobody approved',
     file: 'activities/joining/outside-secondary.ts',
-    text: 'await verifyBeginning(inventory, run, deployment, authority, doing);',
-    replacement: 'void [verifyBeginning, inventory, run, authority, doing];',
+    text: 'await verifyBeginning(input, doing);',
+    replacement: 'void [verifyBeginning, doing];',
     test: 'test/activities/parameters.test.ts',
     named: 'for exactly the id, key and time that were approved',
   },
@@ -374,7 +374,7 @@ export const MUTATIONS = [
   {
     name: 'evidence of no loss: a comparison of an earlier demotion counts',
     file: 'activities/evidence/no-loss.ts',
-    text: 'compared.scheduledEventId > demoted &&',
+    text: 'compared.scheduledEventId > demotion.scheduledEventId &&',
     replacement: '',
     test: noLoss,
     named: 'needs the comparison of this demotion',
@@ -457,7 +457,7 @@ export const MUTATIONS = [
   {
     name: 'plan: it may be of another deployment',
     file: authority,
-    text: 'if (parsed.data.deployment !== deployment)',
+    text: 'if (plan.deployment !== deployment)',
     replacement: 'if (false)',
     test: roles,
     named: 'a plan for another deployment',
@@ -511,8 +511,8 @@ export const MUTATIONS = [
   {
     name: 'approvals: no signal of this run need have brought them',
     file: 'activities/approvals/approval-age.ts',
-    text: 'if (at !== undefined) timed.push({ approval, at });',
-    replacement: 'timed.push({ approval, at: at ?? Date.now() });',
+    text: 'if (at !== undefined) timed.push({ ...approval, at });',
+    replacement: 'timed.push({ ...approval, at: at ?? Date.now() });',
     test: claims,
     named: 'an approval that no signal of this run brought',
   },
@@ -575,8 +575,8 @@ export const MUTATIONS = [
   {
     name: 'take-over: the document is not verified where it is asked for',
     file: 'activities/reports/run-report.ts',
-    text: 'await demandControl(inventory, deployment, takeOverDocument, {',
-    replacement: 'void (inventory, deployment, takeOverDocument, {',
+    text: 'await demandControl(deployment, takeOverDocument, {',
+    replacement: 'void (deployment, takeOverDocument, {',
     test: 'test/activities/controls.test.ts',
     named: 'by a document about another run',
   },
@@ -641,7 +641,7 @@ export const MUTATIONS = [
   {
     name: 'record: an orphan is forgotten without an approval',
     file: 'activities/tokens/operation-token-disposal.ts',
-    text: 'await verifyBeginning(inventory, run, deployment, authority, doing)',
+    text: 'await verifyBeginning(input, doing)',
     replacement: "await Promise.resolve({ requestedBy: 'unknown', reason: '' })",
     test: 'test/activities/attacks.test.ts',
     named: 'forgetLedgerToken',
@@ -989,8 +989,8 @@ export const MUTATIONS = [
   {
     name: 'readiness: the proof of a batch token that the primary refuses stays',
     file: 'activities/readiness/readiness.ts',
-    text: 'records.change(deployment, () => ({ put, removed }))',
-    replacement: 'records.change(deployment, () => ({ put, removed: removed.slice(9) }))',
+    text: 'records.change(result.deployment, () => ({ put, removed }))',
+    replacement: 'records.change(result.deployment, () => ({ put, removed: removed.slice(9) }))',
     test: 'test/activities/proven-batch-token.test.ts',
   },
   {
@@ -1020,8 +1020,8 @@ export const MUTATIONS = [
   {
     name: 'kept token: a run takes it that nobody approved',
     file: 'activities/tokens/kept-tokens.ts',
-    text: 'TAKES.map((operation) => () => verifyOperation(inventory, run, deployment, authority, { operation, ...doing })),',
-    replacement: 'TAKES.map(() => () => Promise.resolve([inventory, authority, doing, verifyOperation])),',
+    text: 'TAKES.map((operation) => () => verifyOperation(input, { operation, ...doing })),',
+    replacement: 'TAKES.map(() => () => Promise.resolve([doing, verifyOperation])),',
     test: 'test/activities/kept-tokens.test.ts',
     named: 'only the approvals of its plan take it',
   },

@@ -1,5 +1,4 @@
 import { Context } from '@temporalio/activity';
-import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import { APPROVALS_TOO_OLD } from '../../src/contracts/plan';
@@ -7,12 +6,13 @@ import type { GateName } from '../../src/contracts/plan';
 import { unwrapDocument } from '../../src/contracts/signals';
 import { RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
-import type { Inventory } from '../../src/inventory';
-import type { RunContext, VerifiedApproval } from '../../src/keys';
+import type { VerifiedApproval } from '../../src/keys';
+import { currentExecution } from '../execution';
 import { ArrivedSignals, sameContent } from './arrived-signals';
 import type { ArrivedSignal } from './arrived-signals';
 import { heartbeatAge } from '../observe';
-import { judgeGate, signalled, verifiedApprovals } from './person-lookup';
+import type { Approved } from './authority';
+import { judgeGate, verifiedApprovals } from './person-lookup';
 
 /** Beside `validFor`: what the steps between an open gate and the change that it is about may take, ms. */
 export const STEPS_MS = 60 * 60_000;
@@ -27,11 +27,9 @@ interface Given {
 }
 
 /** Whose approvals are judged. */
-interface Judged {
-  readonly deployment: string;
+interface Judged extends Approved {
   readonly gate: GateName;
   readonly requestedBy: string | undefined;
-  readonly authority: Authority;
 }
 
 /**
@@ -42,8 +40,8 @@ interface Judged {
  *
  * @throws RunbookError NOT_APPROVED where they are older, or where the window has not begun or is long over
  */
-export async function demandInTime(inventory: Inventory, run: RunContext, judged: Judged): Promise<void> {
-  const history = new ArrivedSignals(run);
+export async function demandInTime(judged: Judged): Promise<void> {
+  const history = new ArrivedSignals(currentExecution().run);
   const { notBefore, notAfter } = await history.window();
   const { gate } = judged;
   const now = Date.now();
@@ -51,12 +49,11 @@ export async function demandInTime(inventory: Inventory, run: RunContext, judged
     throw tooLate(gate, `the window begins at ${iso(notBefore)}`, 'the window of the run');
   if (notAfter !== undefined && now > notAfter + STEPS_MS)
     throw tooLate(gate, `the window ended at ${iso(notAfter)}`, 'the window of the run');
-  demandYoung(inventory, judged, await givenAt(inventory, run, history, judged), { from: notBefore });
+  demandYoung(judged, await givenAt(history, judged), { from: notBefore });
 }
 
 /** @param from - the beginning of the window, epoch ms */
 function demandYoung(
-  inventory: Inventory,
   { deployment, gate }: Judged,
   { oldest, met, recorded }: Given,
   {
@@ -64,7 +61,7 @@ function demandYoung(
     next = `Nothing was sent. Decide retry: gate ${gate} is asked again, and the run goes on with what it holds. If new approvals are refused too, compare the clocks of the workers and of the Temporal server.`,
   }: { readonly from?: number | undefined; readonly next?: string } = {},
 ): void {
-  const { validForMs } = findDeployment(inventory, deployment).gates[gate];
+  const { validForMs } = findDeployment(currentExecution().inventory, deployment).gates[gate];
   const until = Math.max(Math.min(met, oldest + validForMs), from) + validForMs + STEPS_MS;
   // A worker's clock may be behind the server's, which dated the approvals.
   const now = Math.max(Date.now(), recorded);
@@ -81,18 +78,13 @@ function demandYoung(
  *
  * @param candidate - what the cluster that is to be promoted says of its replication; where it tells no heartbeat, nothing says that the primary came back
  */
-export async function demandSameOutage(
-  inventory: Inventory,
-  run: RunContext,
-  judged: Judged,
-  candidate: ReplicationObservation,
-): Promise<void> {
+export async function demandSameOutage(judged: Judged, candidate: ReplicationObservation): Promise<void> {
   const age = heartbeatAge(candidate);
   if (age === undefined) return;
   const heardAt = Date.now() - age;
-  const given = await givenAt(inventory, run, new ArrivedSignals(run), judged);
+  const given = await givenAt(new ArrivedSignals(currentExecution().run), judged);
   // No window counts here: a run that waits for its window may have been taken over by the failover.
-  if (heardAt > given.oldest) demandYoung(inventory, judged, given, { next: anotherOutage(judged.gate, heardAt) });
+  if (heardAt > given.oldest) demandYoung(judged, given, { next: anotherOutage(judged.gate, heardAt) });
 }
 
 /**
@@ -103,30 +95,16 @@ export async function demandSameOutage(
  *
  * @throws RunbookError NOT_APPROVED where those that signals of this run brought do not meet the gate
  */
-async function givenAt(
-  inventory: Inventory,
-  run: RunContext,
-  history: ArrivedSignals,
-  { deployment, gate, requestedBy, authority }: Judged,
-): Promise<Given> {
+async function givenAt(history: ArrivedSignals, { deployment, gate, requestedBy, authority }: Judged): Promise<Given> {
   const arrived = await history.every('approve');
-  const timed: { readonly approval: VerifiedApproval; readonly at: number }[] = [];
-  for (const document of authority.approvals) {
-    const [approval] = await verifiedApprovals(inventory, run, gate, authority.plan.digest, [document]);
-    if (approval === undefined) continue;
-    const at = arrivedAt(arrived, document, approval);
-    if (at !== undefined) timed.push({ approval, at });
+  const timed: (VerifiedApproval & { readonly at: number })[] = [];
+  for (const approval of await verifiedApprovals(gate, authority.plan.digest, authority.approvals)) {
+    const at = arrivedAt(arrived, approval);
+    if (at !== undefined) timed.push({ ...approval, at });
   }
   timed.sort((one, other) => one.at - other.at);
-  const satisfied = (some: typeof timed) =>
-    judgeGate(
-      inventory,
-      deployment,
-      gate,
-      requestedBy ?? 'unknown',
-      some.map(({ approval }) => approval),
-    ).satisfied;
-  if (!satisfied(timed)) throw notBrought(run, gate);
+  const satisfied = (some: typeof timed) => judgeGate(deployment, gate, requestedBy, some).satisfied;
+  if (!satisfied(timed)) throw notBrought(gate);
   let counted = timed;
   while (counted.length > 0 && satisfied(counted.slice(1))) counted = counted.slice(1);
   const last = counted.findIndex((_, index) => satisfied(counted.slice(0, index + 1)));
@@ -137,10 +115,8 @@ async function givenAt(
 
 function arrivedAt(
   arrived: readonly ArrivedSignal[],
-  document: unknown,
-  { how }: VerifiedApproval,
+  { how, signalled: { approval, arrival } }: Awaited<ReturnType<typeof verifiedApprovals>>[number],
 ): number | undefined {
-  const { approval, arrival } = signalled(document);
   // Its sender was read from this very signal. A signature says nothing of the signal that brought it.
   if (how === 'principal' && arrival !== undefined) return arrived.find((each) => each.arrival === arrival)?.at;
   const said = unwrapDocument(approval);
@@ -149,7 +125,8 @@ function arrivedAt(
 }
 
 /** Whoever holds a document may pass it to an activity: only the run's own history says that people sent it here, and when. */
-function notBrought({ wid }: RunContext, gate: GateName): RunbookError {
+function notBrought(gate: GateName): RunbookError {
+  const { wid } = currentExecution().run;
   const observed = `approvals of gate ${gate} that no signal of this run brought`;
   return new RunbookError('NOT_APPROVED', `This is not approved: ${observed}, which do not count.`, {
     observed,

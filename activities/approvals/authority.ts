@@ -1,41 +1,37 @@
 import type { Authority } from '../../src/contracts/activities';
-import { APPROVALS_TOO_OLD, OPERATION_GATES } from '../../src/contracts/plan';
+import { APPROVALS_TOO_OLD, OPERATION_GATES, planIn } from '../../src/contracts/plan';
 import { runbookPlan } from '../../src/contracts/plan-schema';
 import type { AllowedOperation, GatedOperation, GateName, RunbookPlan } from '../../src/contracts/plan';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { inventoryDigest } from '../../src/inventory';
-import type { Inventory } from '../../src/inventory';
-import type { RunContext } from '../../src/keys';
+import { currentExecution } from '../execution';
 import { demandInTime } from './approval-age';
 import { judgeGate, verifiedApprovals } from './person-lookup';
 import { planDigest } from './planning';
 
-/** What a dangerous activity is about to do; `on` and `with` are as it read them from the service. */
-type Operation = AllowedOperation;
+/** What a dangerous activity was given to prove that people approved it. */
+export interface Approved {
+  readonly deployment: string;
+  readonly authority: Authority;
+}
 
 /**
  * Verifies for itself that one dangerous operation was approved: the approved plan allows exactly it, on the clusters
  * with these cluster IDs, and the gate of the operation is satisfied by the policy of the inventory.
  *
+ * @param doing - what it is about to do; `on` and `with` are as it read them from the service
  * @throws RunbookError NOT_APPROVED
  */
-export async function verifyOperation(
-  inventory: Inventory,
-  run: RunContext,
-  deployment: string,
-  authority: Authority,
-  doing: Operation,
-): Promise<RunbookPlan> {
-  const plan = readPlan(deployment, authority);
+export async function verifyOperation(approved: Approved, doing: AllowedOperation): Promise<RunbookPlan> {
+  const plan = readPlan(approved);
   if (!plan.operations.some((allowed) => isSame(allowed, doing))) {
     throw notApproved(
       `the plan does not allow ${doing.operation} on ${describe(doing.on)}${doing.with ? ` with ${describe(doing.with)}` : ''}${doing.detail === undefined ? '' : ` (${doing.detail})`}`,
       NEEDED_PLAN,
     );
   }
-  for (const gate of gatesOf(plan, doing.operation))
-    await requireGate(inventory, run, deployment, authority, gate, plan);
+  for (const gate of gatesOf(plan, doing.operation)) await requireGate(approved, gate, plan);
   return plan;
 }
 
@@ -46,35 +42,13 @@ export async function verifyOperation(
  *
  * @throws RunbookError NOT_APPROVED
  */
-export async function verifyBeginning(
-  inventory: Inventory,
-  run: RunContext,
-  deployment: string,
-  authority: Authority,
-  doing: Operation,
-): Promise<RunbookPlan> {
-  const plan = await verifyOperation(inventory, run, deployment, authority, doing);
-  if (isOfAnotherInventory(inventory, plan))
+export async function verifyBeginning(approved: Approved, doing: AllowedOperation): Promise<RunbookPlan> {
+  const plan = await verifyOperation(approved, doing);
+  if (isOfAnotherInventory(plan))
     throw notApproved('the inventory was changed since the plan was made', INVENTORY_AS_APPROVED, PUT_BACK);
-  await demandYoungApprovals(inventory, run, deployment, authority, plan, doing.operation);
+  const { requestedBy } = plan;
+  await demandInTime({ ...approved, gate: lastGateOf(plan, doing.operation), requestedBy });
   return plan;
-}
-
-/**
- * Demands that the approvals of the gate that comes last before an operation are not too old to begin it.
- *
- * @throws RunbookError NOT_APPROVED
- */
-export async function demandYoungApprovals(
-  inventory: Inventory,
-  run: RunContext,
-  deployment: string,
-  authority: Authority,
-  plan: RunbookPlan,
-  operation: GatedOperation,
-): Promise<void> {
-  const gate = lastGateOf(plan, operation);
-  await demandInTime(inventory, run, { deployment, gate, requestedBy: plan.requestedBy, authority });
 }
 
 /**
@@ -85,12 +59,11 @@ export async function demandYoungApprovals(
  * @throws RunbookError NOT_APPROVED where it allows no such operation
  */
 export function otherSideOf(
-  deployment: string,
-  authority: Authority,
-  { operation, on }: Pick<Operation, 'operation' | 'on'>,
+  approved: Approved,
+  { operation, on }: Pick<AllowedOperation, 'operation' | 'on'>,
   cluster?: string,
 ): AllowedOperation['on'] {
-  const { operations } = readPlan(deployment, authority);
+  const { operations } = readPlan(approved);
   const found = operations.find(
     (each) =>
       each.operation === operation &&
@@ -140,7 +113,7 @@ function gatesOf({ choices }: RunbookPlan, operation: GatedOperation): readonly 
 
 const NEEDED_PLAN = 'an operation that the approved plan allows, on the clusters that it names';
 
-function isSame(allowed: AllowedOperation, doing: Operation): boolean {
+function isSame(allowed: AllowedOperation, doing: AllowedOperation): boolean {
   const same = (a: AllowedOperation['with'], b: AllowedOperation['with']) =>
     a?.cluster === b?.cluster && a?.clusterId === b?.clusterId && a?.clusterId !== '';
   return (
@@ -155,43 +128,31 @@ function describe({ cluster, clusterId }: AllowedOperation['on']): string {
   return `${cluster} (cluster ID ${clusterId})`;
 }
 
-function readPlan(deployment: string, { plan: { text, digest } }: Authority): RunbookPlan {
+function readPlan({ deployment, authority }: Approved): RunbookPlan {
+  const { text, digest } = authority.plan;
   if (planDigest(text) !== digest)
     throw notApproved('the digest does not belong to the plan', 'the plan that was approved, byte for byte');
-  let content: unknown;
-  try {
-    content = JSON.parse(text);
-  } catch {
-    throw notApproved('the plan cannot be read', 'the plan that was approved');
-  }
-  const parsed = runbookPlan.safeParse(content);
-  if (!parsed.success) throw notApproved('the plan cannot be read', 'the plan that was approved');
-  if (parsed.data.deployment !== deployment)
+  const { data: plan } = runbookPlan.safeParse(planIn(text));
+  if (!plan) throw notApproved('the plan cannot be read', 'the plan that was approved');
+  if (plan.deployment !== deployment)
     throw notApproved('the plan is for another deployment', `a plan for ${deployment}`);
-  return parsed.data;
+  return plan;
 }
 
-async function requireGate(
-  inventory: Inventory,
-  run: RunContext,
-  deployment: string,
-  { plan, approvals }: Authority,
-  gate: GateName,
-  content: RunbookPlan,
-): Promise<void> {
-  const verified = await verifiedApprovals(inventory, run, gate, plan.digest, approvals);
-  const judged = judgeGate(inventory, deployment, gate, content.requestedBy ?? 'unknown', verified);
+async function requireGate({ deployment, authority }: Approved, gate: GateName, plan: RunbookPlan): Promise<void> {
+  const verified = await verifiedApprovals(gate, authority.plan.digest, authority.approvals);
+  const judged = judgeGate(deployment, gate, plan.requestedBy, verified);
   const needed = `gate ${gate} approved`;
   if (judged.rejectedBy)
     throw notApproved(`${escapeUntrusted(judged.rejectedBy.name)} rejected at gate ${gate}`, needed);
   if (judged.satisfied) return;
-  const changed = isOfAnotherInventory(inventory, content);
+  const changed = isOfAnotherInventory(plan);
   const why = changed ? ', by the inventory, which was changed since the plan was made' : '';
   throw notApproved(`gate ${gate} misses ${judged.missing.join('; ')}${why}`, needed, changed ? PUT_BACK : undefined);
 }
 
-function isOfAnotherInventory(inventory: Inventory, plan: RunbookPlan): boolean {
-  return plan.inventory !== inventoryDigest(inventory, plan.deployment);
+function isOfAnotherInventory(plan: RunbookPlan): boolean {
+  return plan.inventory !== inventoryDigest(currentExecution().inventory, plan.deployment);
 }
 
 const INVENTORY_AS_APPROVED =

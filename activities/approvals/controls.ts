@@ -6,7 +6,6 @@ import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { ControlAction } from '../../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
-import type { Inventory } from '../../src/inventory';
 import { verifyControl } from '../../src/keys';
 import type { DocumentContext, RunContext, VerifiedControl } from '../../src/keys';
 import { currentExecution } from '../execution';
@@ -39,15 +38,14 @@ function howTo(action: ControlAction, { wid }: RunContext): string {
  * @throws RunbookError DOCUMENT_INVALID, NOT_APPROVED
  */
 export async function demandControl(
-  inventory: Inventory,
   deployment: string,
   document: unknown,
   context: Omit<DocumentContext, 'person'> & { readonly action: ControlAction },
 ): Promise<VerifiedControl> {
   const { action, run } = context;
-  const control = await verifyControl(document, { ...context, person: personLookup(inventory) });
+  const control = await verifyControl(document, { ...context, person: personLookup(currentExecution().inventory) });
   const command = nextCommandOf.control(action, run.wid, control.name);
-  const mayNot = mayNotOrder(inventory, deployment, control, action, command);
+  const mayNot = mayNotOrder(deployment, control, action, command);
   if (mayNot) throw new RunbookError('NOT_APPROVED', mayNot.text);
   return control;
 }
@@ -92,27 +90,20 @@ export async function checkControls(input: ControlsInput): Promise<{
       const by: Attested = { name: failover?.requestedBy ?? 'unknown', how: 'claimed' };
       return { ...accepted, by, control: { reason: '' }, failover };
     }
-    const control = await demandControl(inventory, deployment, document, { run, action, principal }).catch(
-      (error: unknown) => {
-        if (!isRunbookError(error) || error.code === 'NOT_APPROVED') throw error;
-        throw error.with({ message: withNext(error.message, howTo(action, run)) });
-      },
-    );
+    const control = await demandControl(deployment, document, { run, action, principal }).catch((error: unknown) => {
+      if (!isRunbookError(error) || error.code === 'NOT_APPROVED') throw error;
+      throw error.with({ message: withNext(error.message, howTo(action, run)) });
+    });
     const { name, how, reason, digest, before: step } = control;
     const order = { reason, ...(step === undefined ? {} : { before: step }), ...(how === 'signed' ? { digest } : {}) };
     return { ...accepted, by: { name, how }, control: order, failover };
   });
   const by = [...before, ...verdicts.flatMap((each) => (each.accepted && each.by ? [each.by] : []))];
-  return { verdicts, missing: action === 'takeOver' ? missingFor(inventory, deployment, asker, by) : [] };
+  return { verdicts, missing: action === 'takeOver' ? missingFor(deployment, asker, by) : [] };
 }
 
 /** Inside an outage a take-over needs what gate promote needs. */
-function missingFor(
-  inventory: Inventory,
-  deployment: string,
-  requestedBy: string | undefined,
-  by: readonly Attested[],
-): readonly string[] {
+function missingFor(deployment: string, requestedBy: string | undefined, by: readonly Attested[]): readonly string[] {
   const ordered = by.map((each) => ({ ...each, verdict: 'approve' as const, comment: '', iat: 0, digest: '' }));
-  return judgeGate(inventory, deployment, 'promote', requestedBy ?? 'unknown', ordered).missing;
+  return judgeGate(deployment, 'promote', requestedBy, ordered).missing;
 }

@@ -6,9 +6,8 @@ import type { DecisionAction } from '../../src/contracts/signals';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { countsIn, findDeployment } from '../../src/inventory';
-import type { Inventory } from '../../src/inventory';
 import { holdsPlainShare, verifyApproval, verifyDecision, verifyDecline } from '../../src/keys';
-import type { PersonLookup, RunContext, VerifiedApproval, VerifiedDecision } from '../../src/keys';
+import type { VerifiedApproval, VerifiedDecision } from '../../src/keys';
 import { currentExecution } from '../execution';
 import { ArrivedSignals, judgeArrived } from './arrived-signals';
 import type { ArrivedSignal, JudgedSignal, Verdict } from './arrived-signals';
@@ -43,7 +42,7 @@ export async function checkApprovals(
     approval,
     arrival,
   }));
-  const approvals: VerifiedApproval[] = await verifiedApprovals(inventory, run, gate, planDigest, before);
+  const approvals: VerifiedApproval[] = await verifiedApprovals(gate, planDigest, before);
   const person = personLookup(inventory);
   const verdicts = await judgeArrived(
     await signals.all('approve', arrived),
@@ -52,7 +51,7 @@ export async function checkApprovals(
       const by: Attested = { name: approval.name, how: approval.how };
       if (approvals.some((each) => each.digest === approval.digest))
         return { accepted: false, code: 'repeated', text: 'this very document is in hand', by };
-      const mayNot = mayNotApprove(inventory, deployment, gate, requestedBy, approval);
+      const mayNot = mayNotApprove(deployment, gate, requestedBy, approval);
       if (mayNot !== undefined) return { accepted: false, code: 'may-not-approve', text: mayNot, by };
       approvals.push(approval);
       if (!countsIn(findDeployment(inventory, deployment), approval.how)) {
@@ -63,7 +62,7 @@ export async function checkApprovals(
       return { accepted: true, code: approval.verdict, text, by };
     },
   );
-  return { verdicts, ...judgeGate(inventory, deployment, gate, requestedBy, approvals) };
+  return { verdicts, ...judgeGate(deployment, gate, requestedBy, approvals) };
 }
 
 interface DecisionsInput extends Arrived {
@@ -96,7 +95,7 @@ export async function checkDecisions({ deployment, parked, arrived }: DecisionsI
       const text = `"${action}" is not a choice here; choices: ${waiting.choices.join(', ')}`;
       return { accepted: false, code: 'no-such-choice', text, by };
     }
-    const mayNot = mayNotDecide(inventory, deployment, run, verified);
+    const mayNot = mayNotDecide(deployment, verified);
     if (mayNot !== undefined) return { accepted: false, ...mayNot, by };
     const decision = { step, parkingNo, action, reason, rid: run.rid };
     return { accepted: true, code: 'accepted', text: `${action} "${step}"`, by, decision };
@@ -105,11 +104,8 @@ export async function checkDecisions({ deployment, parked, arrived }: DecisionsI
 }
 
 /** The decisions that people sent to this run, verified here: those that count in this deployment. */
-export async function decisionsOf(
-  inventory: Inventory,
-  run: RunContext,
-  deployment: string,
-): Promise<readonly VerifiedDecision[]> {
+export async function decisionsOf(deployment: string): Promise<readonly VerifiedDecision[]> {
+  const { inventory, run } = currentExecution();
   const person = personLookup(inventory);
   const decisions: VerifiedDecision[] = [];
   for (const { content, principal } of await new ArrivedSignals(run).every('decide')) {
@@ -117,7 +113,7 @@ export async function decisionsOf(
       if (isRunbookError(error)) return undefined;
       throw error;
     });
-    if (decision && mayNotDecide(inventory, deployment, run, decision) === undefined) decisions.push(decision);
+    if (decision && mayNotDecide(deployment, decision) === undefined) decisions.push(decision);
   }
   return decisions;
 }
@@ -126,8 +122,7 @@ export async function decisionsOf(
 export async function checkDeclines({ ceremony, arrived }: Arrived & { readonly ceremony: AskedCeremony }): Promise<{
   readonly verdicts: readonly DeclineVerdict[];
 }> {
-  const { inventory, run } = currentExecution();
-  const verdicts = await judgeDeclines(run, personLookup(inventory), ceremony, arrived);
+  const verdicts = await judgeDeclines(ceremony, arrived);
   return { verdicts: verdicts.map(({ at: _at, ...verdict }) => verdict) };
 }
 
@@ -152,11 +147,11 @@ export interface DeclineVerdict extends JudgedSignal {
  * @returns a verdict for each, with the time of the signal's event in milliseconds.
  */
 export async function judgeDeclines(
-  run: RunContext,
-  person: PersonLookup,
   ceremony: AskedCeremony,
   arrived: readonly number[],
 ): Promise<(DeclineVerdict & { readonly at: number })[]> {
+  const { inventory, run } = currentExecution();
+  const person = personLookup(inventory);
   const signals = await new ArrivedSignals(run).all('decline', arrived);
   const verdicts = await judgeArrived(signals, async ({ eventId, content, principal }) => {
     if (holdsPlainShare(ownWords(content))) {

@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import type { PersonLookup } from '../../src/keys';
 import type { Inventory } from '../../src/inventory';
 import { RunbookError } from '../../src/errors';
@@ -7,8 +8,9 @@ import { nextCommandOf } from '../../src/contracts/next-commands';
 import { withNext } from '../../src/contracts/receipts';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { approversOf, countsIn, decidersOf, findDeployment } from '../../src/inventory';
-import type { CountedApproval, RunContext, VerifiedApproval, VerifiedDecision } from '../../src/keys';
+import type { CountedApproval, VerifiedApproval, VerifiedDecision } from '../../src/keys';
 import { evaluateGate, verifyApproval } from '../../src/keys';
+import { currentExecution } from '../execution';
 import { ArrivedSignals } from './arrived-signals';
 
 export function personLookup(inventory: Inventory): PersonLookup {
@@ -16,20 +18,12 @@ export function personLookup(inventory: Inventory): PersonLookup {
 }
 
 /** An approval that the server's record of its sender attests, with the number of the signal that brought it. */
-interface ApprovalOfSender {
-  readonly approval: unknown;
-  readonly arrival: number;
-}
+const ofSender = z.strictObject({ approval: z.unknown().refine((each) => each !== undefined), arrival: z.number() });
 
 /** An approval as it was signalled, and the number of its signal where that came along. */
-export function signalled(document: unknown): { readonly approval: unknown; readonly arrival?: number | undefined } {
-  return withSignal(document) ?? { approval: document };
-}
-
-function withSignal(document: unknown): ApprovalOfSender | undefined {
-  if (typeof document !== 'object' || document === null || Object.keys(document).length !== 2) return undefined;
-  const { approval, arrival } = document as Partial<ApprovalOfSender>;
-  return approval !== undefined && typeof arrival === 'number' ? { approval, arrival } : undefined;
+interface Signalled {
+  readonly approval: unknown;
+  readonly arrival?: number | undefined;
 }
 
 /**
@@ -38,20 +32,20 @@ function withSignal(document: unknown): ApprovalOfSender | undefined {
  * @throws RunbookError TEMPORAL_UNAVAILABLE where the history that says who sent them cannot be read
  */
 export async function verifiedApprovals(
-  inventory: Inventory,
-  run: RunContext,
   gate: GateName,
-  digest: string,
+  planDigest: string,
   documents: readonly unknown[],
-): Promise<VerifiedApproval[]> {
-  const verified: VerifiedApproval[] = [];
+): Promise<(VerifiedApproval & { readonly signalled: Signalled })[]> {
+  const { inventory, run } = currentExecution();
+  const verified: (VerifiedApproval & { readonly signalled: Signalled })[] = [];
   const signals = new ArrivedSignals(run);
   for (const document of documents) {
+    const signalled: Signalled = ofSender.safeParse(document).data ?? { approval: document };
+    const { approval, arrival } = signalled;
     try {
-      const { approval, arrival } = signalled(document);
       const principal = arrival === undefined ? undefined : () => signals.senderOf('approve', arrival, approval);
-      const context = { run, person: personLookup(inventory), gate, planDigest: digest, principal };
-      verified.push(await verifyApproval(approval, context));
+      const context = { run, person: personLookup(inventory), gate, planDigest, principal };
+      verified.push({ ...(await verifyApproval(approval, context)), signalled });
     } catch (error) {
       // Not read is not refused: it may be read in a moment.
       if (!(error instanceof RunbookError) || error.retryable) throw error;
@@ -68,19 +62,19 @@ const FORCE_APPROVALS = 2;
  * claim neither opens nor closes it.
  */
 export function judgeGate(
-  inventory: Inventory,
   deploymentName: string,
   gate: GateName,
-  requestedBy: string,
+  requestedBy: string | undefined,
   approvals: readonly VerifiedApproval[],
 ) {
+  const { inventory } = currentExecution();
   const deployment = findDeployment(inventory, deploymentName);
   const counted: CountedApproval[] = approvals
     .filter(({ how }) => countsIn(deployment, how))
     .map(({ name, verdict }) => ({ name, verdict, groups: inventory.people.get(name)?.groups ?? [] }));
   const policy = deployment.gates[gate];
   const needed = gate === 'force' ? Math.max(FORCE_APPROVALS, policy.approvals) : policy.approvals;
-  const evaluation = evaluateGate({ ...policy, approvals: needed }, requestedBy, counted);
+  const evaluation = evaluateGate({ ...policy, approvals: needed }, requestedBy ?? 'unknown', counted);
   const claims = new Set(approvals.filter(({ how }) => !countsIn(deployment, how)).map(({ name }) => name));
   const unmet = evaluation.missing.length > 0 && claims.size > 0;
   const attested = (name: string): Attested => ({
@@ -118,12 +112,12 @@ export function onlyClaimed(name: string, command: string): string {
 
 /** Why somebody's approval opens no such gate, whoever attests it, with who may; undefined where it may. */
 export function mayNotApprove(
-  inventory: Inventory,
   deploymentName: string,
   gate: GateName,
   requestedBy: string,
   { name, verdict }: Pick<VerifiedApproval, 'name' | 'verdict'>,
 ): string | undefined {
+  const { inventory } = currentExecution();
   const deployment = findDeployment(inventory, deploymentName);
   const { groups, excludeRequester } = deployment.gates[gate];
   const isMember = inventory.people.get(name)?.groups.some((group) => groups.includes(group)) === true;
@@ -142,12 +136,12 @@ export function mayNotApprove(
  * @param command - what they gave, without a key
  */
 export function mayNotOrder(
-  inventory: Inventory,
   deploymentName: string,
   { name, how }: Attested,
   action: string,
   command: string,
 ): { readonly code: string; readonly text: string } | undefined {
+  const { inventory } = currentExecution();
   const deployment = findDeployment(inventory, deploymentName);
   if (!countsIn(deployment, how)) return { code: 'only-claimed', text: onlyClaimed(name, command) };
   const deciders = decidersOf(inventory, deployment).map((each) => each.name);
@@ -157,12 +151,8 @@ export function mayNotOrder(
 }
 
 /** As {@link mayNotOrder}, of a verified decision. */
-export function mayNotDecide(
-  inventory: Inventory,
-  deployment: string,
-  { wid }: RunContext,
-  decision: Pick<VerifiedDecision, 'name' | 'how' | 'parkingNo' | 'action'>,
-): ReturnType<typeof mayNotOrder> {
+export function mayNotDecide(deployment: string, decision: VerifiedDecision): ReturnType<typeof mayNotOrder> {
   const { name, parkingNo, action } = decision;
-  return mayNotOrder(inventory, deployment, decision, action, nextCommandOf.decide(wid, parkingNo, action, name));
+  const command = nextCommandOf.decide(currentExecution().run.wid, parkingNo, action, name);
+  return mayNotOrder(deployment, decision, action, command);
 }

@@ -3,8 +3,6 @@ import { attemptMark, foreignAttemptStep } from '../../src/contracts/ceremony';
 import type { Finding } from '../../src/contracts/run-facts';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
-import type { Inventory } from '../../src/inventory';
-import type { RunContext } from '../../src/keys';
 import type { GenerationAttempt } from '../../src/vault';
 import { decisionsOf } from '../approvals/people';
 import { currentExecution } from '../execution';
@@ -25,7 +23,7 @@ export async function cancelForeignAttempt(
 ): Promise<ChangeResult> {
   const { deployment, cluster, kind } = input;
   const execution = currentExecution();
-  const { clusters, inventory, run } = execution;
+  const { clusters } = execution;
   const access = clusters.of(deployment, cluster);
   const { version } = await access.client.sys.health({ signal: execution.signal });
   const token = await ceremonyToken(access, version, kind, execution.signal);
@@ -34,7 +32,7 @@ export async function cancelForeignAttempt(
   const first = await readAttempt(execution, slot);
   if (!first.started) return { outcome: 'already', calls: 0, ...seenNow(cluster, first) };
   const mark = attemptMark(first.nonce ?? '');
-  const deciders = await decidersOf(inventory, run, deployment, foreignAttemptStep(cluster, mark));
+  const deciders = await decidersOf(deployment, foreignAttemptStep(cluster, mark));
   const whose = `attempt ${mark} with ${keyInWords(first.pgpFingerprint)}`;
   if (deciders.length < DECIDERS) throw undecided(cluster, whose, deciders);
 
@@ -83,8 +81,8 @@ function told(cluster: string, whose: string, deciders: readonly string[], calls
 }
 
 /** Who decided to cancel the attempt of this step, and may; nobody counts twice. */
-async function decidersOf(inventory: Inventory, run: RunContext, deployment: string, step: string): Promise<string[]> {
-  const decisions = await decisionsOf(inventory, run, deployment);
+async function decidersOf(deployment: string, step: string): Promise<string[]> {
+  const decisions = await decisionsOf(deployment);
   const deciders = decisions.filter((each) => each.step === step && each.action === 'cancel-attempt');
   return [...new Set(deciders.map(({ name }) => name))];
 }

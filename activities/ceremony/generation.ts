@@ -4,6 +4,7 @@ import type { Authority, GenerationInput, GenerationOutcome } from '../../src/co
 import { orphanFinding } from '../../src/contracts/alarms';
 import { UNFIT_SHARES, attemptMark } from '../../src/contracts/ceremony';
 import type { CeremonyHandle, OwnAttempt, Sealed } from '../../src/contracts/ceremony';
+import type { AllowedOperation } from '../../src/contracts/plan';
 import type { EnvelopeReceipt } from '../../src/contracts/receipts';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { Finding } from '../../src/contracts/run-facts';
@@ -326,10 +327,10 @@ function demandAsked(
 
 /** Once key shares were sent, in whichever epoch of this ceremony, it is brought to its end. */
 async function verifyApproved(
-  { inventory, keyRecords, run }: ActivityContext,
+  { keyRecords, run }: ActivityContext,
   { deployment }: GenerationInput,
   authority: Authority | undefined,
-  doing: Parameters<typeof verifyOperation>[4],
+  doing: AllowedOperation,
   { cid, begins }: { readonly cid: string; readonly begins: boolean },
 ): Promise<void> {
   if (!authority)
@@ -337,7 +338,7 @@ async function verifyApproved(
   const epochs = await keyRecords.ofRun(run);
   const wasUsed = epochs.some((each) => each.cid === cid && each.firstBurst !== undefined);
   const verify = begins && !wasUsed ? verifyBeginning : verifyOperation;
-  await verify(inventory, run, deployment, authority, doing);
+  await verify({ deployment, authority }, doing);
 }
 
 /** A share in hand, with the number of the signal that brought it. */

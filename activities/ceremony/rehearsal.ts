@@ -96,12 +96,12 @@ export async function noteRehearsalDeclines(input: {
   readonly ceremony: Pick<CeremonyHandle, 'cid' | 'epoch' | 'keyHome' | 'holders'>;
   readonly arrived: readonly number[];
 }): ReturnType<typeof checkDeclines> {
-  const { run, inventory, keyRecords, records } = currentExecution();
+  const { run, keyRecords, records } = currentExecution();
   const record = await ownRehearsal(keyRecords, input.ceremony, run);
   const { cid, epoch } = record;
   const { deployment, holders: invited } = invitationOf(record);
   const holders = invited.filter((name) => input.ceremony.holders.includes(name));
-  const judged = await judgeDeclines(run, personLookup(inventory), { cid, epoch, holders }, input.arrived);
+  const judged = await judgeDeclines({ cid, epoch, holders }, input.arrived);
   for (const { by, reason = '', at } of judged) {
     if (by === undefined) continue;
     const declined = { holder: by.name, how: by.how, at: new Date(at).toISOString(), reason };

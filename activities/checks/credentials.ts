@@ -96,7 +96,7 @@ export const BROKEN: ReadonlySet<string> = new Set(['AUDIT_DEVICE_BLOCKED', 'SER
 
 /** The way out where a primary answers and serves nobody. Sealing by its API needs a call that works. */
 export function stopBroken(cluster: string): string {
-  return `A drSwitchover writes on ${cluster} and cannot work until it serves again: free its audit devices and its storage. Where that takes too long: stop the service on every node of ${cluster} (\`systemctl stop vault\`; sealing it by a call fails while its audit device is blocked), keep it cut off from its clients, then start drFailover.`;
+  return `Either the storage of ${cluster} is full (\`df\` on its nodes, "no space left on device" in the log of the service), or its audit device is blocked (no new line in the audit log). A drSwitchover writes on ${cluster} and cannot work until it serves again: free its audit devices and its storage. Where that takes too long: stop the service on every node of ${cluster} (\`systemctl stop vault\`; sealing it by a call fails while its audit device is blocked), keep it cut off from its clients, then start drFailover.`;
 }
 
 /** Seconds for which a credential must live on: one that the worker renews, or replaces by another login, may be shorter. */

@@ -134,6 +134,8 @@ async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Pro
   }
 }
 
+export const QUOTA_LEFT_BEHIND = 'no quota of a run that ended';
+
 /** The quotas of runs on a cluster; undefined where they cannot be read, which is not none. */
 export async function quotasOfRuns(
   { client, credential }: Pick<ClusterAccess, 'client'> & { readonly credential: () => Promise<Secret> },
@@ -151,7 +153,7 @@ export async function leftBehind(primary: ClusterAccess, signal: AbortSignal): P
   const { name } = primary.entry;
   const left = (await quotasOfRuns({ ...primary, credential: () => primary.credential() }, signal)) ?? [];
   return left.map((quota) =>
-    check('no quota of a run that ended', name, false, {
+    check(QUOTA_LEFT_BEHIND, name, false, {
       observed: `${quota} refuses the clients of ${name}`,
       needed: 'no quota runbooks-... while no run is under way',
       next: `Let the clients through: \`vault delete sys/quotas/rate-limit/${quota}\` on ${name}.`,

@@ -1,6 +1,6 @@
 import type { Authority, ChangeResult, OfKind, OnCluster, SecondaryToken } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
-import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/contracts/plan';
+import type { RunbookPlan } from '../../src/contracts/plan';
 import type { ReplicationKind, TokenUse } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import { verifyBeginning } from '../approvals/authority';
@@ -9,7 +9,7 @@ import { currentExecution } from '../execution';
 import type { Execution } from '../execution';
 import { kindName, readKind } from '../joining/onboarding-read';
 import { describeReplication, isAlive } from '../observe';
-import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, withCredential } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
 
 /** One change of one kind of replication on one cluster. It demands the approval of its gate. */
@@ -55,23 +55,22 @@ export function othersConnected(primary: ReplicationObservation, id: string, hea
  * Revokes an id on its primary and sees that the primary does not know it any more. Of kind `dr` it refuses the only
  * connected secondary unless the approved plan says that it is acknowledged.
  */
-export async function revokeSecondary(input: Revocation): Promise<ChangeResult> {
-  const { kind, id, secondary } = input;
+export function revokeSecondary(input: Revocation): Promise<ChangeResult> {
+  const { deployment, cluster, kind, id, secondary } = input;
   const execution = currentExecution();
   const { clusters, signal } = execution;
-  const { limits } = clusters.deployment(input.deployment);
-  const { access, on } = await identified(input);
-  return changed(input, access, {
+  return changed(input, {
     until: (state) => state.mode === 'primary' && !(state.knownSecondaries ?? []).includes(id),
-    needed: `${input.cluster} does not know ${id}`,
+    needed: `${cluster} does not know ${id}`,
     role: 'primary',
-    act: async (seen) => {
-      const target = secondary === undefined ? undefined : clusters.of(input.deployment, secondary);
+    act: async (seen, { access, on }) => {
+      const target = secondary === undefined ? undefined : clusters.of(deployment, secondary);
       const peer = target && (await identityOfId(target, kind, id, signal));
       const operation = `${kind}.primary.revoke-secondary` as const;
-      const plan = await verified(input, { operation, on, ...(peer ? { with: peer } : {}), detail: id });
-      if (kind === 'dr' && othersConnected(seen, id, limits.heartbeatAgeMs).length === 0)
-        demandAcknowledgement(plan, input.cluster, id);
+      const plan = await verifyBeginning(input, { operation, on, ...(peer ? { with: peer } : {}), detail: id });
+      const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
+      if (kind === 'dr' && othersConnected(seen, id, heartbeatAgeMs).length === 0)
+        demandAcknowledgement(plan, cluster, id);
       return async () => access.client[kind].primary.revokeSecondary({ id }, await withCredential(access, execution));
     },
   });
@@ -81,45 +80,41 @@ export async function revokeSecondary(input: Revocation): Promise<ChangeResult> 
  * Makes a secondary forget its primary (`update-primary` with a blank token). One that is connected is refused: its primary
  * must have revoked it before.
  */
-export async function forgetPrimary(input: EndInput & SecondaryToken): Promise<ChangeResult> {
-  const { kind } = input;
+export function forgetPrimary(input: EndInput & SecondaryToken): Promise<ChangeResult> {
+  const { deployment, cluster, kind } = input;
   const execution = currentExecution();
-  const { clusters } = execution;
-  const { heartbeatAgeMs } = clusters.deployment(input.deployment).limits;
-  const { access, on } = await identified(input);
-  return changed(input, access, {
+  const { heartbeatAgeMs } = execution.clusters.deployment(deployment).limits;
+  return changed(input, {
     until: hasForgotten,
-    needed: `${input.cluster} knows no ${kindName(kind)} primary`,
+    needed: `${cluster} knows no ${kindName(kind)} primary`,
     role: 'secondary',
-    act: async (seen) => {
+    act: async (seen, { access, on }) => {
       if (isAlive(seen, heartbeatAgeMs))
-        throw refused(input.cluster, `${input.cluster} is connected to its primary.`, seen, 'not connected', {
+        throw refused(cluster, `${cluster} is connected to its primary.`, seen, 'not connected', {
           next: 'Revoke it on its primary first: what is connected is in use.',
         });
-      await verified(input, { operation: `${kind}.secondary.forget-primary`, on });
+      await verifyBeginning(input, { operation: `${kind}.secondary.forget-primary`, on });
       return async () => {
-        const { client } = access;
+        const { dr, performance } = access.client;
         if (kind === 'performance')
-          return client.performance.secondary.updatePrimary({ token: '' }, await withCredential(access, execution));
+          return performance.secondary.updatePrimary({ token: '' }, await withCredential(access, execution));
         const drOperationToken = await operationToken(input, access, on.clusterId, 'dr.update-primary');
-        return client.dr.secondary.updatePrimary({ drOperationToken, token: '' }, inBody(execution));
+        return dr.secondary.updatePrimary({ drOperationToken, token: '' }, inBody(execution));
       };
     },
   });
 }
 
 /** Ends replication on a primary: refuses where it knows other secondaries than those that were approved to be cut off. */
-export async function disablePrimary(input: EndInput): Promise<ChangeResult> {
+export function disablePrimary(input: EndInput): Promise<ChangeResult> {
   const { kind } = input;
   const execution = currentExecution();
-  const { access, on } = await identified(input);
-  return changed(input, access, {
-    until: ({ mode }) => mode === 'disabled',
-    needed: `${kindName(kind)} replication is disabled on ${input.cluster}`,
+  return changed(input, {
+    ...disabled(input),
     role: 'primary',
-    act: async (seen) => {
+    act: async (seen, { access, on }) => {
       const detail = cutOffDetail(seen.knownSecondaries ?? []);
-      await verified(input, { operation: `${kind}.primary.disable`, on, detail });
+      await verifyBeginning(input, { operation: `${kind}.primary.disable`, on, detail });
       return async () => access.client[kind].primary.disable(await withCredential(access, execution));
     },
   });
@@ -129,85 +124,84 @@ export async function disablePrimary(input: EndInput): Promise<ChangeResult> {
  * Ends replication on a secondary. One that is connected is refused where only a disconnected one was approved: it is in
  * use, and comes back only by being wiped.
  */
-export async function disableSecondary(input: EndInput & SecondaryToken): Promise<ChangeResult> {
-  const { kind } = input;
+export function disableSecondary(input: EndInput & SecondaryToken): Promise<ChangeResult> {
+  const { deployment, cluster, kind } = input;
   const execution = currentExecution();
-  const { clusters } = execution;
-  const { heartbeatAgeMs } = clusters.deployment(input.deployment).limits;
-  const { access, on } = await identified(input);
-  return changed(input, access, {
-    until: ({ mode }) => mode === 'disabled',
-    needed: `${kindName(kind)} replication is disabled on ${input.cluster}`,
+  const { heartbeatAgeMs } = execution.clusters.deployment(deployment).limits;
+  return changed(input, {
+    ...disabled(input),
     role: 'secondary',
-    act: async (seen) => {
+    act: async (seen, { access, on }) => {
       const operation = `${kind}.secondary.disable` as const;
-      const { operations } = await verified(input, { operation, on, detail: CONNECTION.none });
+      const { operations } = await verifyBeginning(input, { operation, on, detail: CONNECTION.none });
       const also = operations.some((each) => each.operation === operation && each.detail === CONNECTION.any);
-      if (also) await verified(input, { operation, on, detail: CONNECTION.any });
+      if (also) await verifyBeginning(input, { operation, on, detail: CONNECTION.any });
       else if (isAlive(seen, heartbeatAgeMs))
         // Right after a revocation it may show its connection for a moment.
-        throw refused(input.cluster, `${input.cluster} is connected to its primary.`, seen, 'not connected', {
+        throw refused(cluster, `${cluster} is connected to its primary.`, seen, 'not connected', {
           next: 'Somebody attached it again, or its revocation is not seen yet. Find out, then retry; abort where it is in use.',
           retryable: true,
         });
       return async () => {
-        const { client } = access;
-        if (kind === 'performance')
-          return client.performance.secondary.disable({}, await withCredential(access, execution));
+        const { dr, performance } = access.client;
+        if (kind === 'performance') return performance.secondary.disable({}, await withCredential(access, execution));
         const drOperationToken = await operationToken(input, access, on.clusterId, 'dr.disable');
-        return client.dr.secondary.disable({ drOperationToken }, inBody(execution));
+        return dr.secondary.disable({ drOperationToken }, inBody(execution));
       };
     },
   });
 }
 
+function disabled({ cluster, kind }: EndInput) {
+  return {
+    until: ({ mode }: ReplicationObservation) => mode === 'disabled',
+    needed: `${kindName(kind)} replication is disabled on ${cluster}`,
+  };
+}
+
+type Identified = Awaited<ReturnType<typeof identified>>;
+
 /** Read, act, confirm for one role change; what `act` looks at last leaves no doubt where it fails. */
 async function changed(
   input: EndInput,
-  access: ClusterAccess,
   asked: {
     readonly until: (state: ReplicationObservation) => boolean;
     readonly needed: string;
     readonly role: 'primary' | 'secondary';
     /** The last look and the approval; gives what sends the request. */
-    readonly act: (seen: ReplicationObservation) => Promise<() => Promise<unknown>>;
+    readonly act: (seen: ReplicationObservation, at: Identified) => Promise<() => Promise<unknown>>;
   },
 ): Promise<ChangeResult> {
   const execution = currentExecution();
   const { clusters, signal } = execution;
-  const { kind } = input;
+  const { deployment, cluster, kind } = input;
+  const at = await identified(input);
   let seen: ReplicationObservation | undefined;
-  const { outcome, state, calledAt, calls } = await readActConfirm(execution, {
+  const change = await readActConfirm(execution, {
     read: async () => {
       // A DR secondary hides the performance role that is in its data: it would look disabled.
-      if (kind === 'performance') refuseDrSecondary(input.cluster, await readKind(access, 'dr', signal));
-      return readKind(access, kind, signal);
+      if (kind === 'performance') refuseDrSecondary(cluster, await readKind(at.access, 'dr', signal));
+      return readKind(at.access, kind, signal);
     },
     until: asked.until,
-    budgetMs: clusters.deployment(input.deployment).limits.demoteMs,
+    budgetMs: clusters.deployment(deployment).limits.demoteMs,
     describe: describeReplication,
     needed: asked.needed,
-    cluster: input.cluster,
+    cluster,
     allow: (found) => {
       seen = found;
       if (found.mode !== asked.role)
-        throw refused(input.cluster, `${input.cluster} is no ${kindName(kind)} ${asked.role}.`, found, asked.role);
+        throw refused(cluster, `${cluster} is no ${kindName(kind)} ${asked.role}.`, found, asked.role);
     },
     act: async () => {
       const last = seen;
       if (last === undefined) throw new RunbookError('INTERNAL', 'nothing was read before a change');
-      const send = await beforeSending(() => asked.act(last));
+      const send = await beforeSending(() => asked.act(last, at));
       execution.throwIfCancelled();
       return send();
     },
   });
-  return {
-    outcome,
-    observed: `${input.cluster}: ${describeReplication(state)}`,
-    calledAt,
-    confirmedAt: Date.now(),
-    calls,
-  };
+  return resultOf(change, `${cluster}: ${describeReplication(change.state)}`);
 }
 
 /** Of a DR secondary, for exactly this use. */
@@ -228,14 +222,6 @@ async function identified(input: EndInput) {
   const { demoteMs } = clusters.deployment(input.deployment).limits;
   const clusterId = await awaitClusterId(access, execution, Math.min(ANSWER_BUDGET_MS, demoteMs));
   return { access, on: { cluster: input.cluster, clusterId } };
-}
-
-function verified(
-  { deployment, authority }: EndInput,
-  doing: AllowedOperation & { readonly operation: GatedOperation },
-): Promise<RunbookPlan> {
-  const { inventory, run } = currentExecution();
-  return verifyBeginning(inventory, run, deployment, authority, doing);
 }
 
 /** The secondary that is about to be revoked must have the id that is revoked. */

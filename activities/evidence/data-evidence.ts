@@ -90,17 +90,16 @@ export async function writeMarker(
       next: 'Version 1.4 or later of the service is needed.',
     });
   }
-  const reached = secondary === undefined ? {} : await awaitReached({ deployment, kind, secondary, wal });
+  const reached = secondary === undefined ? {} : await awaitReached(input, secondary, wal);
   return { place, value, wal, ...reached, at: Date.now(), ...(alarms.length > 0 && { findings: alarms }) };
 }
 
 /** Once is enough: a demotion looks again, with the same demands, right before it is sent. */
-async function awaitReached({
-  deployment,
-  kind,
-  secondary,
-  wal,
-}: OfKind & { readonly deployment: string; readonly secondary: string; readonly wal: WalIndex }) {
+async function awaitReached(
+  { deployment, kind }: Parameters<typeof writeMarker>[0],
+  secondary: string,
+  wal: WalIndex,
+): Promise<Pick<MarkerResult, 'reached'>> {
   const execution = currentExecution();
   const { clusters, signal } = execution;
   const { limits } = clusters.deployment(deployment);
@@ -161,7 +160,7 @@ export async function compareAfterDemotion(
   let observed = 'nothing was read in time';
   while (!inTime.aborted) {
     execution.throwIfCancelled();
-    const [before, after] = await Promise.all([former, next].map((each) => lookInTime(each, kind, signal, inTime)));
+    const [before, after] = await Promise.all([former, next].map((each) => statusIfTold(each, kind, signal, inTime)));
     reached = after?.lastRemoteWal ?? reached;
     const evidence = equalRoots(oldPrimary, before?.merkleRoot, newPrimary, after?.merkleRoot);
     if (evidence) return evidence;
@@ -170,15 +169,16 @@ export async function compareAfterDemotion(
     await delay(LOOK_PAUSE_MS, undefined, { signal }).catch(() => undefined);
   }
   execution.throwIfCancelled();
-  const bound = walBefore !== undefined && reached !== undefined ? BigInt(walBefore) - BigInt(reached) : undefined;
-  const behind =
-    bound === undefined
+  const behind = walBefore === undefined || reached === undefined ? undefined : BigInt(walBefore) - BigInt(reached);
+  const entries = behind === undefined ? undefined : String(behind > 0n ? behind : 0n);
+  const byHowMuch =
+    entries === undefined
       ? 'how far is not known'
-      : `at most ${bound > 0n ? bound : 0n} WAL entries up to the last read before the demotion, and what was written between that read and the demotion`;
+      : `at most ${entries} WAL entries up to the last read before the demotion, and what was written between that read and the demotion`;
   return {
     loss: 'bounded',
-    ...(bound === undefined ? {} : { boundWalEntries: (bound > 0n ? bound : 0n).toString() }),
-    why: `equal Merkle roots were not seen within ${merkleEvidenceMs / 1_000} s (${observed}); ${newPrimary} is behind by ${behind}`,
+    ...(entries !== undefined && { boundWalEntries: entries }),
+    why: `equal Merkle roots were not seen within ${merkleEvidenceMs / 1_000} s (${observed}); ${newPrimary} is behind by ${byHowMuch}`,
   };
 }
 
@@ -186,12 +186,17 @@ export async function compareAfterDemotion(
 const ONE_LOOK_MS = 500;
 const LOOK_PAUSE_MS = 100;
 
-/** Undefined where it was not read in time. */
-async function lookInTime(access: ClusterAccess, kind: ReplicationKind, signal: AbortSignal, inTime: AbortSignal) {
+/** What a cluster says of its role; undefined where it was not read, or not `inTime`. */
+export async function statusIfTold(
+  access: ClusterAccess,
+  kind: ReplicationKind,
+  signal: AbortSignal,
+  inTime?: AbortSignal,
+): Promise<ReplicationObservation | undefined> {
   try {
     return await readStatus(access, kind, signal);
   } catch (error) {
-    if (!isRunbookError(error) || (error.code === 'REQUEST_CANCELLED' && !inTime.aborted)) throw error;
+    if (!isRunbookError(error) || (error.code === 'REQUEST_CANCELLED' && inTime?.aborted !== true)) throw error;
     return undefined;
   }
 }

@@ -6,6 +6,7 @@ import type { Deployment } from '../../src/inventory';
 import { apiPathOf } from '../../src/vault';
 import type { KeyPlace } from '../../src/vault';
 import { check } from '../checks/check';
+import { BROKEN, stopBroken } from '../checks/credentials';
 import type { Rights } from '../checks/credentials';
 import type { ClusterAccess } from '../clusters';
 import { TOKEN_ENDED } from '../logins';
@@ -93,13 +94,21 @@ export async function checkMarker(
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
     const path = places && apiPathOf(places.beside);
-    const next =
-      path !== undefined && error.code === 'PERMISSION_DENIED'
-        ? `Give the policy of the credential of ${name}: path "${path}" { capabilities = ["create", "read", "update"] }`
-        : (error.next ?? `See that ${name} takes the workers' credential and answers for its key-value engine.`);
-    const failed = { observed: `${path ?? deployment.marker.path}: ${error.observed ?? error.code}`, needed, next };
-    return { judged: check(MARKER_CHECK, name, false, failed), rights: places ? markerRights(places) : {} };
+    const reads = places && error.code === 'SERVICE_ERROR' ? ', while reads are answered' : '';
+    const failed = { observed: `${path ?? deployment.marker.path}: ${error.observed ?? error.code}${reads}`, needed };
+    const next = mendMarker(name, path, error);
+    return {
+      judged: check(MARKER_CHECK, name, false, { ...failed, next }),
+      rights: places ? markerRights(places) : {},
+    };
   }
+}
+
+function mendMarker(cluster: string, path: string | undefined, { code, next }: RunbookError): string {
+  if (BROKEN.has(code)) return stopBroken(cluster);
+  return path !== undefined && code === 'PERMISSION_DENIED'
+    ? `Give the policy of the credential of ${cluster}: path "${path}" { capabilities = ["create", "read", "update"] }`
+    : (next ?? `See that ${cluster} takes the workers' credential and answers for its key-value engine.`);
 }
 
 export const MARKER_CHECK = 'marker written and read back';

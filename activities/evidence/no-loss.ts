@@ -1,6 +1,6 @@
 import { COMPARE_STEP } from '../../src/contracts/names';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError } from '../../src/errors';
 import type { RecordedActivity } from '../../src/report/run-history';
 import { readHistory } from '../../src/report/run-history';
 import { clusterOf, fieldsOf } from '../../src/report/run-record';
@@ -12,7 +12,7 @@ import type { Execution } from '../execution';
 import { kindName } from '../joining/onboarding-read';
 import { readStatus } from '../observe';
 import { believedEvidence } from '../quiesce/held-writes';
-import { hasReached } from './data-evidence';
+import { hasReached, statusIfTold } from './data-evidence';
 
 interface Evidence {
   readonly deployment: string;
@@ -32,19 +32,20 @@ interface Evidence {
  * @throws RunbookError PRECONDITION_FAILED
  */
 export async function demandNoLoss(
-  { inventory, temporal, sealKeyring }: ActivityDependencies,
+  { temporal, sealKeyring }: ActivityDependencies,
   { run, signal }: Execution,
   { deployment, kind, oldPrimary, newPrimary, roots }: Evidence,
 ): Promise<void> {
   if (roots.former !== undefined && roots.former === roots.next) return;
   const [from, to] = [oldPrimary.entry.name, newPrimary.entry.name];
-  const [former, next] = await Promise.all([oldPrimary, newPrimary].map((each) => rootOf(each, kind, signal)));
+  const seen = await Promise.all([oldPrimary, newPrimary].map((each) => statusIfTold(each, kind, signal)));
+  const [former, next] = seen.map((each) => each?.merkleRoot);
   if (former !== undefined && former === next) return;
   const { activities } = readHistory(await historyOf(temporal, run));
   const held = believedEvidence(sealKeyring, run, { deployment, kind, from, to }, evidenceOf(activities, kind, from));
   if (held !== undefined && hasReached(await readStatus(newPrimary, kind, signal), held)) return;
   if ((former === undefined || next === undefined) && comparedSinceDemotion(activities, kind, from, to)) return;
-  const decisions = await decisionsOf(inventory, run, deployment);
+  const decisions = await decisionsOf(deployment);
   const goesOn = decisions.some(
     ({ action, step }) => action === 'promote-secondary' || (action === 'skip' && step === COMPARE_STEP),
   );
@@ -57,17 +58,18 @@ export async function demandNoLoss(
   });
 }
 
+const of = (activity: RecordedActivity, type: string, members: Readonly<Record<string, string>>) =>
+  activity.type === type && Object.entries(members).every(([name, value]) => activity.input[name] === value);
+
 /** What the last demotion of the old primary proved; nothing where it may have been promoted since. */
 function evidenceOf(activities: readonly RecordedActivity[], kind: ReplicationKind, from: string) {
-  const changes = activities.filter(
-    ({ type, input, state, failure }) =>
-      (type === 'demotePrimary' || type === 'promoteSecondary') &&
-      input['kind'] === kind &&
-      !(state === 'failed' && failure?.outcomeKnown === true),
+  const last = activities.findLast(
+    (each) =>
+      (of(each, 'demotePrimary', { kind }) || of(each, 'promoteSecondary', { kind })) &&
+      !(each.state === 'failed' && each.failure?.outcomeKnown === true) &&
+      clusterOf(each) === from,
   );
-  const last = changes.findLast((each) => clusterOf(each) === from);
-  const demoted = last?.type === 'demotePrimary' && last.state === 'completed';
-  return demoted ? fieldsOf(last.result['evidence']) : {};
+  return last?.type === 'demotePrimary' && last.state === 'completed' ? fieldsOf(last.result['evidence']) : {};
 }
 
 /** The comparison belongs to the last demotion of the old primary, whoever it was that demoted it. */
@@ -77,36 +79,18 @@ function comparedSinceDemotion(
   from: string,
   to: string,
 ): boolean {
-  const demotions = activities.filter(({ type, input }) => type === 'demotePrimary' && input['kind'] === kind);
-  const demotion = demotions.findLast((each) => clusterOf(each) === from);
-  const demoted = demotion?.scheduledEventId;
-  if (demotion?.state === 'completed' && demotion.input['otherCluster'] === to)
-    if (rootsWereEqual(fieldsOf(demotion.result['evidence']))) return true;
+  const demotion = activities.findLast((each) => of(each, 'demotePrimary', { kind }) && clusterOf(each) === from);
+  if (demotion === undefined) return false;
+  const { loss, oldPrimaryRoot } = fieldsOf(demotion.result['evidence']);
+  // That clients were held counts with the mark of a worker alone.
+  const equal = loss === 'none' && typeof oldPrimaryRoot === 'string';
+  if (demotion.state === 'completed' && demotion.input['otherCluster'] === to && equal) return true;
   const compared = activities.findLast(
-    ({ type, input, state }) =>
-      type === 'compareAfterDemotion' &&
-      state === 'completed' &&
-      input['oldPrimary'] === from &&
-      input['newPrimary'] === to,
+    (each) => of(each, 'compareAfterDemotion', { oldPrimary: from, newPrimary: to }) && each.state === 'completed',
   );
   return (
-    demoted !== undefined &&
     compared !== undefined &&
-    compared.scheduledEventId > demoted &&
+    compared.scheduledEventId > demotion.scheduledEventId &&
     compared.result['loss'] === 'none'
   );
-}
-
-/** That clients were held counts with the mark of a worker alone. */
-function rootsWereEqual({ loss, oldPrimaryRoot }: Readonly<Record<string, unknown>>): boolean {
-  return loss === 'none' && typeof oldPrimaryRoot === 'string';
-}
-
-async function rootOf(access: ClusterAccess, kind: ReplicationKind, signal: AbortSignal): Promise<string | undefined> {
-  try {
-    return (await readStatus(access, kind, signal)).merkleRoot;
-  } catch (error) {
-    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
-    return undefined;
-  }
 }

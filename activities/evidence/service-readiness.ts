@@ -35,12 +35,6 @@ interface ServeInput extends OnCluster, OfKind {
   readonly credentialOf?: string;
 }
 
-/** What one try to use the cluster as its clients would has shown. */
-interface Tried {
-  readonly missing?: string;
-  readonly ready?: Omit<ServiceReadyResult, 'primaryAt'>;
-}
-
 /** The cluster does not take our credential: nothing about the service, so clients are not kept out for it. */
 const OUR_OWN: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'CREDENTIAL_UNAVAILABLE']);
 /** A cluster that was just promoted may refuse good tokens for a moment, ms. */
@@ -80,27 +74,28 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
       return performance.now() - refusedSince > REFUSED_MS ? { refused: error.code } : { missing: error.code };
     }
   };
-  const tryToUse = async (): Promise<Tried> => {
+  /** What is missing, in words; or when it was ready. */
+  const tryToUse = async (): Promise<string | Omit<ServiceReadyResult, 'primaryAt'>> => {
     contradicted = false;
     const state = await readStatus(access, kind, signal);
     const node = await client.activeNode({ signal });
     if (state.mode !== 'primary' || state.state !== 'running')
-      return { missing: `${describeReplication(state)}, active node ${node}` };
+      return `${describeReplication(state)}, active node ${node}`;
     if (primaryAt === 0) primaryAt = Date.now();
     const { missing, refused } = await useIt();
-    if (missing !== undefined) return { missing };
+    if (missing !== undefined) return missing;
     const readAt = Date.now();
     client.forgetActiveNode();
     const after = await client.activeNode({ signal });
-    if (after !== node) return { missing: `active node ${node} before a read, ${after} after it` };
+    if (after !== node) return `active node ${node} before a read, ${after} after it`;
     const read = refused === undefined ? marker && { markerReadAt: readAt } : { findings: [notRead(cluster, refused)] };
-    return { ready: { stableActiveNode: node, ...read, readyAt: Date.now() } };
+    return { stableActiveNode: node, ...read, readyAt: Date.now() };
   };
-  const { ready } = await awaitState(execution, {
+  const ready = await awaitState(execution, {
     read: tryToUse,
-    until: (tried) => tried.ready !== undefined,
+    until: (tried) => typeof tried !== 'string',
     budgetMs: limits.serviceReadyMs,
-    describe: ({ missing }) => missing ?? 'ready',
+    describe: (tried) => (typeof tried === 'string' ? tried : 'ready'),
     needed: `${cluster} is primary and running, ${marker ? 'the marker of this run is read, ' : ''}and its active node is the same before and after`,
     cluster,
     pollMs: 200,
@@ -114,7 +109,7 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
       next: `Read what ${cluster} holds before clients write there. "skip" leads them there all the same.`,
     });
   });
-  if (ready === undefined) throw new TypeError('ready without evidence');
+  if (typeof ready === 'string') throw new TypeError('ready without evidence');
   const left = await quotasOfRuns({ client, credential }, signal);
   const clientsRefused = left === undefined ? 'not-known' : left.length > 0 ? 'by-quota' : undefined;
   return { primaryAt, ...ready, ...(clientsRefused && { clientsRefused }) };

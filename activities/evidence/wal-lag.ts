@@ -2,30 +2,7 @@ import type { LagSummary, LagTrendName, SampledReplication, Silence, WalSample }
 
 type Kind = 'dr' | 'performance';
 
-/** The lag of a secondary at one time, WAL entries. */
-interface LagPoint {
-  readonly at: number;
-  readonly lag: bigint;
-}
-
-interface LagTrend {
-  readonly trend: LagTrendName;
-  /** Change of the lag, WAL entries per minute; absent where it is not known. */
-  readonly perMinute?: number;
-  readonly samples: number;
-  readonly why: string;
-}
-
-export interface LossBound {
-  /**
-   * WAL entries, decimal: what the primary had written at its last sample and the secondary had not received. What was
-   * written after that sample comes on top of it and is not known. Absent where even this is not known.
-   */
-  readonly bound: string | undefined;
-  /** When the primary told its WAL last, epoch ms. */
-  readonly sampleAt?: number;
-  readonly why: string;
-}
+export type LossBound = ReturnType<typeof lossBound>;
 
 /** What is known of the secondary now, where it still answers. */
 interface KnownNow {
@@ -62,131 +39,119 @@ function sinceRoles(samples: readonly WalSample[], primary: string, secondary: s
   return sorted.slice(other + 1);
 }
 
-/** The lag at each sample that tells both sides. Nothing streamed yet (`0`) is not lag, and gives no point. */
-function lagPoints(samples: readonly WalSample[], primary: string, secondary: string, kind: Kind = 'dr'): LagPoint[] {
+/** The lag at each sample that tells both sides, WAL entries. Nothing streamed yet (`0`) is not lag, and gives no point. */
+function lagPoints(samples: readonly WalSample[], primary: string, secondary: string, kind: Kind) {
   return sinceRoles(samples, primary, secondary, kind).flatMap((sample) => {
     const written = of(sample, primary, kind)?.lastWal;
     const received = of(sample, secondary, kind)?.lastRemoteWal;
     if (written === undefined || received === undefined || BigInt(received) === 0n) return [];
-    const lag = BigInt(written) - BigInt(received);
-    return [{ at: sample.at, lag: lag > 0n ? lag : 0n }];
+    return [{ at: sample.at, entries: atLeastNone(BigInt(written) - BigInt(received)) }];
   });
 }
 
-/** Whether the secondary falls behind, by a line through all samples. */
+const atLeastNone = (entries: bigint): bigint => (entries > 0n ? entries : 0n);
+
+/** Whether the secondary falls behind, by a line through all samples; `perMinute` in WAL entries, absent where it is not known. */
 export function lagTrend(
   samples: readonly WalSample[],
   primary: string,
   secondary: string,
   kind: Kind = 'dr',
-): LagTrend {
+): { readonly trend: LagTrendName; readonly perMinute?: number; readonly samples: number; readonly why: string } {
   const points = lagPoints(samples, primary, secondary, kind);
-  const [first] = points;
-  const last = points.at(-1);
+  const [first, last] = [points[0], points.at(-1)];
   if (!first || !last || last.at === first.at) {
     const why = `${points.length} samples tell the WAL of both ${primary} and ${secondary}; a trend needs two`;
     return { trend: 'not-known', samples: points.length, why };
   }
   const perMinute = Math.round(slopePerMs(points) * 60_000 * 100) / 100;
-  const trend = Math.abs(perMinute) < STEADY_PER_MINUTE ? 'steady' : perMinute > 0 ? 'growing' : 'shrinking';
   const minutes = Math.round((last.at - first.at) / 6_000) / 10;
   return {
-    trend,
+    trend: Math.abs(perMinute) < STEADY_PER_MINUTE ? 'steady' : perMinute > 0 ? 'growing' : 'shrinking',
     perMinute,
     samples: points.length,
-    why: `lag ${first.lag} to ${last.lag} WAL entries over ${minutes} minutes, ${perMinute} per minute`,
+    why: `lag ${first.entries} to ${last.entries} WAL entries over ${minutes} minutes, ${perMinute} per minute`,
   };
 }
 
 /** Slope of the line of least squares. */
-function slopePerMs(points: readonly LagPoint[]): number {
+function slopePerMs(points: readonly { readonly at: number; readonly entries: bigint }[]): number {
   const origin = points[0]?.at ?? 0;
-  const xs = points.map(({ at }) => at - origin);
-  const ys = points.map(({ lag }) => Number(lag));
-  const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
-  const [mx, my] = [mean(xs), mean(ys)];
-  const spread = xs.reduce((sum, x) => sum + (x - mx) ** 2, 0);
-  return spread === 0 ? 0 : xs.reduce((sum, x, index) => sum + (x - mx) * ((ys[index] ?? 0) - my), 0) / spread;
+  const mean = (of: (x: number, y: number) => number) =>
+    points.reduce((sum, { at, entries }) => sum + of(at - origin, Number(entries)), 0) / points.length;
+  const [mx, my] = [mean((x) => x), mean((_, y) => y)];
+  const spread = mean((x) => (x - mx) ** 2);
+  return spread === 0 ? 0 : mean((x, y) => (x - mx) * (y - my)) / spread;
 }
 
 /**
  * What a failover to the secondary loses as far as samples prove it: what the primary had written at its last sample
- * and the secondary has not. Never the whole loss: writes after that sample are not known.
+ * and the secondary has not. Never the whole loss: writes after that sample are not known. `bound` is of WAL entries,
+ * decimal, and undefined where even this is not known; `sampleAt` is when the primary told its WAL last.
  */
 export function lossBound(
   samples: readonly WalSample[],
   primary: string,
   secondary: string,
   now: KnownNow,
-  kind: Kind = 'dr',
-): LossBound {
+): { readonly bound: string | undefined; readonly sampleAt?: number; readonly why: string } {
   if (samples.length === 0) return { bound: undefined, why: 'there are no WAL samples of this deployment' };
-  const counting = sinceRoles(samples, primary, secondary, kind);
-  const told = counting.findLast((sample) => of(sample, primary, kind)?.lastWal !== undefined);
-  const written = told && of(told, primary, kind)?.lastWal;
-  if (!told || written === undefined) {
+  const counting = sinceRoles(samples, primary, secondary, 'dr');
+  const written = counting.flatMap((sample) => {
+    const wal = of(sample, primary, 'dr')?.lastWal;
+    return wal === undefined ? [] : [{ at: sample.at, entries: BigInt(wal) }];
+  });
+  const told = written.at(-1);
+  if (!told) {
     const why = `no WAL sample shows ${primary} as primary and ${secondary} as its secondary since their last change of roles`;
     return { bound: undefined, why };
   }
   const age = `${Math.max(0, Math.round((now.at - told.at) / 1_000))} s old`;
   const receivedThen = counting
-    .flatMap((sample) => of(sample, secondary, kind)?.lastRemoteWal ?? [])
+    .flatMap((sample) => of(sample, secondary, 'dr')?.lastRemoteWal ?? [])
     .reduce((most, each) => (BigInt(each) > most ? BigInt(each) : most), 0n);
   const received = now.received === undefined ? receivedThen : BigInt(now.received);
-  const after = `what ${primary} wrote after that sample is not known${rateInWords(counting, primary, kind)}`;
+  const perMinute = Math.max(0, Math.round(slopePerMs(written) * 60_000));
+  const rate = written.length < 2 ? '' : ` (it wrote about ${perMinute} entries per minute before)`;
+  const wrote = `${primary} had written up to WAL ${told.entries} at its last sample (${age})`;
+  const after = `what ${primary} wrote after that sample is not known${rate}`;
   if (received === 0n) {
-    return {
-      bound: undefined,
-      sampleAt: told.at,
-      why: `${primary} had written up to WAL ${written} at its last sample (${age}); what ${secondary} received is not told; ${after}`,
-    };
+    const why = `${wrote}; what ${secondary} received is not told; ${after}`;
+    return { bound: undefined, sampleAt: told.at, why };
   }
-  const missing = BigInt(written) - received;
-  const bound = (missing > 0n ? missing : 0n).toString();
+  const missing = told.entries - received;
+  const bound = atLeastNone(missing).toString();
   const has = missing > 0n ? `lacks at least ${bound} of these entries` : 'has every entry up to that sample';
   const seen = now.received === undefined ? 'by its last sample' : 'by now';
-  return {
-    bound,
-    sampleAt: told.at,
-    why: `${primary} had written up to WAL ${written} at its last sample (${age}); ${secondary} had received up to ${received} ${seen} and ${has}; ${after}`,
-  };
-}
-
-function rateInWords(samples: readonly WalSample[], primary: string, kind: Kind): string {
-  const points = samples.flatMap((sample) => {
-    const wal = of(sample, primary, kind)?.lastWal;
-    return wal === undefined ? [] : [{ at: sample.at, lag: BigInt(wal) }];
-  });
-  if (points.length < 2) return '';
-  return ` (it wrote about ${Math.max(0, Math.round(slopePerMs(points) * 60_000))} entries per minute before)`;
+  const why = `${wrote}; ${secondary} had received up to ${received} ${seen} and ${has}; ${after}`;
+  return { bound, sampleAt: told.at, why };
 }
 
 /** One summary for each secondary behind each primary of its set that the samples show. */
 export function summariseLags(samples: readonly WalSample[]): LagSummary[] {
-  const names = [...new Set(samples.flatMap((sample) => sample.clusters.map(({ cluster }) => cluster)))];
-  const links = (['dr', 'performance'] as const).flatMap((kind) =>
+  const names = namesIn(samples);
+  return (['dr', 'performance'] as const).flatMap((kind) =>
     names.flatMap((primary) =>
       names
         .filter((secondary) => secondary !== primary && isLink(samples, primary, secondary, kind))
-        .map((secondary) => ({ kind, primary, secondary })),
+        .map((secondary): LagSummary => {
+          const lags = lagPoints(samples, primary, secondary, kind).map(({ entries }) => entries);
+          const inOrder = lags.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+          const { trend, perMinute } = lagTrend(samples, primary, secondary, kind);
+          return {
+            ...{ kind, primary, secondary, samples: lags.length },
+            ...(lags.length > 0 && { min: `${inOrder[0]}`, max: `${inOrder.at(-1)}`, last: `${lags.at(-1)}` }),
+            trend,
+            ...(perMinute !== undefined && { perMinute }),
+          };
+        }),
     ),
   );
-  return links.map(({ kind, primary, secondary }) => {
-    const lags = lagPoints(samples, primary, secondary, kind).map(({ lag }) => lag);
-    const { trend, perMinute } = lagTrend(samples, primary, secondary, kind);
-    const least = lags.reduce((least, each) => (each < least ? each : least), lags[0] ?? 0n);
-    const most = lags.reduce((most, each) => (each > most ? each : most), 0n);
-    return {
-      kind,
-      primary,
-      secondary,
-      samples: lags.length,
-      ...(lags.length === 0 ? {} : { min: String(least), max: String(most), last: String(lags.at(-1)) }),
-      trend,
-      ...(perMinute === undefined ? {} : { perMinute }),
-    };
-  });
 }
+
+const namesIn = (samples: readonly WalSample[]): string[] => [
+  ...new Set(samples.flatMap(({ clusters }) => clusters.map(({ cluster }) => cluster))),
+];
 
 /** Whether some sample shows the two as primary and secondary of one set. */
 function isLink(samples: readonly WalSample[], primary: string, secondary: string, kind: Kind): boolean {
@@ -199,24 +164,23 @@ function isLink(samples: readonly WalSample[], primary: string, secondary: strin
 
 /** The times in which a cluster did not answer. */
 export function silencesOf(samples: readonly WalSample[]): Silence[] {
-  const silences: Silence[] = [];
-  const names = [...new Set(samples.flatMap((sample) => sample.clusters.map(({ cluster }) => cluster)))];
-  for (const cluster of names) {
+  return namesIn(samples).flatMap((cluster) => {
+    const silences: Silence[] = [];
     let lastAnswerAt: number | undefined;
     let open: Silence | undefined;
     for (const { at, clusters } of samples) {
       const seen = clusters.find((each) => each.cluster === cluster);
       if (!seen) continue;
       if (seen.answered) {
-        if (open) silences.push({ ...open, answeredAgainAt: at });
+        if (open) open.answeredAgainAt = at;
         open = undefined;
         lastAnswerAt = at;
-      } else {
-        const before = lastAnswerAt === undefined ? {} : { lastAnswerAt };
-        open = open ? { ...open, samples: open.samples + 1 } : { cluster, ...before, silentSince: at, samples: 1 };
+      } else if (open) open.samples += 1;
+      else {
+        open = { cluster, ...(lastAnswerAt !== undefined && { lastAnswerAt }), silentSince: at, samples: 1 };
+        silences.push(open);
       }
     }
-    if (open) silences.push(open);
-  }
-  return silences;
+    return silences;
+  });
 }

@@ -5,9 +5,6 @@ import type { SealKeyring } from '../../src/keys';
 import { isAttested } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
 
-export type { LossBound } from './wal-lag';
-export { lagTrend, lossBound } from './wal-lag';
-
 /** Runs whose results are read: with the defaults of `walSampler` every minute, the last hour. */
 const RUNS = 60;
 const DEADLINE_MS = 5_000;
@@ -24,15 +21,13 @@ interface KnownSamples {
 
 /** That results were left out because no worker attested them; nothing where all were attested. */
 export function unattestedSamples({ unattested }: KnownSamples): Finding[] {
-  if (unattested === 0) return [];
-  return [
-    {
-      severity: 'warning',
-      code: 'samples-not-attested',
-      text: `${unattested} results of walSampler were not made by these workers, or were changed since: what they say counts as unknown.`,
-      next: 'Find out who writes to this namespace; where a seal key was taken away, put its entry back behind the others.',
-    },
-  ];
+  const found: Finding = {
+    severity: 'warning',
+    code: 'samples-not-attested',
+    text: `${unattested} results of walSampler were not made by these workers, or were changed since: what they say counts as unknown.`,
+    next: 'Find out who writes to this namespace; where a seal key was taken away, put its entry back behind the others.',
+  };
+  return unattested === 0 ? [] : [found];
 }
 
 /**

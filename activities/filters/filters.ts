@@ -98,20 +98,19 @@ async function demandApproval(
   before: FilterState,
   filter: FilterState,
 ): Promise<void> {
-  const { clusters, inventory, run, signal } = currentExecution();
+  const { clusters, signal } = currentExecution();
   if (authority === undefined)
     throw notApproved(`${describeFilter(before)} becomes ${describeFilter(filter)}, and nobody approved it`);
+  const approved = { deployment, authority };
   if (secondary === undefined) {
     const on = { cluster, clusterId: await readClusterId(clusters.of(deployment, cluster), signal) };
     const detail = filterOfId(id, filter);
     const own = { operation: 'performance.primary.paths-filter', on, detail } as const;
     const onboarding = { operation: 'performance.primary.paths-filter-for-secondary', on, detail } as const;
     await verifyOneOf([
-      () => verifyBeginning(inventory, run, deployment, authority, own),
+      () => verifyBeginning(approved, own),
       // Before a token for it is issued: what stands may only be narrowed.
-      ...(needsApproval(before, filter)
-        ? []
-        : [() => verifyBeginning(inventory, run, deployment, authority, onboarding)]),
+      ...(needsApproval(before, filter) ? [] : [() => verifyBeginning(approved, onboarding)]),
     ]);
     return;
   }
@@ -128,13 +127,13 @@ async function demandApproval(
   const enabling = { operation: 'performance.secondary.enable', ...pair, detail } as const;
   const following = { ...pair, filter, begun: true };
   await verifyOneOf([
-    () => verifyBeginning(inventory, run, deployment, authority, writing),
+    () => verifyBeginning(approved, writing),
     ...(needsApproval(before, filter)
       ? []
       : [
           () => verifyFollowing(deployment, authority, { ...following, form: 'token' as const }),
           () => verifyFollowing(deployment, authority, { ...following, form: 'addresses' as const }),
-          () => verifyOperation(inventory, run, deployment, authority, enabling),
+          () => verifyOperation(approved, enabling),
         ]),
   ]);
 }

@@ -13,10 +13,15 @@ const NOT_SENT =
 
 /** An agent that trusts what the inventory says for this address. */
 export async function agentFor(what: string, caFile: string | undefined, connectTimeoutMs: number): Promise<Agent> {
-  const connect = { rejectUnauthorized: true, timeout: connectTimeoutMs };
-  if (caFile === undefined) return new Agent({ connect });
+  const ca = await trustedRoots(what, caFile);
+  return new Agent({ connect: { rejectUnauthorized: true, ca, timeout: connectTimeoutMs } });
+}
+
+/** Undefined: those that Node trusts. */
+export async function trustedRoots(what: string, caFile: string | undefined): Promise<string | undefined> {
+  if (caFile === undefined) return undefined;
   try {
-    return new Agent({ connect: { ...connect, ca: await readFile(caFile, 'utf8') } });
+    return await readFile(caFile, 'utf8');
   } catch {
     throw new RunbookError('TLS_FAILED', `The CA file ${caFile} of the ${what} cannot be read.`, {
       observed: 'not readable',

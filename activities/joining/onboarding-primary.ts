@@ -23,17 +23,11 @@ export function othersOfSet(deployment: Deployment, kind: ReplicationKind, clust
 type EnablePrimary = OnCluster & OfKind & { readonly authority: Authority };
 
 /** What a plan may call it: on its own, or as a part of an onboarding. */
-async function verifyEnabling(
-  { deployment, cluster, kind, authority }: EnablePrimary,
-  clusterId: string,
-): Promise<void> {
-  const { inventory, run } = currentExecution();
+async function verifyEnabling(input: EnablePrimary, clusterId: string): Promise<void> {
+  const { cluster, kind } = input;
   const ways = [`${kind}.primary.enable`, `${kind}.primary.enable-for-secondary`] as const;
-  await verifyOneOf(
-    ways.map((operation) => () => {
-      return verifyBeginning(inventory, run, deployment, authority, { operation, on: { cluster, clusterId } });
-    }),
-  );
+  const doing = ways.map((operation) => ({ operation, on: { cluster, clusterId } }));
+  await verifyOneOf(doing.map((each) => () => verifyBeginning(input, each)));
 }
 
 /** Makes a cluster primary of one kind: approved, disabled for it before, no DR secondary, and every other cluster of its set says that it is none. */

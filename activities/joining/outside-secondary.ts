@@ -34,15 +34,15 @@ type OutsideInput = OnCluster & OfKind & { readonly outside: OutsideSecondary };
 export async function issueOutsideToken(
   input: OutsideInput & { readonly authority: Authority; readonly expected?: ExpectedFilter | undefined },
 ): Promise<ChangeResult & { readonly encryptedToken: string }> {
-  const { deployment, kind, cluster, outside, authority, expected } = input;
+  const { deployment, kind, cluster, outside, expected } = input;
   const execution = currentExecution();
-  const { clusters, inventory, run, signal } = execution;
+  const { clusters, signal } = execution;
   const source = clusters.of(deployment, cluster);
   const clusterId = await awaitClusterId(source, execution, ANSWER_BUDGET_MS);
   await beforeSending(async () => {
     const operation = `${kind}.primary.secondary-token` as const;
     const doing = { operation, on: { cluster, clusterId }, detail: outsideDetail(outside, expected) };
-    await verifyBeginning(inventory, run, deployment, authority, doing);
+    await verifyBeginning(input, doing);
     if (expected) await requireFilter(source, outside.id, outside.id, expected, signal);
   });
   const { id, ttl, publicKey: secondaryPublicKey } = outside;

@@ -8,8 +8,9 @@ import { readWalSamples, unattestedSamples } from '../evidence/wal-sample-series
 import { currentExecution } from '../execution';
 import { callHook } from '../hooks/run-hook';
 import { connectedTo } from '../plans/rejoin';
-import { demandNoNodePrimary, demandServing, opinionsText } from '../roles/other-side';
+import { demandNoNodePrimary, demandServing } from '../roles/other-side';
 import type { RoleOpinions } from '../roles/prove-not-primary';
+import { opinionsText } from '../roles/prove-not-primary';
 import { awaitClusterId } from '../tokens/operation-token';
 import { readBothKinds } from './onboarding-read';
 
@@ -67,21 +68,18 @@ export async function checkFormerPrimaryDemoted({
 }
 
 /** The `unfence` hook; refuses while any node of the former primary says that it is primary. */
-export async function unfenceFormerPrimary({
-  deployment,
-  kind,
-  primary,
-  secondary,
-  authority,
-}: Rejoining & { readonly authority: Authority }): Promise<ChangeResult> {
+export async function unfenceFormerPrimary(
+  input: Rejoining & { readonly authority: Authority },
+): Promise<ChangeResult> {
+  const { deployment, kind, primary, secondary } = input;
   const execution = currentExecution();
-  const { clusters, inventory, run } = execution;
+  const { clusters } = execution;
   const { limits } = clusters.deployment(deployment);
   const [access, other] = [clusters.of(deployment, secondary), clusters.of(deployment, primary)];
   const on = { cluster: secondary, clusterId: await awaitClusterId(access, execution, limits.demoteMs) };
   const successor = { cluster: primary, clusterId: await awaitClusterId(other, execution, limits.demoteMs) };
   const doing = { operation: 'hook.unfence', on, with: successor } as const;
-  await verifyOperation(inventory, run, deployment, authority, doing);
+  await verifyOperation(input, doing);
   await requireDemoted(kind, access, other, limits.demoteMs);
   return callHook(clusters, { deployment, hook: 'unfence', from: secondary, to: primary }, execution);
 }

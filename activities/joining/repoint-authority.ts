@@ -88,7 +88,7 @@ export async function verifyJoining(
     const detail = kind === 'dr' ? {} : { detail: describeFilter(filter) };
     const verify = begun ? verifyOperation : verifyBeginning;
     const doing = { operation: `${kind}.secondary.enable`, ...pair, ...detail } as const;
-    await verify(execution.inventory, execution.run, deployment, authority, doing);
+    await verify(input, doing);
     return;
   }
   await verifyFollowing(deployment, authority, {
@@ -109,7 +109,6 @@ export async function verifyFollowing(
   authority: Authority | undefined,
   { kind = 'performance', form, filter, addresses, begun = false, asMember, ...pair }: FollowingAs,
 ): Promise<void> {
-  const { inventory, run } = currentExecution();
   if (!authority) throw refused(pair.on.cluster, pair.with.cluster, 'no plan was given');
   const alone = ALONE[form][kind];
   // The plan of a failover names no filter: it is what the primary keeps.
@@ -120,7 +119,7 @@ export async function verifyFollowing(
       const byMembership = operation === 'dr.secondary.repoint-after-promotion';
       const on = byMembership && asMember ? await asMember() : pair.on;
       const verify = operation === alone && !begun ? verifyBeginning : verifyOperation;
-      return verify(inventory, run, deployment, authority, { operation, on, with: pair.with, ...detail });
+      return verify({ deployment, authority }, { operation, on, with: pair.with, ...detail });
     }),
   );
   await verifyOneOf(ways);

@@ -80,8 +80,8 @@ export async function startDrReindex(
   },
 ): Promise<ChangeResult> {
   const execution = currentExecution();
-  const { inventory, clusters, run, signal } = execution;
-  const { deployment, cluster, token: reference, authority, options, epochBefore } = input;
+  const { clusters, run, signal } = execution;
+  const { deployment, cluster, token: reference, options, epochBefore } = input;
   const access = clusters.of(deployment, cluster);
   const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
   const doing = {
@@ -89,7 +89,7 @@ export async function startDrReindex(
     on: { cluster, clusterId },
     detail: reindexDetail(options),
   } as const;
-  await verifyOperation(inventory, run, deployment, authority, doing);
+  await verifyOperation(input, doing);
   const use = 'dr.reindex';
   const drOperationToken = await openOperationToken(execution, run, access, clusterId, reference, use);
   const others = (clusters.deployment(deployment).drSets.get(access.entry.drSet) ?? [])
@@ -107,7 +107,7 @@ export async function startDrReindex(
       // The last look: the secondary must not be needed for a failover now.
       await beforeSending(async () => {
         await demandOnePrimary(others, cluster, signal);
-        await verifyBeginning(inventory, run, deployment, authority, doing);
+        await verifyBeginning(input, doing);
       });
       execution.throwIfCancelled();
       const parameters = { drOperationToken, ...options };

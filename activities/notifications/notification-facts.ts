@@ -3,7 +3,7 @@ import { RUNBOOK_NAMES } from '../../src/contracts/names';
 import { NOTIFICATION_EVENTS } from '../../src/contracts/notifications';
 import { GATE_NAMES } from '../../src/contracts/plan';
 import { readinessResult } from '../../src/contracts/readiness';
-import type { RunOutcome } from '../../src/contracts/run-facts';
+import { attested, runOutcome } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
 import { DECISION_ACTIONS } from '../../src/contracts/signals';
 import type { DecisionAction } from '../../src/contracts/signals';
@@ -18,14 +18,6 @@ const LONGEST_WORDS = 120;
 const LONGEST_TEXT = 2_000;
 /** Words of others in one message. */
 const MOST_WORDS = 3;
-const OUTCOMES = [
-  'completed',
-  'planned',
-  'refused',
-  'aborted',
-  'rolled-back',
-  'handed-over',
-] as const satisfies readonly RunOutcome[];
 /** What a step may be called: letters, no address, no shell. */
 const STEP = /^[A-Z][A-Za-z0-9 ,()'-]{2,99}$/;
 
@@ -45,7 +37,6 @@ const verdicts = readinessResult.pick({ switchover: true, failover: true });
 const time = z.int().min(0).max(8e15);
 const count = z.int().min(0).max(10_000);
 const texts = z.array(z.string()).max(1_000).catch([]);
-const by = z.object({ name: z.string(), how: z.enum(['signed', 'principal', 'claimed']) });
 
 /**
  * What of a notification may be said in the name of the site. All of it came through Temporal, whose writers can put
@@ -71,7 +62,7 @@ export function notificationFacts(inventory: Inventory, deployment: string, noti
       tookOver: z.enum(RUNBOOK_NAMES).optional().catch(undefined),
       inOutage: z.boolean().optional().catch(undefined),
       since: time.optional().catch(undefined),
-      outcome: z.enum(OUTCOMES).optional().catch(undefined),
+      outcome: runOutcome.optional().catch(undefined),
       streaming: z.object({ secondary: cluster, primary: cluster }).optional().catch(undefined),
       readiness: verdicts.extend({ before: verdicts.optional() }).optional().catch(undefined),
       finding: z.string().optional().catch(undefined),
@@ -85,7 +76,7 @@ export function notificationFacts(inventory: Inventory, deployment: string, noti
       needed: `one of the events ${NOTIFICATION_EVENTS.join(', ')}, of a runbook that there is`,
     });
   const { words: given, leftToDo, waiting, ...facts } = parsed.data;
-  const known = knownWaiting(inventory, deployment, waiting);
+  const known = waitingSchema(inventory, deployment).safeParse(waiting).data;
   return {
     ...facts,
     waiting: known?.waiting,
@@ -111,11 +102,14 @@ function words(text: string): string {
   return characters.length <= LONGEST_WORDS ? plain : `${characters.slice(0, LONGEST_WORDS - 1).join('')}…`;
 }
 
-/** What is waited for; names that are not known are left out. */
-function waitingSchema(isKnown: (name: string) => boolean, isGroup: (name: string) => boolean) {
+/** What is waited for, with names of the inventory and nothing that others wrote; and, apart, what they wrote. */
+function waitingSchema(inventory: Inventory, deployment: string) {
+  const { gates, shareGroups } = findDeployment(inventory, deployment);
+  const isKnown = (name: string) => inventory.people.has(name) || /^plain text of signal \d{1,6}$/.test(name);
+  const told = (waiting: Waiting, said: readonly string[] = []) => ({ waiting, words: said });
   const people = texts.transform((names) => names.filter(isKnown));
   const declined = z
-    .array(z.object({ by, reason: z.string() }))
+    .array(z.object({ by: attested, reason: z.string() }))
     .catch([])
     .transform((all) =>
       all.filter((each) => isKnown(each.by.name)).map((each) => ({ by: each.by, reason: `"${words(each.reason)}"` })),
@@ -123,98 +117,69 @@ function waitingSchema(isKnown: (name: string) => boolean, isGroup: (name: strin
   const groups = z
     .array(z.object({ group: z.string(), needed: count, held: people, outOf: people }))
     .catch([])
-    .transform((all) => all.filter(({ group }) => isGroup(group)));
-  return z.discriminatedUnion('for', [
-    z.object({
-      for: z.literal('approval'),
-      gate: z.enum(GATE_NAMES),
-      approved: z.array(by).catch([]),
-      until: time.optional(),
-      again: z.unknown().optional(),
-    }),
-    z.object({
-      for: z.literal('shares'),
-      held: people,
-      missingHolders: people,
-      threshold: count,
-      until: time,
-      standBy: z.object({ holders: people, askedFrom: time }).optional().catch(undefined),
-      declined,
-      groups,
-      groupsNotTogether: z.boolean().optional().catch(undefined),
-      outOfTerm: z.array(z.object({ name: z.string() })).catch([]),
-    }),
-    z.object({ for: z.literal('rehearsal'), answered: people, missing: people, declined, until: time }),
-    z.object({
-      for: z.literal('decision'),
-      step: z.string().catch(''),
-      parkingNo: count,
-      code: z.string().catch(''),
-      message: z.string().catch(''),
-      choices: z.array(z.object({ action: z.enum(DECISION_ACTIONS) })).catch([]),
-    }),
-    z.object({ for: z.literal('resume'), by: z.string().catch(''), reason: z.string().catch('') }),
-    z.object({ for: z.literal('window'), until: time }),
-    z.object({ for: z.literal('action'), what: z.string().catch('') }),
-  ]);
-}
-
-/** What is waited for, with names of the inventory and nothing that others wrote; and what they wrote. */
-function knownWaiting(
-  inventory: Inventory,
-  deployment: string,
-  waiting: unknown,
-): { readonly waiting: Waiting; readonly words: readonly string[] } | undefined {
-  const { gates, shareGroups } = findDeployment(inventory, deployment);
-  const isKnown = (name: string) => inventory.people.has(name) || /^plain text of signal \d{1,6}$/.test(name);
-  const isGroup = (name: string) => shareGroups.some(({ group }) => group === name);
-  const { data } = waitingSchema(isKnown, isGroup).safeParse(waiting);
-  switch (data?.for) {
-    case undefined:
-      return undefined;
-    case 'approval': {
-      const { gate, approved, until, again } = data;
+    .transform((all) => all.filter(({ group }) => shareGroups.some((known) => known.group === group)));
+  const outOfTerm = z
+    .array(z.object({ name: z.string() }))
+    .catch([])
+    .transform((all) => all.filter(({ name }) => isKnown(name)).map(({ name }) => ({ name, why: 'not in office' })));
+  const approval = z.object({
+    for: z.literal('approval'),
+    gate: z.enum(GATE_NAMES),
+    approved: z.array(attested).catch([]),
+    until: time.optional(),
+    again: z.unknown().optional(),
+  });
+  const shares = z.object({
+    for: z.literal('shares'),
+    ...{ held: people, missingHolders: people, declined, groups, outOfTerm },
+    ...{ threshold: count, until: time },
+    standBy: z.object({ holders: people, askedFrom: time }).optional().catch(undefined),
+    groupsNotTogether: z.boolean().optional().catch(undefined),
+  });
+  const decision = z.object({
+    for: z.literal('decision'),
+    step: z
+      .string()
+      .transform((step) => (STEP.test(step) ? step : ''))
+      .catch(''),
+    code: z.enum([...Object.keys(ERROR_CODES), 'INTERRUPTED', '']).catch(''),
+    parkingNo: count,
+    message: z.string().catch(''),
+    choices: z
+      .array(z.object({ action: z.enum(DECISION_ACTIONS) }))
+      .catch([])
+      .transform((all) => all.map(({ action }) => ({ action, effect: EFFECTS[action] }))),
+  });
+  const resume = z.object({ for: z.literal('resume'), by: z.string().catch(''), reason: z.string().catch('') });
+  return z.union([
+    approval.transform(({ gate, approved, until, again, ...rest }) => {
       const policy = gates[gate];
       const each = `${policy.approvals} approval${policy.approvals === 1 ? '' : 's'} by ${policy.groups.join(', ')}`;
-      const known: Waiting = {
-        ...{ for: 'approval', gate, planDigest: '', missing: [each] },
-        approved: approved.filter(({ name }) => isKnown(name)),
+      return told({
+        ...{ ...rest, gate, planDigest: '', missing: [each], approved: approved.filter(({ name }) => isKnown(name)) },
         ...(until !== undefined && { until }),
         ...(again !== undefined && { again: 'the approvals before do not count any more' }),
-      };
-      return { waiting: known, words: [] };
-    }
-    case 'shares': {
-      const { standBy, groupsNotTogether, outOfTerm, ...rest } = data;
-      const notInTerm = outOfTerm.filter(({ name }) => isKnown(name));
-      const known: Waiting = {
-        ...{ ...rest, cid: '', epoch: 1 },
+      });
+    }),
+    shares.transform(({ standBy, groupsNotTogether, ...rest }) =>
+      told({
+        ...rest,
+        cid: '',
+        epoch: 1,
         ...(standBy && { standBy }),
         ...(groupsNotTogether && { groupsNotTogether }),
-        outOfTerm: notInTerm.map(({ name }) => ({ name, why: 'not in office' })),
-      };
-      return { waiting: known, words: [] };
-    }
-    case 'rehearsal':
-      return { waiting: { ...data, epoch: 1 }, words: [] };
-    case 'decision': {
-      const { step, code, message, choices, parkingNo } = data;
-      const known: Waiting = {
-        ...{ for: 'decision', parkingNo, message: '' },
-        step: STEP.test(step) ? step : '',
-        code: Object.hasOwn(ERROR_CODES, code) || code === 'INTERRUPTED' ? code : '',
-        choices: choices.map(({ action }) => ({ action, effect: EFFECTS[action] })),
-      };
-      return { waiting: known, words: [message] };
-    }
-    case 'resume':
-      return {
-        waiting: { for: 'resume', by: '', reason: '' },
-        words: [`paused by ${escapeUntrusted(data.by)}: ${escapeUntrusted(data.reason)}`],
-      };
-    case 'window':
-      return { waiting: data, words: [] };
-    case 'action':
-      return { waiting: { for: 'action', what: '', instructions: [] }, words: [data.what] };
-  }
+      }),
+    ),
+    z
+      .object({ for: z.literal('rehearsal'), answered: people, missing: people, declined, until: time })
+      .transform((rest) => told({ ...rest, epoch: 1 })),
+    decision.transform(({ message, ...rest }) => told({ ...rest, message: '' }, [message])),
+    resume.transform(({ by, reason, ...rest }) =>
+      told({ ...rest, by: '', reason: '' }, [`paused by ${escapeUntrusted(by)}: ${escapeUntrusted(reason)}`]),
+    ),
+    z.object({ for: z.literal('window'), until: time }).transform((rest) => told(rest)),
+    z
+      .object({ for: z.literal('action'), what: z.string().catch('') })
+      .transform(({ what, ...rest }) => told({ ...rest, what: '', instructions: [] }, [what])),
+  ]);
 }

@@ -1,13 +1,14 @@
-import { readFile } from 'node:fs/promises';
 import { createTransport } from 'nodemailer';
-import { Agent, request } from 'undici';
+import { request } from 'undici';
 import { RunbookError } from '../../src/errors';
 import type { NotificationTarget } from '../../src/inventory';
 import { readSecret } from '../../src/inventory';
+import { agentFor, trustedRoots } from '../hooks/hook-call';
 import type { Message } from './notification-texts';
 import { plainText } from './notification-texts';
 
-type TargetOf<K extends NotificationTarget['kind']> = Extract<NotificationTarget, { kind: K }>;
+type MailTarget = Extract<NotificationTarget, { kind: 'email' }>;
+type HttpTarget = Exclude<NotificationTarget, MailTarget>;
 
 /** Longer texts are cut: targets refuse them whole. */
 const PAGERDUTY_SUMMARY = 1_000;
@@ -19,23 +20,33 @@ const SLACK_TEXT = 3_000;
  * @throws RunbookError whose text names neither address nor key, and repeats nothing that the target answered
  */
 export async function send(target: NotificationTarget, message: Message, signal: AbortSignal): Promise<void> {
+  return target.kind === 'email'
+    ? sendMail(target, message, signal)
+    : post(target, await requestOf(target, message), signal);
+}
+
+interface HttpRequest {
+  readonly url: string;
+  readonly body: object;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+async function requestOf(target: HttpTarget, message: Message): Promise<HttpRequest> {
   switch (target.kind) {
-    case 'webhook':
-      return sendToWebhook(target, message, signal);
+    case 'webhook': {
+      const body = { schema: 'replication-runbooks/notification/v1', ...message };
+      const headers = target.token && { authorization: `Bearer ${await secretOf(target.token)}` };
+      return { url: await secretOf(target.url), body, ...(headers && { headers }) };
+    }
     case 'slack':
-      return post(target, (await readSecret(target.url, 'notification-secret')).reveal(), slackBody(message), signal);
+      return { url: await secretOf(target.url), body: slackBody(message) };
     case 'pagerduty':
-      return sendToPagerDuty(target, message, signal);
-    case 'email':
-      return sendMail(target, message, signal);
+      return { url: target.url, body: pagerDutyBody(await secretOf(target.routingKey), message) };
   }
 }
 
-async function sendToWebhook(target: TargetOf<'webhook'>, message: Message, signal: AbortSignal): Promise<void> {
-  const url = (await readSecret(target.url, 'notification-secret')).reveal();
-  const token = target.token && (await readSecret(target.token, 'notification-secret'));
-  const body = { schema: 'replication-runbooks/notification/v1', ...message };
-  await post(target, url, body, signal, token && { authorization: `Bearer ${token.reveal()}` });
+async function secretOf(source: Parameters<typeof readSecret>[0]): Promise<string> {
+  return (await readSecret(source, 'notification-secret')).reveal();
 }
 
 /** The one field that every Slack-compatible webhook takes. */
@@ -52,11 +63,12 @@ function slackBody(message: Message): { readonly text: string } {
 }
 
 /** Events API v2. What service-ready ends is the alert of the outage; everything else is an alert of its own. */
-async function sendToPagerDuty(target: TargetOf<'pagerduty'>, message: Message, signal: AbortSignal): Promise<void> {
+function pagerDutyBody(routingKey: string, message: Message): object {
   const { title, severity, at, deployment, runbook, event, link, details, commands, workflowId, runId } = message;
   const resolves = event === 'service-ready';
-  const body = {
-    routing_key: (await readSecret(target.routingKey, 'notification-secret')).reveal(),
+  const orders = commands.map(({ who, command }) => `${who}: ${command}`);
+  return {
+    routing_key: routingKey,
     event_action: resolves ? 'resolve' : 'trigger',
     dedup_key: resolves || event === 'outage-started' ? message.subject : message.id,
     payload: {
@@ -66,29 +78,20 @@ async function sendToPagerDuty(target: TargetOf<'pagerduty'>, message: Message, 
       timestamp: at,
       component: runbook,
       class: event,
-      custom_details: {
-        workflowId,
-        runId,
-        details,
-        commands: commands.map(({ who, command }) => `${who}: ${command}`),
-      },
+      custom_details: { workflowId, runId, details, commands: orders },
     },
     ...(link !== undefined && { links: [{ href: link, text: 'The run' }] }),
   };
-  await post(target, target.url, body, signal);
 }
 
 async function post(
-  target: Exclude<NotificationTarget, { kind: 'email' }>,
-  url: string,
-  body: object,
+  { caFile, timeoutMs }: HttpTarget,
+  { url, body, headers }: HttpRequest,
   signal: AbortSignal,
-  headers: Readonly<Record<string, string>> = {},
 ): Promise<void> {
   requireSafe(url);
-  const ca = await trustedRoots(target.caFile);
-  const agent = new Agent({ connect: { rejectUnauthorized: true, ca, timeout: target.timeoutMs } });
-  const over = AbortSignal.timeout(target.timeoutMs);
+  const agent = await agentFor('notification target', caFile, timeoutMs);
+  const over = AbortSignal.timeout(timeoutMs);
   let status: number;
   try {
     const response = await request(url, {
@@ -101,7 +104,7 @@ async function post(
     status = response.statusCode;
     await response.body.dump();
   } catch (error) {
-    throw over.aborted ? failed(`no answer within ${target.timeoutMs / 1000} s`) : failed(connectionFailure(error));
+    throw failed(over.aborted ? `no answer within ${timeoutMs / 1000} s` : connectionFailure(error));
   } finally {
     await agent.destroy();
   }
@@ -117,17 +120,17 @@ function requireSafe(text: string): void {
   throw new RunbookError('INSECURE_ADDRESS', 'Its address is not an https address.', { retryable: false });
 }
 
-async function sendMail(target: TargetOf<'email'>, message: Message, signal: AbortSignal): Promise<void> {
+async function sendMail(target: MailTarget, message: Message, signal: AbortSignal): Promise<void> {
   const { host, port, security, username, password, from, to, caFile, timeoutMs } = target;
-  const pass = password && (await readSecret(password, 'notification-secret'));
+  const pass = password && (await secretOf(password));
   const transport = createTransport({
     host,
     port,
     secure: security === 'tls',
     requireTLS: security === 'starttls',
     ignoreTLS: security === 'none',
-    ...(username !== undefined && pass && { auth: { user: username, pass: pass.reveal() } }),
-    tls: { rejectUnauthorized: true, ca: await trustedRoots(caFile) },
+    ...(username !== undefined && pass !== undefined && { auth: { user: username, pass } }),
+    tls: { rejectUnauthorized: true, ca: await trustedRoots('notification target', caFile) },
     connectionTimeout: timeoutMs,
     greetingTimeout: timeoutMs,
     socketTimeout: timeoutMs,
@@ -151,15 +154,6 @@ async function sendMail(target: TargetOf<'email'>, message: Message, signal: Abo
     throw error instanceof RunbookError ? error : failed(connectionFailure(error));
   } finally {
     transport.close();
-  }
-}
-
-async function trustedRoots(caFile: string | undefined): Promise<string | undefined> {
-  if (caFile === undefined) return undefined;
-  try {
-    return await readFile(caFile, 'utf8');
-  } catch {
-    throw new RunbookError('TLS_FAILED', 'Its CA file cannot be read.');
   }
 }
 

@@ -11,28 +11,7 @@ import { notificationFacts } from './notification-facts';
 import type { NotificationFacts } from './notification-facts';
 
 /** A notification in words, for every kind of target: ours, but for short quotations at the end of the details. */
-export interface Message {
-  /** The same when the same notification is sent twice. */
-  readonly id: string;
-  /** The same for a matter and its end. */
-  readonly subject: string;
-  readonly event: Notification['event'];
-  readonly severity: NotificationSeverity;
-  readonly at: string;
-  readonly deployment: string;
-  readonly runbook: string;
-  readonly workflowId: string;
-  readonly runId: string;
-  readonly outcome?: Notification['outcome'];
-  /** One line. */
-  readonly title: string;
-  readonly text: string;
-  /** Each a line: what is waited for and from whom, what is left to do; at the end the words of the run, quoted. */
-  readonly details: readonly string[];
-  /** The exact command of each person who can do something. */
-  readonly commands: readonly NextCommand[];
-  readonly link?: string;
-}
+export type Message = ReturnType<typeof messageOf>;
 
 /** What cannot wait for the report, by the code of its finding. */
 const ALARMS: Readonly<Record<string, string>> = {
@@ -54,7 +33,7 @@ const UNSHOWN_ID = 'A-RUN-WITH-ANOTHER-ID';
  *
  * @throws RunbookError INVALID_INPUT where it is no notification that this program tells
  */
-export function messageOf(inventory: Inventory, deployment: string, given: Notification, run: RunContext): Message {
+export function messageOf(inventory: Inventory, deployment: string, given: Notification, run: RunContext) {
   const facts = notificationFacts(inventory, deployment, given);
   const { event, severity, runbook, number, subject, at, waiting, outcome } = facts;
   const { ns, rid } = run;
@@ -63,7 +42,9 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
   const text = sentenceOf(facts);
   const { uiAddress } = inventory.temporal;
   return {
+    /** The same when the same notification is sent twice. */
     id: `${ns}/${wid}/${rid}/${number}`,
+    /** The same for a matter and its end. */
     subject: `${ns}/${wid}/${rid}/${subject}`,
     event,
     severity,
@@ -73,13 +54,16 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
     workflowId: wid,
     runId: rid,
     ...(outcome && { outcome }),
+    /** One line. */
     title: `${marks[severity]}${deployment}: ${text}`,
     text,
+    /** Each a line: what is waited for and from whom, what is left to do; at the end the words of the run, quoted. */
     details: [
       ...waitingLines(waiting, wid),
       ...(facts.leftToDo > 0 && event === 'finished' ? [`Left to do: ${facts.leftToDo}; the report lists what`] : []),
       ...facts.words.map((each) => `The run says: "${each}"`),
     ],
+    /** The exact command of each person who can do something. */
     commands: wid === UNSHOWN_ID ? [LIST] : commandsOf(facts, wid, rid),
     ...(uiAddress !== undefined && {
       link: `${uiAddress.replace(/(?<!\/)\/+$/, '')}/namespaces/${encodeURIComponent(ns)}/workflows/${encodeURIComponent(run.wid)}/${encodeURIComponent(rid)}/history`,

@@ -68,9 +68,9 @@ export async function readQuotas({ deployment, cluster }: OnCluster): Promise<Qu
 export async function quiesceByQuota(
   input: OnCluster & OfKind & { readonly otherCluster: string; readonly authority: Authority },
 ): Promise<ChangeResult> {
-  const { deployment, kind, cluster, otherCluster, authority } = input;
+  const { deployment, kind, cluster, otherCluster } = input;
   const execution = currentExecution();
-  const { clusters, inventory, run } = execution;
+  const { clusters } = execution;
   const { demoteMs } = clusters.deployment(deployment).limits;
   const [on, successor] = await Promise.all(
     ([cluster, otherCluster] as const).map(async (name) => ({
@@ -79,9 +79,7 @@ export async function quiesceByQuota(
     })),
   );
   if (!on || !successor) throw new TypeError('two clusters have two IDs');
-  await verifyBeginning(inventory, run, deployment, authority, {
-    ...{ operation: `${kind}.primary.quiesce-by-quota`, on, with: successor },
-  });
+  await verifyBeginning(input, { operation: `${kind}.primary.quiesce-by-quota`, on, with: successor });
   // It may be sent again at will: it is one state, and reached from every other.
   execution.doubt.mayHaveSent = false;
   const calledAt = Date.now();

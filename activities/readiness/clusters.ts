@@ -3,9 +3,9 @@ import { everyNodeAnswers, everyNodeUnsealed, quorum } from '../checks/nodes';
 import { knownBugs, noneOlder, versionsOf, versionsText } from '../checks/versions';
 import type { Concern } from '../checks/versions';
 import { describeReplication } from '../observe';
-import { answer, holds, holdsAs, pointsOf, questionOf, unknowable, unread } from './point';
+import { answer, checked, holds, judged, unknowable, unread } from './point';
 import type { Answer } from './point';
-import { severity } from './topology';
+import { SEVERITY, whyNotRead } from './topology';
 import type { ClusterReading, DrSet, Topology } from './topology';
 
 /* What the clusters say of themselves: nodes, roles, versions, clocks. Pure. */
@@ -15,29 +15,22 @@ export function nodePoints({ clusters }: Topology): ReadinessPoint[] {
   return clusters.flatMap(({ name, part, observation, activeNodes }) => {
     // Without some nodes both start, and people are warned; without a quorum neither.
     const warned = part === 'primary' || part === 'gone' ? ({ switchover: 'warn' } as const) : 'warn';
-    const answering = everyNodeAnswers(observation);
-    const unsealed = everyNodeUnsealed(observation);
-    const enough = quorum(observation);
     const someAnswer = observation.nodes.some(({ reachable }) => reachable);
     const [first, ...others] = [...new Set(activeNodes)];
     const stable = observation.reachable && first !== undefined && others.length === 0;
     const seen = activeNodes.map((node) => node ?? 'none').join(', then ');
     return [
-      ...pointsOf(questionOf('nodes-reachable', answering), holdsAs(answering, warned)),
-      ...pointsOf(
-        questionOf('nodes-unsealed', unsealed),
-        someAnswer ? holdsAs(unsealed, warned) : unread('no node answers'),
-      ),
-      ...pointsOf(questionOf('quorum', enough), holdsAs(enough, severity(part))),
-      ...pointsOf(
-        {
-          id: 'stable-active-node',
-          cluster: name,
-          needed: 'the nodes agree on the same active node on every reading',
-          next: `Find out why leadership of ${name} changes or is missing (network, clocks, storage).`,
-        },
-        holds(stable, severity(part), stable ? `${first}, ${activeNodes.length} times` : (observation.error ?? seen)),
-      ),
+      ...checked('nodes-reachable', everyNodeAnswers(observation), warned),
+      ...checked('nodes-unsealed', everyNodeUnsealed(observation), warned, someAnswer ? undefined : 'no node answers'),
+      ...checked('quorum', quorum(observation), SEVERITY[part]),
+      ...judged({
+        id: 'stable-active-node',
+        cluster: name,
+        needed: 'the nodes agree on the same active node on every reading',
+        next: `Find out why leadership of ${name} changes or is missing (network, clocks, storage).`,
+        judge: () =>
+          holds(stable, SEVERITY[part], stable ? `${first}, ${activeNodes.length} times` : (observation.error ?? seen)),
+      }),
     ];
   });
 }
@@ -47,17 +40,16 @@ export function identityPoints({ deployment, clusters }: Topology): ReadinessPoi
   return clusters.flatMap(({ name, part, observation: { clusterId, reachable } }) => {
     const pinned = deployment.clusters.get(name)?.clusterId;
     if (pinned === undefined) return [];
-    const question = {
+    return judged({
       id: 'cluster-id',
       cluster: name,
       needed: `cluster ID ${pinned}, as the inventory pins it`,
       next: `Find out which cluster answers at the addresses of ${name}. Was it set up again? Then correct clusterId.`,
-    };
-    const known = reachable && clusterId !== undefined;
-    return pointsOf(
-      question,
-      known ? holds(clusterId === pinned, severity(part), clusterId) : unread('no node tells its cluster ID'),
-    );
+      judge: () =>
+        reachable && clusterId !== undefined
+          ? holds(clusterId === pinned, SEVERITY[part], clusterId)
+          : unread('no node tells its cluster ID'),
+    });
   });
 }
 
@@ -66,15 +58,13 @@ export function rolePoints(topology: Topology): ReadinessPoint[] {
   const { sets, deployment } = topology;
   const sizes = [...deployment.drSets].map(([name, members]) => `${name}: ${members.join(', ')}`);
   return [
-    ...pointsOf(
-      {
-        id: 'dr-sets',
-        source: 'attested',
-        needed: 'at least one DR set of two clusters in the inventory',
-        next: 'Onboard a DR secondary: runbook drSecondaryOnboarding.',
-      },
-      holds(sets.length > 0, 'fail', sizes.join('; ')),
-    ),
+    ...judged({
+      id: 'dr-sets',
+      source: 'attested',
+      needed: 'at least one DR set of two clusters in the inventory',
+      next: 'Onboard a DR secondary: runbook drSecondaryOnboarding.',
+      judge: () => holds(sets.length > 0, 'fail', sizes.join('; ')),
+    }),
     ...sets.flatMap((set) => [...oneDrPrimary(set), ...set.members.flatMap((each) => role(each, set))]),
     ...performanceRoles(topology),
   ];
@@ -84,75 +74,76 @@ function oneDrPrimary({ name, members, primaries }: DrSet): ReadinessPoint[] {
   const silent = members.filter(({ observation }) => !observation.reachable).map((each) => each.name);
   const unreadable = silent.length === 0 ? '' : `; not readable: ${silent.join(', ')}`;
   const observed = `${primaries.map((each) => each.name).join(', ') || 'none'}${unreadable}`;
-  const judge = (): Answer => {
-    if (primaries.length > 1) return answer('fail', observed, { reason: 'a split: both take writes' });
-    if (primaries.length === 1) return answer('ok', observed);
-    return silent.length === 0
-      ? answer({ switchover: 'fail', failover: 'fail' }, observed, { reason: 'no member is primary' })
-      : answer({ switchover: 'fail', failover: 'ok' }, observed, { reason: 'the primary may be gone' });
-  };
-  const next =
-    primaries.length > 1
-      ? 'Find out which one clients write to; fence and demote the other before anything else.'
-      : 'Where the primary is gone this is a failover; where it answers, look at its role.';
-  return pointsOf({ id: `one-dr-primary.${name}`, needed: `exactly one DR primary in set ${name}`, next }, judge());
+  return judged({
+    id: `one-dr-primary.${name}`,
+    needed: `exactly one DR primary in set ${name}`,
+    next: 'Where the primary is gone this is a failover; where it answers, look at its role.',
+    judge: () => {
+      if (primaries.length === 1) return answer('ok', observed);
+      if (primaries.length > 1)
+        return answer('fail', observed, {
+          reason: 'a split: both take writes',
+          next: 'Find out which one clients write to; fence and demote the other before anything else.',
+        });
+      return silent.length === 0
+        ? answer('fail', observed, { reason: 'no member is primary' })
+        : answer({ switchover: 'fail', failover: 'ok' }, observed, { reason: 'the primary may be gone' });
+    },
+  });
 }
 
-function role({ name, part, observation, healths }: ClusterReading, { primaries: [primary] }: DrSet): ReadinessPoint[] {
-  const judge = (): Answer => {
-    if (!observation.reachable) return unread(observation.error ?? 'no answer');
-    const { dr } = observation;
-    const known = dr?.mode === 'primary' || dr?.mode === 'secondary';
-    const sameSet = primary === undefined || (dr?.setId !== undefined && dr.setId === primary.observation.dr?.setId);
-    if (!known || !sameSet) {
-      const reason = known ? `it is of set ${dr?.setId ?? 'none'}, not of the primary's` : undefined;
-      return answer(severity(part), describeReplication(dr), { reason });
-    }
-    // Nodes that just started tell no mode, or an old one.
-    const others = healths.flatMap(({ address, health: { replicationDrMode: mode } }) =>
-      mode === undefined || mode === dr.mode ? [] : [`; ${address} says ${mode}`],
-    );
-    const next = `Wait until every node of ${name} tells the same role.`;
-    return holds(others.length === 0, 'warn', `${dr.mode}${others.join('')}`, { next });
-  };
-  const question = {
+function role(reading: ClusterReading, { primaries: [primary] }: DrSet): ReadinessPoint[] {
+  const { name, part, observation, healths } = reading;
+  return judged({
     id: 'role',
     cluster: name,
     needed: 'DR primary or DR secondary of the set, and every node says the same',
     next: `Look at the DR status of ${name}; attach it again where it left the set.`,
-  };
-  return pointsOf(question, judge());
+    judge: () => {
+      const why = whyNotRead(reading);
+      if (why !== undefined) return unread(why);
+      const { dr } = observation;
+      if (dr?.mode !== 'primary' && dr?.mode !== 'secondary') return answer(SEVERITY[part], describeReplication(dr));
+      if (primary !== undefined && (dr.setId === undefined || dr.setId !== primary.observation.dr?.setId))
+        return answer(SEVERITY[part], describeReplication(dr), {
+          reason: `it is of set ${dr.setId ?? 'none'}, not of the primary's`,
+        });
+      // Nodes that just started tell no mode, or an old one.
+      const others = healths.flatMap(({ address, health: { replicationDrMode: mode } }) =>
+        mode === undefined || mode === dr.mode ? [] : [`; ${address} says ${mode}`],
+      );
+      const next = `Wait until every node of ${name} tells the same role.`;
+      return holds(others.length === 0, 'warn', `${dr.mode}${others.join('')}`, { next });
+    },
+  });
 }
 
 function performanceRoles({ clusters }: Topology): ReadinessPoint[] {
   const primaries = clusters.filter(({ observation }) => observation.performance?.mode === 'primary');
   const secondaries = clusters.filter(({ observation }) => observation.performance?.mode === 'secondary');
   if (primaries.length === 0 && secondaries.length === 0) return [];
-  const [primary] = primaries;
-  const setId = primary?.observation.performance?.setId;
+  const setId = primaries[0]?.observation.performance?.setId;
   const unreadable = clusters.some(({ observation }) => !observation.reachable);
   const none = { switchover: 'fail', failover: unreadable ? 'ok' : 'warn' } as const;
   const observed = primaries.map((each) => each.name).join(', ') || 'none';
-  return [
-    ...pointsOf(
-      {
-        id: 'one-performance-primary',
-        needed: 'exactly one performance primary that can be read',
-        next: 'Find out which one the secondaries follow, and demote the other.',
+  return judged(
+    {
+      id: 'one-performance-primary',
+      needed: 'exactly one performance primary that can be read',
+      next: 'Find out which one the secondaries follow, and demote the other.',
+      judge: () => holds(primaries.length === 1, primaries.length > 1 ? 'fail' : none, observed),
+    },
+    ...secondaries.map(({ name, observation: { performance } }) => ({
+      id: 'performance-secondary',
+      cluster: name,
+      needed: 'streams from the performance primary of the deployment',
+      next: `Look at ${name}; a switchover sees that it follows, and re-points it where it does not.`,
+      judge: () => {
+        const good = performance?.state === 'stream-wals' && (setId === undefined || performance.setId === setId);
+        return holds(good, 'warn', describeReplication(performance));
       },
-      holds(primaries.length === 1, primaries.length > 1 ? 'fail' : none, observed),
-    ),
-    ...secondaries.flatMap(({ name, observation: { performance } }) => {
-      const good = performance?.state === 'stream-wals' && (setId === undefined || performance.setId === setId);
-      const question = {
-        id: 'performance-secondary',
-        cluster: name,
-        needed: 'streams from the performance primary of the deployment',
-        next: `Look at ${name}; a switchover sees that it follows, and re-points it where it does not.`,
-      };
-      return pointsOf(question, holds(good, 'warn', describeReplication(performance)));
-    }),
-  ];
+    })),
+  );
 }
 
 /** What a switchover and a failover do, as the table of defects names it. */
@@ -160,38 +151,38 @@ const CONCERNS: readonly Concern[] = ['update-primary by token', 'merkle trees',
 
 /** Versions of every node, their order along each replication, and known defects. */
 export function versionPoints({ clusters, sets }: Topology): ReadinessPoint[] {
-  return [
-    ...clusters.flatMap((reading) => {
-      const { name, part, observation } = reading;
-      const versions = versionsOf(observation);
-      const alike = {
+  const ofClusters = clusters.flatMap((reading) => {
+    const { name, part, observation } = reading;
+    const versions = versionsOf(observation);
+    const otherwise = part === 'other' ? 'warn' : ({ switchover: 'fail', failover: 'warn' } as const);
+    const told = (judge: () => Answer) => () => (versions.length === 0 ? unread('no node tells a version') : judge());
+    return judged(
+      {
         id: 'versions-alike',
         cluster: name,
         needed: 'one version on all nodes',
         next: `Finish the upgrade of ${name} first.`,
-      };
-      const defects = {
+        judge: told(() => holds(versions.length === 1, otherwise, versions.join(', '))),
+      },
+      {
         id: 'known-bugs',
         cluster: name,
         needed: 'no known defect that concerns changes of roles',
-      };
-      if (versions.length === 0)
-        return [alike, defects].flatMap((question) => pointsOf(question, unread('no node tells a version')));
-      const otherwise = part === 'other' ? 'warn' : ({ switchover: 'fail', failover: 'warn' } as const);
-      return [
-        ...pointsOf(alike, holds(versions.length === 1, otherwise, versions.join(', '))),
-        ...pointsOf(defects, defectsOf(reading, versions)),
-      ];
-    }),
-    ...sets.flatMap((set) =>
-      set.secondaries.flatMap((each) =>
-        pointsOf(
-          { id: 'versions-order', cluster: each.name, needed: 'the version of its primary, or a newer one' },
-          versionOrder(each, set),
-        ),
-      ),
+        judge: told(() => defectsOf(reading, versions)),
+      },
+    );
+  });
+  const along = sets.flatMap((set) =>
+    set.secondaries.flatMap((each) =>
+      judged({
+        id: 'versions-order',
+        cluster: each.name,
+        needed: 'the version of its primary, or a newer one',
+        judge: () => versionOrder(each, set),
+      }),
     ),
-  ];
+  );
+  return [...ofClusters, ...along];
 }
 
 function versionOrder({ observation }: ClusterReading, { primaries: [primary] }: DrSet): Answer {
@@ -229,27 +220,26 @@ const BROKEN_CLOCK_MS = 60_000;
 /** The clock of every node against the worker's. `server_time_utc` has whole seconds. */
 export function clockPoints({ clusters, deployment }: Topology): ReadinessPoint[] {
   const limit = deployment.readiness.clockSkewMs;
-  return clusters.flatMap(({ name, part, healths }) => {
-    const skews = healths.flatMap(({ address, health: { serverTimeUtc }, askedAt, answeredAt }) =>
-      serverTimeUtc === undefined ? [] : [{ address, skew: skewOf(serverTimeUtc * 1_000, askedAt, answeredAt) }],
-    );
-    const [worst] = skews.toSorted((a, b) => Math.abs(b.skew) - Math.abs(a.skew));
-    const judge = (): Answer => {
-      if (healths.length === 0) return unread('no node answers');
-      if (!worst) return unknowable('no node tells its time');
-      const { address, skew } = worst;
-      const observed = skew === 0 ? 'no difference seen' : `${address}: ${(skew / 1_000).toFixed(1)} s`;
-      const broken = Math.abs(skew) > BROKEN_CLOCK_MS && part === 'secondary';
-      return holds(Math.abs(skew) <= limit, broken ? 'fail' : 'warn', observed);
-    };
-    const question = {
+  return clusters.flatMap(({ name, part, healths }) =>
+    judged({
       id: 'clock',
       cluster: name,
       needed: `at most ${limit / 1_000} s from the worker's clock`,
       next: `See to the time synchronisation of ${name} and of the workers.`,
-    };
-    return pointsOf(question, judge());
-  });
+      judge: () => {
+        if (healths.length === 0) return unread('no node answers');
+        const skews = healths.flatMap(({ address, health: { serverTimeUtc }, askedAt, answeredAt }) =>
+          serverTimeUtc === undefined ? [] : [{ address, skew: skewOf(serverTimeUtc * 1_000, askedAt, answeredAt) }],
+        );
+        const [worst] = skews.toSorted((a, b) => Math.abs(b.skew) - Math.abs(a.skew));
+        if (!worst) return unknowable('no node tells its time');
+        const { address, skew } = worst;
+        const observed = skew === 0 ? 'no difference seen' : `${address}: ${(skew / 1_000).toFixed(1)} s`;
+        const broken = Math.abs(skew) > BROKEN_CLOCK_MS && part === 'secondary';
+        return holds(Math.abs(skew) <= limit, broken ? 'fail' : 'warn', observed);
+      },
+    }),
+  );
 }
 
 /** The least difference that explains what was seen, ms; the server's second may have begun up to a second before. */

@@ -1,8 +1,8 @@
 import type { Check } from '../../src/contracts/plan';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { Deployment } from '../../src/inventory';
-import type { Secret } from '../../src/secret';
 import { inWords, isIn } from '../ceremony/ceremony-access';
+import { refuses } from '../checks/check';
 import {
   credentialFacts,
   credentialLives,
@@ -13,8 +13,6 @@ import {
   rightsText,
 } from '../checks/credentials';
 import type { CredentialFacts, Rights } from '../checks/credentials';
-import type { ClusterAccess } from '../clusters';
-import { refuses } from '../checks/check';
 import {
   ATTEMPT,
   DEMOTE,
@@ -27,13 +25,13 @@ import {
   enoughHolders,
   freeSlot,
 } from '../checks/tokens';
-import type { CeremonyEntry } from '../checks/tokens';
 import { majorVersion } from '../checks/versions';
+import { checkMarker } from '../evidence/marker';
 import { proofOf, provenBefore } from '../tokens/batch-token-proof';
 import { readBatchToken } from '../tokens/operation-token';
-import { checkMarker } from '../evidence/marker';
-import { answer, holds, pointsOf, readPoints, unknowable, unread, within } from './point';
-import type { Answer, Question, Verdicts } from './point';
+import { NotRead, answer, holds, readPoints, unknowable, unread, within } from './point';
+import type { Answer, Verdicts } from './point';
+import { whyNotRead } from './topology';
 import type { ClusterReading, DrSet, ServiceContext } from './topology';
 
 const WRITE = 'create|update';
@@ -41,12 +39,23 @@ const PERFORMANCE = 'sys/replication/performance';
 
 /** The workers' credentials: of each member of a DR set, and of performance secondaries for their re-pointing. */
 export async function credentialPoints(context: ServiceContext): Promise<ReadinessPoint[]> {
+  const { access, deployment, execution } = context;
+  const { signal } = execution;
   const points = await Promise.all([
     ...context.sets.flatMap((set) => {
       const [primary] = set.primaries;
-      const marker = primary && markerOf(context, primary);
-      const judged = set.members.map((each) => credentialOf(context, each, set, marker));
-      return primary && marker ? [...judged, markerPoint(context, primary, marker)] : judged;
+      // One look for all members of the set: the engine is the primary's.
+      const marker = primary && within(signal, (limited) => checkMarker(access(primary.name), deployment, limited));
+      const judgedMarker =
+        marker &&
+        readPoints(signal, marker, {
+          id: 'marker',
+          cluster: primary.name,
+          needed: 'a value written beside the marker, and read back: a switchover begins with that',
+          judge: ({ judged: { verdict, observed, next } }) =>
+            holds(verdict === 'ok', { switchover: 'fail' }, observed, { next }),
+        });
+      return [...set.members.map((each) => credentialOf(context, each, set, marker)), judgedMarker ?? []];
     }),
     ...context.clusters
       .filter(({ observation }) => observation.performance?.mode === 'secondary')
@@ -55,83 +64,58 @@ export async function credentialPoints(context: ServiceContext): Promise<Readine
   return points.flat();
 }
 
-type MarkerFacts = ReturnType<typeof checkMarker>;
-
-/** One look for all members of the set: the engine is the primary's. */
-function markerOf({ access, deployment, execution: { signal } }: ServiceContext, primary: ClusterReading): MarkerFacts {
-  const marker = within(signal, (limited) => checkMarker(access(primary.name), deployment, limited));
-  marker.catch(() => undefined);
-  return marker;
-}
-
-function markerPoint(
-  { execution: { signal } }: ServiceContext,
-  { name }: ClusterReading,
-  marker: MarkerFacts,
-): Promise<ReadinessPoint[]> {
-  const question: Question = {
-    id: 'marker',
-    cluster: name,
-    needed: 'a value written beside the marker, and read back: a switchover begins with that',
-  };
-  return readPoints(signal, question, marker, ({ judged }) =>
-    holds(judged.verdict === 'ok', { switchover: 'fail' }, judged.observed, { next: judged.next }),
-  );
-}
-
 /** Asked on the primary of the set by lookup-self and capabilities-self: what it knows of tokens holds on its successor. */
-async function credentialOf(
+function credentialOf(
   context: ServiceContext,
   { name, part }: ClusterReading,
   { primaries: [primary] }: DrSet,
-  marker: MarkerFacts | undefined,
+  marker: ReturnType<typeof checkMarker> | undefined,
 ): Promise<ReadinessPoint[]> {
-  const { signal } = context.execution;
-  const { entry } = context.access(name);
-  const life = {
-    id: 'credential-life',
-    cluster: name,
-    needed: `a token that the primary accepts, for at least ${neededLife(entry)} s`,
-    next: mendCredential(entry),
-  };
-  const may = {
-    id: 'credential-rights',
-    cluster: name,
-    needed: 'the rights that switchover and failover use on the primary',
-    next: `Correct the policy of the credential of ${name}: \`runbook policy ${entry.deployment}\` prints it.`,
-  };
-  if (primary === undefined) {
-    const none = unread('there is no primary that could look the token up');
-    return [life, may].flatMap((question) => pointsOf(question, none));
-  }
-  const found = await marker?.catch(() => undefined);
-  const rights = { ...neededRights(context, primary, part === 'primary'), ...found?.rights };
-  const [asked, own] = [context.access(primary.name), context.access(name)];
-  const facts = within(signal, (limited) =>
-    credentialFacts(asked, () => own.credential(), Object.keys(rights), limited),
-  );
+  const own = context.access(name);
   const otherwise: Verdicts = part === 'primary' ? { switchover: 'fail' } : 'fail';
-  const points = await Promise.all([
-    readPoints(signal, life, facts, (found) => {
-      if (!found.usable) return answer(otherwise, `not usable: ${found.error ?? 'refused'}`);
-      const { verdict, observed } = credentialLives(entry, found);
-      if (verdict === 'ok' && endsSoon(found, context.deployment.readiness.tokenLifeMs))
-        return answer(part === 'primary' ? { switchover: 'warn' } : 'warn', `${observed}: its end is near`);
-      return holds(verdict === 'ok', otherwise, observed);
-    }),
-    readPoints(signal, may, facts, (found) => {
-      if (!found.usable) return answer({}, '');
-      const lacking = missingRights(found, rights).map(
-        (path) => `${path}: ${rightsText(found, path)} instead of ${rights[path]?.join(', ')}`,
-      );
-      const lines = missingRights(found, rights).map((path) => lineFor(path, rights[path] ?? []));
-      const all = `all ${Object.keys(rights).length} paths`;
-      return holds(lacking.length === 0, otherwise, lacking.join('; ') || all, {
-        next: `Add to the policy of the credential of ${name}: \`${lines.join(' ')}\``,
-      });
-    }),
-  ]);
-  return points.flat();
+  const read = async () => {
+    if (primary === undefined) throw new NotRead('there is no primary that could look the token up');
+    const ofMarker = await marker?.catch(() => undefined);
+    const rights: Rights = { ...neededRights(context, primary, part === 'primary'), ...ofMarker?.rights };
+    const asked = context.access(primary.name);
+    const ask = (limited: AbortSignal) => credentialFacts(asked, () => own.credential(), Object.keys(rights), limited);
+    return { rights, facts: await within(context.execution.signal, ask) };
+  };
+  return readPoints(
+    context.execution.signal,
+    read(),
+    {
+      id: 'credential-life',
+      cluster: name,
+      needed: `a token that the primary accepts, for at least ${neededLife(own.entry)} s`,
+      next: mendCredential(own.entry),
+      judge: ({ facts }) => {
+        if (!facts.usable) return answer(otherwise, notUsable(facts));
+        const { verdict, observed } = credentialLives(own.entry, facts);
+        if (verdict === 'ok' && endsSoon(facts, context.deployment.readiness.tokenLifeMs))
+          return answer(part === 'primary' ? { switchover: 'warn' } : 'warn', `${observed}: its end is near`);
+        return holds(verdict === 'ok', otherwise, observed);
+      },
+    },
+    {
+      id: 'credential-rights',
+      cluster: name,
+      needed: 'the rights that switchover and failover use on the primary',
+      judge: ({ facts, rights }) => (facts.usable ? mayCall(name, facts, rights, otherwise) : answer({}, '')),
+    },
+  );
+}
+
+const notUsable = ({ error }: CredentialFacts): string => `not usable: ${error ?? 'refused'}`;
+
+function mayCall(name: string, facts: CredentialFacts, rights: Rights, otherwise: Verdicts): Answer {
+  const lacking = missingRights(facts, rights);
+  const inFull = lacking.map((path) => `${path}: ${rightsText(facts, path)} instead of ${rights[path]?.join(', ')}`);
+  const observed = inFull.join('; ') || `all ${Object.keys(rights).length} paths`;
+  const lines = lacking.map((path) => lineFor(path, rights[path] ?? []));
+  return holds(lacking.length === 0, otherwise, observed, {
+    next: `Add to the policy of the credential of ${name}: \`${lines.join(' ')}\``,
+  });
 }
 
 /** What is renewed keeps more than a quarter of its life. */
@@ -141,7 +125,7 @@ export function endsSoon({ ttlSeconds, creationTtlSeconds }: CredentialFacts, to
 }
 
 /** What the credential of a DR primary does in a switchover, and that of its successor in switchover and failover. */
-function neededRights({ clusters }: ServiceContext, { observation }: ClusterReading, demotes: boolean) {
+function neededRights({ clusters }: ServiceContext, { observation }: ClusterReading, demotes: boolean): Rights {
   const { mode, setId } = observation.performance ?? {};
   const ids = clusters.flatMap(({ observation: { performance, clusterId } }) =>
     mode === 'primary' && performance?.mode === 'secondary' && performance.setId === setId ? (clusterId ?? []) : [],
@@ -150,18 +134,16 @@ function neededRights({ clusters }: ServiceContext, { observation }: ClusterRead
     [`${PERFORMANCE}/primary/paths-filter/${id}`, ['read', WRITE]] as const,
     [`${PERFORMANCE}/primary/dynamic-filter/${id}`, ['read']] as const,
   ]);
-  const performance: Rights = {
-    [`${PERFORMANCE}/primary/secondary-token`]: [WRITE, 'sudo'],
-    [`${PERFORMANCE}/primary/revoke-secondary`]: [WRITE],
-    ...Object.fromEntries<readonly string[]>(filters),
-  };
-  const rights: Rights = {
+  return {
     ...(demotes && { [DEMOTE]: [WRITE] }),
     [SECONDARY_TOKEN]: [WRITE, 'sudo'],
     [REVOKE]: [WRITE],
-    ...(ids.length > 0 && performance),
+    ...(ids.length > 0 && {
+      [`${PERFORMANCE}/primary/secondary-token`]: [WRITE, 'sudo'],
+      [`${PERFORMANCE}/primary/revoke-secondary`]: [WRITE],
+      ...Object.fromEntries<readonly string[]>(filters),
+    }),
   };
-  return rights;
 }
 
 /** A performance secondary has tokens of its own: where it does not follow by itself it is re-pointed with one of these. */
@@ -169,37 +151,14 @@ function repointing({ access, execution }: ServiceContext, { name }: ClusterRead
   const own = access(name);
   const base = `${PERFORMANCE}/secondary`;
   const rights: Rights = { [`${base}/generate-public-key`]: [WRITE], [`${base}/update-primary`]: [WRITE] };
-  return readPoints(
-    execution.signal,
-    {
-      id: 'credential-repointing',
-      cluster: name,
-      needed: 'a token of its own that may point it at the new primary',
-      next: `Correct the credential of ${name} or its policy: \`runbook policy ${own.entry.deployment}\` prints it.`,
-    },
-    (signal) => credentialFacts(own, () => own.credential(), Object.keys(rights), signal),
-    (facts) => {
-      if (!facts.usable) return answer('warn', `not usable: ${facts.error ?? 'refused'}`);
-      const missing = missingRights(facts, rights);
-      return holds(
-        missing.length === 0,
-        'warn',
-        missing.length === 0 ? 'it may' : `no update on ${missing.join(' and ')}`,
-      );
-    },
-  );
-}
-
-/** What was found out about the ways to a DR operation token on one secondary. */
-interface TokenWays {
-  /** Looked up on the primary, or by what the record keeps of that; undefined where neither is there. */
-  readonly batch: CredentialFacts | undefined;
-  readonly batchChecks: readonly Check[];
-  readonly entry: CeremonyEntry;
-  /** The batch token opens the ceremony, and is about to end: that is a way in now, and not on the day. */
-  readonly ending: boolean;
-  /** A run of the deployment works: an attempt may be its own. */
-  readonly runWorks: boolean;
+  const read = (signal: AbortSignal) => credentialFacts(own, () => own.credential(), Object.keys(rights), signal);
+  return readPoints(execution.signal, read, {
+    id: 'credential-repointing',
+    cluster: name,
+    needed: 'a token of its own that may point it at the new primary',
+    next: mendCredential(own.entry),
+    judge: (facts) => (facts.usable ? mayCall(name, facts, rights, 'warn') : answer('warn', notUsable(facts))),
+  });
 }
 
 /** Where the operation token of each DR secondary comes from, and whether that way is open. */
@@ -208,78 +167,97 @@ export async function tokenPoints(context: ServiceContext, runWorks: Promise<boo
   return (await Promise.all(points)).flat();
 }
 
-async function tokensOf(
-  { deployment, access, execution: { signal }, proofs }: ServiceContext,
+function tokensOf(
+  context: ServiceContext,
   reading: ClusterReading,
   { primaries: [primary] }: DrSet,
   runWorks: Promise<boolean>,
 ): Promise<ReadinessPoint[]> {
-  const { name, observation } = reading;
-  const own = access(name);
-  const hasBatch = own.entry.batchToken !== undefined;
-  const paths = [PROMOTE, UPDATE_PRIMARY];
-  const source = {
-    id: 'token-source',
+  const { deployment, access, execution } = context;
+  const { name, drSet } = reading;
+  const hasBatch = access(name).entry.batchToken !== undefined;
+  const { ttlMs } = rotationOf(deployment, drSet) ?? {};
+  const renewed = ttlMs === undefined ? '' : `, renewed at half of its ${Math.round(ttlMs / 1000)} s`;
+  const batchPoint = {
+    id: 'batch-token',
     cluster: name,
-    needed: 'a batch token that lives on, or a ceremony that can be held',
-    next: `Make a batch token for ${name} on the primary, or see to its holders and ceremonyCredential.`,
+    needed: `alive, with its rights${renewed}`,
+    next: 'Start batchTokenRotation, and see that its Schedule runs. Was the policy emptied on purpose? Then take batch out of tokenSource.',
+    judge: ({ batch, batchChecks }: TokenWays) =>
+      batch ? judgeBatchToken(deployment, drSet, batch, batchChecks) : unread('it was not looked up'),
   };
-  const slot = {
-    id: 'generation-slot',
-    cluster: name,
-    needed: 'no generation attempt under way',
-    next: 'Let its owner finish or cancel it. Never cancel an attempt of somebody else.',
-  };
-  const stored = {
-    id: 'stored-credential',
-    cluster: name,
-    needed: 'from version 2.0: a stored credential that a DR secondary accepts for the four ceremony calls',
-    next: `Let batchTokenRotation keep a batch token, or give ceremonyCredential of ${name}. Without either a ceremony begins with a break-glass: people open the calls in the configuration of every node.`,
-  };
-  if (!observation.reachable)
-    return [source, slot].flatMap((question) => pointsOf(question, unread(observation.error ?? 'no answer')));
-  const read = async (limited: AbortSignal): Promise<TokenWays> => {
-    const kept = hasBatch ? readBatchToken(own) : undefined;
-    kept?.catch(() => undefined);
-    const [batch, entry] = await Promise.all([
-      kept && batchFacts(deployment, primary && access(primary.name), { own, kept }, paths, limited),
-      ceremonyEntryOf(own, observation, limited),
-    ]);
-    const batchChecks = batch ? batchTokenReady(batch, name, deployment, paths) : [];
-    if (primary && kept && batch) {
-      if (!refuses(batchChecks)) proofs.set(name, proofOf(await kept, batch));
-      // What a primary refuses, or gives no rights, is proven no more. When it ends the proof says by itself.
-      else if (
-        batch.error === 'PERMISSION_DENIED' ||
-        (batch.usable && refuses(batchChecks.filter((each) => !each.name.includes('lives'))))
-      )
-        proofs.set(name, undefined);
-    }
-    const ending = batchChecks.some((each) => each.name.includes('lives') && each.verdict !== 'ok');
-    return { batch, batchChecks, entry, ending: entry.from === 'batchToken' && ending, runWorks: await runWorks };
-  };
-  const ways = within(signal, read);
-  const points = [
-    readPoints(signal, source, ways, (found) => judgeSource(reading, deployment, found, hasBatch)),
-    readPoints(signal, stored, ways, (found) => judgeStored(reading, found)),
-    readPoints(signal, slot, ways, (found) => judgeSlot(reading, found)),
-    ...(primary && hasBatch ? [batchPoint(reading, deployment, ways, signal)] : []),
-  ];
-  return (await Promise.all(points)).flat();
+  return readPoints(
+    execution.signal,
+    (signal) => tokenWays(context, reading, primary, { runWorks, signal }),
+    {
+      id: 'token-source',
+      cluster: name,
+      needed: 'a batch token that lives on, or a ceremony that can be held',
+      next: `Make a batch token for ${name} on the primary, or see to its holders and ceremonyCredential.`,
+      judge: (ways) => judgeSource(reading, deployment, ways, hasBatch),
+    },
+    {
+      id: 'stored-credential',
+      cluster: name,
+      needed: 'from version 2.0: a stored credential that a DR secondary accepts for the four ceremony calls',
+      next: `Let batchTokenRotation keep a batch token, or give ceremonyCredential of ${name}. Without either a ceremony begins with a break-glass: people open the calls in the configuration of every node.`,
+      judge: (ways) => judgeStored(reading, ways),
+    },
+    {
+      id: 'generation-slot',
+      cluster: name,
+      needed: 'no generation attempt under way',
+      next: 'Let its owner finish or cancel it. Never cancel an attempt of somebody else.',
+      judge: (ways) => judgeSlot(reading, ways),
+    },
+    ...(primary && hasBatch ? [batchPoint] : []),
+  );
 }
 
-/** By the primary; where none answers by what the last check that saw one kept. */
-async function batchFacts(
-  { name }: Deployment,
-  primary: ClusterAccess | undefined,
-  { own, kept }: { readonly own: ClusterAccess; readonly kept: Promise<Secret<'batch-token'>> },
-  paths: readonly string[],
-  signal: AbortSignal,
-): Promise<CredentialFacts | undefined> {
-  if (primary) return credentialFacts(primary, () => kept, [...paths, ATTEMPT], signal);
-  const known = await provenBefore(name, own);
-  return 'facts' in known ? known.facts : undefined;
+type TokenWays = Awaited<ReturnType<typeof tokenWays>>;
+
+/** What is found out about the ways to a DR operation token on one secondary; a batch token that is proven is noted. */
+async function tokenWays(
+  { deployment, access, proofs }: ServiceContext,
+  reading: ClusterReading,
+  primary: ClusterReading | undefined,
+  { runWorks, signal }: { readonly runWorks: Promise<boolean>; readonly signal: AbortSignal },
+) {
+  const why = whyNotRead(reading);
+  if (why !== undefined) throw new NotRead(why);
+  const { name, observation } = reading;
+  const own = access(name);
+  const paths = [PROMOTE, UPDATE_PRIMARY];
+  const kept = own.entry.batchToken === undefined ? undefined : readBatchToken(own);
+  kept?.catch(() => undefined);
+  /** By the primary; where none answers by what the last check that saw one kept. */
+  const lookUp = async (): Promise<CredentialFacts | undefined> => {
+    if (!kept) return undefined;
+    if (primary) return credentialFacts(access(primary.name), () => kept, [...paths, ATTEMPT], signal);
+    const known = await provenBefore(deployment.name, own);
+    return 'facts' in known ? known.facts : undefined;
+  };
+  const [batch, entry] = await Promise.all([lookUp(), ceremonyEntryOf(own, observation, signal)]);
+  const batchChecks = batch ? batchTokenReady(batch, name, deployment, paths) : [];
+  const [lives, others] = [batchChecks.filter(isOfLife), batchChecks.filter((each) => !isOfLife(each))];
+  if (primary && kept && batch) {
+    if (!refuses(batchChecks)) proofs.set(name, proofOf(await kept, batch));
+    // What a primary refuses, or gives no rights, is proven no more. When it ends the proof says by itself.
+    else if (batch.error === 'PERMISSION_DENIED' || (batch.usable && refuses(others))) proofs.set(name, undefined);
+  }
+  return {
+    /** Looked up on the primary, or by what the record keeps of that; undefined where neither is there. */
+    batch,
+    batchChecks,
+    entry,
+    /** The batch token opens the ceremony, and is about to end: that is a way in now, and not on the day. */
+    ending: entry.from === 'batchToken' && refuses(lives),
+    /** A run of the deployment works: an attempt may be its own. */
+    runWorks: await runWorks,
+  };
 }
+
+const isOfLife = ({ name }: Check): boolean => name.includes('lives');
 
 function judgeSource(
   { observation }: ClusterReading,
@@ -290,10 +268,8 @@ function judgeSource(
   const wanted = deployment.ceremony.tokenSource;
   const bad = batchChecks.filter(({ verdict }) => verdict !== 'ok').map(inFull);
   if (wanted === 'provided') return answer('ok', 'people generate the tokens themselves, and provide them');
-  if (wanted !== 'ceremony' && batch && bad.length === 0) {
-    const life = batchChecks.find(({ name }) => name.includes('lives'))?.observed ?? '';
-    return answer('ok', `batch token, ${life}`);
-  }
+  if (wanted !== 'ceremony' && batch && bad.length === 0)
+    return answer('ok', `batch token, ${batchChecks.find(isOfLife)?.observed ?? ''}`);
   if (wanted === 'batch') {
     if (hasBatch && !batch) return unread('no primary answers that could look the batch token up');
     return answer('fail', bad.join('; ') || 'the inventory names no batch token');
@@ -317,14 +293,13 @@ function judgeStored({ name, observation: { version } }: ClusterReading, ways: T
   if (entry.access === 'accepted' && !ending)
     return answer('ok', `${entry.from ?? 'accepted'}, accepted by ${version}`);
   const observed = `${inWords(entry)}${ending ? ', which ends soon' : ''}, version ${version}`;
-  if (entry.access === 'open') {
+  if (entry.access === 'open')
     return answer(runWorks ? 'warn' : 'fail', observed, {
       reason: runWorks
         ? 'a run of this deployment works: it may be its break-glass'
         : 'anybody may occupy the one slot',
       next: `Take enable_unauthenticated_access out of the configuration of every node of ${name} and send SIGHUP.`,
     });
-  }
   return batch && batchChecks.every(({ verdict }) => verdict === 'ok')
     ? answer('ok', `the batch token, instead of a ceremony by ${version}`)
     : answer('fail', observed);
@@ -340,28 +315,6 @@ function judgeSlot({ observation }: ClusterReading, { runWorks }: TokenWays): An
   });
 }
 
-function batchPoint(
-  { name, drSet }: ClusterReading,
-  deployment: Deployment,
-  ways: Promise<TokenWays>,
-  signal: AbortSignal,
-): Promise<ReadinessPoint[]> {
-  const { ttlMs } = rotationOf(deployment, drSet) ?? {};
-  const renewed = ttlMs === undefined ? '' : `, renewed at half of its ${Math.round(ttlMs / 1000)} s`;
-  return readPoints(
-    signal,
-    {
-      id: 'batch-token',
-      cluster: name,
-      needed: `alive, with its rights${renewed}`,
-      next: 'Start batchTokenRotation, and see that its Schedule runs. Was the policy emptied on purpose? Then take batch out of tokenSource.',
-    },
-    ways,
-    ({ batch, batchChecks }) =>
-      batch ? judgeBatchToken(deployment, drSet, batch, batchChecks) : unread('it was not looked up'),
-  );
-}
-
 /**
  * The batch token that is kept for a DR secondary: how long it lives on, since when it is in use, what it may do, and
  * whether it is renewed in time. Where its rotation is in the inventory people rely on it, unless the key holders are
@@ -370,9 +323,10 @@ function batchPoint(
 export function judgeBatchToken(
   deployment: Deployment,
   drSet: string,
-  { usable, ttlSeconds, creationTtlSeconds, error }: CredentialFacts,
+  facts: CredentialFacts,
   checks: readonly Check[],
 ): Answer {
+  const { usable, ttlSeconds, creationTtlSeconds } = facts;
   const rotation = rotationOf(deployment, drSet);
   const { tokenSource } = deployment.ceremony;
   const reliedOn = tokenSource === 'batch' || (rotation !== undefined && tokenSource === 'auto');
@@ -382,9 +336,8 @@ export function judgeBatchToken(
       ? []
       : [`made ${Math.max(0, creationTtlSeconds - ttlSeconds)} s ago`];
   const rights = bad.length === 0 ? ['with its rights'] : bad.map((each) => `${each.name}: ${each.observed}`);
-  const observed = usable
-    ? [ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`, ...made, ...rights].join(', ')
-    : `not usable: ${error ?? 'refused'}`;
+  const left = ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`;
+  const observed = usable ? [left, ...made, ...rights].join(', ') : notUsable(facts);
   if (bad.length > 0) return answer(reliedOn ? 'fail' : 'warn', observed);
   // Renewed at half its life: with a quarter gone beyond that, the Schedule has not come for a while.
   const overdue = rotation !== undefined && ttlSeconds !== undefined && ttlSeconds * 4000 < rotation.ttlMs;

@@ -1,15 +1,15 @@
 import type { GateName } from '../../src/contracts/plan';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import { canSatisfyGroups, groupRule } from '../../src/contracts/share-groups';
+import { canSatisfyGroups } from '../../src/contracts/share-groups';
 import { escapeUntrusted } from '../../src/contracts/words';
 import type { Deployment, GatePolicy, Inventory, Person, RosterAt } from '../../src/inventory';
 import { approversOf, endOfTerm, holdersOf, rosterAt } from '../../src/inventory';
 import { evaluateGate } from '../../src/keys';
 import type { DeclinedRehearsal, RehearsalRecord } from '../ceremony/rehearsal-records';
 import { lastRehearsals } from '../ceremony/rehearsal-records';
-import { rehearsingPeople } from '../ceremony/ceremony-roster';
-import { answer, holds, pointsOf, readPoints, unread, within } from './point';
-import type { Answer, Verdicts } from './point';
+import { judgeRoster, rehearsingPeople } from '../ceremony/ceremony-roster';
+import { answer, holds, judged, readPoints, unread } from './point';
+import type { Answer, Asked, Verdicts } from './point';
 import type { DrSet, ReadinessContext, Topology } from './topology';
 
 const DAY_MS = 86_400_000;
@@ -36,73 +36,58 @@ export function peoplePoints(inventory: Inventory, { deployment, sets }: Topolog
   ];
 }
 
-/** Whether those in office suffice for the threshold and the groups. */
-function holders(deployment: Deployment, { name: set }: DrSet, needed: number | undefined, now: number) {
-  const roster = rosterAt(deployment, now);
-  const names = everybody(roster);
-  const { groups, standBy, outOfTerm } = roster;
-  const rule = groups.length === 0 ? undefined : groupRule(groups);
-  const judge = (): Answer => {
-    if (deployment.ceremony.tokenSource === 'batch')
-      return answer('ok', `${names.length} listed, none needed: the token source is batch`);
-    if (needed === undefined) return unread('no DR secondary tells its threshold');
-    const aside = standBy.length === 0 ? '' : ` (${standBy.length} standing by)`;
-    const absent = outOfTerm.map(({ name, why }) => `; not counted: ${name}, ${why}`).join('');
-    const observed = `${names.length} listed${aside}, ${needed} needed${absent}`;
-    if (names.length < needed) return answer('fail', observed);
-    if (!canSatisfyGroups(groups, names, needed)) {
-      const members = groups.map(({ group, members: all }) => `${group}: ${all.join(', ') || 'nobody'}`).join('; ');
-      return answer('fail', `${observed}; ${members}`, { reason: `no ${needed} of them satisfy the groups` });
-    }
-    if (names.length === needed) return answer('warn', observed, { reason: 'all of them must be there, at any hour' });
-    const without = (name: string) => names.filter((each) => each !== name);
-    const alone = names.filter((name) => !canSatisfyGroups(groups, without(name), needed));
-    const reason = `the groups cannot be satisfied without ${alone.join(', nor without ')}`;
-    return holds(alone.length === 0, 'warn', observed, { reason });
-  };
-  const question = {
+/** Whether those in office suffice for the threshold and the groups, and whether one of them may be missing. */
+function holders(deployment: Deployment, { name: set }: DrSet, threshold: number | undefined, now: number) {
+  const { good, observed, needed, next } = judgeRoster(deployment, threshold, now);
+  return judged({
     id: `holders.${set}`,
     source: 'attested',
-    needed:
-      rule === undefined
-        ? 'as many holders as the service requires key shares, and one more'
-        : `as many holders as the service requires key shares, among them ${rule} (our policy), and one more for each`,
-    next:
-      rule === undefined
-        ? 'List more holders in the inventory.'
-        : 'List more holders in the inventory, or put more of them into the groups.',
-  } as const;
-  return pointsOf(question, judge());
+    needed: `as many holders as the service requires key shares (${needed}), and one more for each`,
+    next,
+    judge: () => {
+      if (deployment.ceremony.tokenSource === 'batch')
+        return answer('ok', `${observed}; none needed: the token source is batch`);
+      if (threshold === undefined) return unread('no DR secondary tells its threshold');
+      const roster = rosterAt(deployment, now);
+      const names = everybody(roster);
+      if (!good)
+        return answer('fail', observed, {
+          reason: names.length < threshold ? undefined : `no ${threshold} of them satisfy the groups`,
+        });
+      if (names.length === threshold)
+        return answer('warn', observed, { reason: 'all of them must be there, at any hour' });
+      const without = (name: string) => names.filter((each) => each !== name);
+      const alone = names.filter((name) => !canSatisfyGroups(roster.groups, without(name), threshold));
+      const reason = `the groups cannot be satisfied without ${alone.join(', nor without ')}`;
+      return holds(alone.length === 0, 'warn', observed, { reason });
+    },
+  });
 }
 
 /** Whose term ends soon. A site without terms is not told of them. */
-function terms(deployment: Deployment, { name: set }: DrSet, needed: number | undefined, now: number) {
+function terms(deployment: Deployment, { name: set }: DrSet, threshold: number | undefined, now: number) {
   const { ceremony, readiness } = deployment;
   if (ceremony.terms.length === 0) return [];
   const inOffice = everybody(rosterAt(deployment, now));
   const soon = now + readiness.termWarningMs;
-  const ending = ceremony.terms.filter((term) => {
-    const end = endOfTerm(term);
-    return end !== undefined && end > now && end <= soon && inOffice.includes(term.name);
-  });
-  const judge = (): Answer => {
-    if (ending.length === 0) return answer('ok', `${inOffice.length} in office, no term ends soon`);
-    const then = rosterAt(deployment, soon);
-    const left = everybody(then);
-    const tooSmall = needed !== undefined && !canSatisfyGroups(then.groups, left, needed);
-    const rule = then.groups.length === 0 ? '' : ` and ${groupRule(then.groups)}`;
-    const names = ending.map(({ name, until }) => `${name} until ${until ?? ''}`).join(', ');
-    return answer('warn', `${names}; then ${left.length} in office`, {
-      reason: tooSmall ? `the roster would be too small: ${needed} key shares${rule} are needed` : undefined,
-    });
-  };
-  const question = {
+  return judged({
     id: `terms.${set}`,
     source: 'attested',
     needed: `terms of office that last longer than ${Math.round(readiness.termWarningMs / DAY_MS)} days`,
     next: 'Elect who comes next and list them in the inventory, or prolong the term there.',
-  } as const;
-  return pointsOf(question, judge());
+    judge: () => {
+      const ending = ceremony.terms.filter((term) => {
+        const end = endOfTerm(term);
+        return end !== undefined && end > now && end <= soon && inOffice.includes(term.name);
+      });
+      if (ending.length === 0) return answer('ok', `${inOffice.length} in office, no term ends soon`);
+      const then = judgeRoster(deployment, threshold, soon);
+      const names = ending.map(({ name, until }) => `${name} until ${until ?? ''}`).join(', ');
+      return answer('warn', `${names}; then ${everybody(rosterAt(deployment, soon)).length} in office`, {
+        reason: then.good ? undefined : `the roster would be too small: ${then.needed}`,
+      });
+    },
+  });
 }
 
 function everybody({ holders: asked, standBy }: RosterAt): string[] {
@@ -113,22 +98,21 @@ function gatePoint(inventory: Inventory, deployment: Deployment, gate: GateName,
   const policy = deployment.gates[gate];
   const members = approversOf(inventory, deployment, gate);
   const names = members.map(({ name }) => name);
-  const observed = `${names.length} may approve: ${names.join(', ') || 'nobody'}`;
-  const blocked = names.filter((name) => !canBeMet(policy, members, name));
-  const reason = `it cannot be met where ${blocked.join(' or ')} asks`;
-  const judge = (): Answer => {
-    if (!canBeMet(policy, members, undefined)) return answer(otherwise, observed);
-    // Somebody must be left who may ask.
-    const mayAsk = [...inventory.people.keys()].some((name) => !blocked.includes(name));
-    return holds(mayAsk, otherwise, mayAsk && blocked.length > 0 ? `${observed}; ${reason}` : observed, { reason });
-  };
-  const question = {
+  return judged({
     id: `gate.${gate}`,
     source: 'attested',
     needed: `${policy.approvals} of ${policy.groups.join(' and ')}${policy.excludeRequester ? ', without the one who asks' : ''}`,
     next: `Put more people into the groups of gate ${gate}, or change its policy.`,
-  } as const;
-  return pointsOf(question, judge());
+    judge: () => {
+      const observed = `${names.length} may approve: ${names.join(', ') || 'nobody'}`;
+      if (!canBeMet(policy, members, undefined)) return answer(otherwise, observed);
+      const blocked = names.filter((name) => !canBeMet(policy, members, name));
+      const reason = `it cannot be met where ${blocked.join(' or ')} asks`;
+      // Somebody must be left who may ask.
+      const mayAsk = [...inventory.people.keys()].some((name) => !blocked.includes(name));
+      return holds(mayAsk, otherwise, mayAsk && blocked.length > 0 ? `${observed}; ${reason}` : observed, { reason });
+    },
+  });
 }
 
 /** Whether the gate opens when everybody who may approve does; `requester` is undefined for one who may approve nothing. */
@@ -140,52 +124,46 @@ function canBeMet(policy: GatePolicy, members: readonly Person[], requester: str
 /** A claim is a name that anybody may use. */
 function attestations(inventory: Inventory, deployment: Deployment): ReadinessPoint[] {
   const groups = new Set(GATES.flatMap(([gate]) => deployment.gates[gate].groups));
-  const approvers = [...inventory.people.values()].filter((person) => person.groups.some((group) => groups.has(group)));
-  const about = [
-    ['holders', holdersOf(inventory, deployment)],
-    ['approvers', approvers],
-  ] as const;
-  return about.flatMap(([who, people]) => {
-    const claimed = people.filter(({ attestation }) => attestation === 'claimed').map(({ name }) => name);
-    const only = `only claimed: ${claimed.join(', ')}`;
-    const observed = deployment.laboratory ? `${only}; this is a laboratory` : only;
-    const question = {
+  const about = {
+    holders: holdersOf(inventory, deployment),
+    approvers: [...inventory.people.values()].filter((person) => person.groups.some((group) => groups.has(group))),
+  };
+  return Object.entries(about).flatMap(([who, people]) =>
+    judged({
       id: `${who}-proven`,
       source: 'attested',
       needed: `${who} sign with a key, or are known by the server's principal`,
       next: 'Each runs `runbook join` with a line of yours; `runbook inventory add-person` lists what it prints.',
-    } as const;
-    return pointsOf(
-      question,
-      claimed.length === 0 ? answer('ok', `all ${people.length}`) : holds(deployment.laboratory, 'warn', observed),
-    );
-  });
+      judge: () => {
+        const claimed = people.filter(({ attestation }) => attestation === 'claimed').map(({ name }) => name);
+        if (claimed.length === 0) return answer('ok', `all ${people.length}`);
+        const only = `only claimed: ${claimed.join(', ')}`;
+        return holds(deployment.laboratory, 'warn', deployment.laboratory ? `${only}; this is a laboratory` : only);
+      },
+    }),
+  );
 }
 
 /** Whether every holder and stand-by holder has gone the whole way not long ago, with the keys that count now. */
-export async function rehearsalPoints(context: ReadinessContext): Promise<ReadinessPoint[]> {
-  const { deployment, execution, now } = context;
+export async function rehearsalPoints({ deployment, execution, now }: ReadinessContext): Promise<ReadinessPoint[]> {
   const { inventory, signingKey, records, signal } = execution;
   const facts = { people: inventory.people, workers: signingKey.kid };
-  const known = within(signal, async () => ({
+  const read = async () => ({
     successes: await lastRehearsals(records, 'rehearsed', deployment.name),
     declines: await lastRehearsals(records, 'declined', deployment.name),
-  }));
-  const points = rehearsingPeople(deployment, now).map(({ name, standBy }) => {
+  });
+  const asked = rehearsingPeople(deployment, now).map(({ name, standBy }): Asked<Awaited<ReturnType<typeof read>>> => {
     const input = JSON.stringify({ deployment: deployment.name, holders: [name], reason: 'WHY' });
-    const question = {
+    return {
       id: `rehearsed.${name}`,
       source: 'worker',
       needed: `a rehearsal at most ${Math.round(deployment.readiness.rehearsalAgeMs / DAY_MS)} days ago`,
       next: `Rehearse: \`runbook start ceremonyRehearsal --input '${input}'\``,
-    } as const;
-    return readPoints(signal, question, known, ({ successes, declines }) =>
-      judgeRehearsal(deployment, facts, { success: successes.get(name), declined: declines.get(name), standBy }, now),
-    );
+      judge: ({ successes, declines }) =>
+        judgeRehearsal(deployment, facts, { success: successes.get(name), declined: declines.get(name), standBy }, now),
+    };
   });
-  // Nobody may be on the roster.
-  await known.catch(() => undefined);
-  return (await Promise.all(points)).flat();
+  return readPoints(signal, read, ...asked);
 }
 
 /** What the workers know of themselves and of their people. */

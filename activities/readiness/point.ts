@@ -19,6 +19,11 @@ export interface Question {
 export type Verdicts =
   PointVerdict | { readonly switchover?: PointVerdict | undefined; readonly failover?: PointVerdict | undefined };
 
+/** A question with what an answer to it means. */
+export interface Asked<T = void> extends Question {
+  readonly judge: (found: T) => Answer | readonly Answer[];
+}
+
 /** What an answer means. Reason, source and next stand before those of the question. */
 export interface Answer {
   readonly verdicts: Verdicts;
@@ -43,11 +48,6 @@ export function holds(good: boolean, otherwise: Verdicts, observed: string, more
   return { verdicts, observed, ...more, reason: undefined };
 }
 
-/** What a check that plans make too means here. */
-export function holdsAs({ verdict, observed }: Check, otherwise: Verdicts, reason?: string): Answer {
-  return holds(verdict === 'ok', otherwise, observed, { reason });
-}
-
 /** It cannot be known beforehand at all. Counts neither for nor against. */
 export function unknowable(reason: string): Answer {
   return { verdicts: 'not-checkable', observed: 'not checkable', reason, source: 'not-checkable' };
@@ -60,9 +60,16 @@ export function unread(code: string): Answer {
   return { verdicts: 'not-checkable', observed: `could not be read: ${short}` };
 }
 
-/** A check of a plan as a question of readiness. */
-export function questionOf(id: string, { cluster, needed, next }: Check): Question {
-  return { id, cluster, needed, next };
+/** A check that plans make too; `notRead` says why it could not be made. */
+export function checked(id: string, check: Check, otherwise: Verdicts, notRead?: string): ReadinessPoint[] {
+  const { verdict, observed } = check;
+  const answered = notRead === undefined ? holds(verdict === 'ok', otherwise, observed) : unread(notRead);
+  return pointsOf({ id, ...check }, answered);
+}
+
+/** The points of questions whose facts are at hand. */
+export function judged(...asked: readonly Asked[]): ReadinessPoint[] {
+  return asked.flatMap((each) => [each.judge()].flat().flatMap((answered) => pointsOf(each, answered)));
 }
 
 /** The points of one question: two where switchover and failover are judged differently. */
@@ -95,54 +102,55 @@ function eachOf(verdicts: Verdicts): Exclude<Verdicts, PointVerdict> {
 /** What one reading may take, ms. All of them run at the same time. */
 const POINT_MS = 8_000;
 
-/** A reading took longer than it may. */
-export class TooSlow extends Error {
-  constructor(limitMs: number) {
-    super(`no answer within ${limitMs / 1_000} s`);
-    this.name = 'TooSlow';
-  }
-}
+/** Why something was not read, in words that may be told. */
+export class NotRead extends Error {}
 
-/** @throws {TooSlow}, also where `read` does not heed its signal; what `read` throws; the reason of the caller's signal */
+/** @throws {NotRead} of what takes too long, also where `read` does not heed its signal; what `read` throws; the reason of the caller's signal */
 export async function within<T>(
   signal: AbortSignal,
   read: (signal: AbortSignal) => Promise<T>,
   limitMs: number = POINT_MS,
 ): Promise<T> {
   const limited = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
+  const tooSlow = new NotRead(`no answer within ${limitMs / 1_000} s`);
   const ended = new Promise<never>((_, reject) => {
-    limited.addEventListener('abort', () => reject(new TooSlow(limitMs)), { once: true });
+    limited.addEventListener('abort', () => reject(tooSlow), { once: true });
   });
   try {
     return await Promise.race([read(limited), ended]);
   } catch (error) {
     signal.throwIfAborted();
-    throw limited.aborted ? new TooSlow(limitMs) : error;
+    throw limited.aborted ? tooSlow : error;
   }
 }
 
 /**
- * The points of one question that is read by itself, or with others by a reading under way. One that fails or takes too
- * long gives a `not-checkable` point with the code of the error: never nothing, and never `ok`.
+ * The points of questions that one reading answers, begun here or under way. One that fails or takes too long gives
+ * `not-checkable` points with the code of the error: never nothing, and never `ok`.
  */
 export async function readPoints<T>(
   signal: AbortSignal,
-  question: Question,
   read: Promise<T> | ((signal: AbortSignal) => Promise<T>),
-  judge: (found: T) => Answer | readonly Answer[],
+  ...asked: readonly Asked<T>[]
 ): Promise<ReadinessPoint[]> {
-  try {
-    const found = await (typeof read === 'function' ? within(signal, read) : read);
-    return [judge(found)].flat().flatMap((each) => pointsOf(question, each));
-  } catch (error) {
-    if (signal.aborted) throw error;
-    return pointsOf(question, unread(codeOf(error)));
-  }
+  const reading = typeof read === 'function' ? within(signal, read) : read;
+  // Nobody may ask anything of it.
+  reading.catch(() => undefined);
+  const points = asked.map(async (each) => {
+    try {
+      const found = await reading;
+      return judged({ ...each, judge: () => each.judge(found) });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      return pointsOf(each, unread(codeOf(error)));
+    }
+  });
+  return (await Promise.all(points)).flat();
 }
 
 /** What an error may be told as: a code of the family, or the name of a defect; never its text. */
 export function codeOf(error: unknown): string {
-  if (error instanceof TooSlow) return error.message;
+  if (error instanceof NotRead) return error.message;
   if (isRunbookError(error)) return error.code;
   return `INTERNAL (${error instanceof Error ? error.name : 'unknown'})`;
 }

@@ -1,8 +1,6 @@
-import { z } from 'zod';
 import type { OnDeployment, SiteFacts } from '../../src/contracts/activities';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import { readinessPoint, readinessVerdict } from '../../src/contracts/readiness';
 import type { ReadinessPoint, ReadinessResult } from '../../src/contracts/readiness';
 import { findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
@@ -30,8 +28,7 @@ import {
   snapshotDirectoryPoints,
 } from './site';
 import { tellChange } from './speak-up';
-import { summarise } from './summary';
-import type { EarlierReadiness } from './summary';
+import { earlierReadiness, summarise } from './summary';
 import { readTopology } from './topology';
 import type { ReadinessContext, ServiceContext } from './topology';
 import { quiescePoints, upkeepPoints } from './upkeep';
@@ -90,11 +87,7 @@ export async function assessReadiness({ deployment: name }: OnDeployment): Promi
 }
 
 /** What the clusters, their credentials and the inventory answer by themselves. */
-function serviceGroups(
-  inventory: Inventory,
-  context: ServiceContext,
-  runWorks: Promise<boolean>,
-): Readonly<Record<string, Group>> {
+function serviceGroups(inventory: Inventory, context: ServiceContext, runWorks: Promise<boolean>): Groups {
   return {
     nodes: () => nodePoints(context),
     identities: () => identityPoints(context),
@@ -117,7 +110,7 @@ function serviceGroups(
  */
 export async function assessService(
   inventory: Inventory,
-  log: Pick<ActivityContext, 'log'>['log'],
+  log: ActivityContext['log'],
   name: string,
   signal: AbortSignal,
 ): Promise<readonly ReadinessPoint[]> {
@@ -135,13 +128,10 @@ export async function assessService(
   }
 }
 
-type Group = () => readonly ReadinessPoint[] | Promise<readonly ReadinessPoint[]>;
+type Groups = Readonly<Record<string, () => readonly ReadinessPoint[] | Promise<readonly ReadinessPoint[]>>>;
 
 /** All points at once; a group with a defect is a point that says so. */
-async function allPoints(
-  signal: AbortSignal,
-  groups: Readonly<Record<string, Group>>,
-): Promise<readonly ReadinessPoint[]> {
+async function allPoints(signal: AbortSignal, groups: Groups): Promise<readonly ReadinessPoint[]> {
   const points = Object.entries(groups).map(async ([id, group]) => {
     try {
       return await group();
@@ -154,44 +144,42 @@ async function allPoints(
 }
 
 const KEY = 'readiness';
-const earlierSchema = z.object({
-  runId: z.string(),
-  at: z.string(),
-  score: z.number(),
-  switchover: readinessVerdict.optional(),
-  failover: readinessVerdict.optional(),
-  points: z.array(readinessPoint.pick({ id: true, about: true, cluster: true, verdict: true })),
-});
 
 /**
  * What the record has of the last check that ended. A check stands by itself: where that cannot be read there is nothing to
  * compare with.
  */
-async function lastReadiness(
-  { records, log, signal }: ActivityContext,
-  deployment: string,
-): Promise<EarlierReadiness | undefined> {
-  try {
-    const { values } = await within(signal, () => records.read(deployment));
-    return earlierSchema.safeParse(values.get(KEY)).data;
-  } catch (error) {
-    if (signal.aborted) throw error;
-    log.warn({ deployment, error: codeOf(error) }, 'the last readiness check cannot be read');
-    return undefined;
-  }
+function lastReadiness(execution: ActivityContext, deployment: string) {
+  return recorded(execution, 'the last readiness check cannot be read', async () => {
+    const { values } = await execution.records.read(deployment);
+    return earlierReadiness.safeParse(values.get(KEY)).data;
+  });
 }
 
 /** Keeps a check for the next one. Where that fails the next one has less to compare, and this one is no worse. */
 async function keepReadiness({ execution, proofs }: ReadinessContext, result: ReadinessResult): Promise<void> {
-  const { records, log, signal, run } = execution;
-  const { deployment } = result;
+  await recorded(execution, 'this readiness check cannot be kept', () => {
+    const known = [...proofs].map(([cluster, proof]) => [proofKey(cluster), proof] as const);
+    const removed = known.flatMap(([key, proof]) => (proof === undefined ? [key] : []));
+    const put = {
+      [KEY]: earlierReadiness.parse({ ...result, runId: execution.run.rid }),
+      ...Object.fromEntries(known.filter(([, proof]) => proof !== undefined)),
+    };
+    return execution.records.change(result.deployment, () => ({ put, removed }));
+  });
+}
+
+/** Reads or writes the record; what fails is told in the log, and a check is no worse for it. */
+async function recorded<T>(
+  { log, signal }: ActivityContext,
+  failure: string,
+  act: () => Promise<T>,
+): Promise<T | undefined> {
   try {
-    const proven = [...proofs].flatMap(([cluster, proof]) => (proof ? [[proofKey(cluster), proof] as const] : []));
-    const removed = [...proofs].flatMap(([cluster, proof]) => (proof ? [] : [proofKey(cluster)]));
-    const put = { [KEY]: earlierSchema.parse({ ...result, runId: run.rid }), ...Object.fromEntries(proven) };
-    await within(signal, () => records.change(deployment, () => ({ put, removed })));
+    return await within(signal, act);
   } catch (error) {
     if (signal.aborted) throw error;
-    log.warn({ deployment, error: codeOf(error) }, 'this readiness check cannot be kept');
+    log.warn({ error: codeOf(error) }, failure);
+    return undefined;
   }
 }

@@ -1,12 +1,11 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { WalSample } from '../../src/contracts/wal-samples';
-import type { Check } from '../../src/contracts/plan';
 import { aliveByHeartbeat, lag, noReindex, soundTree, streams } from '../checks/replication';
-import { lagTrend } from '../evidence/wal-sample-series';
+import { lagTrend } from '../evidence/wal-lag';
 import { describeFilter } from '../filters/paths-filters';
-import { answer, holds, holdsAs, pointsOf, questionOf, readPoints, unknowable, unread } from './point';
-import type { Answer, Verdicts } from './point';
-import { severity } from './topology';
+import { answer, checked, holds, judged, pointsOf, readPoints, unknowable, unread } from './point';
+import type { Verdicts } from './point';
+import { SEVERITY, whyNotRead } from './topology';
 import type { ClusterReading, DrSet, ServiceContext, Topology } from './topology';
 
 /** A switchover refuses; a failover starts, and loses what did not arrive. */
@@ -14,79 +13,73 @@ const COSTS_DATA: Verdicts = { switchover: 'fail', failover: 'warn' };
 
 /** Streaming, life of the connection, canary, lag and its trend, trees. Pure. */
 export function replicationPoints({ deployment, sets }: Topology, samples: readonly WalSample[]): ReadinessPoint[] {
-  const { heartbeatAgeMs } = deployment.limits;
+  const { heartbeatAgeMs, lagWalEntries } = deployment.limits;
   return sets.flatMap((set) => [
     ...set.secondaries.flatMap((each) => [
-      ...judgedBy('streaming', each, streams(each.observation, 'dr'), COSTS_DATA),
-      ...judgedBy('heartbeat', each, aliveByHeartbeat(each.observation, 'dr', heartbeatAgeMs), COSTS_DATA),
+      ...checked('streaming', streams(each.observation, 'dr'), COSTS_DATA, whyNotRead(each)),
+      ...checked('heartbeat', aliveByHeartbeat(each.observation, 'dr', heartbeatAgeMs), COSTS_DATA, whyNotRead(each)),
       ...canary(each, deployment.readiness.canaryAgeMs),
-      ...lagOf(each, set, deployment.limits.lagWalEntries),
+      ...lagOf(each, set, lagWalEntries),
       ...trend(each, set, samples),
     ]),
     ...set.members.flatMap((each) => [
       ...tree(each),
-      ...judgedBy('reindex', each, noReindex(each.observation, 'dr'), severity(each.part)),
+      ...checked('reindex', noReindex(each.observation, 'dr'), SEVERITY[each.part], whyNotRead(each)),
     ]),
   ]);
 }
 
-/** A check that plans make too, of a cluster that may not have been read. */
-function judgedBy(id: string, { observation }: ClusterReading, check: Check, otherwise: Verdicts): ReadinessPoint[] {
-  const { reachable, error = 'no answer' } = observation;
-  return pointsOf(questionOf(id, check), reachable ? holdsAs(check, otherwise) : unread(error));
-}
-
-function canary({ name, observation }: ClusterReading, limitMs: number): ReadinessPoint[] {
-  const judge = (): Answer => {
-    if (!observation.reachable) return unread(observation.error ?? 'no answer');
-    const ages = (observation.dr?.peers ?? []).flatMap((peer) => peer.canaryAgeMs ?? []);
-    if (ages.length === 0) return unknowable('versions before 1.17 tell no canary');
-    const youngest = Math.min(...ages);
-    return holds(youngest <= limitMs, 'warn', `${(youngest / 1000).toFixed(1)} s old`);
-  };
-  const question = {
+function canary(reading: ClusterReading, limitMs: number): ReadinessPoint[] {
+  const { name, observation } = reading;
+  return judged({
     id: 'canary',
     cluster: name,
     needed: `the primary's canary at most ${limitMs / 1000} s old`,
     next: `Look at the link between ${name} and its primary: writes arrive late or not at all.`,
-  };
-  return pointsOf(question, judge());
+    judge: () => {
+      const why = whyNotRead(reading);
+      if (why !== undefined) return unread(why);
+      const ages = (observation.dr?.peers ?? []).flatMap((peer) => peer.canaryAgeMs ?? []);
+      if (ages.length === 0) return unknowable('versions before 1.17 tell no canary');
+      const youngest = Math.min(...ages);
+      return holds(youngest <= limitMs, 'warn', `${(youngest / 1000).toFixed(1)} s old`);
+    },
+  });
 }
 
-function lagOf({ observation, drRoots }: ClusterReading, { primaries }: DrSet, limit: number): ReadinessPoint[] {
+function lagOf(reading: ClusterReading, { primaries }: DrSet, limit: number): ReadinessPoint[] {
+  const { observation, drRoots } = reading;
   const [primary] = primaries;
   const sameRoot = drRoots.some((root) => primary?.drRoots.includes(root) === true);
-  const judged = lag('dr', primary?.observation ?? observation, observation, limit, sameRoot);
-  const comparable = observation.reachable && primaries.length === 1;
-  const why = observation.error ?? 'there is no primary to compare with';
-  return pointsOf(questionOf('lag', judged), comparable ? holdsAs(judged, COSTS_DATA) : unread(why));
+  const compared = lag('dr', primary?.observation ?? observation, observation, limit, sameRoot);
+  const why = primaries.length === 1 ? undefined : 'there is no primary to compare with';
+  return checked('lag', compared, COSTS_DATA, whyNotRead(reading) ?? why);
 }
 
 function trend({ name }: ClusterReading, { primaries: [primary] }: DrSet, samples: readonly WalSample[]) {
-  const judge = (): Answer => {
-    if (primary === undefined) return unread('there is no primary to compare with');
-    const found = lagTrend(samples, primary.name, name);
-    if (found.trend === 'not-known')
-      return answer('warn', 'not known', { reason: found.why, next: 'Let walSampler run on a schedule.' });
-    return holds(found.trend !== 'growing', 'warn', `${found.trend}: ${found.why}`);
-  };
-  const next = `${name} falls behind: look at the write load, the link, and logshipper buffers.`;
-  const question = {
+  return judged({
     id: 'lag-trend',
     cluster: name,
     source: 'temporal',
     needed: 'the lag does not grow',
-    next,
-  } as const;
-  return pointsOf(question, judge());
+    next: `${name} falls behind: look at the write load, the link, and logshipper buffers.`,
+    judge: () => {
+      if (primary === undefined) return unread('there is no primary to compare with');
+      const found = lagTrend(samples, primary.name, name);
+      if (found.trend === 'not-known')
+        return answer('warn', 'not known', { reason: found.why, next: 'Let walSampler run on a schedule.' });
+      return holds(found.trend !== 'growing', 'warn', `${found.trend}: ${found.why}`);
+    },
+  });
 }
 
 function tree(reading: ClusterReading): ReadinessPoint[] {
   const { observation, part } = reading;
-  const judged = soundTree(observation, 'dr');
-  if (observation.reachable && observation.dr?.corruptedMerkleTree === undefined)
-    return pointsOf(questionOf('merkle-tree', judged), unknowable('the version does not tell it'));
-  return judgedBy('merkle-tree', reading, judged, severity(part));
+  const sound = soundTree(observation, 'dr');
+  const why = whyNotRead(reading);
+  return why === undefined && observation.dr?.corruptedMerkleTree === undefined
+    ? pointsOf({ id: 'merkle-tree', ...sound }, unknowable('the version does not tell it'))
+    : checked('merkle-tree', sound, SEVERITY[part], why);
 }
 
 /** The paths filter of each performance secondary: what the inventory wants beside what the primary has. */
@@ -104,15 +97,13 @@ export async function filterPoints(context: ServiceContext): Promise<ReadinessPo
       return pointsOf(question, unknowable(`the inventory does not say what ${name} may see (pathsFilters)`));
     // A filter may stand under the id of the token and under the cluster ID; every one that is there must fit.
     const ids = [...new Set([performance?.secondaryId, clusterId].flatMap((id) => id ?? []))];
-    return readPoints(
-      execution.signal,
-      question,
-      async (signal) => {
-        const token = await source.credential();
-        const read = (id: string) => source.client.performance.primary.pathsFilter.read(id, { token, signal });
-        return Promise.all(ids.map(read));
-      },
-      (found) => {
+    const read = async (signal: AbortSignal) => {
+      const token = await source.credential();
+      return Promise.all(ids.map((id) => source.client.performance.primary.pathsFilter.read(id, { token, signal })));
+    };
+    return readPoints(execution.signal, read, {
+      ...question,
+      judge: (found) => {
         const there = new Set(found.flatMap((each) => (each === undefined ? [] : [describeFilter(each)])));
         const [first = describeFilter('none'), ...others] = there;
         const observed = [first, ...others].join(' and ');
@@ -121,7 +112,7 @@ export async function filterPoints(context: ServiceContext): Promise<ReadinessPo
           reason: 'a change of roles takes the filter along as it is',
         });
       },
-    );
+    });
   });
   return (await Promise.all(points)).flat();
 }

@@ -12,7 +12,7 @@ import type { LedgerEntry } from '../ceremony/token-ledger';
 import { TokenLedger, isReserved } from '../ceremony/token-ledger';
 import type { OpenRun } from '../checks/runs';
 import { openRun } from '../checks/runs';
-import { answer, holds, pointsOf, readPoints, unknowable } from './point';
+import { answer, holds, judged, readPoints, unknowable } from './point';
 import type { Answer } from './point';
 import type { ReadinessContext } from './topology';
 
@@ -23,58 +23,50 @@ export function lockPoints(
   { execution, deployment }: ReadinessContext,
   held: Promise<OpenRun | undefined>,
 ): Promise<ReadinessPoint[]> {
-  return readPoints(
-    execution.signal,
-    {
-      id: 'lock',
-      source: 'temporal',
-      needed: 'no other run of the deployment works',
-      next: `Look at it: \`runbook status ${deploymentWorkflowId(deployment.name)}\``,
-    },
-    held,
-    (run) => {
+  return readPoints(execution.signal, held, {
+    id: 'lock',
+    source: 'temporal',
+    needed: 'no other run of the deployment works',
+    next: `Look at it: \`runbook status ${deploymentWorkflowId(deployment.name)}\``,
+    judge: (run) => {
       if (!run) return answer('ok', 'free');
       const observed = `held by ${run.type}, run ${run.runId}${run.phase === undefined ? '' : `, ${run.phase}`}`;
       const isFailover = run.type === 'drFailover';
       const reason = isFailover ? 'a failover works already' : 'a failover takes it over with {"takeOver": true}';
       return [answer({ switchover: 'fail' }, observed), answer({ failover: 'warn' }, observed, { reason })];
     },
-  );
+  });
 }
 
 /** The worker goes on with the inventory that it read before, where the file has a mistake. */
 export function inventoryPoints({ execution, deployment }: ReadinessContext): ReadinessPoint[] {
   const { inventory, inventoryRefusal: refusal } = execution;
-  const question = {
+  const digest = `digest ${inventoryDigest(inventory, deployment.name)}`;
+  return judged({
     id: 'inventory',
     source: 'worker',
     needed: 'the file of the inventory is in force',
     next: 'Correct it, with the help of `runbook inventory check`; the workers read it again within seconds.',
-  } as const;
-  const digest = `digest ${inventoryDigest(inventory, deployment.name)}`;
-  return pointsOf(question, holds(refusal === undefined, 'warn', refusal ?? digest));
+    judge: () => holds(refusal === undefined, 'warn', refusal ?? digest),
+  });
 }
 
 /** Ceremonies that are runs of their own occupy the slot of their cluster. */
 export async function ceremonyRunPoints({ execution, deployment, sets }: ReadinessContext): Promise<ReadinessPoint[]> {
   const secondaries = sets.flatMap((set) => set.secondaries);
   const points = secondaries.map(({ name }) =>
-    readPoints(
-      execution.signal,
-      {
-        id: 'ceremony-run',
-        cluster: name,
-        source: 'temporal',
-        needed: 'no ceremony of its own',
-        next: `Look at it: \`runbook status ${ceremonyWorkflowId(name)}\``,
-      },
-      () => openRun(execution, ceremonyWorkflowId(name)),
-      (run) => {
+    readPoints(execution.signal, () => openRun(execution, ceremonyWorkflowId(name)), {
+      id: 'ceremony-run',
+      cluster: name,
+      source: 'temporal',
+      needed: 'no ceremony of its own',
+      next: `Look at it: \`runbook status ${ceremonyWorkflowId(name)}\``,
+      judge: (run) => {
         // Another inventory of this namespace may have a cluster of the same name.
         const ours = run?.deployment === undefined || run.deployment === deployment.name ? run : undefined;
         return holds(ours === undefined, 'warn', ours ? `${ours.type}, run ${ours.runId}` : 'none');
       },
-    ),
+    }),
   );
   return (await Promise.all(points)).flat();
 }
@@ -84,21 +76,17 @@ export function recordedTokenPoints(
   { execution, deployment }: ReadinessContext,
   held: Promise<OpenRun | undefined>,
 ): Promise<ReadinessPoint[]> {
-  return readPoints(
-    execution.signal,
-    {
-      id: 'recorded-tokens',
-      source: 'worker',
-      needed: 'no operation token is left behind by an earlier run',
-      next: 'Run operationTokenDisposal; for an orphan token follow the finding of the run that reported it.',
-    },
-    async () => {
-      const entries = await openEntries(execution, deployment.name);
-      const run = await held.catch(() => undefined);
-      return { entries, working: run?.runId };
-    },
-    ({ entries, working }) => judgeRecordedTokens(entries, working),
-  );
+  const read = async () => ({
+    entries: await openEntries(execution, deployment.name),
+    working: (await held.catch(() => undefined))?.runId,
+  });
+  return readPoints(execution.signal, read, {
+    id: 'recorded-tokens',
+    source: 'worker',
+    needed: 'no operation token is left behind by an earlier run',
+    next: 'Run operationTokenDisposal; for an orphan token follow the finding of the run that reported it.',
+    judge: ({ entries, working }) => judgeRecordedTokens(entries, working),
+  });
 }
 
 /** Tokens of the run that works are its own matter; a kept one waits for the next change of roles. Pure. */
@@ -113,21 +101,17 @@ export function judgeRecordedTokens(entries: readonly LedgerEntry[], working: st
 
 export function keyStoragePoints({ execution, deployment }: ReadinessContext): Promise<ReadinessPoint[]> {
   const { keyRecords, signal } = execution;
-  return readPoints(
-    signal,
-    {
-      id: 'key-storage',
-      source: 'worker',
-      needed: 'the directory of ceremony keys is usable and memory-backed',
-      next: 'Set RUNBOOKS_KEY_STORAGE=memory and RUNBOOKS_KEY_DIR to a directory on a tmpfs.',
-    },
-    () => keyRecords.ofRun({ ns: '', wid: '', rid: '' }),
-    () => {
+  return readPoints(signal, () => keyRecords.ofRun({ ns: '', wid: '', rid: '' }), {
+    id: 'key-storage',
+    source: 'worker',
+    needed: 'the directory of ceremony keys is usable and memory-backed',
+    next: 'Set RUNBOOKS_KEY_STORAGE=memory and RUNBOOKS_KEY_DIR to a directory on a tmpfs.',
+    judge: () => {
       const inMemory = keyRecords.erasure === 'memory';
       const observed = inMemory ? 'usable, in memory' : 'usable, on disk: erasing keys is best effort';
       return holds(inMemory || deployment.laboratory, 'warn', observed);
     },
-  );
+  });
 }
 
 /** Whether a seal key was taken away too early. */
@@ -136,33 +120,26 @@ export function sealKeyPoints(
   held: Promise<OpenRun | undefined>,
 ): Promise<ReadinessPoint[]> {
   const { records, sealKeyring, temporal } = execution;
-  const workflowId = deploymentWorkflowId(deployment.name);
-  return readPoints(
-    execution.signal,
-    {
-      id: 'seal-keys',
-      source: 'worker',
-      needed: 'this worker opens what the open run and the record hold sealed',
-      next: 'Put the named entry back into RUNBOOKS_SEAL_KEYS of every worker, behind the one that seals, and restart them.',
-    },
-    async (signal) => {
-      const run = await held;
-      const tokens = await new TokenLedger(records).open(deployment.name);
-      const history =
-        run &&
-        (await temporal.withAbortSignal(signal, () =>
-          temporal.workflow.getHandle(workflowId, run.runId).fetchHistory(),
-        ));
-      return [
-        ...missingSealKeys(sealKeyring, history?.events).map((kid) => `the open run needs key ${kid}`),
-        ...missingSealKeys(sealKeyring, tokens).map((kid) => `a token in the record needs key ${kid}`),
-      ];
-    },
-    (missing) => {
+  const read = async (signal: AbortSignal) => {
+    const run = await held;
+    const tokens = await new TokenLedger(records).open(deployment.name);
+    const handle = run && temporal.workflow.getHandle(deploymentWorkflowId(deployment.name), run.runId);
+    const history = handle && (await temporal.withAbortSignal(signal, () => handle.fetchHistory()));
+    return [
+      ...missingSealKeys(sealKeyring, history?.events).map((kid) => `the open run needs key ${kid}`),
+      ...missingSealKeys(sealKeyring, tokens).map((kid) => `a token in the record needs key ${kid}`),
+    ];
+  };
+  return readPoints(execution.signal, read, {
+    id: 'seal-keys',
+    source: 'worker',
+    needed: 'this worker opens what the open run and the record hold sealed',
+    next: 'Put the named entry back into RUNBOOKS_SEAL_KEYS of every worker, behind the one that seals, and restart them.',
+    judge: (missing) => {
       const observed = missing.length === 0 ? 'all open' : `${missing.join('; ')}: not in RUNBOOKS_SEAL_KEYS`;
       return holds(missing.length === 0, 'fail', observed);
     },
-  );
+  });
 }
 
 /** Whether `walSampler` runs: without samples the loss of a failover is "unknown". Pure. */
@@ -171,32 +148,28 @@ export function samplerPoints(
   { samples, unattested }: { readonly samples: readonly WalSample[]; readonly unattested: number },
   now: number,
 ): ReadinessPoint[] {
-  const newest = samples.reduce((latest, { at }) => Math.max(latest, at), 0);
-  const age = Math.max(0, now - newest);
-  const sampler = {
+  const sampler = judged({
     id: 'wal-sampler',
     source: 'temporal',
     needed: `a sample at most ${Math.round(readiness.sampleAgeMs / 1_000)} s old`,
     next: 'Start walSampler by a Temporal Schedule.',
-  } as const;
-  const attested = {
+    judge: () => {
+      if (samples.length === 0)
+        return answer('warn', 'no samples', { reason: 'the loss of a failover could not be bounded' });
+      const age = Math.max(0, now - Math.max(...samples.map(({ at }) => at)));
+      return holds(age <= readiness.sampleAgeMs, 'warn', `the newest is ${Math.round(age / 1_000)} s old`);
+    },
+  });
+  // What earlier runs left: told only where there are some.
+  if (unattested === 0) return sampler;
+  const attested = judged({
     id: 'attested-results',
     source: 'temporal',
     needed: 'results of walSampler that these workers made',
     next: 'Find out who writes them; where a seal key was taken away, put its entry back behind the others.',
-  } as const;
-  return [
-    ...pointsOf(
-      sampler,
-      newest === 0
-        ? answer('warn', 'no samples', { reason: 'the loss of a failover could not be bounded' })
-        : holds(age <= readiness.sampleAgeMs, 'warn', `the newest is ${Math.round(age / 1_000)} s old`),
-    ),
-    // What earlier runs left: told only where there are some.
-    ...(unattested === 0
-      ? []
-      : pointsOf(attested, answer('warn', `${unattested} that no worker attested; they count for nothing`))),
-  ];
+    judge: () => answer('warn', `${unattested} that no worker attested; they count for nothing`),
+  });
+  return [...sampler, ...attested];
 }
 
 /** Where no snapshot can be written, the step before a demotion or a wipe parks. */
@@ -204,24 +177,27 @@ export async function snapshotDirectoryPoints({
   deployment: { snapshot },
 }: ReadinessContext): Promise<ReadinessPoint[]> {
   if (snapshot === undefined || snapshot.to === 'hook') return [];
-  const needed = `the worker can write into ${snapshot.to}`;
-  const next = 'Make it, for the worker alone (mode 0700); under systemd name it in ReadWritePaths=.';
   const error = await access(snapshot.to, constants.W_OK).then(() => undefined, errnoOf);
-  const judged = holds(error === undefined, { switchover: 'warn' }, error ?? 'writable');
-  return pointsOf({ id: 'snapshot-directory', source: 'worker', needed, next }, judged);
+  return judged({
+    id: 'snapshot-directory',
+    source: 'worker',
+    needed: `the worker can write into ${snapshot.to}`,
+    next: 'Make it, for the worker alone (mode 0700); under systemd name it in ReadWritePaths=.',
+    judge: () => holds(error === undefined, { switchover: 'warn' }, error ?? 'writable'),
+  });
 }
 
 /** Worker and Temporal must outlive the cluster that fails. */
 export function independencePoints({ deployment, execution }: ReadinessContext): ReadinessPoint[] {
   const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
   const worker = [hostname(), ...addresses.filter(({ internal }) => !internal).map(({ address }) => address)];
-  const question = {
+  return judged({
     id: 'independent',
     source: 'worker',
     needed: 'worker and Temporal depend on no cluster of the deployment',
     next: 'Move them: docs/operations.md says where they may run.',
-  } as const;
-  return pointsOf(question, judgeIndependence(deployment, { temporal: execution.temporalAddress, worker }));
+    judge: () => judgeIndependence(deployment, { temporal: execution.temporalAddress, worker }),
+  });
 }
 
 /** Where worker and Temporal run. */

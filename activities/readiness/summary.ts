@@ -1,6 +1,7 @@
+import { z } from 'zod';
+import { readinessPoint, readinessVerdict } from '../../src/contracts/readiness';
 import type {
   PointVerdict,
-  ReadinessCandidate,
   ReadinessChange,
   ReadinessPoint,
   ReadinessResult,
@@ -9,41 +10,69 @@ import type {
 import { redFirst } from '../../src/contracts/readiness-words';
 import type { Topology } from './topology';
 
-/** The check before, as far as it is compared. */
-export interface EarlierReadiness {
-  readonly runId: string;
-  readonly at: string;
-  readonly score: number;
-  /** Absent in what an earlier version kept. */
-  readonly switchover?: ReadinessVerdict | undefined;
-  readonly failover?: ReadinessVerdict | undefined;
-  readonly points: readonly Pick<ReadinessPoint, 'id' | 'about' | 'cluster' | 'verdict'>[];
-}
+/** The check before, as far as it is kept and compared. An earlier version kept no verdicts. */
+export const earlierReadiness = z.object({
+  runId: z.string(),
+  at: z.string(),
+  score: z.number(),
+  switchover: readinessVerdict.optional(),
+  failover: readinessVerdict.optional(),
+  points: z.array(readinessPoint.pick({ id: true, about: true, cluster: true, verdict: true })),
+});
+export type EarlierReadiness = z.infer<typeof earlierReadiness>;
 
 type RoleChange = 'switchover' | 'failover';
-type Level = 0 | 1 | 2;
-
-const VERDICTS: readonly ReadinessVerdict[] = ['ready', 'ready-with-warnings', 'not-ready'];
+/** Of each level. */
+const VERDICTS = readinessVerdict.options;
+const NOT_READY = VERDICTS.indexOf('not-ready');
 
 /** Two verdicts, a number, and what changed since the last check. Pure. */
 export function summarise(
-  topology: Topology,
+  { deployment, sets }: Topology,
   points: readonly ReadinessPoint[],
   earlier: EarlierReadiness | undefined,
   at: number,
 ): ReadinessResult {
+  const isCandidate = (cluster: string | undefined) =>
+    sets.some(({ secondaries }) => secondaries.some(({ name }) => name === cluster));
+  const levelOf = (kind: RoleChange, counts: (point: ReadinessPoint) => boolean): number => {
+    const bad = concerning(points, kind).filter((point) => point.verdict !== 'ok' && counts(point));
+    if (bad.some(({ verdict }) => verdict === 'fail')) return NOT_READY;
+    return bad.every(isBeyondKnowing) ? 0 : 1;
+  };
+  const general = (kind: RoleChange) => levelOf(kind, ({ cluster }) => !isCandidate(cluster));
+  const own = (kind: RoleChange, name: string) => levelOf(kind, ({ cluster }) => cluster === name);
+  /** Every set needs one DR secondary that is good enough; another one that is not is a warning. */
+  const ofDeployment = (kind: RoleChange): ReadinessVerdict => {
+    const levels = sets.map(({ secondaries }) => {
+      const each = secondaries.map(({ name }) => own(kind, name));
+      return Math.min(NOT_READY, ...each) === NOT_READY ? NOT_READY : Math.min(1, Math.max(...each));
+    });
+    return verdictOf(general(kind), ...levels);
+  };
+  const ofCandidate = (kind: RoleChange, name: string) => verdictOf(general(kind), own(kind, name));
   return {
     schema: 'replication-runbooks/readiness/v1',
-    deployment: topology.deployment.name,
+    deployment: deployment.name,
     at: new Date(at).toISOString(),
-    switchover: verdictOf(topology, points, 'switchover'),
-    failover: verdictOf(topology, points, 'failover'),
+    switchover: ofDeployment('switchover'),
+    failover: ofDeployment('failover'),
     score: scoreOf(points),
-    ...(earlier === undefined ? {} : { comparedWith: { at: earlier.at, runId: earlier.runId, score: earlier.score } }),
-    candidates: candidatesOf(topology, points),
-    changes: earlier === undefined ? [] : changesSince(earlier.points, points),
+    ...(earlier && { comparedWith: { at: earlier.at, runId: earlier.runId, score: earlier.score } }),
+    candidates: sets.flatMap(({ name: drSet, secondaries }) =>
+      secondaries.map(({ name }) => ({
+        ...{ drSet, cluster: name },
+        switchover: ofCandidate('switchover', name),
+        failover: ofCandidate('failover', name),
+      })),
+    ),
+    changes: earlier ? changesSince(earlier.points, points) : [],
     points: redFirst(points),
   };
+}
+
+function verdictOf(...levels: readonly number[]): ReadinessVerdict {
+  return VERDICTS[Math.max(...levels)] ?? 'not-ready';
 }
 
 /** What can never be known counts neither way; what could be known and was not read counts against. */
@@ -57,53 +86,8 @@ function isBeyondKnowing({ verdict, source }: ReadinessPoint): boolean {
   return verdict === 'not-checkable' && source === 'not-checkable';
 }
 
-function levelOf(points: readonly ReadinessPoint[]): Level {
-  if (points.some(({ verdict }) => verdict === 'fail')) return 2;
-  return points.some((point) => point.verdict !== 'ok' && !isBeyondKnowing(point)) ? 1 : 0;
-}
-
-function worse(...levels: readonly Level[]): Level {
-  return levels.reduce((worst: Level, each) => (each > worst ? each : worst), 0);
-}
-
 function concerning<P extends Pick<ReadinessPoint, 'about'>>(points: readonly P[], kind: RoleChange): P[] {
   return points.filter(({ about }) => about === kind || about === 'both');
-}
-
-/** Points that are about no DR secondary in particular. */
-function general({ sets }: Topology, points: readonly ReadinessPoint[]): ReadinessPoint[] {
-  const candidates = new Set(sets.flatMap(({ secondaries }) => secondaries.map(({ name }) => name)));
-  return points.filter(({ cluster }) => cluster === undefined || !candidates.has(cluster));
-}
-
-/** Every set needs one DR secondary that is good enough; another one that is not is a warning. */
-function verdictOf(topology: Topology, points: readonly ReadinessPoint[], kind: RoleChange): ReadinessVerdict {
-  const relevant = concerning(points, kind);
-  const levels = topology.sets.map(({ secondaries }): Level => {
-    const own = secondaries.map(({ name }) => levelOf(relevant.filter(({ cluster }) => cluster === name)));
-    if (own.length === 0) return 2;
-    return own.includes(0) || own.includes(1) ? (own.every((level) => level === 0) ? 0 : 1) : 2;
-  });
-  return VERDICTS[worse(levelOf(general(topology, relevant)), ...levels)] ?? 'not-ready';
-}
-
-function candidatesOf(topology: Topology, points: readonly ReadinessPoint[]): ReadinessCandidate[] {
-  const verdict = (name: string, kind: RoleChange): ReadinessVerdict => {
-    const relevant = concerning(points, kind);
-    const level = worse(
-      levelOf(general(topology, relevant)),
-      levelOf(relevant.filter(({ cluster }) => cluster === name)),
-    );
-    return VERDICTS[level] ?? 'not-ready';
-  };
-  return topology.sets.flatMap(({ name: drSet, secondaries }) =>
-    secondaries.map(({ name }) => ({
-      drSet,
-      cluster: name,
-      switchover: verdict(name, 'switchover'),
-      failover: verdict(name, 'failover'),
-    })),
-  );
 }
 
 const BADNESS: Readonly<Record<PointVerdict, number>> = { ok: 0, 'not-checkable': 1, warn: 2, fail: 3 };
@@ -117,7 +101,7 @@ export function changesSince(before: EarlierReadiness['points'], now: readonly R
       if (was === undefined || was === point.verdict) return [];
       const { id, cluster, verdict } = point;
       const change = BADNESS[verdict] > BADNESS[was] ? 'worse' : 'better';
-      return [{ change, id, about: kind, ...(cluster === undefined ? {} : { cluster }), before: was, now: verdict }];
+      return [{ change, id, about: kind, ...(cluster !== undefined && { cluster }), before: was, now: verdict }];
     });
   });
   return joined(changes).toSorted((a, b) => Number(b.change === 'worse') - Number(a.change === 'worse'));

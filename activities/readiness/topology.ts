@@ -67,17 +67,17 @@ export interface ServiceContext extends Topology {
   readonly proofs: Map<string, BatchTokenProof | undefined>;
 }
 
-/** What a defect of a cluster means. The primary of a failover is gone anyway. */
-export function severity(part: Part, ofSecondary: Verdicts = 'fail'): Verdicts {
-  switch (part) {
-    case 'secondary':
-      return ofSecondary;
-    case 'primary':
-    case 'gone':
-      return { switchover: 'fail' };
-    case 'other':
-      return 'warn';
-  }
+/** What a defect of a cluster means, by its part. The primary of a failover is gone anyway. */
+export const SEVERITY: Readonly<Record<Part, Verdicts>> = {
+  secondary: 'fail',
+  primary: { switchover: 'fail' },
+  gone: { switchover: 'fail' },
+  other: 'warn',
+};
+
+/** Why nothing can be said of a cluster; undefined where it was read. */
+export function whyNotRead({ observation: { reachable, error = 'no answer' } }: ClusterReading): string | undefined {
+  return reachable ? undefined : error;
 }
 
 type Reading = Omit<ClusterReading, 'part' | 'drSet'>;

@@ -4,10 +4,10 @@ import type { ReadinessPoint } from '../../src/contracts/readiness';
 import { errnoOf, RunbookError } from '../../src/errors';
 import type { ClusterEntry } from '../../src/inventory';
 import { mayCall } from '../checks/credentials';
-import { leftBehind, quiescing } from '../checks/quiesce';
-import { answer, holds, holdsAs, pointsOf, questionOf, readPoints, unknowable, unread } from './point';
+import { QUOTA_LEFT_BEHIND, quiescing } from '../checks/quiesce';
+import { answer, checked, holds, readPoints, unknowable, unread } from './point';
 import type { Answer } from './point';
-import { severity } from './topology';
+import { SEVERITY } from './topology';
 import type { ClusterReading, Part, ServiceContext } from './topology';
 
 /* What keeps a cluster in order beside replication: certificates, licence, snapshots, audit devices. */
@@ -30,28 +30,17 @@ export async function quiescePoints(
 ): Promise<ReadinessPoint[]> {
   if (await runWorks) return [];
   const primaries = sets.flatMap(({ primaries: [primary] }) => primary ?? []);
-  const judged = await Promise.all(
-    primaries.map(async ({ name }) => {
-      const primary = access(name);
-      const left = await leftBehind(primary, signal);
-      const { checks, rights } = await quiescing(
-        deployment,
-        { acceptLoss: 'none' },
-        primary,
-        'the new primary',
-        signal,
-      );
-      const may = Object.keys(rights).length === 0 ? [] : await mayCall(primary, rights, signal);
-      const refused = [...checks, ...may].filter(({ verdict, observed }) => {
-        return verdict === 'fail' && !left.some((each) => each.observed === observed);
-      });
-      return [
-        ...left.flatMap((found) => pointsOf(questionOf('quota-left-behind', found), holdsAs(found, 'fail'))),
-        ...refused.flatMap((each) => pointsOf(questionOf('quiesce', each), holdsAs(each, { switchover: 'fail' }))),
-      ];
-    }),
-  );
-  return judged.flat();
+  const points = primaries.map(async ({ name }) => {
+    const primary = access(name);
+    const { checks, rights } = await quiescing(deployment, { acceptLoss: 'none' }, primary, 'the new primary', signal);
+    const refused = [...checks, ...(await mayCall(primary, rights, signal))].filter((each) => each.verdict === 'fail');
+    return refused.flatMap((each) =>
+      each.name === QUOTA_LEFT_BEHIND
+        ? checked('quota-left-behind', each, 'fail')
+        : checked('quiesce', each, { switchover: 'fail' }),
+    );
+  });
+  return (await Promise.all(points)).flat();
 }
 
 /** What one node showed in its TLS handshake. */
@@ -70,29 +59,28 @@ async function certificate(
 ): Promise<ReadinessPoint[]> {
   const { entry } = access(name);
   const { certificateLifeMs } = deployment.readiness;
-  const question = {
+  const secure = entry.addresses.filter((address) => address.startsWith('https:'));
+  const answering = secure.filter((address) =>
+    observation.nodes.some((node) => node.address === address && node.reachable),
+  );
+  const read = (signal: AbortSignal) =>
+    Promise.all((answering.length > 0 ? answering : secure).map((each) => shake(entry, each, signal)));
+  return readPoints(execution.signal, read, {
     id: 'certificate',
     cluster: name,
     needed: `trusted, and valid for at least ${Math.round(certificateLifeMs / DAY_MS)} days`,
     next: `Renew the certificates of the API listeners of ${name}.`,
-  };
-  const secure = entry.addresses.filter((address) => address.startsWith('https:'));
-  if (secure.length === 0) return pointsOf(question, unknowable('its API addresses are plain http on loopback'));
-  const answering = secure.filter((address) =>
-    observation.nodes.some((node) => node.address === address && node.reachable),
-  );
-  return readPoints(
-    execution.signal,
-    question,
-    (signal) => Promise.all((answering.length > 0 ? answering : secure).map((each) => shake(entry, each, signal))),
-    (seen) => judgeCertificates(part, seen, certificateLifeMs, now),
-  );
+    judge: (seen) =>
+      secure.length === 0
+        ? unknowable('its API addresses are plain http on loopback')
+        : judgeCertificates(part, seen, certificateLifeMs, now),
+  });
 }
 
 /** The one that ends first counts. Pure. */
 export function judgeCertificates(part: Part, seen: readonly SeenCertificate[], lifeMs: number, now: number): Answer {
   const refused = seen.find((each) => each.refused !== undefined);
-  if (refused) return answer(severity(part), `${refused.address}: ${refused.refused}`);
+  if (refused) return answer(SEVERITY[part], `${refused.address}: ${refused.refused}`);
   const [first] = seen.toSorted((a, b) => a.validTo - b.validTo);
   if (!first || !Number.isFinite(first.validTo)) return unknowable('no certificate tells its end');
   return untilEnd(part, first.validTo, lifeMs, now, `${first.address}: `);
@@ -102,7 +90,7 @@ export function judgeCertificates(part: Part, seen: readonly SeenCertificate[], 
 function untilEnd(part: Part, end: number, lifeMs: number, now: number, of = ''): Answer {
   const days = Math.floor(Math.abs(end - now) / DAY_MS);
   const observed = `${of}${end <= now ? `ended ${days} days ago` : `${days} days left`}`;
-  return end <= now ? answer(severity(part), observed) : holds(end - now >= lifeMs, 'warn', observed);
+  return end <= now ? answer(SEVERITY[part], observed) : holds(end - now >= lifeMs, 'warn', observed);
 }
 
 /** One handshake; nothing is sent. Also an untrusted certificate is looked at: its end is worth knowing. */
@@ -143,89 +131,83 @@ async function licence(
   { name, part, healths }: ClusterReading,
 ): Promise<ReadinessPoint[]> {
   const { licenceLifeMs } = deployment.readiness;
-  const question = {
+  const told = healths.flatMap(({ health }) => health.licence ?? []);
+  const ends = told.flatMap(({ expiryTime }) => (expiryTime === undefined ? [] : [Date.parse(expiryTime)]));
+  const until = (end: number) => untilEnd(part, end, licenceLifeMs, now);
+  const fromHealth = (): Answer | undefined => {
+    if (healths.length === 0) return unread('no node answers');
+    const end = Math.min(...ends);
+    if (told.some(({ terminated }) => terminated === true))
+      return answer(SEVERITY[part], `terminated, ${ends.length === 0 ? 'no end told' : until(end).observed}`);
+    if (ends.length > 0) return until(end);
+    return part !== 'primary' || healths.every(({ health }) => health.enterprise === false)
+      ? unknowable('its nodes tell no licence')
+      : undefined;
+  };
+  const known = fromHealth();
+  const own = access(name);
+  const read = async (signal: AbortSignal) =>
+    known ? undefined : own.client.sys.licenceStatus({ token: await own.credential(), signal });
+  return readPoints(execution.signal, read, {
     id: 'licence',
     cluster: name,
     needed: `valid for at least ${Math.round(licenceLifeMs / DAY_MS)} days`,
     next: `Renew the licence of ${name}: a node with an ended one does not start again.`,
-  };
-  if (healths.length === 0) return pointsOf(question, unread('no node answers'));
-  const told = healths.flatMap(({ health }) => health.licence ?? []);
-  const ends = told.flatMap(({ expiryTime }) => (expiryTime === undefined ? [] : [Date.parse(expiryTime)]));
-  const end = Math.min(...ends);
-  if (told.some(({ terminated }) => terminated === true)) {
-    const { observed } = untilEnd(part, end, licenceLifeMs, now);
-    return pointsOf(question, answer(severity(part), `terminated, ${ends.length === 0 ? 'no end told' : observed}`));
-  }
-  if (ends.length > 0) return pointsOf(question, untilEnd(part, end, licenceLifeMs, now));
-  if (part !== 'primary' || healths.every(({ health }) => health.enterprise === false))
-    return pointsOf(question, unknowable('its nodes tell no licence'));
-  const own = access(name);
-  return readPoints(
-    execution.signal,
-    question,
-    async (signal) => own.client.sys.licenceStatus({ token: await own.credential(), signal }),
-    ({ expirationTime }) =>
-      expirationTime === undefined
-        ? unknowable('the service tells no end of its licence')
-        : untilEnd(part, Date.parse(expirationTime), licenceLifeMs, now),
-  );
+    judge: (status) => {
+      if (known) return known;
+      const end = status?.expirationTime;
+      return end === undefined ? unknowable('the service tells no end of its licence') : until(Date.parse(end));
+    },
+  });
 }
 
 /** An old snapshot stops nobody, and is missed when all goes wrong. */
-async function snapshot(
-  { access, deployment, execution, now }: ServiceContext,
+function snapshot(
+  { access, deployment, execution: { signal }, now }: ServiceContext,
   { name }: ClusterReading,
 ): Promise<ReadinessPoint[]> {
   const { snapshots: known, snapshotAgeMs } = deployment.readiness;
-  const question = {
-    id: 'snapshot',
-    cluster: name,
-    needed: `a snapshot at most ${Math.round(snapshotAgeMs / 3_600_000)} h old`,
-    next: `Take a snapshot of ${name}, and see why the last one is old.`,
-  };
-  const judge = (at: number): Answer => {
+  const own = access(name);
+  const byAge = (at: number): Answer => {
     if (!Number.isFinite(at)) return answer('warn', 'none was ever taken');
     const hours = Math.max(0, Math.round((now - at) / 360_000) / 10);
     return holds(now - at <= snapshotAgeMs, 'warn', `${hours} h old`);
   };
-  if (known === undefined)
-    return pointsOf(question, unknowable('the inventory does not say how to know (readiness.snapshots)'));
-  if ('takenAt' in known) return pointsOf({ ...question, source: 'attested' }, judge(Date.parse(known.takenAt)));
-  const { signal } = execution;
-  if ('stampFile' in known) {
-    const asked = { ...question, source: 'worker' } as const;
-    return readPoints(signal, asked, async () => (await stat(known.stampFile)).mtimeMs, judge);
-  }
-  const own = access(name);
-  return readPoints(
-    signal,
-    question,
-    async (limited) =>
-      own.client.sys.autoSnapshotStatus(known.automatic, { token: await own.credential(), signal: limited }),
-    ({ lastSnapshotEnd, lastSnapshotError, consecutiveErrors }) =>
-      lastSnapshotError !== undefined || (consecutiveErrors ?? 0) > 0
-        ? answer('warn', `the last one of "${known.automatic}" failed`)
-        : judge(Date.parse(lastSnapshotEnd ?? '')),
-  );
+  const read = async (limited: AbortSignal): Promise<Answer> => {
+    if (known === undefined) return unknowable('the inventory does not say how to know (readiness.snapshots)');
+    if ('takenAt' in known) return { ...byAge(Date.parse(known.takenAt)), source: 'attested' };
+    if ('stampFile' in known) return { ...byAge((await stat(known.stampFile)).mtimeMs), source: 'worker' };
+    const options = { token: await own.credential(), signal: limited };
+    const { lastSnapshotEnd, lastSnapshotError, consecutiveErrors } = await own.client.sys.autoSnapshotStatus(
+      known.automatic,
+      options,
+    );
+    return lastSnapshotError !== undefined || (consecutiveErrors ?? 0) > 0
+      ? answer('warn', `the last one of "${known.automatic}" failed`)
+      : byAge(Date.parse(lastSnapshotEnd ?? ''));
+  };
+  return readPoints(signal, read, {
+    id: 'snapshot',
+    cluster: name,
+    needed: `a snapshot at most ${Math.round(snapshotAgeMs / 3_600_000)} h old`,
+    next: `Take a snapshot of ${name}, and see why the last one is old.`,
+    judge: (found) => found,
+  });
 }
 
 function auditDevices({ access, execution }: ServiceContext, { name }: ClusterReading): Promise<ReadinessPoint[]> {
   const own = access(name);
-  return readPoints(
-    execution.signal,
-    {
-      id: 'audit-devices',
-      cluster: name,
-      needed: 'at least two, so that one that blocks does not stop the service',
-      next: `Enable another audit device on ${name}, at a path that is writable on its secondaries too.`,
-    },
-    async (signal) => own.client.sys.auditDevices({ token: await own.credential(), signal }),
-    (devices) => {
+  const read = async (signal: AbortSignal) => own.client.sys.auditDevices({ token: await own.credential(), signal });
+  return readPoints(execution.signal, read, {
+    id: 'audit-devices',
+    cluster: name,
+    needed: 'at least two, so that one that blocks does not stop the service',
+    next: `Enable another audit device on ${name}, at a path that is writable on its secondaries too.`,
+    judge: (devices) => {
       if (devices.length === 0) return answer('fail', 'none', { reason: 'nothing is audited' });
       return holds(devices.length > 1, 'warn', devices.map(({ path }) => path).join(', '), {
         reason: 'where the only one blocks, every authenticated call fails while health is good',
       });
     },
-  );
+  });
 }

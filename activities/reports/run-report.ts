@@ -59,7 +59,7 @@ const { inventory, run, temporal } = currentExecution();
       const { laboratory } = findDeployment(inventory, deployment);
       // The run verifies it again. Here it is refused where people see it: in the failover that asks.
       if (takeOverDocument !== undefined)
-        await demandControl(inventory, deployment, takeOverDocument, {
+        await demandControl(deployment, takeOverDocument, {
           run: { ns: run.ns, wid: workflowId, rid: runId },
           action: 'takeOver',
         });

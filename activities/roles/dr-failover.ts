@@ -55,12 +55,12 @@ export async function fenceLostPrimary(input: {
 }): Promise<ChangeResult> {
   const { deployment, from, to, authority } = input;
   const execution = currentExecution();
-  const { clusters, inventory, run, signal } = execution;
+  const { clusters, signal } = execution;
   const [access, lost] = [clusters.of(deployment, to), clusters.of(deployment, from)];
   const { promoteMs } = clusters.deployment(deployment).limits;
   const clusterId = await awaitClusterId(access, execution, promoteMs);
   const { setId } = await awaitTold(access);
-  const plan = await verifyOperation(inventory, run, deployment, authority, {
+  const plan = await verifyOperation(input, {
     operation: 'hook.fence',
     on: identityOfLost(lost.entry, setId),
     with: { cluster: to, clusterId },
@@ -68,7 +68,7 @@ export async function fenceLostPrimary(input: {
   const judged = { deployment, gate: gateOf('hook.fence'), requestedBy: plan.requestedBy, authority };
   await beforeSending(async () => {
     await demandGone({ deployment, kind: 'dr', cluster: to, otherCluster: from }, plan, { kind: 'dr' });
-    await demandSameOutage(inventory, run, judged, await readKind(access, 'dr', signal));
+    await demandSameOutage(judged, await readKind(access, 'dr', signal));
   });
   return callHook(clusters, { deployment, hook: 'fence', from, to }, execution);
 }

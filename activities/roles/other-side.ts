@@ -2,19 +2,25 @@ import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { Check, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError } from '../../src/errors';
 import { observeDeployment } from '../approvals/planning';
 import { mayBeOneSet } from '../checks/replication';
-import { signsAgree } from '../checks/signs';
+import { goneChecks, signsAgree } from '../checks/signs';
 import type { ClusterAccess } from '../clusters';
 import { alsoGoneIn, readSigns, spokeAgainst } from '../evidence/failover-evidence';
 import { currentExecution } from '../execution';
 import { kindName } from '../joining/onboarding-read';
-import { goneChecks } from '../checks/signs';
-import { describeReplication, readStatus } from '../observe';
+import { describeReplication, ifTold, readStatus } from '../observe';
 import { awaitState } from '../read-act-confirm';
 import type { ProofMemory, RoleOpinions } from './prove-not-primary';
-import { askRole, proveNotPrimary, refuseDoubtful, refusePrimary } from './prove-not-primary';
+import {
+  askOnceSettled,
+  askRole,
+  opinionsText,
+  proveNotPrimary,
+  refuseDoubtful,
+  refusePrimary,
+} from './prove-not-primary';
 
 /** The cluster whose role changes, and the one on the other side of the change. */
 export interface Sides {
@@ -114,7 +120,7 @@ export async function refuseSecondPrimary(
   const roots = await Promise.all(
     others.map(async (other) => {
       const { name } = other.entry;
-      const state = await readIfTold(other, kind, signal);
+      const state = await ifTold(readStatus(other, kind, signal));
       if (state?.mode !== 'primary' || (kind === 'performance' && !mayBeOneSet(state.setId, setId)))
         return [name, state?.merkleRoot] as const;
       throw new RunbookError('STATE_DIVERGED', `${name} is ${kindName(kind)} primary of the same set.`, {
@@ -126,19 +132,6 @@ export async function refuseSecondPrimary(
     }),
   );
   return new Map(roots);
-}
-
-async function readIfTold(
-  access: ClusterAccess,
-  kind: ReplicationKind,
-  signal: AbortSignal,
-): Promise<ReplicationObservation | undefined> {
-  try {
-    return await readStatus(access, kind, signal);
-  } catch (error) {
-    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
-    return undefined;
-  }
 }
 
 /** The cluster must serve as primary now: demoting the only primary would leave clients without one. */
@@ -164,20 +157,8 @@ export async function demandNoNodePrimary(
   kind: ReplicationKind,
   budgetMs: number,
 ): Promise<RoleOpinions> {
-  const execution = currentExecution();
   const { name } = access.entry;
-  let said: RoleOpinions = { active: undefined, nodes: [] };
-  await awaitState(execution, {
-    read: async () => (said = await askRole(access, execution.signal, kind)),
-    // The active node is known at once; it does not lag.
-    until: ({ active, nodes }) => active === 'primary' || !nodes.includes('primary'),
-    budgetMs,
-    describe: opinionsText,
-    needed: `no node of ${name} says primary`,
-    cluster: name,
-  }).catch((error: unknown) => {
-    if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
-  });
+  const said = await askOnceSettled(access, currentExecution().signal, kind, budgetMs);
   if (!said.nodes.includes('primary')) return said;
   throw new RunbookError('STATE_DIVERGED', `A node of ${name} still says that it is ${kindName(kind)} primary.`, {
     cluster: name,
@@ -185,8 +166,4 @@ export async function demandNoNodePrimary(
     needed: 'no node says primary',
     next: `Keep ${name} fenced, and fence it again where it is let out. Look at the node that says primary; retry once it has heard of the demotion.`,
   });
-}
-
-export function opinionsText({ active, nodes }: RoleOpinions): string {
-  return `active node ${active ?? 'silent'}; nodes ${nodes.join(', ')}`;
 }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { GateName } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import type { RecordedActivity, RunHistory } from '../../src/report/run-history';
 import { readHistory } from '../../src/report/run-history';
@@ -12,7 +12,7 @@ import { STEPS_MS } from '../approvals/approval-age';
 import { historyOf } from '../approvals/arrived-signals';
 import { Deadline } from '../deadline';
 import type { ClusterAccess } from '../clusters';
-import { heartbeatAge } from '../observe';
+import { heartbeatAge, ifTold } from '../observe';
 import { readKind } from '../joining/onboarding-read';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 
@@ -193,10 +193,10 @@ function sawPrimary({ state, result }: RecordedActivity, name: string, kind: Rep
 }
 
 /**
- * Asks every node; where only standbys say primary while the active node says that it is none, they are asked again for
- * a while: right after a demotion they tell what was.
+ * Asks every node; where only standbys say primary they are asked again for a while: right after a demotion they tell what
+ * was. The active node does not lag.
  */
-async function askOnceSettled(
+export async function askOnceSettled(
   other: ClusterAccess,
   signal: AbortSignal,
   kind: ReplicationKind,
@@ -205,7 +205,7 @@ async function askOnceSettled(
   const deadline = new Deadline(lagMs, LAG_POLLS);
   for (;;) {
     const said = await deadline.poll(() => askRole(other, signal, kind));
-    if (!saysSecondary(said) || !said.nodes.includes('primary') || deadline.isOver) return said;
+    if (said.active === 'primary' || !said.nodes.includes('primary') || deadline.isOver) return said;
     await delay(Math.min(SETTLE_POLL_MS, lagMs), undefined, { signal });
   }
 }
@@ -258,10 +258,14 @@ function unproven(name: string, said: RoleOpinions, why: string, kind: Replicati
       : 'end this run and start performancePromotion with {"mode": "unplanned"}';
   return new RunbookError('PRECONDITION_FAILED', `It is not proven that ${name} is not primary: ${why}.`, {
     cluster: name,
-    observed: `${name}: active node ${said.active ?? 'silent'}; nodes ${said.nodes.join(', ')}`,
+    observed: `${name}: ${opinionsText(said)}`,
     needed: `the active node of ${name} answers as secondary, or its demotion by this run is recent and nothing speaks against it`,
     next: `Bring ${name} back and decide again. Where it cannot come back, fence it (no clients, no cluster port) and ${instead}. Promoting now could make two primaries.`,
   });
+}
+
+export function opinionsText({ active, nodes }: RoleOpinions): string {
+  return `active node ${active ?? 'silent'}; nodes ${nodes.join(', ')}`;
 }
 
 /** Asks every node: a returning old active node may hold another opinion than the rest. */
@@ -272,20 +276,11 @@ export async function askRole(
 ): Promise<RoleOpinions> {
   client.forgetActiveNode();
   const [activeNode, ...statuses] = await Promise.all([
-    orNothing(() => client.activeNode({ signal })),
-    ...entry.addresses.map((node) => orNothing(() => client[kind].status({ node, signal }))),
+    ifTold(client.activeNode({ signal })),
+    ...entry.addresses.map((node) => ifTold(client[kind].status({ node, signal }))),
   ]);
   const nodes = statuses.map((status) => status?.mode ?? 'does not answer');
   const active = activeNode === undefined ? undefined : statuses[entry.addresses.indexOf(activeNode)];
   if (active === undefined || active.mode === 'unknown') return { active: undefined, nodes };
   return { active: active.mode, nodes, merkleRoot: 'merkleRoot' in active ? active.merkleRoot : undefined };
-}
-
-async function orNothing<T>(read: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await read();
-  } catch (error) {
-    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
-    return undefined;
-  }
 }

@@ -15,10 +15,10 @@ import { primaryClusterAddrOf } from '../joining/onboarding-primary';
 import { demandRole, kindName, readKind } from '../joining/onboarding-read';
 import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
 import {
-  CHANGE_TIMEOUT_MS,
   ROLE_TIMEOUT_MS,
   awaitState,
   beforeSending,
+  changeUnderWayMs,
   readActConfirm,
   resultOf,
   withCredential,
@@ -59,37 +59,28 @@ interface Promotion extends RoleChange, SecondaryToken {
   readonly wayBack?: boolean;
 }
 
-/**
- * Refusals of a promotion that mean "not in sync yet": waited for within the budget, and never turned into force.
- * Performance replication says it with 503, or with 400 by another reading (facts 2, row 32).
- */
-const NOT_YET: Readonly<Record<ReplicationKind, readonly string[]>> = {
-  dr: ['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'NO_ACTIVE_NODE', 'UNREACHABLE', 'TEMPORAL_UNAVAILABLE'],
-  performance: [
-    ...['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'NO_ACTIVE_NODE', 'UNREACHABLE', 'TEMPORAL_UNAVAILABLE'],
-    'BAD_REQUEST',
-  ],
-};
+/** Refusals of a promotion that mean "not in sync yet": waited for within the budget, and never turned into force. */
+const NOT_YET = ['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'NO_ACTIVE_NODE', 'UNREACHABLE', 'TEMPORAL_UNAVAILABLE'];
+/** Performance replication says it with 503, or with 400 by another reading (facts 2, row 32). */
+const NOT_YET_OF = { dr: NOT_YET, performance: [...NOT_YET, 'BAD_REQUEST'] };
 
 /**
  * Makes a primary an unconnected secondary (interface 4.1, 4.2: `primary/demote`). Right before the call the other cluster
  * must be a live secondary that has every write up to `reached`; of a `former` primary, it must serve as the primary.
  */
 export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
-  const { deployment, kind, cluster, otherCluster, authority, former = false } = input;
+  const { deployment, kind, cluster, otherCluster, former = false } = input;
   const execution = currentExecution();
-  const { clusters, inventory, sealKeyring, signal, run } = execution;
+  const { clusters, sealKeyring, signal, run } = execution;
   const { demoteMs } = clusters.deployment(deployment).limits;
   const [access, other] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
-  const [on, successor] = await Promise.all(
-    ([access, other] as const).map(async (each) => ({
-      cluster: each.entry.name,
-      clusterId: await awaitClusterId(each, execution, demoteMs),
-    })),
-  );
-  if (!on || !successor) throw new TypeError('two clusters have two IDs');
+  const identityOf = async (each: ClusterAccess) => ({
+    cluster: each.entry.name,
+    clusterId: await awaitClusterId(each, execution, demoteMs),
+  });
+  const [on, successor] = await Promise.all([identityOf(access), identityOf(other)]);
   const doing = { operation: `${kind}.primary.demote`, on, with: successor } as const;
-  const plan = await verifyOperation(inventory, run, deployment, authority, doing);
+  const plan = await verifyOperation(input, doing);
   const mayLose = former || plan.choices['acceptLoss'] === 'bounded';
   let written: WalIndex | undefined;
   let held: HeldWrites | undefined;
@@ -99,7 +90,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
     read: () => readStatus(access, kind, signal),
     until: ({ mode }) => mode === 'secondary',
     budgetMs: demoteMs,
-    underWayMs: CHANGE_TIMEOUT_MS,
+    underWayMs: changeUnderWayMs(execution),
     describe: describeReplication,
     needed: `${cluster} is a ${kindName(kind)} secondary`,
     cluster,
@@ -109,7 +100,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
       if (!mayLose && written === undefined) throw untoldWal(cluster, kind, state);
     },
     act: async () => {
-      const verify = () => verifyBeginning(inventory, run, deployment, authority, doing);
+      const verify = () => verifyBeginning(input, doing);
       // The last look before the point of no return.
       const token = await beforeSending(async () => {
         const credential = await access.credential();
@@ -175,7 +166,7 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
     read: () => readStatus(access, kind, signal),
     until: ({ mode }) => mode === 'primary',
     budgetMs: promoteMs,
-    underWayMs: CHANGE_TIMEOUT_MS,
+    underWayMs: changeUnderWayMs(execution),
     describe: describeReplication,
     needed: `${cluster} is ${kindName(kind)} primary`,
     cluster,
@@ -184,7 +175,7 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
       seen = state;
     },
     // A refusal for a token that has another in its place by now.
-    notYet: ({ code, retryable }) => NOT_YET[kind].includes(code) || (code === 'PERMISSION_DENIED' && retryable),
+    notYet: ({ code, retryable }) => NOT_YET_OF[kind].includes(code) || (code === 'PERMISSION_DENIED' && retryable),
     act: async () => {
       findings = await beforeSending(async () => {
         const silent = kind === 'dr' ? await refusePrimaryMember(input) : [];
@@ -227,11 +218,11 @@ async function approvedPromotion(
   clusterId: string,
   otherId: string | undefined,
 ): Promise<ApprovedPromotion> {
-  const { clusters, inventory, run } = currentExecution();
-  const { deployment, kind, cluster, otherCluster, authority, mode } = input;
+  const { clusters } = currentExecution();
+  const { deployment, kind, cluster, otherCluster, mode } = input;
   const on = { cluster, clusterId };
   const verify = async (doing: AllowedOperation): Promise<ApprovedPromotion> => ({
-    plan: await verifyOperation(inventory, run, deployment, authority, doing),
+    plan: await verifyOperation(input, doing),
     operation: doing.operation,
   });
   if (kind === 'performance') {
@@ -243,7 +234,7 @@ async function approvedPromotion(
   }
   if (mode === 'planned') {
     const operation = 'dr.secondary.promote-after-demotion';
-    const named = otherSideOf(deployment, authority, { operation, on }, otherCluster);
+    const named = otherSideOf(input, { operation, on }, otherCluster);
     // It may be gone since its demotion: then the plan's word for it has to do.
     return verify({
       operation,
@@ -290,10 +281,10 @@ async function demandLost(
   memory: ProofMemory,
 ): Promise<void> {
   const { deployment, kind, cluster, authority } = input;
-  const { clusters, inventory, run, signal } = currentExecution();
+  const { clusters, signal } = currentExecution();
   await demandGone(input, plan, memory);
   const judged = { deployment, gate: gateOf(operation), requestedBy: plan.requestedBy, authority };
-  await demandSameOutage(inventory, run, judged, await readKind(clusters.of(deployment, cluster), kind, signal));
+  await demandSameOutage(judged, await readKind(clusters.of(deployment, cluster), kind, signal));
 }
 
 /**
@@ -356,7 +347,8 @@ async function demandSuccessor(
     needed: `last remote WAL of ${otherCluster} at least ${wal ?? 'any'}`,
     cluster: otherCluster,
   };
-  const seen = written === undefined ? await look() : await awaitState(execution, awaited).catch(lookAgain(look));
+  const inTime = written === undefined ? undefined : await awaitState(execution, awaited).catch(orOverdue);
+  const seen = inTime ?? (await look());
   if (mayTakeOver(seen, heartbeatAgeMs, mayLose ? reached : wal)) return seen;
   throw new RunbookError('PRECONDITION_FAILED', `${otherCluster} could not take over; ${cluster} was not demoted.`, {
     cluster: otherCluster,
@@ -366,11 +358,8 @@ async function demandSuccessor(
   });
 }
 
-function lookAgain<T>(look: () => Promise<T>) {
-  return (error: unknown): Promise<T> => {
-    if (isRunbookError(error, 'CONFIRMATION_TIMEOUT')) return look();
-    throw error;
-  };
+function orOverdue(error: unknown): undefined {
+  if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
 }
 
 /** The later one of two WAL indexes, where both are needed. */

@@ -90,9 +90,7 @@ async function verifyComing(
   { deployment, cluster, event, authority }: SnapshotInput,
   access: ClusterAccess,
 ): Promise<void> {
-  const execution = currentExecution();
-  const { inventory, run } = execution;
-  const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
+  const clusterId = await awaitClusterId(access, currentExecution(), ANSWER_BUDGET_MS);
   const coming = planIn(authority.plan.text)?.operations.find(
     ({ operation, on }) => on.cluster === cluster && on.clusterId === clusterId && BEFORE[event].includes(operation),
   );
@@ -102,7 +100,7 @@ async function verifyComing(
       needed: `an approved plan for the ${event} of ${cluster}`,
       next: 'Start the runbook again; its gates ask for what is missing.',
     });
-  await verifyOperation(inventory, run, deployment, authority, coming);
+  await verifyOperation({ deployment, authority }, coming);
 }
 
 /** What a killed attempt of this run left, which may be as large as the storage. */

@@ -58,16 +58,14 @@ export async function keptTokenFor(
 export async function takeKeptToken(
   input: OnCluster & { readonly entry: string; readonly authority: Authority },
 ): Promise<{ readonly token: Sealed<'operation-token'>; readonly observed: string }> {
-  const { deployment, cluster, entry: id, authority } = input;
+  const { deployment, cluster, entry: id } = input;
   const execution = currentExecution();
-  const { clusters, inventory, run, sealKeyring } = execution;
+  const { clusters, run, sealKeyring } = execution;
   const ledger = ledgerOf(execution);
   const access = clusters.of(deployment, cluster);
   const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
   const doing = { on: { cluster, clusterId }, detail: id };
-  await verifyOneOf(
-    TAKES.map((operation) => () => verifyOperation(inventory, run, deployment, authority, { operation, ...doing })),
-  );
+  await verifyOneOf(TAKES.map((operation) => () => verifyOperation(input, { operation, ...doing })));
   const entry = (await ledger.all(deployment)).find((each) => each.id === id && each.cluster === cluster);
   const { kept, sealed } = entry ?? {};
   if (!entry || !kept || sealed === undefined) throw notKept(cluster, 'no such token in the record');

@@ -191,16 +191,15 @@ export async function forgetLedgerToken(
 ): Promise<LedgerDisposal> {
   const { deployment, cluster, authority } = input;
   const execution = currentExecution();
-  const { inventory, run } = execution;
   const entry = await entryIn(input);
   if (!entry)
     return { cluster, state: 'forgotten', text: 'it is not in the record any more', findings: [goneBefore(cluster)] };
   const doing = forgetting(entry);
-  const { requestedBy = 'unknown', reason } = await verifyBeginning(inventory, run, deployment, authority, doing);
+  const { requestedBy = 'unknown', reason } = await verifyBeginning(input, doing);
   // Who is to be named is found out first: once it is off the record, nothing may keep that from being told.
   const gate = gateOf(doing.operation);
-  const approvals = await verifiedApprovals(inventory, run, gate, authority.plan.digest, authority.approvals);
-  const { approvedBy } = judgeGate(inventory, deployment, gate, requestedBy, approvals);
+  const approvals = await verifiedApprovals(gate, authority.plan.digest, authority.approvals);
+  const { approvedBy } = judgeGate(deployment, gate, requestedBy, approvals);
   const by = approvedBy.map((each) => escapeUntrusted(attestedName(each))).join(', ');
   const what = `${kindInWords(entry.kind)} of ${cluster} that nobody holds (attempt ${entry.mark ?? 'not known'}, made by ${entry.wid}, in the record since ${entry.at})`;
   const finding: Finding = {

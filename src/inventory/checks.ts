@@ -19,17 +19,13 @@ export function* crossChecks(inventory: ParsedInventory): Mistakes {
   for (const [name, deployment] of deployments) {
     const path = ['deployments', name];
     yield* drSets(deployment, path);
+    const groups = new Set([...groupsOf(people), 'operators']);
     for (const [index, group] of deployment.operators.entries())
-      if (group !== 'operators' && !groupsOf(people).has(group))
-        yield at([...path, 'operators', index], `nobody is in group ${group}${meant(group, groupsOf(people))}`);
+      yield* oneOf(group, groups, [...path, 'operators', index], `nobody is in group ${group}`);
     yield* ceremony(people, deployment, [...path, 'ceremony']);
     for (const gate of GATE_NAMES) yield* gatePolicy(people, deployment, gate, [...path, 'gates', gate]);
     for (const cluster of Object.keys(deployment.pathsFilters))
-      if (!deployment.clusters.has(cluster))
-        yield at(
-          [...path, 'pathsFilters', cluster],
-          `this deployment has no cluster ${cluster}${meant(cluster, deployment.clusters.keys())}`,
-        );
+      yield* oneOf(cluster, deployment.clusters, [...path, 'pathsFilters', cluster], noCluster(cluster));
     if (deployment.snapshot?.to === 'hook' && !deployment.hooks.snapshot)
       yield at([...path, 'snapshot', 'to'], 'this deployment has no hooks.snapshot');
     const targets = once((target) => `${target} is listed twice`);
@@ -37,6 +33,18 @@ export function* crossChecks(inventory: ParsedInventory): Mistakes {
       yield* targets(target.name, target.name, [...path, 'notifications', index, 'name']);
   }
 }
+
+/** A name that something else must have, with the one that was perhaps meant. */
+function* oneOf(
+  name: string,
+  known: ReadonlySet<string> | ReadonlyMap<string, unknown>,
+  path: Path,
+  message: string,
+): Mistakes {
+  if (!known.has(name)) yield at(path, `${message}${meant(name, known.keys())}`);
+}
+
+const noCluster = (name: string) => `this deployment has no cluster ${name}`;
 
 /** Every group that somebody is in. */
 function groupsOf(people: People): ReadonlySet<string> {
@@ -82,8 +90,7 @@ function* drSets({ clusters, drSets }: ParsedDeployment, path: Path): Mistakes {
   for (const [set, members] of drSets) {
     for (const [index, member] of members.entries()) {
       const here = [...path, 'drSets', set, index];
-      if (!clusters.has(member))
-        yield at(here, `this deployment has no cluster ${member}${meant(member, clusters.keys())}`);
+      yield* oneOf(member, clusters, here, noCluster(member));
       const other = sets.get(member);
       if (other !== undefined) yield at(here, `cluster ${member} is in DR set ${other} already`);
       sets.set(member, set);
@@ -100,15 +107,13 @@ function* drSets({ clusters, drSets }: ParsedDeployment, path: Path): Mistakes {
 /** Whom the ceremony asks. Whether they suffice for the threshold is known only to the service: readiness says it. */
 function* ceremony(people: People, { ceremony, clusters, batchTokens }: ParsedDeployment, path: Path): Mistakes {
   const { holders, standBy, groups, tokenSource, tokenProviders = [] } = ceremony;
-  const unknown = function* (name: string, here: Path): Mistakes {
-    if (!people.has(name))
-      yield at(here, `${name} is not among the people of this inventory${meant(name, people.keys())}`);
-  };
+  const person = (name: string, here: Path) =>
+    oneOf(name, people, here, `${name} is not among the people of this inventory`);
   for (const [list, names] of Object.entries({ holders, standBy })) {
     const twice = once((name) => `${name} is listed twice`);
     for (const [index, name] of names.entries()) {
       const here = [...path, list, index];
-      yield* unknown(name, here);
+      yield* person(name, here);
       yield* twice(name, name, here);
       if (list === 'standBy' && holders.includes(name))
         yield at(here, `${name} is a holder already: stand-by holders are asked later`);
@@ -129,7 +134,7 @@ function* ceremony(people: People, { ceremony, clusters, batchTokens }: ParsedDe
   const batch = Object.keys(batchTokens).length > 0 || [...clusters.values()].some(({ batchToken }) => batchToken);
   if (tokenSource === 'batch' && !batch)
     yield at([...path, 'tokenSource'], 'token source "batch" needs a batchToken on a cluster');
-  for (const [index, name] of tokenProviders.entries()) yield* unknown(name, [...path, 'tokenProviders', index]);
+  for (const [index, name] of tokenProviders.entries()) yield* person(name, [...path, 'tokenProviders', index]);
 }
 
 function* gatePolicy(people: People, { gates, laboratory }: ParsedDeployment, name: GateName, path: Path): Mistakes {
@@ -166,7 +171,7 @@ function* batchTokens({ deployments }: ParsedInventory): Mistakes {
   for (const [name, { batchTokens, drSets, ceremony, clusters }] of deployments) {
     for (const [set, { ttlMs, sink }] of Object.entries(batchTokens)) {
       const path = ['deployments', name, 'batchTokens', set];
-      if (!drSets.has(set)) yield at(path, `this deployment has no DR set ${set}${meant(set, drSets.keys())}`);
+      yield* oneOf(set, drSets, path, `this deployment has no DR set ${set}`);
       if (ttlMs < 2 * ceremony.batchMarginMs)
         yield at(
           [...path, 'ttl'],
@@ -201,10 +206,7 @@ function* keyValuePlace(
   if (deployment === own)
     yield at([...path, 'deployment'], 'a token is kept by another deployment: here it would be gone with its cluster');
   else if (sets === undefined)
-    yield at(
-      [...path, 'deployment'],
-      `this inventory has no deployment ${deployment}${meant(deployment, deployments.keys())}`,
-    );
+    yield* oneOf(deployment, deployments, [...path, 'deployment'], `this inventory has no deployment ${deployment}`);
   else if (drSet === undefined ? sets.size > 1 : !sets.has(drSet))
     yield at(drSet === undefined ? path : [...path, 'drSet'], `drSet is one of ${[...sets.keys()].join(', ')}`);
 }

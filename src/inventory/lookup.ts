@@ -2,7 +2,6 @@ import { RunbookError } from '../errors';
 import { GATE_NAMES } from '../contracts/plan';
 import type { GateName } from '../contracts/plan';
 import type { Attestation } from '../contracts/run-facts';
-import type { ShareGroup } from '../contracts/share-groups';
 import type { ClusterEntry, Deployment, Inventory } from './load';
 import type { CeremonyPolicy, Person } from './schema';
 
@@ -119,14 +118,8 @@ export function voiceless({ people, deployments }: Inventory): readonly Voiceles
 /** A term of office, both days included, in UTC. */
 export type Term = CeremonyPolicy['terms'][number];
 
-/** Who can be asked for key shares at one time. */
-export interface RosterAt {
-  readonly holders: readonly string[];
-  readonly standBy: readonly string[];
-  readonly outOfTerm: readonly { readonly name: string; readonly why: string }[];
-  /** With those members who are in term. */
-  readonly groups: readonly ShareGroup[];
-}
+/** Who can be asked for key shares at one time; groups with those members who are in term. */
+export type RosterAt = ReturnType<typeof rosterAt>;
 
 /** When the last day of a term ends, epoch ms; undefined where it has no end. */
 export function endOfTerm({ until }: Pick<Term, 'until'>): number | undefined {
@@ -141,7 +134,7 @@ export function outOfTerm(term: Term | undefined, now: number): string | undefin
 }
 
 /** The roster of a deployment's ceremonies: a holder out of term, or whose key nobody knows yet, is not invited. Pure. */
-export function rosterAt({ ceremony, shareGroups, notJoined }: Deployment, now: number): RosterAt {
+export function rosterAt({ ceremony, shareGroups, notJoined }: Deployment, now: number) {
   const termOf = (name: string) => ceremony.terms.find((term) => term.name === name);
   const all = [...ceremony.holders, ...ceremony.standBy];
   const out = all.flatMap((name) => {

@@ -157,9 +157,10 @@ export type Login = { readonly [M in keyof Logins]: { readonly method: M } & Log
 /** A source, or one login: each mistake of a login is told at its own place. */
 export const credential = z
   .strictObject(
-    { env: env.optional(), file: absolutePath.optional(), ...optionalLogins() },
+    { env, file: absolutePath, ...LOGINS },
     'a credential is { env: VARIABLE }, { file: /absolute/path } or a login { approle | kubernetes | jwt | cert: ... }; the secret itself never stands in the inventory',
   )
+  .partial()
   .transform(({ env, file, ...logins }, context): z.infer<typeof credentialSource> | Login => {
     const given = Object.entries(logins).flatMap(([method, login]) => (login ? [{ method, ...login } as Login] : []));
     const all = [...(env === undefined ? [] : [{ env }]), ...(file === undefined ? [] : [{ file }]), ...given];
@@ -168,13 +169,3 @@ export const credential = z
     context.addIssue({ code: 'custom', message: 'give one of env, file, approle, kubernetes, jwt, cert' });
     return z.NEVER;
   });
-
-function optionalLogins() {
-  const { approle, kubernetes, jwt, cert } = LOGINS;
-  return {
-    approle: approle.optional(),
-    kubernetes: kubernetes.optional(),
-    jwt: jwt.optional(),
-    cert: cert.optional(),
-  };
-}

@@ -102,16 +102,11 @@ export function bothStatuses(value: unknown, place: Place): Readonly<Record<Repl
 }
 
 /** Public key of a secondary for one activation. Only the node that made it can use the token encrypted with it. */
-export interface SecondaryPublicKey {
-  readonly publicKey: string;
-  /** The address that answered. */
-  readonly node: string;
-}
+export type SecondaryPublicKey = ReturnType<typeof secondaryPublicKey>;
 
-export const secondaryPublicKey: Reader<SecondaryPublicKey> = (body, place) => ({
-  publicKey: data(at('secondary_public_key', needed(text)))(body, place),
-  node: place.node,
-});
+export function secondaryPublicKey(body: unknown, place: Place) {
+  return { publicKey: data(at('secondary_public_key', needed(text)))(body, place), node: place.node };
+}
 
 const CLAIMS = object({
   /** API address at which the secondary will unwrap the token. */
@@ -159,7 +154,7 @@ function claimsOf(token: string, place: Place): ActivationToken['claims'] {
   }
 }
 
-export type FilterMode = 'allow' | 'deny';
+type FilterMode = 'allow' | 'deny';
 
 const filterMode = needed<FilterMode>(as(text, (mode) => (mode === 'allow' || mode === 'deny' ? mode : undefined)));
 
@@ -186,7 +181,10 @@ const SUBTREE = object({
   corruptedSubtreeRoot: needed(flag),
   corruptedPages: [
     'corrupted_index_tuples_map',
-    as(entries(DAMAGE), (pages) => pages.map(([page, damage]) => ({ page: Number(page), ...damage }))),
+    withDefault(
+      as(entries(DAMAGE), (pages) => pages.map(([page, damage]) => ({ page: Number(page), ...damage }))),
+      [],
+    ),
   ],
 });
 
@@ -196,29 +194,17 @@ const CORRUPTION = object({
   lastCorruptionCheckEpoch: epoch,
 });
 
-export interface MerkleSubtree {
-  readonly id: string;
-  readonly treeType?: string;
-  readonly rootHash?: string;
-  readonly corruptedSubtreeRoot: boolean;
-  readonly corruptedPages: readonly ({ readonly page: number } & Read<typeof DAMAGE>)[];
-}
+export type MerkleSubtree = { readonly id: string } & Read<typeof SUBTREE>;
 
-/** Result of a Merkle check of a DR secondary. */
-export interface MerkleReport {
-  /** No root, subtree root, page or subpage is corrupted. */
-  readonly healthy: boolean;
-  readonly corruptedRoot: boolean;
-  readonly subtrees: readonly MerkleSubtree[];
-  readonly lastCorruptionCheckEpoch?: number | 'never';
-}
+/** Result of a Merkle check of a DR secondary. `healthy`: no root, subtree root, page or subpage is corrupted. */
+export type MerkleReport = ReturnType<typeof merkleReport>;
 
-export const merkleReport: Reader<MerkleReport> = (value, place) => {
+export function merkleReport(value: unknown, place: Place) {
   const report = at('merkle_corruption_report', needed(CORRUPTION))(value, place);
-  const subtrees = report.subtrees.map(([id, tree]) => ({ id, ...tree, corruptedPages: tree.corruptedPages ?? [] }));
+  const subtrees = report.subtrees.map(([id, tree]): MerkleSubtree => ({ id, ...tree }));
   const isHealthy = (tree: MerkleSubtree) => !tree.corruptedSubtreeRoot && tree.corruptedPages.length === 0;
   return { ...report, subtrees, healthy: !report.corruptedRoot && subtrees.every(isHealthy) };
-};
+}
 
 /** Kinds of token that a generation attempt ends in. */
 export type GeneratedTokenKind = 'operation-token' | 'root-token';
@@ -430,18 +416,12 @@ export type RateLimitQuota = Read<typeof rateLimitQuota>;
 
 export const policy = data(at('policy', withDefault(text, '')));
 
+/** By their paths, with a slash at the end, such as `file/`. `local`: not replicated to secondaries. */
 const DEVICES = entries(object({ type: text, local: flag }));
 
 /** The audit devices of `sys/audit` by mount path. Their options are not read: they may name files and hosts. */
-export const auditDevices: Reader<readonly AuditDevice[]> = (body, place) =>
-  data(DEVICES)(body, place).map(([path, device]) => ({ path, ...device }));
-
-export interface AuditDevice {
-  /** With a slash at its end, such as `file/`. */
-  readonly path: string;
-  readonly type?: string;
-  /** Not replicated to secondaries. */
-  readonly local?: boolean;
+export function auditDevices(body: unknown, place: Place) {
+  return data(DEVICES)(body, place).map(([path, device]) => ({ path, ...device }));
 }
 
 /** `sys/license/status`: the licence that the node uses. Times are RFC3339. */
@@ -506,14 +486,10 @@ export interface SecretPlace extends KeyPlace {
   readonly field: string;
 }
 
-export interface StoredSecret {
-  /** Undefined where the key has no such entry. */
-  readonly value: Secret<'batch-token'> | undefined;
-  /** Of a version 2 engine. */
-  readonly version: number | undefined;
-}
+/** `value`: undefined where the key has no such entry; `version`: of a version 2 engine. */
+export type StoredSecret = ReturnType<typeof storedSecret>;
 
-export function storedSecret(body: unknown, place: Place, { field, version }: SecretPlace): StoredSecret {
+export function storedSecret(body: unknown, place: Place, { field, version }: SecretPlace) {
   const read = as(text, (value) => new Secret('batch-token', value));
   const entry = inVersion(version, at(field, read));
   const readVersion = at('metadata', at('version', needed(number)));

@@ -1,7 +1,7 @@
 import { RunbookError } from '../errors';
 import type { Secret } from '../secret';
 import * as answer from './answers';
-import type { FilterMode, GeneratedTokenKind, KeyPlace, ReplicationKind, SecretPlace } from './answers';
+import type { GeneratedTokenKind, KeyPlace, ReplicationKind, SecretPlace } from './answers';
 import { data } from './shape';
 import type { Place } from './shape';
 import type { Accepted, HttpMethod, RequestBody, RequestDescription } from './types';
@@ -260,21 +260,10 @@ function performanceEndpoints() {
       pathsFilter: {
         read: find(pathsFilter, data(answer.pathsFilter)),
         /** Replaces the whole filter. Defaults of the interface: `allow`, no paths. */
-        write: change(
-          pathsFilter,
-          ({
-            mode,
-            paths,
-          }: {
-            readonly id: string;
-            readonly mode?: FilterMode;
-            readonly paths?: readonly string[];
-          }) => {
-            if (mode !== undefined && mode !== 'allow' && mode !== 'deny')
-              throw invalid('"mode" must be "allow" or "deny"');
-            return { mode, paths };
-          },
-        ),
+        write: change(pathsFilter, ({ mode, paths }: { readonly id: string } & Partial<answer.PathsFilter>) => ({
+          mode,
+          paths,
+        })),
         delete: { ...change<string>(pathsFilter, () => ({})), method: 'DELETE' } as const,
       },
       dynamicFilter: dynamicFilter('primary'),

@@ -5,7 +5,6 @@ export type { GenerationEndpoints } from './service-client';
 export type { JoinParameters } from './endpoints';
 export type {
   ActivationToken,
-  AuditDevice,
   DynamicFilter,
   GeneratedTokenKind,
   GenerationAttempt,
@@ -22,7 +21,6 @@ export type {
   SecondaryPublicKey,
   SecretPlace,
   StoredSecret,
-  TokenFacts,
   TokenRole,
 } from './answers';
 export type { ClusterTarget, RequestBody, ServiceClientOptions, TokenGuard } from './types';

@@ -79,18 +79,21 @@ export class Transport {
     const agent = await this.currentAgent();
 
     let sent = false;
-    const ending = new Ending(request.timeoutMs, request.signal);
-    const explain = (error: unknown): RunbookError =>
-      ending.reason === undefined
-        ? errorFromConnection(error, { ...context, sent })
-        : errorFromTimer(ending.reason, { ...context, sent });
+    const timeout = AbortSignal.timeout(request.timeoutMs);
+    const signal = request.signal === undefined ? timeout : AbortSignal.any([timeout, request.signal]);
+    const explain = (error: unknown): RunbookError => {
+      if (!signal.aborted) return errorFromConnection(error, { ...context, sent });
+      const code = signal.reason === timeout.reason ? 'REQUEST_TIMEOUT' : 'REQUEST_CANCELLED';
+      return errorFromTimer(code, { ...context, sent });
+    };
     try {
-      const response = await ending.before(
+      const response = await unlessAborted(
+        signal,
         send(`${node.origin}/v1/${request.path}`, {
           method: request.method,
           headers: { ...request.headers },
           body: request.body,
-          signal: ending.signal,
+          signal,
           headersTimeout: 0,
           bodyTimeout: 0,
           dispatcher: agent.compose(notingStart(() => (sent = true))),
@@ -106,8 +109,6 @@ export class Transport {
         : { status, headers, text: undefined, bodyError: text };
     } catch (error) {
       throw explain(error);
-    } finally {
-      ending.clear();
     }
   }
 
@@ -171,44 +172,14 @@ async function consumed(
   return '';
 }
 
-/** Ends a request by its time-out or by the caller's signal, whichever is first, and remembers which. */
-class Ending {
-  reason: 'REQUEST_TIMEOUT' | 'REQUEST_CANCELLED' | undefined;
-  private readonly controller = new AbortController();
-  private readonly timer: NodeJS.Timeout;
-  private readonly onCallerAbort = () => this.end('REQUEST_CANCELLED');
-
-  constructor(
-    timeoutMs: number,
-    private readonly caller: AbortSignal | undefined,
-  ) {
-    this.timer = setTimeout(() => this.end('REQUEST_TIMEOUT'), timeoutMs);
-    caller?.addEventListener('abort', this.onCallerAbort, { once: true });
-    if (caller?.aborted) this.end('REQUEST_CANCELLED');
-  }
-
-  get signal(): AbortSignal {
-    return this.controller.signal;
-  }
-
-  /** undici tells of an abort only once a connection is there or has failed (and sends nothing then): do not wait. */
-  before<T>(work: Promise<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      this.signal.addEventListener('abort', () => reject(new Error('ended')), { once: true });
-      if (this.signal.aborted) reject(new Error('ended'));
-      work.then(resolve, reject);
-    });
-  }
-
-  clear(): void {
-    clearTimeout(this.timer);
-    this.caller?.removeEventListener('abort', this.onCallerAbort);
-  }
-
-  private end(reason: 'REQUEST_TIMEOUT' | 'REQUEST_CANCELLED'): void {
-    this.reason ??= reason;
-    this.controller.abort();
-  }
+/** undici tells of an abort only once a connection is there or has failed (and sends nothing then): do not wait. */
+function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const end = () => reject(new Error('ended'));
+    signal.addEventListener('abort', end, { once: true });
+    if (signal.aborted) end();
+    work.then(resolve, reject);
+  });
 }
 
 /** Calls `onStart` right before a request is written to a connection: until then it was certainly not sent. */

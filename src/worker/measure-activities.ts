@@ -1,7 +1,6 @@
 import type { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
-import type { ActivityExecuteInput, ActivityInterceptorsFactory, Next } from '@temporalio/worker';
-import type { ActivityInboundCallsInterceptor } from '@temporalio/worker';
+import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import { temporal } from '@temporalio/proto';
 import type { Served } from '../report/run-record';
 
@@ -12,38 +11,32 @@ const { TIMEOUT_TYPE_HEARTBEAT, TIMEOUT_TYPE_START_TO_CLOSE } = temporal.api.enu
  * learns of an activity only when its own next turn begins: without this it could not tell the time that the service
  * took from the time that Temporal and the workers took.
  */
-export const measureActivities: ActivityInterceptorsFactory = (context) => ({ inbound: new Measure(context) });
+export const measureActivities: ActivityInterceptorsFactory = (context) => ({
+  inbound: { execute: (input, next) => measure(context, () => next(input)) },
+});
 
-class Measure implements ActivityInboundCallsInterceptor {
-  readonly #context: Context;
-
-  constructor(context: Context) {
-    this.#context = context;
-  }
-
-  async execute(input: ActivityExecuteInput, next: Next<ActivityInboundCallsInterceptor, 'execute'>): Promise<unknown> {
-    const { attempt: tries } = this.#context.info;
-    const from = Date.now();
-    const lost = tries > 1 ? workerLost(this.#context) : Promise.resolve(false);
-    const served = async (): Promise<Served> => ({
-      ...{ from, to: Date.now(), tries },
-      ...((await lost) && { workerLost: true }),
+async function measure(context: Context, activity: () => Promise<unknown>): Promise<unknown> {
+  const { attempt: tries } = context.info;
+  const from = Date.now();
+  const lost = tries > 1 ? workerLost(context) : Promise.resolve(false);
+  const served = async (): Promise<Served> => ({
+    ...{ from, to: Date.now(), tries },
+    ...((await lost) && { workerLost: true }),
+  });
+  try {
+    const result = await activity();
+    if (typeof result !== 'object' || result === null || Array.isArray(result)) return result;
+    return { ...result, served: await served() };
+  } catch (error) {
+    if (!(error instanceof ApplicationFailure)) throw error;
+    const { message, type, nonRetryable, details, nextRetryDelay } = error;
+    throw ApplicationFailure.create({
+      message,
+      details: [details?.[0] ?? {}, { served: await served() }],
+      ...(typeof type === 'string' && { type }),
+      nonRetryable: nonRetryable === true,
+      ...(nextRetryDelay && { nextRetryDelay }),
     });
-    try {
-      const result: unknown = await next(input);
-      if (typeof result !== 'object' || result === null || Array.isArray(result)) return result;
-      return { ...result, served: await served() };
-    } catch (error) {
-      if (!(error instanceof ApplicationFailure)) throw error;
-      const { message, type, nonRetryable, details, nextRetryDelay } = error;
-      throw ApplicationFailure.create({
-        message,
-        details: [details?.[0] ?? {}, { served: await served() }],
-        ...(typeof type === 'string' && { type }),
-        nonRetryable: nonRetryable === true,
-        ...(nextRetryDelay && { nextRetryDelay }),
-      });
-    }
   }
 }
 

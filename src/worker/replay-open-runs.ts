@@ -56,26 +56,18 @@ export async function replayOpenRuns(
   return histories.length;
 }
 
-/** A run that does not replay. */
-interface Misfit {
-  readonly workflowId: string;
-  readonly runId: string;
-  readonly type: string | undefined;
-}
-
-async function misfits(code: WorkflowCode, histories: readonly HistoryAndWorkflowId[]): Promise<Misfit[]> {
-  if (histories.length === 0) return [];
-  const found: Misfit[] = [];
+/** The runs that do not replay, with their types. */
+async function misfits(code: WorkflowCode, histories: readonly HistoryAndWorkflowId[]) {
+  const found: { readonly workflowId: string; readonly runId: string; readonly type: string | undefined }[] = [];
+  if (histories.length === 0) return found;
   for await (const { workflowId, runId, error } of Worker.runReplayHistories({ ...code, ...REPLAY }, histories)) {
-    if (error !== undefined) found.push({ workflowId, runId, type: typeOf(histories, workflowId) });
+    if (error === undefined) continue;
+    // Of the runs of one queue only one is open under a Workflow ID.
+    const [started] = eventsOf(histories.find((each) => each.workflowId === workflowId)?.history);
+    const type = started?.workflowExecutionStartedEventAttributes?.workflowType?.name ?? undefined;
+    found.push({ workflowId, runId, type });
   }
   return found;
-}
-
-/** Of the runs of one queue only one is open under a Workflow ID. */
-function typeOf(histories: readonly HistoryAndWorkflowId[], workflowId: string): string | undefined {
-  const [started] = eventsOf(histories.find((each) => each.workflowId === workflowId)?.history);
-  return started?.workflowExecutionStartedEventAttributes?.workflowType?.name ?? undefined;
 }
 
 async function openHistories(client: Client, taskQueue: string): Promise<HistoryAndWorkflowId[]> {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, request } from 'undici';
 import type { ReadinessResult } from '../../src/contracts/readiness';
+import type { SimulatedCluster } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { closedSampling, pointsOf, SOUND_VERSION } from '../support/readiness';
 
@@ -34,8 +35,20 @@ interface Fault {
   readonly warn?: readonly string[];
   /** Not read this time. */
   readonly unread?: readonly string[];
+  /** Of the first red point. */
+  readonly next?: string;
   readonly switchover: ReadinessResult['switchover'];
   readonly failover: ReadinessResult['failover'];
+}
+
+/** A member of a simulated cluster becomes another value. */
+function becomes<K extends keyof SimulatedCluster>(name: string, key: K, value: SimulatedCluster[K]): Fault['arrange'] {
+  return ({ service }) => {
+    const cluster = service.cluster(name);
+    const before = cluster[key];
+    cluster[key] = value;
+    return () => (cluster[key] = before);
+  };
 }
 
 /** A credential of the inventory becomes another token. */
@@ -191,32 +204,38 @@ const FAULTS: readonly Fault[] = [
     failover: WARNED,
   },
   {
-    name: 'the Merkle tree of the DR secondary is corrupted',
-    arrange: ({ service }) => {
-      service.cluster('west').corruptedPages = { tree: 'replicated', page: 1, subpages: [1] };
-      return () => (service.cluster('west').corruptedPages = undefined);
-    },
-    fail: ['merkle-tree (west) both'],
-    switchover: NOT,
-    failover: NOT,
-  },
-  {
-    name: 'the DR secondary reindexes',
-    arrange: ({ service }) => {
-      const now = service.now();
-      service.cluster('west').reindex = { startedAt: now, endsAt: now + 60_000 };
-      return () => (service.cluster('west').reindex = undefined);
-    },
-    fail: ['reindex (west) both'],
+    name: 'much is broken at once: a corrupted tree, a reindex, no audit device, an ended licence, a foreign attempt',
+    arrange: together(
+      async ({ service }) => {
+        const { apiAddress } = service.cluster('west');
+        await call(apiAddress, 'POST', {});
+        return () => call(apiAddress, 'DELETE', {});
+      },
+      becomes('west', 'corruptedPages', { tree: 'replicated', page: 1, subpages: [1] }),
+      becomes('west', 'reindex', { startedAt: Date.now(), endsAt: Date.now() + 3_600_000 }),
+      ({ service }) => {
+        const { auditDevices } = service.cluster('east');
+        const devices = [...auditDevices];
+        auditDevices.clear();
+        return () => devices.forEach(([path, device]) => auditDevices.set(path, device));
+      },
+      becomes('east', 'licenceExpiry', new Date(Date.now() + 3 * 86_400_000).toISOString()),
+      becomes('west', 'licenceExpiry', new Date(Date.now() - 86_400_000).toISOString()),
+    ),
+    fail: [
+      'audit-devices (east) both',
+      'generation-slot (west) both',
+      'licence (west) both',
+      'merkle-tree (west) both',
+      'reindex (west) both',
+    ],
+    warn: ['licence (east) both'],
     switchover: NOT,
     failover: NOT,
   },
   {
     name: 'the DR secondary is older',
-    arrange: ({ service }) => {
-      service.cluster('west').version = '1.20.13+ent';
-      return () => (service.cluster('west').version = SOUND_VERSION);
-    },
+    arrange: becomes('west', 'version', '1.20.13+ent'),
     fail: ['versions-order (west) both'],
     warn: ['known-bugs (west) both'],
     switchover: NOT,
@@ -224,65 +243,34 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: 'the DR secondary is newer, with a known defect on the primary',
-    arrange: ({ service }) => {
-      service.cluster('east').version = '1.21.4+ent';
-      return () => (service.cluster('east').version = SOUND_VERSION);
-    },
+    arrange: becomes('east', 'version', '1.21.4+ent'),
     warn: ['known-bugs (east) both', 'versions-order (west) both'],
     switchover: WARNED,
     failover: WARNED,
   },
   {
     name: 'the only audit device blocks',
-    arrange: ({ service }) => {
-      service.cluster('east').auditBlocked = true;
-      return () => (service.cluster('east').auditBlocked = false);
-    },
+    arrange: becomes('east', 'auditBlocked', true),
     fail: ['credential-life (east) switchover', 'credential-life (west) both', 'marker (east) switchover'],
     unread: ['audit-devices (east) both', 'snapshot (east) both'],
     switchover: NOT,
     failover: NOT,
   },
   {
-    name: 'nothing is audited',
+    name: 'the storage of the primary is full: it answers reads, and refuses every write with 500',
     arrange: ({ service }) => {
-      const { auditDevices } = service.cluster('east');
-      const devices = [...auditDevices];
-      auditDevices.clear();
-      return () => devices.forEach(([path, device]) => auditDevices.set(path, device));
+      const action = { status: 500, body: { errors: ['write error: no space left on device'] } };
+      service.faults.add({ cluster: 'east', endpoint: /^(POST|PUT) \/v1\/kv\//, action, times: Infinity });
+      return () => service.faults.clear();
     },
-    fail: ['audit-devices (east) both'],
+    fail: ['marker (east) switchover'],
+    next: 'Either the storage of east is full (`df` on its nodes',
     switchover: NOT,
-    failover: NOT,
-  },
-  {
-    name: 'the licence of the DR secondary has ended, that of the primary will soon',
-    arrange: ({ service }) => {
-      const [east, west] = [service.cluster('east'), service.cluster('west')];
-      const before = east.licenceExpiry;
-      east.licenceExpiry = new Date(service.now() + 3 * 86_400_000).toISOString();
-      west.licenceExpiry = new Date(service.now() - 86_400_000).toISOString();
-      return () => (east.licenceExpiry = west.licenceExpiry = before);
-    },
-    fail: ['licence (west) both'],
-    warn: ['licence (east) both'],
-    switchover: NOT,
-    failover: NOT,
-  },
-  {
-    name: 'somebody else generates a token in the slot',
-    arrange: async ({ service }) => {
-      const { apiAddress } = service.cluster('west');
-      await call(apiAddress, 'POST', {});
-      return () => call(apiAddress, 'DELETE', {});
-    },
-    fail: ['generation-slot (west) both'],
-    switchover: NOT,
-    failover: NOT,
+    failover: READY,
   },
   {
     name: 'the credential lacks rights',
-    arrange: async (bench) => credentialBecomes(bench, bench.cluster('east').createToken({ policies: ['default'] })),
+    arrange: (bench) => credentialBecomes(bench, bench.cluster('east').createToken({ policies: ['default'] })),
     fail: ['credential-rights (east) switchover', 'credential-rights (west) both', 'marker (east) switchover'],
     unread: ['audit-devices (east) both', 'snapshot (east) both'],
     switchover: NOT,
@@ -290,7 +278,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: 'the credential ends soon',
-    arrange: async (bench) =>
+    arrange: (bench) =>
       credentialBecomes(bench, bench.cluster('east').createToken({ policies: ['root'], ttlMs: 600_000 })),
     fail: ['credential-life (east) switchover', 'credential-life (west) both'],
     switchover: NOT,
@@ -298,7 +286,7 @@ const FAULTS: readonly Fault[] = [
   },
   {
     name: 'the source of the credential is empty',
-    arrange: async (bench) => credentialBecomes(bench, '\n'),
+    arrange: (bench) => credentialBecomes(bench, '\n'),
     fail: ['credential-life (east) switchover', 'credential-life (west) both', 'marker (east) switchover'],
     unread: ['audit-devices (east) both', 'snapshot (east) both'],
     switchover: NOT,
@@ -375,7 +363,7 @@ describe('one deployment of two clusters', () => {
     expect(marker?.observed).toBe('kv/data/runbooks-marker-after, version 2');
   });
 
-  it.each(FAULTS)('$name', async ({ arrange, fail = [], warn, unread, switchover, failover }) => {
+  it.each(FAULTS)('$name', async ({ arrange, fail = [], warn, unread, next: todo = '', switchover, failover }) => {
     const undo = await arrange(bench);
     const result = await check(bench);
     await undo();
@@ -386,6 +374,7 @@ describe('one deployment of two clusters', () => {
     expect([result.switchover, result.failover]).toEqual([switchover, failover]);
     // Red points come first, and each says what is needed and who can do what.
     expect(result.points[0]?.verdict).not.toBe('ok');
+    expect(result.points[0]?.next).toContain(todo);
     for (const { verdict, needed, next } of result.points) {
       expect(needed).not.toBe('');
       if (verdict === 'fail') expect(next).toBeDefined();

@@ -206,6 +206,13 @@ const NOT_OK: readonly Row[] = [
   ],
   ['marker written and read back', 'east', credential([]), 'fail', 'no such mount, or no right'],
   ['marker written and read back', 'east', () => answers('east', MOUNT, {}, 403), 'fail', 'no such mount, or no right'],
+  [
+    'marker written and read back',
+    'east',
+    () => answers('east', 'POST /v1/kv/data/runbooks-marker-after', { errors: ['no space left on device'] }, 500),
+    'fail',
+    'SERVICE_ERROR, while reads are answered',
+  ],
   ['marker written and read back', 'east', mounted({ type: 'ssh' }), 'fail', 'an engine of type ssh at kv/'],
   ['marker written and read back', 'east', mounted({ local: true }), 'fail', 'a local mount at kv/'],
   ['marker written and read back', 'east', mounted({ options: null }), 'fail', 'NOT_FOUND'],

@@ -153,10 +153,6 @@ describe('refusals', () => {
     ['no id for a token', (c) => c.performance.primary.secondaryToken({ id: '' })],
     ['no id of a filter', (c) => c.performance.primary.pathsFilter.read('')],
     ['dots as id', (c) => c.performance.primary.pathsFilter.delete('..')],
-    [
-      'a mode that is none',
-      (c) => c.performance.primary.pathsFilter.write(JSON.parse('{"id":"w","mode":"blacklist"}') as { id: string }),
-    ],
     ['no paths to ask for', (c) => c.sys.capabilitiesSelf([])],
     ['a key outside of a mount', (c) => c.sys.mountOf('marker')],
     ['a key with dots', (c) => c.keyValue.read({ mount: 'runbooks', path: '../sys', version: 1 })],

@@ -27,24 +27,16 @@ export function areTooOld({ code, about }: FailureFacts): boolean {
  * by nobody else: where it finds them too old its step parks, and `retry` asks their gate again.
  */
 export class Approvals {
-  readonly #run: Run;
-  readonly #asked: Asked;
-  readonly #gates: Assessment<unknown>['gates'];
-  #authority: Authority;
   /** Why the approvals of a gate count no more. */
   readonly #old = new Map<GateName, FailureFacts>();
 
-  constructor(run: Run, asked: Asked, gates: Assessment<unknown>['gates'], authority: Authority) {
-    this.#run = run;
-    this.#asked = asked;
-    this.#gates = gates;
-    this.#authority = authority;
-  }
-
-  /** Plan and approvals, for the activities that verify them. */
-  get authority(): Authority {
-    return this.#authority;
-  }
+  constructor(
+    private readonly run: Run,
+    private readonly asked: Asked,
+    private readonly gates: Assessment<unknown>['gates'],
+    /** Plan and approvals, for the activities that verify them. */
+    public authority: Authority,
+  ) {}
 
   /**
    * Carries out what begins something, in the body of a step. Where the approvals of its gate were too old at the last
@@ -54,7 +46,7 @@ export class Approvals {
     const old = this.#old.get(gate);
     if (old) await this.renew(gate, old);
     try {
-      return await carryOut(this.#authority);
+      return await carryOut(this.authority);
     } catch (error) {
       const failure = failureFacts(error);
       // Where it is not known what an earlier try sent, the next one looks before anybody is asked.
@@ -65,7 +57,7 @@ export class Approvals {
 
   /** Opens the gate again: what the run holds is kept, and the new approvals come beside the old ones. */
   async renew(gate: GateName, { observed = 'nothing more' }: FailureFacts): Promise<void> {
-    const { state } = this.#run;
+    const { state } = this.run;
     const { phase } = state;
     // For whoever looks at the phase alone an outage stays one.
     if (phase !== 'outage') state.enterPhase('waiting-for-people');
@@ -80,12 +72,12 @@ export class Approvals {
    * @param again - why, where it was met before
    */
   async further(gate: GateName, again?: string): Promise<void> {
-    const { plan, approvals } = this.#authority;
-    const more = await openGate(this.#run, this.#asked, this.#gates, { gate, planDigest: plan.digest, again });
+    const { plan, approvals } = this.authority;
+    const more = await openGate(this.run, this.asked, this.gates, { gate, planDigest: plan.digest, again });
     // Clients without a primary wait for no clock.
-    if (!this.#run.state.serviceIsOut)
-      await awaitWindow(this.#run, this.#asked.window, `what gate ${gate} allows was not begun`);
-    this.#authority = { plan, approvals: [...approvals, ...more] };
+    if (!this.run.state.serviceIsOut)
+      await awaitWindow(this.run, this.asked.window, `what gate ${gate} allows was not begun`);
+    this.authority = { plan, approvals: [...approvals, ...more] };
   }
 }
 

@@ -71,19 +71,11 @@ export function failureFacts(error: unknown): FailureFacts | undefined {
   if (isCancellation(error)) return undefined;
   const cause = error instanceof ActivityFailure ? error.cause : error;
   if (cause instanceof ApplicationFailure) {
-    const details = (cause.details?.[0] ?? {}) as Partial<FailureFacts>;
-    return {
-      code: cause.type ?? 'INTERNAL',
-      message: cause.message,
-      observed: details.observed,
-      needed: details.needed,
-      next: details.next,
-      cluster: details.cluster,
-      about: details.about,
-      findings: details.findings,
-      // Not one of ours, or not complete: nothing vouches for what the last call did.
-      outcomeKnown: details.outcomeKnown ?? false,
-    };
+    const { message, type, details } = cause;
+    // Not one of ours, or not complete: nothing vouches for what the last call did.
+    const { outcomeKnown = false, ...told } = (details?.[0] ?? {}) as Partial<FailureFacts>;
+    const { observed, needed, next, cluster, about, findings } = told;
+    return { code: type ?? 'INTERNAL', message, observed, needed, next, cluster, about, findings, outcomeKnown };
   }
   if (cause instanceof TimeoutFailure) {
     const waitedForWorker = cause.timeoutType === 'SCHEDULE_TO_START';

@@ -1,7 +1,15 @@
-import { AsyncLocalStorage, defaultPayloadConverter } from '@temporalio/workflow';
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  AsyncLocalStorage,
+  defaultPayloadConverter,
+  isCancellation,
+} from '@temporalio/workflow';
 import type { ActivityInput, Next, WorkflowInterceptors, WorkflowOutboundCallsInterceptor } from '@temporalio/workflow';
-import type { StepPosition } from '../../src/report/run-record';
-import { withoutServed } from './activity-log';
+import type { Finding } from '../../src/contracts/run-facts';
+import type { ActivityRecord, Served, ShownFailure, StepPosition } from '../../src/report/run-record';
+import { fieldsOf, listOf, shownError } from '../../src/report/run-record';
+import { failureFacts } from './failures';
 import type { RunState } from './run-state';
 
 /** Which step activities belong to, and the run that keeps what they were given and gave. */
@@ -42,3 +50,66 @@ class StepInterceptor implements WorkflowOutboundCallsInterceptor {
 
 /** Found by the SDK under this name, in the modules that the bundle was told. */
 export const interceptors = (): WorkflowInterceptors => ({ outbound: [new StepInterceptor()] });
+
+type Changing = { -readonly [K in keyof ActivityRecord]: ActivityRecord[K] };
+
+/** What the activities of a run's steps were given and gave, in the order in which they were ordered. */
+export class ActivityLog {
+  readonly records: ActivityRecord[] = [];
+
+  /** @param found - takes what an activity found */
+  constructor(private readonly found: (findings: readonly Finding[]) => void) {}
+
+  /** Orders an activity and keeps what came of it. */
+  async note(type: string, step: StepPosition, input: unknown, order: () => Promise<unknown>): Promise<unknown> {
+    const { name, number, attempt } = step;
+    const record: Changing = {
+      ...{ type, input: fieldsOf(input), step: { name, number, attempt } },
+      ...{ scheduledAt: Date.now(), state: 'running', tries: 1, workerLost: false, result: {} },
+    };
+    this.records.push(record);
+    try {
+      const answer = await order();
+      const { served, result } = withoutServed(answer);
+      close(record, 'completed', served);
+      record.result = fieldsOf(result);
+      this.found(listOf(record.result['findings']) as readonly Finding[]);
+      return result;
+    } catch (error) {
+      close(record, isCancellation(error) ? 'cancelled' : 'failed', servedOf(error));
+      const failure = failureOf(error);
+      if (failure) record.failure = failure;
+      throw error;
+    }
+  }
+}
+
+/** A result without what the worker measured beside it. */
+function withoutServed(answer: unknown): { readonly result: unknown; readonly served?: Served } {
+  const { served, ...result } = fieldsOf(answer) as { readonly served?: Served };
+  return served === undefined ? { result: answer } : { result, served };
+}
+
+/** The worker's clock may differ from the server's: what it measured is held within the run's own times. */
+function close(record: Changing, state: ActivityRecord['state'], served?: Served): void {
+  const now = Date.now();
+  const within = (at: number) => Math.min(Math.max(at, record.scheduledAt), now);
+  record.state = state;
+  record.closedAt = served ? within(served.to) : now;
+  if (!served) return;
+  record.startedAt = within(served.from);
+  record.tries = served.tries;
+  record.workerLost = served.workerLost === true;
+}
+
+/** Beside the facts of the failure, as it stands beside a result. */
+function servedOf(error: unknown): Served | undefined {
+  const cause = error instanceof ActivityFailure ? error.cause : undefined;
+  const details = cause instanceof ApplicationFailure ? cause.details : undefined;
+  return fieldsOf(details?.[1])['served'] as Served | undefined;
+}
+
+function failureOf(error: unknown): ShownFailure | undefined {
+  const facts = failureFacts(error);
+  return facts && { ...shownError(facts.code, facts.message), outcomeKnown: facts.outcomeKnown };
+}

@@ -38,7 +38,6 @@ type Message = Pick<Notification, 'event' | 'severity' | 'subject'> & Partial<No
  * down becomes one finding, and a site without targets costs no history event.
  */
 export class Notifications {
-  readonly #state: RunState;
   #site: NotificationFacts | undefined;
   #silent = false;
   /** Neither that the run started nor that it ended well is told. */
@@ -53,9 +52,7 @@ export class Notifications {
   /** Found before the site was known. */
   readonly #early: Finding[] = [];
 
-  constructor(state: RunState) {
-    this.#state = state;
-  }
+  constructor(private readonly state: RunState) {}
 
   /** For runs that touch nothing, such as a dry run. */
   silence(): void {
@@ -66,31 +63,32 @@ export class Notifications {
   begin(site: NotificationFacts | undefined): void {
     if (this.#silent || !site) return;
     this.#site = site;
-    const { runbook } = this.#state;
+    const { runbook } = this.state;
     if (this.#startedAs === runbook) return;
     const tookOver = this.#startedAs;
     this.#startedAs = runbook;
     this.#tell({ event: 'started', severity: 'info', subject: 'run', ...(tookOver && { tookOver }) });
-    for (const [key, waiting] of this.#state.waiting) this.waitBegan(key, waiting);
+    for (const [key, waiting] of this.state.waiting) this.waitBegan(key, waiting);
     for (const finding of this.#early.splice(0)) this.alarm(finding);
   }
 
   /** The run waits for people. A parked step is told at once; inside an outage it is meant to wake somebody. */
   waitBegan(key: string, waiting: Waiting): void {
+    const site = this.#site;
     // The clock is waited for, not people.
-    if (!this.#site || waiting.for === 'window') return;
+    if (!site || waiting.for === 'window') return;
     const mark = Symbol(key);
     this.#open.set(key, mark);
     const event = waiting.for === 'decision' ? 'parked' : 'waiting-for-people';
-    const severity = this.#inOutage ? 'critical' : event === 'parked' ? 'warning' : 'info';
+    const severity = this.state.serviceIsOut ? 'critical' : event === 'parked' ? 'warning' : 'info';
     this.#tell({ event, severity, subject: `wait:${key}`, waiting });
-    void CancellationScope.nonCancellable(() => this.#remind(this.#required, key, mark));
+    void CancellationScope.nonCancellable(() => this.#remind(site, key, mark));
   }
 
   /** Something happened to what is waited for: it is told with what is waited for now. */
   ofWait(key: string, event: NotificationEvent, words: string, severity: NotificationSeverity = 'info'): void {
-    const waiting = this.#state.waiting.get(key);
-    const told = this.#inOutage ? 'critical' : severity;
+    const waiting = this.state.waiting.get(key);
+    const told = this.state.serviceIsOut ? 'critical' : severity;
     this.#tell({ event, severity: told, subject: `wait:${key}`, words, ...(waiting && { waiting }) });
   }
 
@@ -105,7 +103,7 @@ export class Notifications {
   phaseChanged(from: RunPhase, to: RunPhase): void {
     if (to === 'outage' && from !== 'outage') {
       this.#tell({ event: 'outage-started', severity: 'critical', subject: 'outage' });
-    } else if (from === 'outage' && this.#state.serviceBackAt !== undefined) {
+    } else if (from === 'outage' && this.state.serviceBackAt !== undefined) {
       this.serviceReady();
     }
   }
@@ -136,9 +134,9 @@ export class Notifications {
 
   finished(outcome: RunOutcome, leftToDo: readonly string[]): void {
     this.#open.clear();
-    const critical = this.#inOutage || this.#state.findings.some((each) => each.severity === 'critical');
+    const critical = this.state.serviceIsOut || this.state.findings.some((each) => each.severity === 'critical');
     const severity = critical ? 'critical' : outcome === 'completed' && leftToDo.length === 0 ? 'info' : 'warning';
-    const [first, ...others] = this.#state.findings.filter(({ code }) => code === CHECK_FAILED);
+    const [first, ...others] = this.state.findings.filter(({ code }) => code === CHECK_FAILED);
     const words = first && `${others.length > 0 ? `${others.length + 1} checks failed. ` : ''}${first.text}`;
     this.#tell({ event: 'finished', severity, subject: 'run', outcome, leftToDo, ...(words && { words }) });
   }
@@ -146,20 +144,11 @@ export class Notifications {
   /** Waits, for a short time, for what is under way; what is not known to be told then becomes a finding. */
   async settle(): Promise<void> {
     if (this.#pending === 0 || (await condition(() => this.#pending === 0, LAST_WAIT_MS))) return;
-    this.#state.finding({
+    this.state.finding({
       severity: 'info',
       code: 'notification-pending',
       text: `${this.#pending} notifications were still under way when the run ended.`,
     });
-  }
-
-  get #inOutage(): boolean {
-    return this.#state.outageSince !== undefined && this.#state.serviceBackAt === undefined;
-  }
-
-  get #required(): NotificationFacts {
-    if (!this.#site) throw new TypeError('the site is not known yet');
-    return this.#site;
   }
 
   async #remind(site: NotificationFacts, key: string, mark: symbol): Promise<void> {
@@ -173,19 +162,19 @@ export class Notifications {
       if (next === Infinity) return;
       const over = () => this.#open.get(key) !== mark;
       if (await condition(over, Math.max(1, next - Date.now()))) return;
-      const waiting = this.#state.waiting.get(key);
+      const waiting = this.state.waiting.get(key);
       if (!waiting) return;
       const about = { subject: `wait:${key}`, since, waiting };
       const now = Date.now();
       if (now >= escalateAt) {
         escalateAt = Infinity;
-        this.#tell({ event: 'escalation', severity: this.#inOutage ? 'critical' : 'warning', ...about });
+        this.#tell({ event: 'escalation', severity: this.state.serviceIsOut ? 'critical' : 'warning', ...about });
       }
       if (now >= remindAt) {
         reminders += 1;
         const doubled = site.remindAfterMs * 2 ** Math.max(0, reminders - STEADY_REMINDERS);
         remindAt = now + Math.min(doubled, Math.max(site.remindAfterMs, LONGEST_INTERVAL_MS));
-        this.#tell({ event: 'reminder', severity: this.#inOutage ? 'critical' : 'info', ...about });
+        this.#tell({ event: 'reminder', severity: this.state.serviceIsOut ? 'critical' : 'info', ...about });
       }
     }
   }
@@ -195,13 +184,13 @@ export class Notifications {
     const asUsual = told.event === 'started' || (told.event === 'finished' && told.severity === 'info');
     if (this.onlyWhatIsWrong && asUsual) return;
     this.#number += 1;
-    const { deployment, runbook } = this.#state;
+    const { deployment, runbook } = this.state;
     const notification = {
       ...told,
       runbook,
       number: this.#number,
       at: Date.now(),
-      ...(this.#inOutage && { inOutage: true }),
+      ...(this.state.serviceIsOut && { inOutage: true }),
     };
     this.#pending += 1;
     void CancellationScope.nonCancellable(() => this.#deliver(deployment, notification)).then(() => {
@@ -225,7 +214,7 @@ export class Notifications {
   #noteFailed(target: string, text: string): void {
     if (this.#failed.has(target)) return;
     this.#failed.add(target);
-    this.#state.finding({
+    this.state.finding({
       severity: 'warning',
       code: 'notification-failed',
       text,

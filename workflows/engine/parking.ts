@@ -83,13 +83,10 @@ type CheckedDecision = Awaited<ReturnType<typeof checks.checkDecisions>>['verdic
 
 /** The steps that wait for an operator's decision. Several may wait at once, each under its own number. */
 export class Parking {
-  readonly #state: RunState;
   readonly #parked: ParkedStep[] = [];
   #count = 0;
 
-  constructor(state: RunState) {
-    this.#state = state;
-  }
+  constructor(private readonly state: RunState) {}
 
   /**
    * Says what failed and what each choice does, and waits.
@@ -105,17 +102,12 @@ export class Parking {
     const parked: ParkedStep = { step, parkingNo: ++this.#count, choices };
     this.#parked.push(parked);
     const key = `parked:${parked.parkingNo}`;
-    this.#state.fact({
-      kind: 'parked',
-      step,
-      parkingNo: parked.parkingNo,
-      code: failure.code,
-      message: failure.message,
-    });
+    const { parkingNo } = parked;
     const { code, message, observed, needed, next } = failure;
+    this.state.fact({ kind: 'parked', step, parkingNo, code, message });
     parked.show = () =>
-      this.#state.wait(key, {
-        ...{ for: 'decision', step, parkingNo: parked.parkingNo, code, message, observed, needed, next, choices },
+      this.state.wait(key, {
+        ...{ for: 'decision', step, parkingNo, code, message, observed, needed, next, choices },
         decidedOnce: parked.first && { action: parked.first.action, by: parked.first.by },
       });
     parked.show();
@@ -123,18 +115,18 @@ export class Parking {
       await waitFor(() => parked.decision !== undefined);
     } finally {
       this.#parked.splice(this.#parked.indexOf(parked), 1);
-      this.#state.waitOver(key);
+      this.state.waitOver(key);
     }
     const { decision } = parked;
     if (!decision) return undefined;
-    this.#state.fact({ kind: 'decided', step, parkingNo: parked.parkingNo, ...decision });
+    this.state.fact({ kind: 'decided', step, parkingNo, ...decision });
     return decision;
   }
 
   /** Checks decisions as they arrive: each must name this run, a parked step, its parking number and one of its choices. */
   async decide(items: readonly InboxItem[]): Promise<void> {
     const verdicts = await this.#check(items.map(({ arrival }) => arrival));
-    this.#state.receiptsOf(
+    this.state.receiptsOf(
       verdicts.map((each): Receipt => {
         const { arrival, accepted, code, text, by } = this.#withSecond(each);
         return { signal: 'decide', arrival, verdict: accepted ? 'accepted' : 'refused', code, text, from: by };
@@ -174,7 +166,7 @@ export class Parking {
     const parked = this.#parked
       .filter((each) => each.decision === undefined)
       .map(({ step, parkingNo, choices }) => ({ step, parkingNo, choices: choices.map(({ action }) => action) }));
-    const { deployment } = this.#state;
+    const { deployment } = this.state;
     const known = await checked(() => checks.checkDecisions({ deployment, parked, arrived }));
     return known?.verdicts ?? arrived.map((arrival) => ({ arrival, accepted: false, ...NOT_CHECKED }));
   }

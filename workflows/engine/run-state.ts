@@ -16,9 +16,8 @@ import type { CarryingOut, RunMemo, RunStatus, TimelineStep, Waiting } from '../
 import type { RunEnding, RunRecord, SignalRecord } from '../../src/report/run-record';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { carryingOutText } from '../../src/words/status';
-import { ActivityLog } from './activity-log';
 import { currentDetails } from './current-details';
-import { inStep } from './interceptors';
+import { ActivityLog, inStep } from './interceptors';
 import { Notifications } from './notifications';
 
 /** Receipts that the status query shows; the report has all that are kept. */

@@ -1,5 +1,5 @@
 import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
-import type { ChangeResult, HeldClients } from '../../src/contracts/activities';
+import type { HeldClients } from '../../src/contracts/activities';
 import type { RunbookName } from '../../src/contracts/names';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Attested } from '../../src/contracts/run-facts';
@@ -16,6 +16,7 @@ import { Pauses, checkControls, heldBefore, noteControl } from './controls';
 import type { RunState, StepRecord } from './run-state';
 import type { Signals } from './signals';
 import { escapeUntrusted } from '../../src/contracts/words';
+import { fieldsOf } from '../../src/report/run-record';
 
 /** One execution of a runbook: its steps, what people tell it, and how it stops. */
 export class Run {
@@ -234,7 +235,8 @@ export class Run {
           await remedied?.(activities);
           return body(activities);
         });
-        this.#end(record, outcomeOf(result), options.note ? options.note(result) : observedOf(result));
+        const done = fieldsOf(result)['outcome'] === 'already' ? 'already' : 'done';
+        this.#end(record, done, options.note ? options.note(result) : observedOf(result));
         this.#throwBetweenSteps();
         return result;
       } catch (error) {
@@ -414,12 +416,6 @@ const ENDS_LATER = 'noted: the run ends once a cluster serves, and until then on
 
 /** What an activity observed, where its result says it. */
 function observedOf(result: unknown): string | undefined {
-  const observed = typeof result === 'object' && result !== null && 'observed' in result ? result.observed : undefined;
+  const { observed } = fieldsOf(result);
   return typeof observed === 'string' ? observed : undefined;
-}
-
-function outcomeOf(result: unknown): 'done' | 'already' {
-  return typeof result === 'object' && result !== null && (result as Partial<ChangeResult>).outcome === 'already'
-    ? 'already'
-    : 'done';
 }

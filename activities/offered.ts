@@ -1,0 +1,47 @@
+/* What the workers offer, by the names under which Temporal knows it. Each runs inside of `interceptActivities` only. */
+export { checkControls } from './approvals/controls';
+export { checkApprovals, checkDecisions, checkDeclines } from './approvals/people';
+export { checkUnaskedShares, createCeremony, destroyCeremonyKeys, openEnvelopes } from './ceremony/ceremony';
+export { cancelForeignAttempt } from './ceremony/foreign-attempts';
+export { completeGeneration, settleGeneration, startGeneration } from './ceremony/generation';
+export { readSignalEvents } from './approvals/arrived-signals';
+export { probeProvidedToken, takeProvidedTokens } from './ceremony/provided-tokens';
+export { assessRehearsal, createRehearsal, noteRehearsalDeclines, openRehearsal } from './ceremony/rehearsal';
+export { awaitSecondaryGone, awaitReplicationDisabled } from './ending/decommission';
+export { revokeSecondary, forgetPrimary, disablePrimary, disableSecondary } from './ending/replication-end';
+export { writeMarker, compareAfterDemotion } from './evidence/data-evidence';
+export { awaitServiceReady, proveWrite } from './evidence/service-readiness';
+export { sampleWal } from './evidence/wal-samples';
+export {
+  compareDynamicFilters,
+  deletePathsFilter,
+  readPathsFilter,
+  readPathsFilters,
+  writePathsFilter,
+} from './filters/filters';
+export { runHook, awaitDump, probeService } from './hooks/hooks';
+export { readRunbookInput } from './run-beginning';
+export { checkFormerPrimaryDemoted, describeSplit, unfenceFormerPrimary } from './joining/rejoin';
+export { enableSecondary } from './joining/enable-secondary';
+export { awaitDrStreaming, awaitPerformanceSecondaries, compareMerkleRoots } from './joining/following';
+export { enablePrimary } from './joining/onboarding-primary';
+export { awaitOutsideSecondary, issueOutsideToken } from './joining/outside-secondary';
+export { awaitUnsealed, checkCredential, followBootstrap, readSeals } from './joining/onboarding-watching';
+export { updatePrimary } from './joining/update-primary';
+export { probeMerkleTree, startDrReindex, followDrReindex } from './merkle/trees';
+export { notify } from './notifications/notifications';
+export * from './plans';
+export { quiesceByQuota, readQuotas, releaseQuota } from './quiesce/quota';
+export { assessReadiness } from './readiness/readiness';
+export { writeReportFiles, requestTakeOver, describeRun } from './reports/run-report';
+export { awaitPrimaryGone, fenceLostPrimary } from './roles/dr-failover';
+export { demotePrimary, promoteSecondary } from './roles/role-changes';
+export { takeSnapshot } from './snapshots/snapshots';
+export { prepareBatchTokenRole, rotateBatchToken } from './tokens/batch-tokens';
+export { takeKeptToken } from './tokens/kept-tokens';
+export {
+  assessTokenDisposal,
+  deleteOperationTokens,
+  disposeLedgerToken,
+  forgetLedgerToken,
+} from './tokens/operation-token-disposal';
