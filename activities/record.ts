@@ -7,7 +7,14 @@ import {
   WorkflowUpdateRPCTimeoutOrCancelledError,
 } from '@temporalio/client';
 import type { Client } from '@temporalio/client';
-import { RECORD_QUERY, RECORD_UPDATE, RECORD_WORKFLOW, recordWorkflowId, stateOf } from '../src/contracts/record';
+import {
+  RECORD_QUERY,
+  RECORD_UPDATE,
+  RECORD_WORKFLOW,
+  recordWorkflowId,
+  stateOf,
+  written,
+} from '../src/contracts/record';
 import type { RecordEntry, RecordHead, RecordState, RecordWrite } from '../src/contracts/record';
 import type { Finding } from '../src/contracts/run-facts';
 import { escapeUntrusted } from '../src/contracts/words';
@@ -19,6 +26,8 @@ const READ_MS = 12_000;
 /** At most so long until a busy server is asked again. */
 const ASK_AGAIN_MS = 500;
 const WRITE_MS = 5_000;
+/** So long what this worker wrote last is what its next write follows, unless that is refused. */
+const OWN_MS = 5_000;
 /** Of one write, where its answer does not come: always with the same ID, so that it takes effect once. */
 const SENT_AT_MOST = 3;
 /** Writes of other workers that may come first, one after the other. */
@@ -37,6 +46,16 @@ export interface KnownRecord {
   readonly head: RecordHead | undefined;
   /** What this reading found wrong; told already in log and notification. */
   readonly alarms: readonly Finding[];
+}
+
+interface Found {
+  readonly state: RecordState;
+  /** The record's run that said it: no write goes to another, which somebody may have put in its place. */
+  readonly runId?: string;
+}
+
+interface Reading extends Found {
+  readonly known: KnownRecord;
 }
 
 export interface RecordsOptions {
@@ -60,6 +79,8 @@ export class Records {
   /** The furthest head that this worker saw of each deployment. */
   readonly #seen = new Map<string, RecordHead>();
   readonly #writing = new Map<string, Promise<unknown>>();
+  /** What this worker wrote last, for its next write. */
+  readonly #written = new Map<string, Reading & { readonly until: number }>();
 
   constructor(options: RecordsOptions) {
     this.#options = options;
@@ -106,17 +127,23 @@ export class Records {
     how: (values: ReadonlyMap<string, unknown>) => RecordChanges | undefined,
   ): Promise<boolean> {
     let write: RecordWrite | undefined;
+    // What this worker itself wrote a moment ago is not read again: where another wrote since, the next write is refused.
+    let own = this.#written.get(deployment);
+    if (own && own.until < performance.now()) own = undefined;
     for (let tries = 1; ; tries += 1) {
-      const { known, state } = await this.#read(deployment, []);
+      const { known, state, runId } = own ?? (await this.#read(deployment, []));
       // Refused because it is in the record already: the answer to its first copy was lost.
       if (write !== undefined && state.head?.mark === write.head.mark) return true;
       const changes = how(known.values);
-      if (changes === undefined) return false;
+      if (changes === undefined && own === undefined) return false;
+      own = undefined;
+      if (changes === undefined) continue;
       write = this.#writeOf(deployment, state, known, changes);
       if (state.head === undefined) await this.#start(deployment, state);
       try {
-        await this.#send(deployment, write);
+        await this.#send(deployment, write, runId);
         this.#seen.set(deployment, write.head);
+        if (runId !== undefined) this.#remember(deployment, written(state, write), runId);
         return true;
       } catch (error) {
         // Another write came first, or the run of the record ended: what holds now is read again.
@@ -126,6 +153,12 @@ export class Records {
         await delay(Math.random() * Math.min(1_000, 50 * tries));
       }
     }
+  }
+
+  #remember(deployment: string, state: RecordState, runId: string): void {
+    const values = new Map(Object.entries(state.entries).map(([key, { value }]) => [key, value]));
+    const known = { values, head: state.head, alarms: [] };
+    this.#written.set(deployment, { known, state, runId, until: performance.now() + OWN_MS });
   }
 
   /** Believed entries with what changes, under a head that counts on. What no worker marked goes. */
@@ -148,9 +181,9 @@ export class Records {
     return { head: { ...counts, at, mark }, put: Object.fromEntries(marked), removed: gone };
   }
 
-  async #send(deployment: string, write: RecordWrite): Promise<void> {
+  async #send(deployment: string, write: RecordWrite, runId: string | undefined): Promise<void> {
     const { temporal } = this.#options;
-    const handle = temporal.workflow.getHandle(recordWorkflowId(deployment));
+    const handle = temporal.workflow.getHandle(recordWorkflowId(deployment), runId);
     for (let sent = 1; ; sent += 1) {
       try {
         // The mark is the write's own: whoever sends the same write again gets the answer of the first.
@@ -163,11 +196,11 @@ export class Records {
     }
   }
 
-  async #read(deployment: string, others: readonly unknown[]): Promise<{ known: KnownRecord; state: RecordState }> {
+  async #read(deployment: string, others: readonly unknown[]): Promise<Reading> {
     // As it was before this reading: what another reading sees meanwhile may be younger.
     const before = [this.#seen.get(deployment), ...others].filter((each) => this.#isHead(deployment, each));
     const alarms: Finding[] = [];
-    const state = await this.#find(deployment, alarms);
+    const { state, runId } = await this.#find(deployment, alarms);
     const { head, entries } = state;
     const believed = Object.entries(entries).filter(([key, entry]) => this.#isEntry(deployment, key, entry));
     const forged = Object.keys(entries).length - believed.length;
@@ -179,7 +212,8 @@ export class Records {
     this.#see(deployment, isWhole ? head : undefined, lost !== undefined);
     for (const each of alarms) this.#options.alarm(deployment, each);
     const values = new Map(believed.map(([key, { value }]) => [key, value]));
-    return { known: { values, head: isWhole ? head : undefined, alarms }, state };
+    const known = { values, head: isWhole ? head : undefined, alarms };
+    return { known, state, ...(runId !== undefined && { runId }) };
   }
 
   /** What went back was told: from now on the record is compared with what it is now. */
@@ -190,14 +224,14 @@ export class Records {
   }
 
   /** As {@link #findOnce}; a server that is busy is asked again until the time is over. */
-  async #find(deployment: string, alarms: Finding[]): Promise<RecordState> {
+  async #find(deployment: string, alarms: Finding[]): Promise<Found> {
     const until = Date.now() + (this.#options.readMs ?? READ_MS);
     for (;;) {
       try {
         return await this.#findOnce(deployment, alarms, until);
       } catch (error) {
         if (error instanceof RunbookError) throw error;
-        if (error instanceof WorkflowNotFoundError) return { entries: {} };
+        if (error instanceof WorkflowNotFoundError) return { state: { entries: {} } };
         if (Date.now() + ASK_AGAIN_MS > until) throw unreachable(deployment, 'read', error);
         await delay(Math.random() * ASK_AGAIN_MS);
       }
@@ -205,16 +239,17 @@ export class Records {
   }
 
   /** The record that runs; one that somebody ended is started again from its last state. */
-  #findOnce(deployment: string, alarms: Finding[], until: number): Promise<RecordState> {
+  #findOnce(deployment: string, alarms: Finding[], until: number): Promise<Found> {
     const { temporal, taskQueue } = this.#options;
     const handle = temporal.workflow.getHandle(recordWorkflowId(deployment));
     return temporal.withDeadline(until, async () => {
       const { type, taskQueue: queue, status, runId } = await handle.describe();
       const isOurs = type === RECORD_WORKFLOW && queue === taskQueue;
-      if (status.name !== 'RUNNING') return this.#restored(deployment, isOurs ? runId : undefined, alarms);
+      if (status.name !== 'RUNNING')
+        return { state: await this.#restored(deployment, isOurs ? runId : undefined, alarms) };
       if (!isOurs) throw anothers(deployment, type, queue);
       // Last: nobody may answer for what stands in the place of the record.
-      return stateOf(await handle.query<unknown>(RECORD_QUERY));
+      return { state: stateOf(await handle.query<unknown>(RECORD_QUERY)), runId };
     });
   }
 

@@ -4,6 +4,7 @@ import { RunbookError, isRunbookError } from '../../src/errors';
 import { readCredential } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import type { ClusterAccess } from '../clusters';
+import { check } from '../checks/check';
 import { majorVersion } from '../checks/versions';
 
 /**
@@ -21,15 +22,14 @@ export interface CeremonyWay {
   readonly from?: string;
 }
 
-/** The kinds of ceremony, with the value of `enable_unauthenticated_access` that opens their calls. */
-type CeremonyKind = GeneratedTokenKind;
-const OPENED_BY: Readonly<Record<CeremonyKind, string>> = {
+/** The values of `enable_unauthenticated_access` that open the calls of each kind of ceremony. */
+const OPENED_BY: Readonly<Record<GeneratedTokenKind, string>> = {
   'operation-token': 'generate-operation-token',
   'root-token': 'generate-root',
 };
 
 interface AccessQuestion {
-  readonly kind: CeremonyKind;
+  readonly kind: GeneratedTokenKind;
   /** Of the service; before 2.0 nothing is asked for. */
   readonly version: string | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -69,16 +69,17 @@ async function findCeremonyWay(access: ClusterAccess, asking: AccessQuestion): P
 }
 
 /**
- * As {@link findCeremonyWay}, for judging: a cluster that lets everybody in does not look at tokens, so that one that it
+ * As {@link findCeremonyWay}, and whether everybody is let in: such a cluster does not look at tokens, so that one that it
  * seems to accept says nothing.
  */
 export async function judgeCeremonyWay(access: ClusterAccess, asking: AccessQuestion): Promise<CeremonyWay> {
   const way = await findCeremonyWay(access, asking);
-  return way.access === 'accepted' && (await letsIn(access, asking, undefined)) ? { access: 'open' } : way;
+  const isOpen = way.access === 'accepted' && (await letsIn(access, asking, undefined).catch(() => false));
+  return isOpen ? { access: 'open', token: way.token } : way;
 }
 
 /** The generation endpoints of a kind of token. */
-export function endpointsOf(access: ClusterAccess, kind: CeremonyKind): GenerationEndpoints<GeneratedTokenKind> {
+export function endpointsOf(access: ClusterAccess, kind: GeneratedTokenKind): GenerationEndpoints<GeneratedTokenKind> {
   return kind === 'root-token' ? access.client.sys.generateRoot : access.client.dr.secondary.generateOperationToken;
 }
 
@@ -100,31 +101,18 @@ async function letsIn(
 }
 
 /**
- * As {@link findCeremonyWay}, for whoever makes the calls now.
+ * With what the calls are made now.
  *
  * @throws RunbookError CEREMONY_CLOSED where nothing in hand lets them in
  */
 export async function ceremonyToken(
   access: ClusterAccess,
   version: string | undefined,
-  kind: CeremonyKind = 'operation-token',
-  signal?: AbortSignal,
+  kind: GeneratedTokenKind,
+  signal: AbortSignal,
 ): Promise<Secret | undefined> {
-  return (await requireCeremonyWay(access, { kind, version, signal })).token;
-}
-
-/** As {@link ceremonyToken}, and how the calls are let in. */
-async function requireCeremonyWay(access: ClusterAccess, asking: AccessQuestion): Promise<CeremonyWay> {
-  const { kind, version } = asking;
-  const way = await findCeremonyWay(access, asking);
-  if (isIn(way.access)) return way;
-  const { name } = access.entry;
-  throw new RunbookError('CEREMONY_CLOSED', `${name} lets nobody hold a ceremony with what the worker has.`, {
-    cluster: name,
-    observed: `${inWords(way)}; version ${version ?? 'not told'}`,
-    needed: neededFor(kind),
-    next: openingInWords(access, kind),
-  });
+  const asking = { kind, version, signal };
+  return demandIn(access, asking, await findCeremonyWay(access, asking)).token;
 }
 
 /**
@@ -135,16 +123,24 @@ export async function ceremonyEntry(
   access: ClusterAccess,
   asking: AccessQuestion,
 ): Promise<{ readonly token: Secret | undefined; readonly closeAfterwards?: readonly string[] }> {
-  const way = await requireCeremonyWay(access, asking);
+  const way = demandIn(access, asking, await judgeCeremonyWay(access, asking));
   const { token } = way;
-  const open =
-    way.access === 'open' ||
-    (way.access === 'accepted' && (await letsIn(access, asking, undefined).catch(() => false)));
-  return open ? { token, closeAfterwards: closingInWords(access, asking.kind) } : { token };
+  return way.access === 'open' ? { token, closeAfterwards: closingInWords(access, asking.kind) } : { token };
+}
+
+function demandIn(access: ClusterAccess, { kind, version }: AccessQuestion, way: CeremonyWay): CeremonyWay {
+  if (isIn(way.access)) return way;
+  const { name } = access.entry;
+  throw new RunbookError('CEREMONY_CLOSED', `${name} lets nobody hold a ceremony with what the worker has.`, {
+    cluster: name,
+    observed: `${inWords(way)}; version ${version ?? 'not told'}`,
+    needed: neededFor(kind),
+    next: openingInWords(access, kind),
+  });
 }
 
 /** What people do at which node so that a ceremony is let in. */
-function openingInWords({ entry }: ClusterAccess, kind: CeremonyKind): string {
+function openingInWords({ entry }: ClusterAccess, kind: GeneratedTokenKind): string {
   const { name, addresses } = entry;
   return [
     `Better: give an orphan batch token as batchToken or ceremonyCredential of ${name}, then retry.`,
@@ -154,7 +150,7 @@ function openingInWords({ entry }: ClusterAccess, kind: CeremonyKind): string {
 }
 
 /** What people do at which node so that nobody is let in without a token any more. */
-function closingInWords({ entry }: ClusterAccess, kind: CeremonyKind): string[] {
+function closingInWords({ entry }: ClusterAccess, kind: GeneratedTokenKind): string[] {
   return [
     `On every node of ${entry.name} (${entry.addresses.join(', ')}) take "${OPENED_BY[kind]}" out of enable_unauthenticated_access again, and send SIGHUP: \`kill -HUP $(pidof vault)\`.`,
     '`runbook readiness` sees whether the active node refuses a call without a token. Standbys cannot be asked: look at their files.',
@@ -165,27 +161,23 @@ export function isIn(access: CeremonyAccess): boolean {
   return access === 'not-needed' || access === 'accepted' || access === 'open';
 }
 
-function neededFor(kind: CeremonyKind): string {
+function neededFor(kind: GeneratedTokenKind): string {
   return kind === 'operation-token'
     ? 'from version 2.0: an orphan batch token, or a root token of the primary, for the four generate-operation-token calls'
     : 'from version 2.0: a token with rights on sys/generate-root/attempt and sys/generate-root/update';
 }
 
 /** What is known of the way in, in words that people read in a plan. */
-export function inWords({ access, from }: Pick<CeremonyWay, 'access' | 'from'>): string {
-  switch (access) {
-    case 'not-needed':
-      return 'no credential is needed before version 2.0';
-    case 'accepted':
-      return `accepted: ${from ?? 'a stored credential'}`;
-    case 'open':
-      return 'open to everybody by enable_unauthenticated_access';
-    case 'refused':
-      return 'refused: what the inventory names';
-    case 'no-credential':
-      return 'no-credential: nothing that the inventory names can be read';
-  }
+export function inWords({ access, from = 'a stored credential' }: Pick<CeremonyWay, 'access' | 'from'>): string {
+  return access === 'accepted' ? `accepted: ${from}` : IN_WORDS[access];
 }
+
+const IN_WORDS: Readonly<Record<Exclude<CeremonyAccess, 'accepted'>, string>> = {
+  'not-needed': 'no credential is needed before version 2.0',
+  open: 'open to everybody by enable_unauthenticated_access',
+  refused: 'refused: what the inventory names',
+  'no-credential': 'no-credential: nothing that the inventory names can be read',
+};
 
 /**
  * Whether a ceremony can begin, said before it does. Where nothing lets it in that is no refusal: the step parks, and says
@@ -193,35 +185,25 @@ export function inWords({ access, from }: Pick<CeremonyWay, 'access' | 'from'>):
  */
 export function ceremonyCallsAllowed(
   cluster: string,
-  kind: CeremonyKind,
+  kind: GeneratedTokenKind,
   version: string | undefined,
   way: Pick<CeremonyWay, 'access' | 'from'>,
 ): Check {
-  const good = way.access === 'not-needed' || way.access === 'accepted';
-  const remedy =
-    kind === 'operation-token'
-      ? `Better before: start batchTokenRotation while a primary serves, or give ceremonyCredential of ${cluster}.`
-      : `Better before: give ceremonyCredential of ${cluster}.`;
-  return {
-    name: 'ceremony calls allowed',
-    cluster,
+  const rotation = kind === 'operation-token' ? 'start batchTokenRotation while a primary serves, or ' : '';
+  return check('ceremony calls allowed', cluster, way.access === 'not-needed' || way.access === 'accepted', {
     observed: version === undefined ? inWords(way) : `${inWords(way)} (version ${version})`,
     needed: neededFor(kind),
-    verdict: good ? 'ok' : 'warn',
-    ...(good
-      ? {}
-      : {
-          next:
-            way.access === 'open'
-              ? `Anybody may occupy the slot of ${cluster} now: take enable_unauthenticated_access back after the ceremony.`
-              : `${remedy} Otherwise the step parks until people opened the calls for the time of the ceremony (break-glass: enable_unauthenticated_access on every node).`,
-        }),
-  };
+    otherwise: 'warn',
+    next:
+      way.access === 'open'
+        ? `Anybody may occupy the slot of ${cluster} now: take enable_unauthenticated_access back after the ceremony.`
+        : `Better before: ${rotation}give ceremonyCredential of ${cluster}. Otherwise the step parks until people opened the calls for the time of the ceremony (break-glass: enable_unauthenticated_access on every node).`,
+  });
 }
 
 /** What plans say of the ceremonies on these clusters. It depends on versions alone: a plan read again stays the same. */
 export function breakGlassWarnings(
-  kind: CeremonyKind,
+  kind: GeneratedTokenKind,
   clusters: readonly { readonly cluster: string; readonly version?: string | undefined }[],
 ): readonly string[] {
   const newer = clusters.filter(({ version }) => majorVersion(version) >= 2).map(({ cluster }) => cluster);

@@ -1,23 +1,16 @@
-import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { GROUPS_ARE_OURS, canSatisfyGroups, groupRule, groupStates } from '../../src/contracts/share-groups';
 import { RunbookError } from '../../src/errors';
 import type { Deployment, RosterAt } from '../../src/inventory';
 import { endOfTerm, rosterAt } from '../../src/inventory';
-import type { InvitationFacts } from '../../src/keys';
-
-/** Whom an invitation names, and what the workflow shows of them. */
-interface Invited {
-  readonly facts: Pick<InvitationFacts, 'holders' | 'standBy' | 'groups'>;
-  readonly handle: Pick<CeremonyHandle, 'standBy' | 'inviteStandByAfterMs' | 'groups' | 'outOfTerm'>;
-}
 
 /**
  * Everybody who is in office, stand-by holders last: one invitation of the epoch names them all.
  *
+ * @returns whom the invitation names, and what the workflow shows of them
  * @throws RunbookError PRECONDITION_FAILED where no set of as many shares as make a token could satisfy the groups
  */
-export function invitedNow(deployment: Deployment, threshold: number, now = Date.now()): Invited {
-  const roster = rosterAt(deployment, now);
+export function invitedNow(deployment: Deployment, threshold: number) {
+  const roster = rosterAt(deployment, Date.now());
   const { holders, standBy, outOfTerm, groups } = roster;
   const all = [...holders, ...standBy];
   if (all.length >= threshold && !canSatisfyGroups(groups, all, threshold)) {
@@ -42,23 +35,19 @@ export function invitedNow(deployment: Deployment, threshold: number, now = Date
 }
 
 /** Who may give this run a token that people generated themselves, as the inventory of this worker says. */
-export function providersNow(deployment: Deployment, now = Date.now()): Invited {
+export function providersNow(deployment: Deployment) {
   const { tokenProviders } = deployment.ceremony;
-  const { holders, standBy, outOfTerm } = rosterAt(deployment, now);
+  const { holders, standBy, outOfTerm } = rosterAt(deployment, Date.now());
   const inTerm = tokenProviders?.filter((name) => !outOfTerm.some((each) => each.name === name));
   return { facts: { holders: inTerm ?? [...holders, ...standBy] }, handle: {} };
 }
 
-/** Whether those in office can give a token that the service and the groups ask for. Pure. */
-interface RosterJudgement {
-  readonly good: boolean;
-  readonly observed: string;
-  readonly needed: string;
-  readonly next: string;
-}
-
-/** @param threshold - key shares that the service requires; undefined where it does not tell */
-export function judgeRoster(deployment: Deployment, threshold: number | undefined, now = Date.now()): RosterJudgement {
+/**
+ * Whether those in office can give a token that the service and the groups ask for. Pure.
+ *
+ * @param threshold - key shares that the service requires; undefined where it does not tell
+ */
+export function judgeRoster(deployment: Deployment, threshold: number | undefined, now = Date.now()) {
   const roster = rosterAt(deployment, now);
   const all = [...roster.holders, ...roster.standBy];
   const { groups, outOfTerm } = roster;
@@ -107,14 +96,8 @@ export function requireGroups(
   });
 }
 
-/** Somebody on the roster of a deployment's ceremonies. */
-interface OnRoster {
-  readonly name: string;
-  readonly standBy: boolean;
-}
-
 /** Holders and stand-by holders whose term has not ended: who comes into office rehearses before. Pure. */
-export function rehearsingPeople({ ceremony }: Deployment, now: number): OnRoster[] {
+export function rehearsingPeople({ ceremony }: Deployment, now: number) {
   const ended = (name: string) => {
     const term = ceremony.terms.find((each) => each.name === name);
     const end = term && endOfTerm(term);
@@ -135,7 +118,7 @@ export function rosterOfRehearsal(
   deployment: Deployment,
   named: readonly string[] | undefined,
   now: number,
-): readonly OnRoster[] {
+): ReturnType<typeof rehearsingPeople> {
   const people = rehearsingPeople(deployment, now);
   const strangers = [...new Set(named ?? [])].filter((name) => people.every((each) => each.name !== name));
   if (strangers.length > 0) {

@@ -1,16 +1,23 @@
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import type { CeremonyHandle, CeremonyTarget, EnvelopeVerdict } from '../../src/contracts/ceremony';
 import { keepForMs } from '../../src/contracts/ceremony';
-import { RunbookError } from '../../src/errors';
-import type { InvitationTarget } from '../../src/keys';
-import { createInvitation, examineEnvelope, openShares } from '../../src/keys';
+import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
+import type { EnvelopeReceipt } from '../../src/contracts/receipts';
+import { isUndecodable } from '../../src/contracts/signals';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import type { CreatedInvitation, InvitationTarget, PersonLookup, RecipientKey } from '../../src/keys';
+import { createInvitation, examineEnvelope, openShares, readRecipientKey } from '../../src/keys';
+import type { GeneratedTokenKind } from '../../src/vault';
 import { ArrivedSignals } from '../approvals/arrived-signals';
+import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { personLookup } from '../approvals/person-lookup';
+import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { observeSeal } from '../observe';
 import { readClusterId } from '../tokens/operation-token';
-import { fileDigest, readThreshold, usableRecipient } from './ceremony-facts';
+import { ceremonyToken, endpointsOf } from './ceremony-access';
 import { invitedNow, providersNow } from './ceremony-roster';
-import { undecodable, verdictOf } from './envelope-verdicts';
 
 /** Nothing that arrives is meant for it: only plain text is told apart. */
 const NO_CEREMONY = { cid: '', epoch: 0, invitationDigest: '', holders: [], exp: 0 };
@@ -63,7 +70,7 @@ export async function createCeremony(input: {
   const required = tokens ? 1 : await readThreshold(clusters.of(input.deployment, first.cluster), kind, signal);
   const invited = tokens ? providersNow(deployment) : invitedNow(deployment, required);
   const { collectForMs, useForMs } = deployment.ceremony;
-  const { invitation, jws, keyHome } = await createInvitation(keyRecords, signingKey, run, {
+  const created = await createInvitation(keyRecords, signingKey, run, {
     ...{ kind, targets, reason, runbook, inputDigest, epoch, cid, collects, collectForMs, useForMs },
     requestedBy: { name: input.requestedBy, how: 'claimed' },
     ...invited.facts,
@@ -72,15 +79,67 @@ export async function createCeremony(input: {
     ...(recipient && kind === 'operation-token' && { forPerson: true }),
     ...(keepMs !== undefined && { keepFor: keepMs / 1000 }),
   });
-  const { holders, threshold, exp, useFor, pgp } = invitation;
+  const { threshold, useFor, pgp } = created.invitation;
   return {
-    ...{ cid: invitation.cid, epoch: invitation.epoch, keyHome, invitation: jws, holders, threshold },
-    collectUntil: exp * 1000,
+    ...handleOf(created, threshold),
     useForMs: useFor * 1000,
     fingerprint: pgp,
     ...(targets[0]?.recovery && { recovery: true }),
     ...invited.handle,
   };
+}
+
+/** What the workflow keeps of every invitation. */
+export function handleOf(
+  { invitation: { cid, epoch, holders, exp }, jws, keyHome }: CreatedInvitation<'ceremony' | 'rehearsal'>,
+  threshold: number,
+): CeremonyHandle {
+  return { cid, epoch, keyHome, invitation: jws, holders, threshold, collectUntil: exp * 1000 };
+}
+
+/** SHA-256 of the CA file, base64url, as the invitation shows it; empty where the system's roots are used. */
+async function fileDigest(file: string | undefined): Promise<string> {
+  if (file === undefined) return '';
+  try {
+    return createHash('sha256')
+      .update(await readFile(file))
+      .digest('base64url');
+  } catch {
+    throw new RunbookError('TLS_FAILED', `The CA file ${file} cannot be read.`, {
+      observed: 'not readable',
+      needed: 'a PEM file',
+    });
+  }
+}
+
+/** The key shares that the service requires: of the generation attempt where it can be read, else of the seal. */
+async function readThreshold(access: ClusterAccess, kind: GeneratedTokenKind, signal: AbortSignal): Promise<number> {
+  const { version } = await access.client.sys.health({ signal });
+  try {
+    const token = await ceremonyToken(access, version, kind, signal);
+    const { required } = await endpointsOf(access, kind).readAttempt({ token, signal });
+    if (required > 0) return required;
+  } catch (error) {
+    // Where nothing in hand reads the attempt of a root token, people open it before the shares are given.
+    const passes = kind === 'operation-token' || isRunbookError(error, 'CEREMONY_CLOSED');
+    if (!isRunbookError(error) || signal.aborted || !passes) throw error;
+  }
+  const { threshold } = await access.client.sys.sealStatus({ signal });
+  if (threshold !== undefined && threshold > 0) return threshold;
+  throw new RunbookError('RESPONSE_INVALID', `${access.entry.name} does not tell how many key shares it requires.`, {
+    cluster: access.entry.name,
+  });
+}
+
+/** @throws RunbookError PRECONDITION_FAILED where nothing can be encrypted to the key */
+export async function usableRecipient(text: string): Promise<RecipientKey> {
+  const recipient = await readRecipientKey(text);
+  if (!('refused' in recipient)) return recipient;
+  throw new RunbookError('PRECONDITION_FAILED', "The recipient's key cannot be used.", {
+    observed: recipient.refused,
+    needed: 'an OpenPGP public key of version 4 that can encrypt',
+    next: 'Start again with such a key; nothing was touched.',
+  });
 }
 
 /** While no ceremony is under way: everything is refused, and a key share in plain text is still noticed. */
@@ -137,4 +196,29 @@ export async function destroyCeremonyKeys(input: {
   for (const record of mine) await keyRecords.destroy(record);
   const destroyed = mine.length > 0;
   return { destroyed, text: destroyed ? `keys of ${mine.length} epoch(s) destroyed` : 'the keys were gone already' };
+}
+
+const NO_SENDER_TEXT = 'refused: the server recorded nobody as its sender: is authentication on?';
+
+/** What people are told of an envelope. The event is named where what stands in it is to be purged. */
+export function verdictOf(
+  person: PersonLookup,
+  { arrival, eventId, principal }: ArrivedSignal,
+  { verdict: code, holder, seq, envelopeDigest }: EnvelopeReceipt,
+): EnvelopeVerdict {
+  const how = person(holder ?? '')?.attestation ?? 'claimed';
+  const isUnattested = code === 'wrong-signer' && principal === undefined && how === 'principal';
+  return {
+    ...{ arrival, code, seq, text: isUnattested ? NO_SENDER_TEXT : ENVELOPE_VERDICTS[code] },
+    holder: holder === undefined ? undefined : { name: holder, how },
+    digest: envelopeDigest === '' ? undefined : envelopeDigest,
+    ...(code === 'plain-text-share' ? { eventId } : {}),
+  };
+}
+
+/** The verdict on a signal whose payload could not be read; undefined where it could. */
+export function undecodable({ arrival, content }: ArrivedSignal): EnvelopeVerdict | undefined {
+  if (!isUndecodable(content)) return undefined;
+  const text = `the payload could not be read (encoding ${content.undecodable}); send JSON`;
+  return { arrival, code: 'undecodable', text };
 }

@@ -26,7 +26,7 @@ import { currentExecution } from '../execution';
 import { awaitIdentity } from '../tokens/operation-token';
 import { ledgerOf } from './alarms';
 import { ceremonyEntry, ceremonyToken, endpointsOf } from './ceremony-access';
-import { usableRecipient } from './ceremony-facts';
+import { usableRecipient } from './ceremony';
 import { requireGroups } from './ceremony-roster';
 import type { Slot } from './generation-slot';
 import { cancelOwn, digestOf, readAttempt, startOwn } from './generation-slot';
@@ -527,8 +527,7 @@ async function notedOf({ deployment, cluster, cid, execution }: Subject, { id }:
 }
 
 function tokenIn(noted: LedgerEntry | undefined): GenerationOutcome | undefined {
-  if (noted?.sealed !== undefined)
-    return { next: 'token', sealed: noted.sealed as Sealed<'operation-token'>, findings: [] };
+  if (noted?.sealed !== undefined) return { next: 'token', sealed: noted.sealed, findings: [] };
   return noted?.encoded === undefined ? undefined : { next: 'token', encrypted: noted.encoded, findings: [] };
 }
 

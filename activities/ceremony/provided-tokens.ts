@@ -9,7 +9,7 @@ import { readKind } from '../joining/onboarding-read';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { personLookup } from '../approvals/person-lookup';
-import { undecodable, verdictOf } from './envelope-verdicts';
+import { undecodable, verdictOf } from './ceremony';
 import { ledgerOf } from './alarms';
 import type { TokenLedger } from './token-ledger';
 import type { ClusterAccess, Clusters } from '../clusters';
@@ -139,7 +139,7 @@ async function takeOne(
   // An attempt of this activity before this one took it, and its answer was lost; or it came twice.
   const before = mine.find((entry) => entry.provided === envelopeDigest && entry.sealed !== undefined);
   const taken = { ...verdict('accepted'), cluster };
-  if (before?.sealed !== undefined) return { ...taken, token: before.sealed as Sealed<'operation-token'> };
+  if (before?.sealed !== undefined) return { ...taken, token: before.sealed };
   if (await isOrdinary(othersOf(clusters, deployment, cluster), token, execution)) return verdict('ordinary-token');
   const spec = { kind: 'operation-token', cluster, clusterId, uses, expSeconds: SEALED_SECONDS } as const;
   const sealed = await sealValue(sealKeyring, run, spec, token);

@@ -1,8 +1,7 @@
 import { z } from 'zod';
-import type { SiteFacts } from '../../src/contracts/activities';
 import type { CeremonyHandle, EnvelopeVerdict } from '../../src/contracts/ceremony';
 import { nextCommandOf } from '../../src/contracts/next-commands';
-import type { Attestation, Finding } from '../../src/contracts/run-facts';
+import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError } from '../../src/errors';
 import { duration } from '../../src/inventory/schema-values';
 import { createRehearsal as inviteToRehearsal, openRehearsalAnswer } from '../../src/keys';
@@ -14,8 +13,8 @@ import { judgeDeclines } from '../approvals/people';
 import { currentExecution } from '../execution';
 import { personLookup } from '../approvals/person-lookup';
 import { siteFacts } from '../approvals/planning';
-import { undecodable, verdictOf } from './envelope-verdicts';
-import { keepRehearsal, lastRehearsals } from './rehearsal-records';
+import type { Records } from '../record';
+import { handleOf, undecodable, verdictOf } from './ceremony';
 import { rosterOfRehearsal } from './ceremony-roster';
 import { escapeUntrusted } from '../../src/contracts/words';
 
@@ -24,36 +23,28 @@ const RUNBOOK = 'ceremonyRehearsal';
 /* A rehearsal goes the way of a ceremony up to the token generation, and has none: nothing here calls the service. */
 
 /** Somebody who is asked to rehearse. */
-export interface RehearsingPerson {
-  readonly name: string;
-  readonly standBy: boolean;
-  readonly attestation: Attestation;
-  /** ISO time of the last success that this site knows of. */
-  readonly before?: string;
-}
-
+export type RehearsingPerson = Awaited<ReturnType<typeof assessRehearsal>>['people'][number];
 /** What an accepted answer proves. */
-export interface RehearsalProof {
+export type RehearsalProof = Pick<RehearsalAnswer, 'how' | 'tool'> & {
   readonly name: string;
-  readonly how: Attestation;
-  readonly tool: string;
   /** ISO time of the signal's event. */
   readonly at: string;
-}
+};
 
 /** Who is asked: holders and stand-by holders whose term has not ended, or those who are named. */
 export async function assessRehearsal(input: {
   readonly deployment: string;
   readonly holders?: readonly string[] | undefined;
-}): Promise<{ readonly site: SiteFacts; readonly people: readonly RehearsingPerson[] }> {
+}) {
   const execution = currentExecution();
   const { clusters, inventory, records } = execution;
   const roster = rosterOfRehearsal(clusters.deployment(input.deployment), input.holders, Date.now());
   const known = await lastRehearsals(records, 'rehearsed', input.deployment);
-  const people = roster.map(({ name, standBy }): RehearsingPerson => {
+  const people = roster.map(({ name, standBy }) => {
+    const attestation = inventory.people.get(name)?.attestation ?? 'claimed';
+    /** ISO time of the last success that this site knows of. */
     const before = known.get(name)?.at;
-    const attestation = personLookup(inventory)(name)?.attestation ?? 'claimed';
-    return { name, standBy, attestation, ...(before === undefined ? {} : { before }) };
+    return { name, standBy, attestation, ...(before !== undefined && { before }) };
   });
   return { site: await siteFacts(execution, input.deployment), people };
 }
@@ -73,21 +64,13 @@ export async function createRehearsal(input: {
   const { run, clusters, keyRecords, signingKey } = currentExecution();
   const { deployment, reason, epoch, cid, inputDigest } = input;
   const holders = rosterOfRehearsal(clusters.deployment(deployment), input.holders, Date.now());
-  const { invitation, jws, keyHome } = await inviteToRehearsal(keyRecords, signingKey, run, {
+  const created = await inviteToRehearsal(keyRecords, signingKey, run, {
     ...{ deployment, reason, epoch, cid, inputDigest, runbook: RUNBOOK },
     requestedBy: { name: input.requestedBy, how: 'claimed' },
     holders: holders.map(({ name }) => name),
     collectForMs: duration.parse(input.collectFor).ms,
   });
-  return {
-    cid: invitation.cid,
-    epoch: invitation.epoch,
-    keyHome,
-    invitation: jws,
-    holders: invitation.holders,
-    threshold: invitation.holders.length,
-    collectUntil: invitation.exp * 1000,
-  };
+  return handleOf(created, created.invitation.holders.length);
 }
 
 /** As `checkDeclines`, and keeps each that counts beside the successes. `holders` may leave out who has answered. */
@@ -188,4 +171,63 @@ function shareInRehearsal(workflowId: string, name: string | undefined): Finding
     text: `${name ?? 'Somebody'} sent what was made for a ceremony to this rehearsal. It was refused and is kept nowhere but, sealed, in the event of the signal.`,
     next: `${name ?? 'Who it was'} runs \`${nextCommandOf.share(workflowId, name)}\`: in a rehearsal it asks for no key share.`,
   };
+}
+
+/* What the record keeps of each person: the last time that they rehearsed, or declined to. */
+
+const members = {
+  version: z.literal(1),
+  deployment: z.string().regex(/^[a-z0-9-]+$/),
+  holder: z.string().regex(/^[a-z0-9-]+$/),
+  /** Time of the signal's event. */
+  at: z.iso.datetime(),
+  how: z.enum(['signed', 'principal', 'claimed']),
+  wid: z.string(),
+  rid: z.string(),
+};
+const successSchema = z.strictObject({
+  ...members,
+  /** The person's key, where the answer was signed. */
+  kid: z.string().optional(),
+  tool: z.string(),
+  /** The workers' key that signed the invitation, which the person has pinned. */
+  workers: z.string(),
+});
+export type RehearsalRecord = z.infer<typeof successSchema>;
+
+/** `reason`: redacted, one line. */
+const declineSchema = z.strictObject({ ...members, reason: z.string() });
+export type DeclinedRehearsal = z.infer<typeof declineSchema>;
+
+const SCHEMAS = { rehearsed: successSchema, declined: declineSchema } as const;
+type Kind = keyof typeof SCHEMAS;
+type Last<K extends Kind> = z.infer<(typeof SCHEMAS)[K]>;
+
+/**
+ * Keeps the last time that a person rehearsed, or declined to. An older one than what is known is left out.
+ *
+ * @throws ZodError before anything is written where it is none
+ */
+export async function keepRehearsal<K extends Kind>(records: Records, kind: K, last: Last<K>): Promise<void> {
+  const checked = SCHEMAS[kind].parse(last);
+  const key = `${kind}:${checked.holder}`;
+  await records.change(checked.deployment, (values) => {
+    const known = SCHEMAS[kind].safeParse(values.get(key)).data;
+    return known !== undefined && known.at >= checked.at ? undefined : { put: { [key]: checked } };
+  });
+}
+
+/** Of each person the last time, by name. */
+export async function lastRehearsals<K extends Kind>(
+  records: Records,
+  kind: K,
+  deployment: string,
+): Promise<ReadonlyMap<string, Last<K>>> {
+  const { values } = await records.read(deployment);
+  const schema: z.ZodType<Last<K>> = SCHEMAS[kind] as unknown as z.ZodType<Last<K>>;
+  const last = [...values].flatMap(([key, value]) => {
+    const known = key.startsWith(`${kind}:`) ? schema.safeParse(value).data : undefined;
+    return known === undefined ? [] : [[known.holder, known] as const];
+  });
+  return new Map(last);
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Sealed } from '../../src/contracts/ceremony';
 import { tokenUse } from '../../src/contracts/input-members';
 import { RunbookError } from '../../src/errors';
 import type { RecordChanges, Records } from '../record';
@@ -30,7 +31,7 @@ const entrySchema = z.strictObject({
   /** Of a token that people provided: the digest of its envelope. */
   provided: z.string().optional(),
   /** Sealed; absent where nobody holds the token. */
-  sealed: z.string().optional(),
+  sealed: z.custom<Sealed<'operation-token'>>((value) => typeof value === 'string').optional(),
   /** Made for a later run, which takes it once: `wid` and `rid` here are of the run that made it. */
   kept: z
     .object({

@@ -60,19 +60,7 @@ export function roleChecks(
   willBeMade: boolean,
 ): readonly Check[] {
   const command = roleCommand(name, policy);
-  if (role === undefined) {
-    if (willBeMade)
-      return [
-        check(`token role ${name}`, cluster, true, { observed: 'absent; this run makes it', needed: 'a token role' }),
-      ];
-    return [
-      check(`token role ${name}`, cluster, false, {
-        observed: 'absent',
-        needed: 'a token role',
-        next: `Make it: \`${command}\``,
-      }),
-    ];
-  }
+  if (role === undefined) return [absent(`token role ${name}`, cluster, willBeMade, command)];
   const also = [...role.allowedPolicies.filter((each) => each !== policy), ...role.allowedPoliciesGlob];
   const rule = (what: string, good: boolean, observed: string, needed: string) =>
     check(`token role ${name}: ${what}`, cluster, good, { observed, needed, next: `Correct it: \`${command}\`` });
@@ -102,17 +90,7 @@ export function policyChecks(
   willBeMade: boolean,
 ): readonly Check[] {
   const command = policyCommand(name);
-  if (text === undefined) {
-    if (willBeMade)
-      return [check(`policy ${name}`, cluster, true, { observed: 'absent; this run writes it', needed: 'a policy' })];
-    return [
-      check(`policy ${name}`, cluster, false, {
-        observed: 'absent',
-        needed: 'a policy',
-        next: `Write it: \`${command}\``,
-      }),
-    ];
-  }
+  if (text === undefined) return [absent(`policy ${name}`, cluster, willBeMade, command)];
   const missing = needed.filter(({ path }) => !coveredBy(text, path));
   return [
     check(`policy ${name}`, cluster, missing.length < needed.length, {
@@ -124,6 +102,11 @@ export function policyChecks(
       next: `Was it emptied to end the batch tokens? Otherwise write it anew: \`${command}\``,
     }),
   ];
+}
+
+function absent(what: string, cluster: string, willBeMade: boolean, command: string): Check {
+  const observed = willBeMade ? 'absent; this run makes it' : 'absent';
+  return check(what, cluster, willBeMade, { observed, needed: `a ${what}`, next: `Make it: \`${command}\`` });
 }
 
 /** Whether a path, or a pattern that may match it, stands in the text of a policy with anything but `deny`. */

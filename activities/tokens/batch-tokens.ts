@@ -19,32 +19,8 @@ import { readClusterId } from './operation-token';
 import { BATCH_TOKEN_GRANTS, hclOf } from './policies';
 import type { PolicyGrant } from './policies';
 
-/** What may be told of a batch token. */
-interface BatchTokenFacts {
-  readonly ttlSeconds?: number;
-  /** Since it was made. */
-  readonly ageSeconds?: number;
-}
-
 /** A rotation that is done: the new token is where the inventory wants it, and proven. */
-export interface BatchTokenRotated {
-  readonly drSet: string;
-  readonly primary: string;
-  readonly sink: string;
-  /** ISO time. */
-  readonly expiresAt: string;
-  readonly ttlSeconds: number;
-  /** By path, as the new token itself told them. */
-  readonly rights: Readonly<Record<string, readonly string[]>>;
-  /** DR secondaries that took it for a read, and those of which that cannot be known before it is used. */
-  readonly provenOn: readonly string[];
-  readonly notCheckableOn: readonly string[];
-  /** The token that it replaced; absent where there was none. */
-  readonly replaced?: BatchTokenFacts & { readonly usable: boolean };
-  /** Further tokens that this step may have made, which nobody holds and which end with their lifetime. */
-  readonly extraTokens: number;
-  readonly findings: readonly Finding[];
-}
+export type BatchTokenRotated = Awaited<ReturnType<typeof rotateBatchToken>>;
 
 /* Batch tokens for DR operations, made on the primary and put where they are kept (facts 5.7, 11.16). */
 
@@ -92,7 +68,7 @@ export async function prepareBatchTokenRole(input: RotationInput): Promise<Chang
 }
 
 /** Makes a token on the primary, proves it, puts it where it is kept and reads it back: all in here. */
-export async function rotateBatchToken(input: RotationInput): Promise<BatchTokenRotated> {
+export async function rotateBatchToken(input: RotationInput) {
   const { deployment: name, cluster, drSet } = input;
   const execution = currentExecution();
   const { clusters, signal, doubt } = execution;
@@ -135,10 +111,14 @@ export async function rotateBatchToken(input: RotationInput): Promise<BatchToken
     sink: store.where,
     expiresAt: proven.expiresAt,
     ttlSeconds: proven.ttlSeconds,
+    /** By path, as the new token itself told them. */
     rights: proven.rights,
+    /** DR secondaries that took it for a read, and those of which that cannot be known before it is used. */
     provenOn: taken.filter(({ how }) => how === 'taken').map((each) => each.cluster),
     notCheckableOn: taken.filter(({ how }) => how === 'not-checkable').map((each) => each.cluster),
+    /** Absent where there was none. */
     ...(replaced === undefined ? {} : { replaced }),
+    /** That this step may have made, which nobody holds and which end with their lifetime. */
     extraTokens: extra + (triedBefore ? 1 : 0),
     findings: [
       ...proven.findings,
@@ -198,19 +178,16 @@ const MAX_REQUESTS = 3;
 /** A token may live this much shorter than was asked for, seconds: the time of the calls, and clocks. */
 const SHORTER_SECONDS = 60;
 
-/** A token that exists now, held by this activity alone. */
-interface MadeToken {
-  readonly token: Secret<'batch-token'>;
-  /** Tokens that lost answers may have left: nobody holds them. */
-  readonly extra: number;
-}
-
-/** Makes a token by the role. A refusal is final; a lost answer is not: the next request makes another token. */
+/**
+ * Makes a token by the role. A refusal is final; a lost answer is not: the next request makes another token.
+ *
+ * @returns `extra`: tokens that lost answers may have left, which nobody holds
+ */
 async function makeToken(
   execution: Execution,
   primary: ClusterAccess,
   { role, policy, ttlMs }: BatchTokenRotationEntry,
-): Promise<MadeToken> {
+) {
   const { client } = primary;
   const seconds = Math.ceil(ttlMs / 1000);
   for (let tries = 1, extra = 0; ; tries += 1) {
@@ -229,14 +206,6 @@ async function makeToken(
   }
 }
 
-/** What a token is proven to be, on the primary, by itself. */
-interface ProvenToken {
-  readonly expiresAt: string;
-  readonly ttlSeconds: number;
-  readonly rights: Readonly<Record<string, readonly string[]>>;
-  readonly findings: readonly Finding[];
-}
-
 /**
  * The token says of itself what it is: an orphan batch token of the asked life with every right that is needed.
  *
@@ -248,7 +217,7 @@ async function proveToken(
   { role, policy, ttlMs }: BatchTokenRotationEntry,
   needed: readonly PolicyGrant[],
   signal: AbortSignal,
-): Promise<ProvenToken> {
+) {
   const cluster = primary.entry.name;
   const facts = await primary.client.sys.lookupSelf({ token, signal });
   const paths = needed.map(({ path }) => path);
@@ -312,7 +281,7 @@ async function replacedToken(
   primary: ClusterAccess,
   token: Secret<'batch-token'> | undefined,
   signal: AbortSignal,
-): Promise<(BatchTokenFacts & { readonly usable: boolean }) | undefined> {
+): Promise<{ readonly usable: boolean; readonly ttlSeconds?: number; readonly ageSeconds?: number } | undefined> {
   if (token === undefined) return undefined;
   try {
     const { ttlSeconds, creationTtlSeconds } = await primary.client.sys.lookupSelf({ token, signal });

@@ -71,19 +71,19 @@ export async function takeKeptToken(
   if (!entry || !kept || sealed === undefined) throw notKept(cluster, 'no such token in the record');
   const observed = `kept since ${kept.at}, made by ${kept.wid}`;
   // An attempt before this one took it, and its answer was lost.
-  if (isOfSameRun(entry, { ...run, cluster })) return { token: sealed as Sealed<'operation-token'>, observed };
+  if (isOfSameRun(entry, { ...run, cluster })) return { token: sealed, observed };
   if (!isReserved(entry)) throw notKept(cluster, `kept until ${kept.until}, now with ${entry.wid} (run ${entry.rid})`);
   const { ns, wid, rid } = entry;
   const use = 'dr.operation-token.delete';
   const bound = { kind: 'operation-token', cluster, clusterId } as const;
-  const token = await openValue(sealKeyring, { ns, wid, rid }, sealed as Sealed, { ...bound, use });
+  const token = await openValue(sealKeyring, { ns, wid, rid }, sealed, { ...bound, use });
   const mine = await sealValue(sealKeyring, run, { ...bound, uses: kept.uses, expSeconds: SEALED_SECONDS }, token);
   const taken = { ...entry, ns: run.ns, wid: run.wid, rid: run.rid, sealed: mine, at: new Date().toISOString() };
   if (await ledger.settle(entry, taken)) return { token: mine, observed };
   // A late copy of this very attempt may have taken it meanwhile.
   const now = (await ledger.all(deployment)).find((each) => each.id === id && isOfSameRun(each, { ...run, cluster }));
   if (now?.sealed === undefined) throw notKept(cluster, 'another run took it a moment ago');
-  return { token: now.sealed as Sealed<'operation-token'>, observed };
+  return { token: now.sealed, observed };
 }
 
 function unlessSilent(signal: AbortSignal) {

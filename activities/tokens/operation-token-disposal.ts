@@ -18,24 +18,12 @@ import { currentExecution } from '../execution';
 import { deleteToken } from './token-deletion';
 
 /** A token of the record, as the plan names it: never the token, nor its sealed form. */
-export interface LedgerToken {
-  /** Its place in the record of the deployment, from 1: the oldest is the first. */
-  readonly number: number;
-  /** Id of the entry. */
-  readonly id: string;
-  readonly cluster: string;
-  readonly clusterId: string;
-  readonly kind: 'operation-token' | 'root-token';
-  /** The run that made it. */
-  readonly workflowId: string;
-  readonly runId: string;
-  /** ISO time of the last change of the entry. */
-  readonly at: string;
-  /**
-   * `deletable`: sealed in the record. `orphan`: it may exist, and nobody holds it. `in-use`: its run is open, or cannot
-   * be asked about. `reserved`: kept for the next run. `undelivered`: a token, encrypted to its recipient, that its run did not hand on.
-   */
-  readonly state: 'deletable' | 'orphan' | 'in-use' | 'reserved' | 'undelivered';
+export type LedgerToken = Awaited<ReturnType<typeof tokensOf>>[number];
+
+type SealedEntry = LedgerEntry & { readonly sealed: Sealed<'operation-token'> };
+
+function isSealed(entry: LedgerEntry): entry is SealedEntry {
+  return entry.sealed !== undefined;
 }
 
 /** What became of one token of the record. */
@@ -50,12 +38,13 @@ export async function deleteOperationTokens(input: {
   readonly deployment: string;
   readonly tokens: readonly OperationTokenReference[];
 }): Promise<{ readonly disposals: readonly TokenDisposal[]; readonly findings: readonly Finding[] }> {
-  const { deployment, tokens } = input;
+  const { deployment } = input;
   const execution = currentExecution();
+  const entries = (await ledgerOf(execution).open(deployment)).filter(isSealed);
+  const known = entries.filter(({ wid }) => wid === execution.run.wid);
+  const asked = input.tokens.filter((token) => token.source === 'sealed');
   const disposals: TokenDisposal[] = [];
   const findings: Finding[] = [];
-  const known = (await ledgerOf(execution).open(deployment)).filter(({ wid }) => wid === execution.run.wid);
-  const asked = tokens.flatMap((token) => (token.source === 'sealed' ? [token] : []));
   const again = `the next run on ${deployment} deletes it`;
   for (const token of asked) {
     const entry = known.find(({ sealed }) => sealed === token.value);
@@ -64,13 +53,11 @@ export async function deleteOperationTokens(input: {
     if (disposal.state !== 'deleted')
       findings.push(notDeleted(disposal, `The operation token of ${token.cluster}`, again));
   }
-  // Earlier runs may have left a token behind that could not be deleted then: it can be now. What this run itself keeps for
-  // another one goes too: it was stopped before it could say so.
-  const isLeft = (each: LedgerEntry) =>
-    !isReserved(each) || isOfSameRun(each, { ...execution.run, cluster: each.cluster });
-  for (const entry of known.filter(
-    (each) => each.sealed !== undefined && isLeft(each) && !asked.some(({ value }) => value === each.sealed),
-  )) {
+  for (const entry of known) {
+    // Earlier runs may have left a token behind that could not be deleted then: it can be now. What this run itself keeps
+    // for another one goes too: it was stopped before it could say so.
+    const isForAnother = isReserved(entry) && !isOfSameRun(entry, { ...execution.run, cluster: entry.cluster });
+    if (isForAnother || asked.some(({ value }) => value === entry.sealed)) continue;
     const disposal = await disposeSealed(entry);
     if (disposal.state === 'deleted') disposals.push(disposal);
     const of = `The operation token of ${entry.cluster}, made by an earlier run,`;
@@ -174,7 +161,7 @@ export async function disposeLedgerToken(input: OnCluster & { readonly entry: st
     return { cluster, state: 'kept', text: `its run ${wid} is open, or cannot be asked about now`, next, findings: [] };
   }
   if (state === 'undelivered') return namedOnly('kept', cluster, notDelivered(entry));
-  if (state === 'orphan') {
+  if (!isSealed(entry)) {
     const how = `shares were given by ${wid} (run ${rid}), noted ${entry.at}`;
     return namedOnly('unproven', cluster, orphanFinding(entry.kind ?? 'operation-token', cluster, how));
   }
@@ -230,7 +217,7 @@ function goneBefore(cluster: string): Finding {
 }
 
 /** Deletes what an entry holds sealed, and notes what became of it: it leaves the record only where it is proven dead. */
-async function disposeSealed(entry: LedgerEntry): Promise<TokenDisposal> {
+async function disposeSealed(entry: SealedEntry): Promise<TokenDisposal> {
   const ledger = ledgerOf(currentExecution());
   const { deployment, cluster, ns, wid, rid, sealed } = entry;
   let { deletionSentAt } = entry;
@@ -242,10 +229,10 @@ async function disposeSealed(entry: LedgerEntry): Promise<TokenDisposal> {
     deletionSentAt = now();
     await ledger.write({ ...entry, deletionSentAt });
   };
-  const token = { source: 'sealed', cluster, value: sealed as Sealed<'operation-token'> } as const;
+  const token = { source: 'sealed' as const, cluster, value: sealed };
   // The binding comes from the record, and never from input.
   const disposal = await deleteToken(deployment, token, { ns, wid, rid }, { sentBefore, beforeSending });
-  if (disposal.state === 'deleted') await ledger.remove(entry);
+  if (disposal.state === 'deleted') await ledger.settle(entry, undefined);
   // A cluster that is primary refuses every deletion: it has had none.
   else if (disposal.state === 'kept')
     await ledger.write({ ...entry, deletionSentAt: undefined, state: 'kept', at: now() });
@@ -292,8 +279,8 @@ async function entryIn({ deployment, cluster, entry: id }: OnCluster & { readonl
   return entries.find((each) => each.cluster === cluster && each.id === id);
 }
 
-/** Numbered by age, so that a number says the same in the next plan as long as nothing older goes. */
-async function tokensOf(deployment: string): Promise<LedgerToken[]> {
+/** Numbered by age, from 1, so that a number says the same in the next plan as long as nothing older goes. */
+async function tokensOf(deployment: string) {
   const entries = await openEntries(currentExecution(), deployment);
   const sorted = entries.toSorted((one, other) => one.at.localeCompare(other.at));
   return Promise.all(
@@ -304,11 +291,15 @@ async function tokensOf(deployment: string): Promise<LedgerToken[]> {
   );
 }
 
-async function stateOf(entry: LedgerEntry): Promise<LedgerToken['state']> {
+/**
+ * `deletable`: sealed in the record. `orphan`: it may exist, and nobody holds it. `in-use`: its run is open, or cannot
+ * be asked about. `reserved`: kept for the next run. `undelivered`: encrypted to its recipient, and not handed on.
+ */
+async function stateOf(entry: LedgerEntry) {
   const run = await runOf(currentExecution(), entry).catch(() => 'open');
-  if (run === 'open') return 'in-use';
-  if (entry.sealed !== undefined) return isReserved(entry) ? 'reserved' : 'deletable';
-  return entry.encoded === undefined ? 'orphan' : 'undelivered';
+  if (run === 'open') return 'in-use' as const;
+  if (entry.sealed !== undefined) return isReserved(entry) ? ('reserved' as const) : ('deletable' as const);
+  return entry.encoded === undefined ? ('orphan' as const) : ('undelivered' as const);
 }
 
 function kindInWords(kind: LedgerEntry['kind']): string {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import pino from 'pino';
 import { sweepLedger } from '../../activities';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
-import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import type { CeremonyHandle, Sealed } from '../../src/contracts/ceremony';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { WebhookServer } from '../support/notification-servers';
 
@@ -116,8 +116,8 @@ it('a number that the record has for another token lets no share be given, and l
       cluster: 'west',
       clusterId: 'id',
       state: 'kept',
-      sealed: 'sealed',
     } as const),
+    sealed: 'sealed' as Sealed<'operation-token'>,
     ...{ ...bench.run, id, rid: randomUUID(), at: new Date().toISOString() },
   });
   const shares = bench.shares(envelopes).arrivals;

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
-import type { CeremonyHandle, OwnAttempt } from '../../src/contracts/ceremony';
+import type { CeremonyHandle, OwnAttempt, Sealed } from '../../src/contracts/ceremony';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -133,7 +133,8 @@ describe('what became of an attempt is found out by any worker, without the keys
 describe('with an owner that was thought dead', () => {
   const alive: LedgerEntry = {
     ...({ version: 1, id: randomUUID(), deployment: DEPLOYMENT, cluster: 'west', clusterId: 'id' } as const),
-    ...({ ns: 'default', wid: 'run', rid: 'r', state: 'alive', sealed: 'x', at: '2026-01-02T00:00:00.000Z' } as const),
+    ...({ ns: 'default', wid: 'run', rid: 'r', state: 'alive', at: '2026-01-02T00:00:00.000Z' } as const),
+    sealed: 'x' as Sealed<'operation-token'>,
   };
 
   it('settles nothing that its owner writes meanwhile', async () => {

@@ -1,6 +1,7 @@
 /** Generated tokens are deleted and proven dead; what cannot be deleted now is kept, sealed, and deleted later. */
 import { randomUUID } from 'node:crypto';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
+import type { Sealed } from '../../src/contracts/ceremony';
 import { ActivityBench, DEPLOYMENT, drDemotion, drPromotion } from '../support/activity-environment';
 
 const DELETE = 'POST /v1/sys/replication/dr/secondary/operation-token/delete';
@@ -23,7 +24,7 @@ async function ledger(): Promise<LedgerEntry[]> {
   return bench.tokensKept();
 }
 
-async function note(sealed: string, more: Partial<LedgerEntry> = {}): Promise<void> {
+async function note(sealed: Sealed<'operation-token'>, more: Partial<LedgerEntry> = {}): Promise<void> {
   await bench.ledger.write({
     version: 1,
     id: randomUUID(),

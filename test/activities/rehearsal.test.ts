@@ -1,8 +1,8 @@
 /** Activities of a rehearsal: no call of the service, no foreign keys, records of successes, and what readiness makes of them. */
 import { randomUUID } from 'node:crypto';
 import { judgeRehearsal } from '../../activities/readiness/people';
-import { keepRehearsal, lastRehearsals } from '../../activities/ceremony/rehearsal-records';
-import type { DeclinedRehearsal, RehearsalRecord } from '../../activities/ceremony/rehearsal-records';
+import { keepRehearsal, lastRehearsals } from '../../activities/ceremony/rehearsal';
+import type { DeclinedRehearsal, RehearsalRecord } from '../../activities/ceremony/rehearsal';
 import { rosterOfRehearsal } from '../../activities/ceremony/ceremony-roster';
 import type { Records } from '../../activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';

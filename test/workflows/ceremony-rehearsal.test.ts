@@ -1,7 +1,7 @@
 /** A rehearsal of a key ceremony: everybody goes the whole way with a value that means nothing, and no cluster is called. */
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { lastRehearsals } from '../../activities/ceremony/rehearsal-records';
+import { lastRehearsals } from '../../activities/ceremony/rehearsal';
 import { programVersion } from '../../src/dev-server/locations';
 import { rehearsalResult } from '../../src/contracts/rehearsals';
 import type { RehearsedPerson } from '../../src/contracts/rehearsals';
