@@ -960,8 +960,8 @@ export const MUTATIONS = [
   {
     name: 'kept token: the run that made it and was stopped leaves it alive',
     file: 'activities/tokens/operation-token-disposal.ts',
-    text: '!isReserved(each) || isOfSameRun',
-    replacement: '!isReserved(each) || !isOfSameRun',
+    text: 'isReserved(entry) && !isOfSameRun',
+    replacement: 'isReserved(entry) && isOfSameRun',
     test: 'test/activities/kept-tokens.test.ts',
   },
   {
@@ -1020,8 +1020,8 @@ export const MUTATIONS = [
   {
     name: 'kept token: a run takes it that nobody approved',
     file: 'activities/tokens/kept-tokens.ts',
-    text: 'TAKES.map((operation) => () => verifyOperation(input, { operation, ...doing })),',
-    replacement: 'TAKES.map(() => () => Promise.resolve([doing, verifyOperation])),',
+    text: 'TAKES.map((operation) => () => verifyOperation(input, { operation, ...doing }))',
+    replacement: 'TAKES.map(() => () => Promise.resolve([doing, verifyOperation]))',
     test: 'test/activities/kept-tokens.test.ts',
     named: 'only the approvals of its plan take it',
   },

@@ -232,7 +232,7 @@ async function disposeSealed(entry: SealedEntry): Promise<TokenDisposal> {
   const token = { source: 'sealed' as const, cluster, value: sealed };
   // The binding comes from the record, and never from input.
   const disposal = await deleteToken(deployment, token, { ns, wid, rid }, { sentBefore, beforeSending });
-  if (disposal.state === 'deleted') await ledger.settle(entry, undefined);
+  if (disposal.state === 'deleted') await ledger.remove(entry);
   // A cluster that is primary refuses every deletion: it has had none.
   else if (disposal.state === 'kept')
     await ledger.write({ ...entry, deletionSentAt: undefined, state: 'kept', at: now() });
