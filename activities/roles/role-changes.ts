@@ -63,6 +63,8 @@ interface Promotion extends RoleChange, SecondaryToken {
 const NOT_YET = ['NOT_CAUGHT_UP', 'SERVICE_UNAVAILABLE', 'NO_ACTIVE_NODE', 'UNREACHABLE', 'TEMPORAL_UNAVAILABLE'];
 /** Performance replication says it with 503, or with 400 by another reading (facts 2, row 32). */
 const NOT_YET_OF = { dr: NOT_YET, performance: [...NOT_YET, 'BAD_REQUEST'] };
+/** Where they say that they pass: a token has another in its place by now, or the node led before. */
+const MAY_PASS = ['PERMISSION_DENIED', 'REDIRECT_REFUSED'];
 
 /**
  * Makes a primary an unconnected secondary (interface 4.1, 4.2: `primary/demote`). Right before the call the other cluster
@@ -174,8 +176,7 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
       demandRole(cluster, kind, 'secondary', state);
       seen = state;
     },
-    // A refusal for a token that has another in its place by now.
-    notYet: ({ code, retryable }) => NOT_YET_OF[kind].includes(code) || (code === 'PERMISSION_DENIED' && retryable),
+    notYet: ({ code, retryable }) => NOT_YET_OF[kind].includes(code) || (retryable && MAY_PASS.includes(code)),
     act: async () => {
       findings = await beforeSending(async () => {
         const silent = kind === 'dr' ? await refusePrimaryMember(input) : [];

@@ -29,8 +29,6 @@ interface RefusedCall {
   readonly what: string;
   readonly cluster: string;
   readonly changes: boolean;
-  /** Whether the node that answered may have passed the call on. */
-  readonly mayPassOn: boolean;
   /** Secret values of this request, in case the service repeats them. */
   readonly secrets: readonly string[];
 }
@@ -49,8 +47,6 @@ interface Exchange {
   readonly transport: Transport;
   readonly timeoutMs: number;
   readonly warn: (warning: string) => void;
-  /** Whether a standby may pass a change on. It may then have taken effect although the answer is a 307 or 503. */
-  readonly mayPassOn: boolean;
 }
 
 /**
@@ -59,19 +55,18 @@ interface Exchange {
  * @throws RunbookError for every answer that is neither data nor a redirect, and where no answer came.
  */
 export async function exchange(
-  { cluster, transport, timeoutMs, warn, mayPassOn }: Exchange,
+  { cluster, transport, timeoutMs, warn }: Exchange,
   node: NodeAddress,
   request: RequestDescription,
   options: CallOptions,
 ): Promise<ExchangeResult> {
   const changes = request.effect === 'changes';
   const what = `${request.method} ${request.path} at ${node.address}`;
-  const unsure = changes && mayPassOn ? { outcomeKnown: false } : {};
-  const call = { what, cluster, changes, mayPassOn, secrets: secretsOf(request, options) };
+  const call = { what, cluster, changes, secrets: secretsOf(request, options) };
   const response = await transport.send(node, {
     method: request.method,
     path: request.path,
-    headers: headersOf(request, options.token, mayPassOn),
+    headers: headersOf(request, options.token),
     body: encodeBody(request),
     changes,
     timeoutMs,
@@ -83,9 +78,7 @@ export async function exchange(
   if (REDIRECT.has(status)) {
     const location = response.headers.location;
     const refuse = (reason: string, retryable = false) =>
-      new RunbookError('REDIRECT_REFUSED', `${what}: ${status}: ${reason}`, {
-        ...{ cluster, httpStatus: status, retryable, ...unsure },
-      });
+      new RunbookError('REDIRECT_REFUSED', `${what}: ${status}: ${reason}`, { cluster, httpStatus: status, retryable });
     return { kind: 'redirect', location: typeof location === 'string' ? location : '', refuse };
   }
 
@@ -168,17 +161,13 @@ function secretsIn(body: RequestBody): Secret[] {
 
 /**
  * Headers of every request. The namespace header is never sent: the interface works on the root namespace only. A standby
- * that passes a change on and loses the answer says what it says where it passed nothing on (307, 503): unless `mayPassOn`,
- * it is told to pass no change on, and then has not.
+ * that passes a change on and loses the answer says what it says where it passed nothing on (307, 503): it is told to pass
+ * no change on, and then has not.
  */
-function headersOf(
-  request: RequestDescription,
-  token: Secret | undefined,
-  mayPassOn = false,
-): Readonly<Record<string, string>> {
+function headersOf(request: RequestDescription, token: Secret | undefined): Readonly<Record<string, string>> {
   const headers: Record<string, string> = { 'X-Vault-Request': 'true', Accept: 'application/json' };
   if (request.method === 'POST') headers['Content-Type'] = 'application/json';
-  if (request.effect === 'changes' && !mayPassOn) headers['X-Vault-No-Request-Forwarding'] = 'true';
+  if (request.effect === 'changes') headers['X-Vault-No-Request-Forwarding'] = 'true';
   if (token !== undefined) headers['X-Vault-Token'] = headerValue(token);
   return headers;
 }
@@ -215,19 +204,15 @@ function errorFromStatus(
     cluster: call.cluster,
     httpStatus: response.status,
     retryAfterMs: retryAfterMs(response.headers['retry-after']),
-    ...outcomeOf(call, response, body),
+    ...outcomeOf(call.changes, response.status, body),
   });
 }
 
-/** What the status leaves open: a 503 is of the node itself only where it passed nothing on and speaks as the service does. */
-function outcomeOf(
-  { changes, mayPassOn }: RefusedCall,
-  { status }: NodeResponse,
-  body: unknown,
-): { readonly outcomeKnown?: boolean } {
+/** What the status leaves open: a 503 is of the node itself only where it speaks as the service does. */
+function outcomeOf(changes: boolean, status: number, body: unknown): { readonly outcomeKnown?: boolean } {
   if (!changes) return { outcomeKnown: true };
   const isOwn = isObject(body) && Array.isArray(body.errors);
-  return status === 503 && (mayPassOn || !isOwn) ? { outcomeKnown: false } : {};
+  return status === 503 && !isOwn ? { outcomeKnown: false } : {};
 }
 
 /** Milliseconds of a `Retry-After` header: seconds or an HTTP date. */

@@ -160,37 +160,32 @@ export class NodeCaller implements Caller {
   }
 
   /**
-   * One node, and the nodes of the target that it redirects to, with method and body kept. A change goes to a node that
-   * may pass it on only where the active one is no address of the target, and is then sent no further.
+   * One node, and the nodes of the target that it redirects to, with method and body kept.
    */
   private async callNode(
     node: NodeAddress,
     request: RequestDescription,
     options: CallOptions,
     redirectsLeft: number,
-    mayPassOn = false,
   ): Promise<ServiceAnswer> {
     const timeoutMs = options.timeoutMs ?? this.requestTimeoutMs;
     const { cluster, transport } = this;
     const warn = (warning: string) => this.warn(warning);
-    const result = await exchange({ cluster, transport, timeoutMs, warn, mayPassOn }, node, request, options);
+    const result = await exchange({ cluster, transport, timeoutMs, warn }, node, request, options);
     if (result.kind === 'answer') return result.answer;
 
     this.forgetActiveNode();
     const url = URL.canParse(result.location, node.origin) ? new URL(result.location, node.origin) : undefined;
     const next = this.nodes.find(({ origin }) => origin === url?.origin);
     const where = `the redirect leads to ${url?.origin ?? 'no address'}`;
-    if (mayPassOn) throw result.refuse(`${where}, and the call may have been passed on before`, true);
-    // While the leadership changes, nodes redirect to one that leads no more or not yet, even to themselves: it passes.
-    const mayPass = next !== undefined;
+    // While the leadership changes, nodes redirect to one that leads no more or not yet, even to themselves, and by names of
+    // their own: it passes.
+    const mayPass = next !== undefined || (url !== undefined && request.effect === 'changes');
     if (options.node !== undefined) throw result.refuse('the call was for this node alone', mayPass);
     if (redirectsLeft === 0) throw result.refuse('too many redirects', mayPass);
     if (url !== undefined && url.pathname !== `/v1/${request.path.replace(/\?.*$/, '')}`)
       throw result.refuse('the redirect leads to another path');
-    if (next === undefined) {
-      if (url !== undefined && request.effect === 'changes') return this.callNode(node, request, options, 0, true);
-      throw result.refuse(where);
-    }
+    if (next === undefined) throw result.refuse(where, mayPass);
     const answer = await this.callNode(next, request, options, redirectsLeft - 1);
     this.keep(next);
     return answer;
@@ -217,8 +212,8 @@ export class NodeCaller implements Caller {
       return await this.findActiveNode(options);
     } catch (error) {
       if (isRunbookError(error, 'REQUEST_CANCELLED') || isRunbookError(error, 'INTERNAL')) throw error;
-      // Behind a load balancer the nodes' own addresses may not be ours to call; any node forwards to the active one.
-      if (request.effect === 'reads' || isRunbookError(error, 'REDIRECT_REFUSED')) return undefined;
+      // Any node forwards a read to the active one.
+      if (request.effect === 'reads') return undefined;
       throw error;
     }
   }
