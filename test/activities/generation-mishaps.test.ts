@@ -9,7 +9,8 @@ import { openValue } from '../../src/keys';
 import type { Fault, SimulatedCluster } from '../../src/simulator';
 import type * as Killable from '../ceremony/killable';
 import { killBeforeLastShare, killBeforeReport, killGeneration } from '../ceremony/killable';
-import { ActivityBench, DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench} from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
 
 jest.mock('../../activities', () => {
   const actual = jest.requireActual<typeof Activities>('../../activities');
