@@ -1,6 +1,4 @@
-import type { LagSummary, LagTrendName, SampledReplication, Silence, WalSample } from '../../src/contracts/wal-samples';
-
-type Kind = 'dr' | 'performance';
+import type { SampledReplication, WalSample } from '../../src/contracts/wal-samples';
 
 export type LossBound = ReturnType<typeof lossBound>;
 
@@ -15,21 +13,20 @@ interface KnownNow {
 /** A change of the lag smaller than this is none, WAL entries per minute. */
 const STEADY_PER_MINUTE = 10;
 
-/** Reads one kind of one cluster out of a sample; undefined where it did not answer or does not replicate. */
-function of(sample: WalSample, cluster: string, kind: Kind): SampledReplication | undefined {
-  const found = sample.clusters.find((each) => each.cluster === cluster);
-  const replication = found?.[kind];
-  return replication?.mode === 'unknown' ? undefined : replication;
+/** Reads DR replication of one cluster out of a sample; undefined where it did not answer or does not replicate. */
+function sampledDr(sample: WalSample, cluster: string): SampledReplication | undefined {
+  const found = sample.clusters.find((each) => each.cluster === cluster)?.dr;
+  return found?.mode === 'unknown' ? undefined : found;
 }
 
 /**
  * The samples, oldest first, since the two clusters have had their present roles: WAL indexes from before a change of
  * the primary must not be compared with those after it.
  */
-function sinceRoles(samples: readonly WalSample[], primary: string, secondary: string, kind: Kind): WalSample[] {
+function sinceRoles(samples: readonly WalSample[], primary: string, secondary: string): WalSample[] {
   const sorted = samples.toSorted((a, b) => a.at - b.at);
   const other = sorted.findLastIndex((sample) => {
-    const [from, to] = [of(sample, primary, kind), of(sample, secondary, kind)];
+    const [from, to] = [sampledDr(sample, primary), sampledDr(sample, secondary)];
     return (
       (from && from.mode !== 'primary') ||
       (to && to.mode !== 'secondary') ||
@@ -40,10 +37,10 @@ function sinceRoles(samples: readonly WalSample[], primary: string, secondary: s
 }
 
 /** The lag at each sample that tells both sides, WAL entries. Nothing streamed yet (`0`) is not lag, and gives no point. */
-function lagPoints(samples: readonly WalSample[], primary: string, secondary: string, kind: Kind) {
-  return sinceRoles(samples, primary, secondary, kind).flatMap((sample) => {
-    const written = of(sample, primary, kind)?.lastWal;
-    const received = of(sample, secondary, kind)?.lastRemoteWal;
+function lagPoints(samples: readonly WalSample[], primary: string, secondary: string) {
+  return sinceRoles(samples, primary, secondary).flatMap((sample) => {
+    const written = sampledDr(sample, primary)?.lastWal;
+    const received = sampledDr(sample, secondary)?.lastRemoteWal;
     if (written === undefined || received === undefined || BigInt(received) === 0n) return [];
     return [{ at: sample.at, entries: atLeastNone(BigInt(written) - BigInt(received)) }];
   });
@@ -51,27 +48,19 @@ function lagPoints(samples: readonly WalSample[], primary: string, secondary: st
 
 const atLeastNone = (entries: bigint): bigint => (entries > 0n ? entries : 0n);
 
-/** Whether the secondary falls behind, by a line through all samples; `perMinute` in WAL entries, absent where it is not known. */
-export function lagTrend(
-  samples: readonly WalSample[],
-  primary: string,
-  secondary: string,
-  kind: Kind = 'dr',
-): { readonly trend: LagTrendName; readonly perMinute?: number; readonly samples: number; readonly why: string } {
-  const points = lagPoints(samples, primary, secondary, kind);
+/** Whether the secondary falls behind, by a line through all samples; not known of fewer than two. */
+export function lagTrend(samples: readonly WalSample[], primary: string, secondary: string) {
+  const points = lagPoints(samples, primary, secondary);
   const [first, last] = [points[0], points.at(-1)];
   if (!first || !last || last.at === first.at) {
     const why = `${points.length} samples tell the WAL of both ${primary} and ${secondary}; a trend needs two`;
-    return { trend: 'not-known', samples: points.length, why };
+    return { trend: 'not-known', why } as const;
   }
   const perMinute = Math.round(slopePerMs(points) * 60_000 * 100) / 100;
+  const trend = Math.abs(perMinute) < STEADY_PER_MINUTE ? 'steady' : perMinute > 0 ? 'growing' : 'shrinking';
   const minutes = Math.round((last.at - first.at) / 6_000) / 10;
-  return {
-    trend: Math.abs(perMinute) < STEADY_PER_MINUTE ? 'steady' : perMinute > 0 ? 'growing' : 'shrinking',
-    perMinute,
-    samples: points.length,
-    why: `lag ${first.entries} to ${last.entries} WAL entries over ${minutes} minutes, ${perMinute} per minute`,
-  };
+  const why = `lag ${first.entries} to ${last.entries} WAL entries over ${minutes} minutes, ${perMinute} per minute`;
+  return { trend, why } as const;
 }
 
 /** Slope of the line of least squares. */
@@ -96,9 +85,9 @@ export function lossBound(
   now: KnownNow,
 ): { readonly bound: string | undefined; readonly sampleAt?: number; readonly why: string } {
   if (samples.length === 0) return { bound: undefined, why: 'there are no WAL samples of this deployment' };
-  const counting = sinceRoles(samples, primary, secondary, 'dr');
+  const counting = sinceRoles(samples, primary, secondary);
   const written = counting.flatMap((sample) => {
-    const wal = of(sample, primary, 'dr')?.lastWal;
+    const wal = sampledDr(sample, primary)?.lastWal;
     return wal === undefined ? [] : [{ at: sample.at, entries: BigInt(wal) }];
   });
   const told = written.at(-1);
@@ -108,7 +97,7 @@ export function lossBound(
   }
   const age = `${Math.max(0, Math.round((now.at - told.at) / 1_000))} s old`;
   const receivedThen = counting
-    .flatMap((sample) => of(sample, secondary, 'dr')?.lastRemoteWal ?? [])
+    .flatMap((sample) => sampledDr(sample, secondary)?.lastRemoteWal ?? [])
     .reduce((most, each) => (BigInt(each) > most ? BigInt(each) : most), 0n);
   const received = now.received === undefined ? receivedThen : BigInt(now.received);
   const perMinute = Math.max(0, Math.round(slopePerMs(written) * 60_000));
@@ -125,62 +114,4 @@ export function lossBound(
   const seen = now.received === undefined ? 'by its last sample' : 'by now';
   const why = `${wrote}; ${secondary} had received up to ${received} ${seen} and ${has}; ${after}`;
   return { bound, sampleAt: told.at, why };
-}
-
-/** One summary for each secondary behind each primary of its set that the samples show. */
-export function summariseLags(samples: readonly WalSample[]): LagSummary[] {
-  const names = namesIn(samples);
-  return (['dr', 'performance'] as const).flatMap((kind) =>
-    names.flatMap((primary) =>
-      names
-        .filter((secondary) => secondary !== primary && isLink(samples, primary, secondary, kind))
-        .map((secondary): LagSummary => {
-          const lags = lagPoints(samples, primary, secondary, kind).map(({ entries }) => entries);
-          const inOrder = lags.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0));
-          const { trend, perMinute } = lagTrend(samples, primary, secondary, kind);
-          return {
-            ...{ kind, primary, secondary, samples: lags.length },
-            ...(lags.length > 0 && { min: `${inOrder[0]}`, max: `${inOrder.at(-1)}`, last: `${lags.at(-1)}` }),
-            trend,
-            ...(perMinute !== undefined && { perMinute }),
-          };
-        }),
-    ),
-  );
-}
-
-const namesIn = (samples: readonly WalSample[]): string[] => [
-  ...new Set(samples.flatMap(({ clusters }) => clusters.map(({ cluster }) => cluster))),
-];
-
-/** Whether some sample shows the two as primary and secondary of one set. */
-function isLink(samples: readonly WalSample[], primary: string, secondary: string, kind: Kind): boolean {
-  return samples.some((sample) => {
-    const [from, to] = [of(sample, primary, kind), of(sample, secondary, kind)];
-    if (from?.mode !== 'primary' || to?.mode !== 'secondary') return false;
-    return from.setId === undefined || to.setId === undefined || from.setId === to.setId;
-  });
-}
-
-/** The times in which a cluster did not answer. */
-export function silencesOf(samples: readonly WalSample[]): Silence[] {
-  return namesIn(samples).flatMap((cluster) => {
-    const silences: Silence[] = [];
-    let lastAnswerAt: number | undefined;
-    let open: Silence | undefined;
-    for (const { at, clusters } of samples) {
-      const seen = clusters.find((each) => each.cluster === cluster);
-      if (!seen) continue;
-      if (seen.answered) {
-        if (open) open.answeredAgainAt = at;
-        open = undefined;
-        lastAnswerAt = at;
-      } else if (open) open.samples += 1;
-      else {
-        open = { cluster, ...(lastAnswerAt !== undefined && { lastAnswerAt }), silentSince: at, samples: 1 };
-        silences.push(open);
-      }
-    }
-    return silences;
-  });
 }

@@ -6,7 +6,6 @@ import { attest } from '../../src/keys';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { heartbeatAge, observeReplication, withServerTime } from '../observe';
-import { silencesOf, summariseLags } from './wal-lag';
 
 /** Rows of one cluster at one time that a result keeps: some 300 bytes each, far below Temporal's limit of a payload. */
 const ROWS_KEPT = 1_000;
@@ -40,8 +39,6 @@ export async function sampleWal(input: {
     to: Date.now(),
     taken: samples.length,
     samples: thinned(samples, Math.max(2, Math.floor(ROWS_KEPT / accesses.length))),
-    lags: summariseLags(samples),
-    silences: silencesOf(samples),
   };
   const facts = { deployment, kind: 'wal-samples', time: sampling.to } as const;
   return { ...sampling, attested: attest(sealKeyring, facts, sampling) };

@@ -43,38 +43,6 @@ export type SampledCluster = z.infer<typeof sampledCluster>;
 export const walSample = z.object({ at: z.number(), clusters: z.array(sampledCluster) });
 export type WalSample = z.infer<typeof walSample>;
 
-/** How the lag developed; `not-known` where fewer than two samples tell it. */
-export const lagTrendName = z.enum(['steady', 'growing', 'shrinking', 'not-known']);
-export type LagTrendName = z.infer<typeof lagTrendName>;
-
-/** The lag of one secondary behind its primary over all samples, in WAL entries. */
-export const lagSummary = z.object({
-  kind: z.enum(['dr', 'performance']),
-  primary: z.string(),
-  secondary: z.string(),
-  /** Samples in which the lag was told. */
-  samples: z.number(),
-  min: walIndex.optional(),
-  max: walIndex.optional(),
-  last: walIndex.optional(),
-  trend: lagTrendName,
-  /** Change of the lag in WAL entries per minute. */
-  perMinute: z.number().optional(),
-});
-export type LagSummary = z.infer<typeof lagSummary>;
-
-/** A time in which a cluster did not answer: outside of the service. */
-export const silence = z.object({
-  cluster: z.string(),
-  /** The last answer before it; absent where the first sample was silent already. */
-  lastAnswerAt: z.number().optional(),
-  silentSince: z.number(),
-  /** The first answer after it; absent where the cluster was silent to the end. */
-  answeredAgainAt: z.number().optional(),
-  samples: z.number(),
-});
-export type Silence = z.infer<typeof silence>;
-
 /** The result of one run of `walSampler`. */
 export const walSampling = z.object({
   deployment: z.string(),
@@ -84,8 +52,6 @@ export const walSampling = z.object({
   taken: z.number(),
   /** The samples kept, oldest first: of very many only every second, fourth, ... one, and always the last. */
   samples: z.array(walSample),
-  lags: z.array(lagSummary),
-  silences: z.array(silence),
   /** The mark of the worker that took them: what has none is not believed. */
   attested: z.string().optional(),
 });
