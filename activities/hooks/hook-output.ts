@@ -1,3 +1,4 @@
+import { terminalLine } from '../../src/contracts/words';
 import { redact } from '../../src/keys';
 
 /** What a hook is told: as JSON in the body of a call, and in RUNBOOK_FACTS of a command. Names only, never a secret. */
@@ -35,18 +36,13 @@ const SECRET_LENGTH = 8;
 
 /** The end of what a hook writes: others wrote it, so it is redacted before anyone sees it. */
 export class OutputTail {
-  #chunks: Buffer[] = [];
-  #length = 0;
+  #kept = Buffer.alloc(0);
   #cut = false;
 
   add(chunk: Buffer): void {
-    this.#chunks.push(chunk);
-    this.#length += chunk.length;
-    if (this.#length <= 2 * KEPT_BYTES) return;
-    const kept = Buffer.concat(this.#chunks).subarray(-KEPT_BYTES);
-    this.#chunks = [Buffer.from(kept)];
-    this.#length = kept.length;
-    this.#cut = true;
+    const all = Buffer.concat([this.#kept, chunk]);
+    this.#cut ||= all.length > KEPT_BYTES;
+    this.#kept = all.subarray(-KEPT_BYTES);
   }
 
   /**
@@ -55,7 +51,7 @@ export class OutputTail {
    * @param secrets - what this program gave the hook, and must not come back in clear
    */
   text(secrets: readonly string[] = []): string {
-    const raw = Buffer.concat(this.#chunks).toString('utf8');
+    const raw = this.#kept.toString('utf8');
     // A line whose beginning is cut off may hold the rest of a secret that nothing would recognise.
     const whole = this.#cut ? raw.slice(raw.indexOf('\n') + 1 || raw.length) : raw;
     const known = secrets.filter((secret) => secret.length >= SECRET_LENGTH);
@@ -68,14 +64,11 @@ export class OutputTail {
 
 /** Escape sequences and control characters could change what a terminal shows around them; backticks would make a command. */
 function withoutControls(text: string): string {
-  return (
-    text
-      // eslint-disable-next-line no-control-regex -- control characters are what is taken out
-      .replace(/\u001b\[[0-?]*[ -/]*[@-~]/g, '')
-      .replace(/\r\n?/g, '\n')
-      // eslint-disable-next-line no-control-regex -- control characters are what is taken out
-      .replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029]|\p{Cf}/gu, '')
-      .replaceAll('`', "'")
-      .trim()
-  );
+  // eslint-disable-next-line no-control-regex -- control characters are what is taken out
+  const plain = text.replace(/\u001b\[[0-?]*[ -/]*[@-~]/g, '').replaceAll('`', "'");
+  return plain
+    .split(/\r\n?|\n/)
+    .map(terminalLine)
+    .join('\n')
+    .trim();
 }

@@ -4,8 +4,9 @@ import { RunbookError, isRunbookError } from '../../src/errors';
 import type { HookEntry, HookName } from '../../src/inventory';
 import type { Clusters } from '../clusters';
 import type { Execution } from '../execution';
-import { describeReplication, readActive } from '../observe';
-import { awaitState, beforeSending } from '../read-act-confirm';
+import { kindName, readKind } from '../joining/onboarding-read';
+import { describeReplication } from '../observe';
+import { awaitState, beforeSending, resultOf } from '../read-act-confirm';
 import { makeCall } from './hook-call';
 import { runCommand } from './hook-command';
 import type { HookEnd, HookFacts } from './hook-output';
@@ -34,31 +35,26 @@ interface HookRequest {
 export async function callHook(clusters: Clusters, request: HookRequest, execution: Execution): Promise<ChangeResult> {
   const { hook } = request;
   const entry = clusters.deployment(request.deployment).hooks[hook];
-  if (!entry)
-    return { outcome: 'already', observed: `no ${hook} hook in the inventory`, confirmedAt: Date.now(), calls: 0 };
+  if (!entry) return resultOf({ outcome: 'already', calls: 0 }, `no ${hook} hook in the inventory`);
   const facts = factsOf(clusters, request, execution);
   const again = execution.doubt.mayHaveSent;
   if (again && !entry.idempotent) throw unseen(hook, 'an earlier try of it began, and its end was not seen');
   if (hook === 'traffic' || hook === 'release') await demandPrimary(clusters, facts, execution);
   execution.throwIfCancelled();
   const calledAt = Date.now();
-  const ended = await carryOut(entry, facts, execution).catch((error: unknown) => {
-    throw isRunbookError(error) && error.code !== 'REQUEST_CANCELLED' ? beforeItBegan(error, entry) : error;
+  const { signal } = execution;
+  const run = entry.kind === 'command' ? runCommand(entry, facts, signal) : makeCall(entry, facts, signal);
+  const ended = await run.catch((error: unknown) => {
+    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
+    // What was wrong before anything was begun: a credential, a CA file.
+    throw error.with({ outcomeKnown: true, retryable: error.retryable && entry.idempotent });
   });
-  const { ok, how, output } = ended;
-  if (!ok) throw failed(hook, entry, ended, again);
-  return {
-    outcome: 'done',
-    observed: `${hook} hook ended with ${how === 'exit 0' ? 'exit code 0' : how}${output === '' ? '' : `; its output: ${output}`}`,
-    calledAt,
-    confirmedAt: Date.now(),
-    calls: 1,
-  };
+  if (!ended.ok) throw failed(hook, entry, ended, again);
+  const how = ended.how === 'exit 0' ? 'exit code 0' : ended.how;
+  return resultOf({ outcome: 'done', calledAt, calls: 1 }, `${hook} hook ended with ${how}${said(ended)}`);
 }
 
-function carryOut(entry: HookEntry, facts: HookFacts, { signal }: Execution): Promise<HookEnd> {
-  return entry.kind === 'command' ? runCommand(entry, facts, signal) : makeCall(entry, facts, signal);
-}
+const said = ({ output }: HookEnd): string => (output === '' ? '' : `; its output: ${output}`);
 
 /** @throws RunbookError UNKNOWN_CLUSTER, PRECONDITION_FAILED, INVALID_INPUT: nothing was begun */
 function factsOf(clusters: Clusters, { hook, deployment, ...given }: HookRequest, { run, step }: Execution): HookFacts {
@@ -99,14 +95,10 @@ async function demandPrimary(
   execution: Execution,
 ): Promise<void> {
   const access = clusters.of(deployment, to);
-  const kind = access.entry.drSet === clusters.of(deployment, from).entry.drSet ? 'DR' : 'performance';
-  const { client } = access;
-  const { signal } = execution;
-  const status = (node: string) =>
-    kind === 'DR' ? client.dr.status({ node, signal }) : client.performance.status({ node, signal });
+  const kind = access.entry.drSet === clusters.of(deployment, from).entry.drSet ? 'dr' : 'performance';
   const { mode } = await beforeSending(() =>
     awaitState(execution, {
-      read: () => readActive(access, signal, status),
+      read: () => readKind(access, kind, execution.signal),
       until: () => true,
       budgetMs: ROLE_BUDGET_MS,
       describe: describeReplication,
@@ -118,21 +110,16 @@ async function demandPrimary(
   throw new RunbookError('PRECONDITION_FAILED', `${to} is not primary: the ${hook} hook leads nobody there.`, {
     retryable: false,
     cluster: to,
-    observed: `${to}: ${kind} ${mode}`,
-    needed: `${to}: ${kind} primary`,
+    observed: `${to}: ${kindName(kind)} ${mode}`,
+    needed: `${to}: ${kindName(kind)} primary`,
     next: 'Find out which cluster serves. Retry once it says so; or lead the clients by hand, and skip.',
   });
 }
 
-/** What was wrong before anything was begun: a credential, a CA file. */
-function beforeItBegan(error: RunbookError, entry: HookEntry): RunbookError {
-  return error.with({ outcomeKnown: true, retryable: error.retryable && entry.idempotent });
-}
-
-function failed(hook: HookName, entry: HookEntry, { how, begun, output }: HookEnd, again: boolean): RunbookError {
+function failed(hook: HookName, entry: HookEntry, ended: HookEnd, again: boolean): RunbookError {
+  const { how, begun } = ended;
   const answered = /^(exit|status) /.test(how);
-  const said = output === '' ? '' : `; its output: ${output}`;
-  const seen = `${how}${said}`;
+  const seen = `${how}${said(ended)}`;
   // One more try for what may be done twice, so that a moment's failure asks nobody; then a person decides.
   const retryable = entry.idempotent && !again;
   if (begun && !answered && !entry.idempotent) return unseen(hook, how, seen);

@@ -1,5 +1,6 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import { everyNodeAnswers, everyNodeUnsealed, quorum } from '../checks/nodes';
+import { onePrimary, sameSet, streams } from '../checks/replication';
 import { knownBugs, noneOlder, versionsOf, versionsText } from '../checks/versions';
 import type { Concern } from '../checks/versions';
 import { describeReplication } from '../observe';
@@ -119,31 +120,22 @@ function role(reading: ClusterReading, { primaries: [primary] }: DrSet): Readine
 }
 
 function performanceRoles({ clusters }: Topology): ReadinessPoint[] {
-  const primaries = clusters.filter(({ observation }) => observation.performance?.mode === 'primary');
-  const secondaries = clusters.filter(({ observation }) => observation.performance?.mode === 'secondary');
-  if (primaries.length === 0 && secondaries.length === 0) return [];
-  const setId = primaries[0]?.observation.performance?.setId;
-  const unreadable = clusters.some(({ observation }) => !observation.reachable);
+  const observations = clusters.map(({ observation }) => observation);
+  const [primary, ...others] = observations.filter(({ performance }) => performance?.mode === 'primary');
+  const secondaries = observations.filter(({ performance }) => performance?.mode === 'secondary');
+  if (primary === undefined && secondaries.length === 0) return [];
+  const unreadable = observations.some(({ reachable }) => !reachable);
   const none = { switchover: 'fail', failover: unreadable ? 'ok' : 'warn' } as const;
-  const observed = primaries.map((each) => each.name).join(', ') || 'none';
-  return judged(
-    {
-      id: 'one-performance-primary',
-      needed: 'exactly one performance primary that can be read',
-      next: 'Find out which one the secondaries follow, and demote the other.',
-      judge: () => holds(primaries.length === 1, primaries.length > 1 ? 'fail' : none, observed),
-    },
-    ...secondaries.map(({ name, observation: { performance } }) => ({
-      id: 'performance-secondary',
-      cluster: name,
-      needed: 'streams from the performance primary of the deployment',
-      next: `Look at ${name}; a switchover sees that it follows, and re-points it where it does not.`,
-      judge: () => {
-        const good = performance?.state === 'stream-wals' && (setId === undefined || performance.setId === setId);
-        return holds(good, 'warn', describeReplication(performance));
-      },
-    })),
-  );
+  return [
+    ...checked('one-performance-primary', onePrimary('performance', observations), others.length > 0 ? 'fail' : none),
+    ...secondaries.flatMap((each) => {
+      const streaming = streams(each, 'performance');
+      const next = `Look at ${each.cluster}; a switchover sees that it follows, and re-points it where it does not.`;
+      const following =
+        primary && streaming.verdict === 'ok' ? sameSet('performance', primary, each, next) : { ...streaming, next };
+      return checked('performance-secondary', following, 'warn');
+    }),
+  ];
 }
 
 /** What a switchover and a failover do, as the table of defects names it. */

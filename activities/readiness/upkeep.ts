@@ -1,5 +1,6 @@
-import { connect } from 'node:tls';
+import { once } from 'node:events';
 import { readFile, stat } from 'node:fs/promises';
+import { connect } from 'node:tls';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import { errnoOf, RunbookError } from '../../src/errors';
 import type { ClusterEntry } from '../../src/inventory';
@@ -97,27 +98,21 @@ function untilEnd(part: Part, end: number, lifeMs: number, now: number, of = '')
 async function shake({ name, caFile }: ClusterEntry, address: string, signal: AbortSignal): Promise<SeenCertificate> {
   const { hostname, port } = new URL(address);
   const ca = caFile === undefined ? undefined : await readFile(caFile, 'utf8');
-  return new Promise((resolve, reject) => {
-    const host = hostname.replace(/^\[|\]$/g, '');
-    const servername = /^[\d.:]+$/.test(host) ? '' : host;
-    const socket = connect({ host, port: Number(port) || 443, servername, ca, rejectUnauthorized: false });
-    const fail = (error: Error): void => {
-      socket.destroy();
-      const observed = errnoOf(error) ?? error.name;
-      reject(new RunbookError('UNREACHABLE', 'no TLS handshake', { cluster: name, observed }));
-    };
-    const stop = (): void => fail(new Error('aborted'));
-    signal.addEventListener('abort', stop, { once: true });
-    socket.once('error', fail);
-    socket.once('secureConnect', () => {
-      signal.removeEventListener('abort', stop);
-      const validTo = Date.parse(socket.getPeerCertificate().valid_to);
-      const reason: unknown = socket.authorizationError;
-      const refused = socket.authorized ? {} : { refused: refusalOf(reason) };
-      socket.destroy();
-      resolve({ address, validTo, ...refused });
-    });
-  });
+  const host = hostname.replace(/^\[|\]$/g, '');
+  const servername = /^[\d.:]+$/.test(host) ? '' : host;
+  const socket = connect({ host, port: Number(port) || 443, servername, ca, rejectUnauthorized: false });
+  socket.on('error', () => undefined);
+  try {
+    await once(socket, 'secureConnect', { signal });
+    const validTo = Date.parse(socket.getPeerCertificate().valid_to);
+    const reason: unknown = socket.authorizationError;
+    return { address, validTo, ...(!socket.authorized && { refused: refusalOf(reason) }) };
+  } catch (error) {
+    const observed = errnoOf(error) ?? 'the connection ended';
+    throw new RunbookError('UNREACHABLE', 'no TLS handshake', { cluster: name, observed });
+  } finally {
+    socket.destroy();
+  }
 }
 
 /** A code of the TLS library, such as `DEPTH_ZERO_SELF_SIGNED_CERT`. */

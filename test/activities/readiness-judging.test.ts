@@ -49,118 +49,97 @@ function pair(west: Partial<ReplicationObservation>, westRoots?: readonly string
 
 const find = (points: readonly ReadinessPoint[], id: string) => points.filter((point) => point.id === id);
 
-describe('lag', () => {
-  const lag = (topology: Topology) => find(replicationPoints(topology, []), 'lag');
-
-  it('an index of 0 after a first copy is no lag where the trees are equal', () => {
-    expect(lag(pair({ lastRemoteWal: '0' }))).toMatchObject([{ verdict: 'ok', about: 'both' }]);
-  });
-
-  it('an index of 0 with another tree is not called lag, and not called good', () => {
-    expect(lag(pair({ lastRemoteWal: '0' }, ['another root']))).toMatchObject([
-      { verdict: 'fail', about: 'switchover', observed: expect.stringContaining('no equal Merkle roots') as string },
-      { verdict: 'warn', about: 'failover' },
-    ]);
-  });
-
-  it('is the difference of the indexes of the same set, never negative', () => {
-    expect(lag(pair({ lastRemoteWal: '88' }))).toMatchObject([{ verdict: 'ok', observed: '2 WAL entries' }]);
-    expect(lag(pair({ lastRemoteWal: '95' }))).toMatchObject([{ verdict: 'ok', observed: '0 WAL entries' }]);
-    expect(lag(pair({ lastRemoteWal: '18446744073709551114' }, ['root'], '18446744073709551615'))).toMatchObject([
-      { about: 'switchover', verdict: 'fail', observed: '501 WAL entries' },
-      { about: 'failover', verdict: 'warn' },
-    ]);
-  });
+it.each<[string, string, string[], string, string, boolean]>([
+  ['no lag, by an index of 0 after a first copy where the trees are equal', '0', ['root'], '90', 'equal Merkle', true],
+  ['not called lag, nor good, by an index of 0 with another tree', '0', ['another'], '90', 'no equal Merkle', false],
+  ['the difference of the indexes of the same set', '88', ['root'], '90', '2 WAL entries', true],
+  ['never negative', '95', ['root'], '90', '0 WAL entries', true],
+  ['exact above 2^53', '18446744073709551114', ['root'], '18446744073709551615', '501 WAL entries', false],
+])('lag is %s', (_name, lastRemoteWal, roots, lastWal, observed, good) => {
+  const points = find(replicationPoints(pair({ lastRemoteWal }, roots, lastWal), []), 'lag');
+  const verdicts = points.map(({ about, verdict }) => `${about} ${verdict}`);
+  expect(verdicts).toEqual(good ? ['both ok'] : ['switchover fail', 'failover warn']);
+  expect(points[0]?.observed).toContain(observed);
 });
 
 describe('people', () => {
-  const judge = (text: string, now = Date.parse('2026-06-01T12:00:00Z')) => {
+  const judge = (text: string, id: string, now = '2026-06-01T12:00:00Z') => {
     const changed = parseInventory(text, 'inventory.yaml');
-    return peoplePoints(changed, { ...pair({}), deployment: deploymentOf(changed) }, now);
+    return find(peoplePoints(changed, { ...pair({}), deployment: deploymentOf(changed) }, Date.parse(now)), id);
   };
-
-  it('a gate that nobody but the requester could approve is red only where nobody else may ask', () => {
-    // ada is the only approver of the example, and its gates do not exclude the requester.
-    expect(find(judge(EXAMPLE), 'gate.plan')).toMatchObject([{ verdict: 'ok', about: 'switchover' }]);
-    const excluding = EXAMPLE.replace(
-      'plan: { approvals: 1, groups: [approvers], excludeRequester: false',
-      'plan: { approvals: 1, groups: [approvers], excludeRequester: true',
-    );
-    expect(excluding).not.toBe(EXAMPLE);
-    const [point] = find(judge(excluding), 'gate.plan');
-    expect(point).toMatchObject({ verdict: 'ok', observed: expect.stringContaining('where ada asks') as string });
-  });
-
-  it('force needs two people', () => {
-    expect(find(judge(EXAMPLE), 'gate.force')).toMatchObject([{ verdict: 'fail', about: 'failover' }]);
-  });
-
-  it('holders that are as many as the threshold are a warning, fewer are red, claims are named', () => {
-    expect(find(judge(EXAMPLE), 'holders.main')).toMatchObject([
-      { verdict: 'warn', observed: '3 holders', reason: 'all of them must be there, at any hour' },
-    ]);
-    const two = EXAMPLE.replace('[ben, cyd, dan]', '[ben, cyd]');
-    expect(find(judge(two), 'holders.main')).toMatchObject([{ verdict: 'fail' }]);
-    const [proven] = find(judge(EXAMPLE), 'holders-proven');
-    expect(proven).toMatchObject({ verdict: 'warn', observed: expect.stringContaining('ben') as string });
-  });
-});
-
-describe('the roster', () => {
-  const of = (ceremony: string, now: string) => {
+  const having = (ceremony: string) => {
     const text = EXAMPLE.replace('holders: [ben, cyd, dan]', ceremony).replace(
       'ben: { groups: [holders]',
       'ben: { groups: [holders, security]',
     );
     expect(text).toContain(ceremony);
-    const changed = parseInventory(text, 'inventory.yaml');
-    return peoplePoints(changed, { ...pair({}), deployment: deploymentOf(changed) }, Date.parse(now));
+    return text;
   };
   const ENDING = 'holders: [ben, { name: cyd, until: 2026-06-20 }], standBy: [dan, ada]';
+  const groups = (first: string, second: string) =>
+    `holders: [ben, cyd, dan, ada], groups: [{ group: ${first} }, { group: ${second} }]`;
+  const EXCLUDING = EXAMPLE.replace(
+    'plan: { approvals: 1, groups: [approvers], excludeRequester: false',
+    'plan: { approvals: 1, groups: [approvers], excludeRequester: true',
+  );
 
-  it('counts who is in office, stand-by holders too', () => {
-    expect(find(of(ENDING, '2026-05-01T00:00:00Z'), 'holders.main')).toMatchObject([
-      { verdict: 'ok', observed: '4 holders, 2 of them standing by' },
-    ]);
-    expect(find(of(ENDING, '2026-06-21T00:00:00Z'), 'holders.main')).toMatchObject([
-      {
-        verdict: 'warn',
-        observed: '3 holders, 2 of them standing by; cyd in office until 2026-06-20',
-        reason: expect.stringContaining('at any hour') as string,
-      },
-    ]);
-  });
-
-  it('warns of terms that end soon, and of a roster that would then be too small', () => {
-    expect(find(of(ENDING, '2026-05-01T00:00:00Z'), 'terms.main')).toMatchObject([{ verdict: 'ok' }]);
-    const [soon] = find(of(ENDING, '2026-06-01T00:00:00Z'), 'terms.main');
-    expect(soon).toMatchObject({ verdict: 'warn', observed: 'cyd until 2026-06-20; then 3 in office' });
-    expect(soon?.reason).toBeUndefined();
-    const small = ENDING.replace(', ada]', ']');
-    expect(find(of(small, '2026-06-01T00:00:00Z'), 'terms.main')).toMatchObject([
+  it.each([
+    // ada is the only approver of the example, and its gates do not exclude the requester.
+    ['gate.plan', EXAMPLE, undefined, { verdict: 'ok', about: 'switchover' }],
+    // One that nobody but the requester could approve is red only where nobody else may ask.
+    [
+      'gate.plan',
+      EXCLUDING,
+      undefined,
+      { verdict: 'ok', observed: '1 may approve: ada; it cannot be met where ada asks' },
+    ],
+    ['gate.force', EXAMPLE, undefined, { verdict: 'fail', about: 'failover' }],
+    ['holders.main', EXAMPLE, undefined, { verdict: 'warn', reason: 'all of them must be there, at any hour' }],
+    ['holders.main', EXAMPLE.replace('[ben, cyd, dan]', '[ben, cyd]'), undefined, { verdict: 'fail' }],
+    ['holders-proven', EXAMPLE, undefined, { verdict: 'warn', observed: 'only claimed: ben, cyd' }],
+    // Who is in office counts, stand-by holders too.
+    ['holders.main', having(ENDING), '2026-05-01', { verdict: 'ok', observed: '4 holders, 2 of them standing by' }],
+    [
+      'holders.main',
+      having(ENDING),
+      '2026-06-21',
+      { verdict: 'warn', observed: '3 holders, 2 of them standing by; cyd in office until 2026-06-20' },
+    ],
+    // Terms that end soon, and a roster that would then be too small.
+    ['terms.main', having(ENDING), '2026-05-01', { verdict: 'ok' }],
+    [
+      'terms.main',
+      having(ENDING),
+      '2026-06-01',
+      { verdict: 'warn', observed: 'cyd until 2026-06-20; then 3 in office' },
+    ],
+    [
+      'terms.main',
+      having(ENDING.replace(', ada]', ']')),
+      '2026-06-01',
       { verdict: 'warn', reason: 'the roster would be too small: at least 3' },
-    ]);
-    expect(find(of('holders: [ben, cyd, dan]', '2026-06-01T00:00:00Z'), 'terms.main')).toEqual([]);
+    ],
+    // Groups that ask for more than as many shares as make a token can give.
+    [
+      'holders.main',
+      having(groups('security, shares: 1', 'holders, shares: 2')),
+      '2026-06-01',
+      { verdict: 'warn', reason: 'the groups cannot be satisfied without ben' },
+    ],
+    // One of the approvers and three of the holders are four people, and three shares make a token.
+    [
+      'holders.main',
+      having(groups('approvers, shares: 1', 'holders, shares: 3')),
+      '2026-06-01',
+      { verdict: 'fail', reason: 'no 3 of them satisfy the groups' },
+    ],
+  ])('%s (%#)', (id, text, now, expected) => {
+    expect(judge(text, id, now)).toMatchObject([expected]);
   });
 
-  it('is red where the groups ask for more than as many shares as make a token can give', () => {
-    const groups = (security: number, holders: number) =>
-      `holders: [ben, cyd, dan, ada], groups: [{ group: security, shares: ${security} }, { group: holders, shares: ${holders} }]`;
-    const now = '2026-06-01T00:00:00Z';
-    expect(find(of(groups(1, 2), now), 'holders.main')).toMatchObject([
-      { verdict: 'warn', reason: 'the groups cannot be satisfied without ben' },
-    ]);
-    // One of the approvers and three of the holders are four people, and three shares make a token.
-    const disjoint = groups(1, 2)
-      .replace('security, shares: 1', 'approvers, shares: 1')
-      .replace('shares: 2', 'shares: 3');
-    expect(find(of(disjoint, now), 'holders.main')).toMatchObject([
-      {
-        verdict: 'fail',
-        reason: 'no 3 of them satisfy the groups',
-        observed: expect.stringContaining('approvers: ada') as string,
-      },
-    ]);
+  it('who has no terms is not told of them; a roster that stays large enough gives no reason', () => {
+    expect(judge(EXAMPLE, 'terms.main')).toEqual([]);
+    expect(judge(having(ENDING), 'terms.main', '2026-06-01')[0]?.reason).toBeUndefined();
   });
 });
 
@@ -168,36 +147,27 @@ describe('the site', () => {
   it('equal hosts disprove independence; only people can attest it', () => {
     const [host] = payments.clusters.get('east')?.addresses.map((each) => new URL(each).hostname) ?? [];
     const elsewhere = { temporal: 'temporal.example:7233', worker: ['worker-1', '10.9.9.9'] };
-    expect(judgeIndependence(payments, elsewhere)).toMatchObject({
-      verdicts: 'not-checkable',
-      source: 'not-checkable',
-    });
+    const unknown = { verdicts: 'not-checkable', source: 'not-checkable' };
+    expect(judgeIndependence(payments, elsewhere)).toMatchObject(unknown);
     const attested = { ...payments, readiness: { ...payments.readiness, independent: true } };
     expect(judgeIndependence(attested, elsewhere)).toMatchObject({ verdicts: 'ok', source: 'attested' });
-    for (const shared of [
-      { ...elsewhere, temporal: `${host}:7233` },
-      { ...elsewhere, worker: [String(host)] },
-    ]) {
-      expect(judgeIndependence(attested, shared).verdicts).toEqual({ switchover: 'warn', failover: 'fail' });
-    }
+    for (const shared of [{ temporal: `${host}:7233` }, { worker: [String(host)] }])
+      expect(judgeIndependence(attested, { ...elsewhere, ...shared }).verdicts).toEqual({
+        switchover: 'warn',
+        failover: 'fail',
+      });
   });
 
-  it('tokens of the run that works are its own matter; orphans never are', () => {
-    const entry = {
-      version: 1,
-      id: 'x',
-      deployment: 'payments',
-      cluster: 'west',
-      clusterId: 'c',
-      ns: 'n',
-      wid: 'w',
-    } as const;
-    const of = (state: 'alive' | 'orphan' | 'kept', rid: string) => ({ ...entry, state, rid, at: '' });
-    const judge = (...[state, rid]: Parameters<typeof of>) => judgeRecordedTokens([of(state, rid)], 'now');
-    expect(judge('alive', 'now').verdicts).toBe('ok');
-    expect(judge('alive', 'before').verdicts).toBe('warn');
-    expect(judge('kept', 'before')).toMatchObject({ verdicts: 'ok', observed: 'west: kept, from w' });
-    expect(judge('orphan', 'now').verdicts).toBe('warn');
+  it.each([
+    ['alive', 'now', 'ok'],
+    ['alive', 'before', 'warn'],
+    ['kept', 'before', 'ok'],
+    ['orphan', 'now', 'warn'],
+  ] as const)('a token that is %s, of the run %s, is %s: those of the run that works are its own matter', (...row) => {
+    const [state, rid, verdict] = row;
+    const of = { version: 1, id: 'x', deployment: 'payments', cluster: 'west', clusterId: 'c' } as const;
+    const entry = { ...of, ns: 'n', wid: 'w', state, rid, at: '' };
+    expect(judgeRecordedTokens([entry], 'now').verdicts).toBe(verdict);
   });
 
   it('a second of the server explains up to a second, and the way there and back the rest', () => {
@@ -206,23 +176,19 @@ describe('the site', () => {
     expect(skewOf(20_000, 10_400, 10_500)).toBe(9_500);
     expect(skewOf(10_000, 20_000, 20_100)).toBe(-9_001);
   });
-});
 
-describe('certificates', () => {
   it.each([
-    ['ok', { validTo: 60 * DAY_MS }],
-    ['warn', { validTo: 10 * DAY_MS }],
-    ['fail', { validTo: -DAY_MS }],
-    ['fail', { validTo: 60 * DAY_MS, refused: 'DEPTH_ZERO_SELF_SIGNED_CERT' }],
-    ['not-checkable', { validTo: Number.NaN }],
-  ])('%s for %p', (verdict, seen) => {
-    const judged = judgeCertificates('secondary', [{ address: 'https://n:8200', ...seen }], 21 * DAY_MS, 0);
+    ['ok', [{ validTo: 60 * DAY_MS }], '60 days left'],
+    // The one that ends first counts.
+    ['warn', [{ validTo: 60 * DAY_MS }, { validTo: 10 * DAY_MS }], '10 days left'],
+    ['fail', [{ validTo: -DAY_MS }], 'ended 1 days ago'],
+    ['fail', [{ validTo: 60 * DAY_MS, refused: 'DEPTH_ZERO_SELF_SIGNED_CERT' }], 'DEPTH_ZERO_SELF_SIGNED_CERT'],
+    ['not-checkable', [{ validTo: Number.NaN }], 'not checkable'],
+  ])('certificates are %s: %p', (verdict, seen, observed) => {
+    const certificates = seen.map((each) => ({ address: 'https://n:8200', ...each }));
+    const judged = judgeCertificates('secondary', certificates, 21 * DAY_MS, 0);
     expect(judged.verdicts).toBe(verdict);
-  });
-
-  it('the certificate that ends first counts', () => {
-    const seen = [60, 5, 90].map((days) => ({ address: `https://n${days}:8200`, validTo: days * DAY_MS }));
-    expect(judgeCertificates('secondary', seen, 21 * DAY_MS, 0).observed).toBe('https://n5:8200: 5 days left');
+    expect(judged.observed).toContain(observed);
   });
 });
 
@@ -273,23 +239,15 @@ describe('score, verdicts and comparison', () => {
       reading('west', secondaryState),
       reading('north', secondaryState),
     ]);
-    const verdicts = (points: readonly ReadinessPoint[]) => {
+    const [ready, warned, not] = ['ready', 'ready-with-warnings', 'not-ready'];
+    const verdicts = (...points: ReadinessPoint[]) => {
       const { switchover, failover, candidates } = summarise(topology, points, undefined, 0);
       return [switchover, failover, ...candidates.map((each) => each.switchover)];
     };
-    expect(verdicts([point('fail', { cluster: 'north' })])).toEqual([
-      'ready-with-warnings',
-      'ready-with-warnings',
-      'ready',
-      'not-ready',
-    ]);
-    expect(verdicts([point('fail', { cluster: 'north' }), point('fail', { cluster: 'west' })])[0]).toBe('not-ready');
-    expect(verdicts([point('fail', { cluster: 'east', about: 'switchover' })])).toEqual([
-      'not-ready',
-      'ready',
-      'not-ready',
-      'not-ready',
-    ]);
+    const [west, north] = [point('fail', { cluster: 'west' }), point('fail', { cluster: 'north' })];
+    expect(verdicts(north)).toEqual([warned, warned, ready, not]);
+    expect(verdicts(north, west)[0]).toBe(not);
+    expect(verdicts(point('fail', { cluster: 'east', about: 'switchover' }))).toEqual([not, ready, not, not]);
   });
 
   it('tells what became worse first, the same change of both questions once, and nothing of new points', () => {
