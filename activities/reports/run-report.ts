@@ -49,47 +49,46 @@ export async function writeReportFiles({
 
 /** Tells the run that holds the lock to become this failover, and waits a moment for its word that it does. */
 export async function requestTakeOver(asked: {
-    readonly workflowId: string;
-    readonly runId: string;
-    readonly input: InputOf<'drFailover'>;
-  }): Promise<void> {
-const { workflowId, runId, input } = asked;
-const { inventory, run, temporal } = currentExecution();
-      const { deployment, takeOverDocument } = input;
-      const { laboratory } = findDeployment(inventory, deployment);
-      // The run verifies it again. Here it is refused where people see it: in the failover that asks.
-      if (takeOverDocument !== undefined)
-        await demandControl(deployment, takeOverDocument, {
-          run: { ns: run.ns, wid: workflowId, rid: runId },
-          action: 'takeOver',
-        });
-      else if (!laboratory) throw noDocument(input);
-      await takeOver(temporal, workflowId, runId, input);
+  readonly workflowId: string;
+  readonly runId: string;
+  readonly input: InputOf<'drFailover'>;
+}): Promise<void> {
+  const { workflowId, runId, input } = asked;
+  const { inventory, run, temporal } = currentExecution();
+  const { deployment, takeOverDocument } = input;
+  const { laboratory } = findDeployment(inventory, deployment);
+  // The run verifies it again. Here it is refused where people see it: in the failover that asks.
+  if (takeOverDocument !== undefined)
+    await demandControl(deployment, takeOverDocument, {
+      run: { ns: run.ns, wid: workflowId, rid: runId },
+      action: 'takeOver',
+    });
+  else if (!laboratory) throw noDocument(input);
+  await takeOver(temporal, workflowId, runId, input);
 }
 
 export async function describeRun({ workflowId }: { readonly workflowId: string }): Promise<LockHolder> {
-const { inventory, run, temporal } = currentExecution();
-      const description = await temporal.workflow.getHandle(workflowId).describe();
-      const { type, runId, taskQueue, status, memo } = description;
-      const { uiAddress } = inventory.temporal;
-      // A run that a failover took over is one, whatever it was started as.
-      const now = RUNBOOK_NAMES.find((name) => name === memo?.['runbook']);
-      const ours = RUNBOOK_NAMES.some((name) => name === type && lockedAlike(name, workflowId));
-      return {
-        type: escapeUntrusted(now ?? type),
-        runId,
-        status: status.name,
-        taskQueue: escapeUntrusted(taskQueue),
-        startedBy: await starterOf(temporal, run.ns, workflowId, runId),
-        ...(ours && taskQueue === Context.current().info.taskQueue
-          ? {}
-          : { terminate: terminateCommand(run.ns, workflowId, runId) }),
-        link:
-          uiAddress &&
-          `${uiAddress.replace(/\/$/, '')}/namespaces/${run.ns}/workflows/${encodeURIComponent(workflowId)}/${runId}`,
-      };
+  const { inventory, run, temporal } = currentExecution();
+  const description = await temporal.workflow.getHandle(workflowId).describe();
+  const { type, runId, taskQueue, status, memo } = description;
+  const { uiAddress } = inventory.temporal;
+  // A run that a failover took over is one, whatever it was started as.
+  const now = RUNBOOK_NAMES.find((name) => name === memo?.['runbook']);
+  const ours = RUNBOOK_NAMES.some((name) => name === type && lockedAlike(name, workflowId));
+  return {
+    type: escapeUntrusted(now ?? type),
+    runId,
+    status: status.name,
+    taskQueue: escapeUntrusted(taskQueue),
+    startedBy: await starterOf(temporal, run.ns, workflowId, runId),
+    ...(ours && taskQueue === Context.current().info.taskQueue
+      ? {}
+      : { terminate: terminateCommand(run.ns, workflowId, runId) }),
+    link:
+      uiAddress &&
+      `${uiAddress.replace(/\/$/, '')}/namespaces/${run.ns}/workflows/${encodeURIComponent(workflowId)}/${runId}`,
+  };
 }
-
 
 /** Whether the runbook is one that takes this lock: another one under its ID holds it and serves nobody. */
 function lockedAlike(name: RunbookName, workflowId: string): boolean {
@@ -109,7 +108,9 @@ async function starterOf({ connection, options }: Client, namespace: string, wor
   });
   const started = history?.events?.[0];
   const identity = started?.workflowExecutionStartedEventAttributes?.identity;
-  return escapeUntrusted(started?.principal?.name ?? (identity ? `${identity} (as the client called itself)` : 'unknown'));
+  return escapeUntrusted(
+    started?.principal?.name ?? (identity ? `${identity} (as the client called itself)` : 'unknown'),
+  );
 }
 
 /** Within this time a run that lives says whether it becomes the failover, ms. */
@@ -136,7 +137,12 @@ const takeOversIn = ({ receipts }: RunStatus) => receipts.filter(({ signal }) =>
  *
  * @throws RunbookError LOCK_HELD
  */
-async function takeOver(temporal: Client, workflowId: string, runId: string, input: InputOf<'drFailover'>): Promise<void> {
+async function takeOver(
+  temporal: Client,
+  workflowId: string,
+  runId: string,
+  input: InputOf<'drFailover'>,
+): Promise<void> {
   const until = performance.now() + ANSWER_MS;
   const awaited = async <T>(read: (status: RunStatus) => T | undefined): Promise<T | undefined> => {
     for (;;) {
