@@ -3,7 +3,7 @@ import type { Authority } from '../../src/contracts/activities';
 import type { GateName } from '../../src/contracts/plan';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
-import type { ActivityBench } from '../support/activity-environment';
+import type { ActivityBench, Failed } from '../support/activity-environment';
 
 let bench: ActivityBench;
 /** East is DR primary of west and north, and performance primary of europe, which is DR primary of europe-dr. */
@@ -28,6 +28,11 @@ afterEach(() => expect(bench.changes().filter((call) => !/capabilities|public-ke
 const asked = { deployment: DEPLOYMENT, reason: 'a test' };
 const idOf = (name: string) => bench.cluster(name).clusterId;
 
+/** Refused for want of an approval. */
+async function notApproved(failure: Promise<Failed>): Promise<void> {
+  expect(await failure).toMatchObject({ code: 'NOT_APPROVED', retryable: false, details: { outcomeKnown: true } });
+}
+
 async function approved(plan: Authority['plan'] | undefined, ...gates: GateName[]): Promise<Authority> {
   if (!plan) throw new Error('no plan');
   return { plan, approvals: await Promise.all(gates.map((gate) => bench.approval(gate, plan.digest))) };
@@ -48,28 +53,16 @@ async function teardown(input: Readonly<Record<string, unknown>>, ...gates: Gate
 
 describe('nothing happens without exactly this approval', () => {
   it('a revocation needs gate revoke, for this id of this secondary of this primary', async () => {
+    const west = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'east', id: idOf('west'), secondary: 'west' } as const;
     const revoke = (authority: Authority, more = {}) =>
-      bench.failure('revokeSecondary', {
-        kind: 'dr',
-        deployment: DEPLOYMENT,
-        cluster: 'east',
-        id: idOf('west'),
-        secondary: 'west',
-        authority,
-        ...more,
-      });
-    const unapproved = await revoke(await decommissioning({ secondary: 'west' }));
-    expect(unapproved).toMatchObject({ code: 'NOT_APPROVED', retryable: false, details: { outcomeKnown: true } });
-    expect(await revoke(await decommissioning({ secondary: 'west' }, 'disable'))).toMatchObject({
-      code: 'NOT_APPROVED',
-    });
+      bench.failure('revokeSecondary', { ...west, authority, ...more });
+    await notApproved(revoke(await decommissioning({ secondary: 'west' })));
+    await notApproved(revoke(await decommissioning({ secondary: 'west' }, 'disable')));
     // The plan of another secondary, of another primary, and without the secondary that it names.
     const authority = await decommissioning({ secondary: 'west' }, 'revoke');
-    expect(await revoke(await decommissioning({ secondary: 'north' }, 'revoke'))).toMatchObject({
-      code: 'NOT_APPROVED',
-    });
-    expect(await revoke(authority, { id: idOf('north'), secondary: 'north' })).toMatchObject({ code: 'NOT_APPROVED' });
-    expect(await revoke(authority, { secondary: undefined })).toMatchObject({ code: 'NOT_APPROVED' });
+    await notApproved(revoke(await decommissioning({ secondary: 'north' }, 'revoke')));
+    await notApproved(revoke(authority, { id: idOf('north'), secondary: 'north' }));
+    await notApproved(revoke(authority, { secondary: undefined }));
     // An id that is not that of the secondary is noticed before.
     expect(await revoke(authority, { id: idOf('north') })).toMatchObject({ code: 'PRECONDITION_FAILED' });
   });
@@ -77,37 +70,28 @@ describe('nothing happens without exactly this approval', () => {
   it('forgetting the primary needs gate revoke, and a secondary that is not connected any more', async () => {
     const authority = await decommissioning({ secondary: 'west' }, 'revoke');
     const token = await bench.operationToken('west', ['dr.update-primary']);
-    const connected = await bench.failure('forgetPrimary', {
-      kind: 'dr',
-      deployment: DEPLOYMENT,
-      cluster: 'west',
-      token,
-      authority,
-    });
+    const west = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'west', token, authority } as const;
+    const connected = await bench.failure('forgetPrimary', west);
     expect(connected).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
     expect(connected.message).toContain('is connected to its primary');
   });
 
   it.each(['dr', 'performance'] as const)('disabling a primary (%s) needs gate disable', async (kind) => {
-    const disable = (authority: Authority, cluster = 'east') =>
-      bench.failure('disablePrimary', { deployment: DEPLOYMENT, kind, cluster, authority });
-    expect(await disable(await teardown({ kind, cluster: 'east' }))).toMatchObject({ code: 'NOT_APPROVED' });
+    const disable = (authority: Authority) =>
+      bench.failure('disablePrimary', { deployment: DEPLOYMENT, kind, cluster: 'east', authority });
+    await notApproved(disable(await teardown({ kind, cluster: 'east' })));
     const other = kind === 'dr' ? 'performance' : 'dr';
-    expect(await disable(await teardown({ kind: other, cluster: 'east' }, 'disable'))).toMatchObject({
-      code: 'NOT_APPROVED',
-    });
+    await notApproved(disable(await teardown({ kind: other, cluster: 'east' }, 'disable')));
   });
 
   it('disabling a DR secondary needs gate disable as well as an operation token', async () => {
+    const west = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'west' } as const;
     const token = await bench.operationToken('west', ['dr.disable']);
-    const authority = await teardown({ kind: 'dr', cluster: 'west' });
-    const input = { deployment: DEPLOYMENT, cluster: 'west', token };
-    expect(await bench.failure('disableSecondary', { kind: 'dr', ...input, authority })).toMatchObject({
-      code: 'NOT_APPROVED',
-    });
+    const unapproved = await teardown({ kind: 'dr', cluster: 'west' });
+    await notApproved(bench.failure('disableSecondary', { ...west, token, authority: unapproved }));
     const wrongUse = await bench.operationToken('west', ['dr.promote']);
-    const good = await teardown({ kind: 'dr', cluster: 'west' }, 'disable');
-    const refused = await bench.failure('disableSecondary', { kind: 'dr', ...input, token: wrongUse, authority: good });
+    const authority = await teardown({ kind: 'dr', cluster: 'west' }, 'disable');
+    const refused = await bench.failure('disableSecondary', { ...west, token: wrongUse, authority });
     expect(refused).toMatchObject({ code: 'SEALED_VALUE_INVALID', details: { outcomeKnown: true } });
   });
 });
@@ -120,12 +104,8 @@ describe('what changed since the approval counts', () => {
     if (role.mode !== 'primary') throw new Error('europe is no DR primary');
     const more = { id: 'new', certificate: 'c', activated: false };
     europe.setRole('dr', { ...role, knownSecondaries: [...role.knownSecondaries, more] }, bench.service.now());
-    const failed = await bench.failure('disablePrimary', {
-      kind: 'dr',
-      deployment: DEPLOYMENT,
-      cluster: 'europe',
-      authority,
-    });
+    const asPrimary = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'europe', authority } as const;
+    const failed = await bench.failure('disablePrimary', asPrimary);
     europe.setRole('dr', role, bench.service.now());
     expect(failed).toMatchObject({ code: 'NOT_APPROVED' });
     expect(failed.message).toContain(`cuts off ${[idOf('europe-dr'), 'new'].sort().join(', ')}`);

@@ -107,31 +107,10 @@ describe('a command', () => {
     });
   });
 
-  it('that does not end is ended with all that it started, and nobody claims to know what it did', async () => {
-    await withQuiesce(script('echo begun; sleep 600 & sleep 600', { timeout: '3s' }), async (own) => {
-      expect(await own.failure('runHook', hook('quiesce'))).toMatchObject({
-        code: 'OUTCOME_UNKNOWN',
-        message: expect.stringContaining('still running after 3 s, ended') as string,
-        details: { observed: 'still running after 3 s, ended; its output: begun', outcomeKnown: false },
-      });
-    });
-  });
-
   it('that is cancelled ends as cancelled, not as failed', async () => {
     await withQuiesce({ command: ['/bin/sleep', '600'], timeout: '60s' }, async (own) => {
-      const failure = await own.failure('runHook', hook('quiesce'), {
-        onStart: (cancel) => void setTimeout(cancel, 50),
-      });
-      expect(failure.code).toBe('CancelledFailure');
-    });
-  });
-
-  it('that cannot be started did nothing for certain, and one that is not listed has nothing to do', async () => {
-    await withQuiesce({ command: ['/nowhere/hook'], timeout: '60s' }, async (own) => {
-      expect(await own.failure('runHook', hook('quiesce'))).toMatchObject({
-        code: 'HOOK_FAILED',
-        details: { observed: 'exit ENOENT', outcomeKnown: true },
-      });
+      const onStart = (cancel: () => void) => void setTimeout(cancel, 50);
+      expect((await own.failure('runHook', hook('quiesce'), { onStart })).code).toBe('CancelledFailure');
       expect((await own.call('runHook', hook('traffic'))).outcome).toBe('already');
     });
   });
@@ -254,31 +233,49 @@ describe('a call', () => {
     await withQuiesce(IDEMPOTENT(), async (own) => {
       expect(await own.failure('runHook', hook('quiesce'))).toMatchObject({ code: 'HOOK_FAILED', retryable: true });
     });
-    answer = () => undefined;
-    await withQuiesce({ url: address, timeout: '1s' }, async (own) => {
-      expect(await own.failure('runHook', hook('quiesce'))).toMatchObject({
-        code: 'OUTCOME_UNKNOWN',
-        details: { observed: 'no answer within 1 s' },
-      });
-    });
   });
+});
 
-  it('that could not be sent did nothing for certain, nor did one whose header is not there', async () => {
-    await withQuiesce({ url: 'http://127.0.0.1:1/', timeout: '60s' }, async (own) => {
-      expect(await own.failure('runHook', hook('quiesce'))).toMatchObject({
-        code: 'HOOK_FAILED',
-        details: { observed: 'not sent (ECONNREFUSED)', outcomeKnown: true },
-      });
-    });
-    await withQuiesce({ url: address, headers: { 'x-key': { env: 'NO_SUCH_VARIABLE' } } }, async (own) => {
-      expect(await own.failure('runHook', hook('quiesce'))).toMatchObject({
-        code: 'CREDENTIAL_UNAVAILABLE',
-        retryable: false,
-        details: { outcomeKnown: true },
-      });
-    });
-    expect(got).toEqual([]);
+const NOT_BEGUN = { retryable: false, details: { outcomeKnown: true } };
+it.each([
+  [
+    'a command that does not end is ended with all that it started, and nobody claims to know what it did',
+    () => script('echo begun; sleep 600 & sleep 600', { timeout: '3s' }),
+    { code: 'OUTCOME_UNKNOWN' },
+    'still running after 3 s, ended; its output: begun',
+  ],
+  [
+    'a command that cannot be started did nothing for certain',
+    () => ({ command: ['/nowhere/hook'], timeout: '60s' }),
+    { code: 'HOOK_FAILED', ...NOT_BEGUN },
+    'exit ENOENT',
+  ],
+  [
+    'a call that could not be sent did nothing for certain',
+    () => ({ url: 'http://127.0.0.1:1/', timeout: '60s' }),
+    { code: 'HOOK_FAILED', ...NOT_BEGUN },
+    'not sent (ECONNREFUSED)',
+  ],
+  [
+    'nor did one whose header is not there',
+    () => ({ url: address, headers: { 'x-key': { env: 'NO_SUCH_VARIABLE' } } }),
+    { code: 'CREDENTIAL_UNAVAILABLE', ...NOT_BEGUN },
+    undefined,
+  ],
+  [
+    'a call that is not answered in time may have done it',
+    () => ({ url: address, timeout: '1s' }),
+    { code: 'OUTCOME_UNKNOWN', details: { outcomeKnown: false } },
+    'no answer within 1 s',
+  ],
+])('%s', async (_name, entry, expected, observed) => {
+  answer = () => undefined;
+  await withQuiesce(entry(), async (own) => {
+    const failure = await own.failure('runHook', hook('quiesce'));
+    expect(failure).toMatchObject(expected);
+    if (observed !== undefined) expect(failure.details['observed']).toBe(observed);
   });
+  expect(got.length).toBe(observed === 'no answer within 1 s' ? 1 : 0);
 });
 
 it.each(['fence', 'unfence', 'dump', 'probe', 'constructor'])(
