@@ -13,7 +13,7 @@ import { Clusters } from './clusters';
 import type { ActivityDependencies } from './dependencies';
 import { AttemptFence } from './given-up';
 import { checkInput } from './inputs';
-import { NotificationBound } from './notifications/tell-targets';
+import { NotificationBound } from './notifications/notification-senders';
 
 /**
  * Three within the heartbeat time-out: the SDK holds none back for longer than half a second. Twice as long without one is a

@@ -5,7 +5,7 @@ export type { ActivityDependencies } from './dependencies';
 export { interceptActivities } from './execution';
 export { Records } from './record';
 export { sweepLedger, tellRecordAlarm } from './ceremony/alarms';
-export { tellOverdueReadiness } from './readiness/speak-up';
+export { tellOverdueReadiness } from './readiness/summary';
 
 /** What the workers offer, by the names under which Temporal knows it. They run inside of {@link interceptActivities} only. */
 export const activities = { ...offered };

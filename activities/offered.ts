@@ -7,7 +7,7 @@ export { completeGeneration, settleGeneration, startGeneration } from './ceremon
 export { readSignalEvents } from './approvals/arrived-signals';
 export { probeProvidedToken, takeProvidedTokens } from './ceremony/provided-tokens';
 export { assessRehearsal, createRehearsal, noteRehearsalDeclines, openRehearsal } from './ceremony/rehearsal';
-export { awaitSecondaryGone, awaitReplicationDisabled } from './ending/decommission';
+export { awaitSecondaryGone, awaitReplicationDisabled } from './ending/replication-end';
 export { revokeSecondary, forgetPrimary, disablePrimary, disableSecondary } from './ending/replication-end';
 export { writeMarker, compareAfterDemotion } from './evidence/data-evidence';
 export { awaitServiceReady, proveWrite } from './evidence/service-readiness';
@@ -19,7 +19,7 @@ export {
   readPathsFilters,
   writePathsFilter,
 } from './filters/filters';
-export { runHook, awaitDump, probeService } from './hooks/hooks';
+export { runHook, awaitDump, probeService } from './hooks/run-hook';
 export { readRunbookInput } from './run-beginning';
 export { checkFormerPrimaryDemoted, describeSplit, unfenceFormerPrimary } from './joining/rejoin';
 export { enableSecondary } from './joining/enable-secondary';

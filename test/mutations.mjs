@@ -357,7 +357,7 @@ export const MUTATIONS = [
   },
   {
     name: 'evidence of no loss: roots that differ count as the same',
-    file: 'activities/evidence/no-loss.ts',
+    file: 'activities/evidence/data-evidence.ts',
     text: 'if (former !== undefined && former === next) return;',
     replacement: 'if (former !== undefined) return;',
     test: noLoss,
@@ -365,7 +365,7 @@ export const MUTATIONS = [
   },
   {
     name: 'evidence of no loss: roots that were read while the call was prepared and differ count as the same',
-    file: 'activities/evidence/no-loss.ts',
+    file: 'activities/evidence/data-evidence.ts',
     text: 'if (roots.former !== undefined && roots.former === roots.next) return;',
     replacement: 'if (roots.former !== undefined) return;',
     test: noLoss,
@@ -373,7 +373,7 @@ export const MUTATIONS = [
   },
   {
     name: 'evidence of no loss: a comparison of an earlier demotion counts',
-    file: 'activities/evidence/no-loss.ts',
+    file: 'activities/evidence/data-evidence.ts',
     text: 'compared.scheduledEventId > demotion.scheduledEventId &&',
     replacement: '',
     test: noLoss,

@@ -1,11 +1,161 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { setTimeout as delay } from 'node:timers/promises';
 import { readFile } from 'node:fs/promises';
 import { Agent, request } from 'undici';
+import { terminalLine } from '../../src/contracts/words';
+import { redact } from '../../src/keys';
 import { RunbookError } from '../../src/errors';
+import type { CommandHook, CallHook, CredentialSource } from '../../src/inventory';
 import { describeSource, readSecret } from '../../src/inventory';
-import type { CallHook, CredentialSource } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
-import { OutputTail } from './hook-output';
-import type { HookEnd, HookFacts } from './hook-output';
+
+/** What a hook is told: as JSON in the body of a call, and in RUNBOOK_FACTS of a command. Names only, never a secret. */
+export interface HookFacts {
+  readonly hook: string;
+  readonly deployment: string;
+  /** The cluster that is, or was, primary: the one that is fenced, unfenced or dumped. */
+  readonly from: string;
+  /** The cluster that clients are led to. */
+  readonly to: string;
+  readonly workflowId: string;
+  readonly runId: string;
+  readonly step: string;
+  /** The same for every try of one attempt of a step: a receiver can tell a repetition by it. */
+  readonly key: string;
+}
+
+/** How a hook ended. */
+export interface HookEnd {
+  readonly ok: boolean;
+  /** Such as `exit 0` or `status 503`. */
+  readonly how: string;
+  /** Whether it is certain that it was not begun. */
+  readonly begun: boolean;
+  /** Its last lines, redacted. */
+  readonly output: string;
+}
+
+/** Kept while a hook runs. */
+const KEPT_BYTES = 16_384;
+/** Shown of it, in characters. */
+const SHOWN = 2_048;
+/** Shorter words, such as `Bearer`, are no secrets. */
+const SECRET_LENGTH = 8;
+
+/** The end of what a hook writes: others wrote it, so it is redacted before anyone sees it. */
+export class OutputTail {
+  #kept = Buffer.alloc(0);
+  #cut = false;
+
+  add(chunk: Buffer): void {
+    const all = Buffer.concat([this.#kept, chunk]);
+    this.#cut ||= all.length > KEPT_BYTES;
+    this.#kept = all.subarray(-KEPT_BYTES);
+  }
+
+  /**
+   * The last lines, redacted; '' where there are none.
+   *
+   * @param secrets - what this program gave the hook, and must not come back in clear
+   */
+  text(secrets: readonly string[] = []): string {
+    const raw = this.#kept.toString('utf8');
+    // A line whose beginning is cut off may hold the rest of a secret that nothing would recognise.
+    const whole = this.#cut ? raw.slice(raw.indexOf('\n') + 1 || raw.length) : raw;
+    const known = secrets.filter((secret) => secret.length >= SECRET_LENGTH);
+    const clean = redact(known.reduce((text, secret) => text.replaceAll(secret, '[redacted]'), withoutControls(whole)));
+    if (clean.length <= SHOWN) return clean;
+    const end = clean.slice(-SHOWN);
+    return `... ${end.slice(end.indexOf('\n') + 1)}`;
+  }
+}
+
+/** Escape sequences and control characters could change what a terminal shows around them; backticks would make a command. */
+function withoutControls(text: string): string {
+  // eslint-disable-next-line no-control-regex -- control characters are what is taken out
+  const plain = text.replace(/\u001b\[[0-?]*[ -/]*[@-~]/g, '').replaceAll('`', "'");
+  return plain
+    .split(/\r\n?|\n/)
+    .map(terminalLine)
+    .join('\n')
+    .trim();
+}
+
+/** How long a program that was told to end may take before it is killed. */
+const END_WITHIN_MS = 1_000;
+/** How long what it wrote last is waited for after it ended: a process that it left behind may hold the pipe. */
+const REST_WITHIN_MS = 200;
+
+/** Runs a hook without a shell, in a process group of its own, and ends the group where its time is over. */
+export async function runCommand(entry: CommandHook, facts: HookFacts, signal: AbortSignal): Promise<HookEnd> {
+  const [program = '', ...args] = entry.command;
+  const output = new OutputTail();
+  const child = spawn(program, args, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+    env: { ...inherited(), ...variablesOf(facts) },
+    // Node drops all further groups with it. Where the worker is not root it cannot: not begun.
+    ...entry.user,
+  });
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => output.add(chunk));
+  const ended = new Promise<number | string>((resolve) => {
+    child.once('error', (error) => resolve('code' in error ? String(error.code) : 'could not be started'));
+    child.once('exit', (code, killedBy) => resolve(code ?? String(killedBy)));
+  });
+  const closed = new Promise<void>((resolve) => child.once('close', () => resolve()));
+  const first = await Promise.race([ended, timeIsOver(entry.timeoutMs, signal)]);
+  if (first === 'timed-out' || first === 'cancelled') await end(child, ended);
+  await Promise.race([closed, delay(REST_WITHIN_MS)]);
+  child.stdout.destroy();
+  child.stderr.destroy();
+  if (first === 'cancelled')
+    throw new RunbookError('REQUEST_CANCELLED', `The ${facts.hook} hook was cancelled and ended.`);
+  const how = first === 'timed-out' ? `still running after ${entry.timeoutMs / 1000} s, ended` : `exit ${first}`;
+  return { ok: first === 0, how, begun: child.pid !== undefined, output: output.text() };
+}
+
+async function timeIsOver(milliseconds: number, signal: AbortSignal): Promise<'timed-out' | 'cancelled'> {
+  try {
+    await delay(milliseconds, undefined, { signal, ref: false });
+    return 'timed-out';
+  } catch {
+    return 'cancelled';
+  }
+}
+
+/** What it started itself ends with it. */
+async function end(child: ChildProcess, ended: Promise<unknown>): Promise<void> {
+  kill(child, 'SIGTERM');
+  await Promise.race([ended, delay(END_WITHIN_MS)]);
+  kill(child, 'SIGKILL');
+}
+
+function kill({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, signal);
+  } catch {
+    // The group is gone.
+  }
+}
+
+/** What a program needs to find its parts and its language. Of the worker's own environment nothing else. */
+function inherited(): NodeJS.ProcessEnv {
+  const names = ['PATH', 'LANG', 'LC_ALL', 'LC_CTYPE', 'TZ'];
+  return Object.fromEntries(
+    names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+  );
+}
+
+function variablesOf(facts: HookFacts): NodeJS.ProcessEnv {
+  return {
+    RUNBOOK_HOOK: facts.hook,
+    RUNBOOK_DEPLOYMENT: facts.deployment,
+    RUNBOOK_FROM: facts.from,
+    RUNBOOK_TO: facts.to,
+    RUNBOOK_FACTS: JSON.stringify(facts),
+  };
+}
 
 /** Codes of an error before anything was sent: no address, no connection, no handshake. */
 const NOT_SENT =

@@ -4,7 +4,7 @@ import { RunbookError } from '../../src/errors';
 import { verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { splitFindings, splitLoss } from '../evidence/split-loss';
-import { readWalSamples, unattestedSamples } from '../evidence/wal-sample-series';
+import { readWalSamples, unattestedSamples } from '../evidence/wal-samples';
 import { currentExecution } from '../execution';
 import { callHook } from '../hooks/run-hook';
 import { connectedTo } from '../plans/rejoin';

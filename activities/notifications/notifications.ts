@@ -4,8 +4,8 @@ import { currentExecution } from '../execution';
 import type { RunContext } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
 import { messageOf } from './notification-texts';
-import { tellTargets } from './tell-targets';
-import type { NotificationFailure } from './tell-targets';
+import { tellTargets } from './notification-senders';
+import type { NotificationFailure } from './notification-senders';
 
 /** Posts to every target of the inventory that wants the event. Never fails because a target is down. */
 export async function notify(input: {

@@ -15,9 +15,8 @@ import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf } from '../checks/signs
 import { DEMOTE, PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
 import { compareVersions, noneOlder, versionsOf, versionsText } from '../checks/versions';
 import { witnesses } from '../evidence/failover-evidence';
-import { lossBound } from '../evidence/wal-lag';
-import type { LossBound } from '../evidence/wal-lag';
-import { readWalSamples, unattestedSamples } from '../evidence/wal-sample-series';
+import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-samples';
+import type { LossBound } from '../evidence/wal-samples';
 import { currentExecution } from '../execution';
 import { describeLogin } from '../logins';
 import { behindBy, findFailoverSides, identityOfLost, identityOfMember } from './failover-sides';

@@ -7,15 +7,22 @@ import type { Inventory } from '../../src/inventory';
 import { Clusters } from '../clusters';
 import { siteFacts } from '../approvals/planning';
 import { openRun } from '../checks/runs';
-import { readWalSamples } from '../evidence/wal-sample-series';
+import { readWalSamples } from '../evidence/wal-samples';
 import { currentExecution } from '../execution';
 import type { ActivityContext } from '../execution';
 import { proofKey } from '../tokens/batch-token-proof';
-import { clockPoints, identityPoints, nodePoints, rolePoints, versionPoints } from './clusters';
+import {
+  clockPoints,
+  identityPoints,
+  nodePoints,
+  rolePoints,
+  versionPoints,
+  filterPoints,
+  replicationPoints,
+} from './clusters';
 import { credentialPoints, tokenPoints } from './credentials';
 import { peoplePoints, rehearsalPoints } from './people';
 import { codeOf, pointsOf, unread, within } from './point';
-import { filterPoints, replicationPoints } from './replication';
 import {
   ceremonyRunPoints,
   independencePoints,
@@ -27,8 +34,7 @@ import {
   sealKeyPoints,
   snapshotDirectoryPoints,
 } from './site';
-import { tellChange } from './speak-up';
-import { earlierReadiness, summarise } from './summary';
+import { tellChange, earlierReadiness, summarise } from './summary';
 import { readTopology } from './topology';
 import type { ReadinessContext, ServiceContext } from './topology';
 import { quiescePoints, upkeepPoints } from './upkeep';

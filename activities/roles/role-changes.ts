@@ -23,8 +23,7 @@ import {
   resultOf,
   withCredential,
 } from '../read-act-confirm';
-import { equalRoots, hasReached, mayTakeOver } from '../evidence/data-evidence';
-import { demandNoLoss } from '../evidence/no-loss';
+import { equalRoots, hasReached, mayTakeOver, demandNoLoss } from '../evidence/data-evidence';
 import type { HeldWrites } from '../quiesce/held-writes';
 import { heldEvidence, seeHeldWrites } from '../quiesce/held-writes';
 import { notePrimaryChange } from './primary-changes';

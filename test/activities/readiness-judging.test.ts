@@ -1,8 +1,7 @@
 /** The pure parts of readiness: what readings mean, what a reading that fails means, and how checks are compared. */
-import { skewOf } from '../../activities/readiness/clusters';
+import { skewOf, replicationPoints } from '../../activities/readiness/clusters';
 import { peoplePoints } from '../../activities/readiness/people';
 import { NotRead, readPoints, within } from '../../activities/readiness/point';
-import { replicationPoints } from '../../activities/readiness/replication';
 import { judgeIndependence, judgeRecordedTokens } from '../../activities/readiness/site';
 import { changesSince, scoreOf, summarise } from '../../activities/readiness/summary';
 import { topologyOf } from '../../activities/readiness/topology';

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { chmod, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
-import { SnapshotArchive } from '../../activities/snapshots/snapshot-archive';
+import { SnapshotArchive } from '../../activities/snapshots/snapshots';
 import type { Authority } from '../../src/contracts/activities';
 import type { SnapshotEvent } from '../../src/contracts/names';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';

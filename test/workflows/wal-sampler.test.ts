@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { readWalSamples } from '../../activities/evidence/wal-sample-series';
+import { readWalSamples } from '../../activities/evidence/wal-samples';
 import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
 import type { WalSampling } from '../../src/contracts/wal-samples';
 import { statuses } from '../support/faults';

@@ -1,7 +1,5 @@
 /** What samples prove of a loss and of a lag, and what they do not. */
-import { thinned } from '../../../activities/evidence/wal-samples';
-import { lagTrend, lossBound } from '../../../activities/evidence/wal-lag';
-import { readWalSamples } from '../../../activities/evidence/wal-sample-series';
+import { thinned, lagTrend, lossBound, readWalSamples } from '../../../activities/evidence/wal-samples';
 import type { SampledCluster, WalSample } from '../../../src/contracts/wal-samples';
 
 const MINUTE = 60_000;
