@@ -47,14 +47,7 @@ export async function credentialFacts(
       sys.capabilitiesSelf(paths, { token, signal }),
     ]);
     const { ttlSeconds, creationTtlSeconds, type, orphan } = facts;
-    return {
-      usable: true,
-      ttlSeconds: ttlSeconds === 0 ? undefined : ttlSeconds,
-      ...(creationTtlSeconds === undefined ? {} : { creationTtlSeconds }),
-      type,
-      orphan,
-      capabilities,
-    };
+    return { usable: true, ttlSeconds: ttlSeconds || undefined, creationTtlSeconds, type, orphan, capabilities };
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
     const named = token === undefined ? error : await diagnoseServerError(primary.client, error, { token, signal });

@@ -1,4 +1,5 @@
 import { WorkflowNotFoundError } from '@temporalio/client';
+import { z } from 'zod';
 import type { Check } from '../../src/contracts/plan';
 import type { ActivityDependencies } from '../dependencies';
 import type { PrimaryChange } from '../roles/primary-changes';
@@ -9,9 +10,12 @@ export interface OpenRun {
   readonly type: string;
   readonly runId: string;
   /** From the memo, where there is one. */
-  readonly phase?: string;
-  readonly deployment?: string;
+  readonly phase?: string | undefined;
+  readonly deployment?: string | undefined;
 }
+
+const text = z.string().optional().catch(undefined);
+const memoTexts = z.object({ phase: text, deployment: text });
 
 /** The open run under a Workflow ID; undefined where there is none. Reads only: the run does not notice. */
 export async function openRun(
@@ -21,13 +25,8 @@ export async function openRun(
   try {
     const run = await temporal.workflow.getHandle(workflowId).describe();
     if (run.status.name !== 'RUNNING') return undefined;
-    const { phase, deployment } = run.memo ?? {};
-    return {
-      type: run.type,
-      runId: run.runId,
-      ...(typeof phase === 'string' ? { phase } : {}),
-      ...(typeof deployment === 'string' ? { deployment } : {}),
-    };
+    const { phase, deployment } = memoTexts.parse(run.memo ?? {});
+    return { type: run.type, runId: run.runId, phase, deployment };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return undefined;
     throw error;

@@ -5,7 +5,7 @@ import type { Deployment } from '../../src/inventory';
 import { drSetOf } from '../../src/inventory';
 import { describeReplication, heartbeatAge } from '../observe';
 import { check, notCheckable } from './check';
-import { heartbeatText, isConnected, mayBeOneSet, roleText } from './replication';
+import { heartbeatText, isConnected, mayBeOneSet, roleText, soundTree, streams } from './replication';
 
 /*
  * The signs that a primary is gone. `stream-wals` proves nothing: it stays with a dead primary (facts 3.2). Where the
@@ -138,12 +138,9 @@ function hearing(
   return age === undefined ? 'not-told' : 'early';
 }
 
-/** What is looked at before a performance secondary is promoted without its primary. */
-interface PrimaryLost {
+/** What is looked at before a performance secondary is promoted without its primary: all clusters of the deployment. */
+interface PrimaryLost extends Pick<SignsOfLoss, 'from' | 'to'> {
   readonly deployment: Deployment;
-  readonly from: ClusterObservation;
-  readonly to: ClusterObservation;
-  /** All clusters of the deployment. */
   readonly observations: readonly ClusterObservation[];
   readonly overrideDrSecondary: boolean;
 }
@@ -188,12 +185,8 @@ export function goneChecks({ deployment, from, to, observations, overrideDrSecon
 /** Nothing here waits for a sign: one that was heard a moment ago is not gone. */
 function silentNow(witness: ClusterObservation, from: string, primaryGoneMs: number): Check {
   const judged = heartbeatsStopped(observerOf(witness, 'performance'), from, primaryGoneMs);
-  if (judged.verdict !== 'warn') return judged;
-  return {
-    ...judged,
-    verdict: 'fail',
-    next: `${from} failed a moment ago. Look at it from elsewhere, then start again.`,
-  };
+  const next = `${from} failed a moment ago. Look at it from elsewhere, then start again.`;
+  return judged.verdict === 'warn' ? { ...judged, verdict: 'fail', next } : judged;
 }
 
 /**
@@ -214,18 +207,14 @@ function noUsableDrSecondary(
   override: boolean,
 ): Check {
   const { members } = drSetOf(deployment, from);
-  const usable = observations
-    .filter(
-      ({ cluster, reachable, dr, nodes }) =>
-        cluster !== from &&
-        members.includes(cluster) &&
-        reachable &&
-        dr?.mode === 'secondary' &&
-        dr.state === 'stream-wals' &&
-        dr.corruptedMerkleTree !== true &&
-        nodes.some((node) => node.reachable && node.sealed === false),
-    )
-    .map(({ cluster }) => cluster);
+  const isUsable = (each: ClusterObservation) =>
+    each.reachable &&
+    streams(each, 'dr').verdict === 'ok' &&
+    soundTree(each, 'dr').verdict === 'ok' &&
+    each.nodes.some((node) => node.reachable && node.sealed === false);
+  const usable = observations.flatMap((each) =>
+    each.cluster !== from && members.includes(each.cluster) && isUsable(each) ? [each.cluster] : [],
+  );
   return check('no DR secondary of the failed primary is usable', from, usable.length === 0, {
     observed: usable.length === 0 ? 'none answers, streaming and unsealed' : `${usable.join(', ')} could be promoted`,
     needed: 'none: a DR secondary has every token, lease and local mount',

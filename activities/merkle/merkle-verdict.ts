@@ -52,7 +52,13 @@ export function judgeMerkleReport(
   const damage = report.subtrees.map(damageOf).filter(({ rootCorrupted, pages }) => rootCorrupted || pages > 0);
   if (report.healthy) {
     const text = `The Merkle tree of ${cluster} is sound: no root, page or subpage is corrupted.`;
-    const findings = statusSaysCorrupted === true ? [contradiction(cluster)] : [];
+    const contradiction: Finding = {
+      severity: 'warning',
+      code: 'merkle-status-differs',
+      text: `The check of ${cluster} found nothing, and its status still says corrupted_merkle_tree.`,
+      next: 'Check again after a while; if it stays, ask the vendor.',
+    };
+    const findings = statusSaysCorrupted === true ? [contradiction] : [];
     return { verdict: 'sound', text, rootCorrupted: false, damage, findings };
   }
   const where = [
@@ -63,38 +69,18 @@ export function judgeMerkleReport(
     ),
   ];
   const text = `The Merkle tree of ${cluster} is corrupted: ${where.join('; ')}.`;
-  return {
-    verdict: 'corrupted',
-    text,
-    rootCorrupted: report.corruptedRoot,
-    damage,
-    findings: [
-      {
-        severity: 'critical',
-        code: 'merkle-tree-corrupted',
-        text,
-        next: `Reindex ${cluster}: \`runbook start drReindex\`. Until then do not rely on it for a failover.`,
-      },
-    ],
-  };
+  const next = `Reindex ${cluster}: \`runbook start drReindex\`. Until then do not rely on it for a failover.`;
+  const findings: Finding[] = [{ severity: 'critical', code: 'merkle-tree-corrupted', text, next }];
+  return { verdict: 'corrupted', text, rootCorrupted: report.corruptedRoot, damage, findings };
 }
 
 /** A version without the check: nothing is known, which is not health. */
 export function merkleNotAvailable(cluster: string, version: string | undefined, code: string): Judged {
   const text = `The Merkle tree of ${cluster} was not checked: version ${version ?? 'unknown'} of the service has no Merkle check (${code}).`;
-  return {
-    verdict: 'not-available',
-    text,
-    damage: [],
-    findings: [
-      {
-        severity: 'warning',
-        code: 'merkle-check-not-available',
-        text,
-        next: 'Nothing is known of the tree. Compare merkle_root with the primary while it is not written to, or upgrade.',
-      },
-    ],
-  };
+  const next =
+    'Nothing is known of the tree. Compare merkle_root with the primary while it is not written to, or upgrade.';
+  const findings: Finding[] = [{ severity: 'warning', code: 'merkle-check-not-available', text, next }];
+  return { verdict: 'not-available', text, damage: [], findings };
 }
 
 function damageOf({ id, treeType, corruptedSubtreeRoot, corruptedPages }: MerkleSubtree): SubtreeDamage {
@@ -107,14 +93,5 @@ function damageOf({ id, treeType, corruptedSubtreeRoot, corruptedPages }: Merkle
     first: corruptedPages
       .slice(0, PAGES_NAMED)
       .map(({ page, subpages }) => ({ page, subpages: subpages.slice(0, SUBPAGES_NAMED) })),
-  };
-}
-
-function contradiction(cluster: string): Finding {
-  return {
-    severity: 'warning',
-    code: 'merkle-status-differs',
-    text: `The check of ${cluster} found nothing, and its status still says corrupted_merkle_tree.`,
-    next: 'Check again after a while; if it stays, ask the vendor.',
   };
 }

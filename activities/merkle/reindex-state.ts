@@ -68,36 +68,45 @@ export function showsReindexSince({ inProgress, epoch }: ReindexState, epochBefo
 
 /** Follows a reindex: its stages, and from the service's own count a rate and what is left. */
 export class ReindexProgress {
-  readonly #stages: { readonly stage: string; readonly since: number; until: number }[] = [];
-  #counted: { readonly progress: number; readonly at: number } | undefined;
+  readonly #stages: {
+    readonly stage: string;
+    readonly since: number;
+    until: number;
+    /** The first count that was told. */
+    counted?: Count;
+  }[] = [];
 
   /** Takes one reading; gives it in words with rate and estimate. */
   note(state: ReindexState, now: number): string {
     if (!state.inProgress) return describeReindex(state);
     const stage = state.stage ?? 'stage not told';
-    const last = this.#stages.at(-1);
-    if (last) last.until = now;
-    if (last?.stage !== stage) {
-      this.#stages.push({ stage, since: now, until: now });
-      this.#counted = undefined;
-    }
-    return [describeReindex(state), ...this.#estimate(state, now)].join(', ');
+    let current = this.#stages.at(-1);
+    if (current) current.until = now;
+    if (current?.stage !== stage) this.#stages.push((current = { stage, since: now, until: now }));
+    const { progress, total } = state;
+    if (progress === undefined) return describeReindex(state);
+    const { counted } = current;
+    current.counted ??= { progress, at: now };
+    return [describeReindex(state), ...(counted ? estimate(counted, { progress, at: now }, total) : [])].join(', ');
   }
 
   get stages(): readonly { readonly stage: string; readonly seenForMs: number }[] {
     return this.#stages.map(({ stage, since, until }) => ({ stage, seenForMs: until - since }));
   }
+}
 
-  #estimate({ progress, total }: ReindexState, now: number): string[] {
-    if (progress === undefined) return [];
-    this.#counted ??= { progress, at: now };
-    const seconds = (now - this.#counted.at) / 1_000;
-    const done = progress - this.#counted.progress;
-    if (seconds <= 0 || done <= 0) return [];
-    const perSecond = done / seconds;
-    const rate = `${perSecond.toFixed(1)} per second`;
-    return total === undefined ? [rate] : [rate, `about ${inWords((total - progress) / perSecond)} left in this stage`];
-  }
+interface Count {
+  readonly progress: number;
+  readonly at: number;
+}
+
+function estimate(first: Count, now: Count, total: number | undefined): string[] {
+  const perSecond = ((now.progress - first.progress) * 1_000) / (now.at - first.at);
+  if (!Number.isFinite(perSecond) || perSecond <= 0) return [];
+  const rate = `${perSecond.toFixed(1)} per second`;
+  return total === undefined
+    ? [rate]
+    : [rate, `about ${inWords((total - now.progress) / perSecond)} left in this stage`];
 }
 
 function inWords(seconds: number): string {

@@ -1,14 +1,14 @@
-import type { ReindexOptions } from '../plans/merkle';
 import type { OnCluster, Authority, ChangeResult } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import { findCluster } from '../../src/inventory';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
 import { reindexDetail } from '../plans/merkle';
+import type { ReindexOptions } from '../plans/merkle';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { readKind } from '../joining/onboarding-read';
-import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm, resultOf } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, openOperationToken } from '../tokens/operation-token';
 import { judgeMerkleReport, merkleNotAvailable } from './merkle-verdict';
 import type { MerkleCheckResult } from './merkle-verdict';
@@ -114,26 +114,10 @@ export async function startDrReindex(
       return access.client.dr.secondary.reindex(parameters, { signal, timeoutMs: CHANGE_TIMEOUT_MS });
     },
   });
-  const { outcome, calls, calledAt, state } = changed;
-  const observed = `${cluster}: ${describeReindex(state)}`;
-  return {
-    outcome,
-    observed,
-    calledAt,
-    confirmedAt: Date.now(),
-    calls,
-    ...(outcome === 'already'
-      ? {
-          findings: [
-            {
-              severity: 'warning' as const,
-              code: 'reindex-of-others',
-              text: `${observed}: this attempt did not start it, so its options are not known to be the approved ones.`,
-            },
-          ],
-        }
-      : {}),
-  };
+  const observed = `${cluster}: ${describeReindex(changed.state)}`;
+  const text = `${observed}: this attempt did not start it, so its options are not known to be the approved ones.`;
+  const ofOthers = { severity: 'warning', code: 'reindex-of-others', text } as const;
+  return { ...resultOf(changed, observed), ...(changed.outcome === 'already' && { findings: [ofOthers] }) };
 }
 
 /** Waits until no reindex is under way; stage, rate and estimate are in the heartbeats. */
@@ -187,22 +171,18 @@ function refuseUnlessSecondary({ mode }: ReindexState, cluster: string): void {
 
 /** Whoever answers as primary is one, and only one: else a failover may be under way, and needs this secondary. */
 async function demandOnePrimary(others: readonly ClusterAccess[], cluster: string, signal: AbortSignal): Promise<void> {
-  const modes = await Promise.all(
-    others.map(async (access) => {
-      const name = access.entry.name;
-      try {
-        return { name, mode: (await readKind(access, 'dr', signal)).mode };
-      } catch (error) {
-        if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
-        return { name, mode: `not read (${error.code})` };
-      }
-    }),
-  );
-  if (modes.filter(({ mode }) => mode === 'primary').length === 1) return;
+  const modeOf = (access: ClusterAccess) =>
+    readKind(access, 'dr', signal).then(
+      ({ mode }) => mode,
+      orElse(signal, ({ code }) => `not read (${code})`),
+    );
+  const modes = await Promise.all(others.map(modeOf));
+  if (modes.filter((mode) => mode === 'primary').length === 1) return;
   throw new RunbookError('PRECONDITION_FAILED', `No single DR primary answers; ${cluster} was not reindexed.`, {
     cluster,
     retryable: false,
-    observed: modes.map(({ name, mode }) => `${name} ${mode}`).join(', ') || 'no other cluster in the DR set',
+    observed:
+      others.map(({ entry }, index) => `${entry.name} ${modes[index]}`).join(', ') || 'no other cluster in the DR set',
     needed: 'exactly one DR primary answers in the DR set',
     next: `A failover may need ${cluster}: bring the primary back or finish the failover, then retry.`,
   });

@@ -49,16 +49,12 @@ export async function assessBatchTokenRotation(
   const { drSet, entry } = chosen;
   const members = observations.filter(({ cluster }) => deployment.drSets.get(drSet)?.includes(cluster) === true);
   const [primary, ...more] = members.filter(({ dr }) => dr?.mode === 'primary');
-  const onePrimary = check(
-    'one primary that makes the token',
-    primary?.cluster,
-    primary !== undefined && more.length === 0,
-    {
-      observed: members.map(({ cluster, dr, error }) => `${cluster} ${dr?.mode ?? error ?? 'says nothing'}`).join(', '),
-      needed: 'exactly one DR primary in the set',
-      next: 'Without a primary no batch token can be made: the one that is there counts until its end.',
-    },
-  );
+  const one = primary !== undefined && more.length === 0;
+  const onePrimary = check('one primary that makes the token', primary?.cluster, one, {
+    observed: members.map(({ cluster, dr, error }) => `${cluster} ${dr?.mode ?? error ?? 'says nothing'}`).join(', '),
+    needed: 'exactly one DR primary in the set',
+    next: 'Without a primary no batch token can be made: the one that is there counts until its end.',
+  });
   if (primary === undefined || onePrimary.verdict === 'fail') return { ...base, preconditions: [onePrimary] };
   const { cluster } = primary;
   const access = observed.access(cluster);
@@ -73,9 +69,9 @@ export async function assessBatchTokenRotation(
     ifAllowed(async () => access.client.sys.tokenRole(entry.role, await reading()), signal),
     ifAllowed(async () => access.client.sys.policy(entry.policy, await reading()), signal),
   ]);
-  const isAbsent = (read: typeof policy | typeof role) => 'found' in read && read.found === undefined;
-  const absent = [...(isAbsent(policy) ? (['policy'] as const) : []), ...(isAbsent(role) ? (['role'] as const) : [])];
-  const prepare = input.createRoleAndPolicy ? absent : [];
+  const read = { policy, role };
+  const isAbsent = (name: keyof typeof read) => 'found' in read[name] && read[name].found === undefined;
+  const prepare = input.createRoleAndPolicy ? (['policy', 'role'] as const).filter(isAbsent) : [];
   return {
     ...base,
     preconditions: [
@@ -121,11 +117,11 @@ export function chooseSet(
   const sets = Object.entries(deployment.batchTokens);
   const [found] = named === undefined && sets.length === 1 ? sets : sets.filter(([set]) => set === named);
   if (found) return { drSet: found[0], entry: found[1] };
+  const names = sets.map(([set]) => set).join(', ');
   return {
     refused: check('a DR set whose batch token is rotated', undefined, false, {
       observed: named ?? 'none named',
-      needed:
-        sets.length === 0 ? 'batchTokens in the inventory' : `drSet is one of ${sets.map(([set]) => set).join(', ')}`,
+      needed: names === '' ? 'batchTokens in the inventory' : `drSet is one of ${names}`,
       next: 'docs/runbooks/batch-token-rotation.md has the members of the inventory.',
     }),
   };
@@ -192,16 +188,14 @@ export function judgeDue(
   needed: readonly PolicyGrant[],
   { ttlMs }: Pick<BatchTokenRotationEntry, 'ttlMs'>,
 ): { readonly due: boolean; readonly why: string } {
-  if (present === undefined) return { due: true, why: 'there is none' };
-  if (!present.usable) return { due: true, why: `the present one is not usable: ${present.error ?? 'refused'}` };
-  if (present.type !== 'batch' || present.orphan !== true)
-    return { due: true, why: 'the present one is no orphan batch token' };
-  if (missingRights(present, rightsIn(needed)).length > 0)
-    return { due: true, why: 'the present one lacks rights that are needed' };
+  const due = (why: string) => ({ due: true, why });
+  if (present === undefined) return due('there is none');
+  if (!present.usable) return due(`the present one is not usable: ${present.error ?? 'refused'}`);
+  if (present.type !== 'batch' || present.orphan !== true) return due('the present one is no orphan batch token');
+  if (missingRights(present, rightsIn(needed)).length > 0) return due('the present one lacks rights that are needed');
   const left = present.ttlSeconds ?? 0;
-  const half = ttlMs / 2000;
   const life = `${left} s of ${ttlMs / 1000} s are left`;
-  return left < half ? { due: true, why: life } : { due: false, why: `${life}: renewed when less than half is left` };
+  return left < ttlMs / 2000 ? due(life) : { due: false, why: `${life}: renewed when less than half is left` };
 }
 
 /** What can be read; else the code with which it was refused: a credential with fewest rights may not look. */

@@ -1,4 +1,4 @@
-import type { Assessment } from '../../src/contracts/activities';
+import type { Assessment, ClientHooks } from '../../src/contracts/activities';
 import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation, WalIndex } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
@@ -10,6 +10,7 @@ import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
 import { BROKEN, credentialFacts, stopBroken } from '../checks/credentials';
 import { everyNodeAnswers, everyNodeUnsealed, otherReadable } from '../checks/nodes';
+import { clientHooksOf } from '../checks/quiesce';
 import { hasRole, healthyTree } from '../checks/replication';
 import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf } from '../checks/signs';
 import { DEMOTE, PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
@@ -52,7 +53,7 @@ export interface FailoverRoute {
   readonly fencing: 'hook' | 'attested';
   /** Of the new primary, before a forced promotion. */
   readonly snapshot: boolean;
-  readonly hooks: { readonly traffic: boolean; readonly probe: boolean };
+  readonly hooks: Pick<ClientHooks, 'traffic' | 'probe'>;
   /** When a secondary heard the primary last, epoch ms of the worker; absent where none tells it. */
   readonly lastHeardAt?: number;
   readonly loss: FailoverLoss;
@@ -78,14 +79,10 @@ export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>
   const known = await readWalSamples(context, input.deployment, context.signal, heard);
   const bound = lossBound(known.samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
   const loss = lossOf(from, to, bound, heard);
+  const readable = access(from.cluster).credential();
   const [tokens, credentialReadable] = await Promise.all([
     observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true),
-    access(from.cluster)
-      .credential()
-      .then(
-        () => true,
-        () => false,
-      ),
+    readable.then(Boolean, () => false),
   ]);
   const judged = [
     ...judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs }),
@@ -109,10 +106,7 @@ export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>
     ...(tokens.kept && { kept: tokens.kept }),
     fencing: hooks.fence !== undefined && input.fencing !== 'attested' ? 'hook' : 'attested',
     snapshot: snapshotWanted(deployment, 'forced-promotion', to.cluster, true).wanted,
-    hooks: {
-      traffic: hooks.traffic !== undefined,
-      probe: hooks.probe !== undefined,
-    },
+    hooks: clientHooksOf(deployment),
     ...(heard !== undefined && { lastHeardAt: heard }),
     loss,
     findings: [...findingsFor(from.cluster, loss, judged), ...unattestedSamples(known)],
@@ -138,13 +132,9 @@ async function brokenPrimaries({ observations, access }: Observed, signal: Abort
 /** Whether the successor can become primary, and what people must know of it. */
 function successorChecks({ from, to, others, ranking }: FailoverSides): Check[] {
   const { cluster } = to;
+  const other = `${cluster} cannot be promoted as it is: look at its nodes, or name another one with {"to": ...}.`;
   return [
-    hasRole(
-      to,
-      'dr',
-      'secondary',
-      `${cluster} cannot be promoted as it is: look at its nodes, or name another one with {"to": ...}.`,
-    ),
+    hasRole(to, 'dr', 'secondary', other),
     check('was in step with the primary', cluster, !NOT_IN_STEP.includes(to.dr?.state ?? ''), {
       observed: to.dr?.state ?? 'not told',
       needed: 'stream-wals or idle',
@@ -185,7 +175,7 @@ function furthestAhead(to: ClusterObservation, ranking: readonly ClusterObservat
   return [
     check('furthest ahead', to.cluster, ahead.length === 0 && !untold, {
       observed: ranking
-        .map((each) => `${each.cluster} last remote WAL ${each.dr?.lastRemoteWal ?? 'not told'}`)
+        .map(({ cluster, dr }) => `${cluster} last remote WAL ${dr?.lastRemoteWal ?? 'not told'}`)
         .join('; '),
       needed: 'no other DR secondary of the set has more of the log',
       next: `What ${(ahead[0] ?? ranking[0])?.cluster ?? 'another one'} has and ${to.cluster} has not is lost when it follows ${to.cluster}.`,
@@ -196,15 +186,10 @@ function furthestAhead(to: ClusterObservation, ranking: readonly ClusterObservat
 
 function fenceHook({ fencing }: InputOf<'drFailover'>, { hooks }: Deployment): Check[] {
   if (fencing !== 'hook') return [];
-  const next = 'Add the hook, or start with {"fencing": "attested"}.';
   const observed = hooks.fence ? 'there is one' : 'none';
-  return [
-    check('fence hook', undefined, hooks.fence !== undefined, {
-      observed,
-      needed: 'hooks.fence in the inventory',
-      next,
-    }),
-  ];
+  const needed = 'hooks.fence in the inventory';
+  const next = 'Add the hook, or start with {"fencing": "attested"}.';
+  return [check('fence hook', undefined, hooks.fence !== undefined, { observed, needed, next })];
 }
 
 /** With what the write after the promotion is made: a token from before, or a login at the new primary. */
@@ -222,11 +207,11 @@ function credentialAfterwards(from: ClusterEntry, to: ClusterEntry, readable: bo
   });
 }
 
+const LOSS_BOUND = 'loss bound';
+
 function lossKnown(to: string, { loss, why }: FailoverLoss): Check {
-  const needed = 'samples of the WAL from before the failure';
-  return loss === 'unknown'
-    ? notCheckable('loss bound', to, { observed: why, needed })
-    : check('loss bound', to, true, { observed: why, needed });
+  const told = { observed: why, needed: 'samples of the WAL from before the failure' };
+  return loss === 'unknown' ? notCheckable(LOSS_BOUND, to, told) : check(LOSS_BOUND, to, true, told);
 }
 
 /** Where the old primary was demoted and still answers, its tree tells more than any sample. */
@@ -239,44 +224,36 @@ function lossOf(
   const demoted = from.dr?.mode === 'secondary' && from.dr.merkleRoot !== undefined;
   if (demoted && from.dr?.merkleRoot === to.dr?.merkleRoot)
     return { loss: 'none', why: `${from.cluster} was demoted, and both have the same Merkle root` };
-  return bound === undefined
-    ? { loss: 'unknown', why: `bound unknown: ${why}; ${lastWords(from.cluster, to, heard)}` }
-    : { loss: 'bounded', boundWalEntries: bound, why: `${why}; ${lastWords(from.cluster, to, heard)}` };
-}
-
-function lastWords(from: string, { cluster, dr }: ClusterObservation, heard: number | undefined): string {
   const last = heard === undefined ? 'at no time that is told' : `at ${new Date(heard).toISOString()}`;
-  return `a secondary heard ${from} last ${last}, and ${cluster} has last remote WAL ${dr?.lastRemoteWal ?? 'not told'}`;
+  const told = `${why}; a secondary heard ${from.cluster} last ${last}, and ${to.cluster} has last remote WAL ${to.dr?.lastRemoteWal ?? 'not told'}`;
+  return bound === undefined
+    ? { loss: 'unknown', why: `bound unknown: ${told}` }
+    : { loss: 'bounded', boundWalEntries: bound, why: told };
 }
 
-function lossText({ loss, boundWalEntries, why }: FailoverLoss): string {
+function lossText({ loss, boundWalEntries: bound, why }: FailoverLoss): string {
   if (loss === 'none') return `Nothing is lost: ${why}.`;
-  const much =
-    boundWalEntries === undefined
-      ? 'What may be lost is not known'
-      : `Of what was sampled, ${boundWalEntries} WAL entries are lost; what was written later may be lost as well`;
-  return `${much}: ${why}.`;
+  const sampled = `Of what was sampled, ${bound ?? ''} WAL entries are lost; what was written later may be lost as well`;
+  return `${bound === undefined ? 'What may be lost is not known' : sampled}: ${why}.`;
 }
 
 /** Shown to the approvers beside the plan, which holds nothing that changes by itself. */
 function findingsFor(from: string, loss: FailoverLoss, judged: readonly Check[]): Finding[] {
-  const attested = judged.filter(({ verdict, name }) => verdict === 'not-checkable' && name !== 'loss bound');
-  // A sign that only needs time is waited for in a step of its own, before the gate.
-  const warned = judged.filter(({ verdict, next }) => verdict === 'warn' && next !== undefined && next !== WAITED_FOR);
+  const findings = judged.flatMap(({ name, cluster = '', verdict, observed, next }): Finding[] => {
+    const severity = 'warning';
+    if (verdict === 'not-checkable' && name !== LOSS_BOUND) {
+      const text = `"${name}" could not be read: ${observed}.`;
+      const attested = `The approvers of gate promote attest that ${from} is gone.`;
+      return [{ severity, code: 'sign-attested-by-people', text, next: next ?? attested }];
+    }
+    // A sign that only needs time is waited for in a step of its own, before the gate.
+    if (verdict !== 'warn' || next === undefined || next === WAITED_FOR) return [];
+    const where = cluster === '' ? '' : ` (${cluster})`;
+    return [{ severity, code: 'failover-warning', text: `${name}${where}: ${observed}.`, next }];
+  });
   return [
     { severity: loss.loss === 'none' ? 'info' : 'warning', code: 'loss-bound', text: lossText(loss) },
-    ...attested.map(({ name, observed, next }) => ({
-      severity: 'warning' as const,
-      code: 'sign-attested-by-people',
-      text: `"${name}" could not be read: ${observed}.`,
-      next: next ?? `The approvers of gate promote attest that ${from} is gone.`,
-    })),
-    ...warned.map(({ name, cluster, observed, next }) => ({
-      severity: 'warning' as const,
-      code: 'failover-warning',
-      text: `${name}${cluster === undefined ? '' : ` (${cluster})`}: ${observed}.`,
-      ...(next === undefined ? {} : { next }),
-    })),
+    ...findings,
   ];
 }
 

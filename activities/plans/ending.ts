@@ -1,10 +1,11 @@
 import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { AllowedOperation, Check } from '../../src/contracts/plan';
-import type { ReplicationKind, InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
+import type { Check } from '../../src/contracts/plan';
+import type { InputOf, ReplicationKind, TokenSource } from '../../src/contracts/runbook-inputs';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check } from '../checks/check';
 import { hasRole, isConnected, noDrSecondary, roleText } from '../checks/replication';
+import type { TokenAssessment } from '../checks/tokens';
 import { CONNECTION, cutOffDetail, othersConnected } from '../ending/replication-end';
 import { currentExecution } from '../execution';
 import { describeFilter, filterUnder } from '../filters/paths-filters';
@@ -50,9 +51,9 @@ export async function assessReplicationTeardown(
   const path = `sys/replication/${kind}/${role}/disable`;
   const tokens = kind === 'dr' && role === 'secondary' ? await observed.tokens(cluster, [path]) : undefined;
   const rights = tokens || role === 'disabled' ? [] : await observed.rights(cluster, { [path]: ['update'] });
-  const connected = role === 'primary' ? othersConnected(state, '', heartbeatAgeMs) : [];
-  const cutOff = check('nobody is cut off', cluster, connected.length === 0, {
-    observed: connected.length === 0 ? 'nobody is connected' : `connected: ${connected.join(', ')}`,
+  const connected = othersConnected(state, '', heartbeatAgeMs).join(', ');
+  const cutOff = check('nobody is cut off', cluster, connected === '', {
+    observed: connected === '' ? 'nobody is connected' : `connected: ${connected}`,
     needed: 'no connected secondary',
     next: 'Each of them loses its primary for good.',
     otherwise: 'warn',
@@ -112,12 +113,12 @@ function knownByOf(
 ): TeardownRoute['knownBy'] {
   const state = observed[kind];
   const ids = [state?.secondaryId, observed.clusterId];
-  for (const { cluster, [kind]: other } of observations) {
-    if (other?.mode !== 'primary' || other.setId !== state?.setId) continue;
-    const id = (other.knownSecondaries ?? []).find((known) => ids.includes(known));
-    if (id !== undefined) return { primary: cluster, id };
-  }
-  return undefined;
+  const [known] = observations.flatMap(({ cluster, [kind]: other }) =>
+    other?.mode === 'primary' && other.setId === state?.setId
+      ? (other.knownSecondaries ?? []).filter((id) => ids.includes(id)).map((id) => ({ primary: cluster, id }))
+      : [],
+  );
+  return known;
 }
 
 function teardownPlan(
@@ -129,14 +130,12 @@ function teardownPlan(
 ) {
   const { kind } = input;
   const seen = of(cluster);
-  const details =
-    role === 'primary'
-      ? [cutOffDetail(cutOff.map(({ id }) => id))]
-      : [CONNECTION.none, ...(inUse ? [CONNECTION.any] : [])];
-  const operations: AllowedOperation[] =
-    role === 'disabled'
-      ? []
-      : details.map((detail) => ({ operation: `${kind}.${role}.disable`, on: identityOf(seen), detail }));
+  const details = {
+    primary: [cutOffDetail(cutOff.map(({ id }) => id))],
+    secondary: [CONNECTION.none, ...(inUse ? [CONNECTION.any] : [])],
+    disabled: [],
+  };
+  const on = identityOf(seen);
   const nameOf = ({ id, cluster: name }: CutOff) => (name === undefined ? `the secondary ${id}` : `${name} (id ${id})`);
   const other = kind === 'dr' ? 'performance' : 'dr';
   const otherMode = seen[other]?.mode;
@@ -147,7 +146,8 @@ function teardownPlan(
     runbook: 'replicationTeardown',
     input,
     clusters: [seen, ...named],
-    operations,
+    operations:
+      role === 'disabled' ? [] : details[role].map((detail) => ({ operation: `${kind}.${role}.disable`, on, detail })),
     warnings: [
       ...cutOff.map(
         (each) =>
@@ -225,7 +225,7 @@ export async function assessSecondaryDecommission(
       idKnown(input, primary, id, secondary, known),
       ...(known ? anotherStays(input, primary, id, observed.deployment.limits.heartbeatAgeMs) : []),
       ...(known ? await observed.rights(primary.cluster, revoke) : []),
-      ...onSecondary.checks,
+      ...(onSecondary.checks ?? []),
     ],
     route,
     plan: decommissionPlan(input, route, primary, secondary, onSecondary.warnings ?? []),
@@ -330,12 +330,8 @@ async function judgeAfterwards(
   { rights, tokens }: Observed,
   { kind, afterwards }: InputOf<'secondaryDecommission'>,
   secondary: ClusterObservation | undefined,
-): Promise<{
-  readonly source?: TokenSource;
-  readonly checks: readonly Check[];
-  readonly warnings?: readonly string[];
-}> {
-  if (afterwards === 'nothing' || !secondary) return { checks: [] };
+): Promise<Partial<TokenAssessment>> {
+  if (afterwards === 'nothing' || !secondary) return {};
   const next = 'Start again with {"afterwards": "nothing"}, and see what the cluster is used for.';
   const role = hasRole(secondary, kind, 'secondary', next);
   const path = `sys/replication/${kind}/secondary/${afterwards === 'disable' ? 'disable' : 'update-primary'}`;
@@ -358,22 +354,22 @@ function decommissionPlan(
 ) {
   const { kind, acknowledgeLastSecondary } = input;
   const name = secondary?.cluster ?? input.secondary ?? id;
-  const revocation: AllowedOperation = {
-    operation: `${kind}.primary.revoke-secondary`,
-    on: identityOf(primary),
-    ...(secondary && { with: identityOf(secondary) }),
-    detail: id,
-  };
+  const target = secondary && identityOf(secondary);
   return planDocument({
     runbook: 'secondaryDecommission',
     input,
     clusters: [primary, ...(secondary ? [secondary] : [])],
     operations: [
-      known && revocation,
-      secondary &&
+      known && {
+        operation: `${kind}.primary.revoke-secondary`,
+        on: identityOf(primary),
+        ...(target && { with: target }),
+        detail: id,
+      },
+      target &&
         afterwards !== 'nothing' && {
           operation: `${kind}.secondary.${afterwards}`,
-          on: identityOf(secondary),
+          on: target,
           ...(afterwards === 'disable' && { detail: CONNECTION.none }),
         },
     ],

@@ -81,23 +81,11 @@ function setInQuestion(
   });
   const [only, ...more] = without;
   if (only && more.length === 0) return only[1];
-  const needed = 'one DR set with secondaries and no primary that answers';
-  return check(
-    'a DR set without a primary',
-    undefined,
-    false,
-    only === undefined
-      ? {
-          observed: rolesOf(observations, 'dr'),
-          needed,
-          next: `The primary answers. ${PLANNED_OR_STOP}`,
-        }
-      : {
-          observed: `several: ${without.map(([name]) => name).join(', ')}`,
-          needed,
-          next: 'Say which one with {"from": ...} or {"to": ...}.',
-        },
-  );
+  return check('a DR set without a primary', undefined, false, {
+    observed: only ? `several: ${without.map(([name]) => name).join(', ')}` : rolesOf(observations, 'dr'),
+    needed: 'one DR set with secondaries and no primary that answers',
+    next: only ? 'Say which one with {"from": ...} or {"to": ...}.' : `The primary answers. ${PLANNED_OR_STOP}`,
+  });
 }
 
 /** The primary that secondaries know by its addresses; else the only member that says nothing. */
@@ -223,15 +211,18 @@ function sameRoot({ dr: a }: ClusterObservation, { dr: b }: ClusterObservation):
   return a?.merkleRoot !== undefined && a.merkleRoot === b?.merkleRoot && a.setId === b.setId;
 }
 
+const identityAs =
+  (role: 'primary' | 'member') =>
+  ({ name, clusterId }: ClusterEntry, setId: string | undefined): AllowedOperation['on'] => ({
+    cluster: name,
+    clusterId: clusterId ?? (setId === undefined ? '' : `${role} of DR set ${setId}`),
+  });
+
 /**
  * How plans and activities name the primary that is gone: it cannot be asked for its cluster ID. The inventory's pin
  * where there is one, else what it was, by the ID of the DR set that its secondary tells.
  */
-export function identityOfLost({ name, clusterId }: ClusterEntry, setId: string | undefined): AllowedOperation['on'] {
-  return { cluster: name, clusterId: clusterId ?? (setId === undefined ? '' : `primary of DR set ${setId}`) };
-}
+export const identityOfLost = identityAs('primary');
 
 /** As {@link identityOfLost}, of another member of the DR set, which may not answer while people are asked. */
-export function identityOfMember({ name, clusterId }: ClusterEntry, setId: string | undefined): AllowedOperation['on'] {
-  return { cluster: name, clusterId: clusterId ?? (setId === undefined ? '' : `member of DR set ${setId}`) };
-}
+export const identityOfMember = identityAs('member');

@@ -35,19 +35,18 @@ import { FINAL_STATE, comparisonStep, exposureInWords, issuingRights } from './w
 
 const BASE = 'sys/replication/performance';
 
-/** The old primary, the new one, and the other secondaries of the performance set. */
-interface PromotionSides {
+/** What was asked and read; the old primary, the new one, and the other secondaries of the performance set. */
+interface Promotion {
+  readonly input: InputOf<'performancePromotion'>;
+  readonly observed: Observed;
   readonly from: ClusterObservation;
   readonly to: ClusterObservation;
   readonly others: readonly ClusterObservation[];
   readonly silent: readonly ClusterObservation[];
 }
 
-/** Everything that a promotion looks at. */
-interface PromotionObserved extends PromotionSides {
-  readonly input: InputOf<'performancePromotion'>;
-  readonly observed: Observed;
-}
+/** A primary that is gone has no clients that could be held. */
+const NOBODY_HELD: Quiescing = { by: 'none', checks: [], warnings: [], step: undefined, rights: {} };
 
 /** A performance secondary becomes primary, planned or in the place of one that is gone (facts 8.6). */
 export async function assessPerformancePromotion(
@@ -55,36 +54,57 @@ export async function assessPerformancePromotion(
 ): Promise<Assessment<PromotionRoute>> {
   const { input } = request;
   const observed = await observe(request, [input.to, input.from]);
+  const { deployment } = observed;
   const base = observed.base({ promote: true, force: true });
-  const sides = findSides(input, observed.observations);
-  if ('verdict' in sides) return { ...base, preconditions: [sides] };
-  const promotion: PromotionObserved = { ...sides, input, observed };
+  const promotion = findSides(input, observed);
+  if ('verdict' in promotion) return { ...base, preconditions: [promotion] };
+  const { from, to, silent } = promotion;
+  const planned = input.mode === 'planned';
   const judged = [
-    ...(input.mode === 'planned'
+    ...(planned
       ? plannedChecks(promotion)
-      : goneChecks({ ...observed, ...sides, overrideDrSecondary: input.overrideDrSecondary })),
+      : goneChecks({ ...observed, from, to, overrideDrSecondary: input.overrideDrSecondary })),
     ...successorChecks(promotion),
   ];
   // Without the roles there is nothing to ask filters and rights of.
   if (refuses(judged)) return { ...base, preconditions: judged };
-  const quiesce = await quiesceOf(promotion);
-  const { route, found } = await routeOf(promotion, quiesce);
-  const rights = await rightsFor(observed, route, quiesce.rights);
-  const preconditions = [...judged, ...quiesce.checks, ...found, ...rights];
-  return { ...base, preconditions, route, plan: promotionPlan(input, route, observed, { preconditions, quiesce }) };
+  const { signal } = currentExecution();
+  const quiesce = planned
+    ? await quiescing(deployment, input, observed.access(from.cluster), to.cluster, signal)
+    : NOBODY_HELD;
+  const { candidate, others, checks, warnings } = await filtersOf(promotion);
+  // Newer than the new primary is well; older would replicate from newer to older.
+  const older = planned && compareVersions(from.version ?? '', to.version ?? '') < 0;
+  const snapshot = planned
+    ? snapshotWanted(deployment, 'demotion', from.cluster)
+    : snapshotWanted(deployment, 'forced-promotion', to.cluster);
+  const route: PromotionRoute = {
+    ...{ mode: input.mode, from: from.cluster, to: to.cluster, repoint: input.repoint, others, candidate },
+    silent: silent.map(({ cluster }) => cluster),
+    ...(planned && !older && { old: fromInventory(deployment, from) }),
+    ...(older && { staysOut: `${from.cluster} stays out until it is upgraded to the version of ${to.cluster}.` }),
+    snapshot: snapshot.wanted,
+    quiesce: quiesce.by,
+    hooks: clientHooksOf(deployment),
+  };
+  const rights = await rightsFor(observed, route, { quiesce: quiesce.rights, snapshot: snapshot.rights });
+  const preconditions = [...judged, ...quiesce.checks, ...checks, ...rights];
+  const plan = promotionPlan(promotion, route, {
+    warnings: [...warningsOf(input, route, preconditions), ...quiesce.warnings, ...warnings],
+    steps: stepsOf(input, route, quiesce, snapshot.step),
+  });
+  return { ...base, preconditions, route, plan };
 }
 
 /** Who is primary is read, never configured; a primary that is gone must be named where several clusters are silent. */
-function findSides(
-  input: InputOf<'performancePromotion'>,
-  observations: readonly ClusterObservation[],
-): PromotionSides | Check {
+function findSides(input: InputOf<'performancePromotion'>, observed: Observed): Promotion | Check {
+  const { observations, of } = observed;
   const planned = input.mode === 'planned';
-  const to = observations.find(({ cluster }) => cluster === input.to);
   const candidates = observations.filter((each) => (planned ? each.performance?.mode === 'primary' : !each.reachable));
-  const named = observations.find(({ cluster }) => cluster === input.from);
-  const from = input.from === undefined ? (candidates.length === 1 ? candidates[0] : undefined) : named;
-  if (!to || !from || from === to) {
+  const [only, ...more] = candidates;
+  const to = of(input.to);
+  const from = input.from === undefined ? (more.length === 0 ? only : undefined) : of(input.from);
+  if (!from || from === to) {
     return check('a performance primary and its secondary', undefined, false, {
       observed: rolesOf(observations, 'performance'),
       needed: `${input.to} is a performance secondary and ${input.from ?? 'one other cluster'} is ${planned ? 'the primary' : 'gone'}`,
@@ -99,8 +119,7 @@ function findSides(
   const setId = to.performance?.setId;
   const rest = observations.filter((each) => each !== from && each !== to);
   return {
-    from,
-    to,
+    ...{ input, observed, from, to },
     others: rest.filter((each) => each.performance?.mode === 'secondary' && each.performance.setId === setId),
     // A DR secondary, and a cluster of its own, are none; one that says nothing may be one.
     silent: rest.filter((each) => !each.reachable),
@@ -108,7 +127,7 @@ function findSides(
 }
 
 /** Planned: both sides answer, and the new primary has, and hears, everything. */
-function plannedChecks({ observed, from, to }: PromotionObserved): Check[] {
+function plannedChecks({ observed, from, to }: Promotion): Check[] {
   const { deployment, observations } = observed;
   const { heartbeatAgeMs, lagWalEntries } = deployment.limits;
   const setId = from.performance?.setId;
@@ -128,7 +147,7 @@ function plannedChecks({ observed, from, to }: PromotionObserved): Check[] {
 }
 
 /** What must hold of the cluster that becomes primary, and of those that are to follow it. */
-function successorChecks({ input, observed, to, others, silent }: PromotionObserved): Check[] {
+function successorChecks({ input, observed, to, others, silent }: Promotion): Check[] {
   const protects = observed.othersOf(input.to).filter((each) => each.dr?.mode === 'secondary');
   return [
     ...takesPart(to),
@@ -164,13 +183,52 @@ function hasId(observation: ClusterObservation): Check {
   });
 }
 
+/**
+ * The filters that the others and the new primary have: planned, the old primary keeps them; else only the inventory can tell.
+ * The new primary is a candidate too, for where it stays a secondary.
+ */
+async function filtersOf(promotion: Promotion) {
+  const { input, observed, from, to, others } = promotion;
+  const { pathsFilters } = observed.deployment;
+  const source = input.mode === 'planned' ? observed.access(from.cluster) : undefined;
+  const find = (cluster: string) =>
+    findFilter(source, observed.access(cluster), pathsFilters[cluster], currentExecution().signal);
+  const [own, ...found] = await Promise.all([
+    source && find(to.cluster),
+    ...others.map(async ({ cluster, performance }) => {
+      const { known, judged, warnings } = await find(cluster);
+      const addressesId = performance?.secondaryId || undefined;
+      return { follower: { cluster, ...known, addressesId }, judged, warnings };
+    }),
+  ]);
+  const candidate = own ? { cluster: to.cluster, ...own.known } : fromInventory(observed.deployment, to);
+  const isKnown = own !== undefined || pathsFilters[to.cluster] !== undefined;
+  return {
+    candidate,
+    others: found.map(({ follower }) => follower),
+    checks: [
+      ...(own ? [own.judged] : []),
+      hasAllData(promotion, candidate, isKnown),
+      ...found.map(({ judged }) => judged),
+    ],
+    warnings: found.flatMap(({ warnings }) => warnings),
+  };
+}
+
 /** A new primary that never got everything has not all data: what was kept away from it is lost to all. */
-function hasAllData({ input, to }: PromotionObserved, candidate: Follower): Check {
-  const { filter } = candidate;
+function hasAllData({ input, to }: Promotion, { filter }: Follower, isKnown: boolean): Check {
+  const name = 'the new primary has all data';
+  const needed = 'a secondary without paths filter';
+  if (!isKnown)
+    return notCheckable(name, to.cluster, {
+      observed: 'the inventory names no filter of it, and no primary answers that keeps it',
+      needed,
+      next: `The approvers attest that ${to.cluster} has no paths filter.`,
+    });
   const accepted = input.mode === 'unplanned' || input.acceptLoss === 'bounded';
-  return check('the new primary has all data', to.cluster, filter === undefined, {
+  return check(name, to.cluster, filter === undefined, {
     observed: filter === undefined ? 'no paths filter' : `${describeFilter(filter)}: it never got ${keptAway(filter)}`,
-    needed: 'a secondary without paths filter',
+    needed,
     next: accepted
       ? 'What was kept away from it is lost to every cluster that follows it. Choose another secondary if there is one.'
       : 'Choose another secondary; remove its filter with filterReconciliation first; or accept the loss with {"acceptLoss": "bounded"}.',
@@ -178,102 +236,27 @@ function hasAllData({ input, to }: PromotionObserved, candidate: Follower): Chec
   });
 }
 
-/** A primary that is gone has no clients that could be held. */
-function quiesceOf({ input, observed, from, to }: PromotionObserved): Promise<Quiescing> | Quiescing {
-  if (input.mode === 'unplanned') return { by: 'none', checks: [], warnings: [], step: undefined, rights: {} };
-  return quiescing(observed.deployment, input, observed.access(from.cluster), to.cluster, currentExecution().signal);
-}
-
-/** Who follows whom afterwards, and with which filter. */
-async function routeOf(
-  promotion: PromotionObserved,
-  { by: quiesce }: Quiescing,
-): Promise<{ readonly route: PromotionRoute; readonly found: readonly Check[] }> {
-  const { input, observed, from, to, others, silent } = promotion;
-  const { deployment } = observed;
-  const planned = input.mode === 'planned';
-  const filters = await Promise.all(
-    others.map(async ({ cluster, performance }) => ({
-      cluster,
-      id: performance?.secondaryId,
-      ...(await filterFor(promotion, cluster)),
-    })),
-  );
-  const candidate = await candidateOf(promotion);
-  // Newer than the new primary is well; older would replicate from newer to older.
-  const older = planned && compareVersions(from.version ?? '', to.version ?? '') < 0;
-  const route: PromotionRoute = {
-    mode: input.mode,
-    from: from.cluster,
-    to: to.cluster,
-    repoint: input.repoint,
-    others: filters.map(({ cluster, known, id }) => ({ cluster, ...known, ...(id ? { addressesId: id } : {}) })),
-    silent: silent.map(({ cluster }) => cluster),
-    ...(planned && !older && { old: fromInventory(deployment, from) }),
-    ...(older && { staysOut: `${from.cluster} stays out until it is upgraded to the version of ${to.cluster}.` }),
-    candidate: candidate.follower,
-    snapshot: snapshotFor(deployment, input.mode, from.cluster, to.cluster).wanted,
-    quiesce,
-    hooks: clientHooksOf(deployment),
-  };
-  return { route, found: [...candidate.checks, ...filters.map(({ judged }) => judged)] };
-}
-
-/** Planned, the old primary is demoted; else the new one may have to be promoted by force. */
-function snapshotFor(deployment: Deployment, mode: InputOf<'performancePromotion'>['mode'], from: string, to: string) {
-  if (mode === 'planned') return snapshotWanted(deployment, 'demotion', from);
-  return snapshotWanted(deployment, 'forced-promotion', to);
-}
-
-/** The filter that a cluster must keep: planned, the primary keeps it; unplanned, only the inventory can tell. */
-function filterFor({ input, observed: { deployment, access }, from }: PromotionObserved, cluster: string) {
-  const source = input.mode === 'planned' ? access(from.cluster) : undefined;
-  return findFilter(source, access(cluster), deployment.pathsFilters[cluster], currentExecution().signal);
-}
-
-/** The new primary as a secondary. */
-async function candidateOf(
-  promotion: PromotionObserved,
-): Promise<{ readonly follower: Follower; readonly checks: readonly Check[] }> {
-  const { input, observed, to } = promotion;
-  const { deployment } = observed;
-  const { cluster } = to;
-  if (input.mode === 'planned') {
-    const { known, judged } = await filterFor(promotion, cluster);
-    const follower = { cluster, ...known };
-    return { follower, checks: [judged, hasAllData(promotion, follower)] };
-  }
-  const follower = fromInventory(deployment, to);
-  if (deployment.pathsFilters[cluster] !== undefined) return { follower, checks: [hasAllData(promotion, follower)] };
-  const unknown = notCheckable('the new primary has all data', cluster, {
-    observed: 'the inventory names no filter of it, and no primary answers that keeps it',
-    needed: 'a secondary without paths filter',
-    next: `The approvers attest that ${cluster} has no paths filter.`,
-  });
-  return { follower, checks: [unknown] };
-}
-
-function fromInventory(deployment: Deployment, { cluster, clusterId }: ClusterObservation): Follower {
-  const wanted = deployment.pathsFilters[cluster];
+function fromInventory({ pathsFilters }: Deployment, { cluster, clusterId }: ClusterObservation): Follower {
+  const wanted = pathsFilters[cluster];
   return { cluster, id: clusterId ?? '', ...(wanted === undefined || wanted === 'none' ? {} : { filter: wanted }) };
 }
 
 /** What the worker's credentials must be able to do, cluster by cluster. */
-async function rightsFor(observed: Observed, route: PromotionRoute, more: Rights): Promise<Check[]> {
-  const { rights, markerRights: rightsOfOld } = observed;
-  const { from, to, mode, others, old } = route;
+async function rightsFor(
+  observed: Observed,
+  { from, to, mode, others, old }: PromotionRoute,
+  more: { readonly quiesce: Rights; readonly snapshot: Rights },
+): Promise<Check[]> {
+  const planned = mode === 'planned';
   const marker = await markerOn(observed, to);
-  const asPrimary = issuingRights('performance', 'id');
+  const asPrimary = { ...issuingRights('performance', 'id'), ...more.quiesce };
   const asSecondary = { [`${BASE}/secondary/update-primary`]: ['update'] };
-  const snapshot = snapshotFor(observed.deployment, mode, from, to).rights;
-  const promote = { [`${BASE}/secondary/promote`]: ['update'], ...(mode === 'unplanned' && snapshot) };
-  const demote = { [`${BASE}/primary/demote`]: ['update'], ...(mode === 'planned' && snapshot) };
+  const promote = { [`${BASE}/secondary/promote`]: ['update'], ...(!planned && more.snapshot) };
+  const demote = { [`${BASE}/primary/demote`]: ['update'], ...more.snapshot };
   const asked = await Promise.all([
-    rights(to, { ...promote, ...asPrimary, ...asSecondary, ...marker.rights, ...more }),
-    ...others.map(({ cluster }) => rights(cluster, asSecondary)),
-    mode === 'planned'
-      ? rightsOfOld(from, { ...demote, ...promote, ...asPrimary, ...(old && asSecondary), ...more })
-      : [],
+    observed.rights(to, { ...promote, ...asPrimary, ...asSecondary, ...marker.rights }),
+    ...others.map(({ cluster }) => observed.rights(cluster, asSecondary)),
+    planned ? observed.markerRights(from, { ...demote, ...promote, ...asPrimary, ...(old && asSecondary) }) : [],
   ]);
   return [...asked.flat(), ...marker.checks];
 }
@@ -298,52 +281,46 @@ export function inPlaceOf(cluster: string): string {
 
 /** What people approve before the performance primary changes. */
 function promotionPlan(
-  input: InputOf<'performancePromotion'>,
+  { input, observed, from, to }: Promotion,
   route: PromotionRoute,
-  { of, observations, deployment }: Observed,
-  { preconditions, quiesce }: { readonly preconditions: readonly Check[]; readonly quiesce: Quiescing },
+  { warnings, steps }: Pick<Parameters<typeof planDocument>[0], 'warnings' | 'steps'>,
 ): PlanDocument {
-  const { from, to, mode, repoint, others, candidate } = route;
+  const { mode, repoint, others, candidate, quiesce } = route;
+  const { of, observations } = observed;
   const planned = mode === 'planned';
-  const on = (cluster: string) => identityOf(of(cluster));
-  const follow = ({ cluster, filter }: Follower, primary: string): AllowedOperation => ({
+  const [former, next] = [identityOf(from), identityOf(to)];
+  type Identity = typeof former;
+  const follow = ({ cluster, filter }: Follower, primary: Identity): AllowedOperation => ({
     operation: 'performance.secondary.repoint-after-promotion',
-    on: on(cluster),
-    with: on(primary),
+    on: identityOf(of(cluster)),
+    with: primary,
     detail: describeFilter(filter),
   });
-  const promote = (cluster: string, other: string): AllowedOperation => ({
-    operation: 'performance.secondary.promote',
-    on: on(cluster),
-    detail: inPlaceOf(other),
+  const promote = (on: Identity, other: Identity, by: 'promote' | 'promote-force'): AllowedOperation => ({
+    operation: `performance.secondary.${by}`,
+    on,
+    detail: inPlaceOf(other.cluster),
   });
   const followers = route.old ? [...others, route.old] : others;
-  const named = [from, to, ...others.map(({ cluster }) => cluster)];
+  const named = [from.cluster, to.cluster, ...others.map(({ cluster }) => cluster)];
   const { acceptLoss, overrideDrSecondary, offerForce, acknowledgeKnownBugs } = input;
   return planDocument({
     runbook: 'performancePromotion',
     input,
     clusters: observations.filter(({ cluster }) => named.includes(cluster)),
     operations: [
-      promote(to, from),
-      ...followers.map((each) => follow(each, to)),
-      quiesce.by === 'quota' && {
-        ...{ operation: 'performance.primary.quiesce-by-quota', on: on(from), with: on(to) },
-      },
-      planned && { operation: 'performance.primary.demote', on: on(from), with: on(to) },
-      planned && promote(from, to),
-      ...(planned ? [candidate, ...others].map((each) => follow(each, from)) : []),
-      !planned &&
-        offerForce && { operation: 'performance.secondary.promote-force', on: on(to), detail: inPlaceOf(from) },
+      promote(next, former, 'promote'),
+      ...followers.map((each) => follow(each, next)),
+      quiesce === 'quota' && { operation: 'performance.primary.quiesce-by-quota', on: former, with: next },
+      planned && { operation: 'performance.primary.demote', on: former, with: next },
+      planned && promote(former, next, 'promote'),
+      ...(planned ? [candidate, ...others].map((each) => follow(each, former)) : []),
+      !planned && offerForce && promote(next, former, 'promote-force'),
     ],
-    warnings: [
-      ...warnings(input, route, preconditions),
-      ...quiesce.warnings,
-      ...(route.mode === 'planned' ? [route.from, route.to].flatMap((side) => missingNodes(of(side))) : []),
-    ],
-    steps: steps(input, route, { quiesce, snapshot: snapshotFor(deployment, mode, from, to).step }),
+    warnings: [...(warnings ?? []), ...(planned ? [from, to].flatMap(missingNodes) : [])],
+    steps,
     choices: {
-      ...{ mode, repoint, acceptLoss, overrideDrSecondary, offerForce, acknowledgeKnownBugs, quiesce: quiesce.by },
+      ...{ mode, repoint, acceptLoss, overrideDrSecondary, offerForce, acknowledgeKnownBugs, quiesce },
       ...Object.fromEntries(
         [...followers, candidate].map(({ cluster, filter }) => [`filter of ${cluster}`, describeFilter(filter)]),
       ),
@@ -351,7 +328,7 @@ function promotionPlan(
   });
 }
 
-function warnings(
+function warningsOf(
   { acceptLoss }: InputOf<'performancePromotion'>,
   { from, to, mode, others, old, staysOut, candidate, repoint }: PromotionRoute,
   preconditions: readonly Check[],
@@ -378,10 +355,11 @@ function warnings(
   ];
 }
 
-function steps(
+function stepsOf(
   { acceptLoss, offerForce }: InputOf<'performancePromotion'>,
   { from, to, mode, hooks, others, old, repoint }: PromotionRoute,
-  { quiesce, snapshot }: { readonly quiesce: Quiescing; readonly snapshot: string | false },
+  quiesce: Quiescing,
+  snapshot: string | false,
 ) {
   const planned = mode === 'planned';
   const follow = (each: Follower, form: 'token' | 'addresses'): string =>

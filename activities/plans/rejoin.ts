@@ -71,20 +71,14 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
   const former = observed.of(cluster);
   const judged = [...rejoinChecks(kind, deployment, former, primary), ...performanceChecks(kind, input, former)];
   const mode = former[kind]?.mode;
-  if (mode !== 'primary' && mode !== 'secondary') return { ...base, preconditions: judged };
+  if (!isMember(mode)) return { ...base, preconditions: judged };
   const isPrimary = mode === 'primary';
   const execution = currentExecution();
-  const { signal } = execution;
+  const [source, target] = [observed.access(primary.cluster), observed.access(cluster)];
+  const wanted = deployment.pathsFilters[cluster];
   const [tokens, filter, changes] = await Promise.all([
     kind === 'dr' ? observed.tokens(cluster, [UPDATE_PRIMARY]) : undefined,
-    kind === 'dr'
-      ? undefined
-      : findFilter(
-          observed.access(primary.cluster),
-          observed.access(cluster),
-          deployment.pathsFilters[cluster],
-          signal,
-        ),
+    kind === 'dr' ? undefined : findFilter(source, target, wanted, execution.signal),
     lastPrimaryChange(execution, deployment.name),
   ]);
   const snapshot = snapshotWanted(deployment, 'demotion', cluster);
@@ -160,7 +154,7 @@ function rejoinChecks(
     asWarning(everyNodeAnswers(former), comesBack),
     asWarning(everyNodeUnsealed(former), comesBack),
     ...(former.reachable ? formerRole(kind, former, primary, deployment.limits.heartbeatAgeMs) : []),
-    ...(mode === 'primary' || mode === 'secondary' ? [sameSet(kind, primary, former, otherSet)] : []),
+    ...(isMember(mode) ? [sameSet(kind, primary, former, otherSet)] : []),
     noneOlder(primary, former),
     // Fencing cannot be seen from here; what contradicts it can.
     notCheckable('the former primary is fenced', cluster, {
@@ -182,6 +176,8 @@ function performanceChecks(kind: ReplicationKind, input: RejoinInput, former: Cl
   ];
 }
 
+const isMember = (mode: string | undefined) => mode === 'primary' || mode === 'secondary';
+
 function formerRole(
   kind: ReplicationKind,
   former: ClusterObservation,
@@ -194,19 +190,14 @@ function formerRole(
     isAlive(seen, heartbeatAgeMs) &&
     [clusterId, seen.secondaryId].some((id) => id !== undefined && primary[kind]?.knownSecondaries?.includes(id));
   return [
-    check(
-      'it takes itself for the primary, or was demoted',
-      cluster,
-      seen?.mode === 'primary' || seen?.mode === 'secondary',
-      {
-        observed: roleText(former, kind),
-        needed: 'primary, or secondary without a primary',
-        next:
-          seen?.mode === 'disabled'
-            ? `${kind === 'dr' ? 'DR' : 'Performance'} replication of ${cluster} is disabled: its membership is lost. Onboard it with ${kind}SecondaryOnboarding, which wipes it.`
-            : `Look at the status of ${cluster}.`,
-      },
-    ),
+    check('it takes itself for the primary, or was demoted', cluster, isMember(seen?.mode), {
+      observed: roleText(former, kind),
+      needed: 'primary, or secondary without a primary',
+      next:
+        seen?.mode === 'disabled'
+          ? `${kind === 'dr' ? 'DR' : 'Performance'} replication of ${cluster} is disabled: its membership is lost. Onboard it with ${kind}SecondaryOnboarding, which wipes it.`
+          : `Look at the status of ${cluster}.`,
+    }),
     check('it has not joined yet', cluster, !follows, {
       observed: follows ? `connected to ${primary.cluster}` : 'not connected',
       needed: `not a connected ${kindName(kind)} secondary of ${primary.cluster}`,

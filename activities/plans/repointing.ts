@@ -47,10 +47,8 @@ export async function assessSecondaryRepointing(
   // Without the roles there is nothing to ask filters, tokens and rights of.
   if (refuses(judged)) return { ...base, preconditions: judged };
   const tokens = kind === 'dr' ? await observed.tokens(input.secondary, [UPDATE_PRIMARY]) : undefined;
-  const filter =
-    kind === 'dr'
-      ? undefined
-      : await findFilter(source, target, observed.deployment.pathsFilters[input.secondary], signal);
+  const wanted = observed.deployment.pathsFilters[input.secondary];
+  const filter = kind === 'dr' ? undefined : await findFilter(source, target, wanted, signal);
   const id = pair.secondary[kind]?.secondaryId;
   const route: RepointingRoute = {
     kind,
@@ -116,14 +114,14 @@ function addressesForm({ input, primary, secondary }: Pair): Check[] {
   const { [input.kind]: own } = secondary;
   const id = own?.secondaryId ?? '';
   const versions = [...versionsOf(primary), ...versionsOf(secondary)];
+  const knowIt = versions.length > 0 && versions.every((version) => compareVersions(version, ADDRESSES_SINCE) >= 0);
   const known = primary[input.kind]?.knownSecondaries ?? [];
   return [
-    check(
-      'addresses can be given',
-      input.secondary,
-      versions.length > 0 && versions.every((version) => compareVersions(version, ADDRESSES_SINCE) >= 0),
-      { observed: versionsText(primary, secondary), needed: `version ${ADDRESSES_SINCE} or later`, next },
-    ),
+    check('addresses can be given', input.secondary, knowIt, {
+      observed: versionsText(primary, secondary),
+      needed: `version ${ADDRESSES_SINCE} or later`,
+      next,
+    }),
     check('attached before, and not demoted since', input.secondary, id !== '', {
       observed: id === '' ? `${roleText(secondary, input.kind)}, no id` : `id ${id}`,
       needed: 'a secondary with the id of its activation token: addresses are not allowed on a demoted cluster',

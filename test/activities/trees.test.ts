@@ -5,6 +5,7 @@ import { judgeMerkleReport } from '../../activities/merkle/merkle-verdict';
 import { ReindexProgress } from '../../activities/merkle/reindex-state';
 import type { Authority } from '../../src/contracts/activities';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
+import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -25,11 +26,11 @@ describe('reindexing a DR secondary', () => {
     const plan = await planOf(more);
     return { plan, approvals: [await bench.approval(gate, plan.digest)] };
   };
-  const attempt = async (authority: Authority, options = OPTIONS) =>
+  const attempt = async (authority: Authority, options = OPTIONS, use: TokenUse = 'dr.reindex') =>
     bench.failure('startDrReindex', {
       deployment: DEPLOYMENT,
       cluster: 'west',
-      token: await bench.operationToken('west', ['dr.reindex']),
+      token: await bench.operationToken('west', [use]),
       authority,
       options,
       epochBefore: 0,
@@ -39,10 +40,7 @@ describe('reindexing a DR secondary', () => {
     return { plan: { text: change(plan.text), digest: plan.digest }, approvals };
   };
 
-  const otherCluster = async (): Promise<Authority> => {
-    const { plan, approvals } = await approved();
-    return { plan: { ...plan, text: plan.text.replaceAll(bench.cluster('west').clusterId, randomUUID()) }, approvals };
-  };
+  const otherCluster = () => tampered((text) => text.replaceAll(bench.cluster('west').clusterId, randomUUID()));
 
   it.each([
     ['nobody approved', async () => ({ plan: await planOf(), approvals: [] }), OPTIONS],
@@ -70,15 +68,7 @@ describe('reindexing a DR secondary', () => {
   });
 
   it('is not tried with a token that was not made for it', async () => {
-    const failed = await bench.failure('startDrReindex', {
-      deployment: DEPLOYMENT,
-      cluster: 'west',
-      token: await bench.operationToken('west', ['dr.merkle-check']),
-      authority: await approved(),
-      options: OPTIONS,
-      epochBefore: 0,
-    });
-    expect(failed.code).toBe('SEALED_VALUE_INVALID');
+    expect((await attempt(await approved(), OPTIONS, 'dr.merkle-check')).code).toBe('SEALED_VALUE_INVALID');
   });
 
   it('a token of the ledger is left alone while its run is open, and one of another deployment always', async () => {
@@ -131,13 +121,9 @@ describe('the verdict of a Merkle check', () => {
 
 it('the progress of a reindex has stage, rate and what is left, and no guess where nothing is counted', () => {
   const progress = new ReindexProgress();
-  const at = (stage: string, done?: number) => ({
-    mode: 'secondary',
-    inProgress: true,
-    stage,
-    progress: done,
-    total: 1_000,
-  });
+  const at = (stage: string, progress?: number) => {
+    return { mode: 'secondary', inProgress: true, stage, progress, total: 1_000 };
+  };
   expect(progress.note(at('scanning'), 0)).toBe('secondary, reindex in progress: scanning');
   progress.note(at('building', 100), 10_000);
   expect(progress.note(at('building', 300), 20_000)).toBe(
