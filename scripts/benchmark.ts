@@ -1,8 +1,5 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { cpus, loadavg, totalmem } from 'node:os';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
 import { obtainTemporalServer } from '../src/dev-server';
@@ -15,12 +12,12 @@ import { switchOver } from './bench/switchover';
 import type { StepOverhead } from './bench/switchover';
 
 /*
- * npm run bench [-- --runs N] [--ceremonies N] [--demo]
+ * npm run bench [-- --runs N] [--ceremonies N]
  *
  * `--runs 0` measures ceremonies alone, `--ceremonies 0` none.
  *
  * Measures what a run of `drSwitchover` costs beyond the calls that it makes, and how long the steps of a ceremony take
- * (docs/benchmarks.md), and prints Markdown tables. `--demo` also measures the wall time of the demonstration.
+ * (docs/benchmarks.md), and prints Markdown tables.
  */
 
 const LATENCIES_MS = [5, 250];
@@ -40,7 +37,6 @@ async function main(): Promise<void> {
     options: {
       runs: { type: 'string', default: '3' },
       ceremonies: { type: 'string', default: '40' },
-      demo: { type: 'boolean', default: false },
     },
   });
   const runs = count('--runs', values.runs);
@@ -81,7 +77,6 @@ async function main(): Promise<void> {
   } finally {
     await server.stop();
   }
-  if (values.demo) console.log(`Demonstration, wall time: ${(await demoSeconds()).toFixed(1)} s`);
   const taken = stolenSeconds() - stolen;
   console.log(
     `Load average at the end: ${loadavg()[0]?.toFixed(1) ?? ''}; other machines took ${taken.toFixed(0)} s of processor time`,
@@ -169,7 +164,7 @@ function row(latencyMs: number, measured: readonly Measured[]): string[] {
   const steps = measured.flatMap(({ stepOverheads }) => stepOverheads.map(({ ms }) => ms));
   return [
     `${latencyMs} ms`,
-    ...COLUMNS.map(([, value, digits]) => inWords(spread(measured.map(value)), digits)),
+    ...COLUMNS.map(([, value, digits]) => spread(measured.map(value), digits)),
     percentile(steps, 50).toFixed(0),
     percentile(steps, 99).toFixed(0),
   ];
@@ -203,27 +198,6 @@ function machine(): string {
   return `Node ${process.versions.node}, ${process.platform} ${process.arch}, ${cpus().length} x ${cpu?.model ?? 'unknown'}, ${(totalmem() / 2 ** 30).toFixed(0)} GiB; load average at the start ${loadavg()[0]?.toFixed(1) ?? ''}`;
 }
 
-async function demoSeconds(): Promise<number> {
-  const begin = performance.now();
-  const child = spawn(process.execPath, [join(__dirname, '..', 'src', 'demo', 'main.js')], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
-  const [code] = (await once(child, 'exit')) as [number | null];
-  if (code !== 0) throw new Error(`the demonstration ended with ${code ?? 'a signal'}`);
-  return (performance.now() - begin) / 1000;
-}
-
-/** Middle, least and greatest of some measurements. */
-interface Spread {
-  readonly median: number;
-  readonly least: number;
-  readonly greatest: number;
-}
-
-function spread(values: readonly number[]): Spread {
-  return { median: percentile(values, 50), least: Math.min(...values), greatest: Math.max(...values) };
-}
-
 /** Nearest-rank percentile. @throws RangeError for no values. */
 function percentile(values: readonly number[], percent: number): number {
   const sorted = [...values].sort((a, b) => a - b);
@@ -232,8 +206,9 @@ function percentile(values: readonly number[], percent: number): number {
   return found;
 }
 
-/** `1.05 (1.02-1.09)` */
-function inWords({ median, least, greatest }: Spread, digits = 0): string {
+/** Middle, least and greatest of some measurements: `1.05 (1.02-1.09)` */
+function spread(values: readonly number[], digits: number): string {
+  const [median, least, greatest] = [percentile(values, 50), Math.min(...values), Math.max(...values)];
   return `${median.toFixed(digits)} (${least.toFixed(digits)}-${greatest.toFixed(digits)})`;
 }
 

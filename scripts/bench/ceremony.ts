@@ -3,7 +3,8 @@ import type { Client } from '@temporalio/client';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import { readHistory, timestampMs } from '../../src/report/run-history';
 import { answer, giveShare } from './people';
-import { DEPLOYMENT, HOLDERS, secondaryOf } from './laboratory';
+import { DEPLOYMENT } from '../../src/demo/people';
+import { HOLDERS, secondaryOf } from './laboratory';
 import type { Laboratory } from './laboratory';
 import { overlap } from './switchover';
 

@@ -43,11 +43,7 @@ export async function giveShare(
   holder: string,
   jws: string,
 ): Promise<void> {
-  const { invitation, digest } = await verifyInvitation(jws, {
-    pins: [{ environment: 'bench', ...laboratory.workersKey }],
-    now: Date.now(),
-    holder,
-  });
+  const { invitation, digest } = await verifyInvitation(jws, { pins: laboratory.pins, now: Date.now(), holder });
   const share = laboratory.service.cluster('east').keyShares[HOLDERS.findIndex((name) => name === holder)] ?? '';
   const document = await createEnvelope({
     invitation,

@@ -4,7 +4,8 @@ import type { Report } from '../../src/contracts/report';
 import { SIGNALS } from '../../src/contracts/signals';
 import { signApproval } from '../../src/keys';
 import type { RecordedCall } from '../../src/simulator';
-import { APPROVER, DEPLOYMENT, HOLDERS, secondaryOf } from './laboratory';
+import { DEPLOYMENT } from '../../src/demo/people';
+import { APPROVER, HOLDERS, secondaryOf } from './laboratory';
 import type { Laboratory } from './laboratory';
 import { answer, giveShare, personsKey } from './people';
 

@@ -12,7 +12,6 @@ import type { SimulatedService, Topology } from '../simulator';
 import { Clients } from './clients';
 import { DEPLOYMENT, makePeople } from './people';
 import type { DemoPerson } from './people';
-import { makeAppRole, PLAIN_MEMBERS, PLAIN_TOPOLOGY } from './plain';
 import { simulatedCommand } from './programs';
 
 /** The environment for which the workers' key is pinned. */
@@ -21,7 +20,19 @@ const DR_SETS = { main: ['east', 'west', 'north', 'spare'], europe: ['europe', '
 /** Clusters without replication: what an onboarding may wipe. */
 const UNUSED = ['spare', 'asia'] as const;
 const TOKEN_LIFE_MS = 24 * 3_600_000;
+const GATE = { approvals: 1, groups: ['approvers'], excludeRequester: true };
 const HOOKS = ['quiesce', 'release', 'traffic', 'fence', 'unfence', 'dump'] as const;
+
+/** What one simulated site has that another has not. */
+export interface Site {
+  readonly topology: Topology;
+  /** Members of the deployment in the inventory, beside clusters, people and gates. */
+  members(directory: string, clientsAddress: string): Readonly<Record<string, unknown>>;
+  /** How workers get a token, where they have no file with one. */
+  credential?(service: SimulatedService, directory: string): Promise<Readonly<Record<string, unknown>>>;
+  /** The cluster to which hooks lead the clients; without one they try every address that they know. */
+  readonly clientsTarget?: string;
+}
 
 /**
  * `east` primary with the DR secondaries `west` and `north`; `europe`, a performance secondary of `east` with a paths
@@ -50,14 +61,16 @@ const TOPOLOGY: Topology = {
   ],
 };
 
+/** The site of the demonstration, with everything that can be had. */
+const PAYMENTS: Site = { topology: TOPOLOGY, members: membersOf, clientsTarget: 'east' };
+
 interface PaymentsOptions {
   /** Where finished reports go; it is left in place. */
   readonly reportDirectory: string;
   readonly taskQueue: string;
   readonly namespace: string;
   readonly uiAddress?: string;
-  /** A site without hooks and static tokens. */
-  readonly plain?: boolean;
+  readonly site?: Site;
   /** `realistic` (default) restarts for seconds after a role change, `quick` is for tests. */
   readonly pace?: 'quick' | 'realistic';
 }
@@ -84,6 +97,7 @@ export interface Payments {
 
 /** Starts the simulated deployment `payments` on loopback and writes the files of its workers and people. */
 export async function startPayments(options: PaymentsOptions): Promise<Payments> {
+  const { site = PAYMENTS, pace = 'realistic' } = options;
   const directory = await mkdtemp(join(tmpdir(), 'replication-runbooks-'));
   const keys = await keyDirectory(directory);
   const undo: (() => Promise<void>)[] = [() => rm(directory, { recursive: true, force: true }), keys.remove];
@@ -93,39 +107,51 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
   try {
     // A way in for people, on loopback; its token is in the state file.
     const stateFile = join(directory, 'simulated.json');
-    const simulator = await startSimulator(
-      { ...(options.plain ? PLAIN_TOPOLOGY : TOPOLOGY), pace: options.pace ?? 'realistic' },
-      stateFile,
-    );
+    const simulator = await startSimulator({ ...site.topology, pace }, stateFile);
     undo.push(() => simulator.stop());
     const { service } = simulator;
 
     const credentials = await writeCredentials(directory, service);
-    const appRole = options.plain ? await makeAppRole(service, directory) : undefined;
+    const login = await site.credential?.(service, directory);
     const people = await makePeople(join(directory, 'people'), service.cluster('east').keyShares);
     const { signingKeyFile, sealKeysFile, pinsFile } = await writeWorkersKeys(directory);
 
     const clusters = [...service.clusters.values()];
     const nodes = new Map(clusters.map(({ name, addresses }) => [name, addresses]));
-    const clients = new Clients(nodes, appRole ? undefined : 'east', credentials.clientsToken);
+    const clients = new Clients(nodes, site.clientsTarget, credentials.clientsToken);
     const clientsAddress = await clients.start();
     undo.push(() => clients.stop());
 
     const inventoryFile = join(directory, 'inventory.yaml');
-    const text = inventoryText({
-      name: DEPLOYMENT,
-      clusters: clusters.map(({ name, addresses }) => ({
-        ...{ name, addresses },
-        credential: appRole ?? { file: credentials.fileOf(name) },
-      })),
-      people: people.values(),
-      signingKeyFile,
+    const text = stringify({
+      version: 1,
       temporal: { namespace: options.namespace, ...(options.uiAddress && { uiAddress: options.uiAddress }) },
-      members: appRole ? PLAIN_MEMBERS : membersOf(directory, clientsAddress),
+      workers: { signingKey: { file: signingKeyFile } },
+      people: Object.fromEntries(
+        [...people.values()].map(({ name, groups, publicKey }) => [
+          name,
+          { groups: [...groups], attestation: 'signed', publicKeys: [publicKey] },
+        ]),
+      ),
+      deployments: {
+        [DEPLOYMENT]: {
+          clusters: Object.fromEntries(
+            clusters.map(({ name, addresses }) => {
+              const credential = login ?? { file: credentials.fileOf(name) };
+              return [name, { addresses: [...addresses], advertisedClusterAddress: 'node-address', credential }];
+            }),
+          ),
+          ceremony: {
+            holders: [...people.values()].filter(({ groups }) => groups.includes('holders')).map(({ name }) => name),
+            tokenSource: 'ceremony',
+          },
+          gates: { plan: { ...GATE, validFor: '4h' }, go: { ...GATE, validFor: '10m' } },
+          ...site.members(directory, clientsAddress),
+        },
+      },
     });
     await writeFile(inventoryFile, text, { mode: 0o600 });
-    const primaries = ['east', ...(appRole ? [] : UNUSED)];
-    writePolicies(service, parseInventory(text, inventoryFile), DEPLOYMENT, primaries);
+    writePolicies(service, parseInventory(text, inventoryFile));
     const environment = {
       RUNBOOKS_INVENTORY: inventoryFile,
       RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile,
@@ -194,18 +220,13 @@ async function writeWorkersKeys(
 
 const ALL = ['create', 'read', 'update', 'delete', 'list'];
 
-/** What `runbook policy` prints for every runbook, and no more. */
-export function writePolicies(
-  service: SimulatedService,
-  inventory: Inventory,
-  name: string,
-  clusters: readonly string[],
-): void {
-  const deployment = findDeployment(inventory, name);
+/** What `runbook policy` prints for every runbook, and no more, on each cluster that has policies of its own. */
+function writePolicies(service: SimulatedService, inventory: Inventory): void {
+  const deployment = findDeployment(inventory, DEPLOYMENT);
   for (const kind of ['credential', 'createRoleAndPolicy'] as const) {
     const { name: policy, grants } = policyFor(inventory, deployment, kind, RUNBOOK_NAMES);
     const rules = grants.map(({ path, capabilities }) => ({ path, capabilities: [...capabilities] }));
-    for (const cluster of clusters) service.cluster(cluster).writePolicy(policy, rules);
+    for (const cluster of ['east', ...UNUSED]) service.clusters.get(cluster)?.writePolicy(policy, rules);
   }
 }
 
@@ -231,65 +252,4 @@ async function writeCredentials(directory: string, service: SimulatedService) {
   for (const name of others) await renew(name);
   const clientsToken = east.createToken({ policies: ['clients'], ttlMs: TOKEN_LIFE_MS });
   return { fileOf, renew, clientsToken };
-}
-
-/** A person as an inventory lists one who signs. */
-interface InventoryPerson {
-  readonly name: string;
-  readonly groups: readonly string[];
-  /** `<kid>:<x>` */
-  readonly publicKey: string;
-}
-
-/** What the inventory of a simulated deployment is made of. */
-interface InventoryFacts {
-  readonly name: string;
-  /** API addresses of each cluster, and how workers get a token for it. */
-  readonly clusters: readonly {
-    readonly name: string;
-    readonly addresses: readonly string[];
-    readonly credential: Readonly<Record<string, unknown>>;
-  }[];
-  /** Those of group `holders` hold the key shares, those of `approvers` approve. */
-  readonly people: Iterable<InventoryPerson>;
-  readonly signingKeyFile: string;
-  readonly temporal: { readonly namespace: string; readonly uiAddress?: string };
-  /** Further members of the deployment: DR sets, limits, hooks. */
-  readonly members: Readonly<Record<string, unknown>>;
-}
-
-/** The inventory file (docs/inventory.md) of one simulated deployment. */
-export function inventoryText({ name, clusters, people, signingKeyFile, temporal, members }: InventoryFacts): string {
-  const listed = [...people];
-  const gate = { approvals: 1, groups: ['approvers'], excludeRequester: true };
-  const deployment = {
-    clusters: Object.fromEntries(
-      clusters.map((cluster) => [
-        cluster.name,
-        {
-          addresses: [...cluster.addresses],
-          advertisedClusterAddress: 'node-address',
-          credential: cluster.credential,
-        },
-      ]),
-    ),
-    ceremony: {
-      holders: listed.filter(({ groups }) => groups.includes('holders')).map((person) => person.name),
-      tokenSource: 'ceremony',
-    },
-    gates: { plan: { ...gate, validFor: '4h' }, go: { ...gate, validFor: '10m' } },
-    ...members,
-  };
-  return stringify({
-    version: 1,
-    temporal,
-    workers: { signingKey: { file: signingKeyFile } },
-    people: Object.fromEntries(
-      listed.map(({ name, groups, publicKey }) => [
-        name,
-        { groups: [...groups], attestation: 'signed', publicKeys: [publicKey] },
-      ]),
-    ),
-    deployments: { [name]: deployment },
-  });
 }

@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { request } from 'undici';
 import type { SimulatedService, Topology } from '../simulator';
+import type { Site } from './payments';
 
 /* A site as most are before anybody has built anything for runbooks: `npm run demo -- --plain`. */
 
@@ -9,7 +10,7 @@ import type { SimulatedService, Topology } from '../simulator';
  * Two clusters, and nothing else; the primary writes canaries all the time, as a real one does. One of them unseals itself:
  * what its holders give are the key shares of the cluster that it joined (facts 8.9).
  */
-export const PLAIN_TOPOLOGY: Topology = {
+const TOPOLOGY: Topology = {
   seed: 7,
   mounts: ['kv/', 'secret/'],
   timing: { canaryMs: 1_000 },
@@ -21,7 +22,7 @@ export const PLAIN_TOPOLOGY: Topology = {
 };
 
 /** No hook, and so no load balancer that obeys: clients try every address that they know, the quota holds them off. */
-export const PLAIN_MEMBERS = {
+const MEMBERS = {
   drSets: { main: ['east', 'west'] },
   quiesce: 'quota',
   limits: { coolDown: '1s', primaryGone: '10s', heartbeatAge: '5s' },
@@ -33,7 +34,7 @@ const ROLE = 'auth/approle/role/runbooks';
 const TOKENS = { token_policies: ['runbooks'], token_ttl: '5m', token_max_ttl: '10m' };
 
 /** An AppRole, set up with the root token by whoever owns the service. @returns the credential as the inventory has it */
-export async function makeAppRole(service: SimulatedService, directory: string): Promise<Fields> {
+async function makeAppRole(service: SimulatedService, directory: string): Promise<Fields> {
   const { apiAddress, rootToken } = service.cluster('east');
   const asRoot = async (method: 'GET' | 'POST', path: string, body?: Fields): Promise<Fields> => {
     const answer = await request(`${apiAddress}/v1/${path}`, {
@@ -55,3 +56,5 @@ export async function makeAppRole(service: SimulatedService, directory: string):
 }
 
 type Fields = Readonly<Record<string, unknown>>;
+
+export const PLAIN: Site = { topology: TOPOLOGY, members: () => MEMBERS, credential: makeAppRole };

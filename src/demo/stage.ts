@@ -6,6 +6,7 @@ import { startProcess } from '../dev-server/child-process';
 import type { OwnProcess } from '../dev-server/child-process';
 import { startPayments } from './payments';
 import type { Payments } from './payments';
+import { PLAIN } from './plain';
 import { runbookCommand, startWorkerProcess } from './programs';
 
 export interface StageOptions {
@@ -45,7 +46,7 @@ export async function startStage({ reportDirectory, plain = false, say }: StageO
     undo.push(() => server.stop());
     say(`Temporal server   ${server.address}, HTTP API ${server.httpAddress}, Web UI ${server.uiAddress}`);
     const payments = await startPayments({
-      ...{ reportDirectory, plain },
+      ...{ reportDirectory, site: plain ? PLAIN : undefined },
       // A server that others use too must not mix its runs with ours.
       taskQueue: server.started ? 'runbooks' : `runbooks-demo-${process.pid}`,
       namespace: server.namespace,
