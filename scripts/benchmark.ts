@@ -3,13 +3,11 @@ import { cpus, loadavg, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
 import { obtainTemporalServer } from '../src/dev-server';
-import { holdCeremony } from './bench/ceremony';
-import type { CeremonyTimes, CheckParts } from './bench/ceremony';
 import { startLaboratory } from './bench/laboratory';
 import type { Laboratory } from './bench/laboratory';
 import { curlScriptMs, httpClientMs } from './bench/script';
-import { switchOver } from './bench/switchover';
-import type { StepOverhead } from './bench/switchover';
+import { holdCeremony, switchOver } from './bench/runs';
+import type { CeremonyTimes, CheckParts, StepOverhead } from './bench/runs';
 
 /*
  * npm run bench [-- --runs N] [--ceremonies N]

@@ -86,7 +86,7 @@ describe('every pattern of the sources', () => {
       [...syntax.text.matchAll(/new RegExp\(/g)].map(() => path),
     );
     // The operator of the simulated service writes this one.
-    expect(made).toEqual(['src/simulator/control.ts']);
+    expect(made).toEqual(['src/simulator/program.ts']);
   });
 });
 

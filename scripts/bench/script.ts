@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Agent, request } from 'undici';
-import type { ServedCall } from './switchover';
+import type { ServedCall } from './runs';
 
 /*
  * The other side of the comparison: the calls of a recorded run, in the order in which they reached the service, one

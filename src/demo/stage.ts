@@ -4,9 +4,8 @@ import { obtainTemporalServer } from '../dev-server';
 import type { TemporalServer } from '../dev-server';
 import { startProcess } from '../dev-server/child-process';
 import type { OwnProcess } from '../dev-server/child-process';
-import { startPayments } from './payments';
+import { PLAIN, startPayments } from './payments';
 import type { Payments } from './payments';
-import { PLAIN } from './plain';
 import { runbookCommand, startWorkerProcess } from './programs';
 
 export interface StageOptions {

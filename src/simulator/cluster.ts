@@ -1,7 +1,6 @@
 import { ActivationTokenSigner, type ActivationContent } from './activation';
-import { Leadership } from './leadership';
 import type { JsonObject } from './messages';
-import { SimulatedNode, type UnauthenticatedAccess } from './node';
+import { Leadership, SimulatedNode, type UnauthenticatedAccess } from './node';
 import type { SeededRandom } from './random';
 import { DISABLED, type Role, type SecondaryRole } from './roles';
 import type { PathsFilter } from './routes/filters';

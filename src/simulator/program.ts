@@ -1,9 +1,102 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { readFile, rm } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
 import writeFileAtomic from 'write-file-atomic';
-import { ControlEndpoint } from './control';
+import { z } from 'zod';
+import { encodeJson, type JsonValue } from './messages';
+import { closeAtOnce, listenOnLoopback } from './node';
 import { startSimulatedService, type SimulatedService } from './service';
 import { parseTopology, type Topology } from './topology';
+
+const CLUSTER = z.strictObject({ cluster: z.string() });
+const NODE = z.strictObject({ cluster: z.string(), node: z.number().int().min(0) });
+const LINK = z.strictObject({ a: z.string(), b: z.string() });
+const FAULT = z.strictObject({
+  cluster: z.string().optional(),
+  /** `METHOD /v1/path`, or a regular expression between slashes. */
+  endpoint: z.string(),
+  when: z.enum(['before', 'after']).optional(),
+  action: z.union([
+    z.enum(['reset', 'lose-answer', 'glue-documents']),
+    z.strictObject({ status: z.number().int().min(200).max(599) }),
+    z.strictObject({ delayMs: z.number().min(0) }),
+  ]),
+  times: z.number().int().min(1).optional(),
+  skip: z.number().int().min(0).optional(),
+});
+
+type Command = (service: SimulatedService, body: unknown) => JsonValue | Promise<JsonValue>;
+
+function command<T>(schema: z.ZodType<T>, run: (service: SimulatedService, body: T) => unknown): Command {
+  return async (service, body) => {
+    await run(service, schema.parse(body));
+    return { ok: true };
+  };
+}
+
+function pattern(endpoint: string): string | RegExp {
+  return endpoint.startsWith('/') && endpoint.endsWith('/') ? new RegExp(endpoint.slice(1, -1)) : endpoint;
+}
+
+/** What an operator can do to a running simulated service, by the name in `POST /control/<name>`. */
+const COMMANDS: Record<string, Command> = {
+  fault: command(FAULT, (service, fault) => service.faults.add({ ...fault, endpoint: pattern(fault.endpoint) })),
+  'clear-faults': command(z.strictObject({}), (service) => service.faults.clear()),
+  'leader-change': command(CLUSTER.extend({ node: z.number().int().optional() }), (service, { cluster, node }) =>
+    service.cluster(cluster).leaderChange(node),
+  ),
+  'kill-node': command(NODE, (service, { cluster, node }) => service.cluster(cluster).killNode(node)),
+  'start-node': command(NODE, (service, { cluster, node }) => service.cluster(cluster).startNode(node)),
+  kill: command(CLUSTER, (service, { cluster }) => service.cluster(cluster).kill()),
+  restart: command(CLUSTER, (service, { cluster }) => service.cluster(cluster).restart()),
+  seal: command(NODE, (service, { cluster, node }) => service.cluster(cluster).sealNode(node)),
+  unseal: command(NODE, (service, { cluster, node }) => service.cluster(cluster).unsealNode(node)),
+  partition: command(LINK, (service, { a, b }) => service.partition(a, b)),
+  heal: command(z.strictObject({}), (service) => service.heal()),
+  'hold-stream': command(
+    CLUSTER.extend({ kind: z.enum(['dr', 'performance']), on: z.boolean() }),
+    (service, { cluster, kind, on }) => {
+      service.cluster(cluster).holdStream(kind, on);
+    },
+  ),
+  'fill-storage': command(CLUSTER.extend({ on: z.boolean() }), (service, { cluster, on }) => {
+    service.cluster(cluster).storage.isFull = on;
+  }),
+  // Snapshots and calls hold nothing but plain values.
+  snapshot: (service) => [...service.clusters.values()].map((cluster) => ({ ...cluster.snapshotState() })),
+  calls: (service) => service.calls.map((call) => ({ ...call })),
+};
+
+/**
+ * The operator's way into a running simulated service: `POST /control/<command>` with the token as bearer, on loopback
+ * only.
+ */
+function controlServer(service: SimulatedService, token: string): Server {
+  const isAuthorised = ({ headers }: IncomingMessage): boolean => {
+    const given = Buffer.from((headers.authorization ?? '').replace(/^Bearer /, ''));
+    const wanted = Buffer.from(token);
+    return given.length === wanted.length && timingSafeEqual(given, wanted);
+  };
+  const serve = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const run = COMMANDS[/^\/control\/([a-z-]+)$/.exec(incoming.url ?? '')?.[1] ?? ''];
+    if (!isAuthorised(incoming)) return reply(response, 403, { error: 'wrong or missing control token' });
+    if (run === undefined || incoming.method !== 'POST')
+      return reply(response, 404, { error: 'unknown command', commands: Object.keys(COMMANDS) });
+    try {
+      const body = await text(incoming);
+      reply(response, 200, await run(service, body === '' ? {} : JSON.parse(body)));
+    } catch (error) {
+      reply(response, 400, { error: error instanceof Error ? error.message : 'bad request' });
+    }
+  };
+  return createServer((incoming, response) => void serve(incoming, response));
+}
+
+function reply(response: ServerResponse, status: number, body: JsonValue): void {
+  response.writeHead(status, { 'content-type': 'application/json' });
+  response.end(`${encodeJson(body)}\n`);
+}
 
 /** Content of the state file, JSON. It holds secrets: the file is for its owner only. */
 export interface SimulatorState {
@@ -20,7 +113,7 @@ export interface SimulatorState {
   }[];
 }
 
-export interface RunningSimulator {
+interface RunningSimulator {
   readonly service: SimulatedService;
   readonly state: SimulatorState;
   /** Ends the service and removes the state file. */
@@ -35,13 +128,13 @@ export async function startSimulator(
 ): Promise<RunningSimulator> {
   const service = await startSimulatedService(topology);
   const token = randomBytes(24).toString('base64url');
-  const control = new ControlEndpoint(service, token);
+  const control = controlServer(service, token);
   const stop = async (): Promise<void> => {
-    await Promise.all([control.stop(), service.stop()]);
+    await Promise.all([closeAtOnce(control), service.stop()]);
     await rm(stateFile, { force: true });
   };
   try {
-    const address = await control.start(controlPort);
+    const address = `http://127.0.0.1:${await listenOnLoopback(control, controlPort)}`;
     const clusters = [...service.clusters.values()].map(
       ({ name, clusterId, addresses, clusterAddress, rootToken, keyShares }) => {
         return { name, clusterId, addresses, clusterAddress, rootToken, keyShares };

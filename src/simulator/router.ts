@@ -18,7 +18,6 @@ import { POLICY_ROUTES } from './routes/policies';
 import { QUOTA_ROUTES } from './routes/quotas';
 import { REPLICATION_ROUTES } from './routes/replication';
 import { RouteCall, type Route } from './routes/route';
-import { SNAPSHOT_ROUTES } from './routes/snapshot';
 import { SYSTEM_ROUTES } from './routes/system';
 import { TOKEN_ROUTES, type Identity } from './routes/tokens';
 
@@ -28,7 +27,6 @@ export const ROUTES: readonly Route[] = [
   ...GENERATION_ROUTES,
   ...FILTER_ROUTES,
   ...SYSTEM_ROUTES,
-  ...SNAPSHOT_ROUTES,
   ...QUOTA_ROUTES,
   ...POLICY_ROUTES,
   ...TOKEN_ROUTES,

@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
 import {
   badRequest,
   found,
@@ -113,7 +115,48 @@ function stepDown({ cluster, now }: RouteCall): ServiceAnswer {
   return NO_CONTENT;
 }
 
-/** System routes beside replication: mounts, namespaces, seal and leadership. */
+const BLOCK = 512;
+/** More than one chunk of a connection. */
+const STATE_BYTES = 200_000;
+
+/** One file of a tar archive: its header, its bytes, and zeros up to the next block. */
+function entry(name: string, content: Buffer): Buffer {
+  const header = Buffer.alloc(BLOCK);
+  const octal = (value: number, length: number) => `${value.toString(8).padStart(length - 1, '0')}\0`;
+  header.write(name, 0);
+  header.write(octal(0o600, 8), 100);
+  header.write(octal(content.length, 12), 124);
+  header.write('        0', 148);
+  header.write('ustar\x0000', 257);
+  header.write(
+    octal(
+      header.reduce((sum, byte) => sum + byte, 0),
+      7,
+    ),
+    148,
+  );
+  return Buffer.concat([header, content, Buffer.alloc((BLOCK - (content.length % BLOCK)) % BLOCK)]);
+}
+
+/** What the service sends: the storage as it is kept, encrypted, and the sums of its parts, plain and sealed. */
+function snapshot({ cluster, now }: RouteCall): ServiceAnswer {
+  const meta = Buffer.from(
+    JSON.stringify({ Version: 1, ID: `bolt-snapshot-${now}`, Index: 1, Term: 1, Size: STATE_BYTES }),
+  );
+  const state = cluster.random.bytes(STATE_BYTES);
+  const sum = (content: Buffer) => createHash('sha256').update(content).digest('hex');
+  const sums = Buffer.from(`${sum(meta)}  meta.json\n${sum(state)}  state.bin\n`);
+  const files = {
+    'meta.json': meta,
+    'state.bin': state,
+    SHA256SUMS: sums,
+    'SHA256SUMS.sealed': cluster.random.bytes(96),
+  };
+  const entries = Object.entries(files).map(([name, content]) => entry(name, content));
+  return { status: 200, bytes: gzipSync(Buffer.concat([...entries, Buffer.alloc(2 * BLOCK)])) };
+}
+
+/** System routes beside replication: mounts, namespaces, snapshots, seal and leadership. */
 export const SYSTEM_ROUTES: readonly Route[] = [
   route('GET sys/mounts', 'token', listMounts),
   route('POST sys/mounts/*', 'token', mount),
@@ -123,6 +166,8 @@ export const SYSTEM_ROUTES: readonly Route[] = [
   route('GET sys/audit', 'sudo', listAuditDevices),
   route('GET sys/license/status', 'token', licenceStatus),
   route('GET sys/storage/raft/snapshot-auto/status/:name', 'token', automaticSnapshotStatus),
+  // Harsh: a DR secondary serves none.
+  route('GET sys/storage/raft/snapshot', 'token', snapshot),
   route('POST sys/seal', 'sudo', seal),
   route('POST sys/step-down', 'sudo', stepDown),
 ];
