@@ -9,7 +9,7 @@ import { joinSet, makePrimary } from './roles';
 import { canonicalPath, canonicalPaths } from './routes/filters';
 import type { BatchTokens } from './routes/tokens';
 import type { ReplicationKind } from './storage';
-import { HARSH_READINGS, QUICK_TIMING, REALISTIC_TIMING, type Readings, type Timing, type Topology } from './topology';
+import { HARSH_READINGS, timingOf, type Readings, type Timing, type Topology } from './topology';
 
 const DEFAULT_MOUNTS = ['kv/', 'secret/'];
 
@@ -34,7 +34,7 @@ export class SimulatedService {
 
   constructor(topology: Topology) {
     this.random = new SeededRandom(topology.seed ?? 1);
-    this.timing = { ...(topology.pace === 'realistic' ? REALISTIC_TIMING : QUICK_TIMING), ...topology.timing };
+    this.timing = { ...timingOf(topology.pace ?? 'quick'), ...topology.timing };
     this.readings = { ...HARSH_READINGS, ...topology.readings };
     this.latencyMs = topology.latencyMs ?? 0;
     const { tls } = topology;

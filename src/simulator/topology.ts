@@ -2,85 +2,65 @@ import { parse } from 'yaml';
 import { z } from 'zod';
 
 /**
- * What public sources leave open about the real service, and what tests look at both ways. The defaults are the harsh
+ * What public sources leave open about the real service, and what tests look at both ways. The values are the harsh
  * reading: the one that a runbook has to survive. What is always read harshly stands in docs/simulator.md.
  */
-const READINGS = z.strictObject({
+export const HARSH_READINGS = {
   /** Promote answers 503 for as long as it knows to lack writes, even where the source will never send them. */
-  promoteRefusedBehindDeadSource: z.boolean(),
+  promoteRefusedBehindDeadSource: true as boolean,
   /** Performance secondaries move to the promoted DR secondary of their primary on their own. */
-  performanceSecondariesFollow: z.boolean(),
+  performanceSecondariesFollow: true as boolean,
   /** Chance that a role change moves leadership to another node. */
-  leaderChangeChance: z.number().min(0),
-  /** Chance, per answer and field, that an optional status field is missing. */
-  optionalFieldMissingChance: z.number().min(0),
-});
-export type Readings = z.infer<typeof READINGS>;
-
-export const HARSH_READINGS: Readings = {
-  promoteRefusedBehindDeadSource: true,
-  performanceSecondariesFollow: true,
   leaderChangeChance: 0.3,
+  /** Chance, per answer and field, that an optional status field is missing. */
   optionalFieldMissingChance: 0.2,
 };
+export type Readings = Readonly<typeof HARSH_READINGS>;
+
+const chance = z.number().min(0);
+const READINGS = z.strictObject({
+  promoteRefusedBehindDeadSource: z.boolean(),
+  performanceSecondariesFollow: z.boolean(),
+  leaderChangeChance: chance,
+  optionalFieldMissingChance: chance,
+} satisfies Record<keyof Readings, z.ZodType>);
+
+/**
+ * Durations in milliseconds: `quick` keeps tests fast, `realistic` is nearer to what transcripts of real clusters show,
+ * where a role change costs about two seconds.
+ */
+const TIMING = {
+  /** After a role change the cluster answers 500, 503 or not at all for this long. */
+  restartMs: { quick: 50, realistic: 2_000 },
+  /** Without an active node, after a leader was lost, for this long. */
+  electionMs: { quick: 30, realistic: 1_500 },
+  /** After a role change standby nodes report `unknown` or their old modes for this long. */
+  standbyModeLagMs: { quick: 30, realistic: 3_000 },
+  /** After a promotion `secondary-token` answers 412 or 500 for this long, counted from the end of the restart. */
+  secondaryTokenRefusedMs: { quick: 40, realistic: 2_000 },
+  /** A write is on the secondary after this long. */
+  streamDelayMs: { quick: 5, realistic: 25 },
+  /** Interval in which a secondary hears how far its primary is. */
+  heartbeatMs: { quick: 100, realistic: 1_000 },
+  /** Interval of the primary's own canary writes, which happen without any client; 0 for none. */
+  canaryMs: { quick: 5_000, realistic: 5_000 },
+  /** Length of `merkle-diff` and of `merkle-sync` each, when a secondary attaches. */
+  merkleDiffMs: { quick: 10, realistic: 400 },
+  merkleSyncMs: { quick: 10, realistic: 600 },
+  /** Until a performance secondary looks for another address of its set. */
+  followMs: { quick: 30, realistic: 2_000 },
+  /** Length of a reindex. */
+  reindexMs: { quick: 60, realistic: 5_000 },
+};
+type TimingName = keyof typeof TIMING;
+export type Timing = Readonly<Record<TimingName, number>>;
+const TIMING_NAMES = Object.keys(TIMING) as TimingName[];
+
+export function timingOf(pace: 'quick' | 'realistic'): Timing {
+  return Object.fromEntries(TIMING_NAMES.map((name) => [name, TIMING[name][pace]])) as Timing;
+}
 
 const milliseconds = z.number().min(0);
-
-/** Durations in milliseconds. */
-const TIMING = z.strictObject({
-  /** After a role change the cluster answers 500, 503 or not at all for this long. */
-  restartMs: milliseconds,
-  /** Without an active node, after a leader was lost, for this long. */
-  electionMs: milliseconds,
-  /** After a role change standby nodes report `unknown` or their old modes for this long. */
-  standbyModeLagMs: milliseconds,
-  /** After a promotion `secondary-token` answers 412 or 500 for this long, counted from the end of the restart. */
-  secondaryTokenRefusedMs: milliseconds,
-  /** A write is on the secondary after this long. */
-  streamDelayMs: milliseconds,
-  /** Interval in which a secondary hears how far its primary is. */
-  heartbeatMs: milliseconds,
-  /** Interval of the primary's own canary writes, which happen without any client; 0 for none. */
-  canaryMs: milliseconds,
-  /** Length of `merkle-diff` and of `merkle-sync` each, when a secondary attaches. */
-  merkleDiffMs: milliseconds,
-  merkleSyncMs: milliseconds,
-  /** Until a performance secondary looks for another address of its set. */
-  followMs: milliseconds,
-  /** Length of a reindex. */
-  reindexMs: milliseconds,
-});
-export type Timing = z.infer<typeof TIMING>;
-
-/** Keeps tests fast. */
-export const QUICK_TIMING: Timing = {
-  restartMs: 50,
-  electionMs: 30,
-  standbyModeLagMs: 30,
-  secondaryTokenRefusedMs: 40,
-  streamDelayMs: 5,
-  heartbeatMs: 100,
-  canaryMs: 5_000,
-  merkleDiffMs: 10,
-  merkleSyncMs: 10,
-  followMs: 30,
-  reindexMs: 60,
-};
-
-/** Nearer to what transcripts of real clusters show: a role change costs about two seconds. */
-export const REALISTIC_TIMING: Timing = {
-  restartMs: 2_000,
-  electionMs: 1_500,
-  standbyModeLagMs: 3_000,
-  secondaryTokenRefusedMs: 2_000,
-  streamDelayMs: 25,
-  heartbeatMs: 1_000,
-  canaryMs: 5_000,
-  merkleDiffMs: 400,
-  merkleSyncMs: 600,
-  followMs: 2_000,
-  reindexMs: 5_000,
-};
 
 const CLUSTER = z.strictObject({
   name: z.string().regex(/^[a-z0-9][a-z0-9-]*$/),
@@ -118,7 +98,7 @@ const TOPOLOGY = z.strictObject({
   latencyMs: milliseconds.optional(),
   /** `quick` (default) or `realistic` values to start from. */
   pace: z.enum(['quick', 'realistic']).optional(),
-  timing: TIMING.partial().optional(),
+  timing: z.partialRecord(z.enum(TIMING_NAMES), milliseconds).optional(),
   readings: READINGS.partial().optional(),
   /** PEM files of certificate and key; without them plain HTTP. */
   tls: z.strictObject({ certificateFile: z.string(), keyFile: z.string() }).optional(),

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { HARSH_READINGS, QUICK_TIMING, REALISTIC_TIMING } from '../../src/simulator';
+import { HARSH_READINGS, timingOf } from '../../src/simulator';
 
 const page = readFileSync(join(__dirname, '../../docs/simulator.md'), 'utf8');
 
@@ -19,10 +19,10 @@ it('the page lists every reading with its default', () => {
 });
 
 it('the page lists every timing value of both paces', () => {
-  const realistic = new Map<string, unknown>(Object.entries(REALISTIC_TIMING));
-  const expected = Object.entries(QUICK_TIMING).map(([name, quick]) => [
+  const realistic = new Map<string, number>(Object.entries(timingOf('realistic')));
+  const expected = Object.entries(timingOf('quick')).map(([name, quick]) => [
     name,
-    [String(quick), String(realistic.get(name))],
+    [`${quick}`, `${realistic.get(name)}`],
   ]);
   expect(Object.fromEntries(tableUnder('Timing'))).toEqual(Object.fromEntries(expected));
 });
