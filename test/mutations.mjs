@@ -904,7 +904,7 @@ export const MUTATIONS = [
   // A report is proven by the history and by what the run says; it never flatters.
   {
     name: 'report: another history proves it',
-    file: 'src/cli/verify-report.ts',
+    file: 'src/cli/read-report.ts',
     text: 'if (now.events !== claimed.events || now.sha256 !== claimed.sha256)',
     replacement: 'if (false as boolean)',
     test: 'test/cli/runs.test.ts',
@@ -912,7 +912,7 @@ export const MUTATIONS = [
   },
   {
     name: 'report: changed contents are proven',
-    file: 'src/cli/verify-report.ts',
+    file: 'src/cli/read-report.ts',
     text: 'if (different !== undefined)',
     replacement: 'if (false as boolean)',
     test: 'test/cli/runs.test.ts',

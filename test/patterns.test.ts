@@ -4,8 +4,7 @@ import { findInvitation } from '../src/documents/pasted';
 import { holdsKeyShare } from '../src/contracts/plain-shares';
 import { redactText } from '../src/vault/redact';
 import { missingSealKeys, newSealKey, redact, SealKeyring } from '../src/keys';
-import { canary } from '../src/cli/scan/encodings';
-import { SecretSearch } from '../src/cli/scan/search';
+import { canary, SecretSearch } from '../src/cli/secret-search';
 import { readSources } from './support/source-graph';
 
 /**

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
+import { z } from 'zod';
 import { QUERIES } from '../contracts/signals';
 import {
   asksForToken,
@@ -74,16 +75,14 @@ export async function fetchInvitation(client: Client, run: RunReference): Promis
   if (typeof answered === 'string') return answered;
   const events = await fetchEvents(client, run);
   const recorded = activityResults(events, (type) => type === 'createCeremony' || type === 'createRehearsal');
-  const newest = recorded.findLast(hasInvitation);
+  const newest = recorded.map((result) => recordedInvitation.safeParse(result).data).findLast((each) => each);
   if (newest !== undefined) return newest.invitation;
   throw new RunbookError('NOT_FOUND', `The run ${run.workflowId} has no invitation: it asks for no key shares now.`, {
     next: `Look at what it does: ${nextCommandOf.status(run.workflowId)}`,
   });
 }
 
-function hasInvitation(value: unknown): value is { readonly invitation: string } {
-  return typeof value === 'object' && value !== null && 'invitation' in value && typeof value.invitation === 'string';
-}
+const recordedInvitation = z.object({ invitation: z.string() });
 
 /**
  * Pins a workers' key after the person compared its fingerprint, with an operator by voice or with their own note.
@@ -236,23 +235,17 @@ async function pinsFor(
 
   const words = ['runbook', 'keys', 'trust', environment, key ? formatPublicKey(key) : 'KID:KEY'];
   const command = shellLine(...words, ...(options.pins === undefined ? [] : ['--pins', options.pins]));
-  if (pins.length > 0)
-    throw new RunbookError(
-      'DOCUMENT_INVALID',
-      'STOP. The invitation is signed with another key than the one pinned on this machine. Your share was not asked for.',
-      {
-        observed,
-        needed: pins.map((pin) => `key ${spokenFingerprint(pin.kid)} of "${pin.environment}"`).join(', or '),
-        next: `Call the operators, at a number that you know. Only if they tell you that the workers have a new key, compare its fingerprint with them by voice: ${command}`,
-      },
-    );
-  throw new RunbookError(
-    'DOCUMENT_INVALID',
-    'The invitation is signed with a key that is not pinned on this machine. Your share was not asked for.',
-    {
-      observed,
-      needed: "the workers' key, pinned once",
-      next: `Get the workers' public key from the operators by another route, and compare its fingerprint by voice: ${command}`,
-    },
-  );
+  const other = pins.length > 0;
+  const message = other
+    ? 'STOP. The invitation is signed with another key than the one pinned on this machine.'
+    : 'The invitation is signed with a key that is not pinned on this machine.';
+  const trusted = pins.map((pin) => `key ${spokenFingerprint(pin.kid)} of "${pin.environment}"`).join(', or ');
+  const how = other
+    ? 'Call the operators, at a number that you know. Only if they tell you that the workers have a new key, compare its fingerprint with them by voice'
+    : "Get the workers' public key from the operators by another route, and compare its fingerprint by voice";
+  throw new RunbookError('DOCUMENT_INVALID', `${message} Your share was not asked for.`, {
+    observed,
+    needed: other ? trusted : "the workers' key, pinned once",
+    next: `${how}: ${command}`,
+  });
 }

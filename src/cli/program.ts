@@ -23,15 +23,22 @@ export function buildProgram(host: CommandHost, only?: string): Command {
       'after',
       `
 A switchover, by the people who do it:
-  operator   runbook plan drSwitchover --deployment payments --to west --reason "planned maintenance"
-             runbook start drSwitchover --deployment payments --to west --reason "planned maintenance"
-             runbook watch deployment:payments
-  holders    runbook share deployment:payments --holder NAME
-  approver   runbook approve deployment:payments --gate plan --name NAME
-  anybody    runbook status deployment:payments
+  operator
+    runbook plan drSwitchover --deployment payments --to west --reason planned
+    runbook start drSwitchover --deployment payments --to west --reason planned
+    runbook watch payments
+  holders
+    runbook share payments --holder NAME
+  approver
+    runbook approve payments --gate plan --name NAME
+  anybody
+    runbook status payments
 
-Exit codes: 0 done, 1 failed, 2 wrong command line, 3 refused, 4 not finished or no answer yet, 5 not found,
-6 the run ended otherwise (aborted, rolled back), 7 ready with warnings (readiness).`,
+Exit codes:
+  0 done                 1 failed           2 wrong command line   3 refused
+  4 not finished, or no answer yet          5 not found
+  6 the run ended otherwise (aborted, rolled back)
+  7 ready with warnings (readiness, doctor)`,
     );
   if (only === undefined || Object.hasOwn(SUMMARIES, only)) {
     for (const command of loadCommands(host, only)) program.addCommand(command);

@@ -1,8 +1,9 @@
-import { runbookPlan } from '../contracts/plan-schema';
 import type { PlanDocument, RunbookPlan } from '../contracts/plan';
+import { runbookPlan } from '../contracts/plan-schema';
+import type { ReadinessPoint } from '../contracts/readiness';
+import { pointName, redFirst } from '../contracts/readiness-words';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
-import { pointLines } from './points';
 import { columns, inLines, jsonText, oneLine, escapeUntrusted, terminalText, unmarked } from './text';
 
 /**
@@ -13,7 +14,11 @@ export function approvalLines({ text, digest: given }: PlanDocument, gate: strin
   const content = inLines(parsed(text));
   const digest = oneLine(given);
   const plan = runbookPlan.safeParse(content);
-  if (plan.success) return gateLines(plan.data, digest, gate);
+  if (plan.success)
+    return contentLines(
+      plan.data,
+      `Gate "${gate}" of ${plan.data.runbook}, deployment ${plan.data.deployment}, plan ${digest}`,
+    );
   return [
     `Gate "${gate}", plan ${digest}:`,
     `  Its text: ${content === undefined ? oneLine(text) : jsonText(content)}`,
@@ -28,7 +33,7 @@ function parsed(text: string): unknown {
   }
 }
 
-function gateLines(plan: RunbookPlan, digest: string, gate: string): string[] {
+function contentLines(plan: RunbookPlan, heading: string): string[] {
   const { clusters, operations, warnings, steps, choices, requestedBy } = plan;
   // The start of a run may name anybody.
   const requester =
@@ -36,7 +41,7 @@ function gateLines(plan: RunbookPlan, digest: string, gate: string): string[] {
       ? 'nobody is named'
       : `${escapeUntrusted(requestedBy)}, as the start of the run says, unverified`;
   return [
-    `Gate "${gate}" of ${plan.runbook}, deployment ${plan.deployment}, plan ${digest}`,
+    heading,
     `  Requested by: ${requester}`,
     `  Reason: ${escapeUntrusted(plan.reason)}`,
     ...(plan.inventory === undefined ? [] : [`  Inventory: ${plan.inventory}`]),
@@ -48,18 +53,13 @@ function gateLines(plan: RunbookPlan, digest: string, gate: string): string[] {
     ...warnings.flatMap((warning) => terminalText(`KNOW THIS: ${warning}`, '  ')),
     ...columns(
       clusters.map(({ cluster, clusterId, version, dr, performance }) => [
-        ...[`  ${cluster}`, `DR ${dr}, performance ${performance}`],
-        ...[version, clusterId],
+        ...[`  ${cluster}`, `DR ${dr}, performance ${performance}`, version, clusterId],
       ]),
     ),
     ...Object.entries(choices).map(([name, choice]) => `  ${name}: ${choice}`),
     '  Steps',
-    ...numbered(steps, '    '),
+    ...steps.flatMap((step, index) => terminalText(`${index + 1}. ${step}`, '    ')),
   ];
-}
-
-function numbered(steps: readonly string[], indent: string): string[] {
-  return steps.flatMap((step, index) => terminalText(`${index + 1}. ${step}`, indent));
 }
 
 /** What the run found, apart from the plan: anybody who writes to the namespace can make it say anything. */
@@ -83,20 +83,44 @@ export function planLines(report: Pick<Report, 'plan' | 'preconditions'>): strin
   return [
     'Preconditions',
     ...pointLines(report.preconditions.map(({ name, ...check }) => ({ id: name, ...check }))),
-    ...(plan === undefined ? [] : ['', ...contentLines(plan.content, plan.digest)]),
+    ...(plan === undefined
+      ? []
+      : ['', ...contentLines(plan.content, `Plan of ${plan.content.runbook}, digest ${plan.digest}`)]),
     '',
     `${failed.length === 0 ? 'Nothing stands against it.' : against} Nothing was changed.`,
   ];
 }
 
-function contentLines({ runbook, clusters, warnings, steps, inventory }: RunbookPlan, digest: string): string[] {
-  return [
-    `Plan of ${runbook}, digest ${digest}`,
-    ...(inventory === undefined ? [] : [`  of inventory ${inventory}`]),
-    ...clusters.map(
-      ({ cluster, version, dr, performance }) => `  ${cluster} (${version}): DR ${dr}, performance ${performance}`,
-    ),
-    ...warnings.flatMap((warning) => terminalText(`Know this: ${warning}`, '  ')),
-    ...numbered(steps, '  '),
-  ];
+/** One thing that was looked at: a precondition of a plan, a point of readiness, a finding of `doctor`. */
+export type Point = Pick<ReadinessPoint, 'id' | 'cluster' | 'verdict' | 'observed'> &
+  Partial<Pick<ReadinessPoint, 'about' | 'needed' | 'reason' | 'next'>>;
+
+const INDENT = ' '.repeat(10);
+
+/** What stands against it first, each value in a line of its own; what holds takes one line. */
+export function pointLines(points: readonly Point[]): string[] {
+  return together(redFirst(inLines(points))).flatMap((point) => {
+    const { verdict, about = 'both', observed, needed, reason, next } = point;
+    const mark = (verdict === 'not-checkable' ? '?' : verdict).padEnd(4);
+    const title = `  ${mark}  ${pointName(point)}${about === 'both' ? '' : `, for a ${about}`}`;
+    if (verdict === 'ok') return [`${title}: ${unmarked(observed)}`];
+    const why = reason === undefined ? '' : ` (${reason})`;
+    return [
+      title,
+      `${INDENT}observed: ${unmarked(`${observed}${why}`)}`,
+      ...(needed === undefined ? [] : [`${INDENT}needed:   ${unmarked(needed)}`]),
+      ...(next === undefined ? [] : terminalText(`next: ${next}`, INDENT)),
+    ];
+  });
+}
+
+/** What is the same of several clusters is said once. */
+function together(points: readonly Point[]): Point[] {
+  const same = new Map<string, Point>();
+  for (const { cluster, ...rest } of points) {
+    const key = JSON.stringify([rest.id, rest.verdict, rest.about, rest.observed, rest.needed, rest.reason, rest.next]);
+    const clusters = [same.get(key)?.cluster, cluster].filter((each) => each !== undefined);
+    same.set(key, { ...rest, ...(clusters.length > 0 && { cluster: clusters.join(', ') }) });
+  }
+  return [...same.values()];
 }

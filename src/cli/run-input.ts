@@ -16,15 +16,6 @@ export function runbookName(name: string): RunbookName {
   });
 }
 
-/** An input that passed the runbook's schema: what lock and messages need of it, and the object to send. */
-export interface CheckedInput {
-  readonly deployment: string;
-  readonly cluster?: string | undefined;
-  readonly dryRun: boolean;
-  /** As it was given: the run itself fills in the defaults. */
-  readonly object: Readonly<Record<string, unknown>>;
-}
-
 /**
  * Puts the one input object together: `--input` (JSON, a file, or `-` for standard input) and single fields, which
  * win. Checked with the runbook's own schema, so that a mistake is named before a run exists.
@@ -36,7 +27,7 @@ export async function buildInput(
   runbook: RunbookName,
   fields: Readonly<Record<string, unknown>>,
   whole?: string,
-): Promise<CheckedInput> {
+) {
   const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
   const object = { ...(whole === undefined ? {} : await readObject(context, whole)), ...given };
   refusePlainShare(object);
@@ -50,6 +41,9 @@ export async function buildInput(
   const data: { deployment: string; dryRun?: boolean; cluster?: string | undefined } = parsed.data;
   return { deployment: data.deployment, cluster: data.cluster, dryRun: data.dryRun ?? false, object };
 }
+
+/** What lock and messages need of an input, and the object to send as it was given: the run itself fills in the defaults. */
+export type CheckedInput = Awaited<ReturnType<typeof buildInput>>;
 
 async function readObject(context: CliContext, input: string): Promise<object> {
   const file = input.replace(/^@/, '');
@@ -67,16 +61,6 @@ async function readObject(context: CliContext, input: string): Promise<object> {
   });
 }
 
-/** One field of a runbook's input. */
-export interface InputField {
-  readonly name: string;
-  /** In words: `text`, `true or false`, `one of a, b`, a number, an object. */
-  readonly type: string;
-  readonly required: boolean;
-  /** What counts where it is not given: its default, as JSON. */
-  readonly default: string | undefined;
-}
-
 interface FieldSchema {
   readonly type?: string;
   readonly enum?: readonly unknown[];
@@ -87,8 +71,8 @@ interface FieldSchema {
   readonly default?: unknown;
 }
 
-/** The fields of a runbook's one input object, from its schema. */
-export function inputFields(runbook: RunbookName): InputField[] {
+/** The fields of a runbook's one input object, from its schema; types in words, defaults as JSON. */
+export function inputFields(runbook: RunbookName) {
   const schema = z.toJSONSchema(RUNBOOK_INPUTS[runbook], { io: 'input' }) as {
     readonly properties?: Readonly<Record<string, FieldSchema>>;
     readonly required?: readonly string[];

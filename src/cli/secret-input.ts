@@ -2,76 +2,42 @@ import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { holdsKeyShare } from '../contracts/plain-shares';
-import { mayBeMistyped, parseOperationToken, parseShare, readHolderKey } from '../documents';
+import { mayBeMistyped, readHolderKey } from '../documents';
 import type { SigningKey } from '../documents';
 import { errnoOf, isRunbookError, RunbookError } from '../errors';
 import { Secret } from '../secret';
 import type { CliContext } from './context';
 import { printError } from './errors';
 
-/** Where a key share may come from. Never from an argument: those are visible to every user of the machine. */
-export interface ShareOptions {
-  readonly shareFile?: string;
-  readonly shareStdin?: boolean;
+/** Where a share or a token may come from. Never from an argument: those are visible to every user of the machine. */
+interface SecretSource {
+  readonly file: string | undefined;
+  readonly stdin: boolean | undefined;
+  /** Of the hidden prompt, where it comes from neither. */
+  readonly question: string;
 }
 
 /**
- * Reads a key share from a hidden prompt, a file, or standard input. A person at a terminal may mistype it twice.
- *
- * @throws RunbookError `INVALID_INPUT` where it is no key share; what was typed is never repeated.
- */
-export async function readShare(
-  context: CliContext,
-  { shareFile, shareStdin }: ShareOptions,
-  recovery = false,
-): Promise<Secret<'key-share'>> {
-  if (shareFile !== undefined && shareStdin === true) {
-    throw new RunbookError('INVALID_INPUT', 'Both --share-file and --share-stdin are given.', {
-      needed: 'one of them',
-      next: 'Give the same command with one of them, or with none: then you are asked.',
-    });
-  }
-  return readSecret(
-    context,
-    { file: shareFile, stdin: shareStdin, question: recovery ? 'Your recovery key share' : 'Your key share' },
-    parseShare,
-  );
-}
-
-/** Where an operation token may come from, never from an argument either. */
-export interface TokenOptions {
-  readonly tokenFile?: string;
-  readonly tokenStdin?: boolean;
-}
-
-/**
- * Reads an operation token as {@link readShare} does.
+ * Reads a secret from a file, standard input, or a hidden prompt. A person at a terminal may mistype it twice.
  *
  * @throws RunbookError `INVALID_INPUT` where it is none; what was typed is never repeated.
  */
-export async function readOperationToken(
+export async function readSecret<T>(
   context: CliContext,
-  { tokenFile, tokenStdin }: TokenOptions,
-  cluster: string,
-): Promise<Secret<'operation-token'>> {
-  const source = { file: tokenFile, stdin: tokenStdin, question: `The operation token of ${cluster}` };
-  return readSecret(context, source, parseOperationToken);
-}
-
-async function readSecret<T>(
-  context: CliContext,
-  source: { readonly file: string | undefined; readonly stdin: boolean | undefined; readonly question: string },
+  { file, stdin, question }: SecretSource,
   parse: (text: string) => T,
 ): Promise<T> {
-  const { file, stdin, question } = source;
-  if (file !== undefined) {
-    const mode = (await stat(file).catch(() => undefined))?.mode ?? 0;
-    // A mistake, but not ours to refuse in the middle of a ceremony.
-    if ((mode & 0o077) !== 0) context.err(`Warning: other users of this machine may read ${file} (chmod 600).`);
-    return parse(await readTextFile(file));
-  }
+  if (file !== undefined && stdin === true)
+    throw new RunbookError('INVALID_INPUT', 'Both a file and standard input are given.', {
+      needed: 'one of them',
+      next: 'Give the same command with one of them, or with none: then you are asked.',
+    });
   if (stdin === true) return parse(await context.readInput());
-  return askAgain(context, async () => parse(await context.askHidden(question)));
+  if (file === undefined) return askAgain(context, async () => parse(await context.askHidden(question)));
+  const mode = (await stat(file).catch(() => undefined))?.mode ?? 0;
+  // A mistake, but not ours to refuse in the middle of a ceremony.
+  if ((mode & 0o077) !== 0) context.err(`Warning: other users of this machine may read ${file} (chmod 600).`);
+  return parse(await readTextFile(file));
 }
 
 /** Options of the commands that sign. */
@@ -185,15 +151,12 @@ export async function writeSecretFile(path: string, content: string): Promise<vo
   try {
     await writeFile(path, content, { mode: 0o600, flag: 'wx' });
   } catch (error) {
-    throw errnoOf(error) === 'EEXIST' ? existing(path) : error;
+    if (errnoOf(error) !== 'EEXIST') throw error;
+    throw new RunbookError('INVALID_INPUT', `The file ${path} exists; a key is never overwritten.`, {
+      needed: 'the path of a new file',
+      next: 'Give another path, or move the old file away if it is no longer needed.',
+    });
   }
-}
-
-function existing(path: string): RunbookError {
-  return new RunbookError('INVALID_INPUT', `The file ${path} exists; a key is never overwritten.`, {
-    needed: 'the path of a new file',
-    next: 'Give another path, or move the old file away if it is no longer needed.',
-  });
 }
 
 /**

@@ -18,13 +18,12 @@ import type { CommandHost, ServerOptions } from './command';
 import type { CliContext } from './context';
 import { EXIT } from './errors';
 import { receiptLines } from './render-status';
-import { fetchEvents, queryStatus, signalInputs } from './run';
+import { fetchEvents, queryStatus, signalInputs, waitVisibly } from './run';
 import type { RunReference } from './run';
 import { refusePlainShare, signingKey } from './secret-input';
 import type { SigningOptions } from './secret-input';
 import type { TemporalSession } from './temporal';
 import { jsonText } from './text';
-import { waitVisibly } from './waiting';
 
 export const PRINT_OPTION = ['--print', "print the signal's input as one line instead of sending it"] as const;
 

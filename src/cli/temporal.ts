@@ -5,14 +5,6 @@ import type { ConnectionFlags } from '../worker/connection';
 
 export type { ConnectionFlags };
 
-/** An open connection; close it. */
-export interface TemporalSession {
-  readonly client: Client;
-  readonly namespace: string;
-  readonly address: string;
-  close(): Promise<void>;
-}
-
 const CONNECT_TIMEOUT_MS = 3_000;
 
 /**
@@ -20,7 +12,7 @@ const CONNECT_TIMEOUT_MS = 3_000;
  *
  * @throws RunbookError `TEMPORAL_UNAVAILABLE` where nobody answers at the address.
  */
-export async function connectTemporal(flags: ConnectionFlags, env: NodeJS.ProcessEnv): Promise<TemporalSession> {
+export async function connectTemporal(flags: ConnectionFlags, env: NodeJS.ProcessEnv) {
   const { connectionOptions, namespace = 'default' } = connectionSettings(env, flags);
   const { address } = connectionOptions;
   try {
@@ -36,3 +28,6 @@ export async function connectTemporal(flags: ConnectionFlags, env: NodeJS.Proces
     });
   }
 }
+
+/** An open connection; close it. */
+export type TemporalSession = Awaited<ReturnType<typeof connectTemporal>>;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { readinessText } from '../../src/cli/commands/readiness';
+import { readinessText } from '../../src/cli/commands/start';
 import { exitCodeOf, exitCodeOfReadiness } from '../../src/cli/errors';
 import type { ReadinessPoint, ReadinessResult } from '../../src/contracts/readiness';
 import { RunbookError } from '../../src/errors';

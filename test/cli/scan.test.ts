@@ -5,8 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import * as fc from 'fast-check';
-import { canary } from '../../src/cli/scan/encodings';
-import { SecretSearch } from '../../src/cli/scan/search';
+import { canary, SecretSearch } from '../../src/cli/secret-search';
 import { cli } from './support';
 
 const SEED = 20261121;

@@ -4,13 +4,12 @@
  */
 import { messageOf, plainText } from '../../activities/notifications/notification-texts';
 import { requestLines } from '../../src/cli/invitation';
-import { readinessText } from '../../src/cli/commands/readiness';
+import { readinessText } from '../../src/cli/commands/start';
 import { errorLines } from '../../src/cli/errors';
-import { Progress } from '../../src/cli/render-status';
+import { Progress, receiptLines, statusLines, waitingLines } from '../../src/cli/render-status';
 import { approvalLines, planLines } from '../../src/cli/render-plan';
 import { wrapped } from '../../src/cli/text';
 import { summaryLines } from '../../src/cli/read-report';
-import { receiptLines, statusLines, waitingLines } from '../../src/cli/render-status';
 import type { RunView } from '../../src/cli/run';
 import { runCli } from '../../src/cli/program';
 import { askedInWords } from '../../src/contracts/asked';

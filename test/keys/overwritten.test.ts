@@ -2,8 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { inspect } from 'node:util';
 import { serialize } from 'node:v8';
-import { canary } from '../../src/cli/scan/encodings';
-import { SecretSearch } from '../../src/cli/scan/search';
+import { canary, SecretSearch } from '../../src/cli/secret-search';
 import { Secret } from '../../src/secret';
 import { newSealKey, openShares, openValue, parseShare, SealKeyring, sealValue } from '../../src/keys';
 import { ActivityBench } from '../support/activity-environment';

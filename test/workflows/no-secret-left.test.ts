@@ -10,8 +10,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, readlinkSync, statSyn
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { request } from 'undici';
-import { canary } from '../../src/cli/scan/encodings';
-import { SecretSearch } from '../../src/cli/scan/search';
+import { canary, SecretSearch } from '../../src/cli/secret-search';
 import { recordWorkflowId } from '../../src/contracts/record';
 import { addPin, formatPublicKey } from '../../src/keys';
 import { CHANGING, statuses } from '../support/faults';

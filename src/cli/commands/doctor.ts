@@ -16,14 +16,14 @@ import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
 import { exitCodeOfPoints } from '../errors';
 import { DEFAULT_ENVIRONMENT, pinsPath } from '../invitation';
-import { pointLines } from '../points';
-import type { Point } from '../points';
+import { pointLines } from '../render-plan';
+import type { Point } from '../render-plan';
 import { pollersInWords, readPollers } from '../run';
 import { personalKeyFile } from '../secret-input';
 import type { TemporalSession } from '../temporal';
 import { shellLine } from '../text';
 import { joinedPoints, livePoints } from './inventory';
-import { publicLineFile } from './join';
+import { publicLineFile } from './keys';
 
 export const commands = (host: CommandHost): Command[] => [doctorCommand(host)];
 

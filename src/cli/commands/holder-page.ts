@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { projectRoot } from '../../dev-server/locations';
 import { RunbookError } from '../../errors';
-import { formatPublicKey, parseFingerprint, parsePublicKey, spokenFingerprint } from '../../documents';
+import { formatPublicKey, parsePublicKey, spokenFingerprint } from '../../documents';
 import { notAKey } from '../../keys';
 import { collect, newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
@@ -17,7 +17,6 @@ const BUILT_PAGE = join('dist', 'holder-page.html');
 interface PageOptions extends CommonOptions {
   readonly output: string;
   readonly key: readonly string[];
-  readonly fingerprint: readonly string[];
   readonly environment?: string;
   readonly holder?: string;
 }
@@ -36,19 +35,17 @@ function holderPageCommand({ context }: CommandHost): Command {
       collect,
       [],
     )
-    .option(
-      '--fingerprint <digits>',
-      'a fingerprint that the page trusts; the public key must then come with each invitation (repeat for several)',
-      collect,
-      [],
-    )
     .option('--environment <name>', 'what the page calls the environment of these workers')
     .option('--holder <name>', 'the name that is filled in')
     .action(async (options: PageOptions) => {
       const published = await readPublished();
-      const trusted = trustedKeys(options);
+      const trusted = options.key.map((line) => {
+        const key = parsePublicKey(line.trim());
+        if (key === undefined) throw notAKey();
+        return key;
+      });
       const page = fillPage(published, {
-        'workers-keys': trusted.map(({ text }) => text).join(' '),
+        'workers-keys': trusted.map(formatPublicKey).join(' '),
         environment: options.environment ?? '',
         holder: options.holder ?? '',
       });
@@ -65,34 +62,6 @@ function holderPageCommand({ context }: CommandHost): Command {
         'Give it to the holder beforehand, who compares hash and fingerprint with you by voice, and keeps the file.',
       ]);
     });
-}
-
-function trustedKeys(options: PageOptions): readonly { readonly kid: string; readonly text: string }[] {
-  const whole = options.key.map((line) => {
-    const key = parsePublicKey(line.trim());
-    if (key === undefined) throw notAKey();
-    return { kid: key.kid, text: formatPublicKey(key) };
-  });
-  const known = new Set(whole.map(({ kid }) => kid));
-  const noted = options.fingerprint.map((text) => {
-    const kid = parseFingerprint(text);
-    if (kid === undefined) {
-      throw new RunbookError('INVALID_INPUT', '--fingerprint is not a complete fingerprint.', {
-        needed: '64 hexadecimal digits, in groups or not',
-        next: 'Copy the whole fingerprint again, in quotes, as "runbook keys workers" printed it.',
-      });
-    }
-    // Given beside a key, it is what the key must have.
-    if (whole.length > 0 && !known.has(kid)) {
-      throw new RunbookError('INVALID_INPUT', 'The key does not have the fingerprint that was given.', {
-        observed: whole.map((key) => spokenFingerprint(key.kid)).join(', '),
-        needed: spokenFingerprint(kid),
-        next: 'Do not make a page of this key before you know whose it is: compare it with the person who made the key of the workers.',
-      });
-    }
-    return { kid, text: kid };
-  });
-  return [...whole, ...noted.filter(({ kid }) => !known.has(kid))];
 }
 
 /** Writes values into the page's own `meta` elements: its script and its style stay as their hashes say. */

@@ -19,7 +19,7 @@ import type { CliContext } from '../context';
 import { DEFAULT_ENVIRONMENT } from '../invitation';
 import { confirmed, readTextFile, writeSecretFile } from '../secret-input';
 import { columns, oneLine, shellLine, shellWord } from '../text';
-import { joinLine } from './join';
+import { joinLine } from './keys';
 
 export const commands = (host: CommandHost): Command[] => [initCommand(host)];
 
@@ -86,7 +86,7 @@ function initCommand({ context }: CommandHost): Command {
       await writeFile(files.inventory, inventoryText(facts), { mode: 0o640 });
       await writeFile(files.settings, settingsText(context.env, facts), { mode: 0o640 });
       await writeScripts(facts, taskQueueSetting(context.env));
-      const lines = site.everybody.map((name) => joinLine({ environment: options.environment, name, workers }));
+      const lines = site.everybody.map((name) => joinLine(options.environment, name, workers));
       const fingerprint = spokenFingerprint(workers.kid);
       const result = { directory, files, clusters, tokenFile, workers: workers.kid, fingerprint, join: lines };
       printResult(context, options, result, nextSteps(facts, fingerprint, lines));
@@ -135,20 +135,11 @@ async function refuseSecondTime({ inventory, settings, shell }: Files): Promise<
       });
 }
 
-/** What people say of the site. */
-interface Site {
-  readonly deployment: string;
-  readonly clusters: readonly { readonly name: string; readonly addresses: readonly string[] }[];
-  readonly caFile: string | undefined;
-  readonly people: readonly string[];
-  readonly holders: readonly string[];
-  readonly everybody: readonly string[];
-}
-
 const NAME = /^[a-z0-9-]+$/;
 const words = (text: string): string[] => text.split(/[\s,]+/).filter((word) => word !== '');
 
-async function answers(context: CliContext, options: InitOptions): Promise<Site> {
+/** What people say of the site. */
+async function answers(context: CliContext, options: InitOptions) {
   const asks = options.yes !== true && context.interactive;
   const ask = async (given: string | undefined, flag: string, question: string, usual?: string): Promise<string> => {
     if (given !== undefined) return given;
@@ -183,7 +174,9 @@ async function answers(context: CliContext, options: InitOptions): Promise<Site>
   return { deployment, clusters, caFile: caFile === '' ? undefined : resolve(caFile), people, holders, everybody };
 }
 
-function readCluster(text: string): Site['clusters'][number] {
+type Site = Awaited<ReturnType<typeof answers>>;
+
+function readCluster(text: string) {
   const cut = text.indexOf('=');
   const addresses = words(text.slice(cut + 1));
   if (cut > 0 && addresses.length > 0) return { name: text.slice(0, cut).trim(), addresses };
@@ -195,33 +188,16 @@ function readCluster(text: string): Site['clusters'][number] {
 
 const READ_MS = 5_000;
 
-/** What one cluster says of itself without any credential. */
-interface FoundCluster {
-  readonly name: string;
-  readonly addresses: readonly string[];
-  readonly silent: readonly string[];
-  readonly versions: readonly string[];
-  readonly clusterId: string | undefined;
-  readonly role: string;
-  readonly drSet: string | undefined;
-  /** What the primary tells its secondaries to connect to. */
-  readonly advertised: string | undefined;
-  readonly seal: string;
-  readonly threshold: number | undefined;
-  readonly shares: number | undefined;
-}
-
 function clientOf(cluster: Site['clusters'][number], caFile: string | undefined) {
   const { name, addresses } = cluster;
   const target = { name, addresses, ...(caFile !== undefined && { caFile }) };
-  const client = new ServiceClient(target, { requestTimeoutMs: READ_MS, connectTimeoutMs: 2_000 });
-  return { client, sys: client.sys };
+  return new ServiceClient(target, { requestTimeoutMs: READ_MS, connectTimeoutMs: 2_000 });
 }
 
-function readClusters({ clusters, caFile }: Site): Promise<readonly FoundCluster[]> {
+function readClusters({ clusters, caFile }: Site) {
   return Promise.all(
     clusters.map(async (cluster) => {
-      const { client } = clientOf(cluster, caFile);
+      const client = clientOf(cluster, caFile);
       try {
         return await readOne(client, cluster);
       } catch (error) {
@@ -239,7 +215,8 @@ function readClusters({ clusters, caFile }: Site): Promise<readonly FoundCluster
   );
 }
 
-async function readOne(client: ServiceClient, { name, addresses }: Site['clusters'][number]): Promise<FoundCluster> {
+/** What one cluster says of itself without any credential. `advertised`: what the primary tells its secondaries to connect to. */
+async function readOne(client: ServiceClient, { name, addresses }: Site['clusters'][number]) {
   const asked = await Promise.all(
     addresses.map((node) => client.sys.health({ node }).catch(() => ({ silent: node }) as const)),
   );
@@ -258,6 +235,8 @@ async function readOne(client: ServiceClient, { name, addresses }: Site['cluster
     seal: `${type ?? 'unknown'} seal, ${shares ?? '?'} ${recoverySeal === true ? 'recovery' : 'key'} shares, threshold ${threshold ?? '?'}`,
   };
 }
+
+type FoundCluster = Awaited<ReturnType<typeof readOne>>;
 
 function foundLines({ people, holders, caFile }: Site, clusters: readonly FoundCluster[]): string[] {
   const rows = clusters.map(({ name, addresses, silent, versions, role, seal, clusterId }) => [
@@ -355,7 +334,8 @@ async function makeLogins(
   for (const { name, members } of sets) {
     const primary = members.find(({ role }) => !role.startsWith('DR secondary'));
     if (primary === undefined) continue;
-    const { sys, client } = clientOf(primary, caFile);
+    const client = clientOf(primary, caFile);
+    const { sys } = client;
     try {
       if (force !== true) await refuseToReplace(primary.name, sys, token, policy);
       await sys.writePolicy({ name: POLICY, policy }, { token });

@@ -8,9 +8,8 @@ import type { CliContext } from '../context';
 import { EXIT } from '../errors';
 import { fetchEvents } from '../run';
 import { readTextFile } from '../secret-input';
-import { canary } from '../scan/encodings';
-import type { Canary } from '../scan/encodings';
-import { SecretSearch } from '../scan/search';
+import { canary, SecretSearch } from '../secret-search';
+import type { Canary } from '../secret-search';
 import { columns } from '../text';
 
 export const commands = (host: CommandHost): Command[] => [scanCommand(host)];

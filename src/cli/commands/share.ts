@@ -10,6 +10,8 @@ import {
   envelopeInput,
   formatPublicKey,
   namedSigner,
+  parseOperationToken,
+  parseShare,
   readEnvelopeText,
   spokenFingerprint,
 } from '../../documents';
@@ -28,8 +30,7 @@ import {
 } from '../invitation';
 import type { HolderOptions } from '../invitation';
 import { describe } from '../run';
-import { readOperationToken, readShare, readTextFile, signingKey } from '../secret-input';
-import type { TokenOptions } from '../secret-input';
+import { readSecret, readTextFile, signingKey } from '../secret-input';
 import { HOLDER_OPTION, PRINT_OPTION, WAIT_OPTION, giveSignal, personOf } from '../signals';
 import type { StatementOptions } from '../signals';
 import { jsonText, shellLine } from '../text';
@@ -40,7 +41,9 @@ export const commands = (host: CommandHost): Command[] => [
   invitationCommand(host),
 ];
 
-interface ShareOptions extends StatementOptions, HolderOptions, TokenOptions {
+interface ShareOptions extends StatementOptions, HolderOptions {
+  readonly tokenFile?: string;
+  readonly tokenStdin?: boolean;
   readonly invitationFile?: string;
   /** Write the signal's input to this file instead of sending it. */
   readonly output?: string;
@@ -158,12 +161,16 @@ async function answer(
     const { holder } = options;
     const key = await signingKey(context, options, holder);
     if (gives === 'provide-token') {
-      const token = await readOperationToken(context, options, confirmed);
+      const question = `The operation token of ${confirmed}`;
+      const source = { file: options.tokenFile, stdin: options.tokenStdin, question };
+      const token = await readSecret(context, source, parseOperationToken);
       const envelope = await answerWithToken(request, { holder, signingKey: key, cluster: confirmed, token });
       return { request, input: envelopeInput(envelope) };
     }
     const tool = `runbook ${programVersion()}`;
-    const share = () => readShare(context, options, asksForRecoveryShare(request));
+    const question = asksForRecoveryShare(request) ? 'Your recovery key share' : 'Your key share';
+    const source = { file: options.shareFile, stdin: options.shareStdin, question };
+    const share = () => readSecret(context, source, parseShare);
     const envelope = await answerRequest(request, { holder, tool, signingKey: key, share });
     if (request.kind === 'rehearsal')
       context.err('REHEARSAL: a value that means nothing was made and encrypted. Your key share was not asked for.');

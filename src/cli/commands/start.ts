@@ -1,30 +1,37 @@
 import { randomUUID } from 'node:crypto';
 import { userInfo } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Command } from 'commander';
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
-import { nextCommandOf } from '../../contracts/next-commands';
+import { Option } from 'commander';
+import type { Command } from 'commander';
 import { RUNBOOK_NAMES, lockWorkflowId } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
+import { nextCommandOf } from '../../contracts/next-commands';
+import { readinessResult } from '../../contracts/readiness';
+import type { ReadinessResult } from '../../contracts/readiness';
+import { changeText, verdictWords } from '../../contracts/readiness-words';
 import type { Report } from '../../contracts/report';
 import { RunbookError, isRunbookError } from '../../errors';
 import { taskQueueSetting } from '../../worker/settings';
-import { collect, newCommand, printResult, withServerOptions, withSession } from '../command';
-import type { CommandHost } from '../command';
+import { collect, newCommand, printResult, withServerOptions, withSession, seconds } from '../command';
+import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
-import { EXIT, exitCodeOfOutcome } from '../errors';
-import { planLines } from '../render-plan';
-import { describe, queryStatus, readRunView, runLink } from '../run';
+import { EXIT, exitCodeOfOutcome, exitCodeOfReadiness } from '../errors';
+import { pointLines, planLines } from '../render-plan';
+import { describe, queryStatus, readRunView, runLink, waitForReport } from '../run';
 import { buildInput, inputFields, runbookName } from '../run-input';
 import type { CheckedInput } from '../run-input';
 import { PRINT_OPTION } from '../signals';
 import type { ExactRun, StatementOptions } from '../signals';
 import type { TemporalSession } from '../temporal';
+import { escapeUntrusted, shellLine, inLines } from '../text';
 import { orderTakeOver } from './statements';
-import { escapeUntrusted, shellLine } from '../text';
-import { waitForReport } from '../waiting';
 
-export const commands = (host: CommandHost): Command[] => [planCommand(host), startCommand(host)];
+export const commands = (host: CommandHost): Command[] => [
+  planCommand(host),
+  startCommand(host),
+  readinessCommand(host),
+];
 
 /** Fields of the input that have an option of their own; `--set` gives any other. */
 const FIELD_OPTIONS = {
@@ -255,4 +262,67 @@ async function startRun(
       next: `Look at it with "${nextCommandOf.status(workflowId)}"; start again when it has ended.`,
     });
   }
+}
+
+interface ReadinessOptions extends ServerOptions {
+  readonly about?: 'switchover' | 'failover';
+  readonly timeout: number;
+}
+
+/** `runbook readiness`: starts the check, waits for it, and prints its points; the exit code tells the verdict. */
+function readinessCommand(host: CommandHost): Command {
+  const command = newCommand('readiness', [
+    'runbook readiness payments',
+    'runbook readiness payments --about failover --json',
+  ])
+    .argument('<deployment>')
+    .addOption(
+      new Option('--about <question>', 'only this one decides the exit code').choices(['switchover', 'failover']),
+    )
+    .option('--timeout <seconds>', 'give up waiting after so long; the check goes on', seconds, 120);
+  return withServerOptions(command).action(async (deployment: string, options: ReadinessOptions) => {
+    const { context, finish } = host;
+    const { object } = await buildInput(context, 'readiness', { deployment });
+    await withSession(context, options, async (session) => {
+      const workflowId = lockWorkflowId('readiness', { deployment }) ?? '';
+      const handle = await session.client.workflow.start<(given: unknown) => Promise<Report>>('readiness', {
+        workflowId,
+        taskQueue: taskQueueSetting(context.env),
+        args: [object],
+        // The question is the same: a check that runs already answers it.
+        workflowIdConflictPolicy: 'USE_EXISTING',
+        workflowIdReusePolicy: 'ALLOW_DUPLICATE',
+        staticSummary: 'readiness',
+      });
+      const waiting = { what: 'the check', run: { workflowId }, timeoutMs: options.timeout * 1_000 };
+      const report = await waitForReport(host, session, waiting, handle.result());
+      if (report === undefined) return;
+      const found = readinessResult.safeParse(report.result);
+      if (!found.success) {
+        context.err(`The check ended as "${report.outcome}" without a verdict.`);
+        return finish(report.outcome === 'completed' ? EXIT.failed : exitCodeOfOutcome(report.outcome));
+      }
+      printResult(context, options, found.data, readinessText(found.data));
+      finish(exitCodeOfReadiness(found.data, options.about));
+    });
+  });
+}
+
+/** The verdicts, what changed, and all points. */
+export function readinessText(given: ReadinessResult): string[] {
+  const { switchover, failover, score, comparedWith, changes, candidates, points } = inLines(given);
+  const before = comparedWith ? ` (${comparedWith.score} at ${comparedWith.at})` : '';
+  const each = candidates.map(
+    (one) =>
+      `  to ${one.cluster} (${one.drSet}): switchover ${verdictWords(one.switchover)}, failover ${verdictWords(one.failover)}`,
+  );
+  return [
+    `Switchover: ${verdictWords(switchover)}. Failover: ${verdictWords(failover)}. Score ${score} of 100${before}.`,
+    ...(candidates.length > 1 ? each : []),
+    ...(changes.length > 0 ? ['', 'Since the last check', ...changes.map((one) => `  ${changeText(one)}`)] : []),
+    '',
+    ...pointLines(points),
+    '',
+    'Nothing was changed.',
+  ];
 }

@@ -1,5 +1,4 @@
-import { decompressed, readings, runsOf } from './encodings';
-import type { Canary } from './encodings';
+import { gunzipSync, inflateSync } from 'node:zlib';
 
 /** Shapes that a secret has and hardly anything else; what is found is a suspicion, to be looked at by a person. */
 const SECRET_SHAPES: readonly (readonly [string, RegExp])[] = [
@@ -121,26 +120,28 @@ export class SecretSearch {
 
   /** Opens each run of base64 or hexadecimal; signed and sealed documents are such runs, joined by dots. */
   #encoded(where: string, text: string, depth: number): void {
-    let runs = 0;
-    for (const bytes of runsOf(text)) {
-      runs += 1;
-      if (runs > MAX_RUNS || depth >= MAX_DEPTH) {
-        this.#incomplete = true;
-        return;
+    let opened = 0;
+    for (const bytes of decodings(text)) {
+      this.#canary(`${where} (decoded)`, bytes.toString('latin1'));
+      for (const inside of openable(bytes)) {
+        opened += 1;
+        if (opened > MAX_RUNS || depth >= MAX_DEPTH) {
+          this.#incomplete = true;
+          return;
+        }
+        this.value(`${where} (decoded)`, inside, depth + 1);
       }
-      this.value(`${where} (decoded)`, bytes, depth + 1);
     }
   }
 
   #match(where: string, text: string): void {
-    const lower = text.toLowerCase();
-    for (const { label, forms } of this.#canaries) {
-      for (const { encoding, needle, anyCase } of forms) {
-        const found = anyCase ? lower.includes(needle) : text.includes(needle);
-        if (found) this.#add({ where, kind: 'canary', what: `${label}, ${encoding}` });
-      }
-    }
+    this.#canary(where, text);
     for (const [what, shape] of SECRET_SHAPES) if (shape.test(text)) this.#add({ where, kind: 'suspicion', what });
+  }
+
+  #canary(where: string, text: string): void {
+    for (const { label, needles } of this.#canaries)
+      if (needles.some((needle) => text.includes(needle))) this.#add({ where, kind: 'canary', what: label });
   }
 
   #add(finding: ScanFinding): void {
@@ -171,4 +172,132 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+/* The forms in which a secret may have been written down, and the ways to read a text that may hold one. */
+
+/** A secret that must not be found. */
+export interface Canary {
+  /** Names the secret in findings; the secret itself is never shown. */
+  readonly label: string;
+  /** What to look for: the text, and bytes as latin-1. */
+  readonly needles: readonly string[];
+}
+
+const SHORTEST_CANARY = 8;
+
+/**
+ * A secret as it is looked for in every reading of a text: its own text and, where it is itself hexadecimal or base64, the
+ * bytes that it stands for. Undefined where it is too short to mean anything.
+ */
+export function canary(label: string, secret: string): Canary | undefined {
+  if (secret.length < SHORTEST_CANARY) return undefined;
+  const bytes = [Buffer.from(secret, 'utf8'), ...encodedBytes(secret)].map((each) => each.toString('latin1'));
+  // Letters beyond ASCII are one character in a text and several in bytes.
+  return { label, needles: [...new Set([secret, ...bytes])] };
+}
+
+/** The bytes that hexadecimal or base64 text stands for. */
+function encodedBytes(secret: string): Buffer[] {
+  if (/^([0-9a-f]{2}){8,}$/i.test(secret)) return [Buffer.from(secret, 'hex')];
+  const bytes = Buffer.from(secret, 'base64');
+  return /^[A-Za-z0-9+/_-]{16,}={0,2}$/.test(secret) && bytes.length >= 12 ? [bytes] : [];
+}
+
+/** Another way to read a text. */
+export interface Reading {
+  readonly how: string;
+  readonly reading: string;
+}
+
+/** How often percent signs and escapes are decoded: what was encoded twice looks like `%2525`. */
+const ROUNDS = 3;
+const LONGEST_DECOMPRESSED = 64 * 1024 * 1024;
+/** As long as the shortest secret in base64. */
+const RUN = /[A-Za-z0-9+/_-]{11,}={0,2}/g;
+const DIGITS = /[0-9a-f]{16,}/gi;
+/** Longer than what is found among random bytes. */
+const WORDS = /[\t\n\r\x20-\x7e]{12,}/g;
+/** Lines of base64, as they are or with their ends escaped. */
+const LINES = /(?<![A-Za-z0-9+/_-])(?:[A-Za-z0-9+/_-]{32,}(?:\\r|\\n|[\r\n\t ])+)+[A-Za-z0-9+/_-]+={0,2}/g;
+
+/** What a text says where it is URL-encoded, escaped as in JSON, broken into lines, or hexadecimal with separators. */
+export function readings(text: string): Reading[] {
+  const found: Reading[] = [];
+  const rounds = (how: string, isCoded: RegExp, decode: (text: string) => string) => {
+    let decoded = text;
+    for (let round = 1; round <= ROUNDS && isCoded.test(decoded); round += 1) {
+      decoded = decode(decoded);
+      found.push({ how: round === 1 ? how : `${how} ${round} times`, reading: decoded });
+    }
+  };
+  rounds('URL-decoded', /%[0-9a-f]{2}/i, decodeLoosely);
+  rounds('unescaped', /\\/, unescapeLoosely);
+  // Base64 comes in lines of 64 or 76 characters, in files and, escaped, in JSON.
+  if (/[\r\n]|\\[rn]/.test(text)) found.push({ how: 'without line breaks', reading: text.replace(/\\r|\\n|\s/g, '') });
+  if (/[0-9a-f]{2}[:\s-][0-9a-f]{2}[:\s-]/i.test(text))
+    found.push({ how: 'without separators', reading: text.replace(/[:\s-]+/g, '') });
+  return found;
+}
+
+/**
+ * What each run of base64 or hexadecimal may stand for. A run may begin with letters that do not belong to it, so that
+ * every alignment is tried.
+ */
+export function* decodings(text: string): Generator<Buffer> {
+  for (const [lines] of text.matchAll(LINES)) yield* decoded(lines.replace(/\\r|\\n|\s/g, ''));
+  for (const [run] of text.matchAll(RUN)) yield* decoded(run);
+}
+
+function* decoded(run: string): Generator<Buffer> {
+  for (const [digits] of run.matchAll(DIGITS)) for (const skip of [0, 1]) yield Buffer.from(digits.slice(skip), 'hex');
+  for (const skip of [0, 1, 2, 3]) yield Buffer.from(run.slice(skip), 'base64');
+}
+
+/** What of decoded bytes may hold a further encoding: a whole text, what is compressed, words among other bytes. */
+export function openable(bytes: Buffer): Buffer[] {
+  if (isText(bytes) || isCompressed(bytes)) return [bytes];
+  return [...bytes.toString('latin1').matchAll(WORDS)].map(([words]) => Buffer.from(words, 'latin1'));
+}
+
+/** What gzip or zlib compressed; undefined where the bytes are not that, or are not whole. */
+export function decompressed(bytes: Buffer): Buffer | undefined {
+  if (!isCompressed(bytes)) return undefined;
+  try {
+    const limit = { maxOutputLength: LONGEST_DECOMPRESSED };
+    return bytes[0] === 0x1f ? gunzipSync(bytes, limit) : inflateSync(bytes, limit);
+  } catch {
+    return undefined;
+  }
+}
+
+function isCompressed(bytes: Buffer): boolean {
+  const [first, second = 0] = bytes;
+  return (
+    bytes.length > 8 &&
+    ((first === 0x1f && second === 0x8b) || (first === 0x78 && [0x01, 0x5e, 0x9c, 0xda].includes(second)))
+  );
+}
+
+function decodeLoosely(text: string): string {
+  return text.replace(/(?:%[0-9a-f]{2})+/gi, (run) => Buffer.from(run.replaceAll('%', ''), 'hex').toString('utf8'));
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', b: '\b', f: '\f' };
+
+function unescapeLoosely(text: string): string {
+  return text.replace(
+    /\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))/gs,
+    (_whole, u?: string, x?: string, one: string = '') => {
+      const code = u ?? x;
+      return code === undefined ? (ESCAPES[one] ?? one) : String.fromCharCode(Number.parseInt(code, 16));
+    },
+  );
+}
+
+function isText(bytes: Buffer): boolean {
+  const text = bytes.toString('utf8');
+  // Control characters are what tells bytes from text.
+  // eslint-disable-next-line no-control-regex -- they are what is looked for
+  return text.length > 0 && !/[\u0000-\u0008\u000e-\u001f\ufffd]/.test(text);
 }
