@@ -140,8 +140,8 @@ async function privateKeyGone(
 /** Update-primary by token may drop the filter: it is there again before the secondary is let in once more. */
 async function writeFilterAgain({ input, clusterId: id }: JoinTarget): Promise<void> {
   const { deployment, kind, primary: cluster, secondary, authority } = input;
-  const { filter = 'none', skippedBy } = input.expected ?? {};
-  if (kind === 'dr' || filter === 'none' || skippedBy !== undefined) return;
+  const { filter = 'none' } = input.expected ?? {};
+  if (kind === 'dr' || filter === 'none') return;
   await writePathsFilter({ deployment, cluster, secondary, id, filter, authority });
 }
 

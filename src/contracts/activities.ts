@@ -165,8 +165,6 @@ export type FilterState = PathsFilterFacts | 'none';
 /** What a primary must keep for a secondary right before that is pointed at it. */
 export interface ExpectedFilter {
   readonly filter: FilterState;
-  /** Who decided that the filter is not written. It is not looked for then. */
-  readonly skippedBy?: string;
 }
 
 export interface PrimaryEnablementRoute {

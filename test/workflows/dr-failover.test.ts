@@ -131,21 +131,6 @@ describe('an unplanned DR failover', () => {
       expect(scenario.state('west').operationTokens).toBe(0);
     });
 
-    stuck.it(cell('drFailover', 'abort at', 'gate force'), async (scenario) => {
-      scenario.limit({ promote: '1s' });
-      const run = await startFailover(scenario, { fencing: 'attested' });
-      await failoverPeople(run);
-      expect(actions(await parked(run))).toEqual(['retry', 'force', 'abort']);
-      await run.decide('force');
-      await run.waitsFor('approval', ({ gate }) => gate === 'force');
-      await run.control('abort', { reason: 'second thoughts' });
-      const report = await run.report();
-
-      expect(report.outcome).toBe('aborted');
-      expect(codes(report)).toContain('no-primary');
-      expect(scenario.service.calls.some(({ body }) => body['force'] === true)).toBe(false);
-    });
-
     stuck.it(
       `${cell('drFailover', 'parked, retry', 'promotion refused')}; force needs two approvers`,
       async (scenario) => {

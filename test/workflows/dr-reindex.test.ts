@@ -219,15 +219,6 @@ describe('drReindex', () => {
     scenario.service.cluster('west').reindex = undefined;
   });
 
-  second.it(cell('drReindex', 'abort at', 'approvals and key shares'), async (scenario) => {
-    const run = await start(scenario);
-    await run.waitsFor('approval');
-    await run.waitsFor('shares');
-    await run.control('abort', { reason: 'not today' });
-    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-    expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
-  });
-
   second.it(cell('drReindex', 'abort at', 'the reindex'), async (scenario) => {
     corrupt(scenario);
     endless(scenario);

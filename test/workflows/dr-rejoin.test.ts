@@ -259,14 +259,6 @@ describe('a former primary comes back', () => {
     },
   );
 
-  byPeople.it(cell(NAME, 'abort at', 'gate plan'), async (scenario) => {
-    const run = await rejoin(scenario, 'east');
-    await run.waitsFor('approval', ({ gate }) => gate === 'plan');
-    await run.control('abort', { reason: 'not today' });
-    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-    expect(statuses(scenario, 'east', CHANGING.updatePrimary)).toEqual([]);
-  });
-
   byPeople.it(cell(NAME, 'taken over at', 'gate unfence, while people unfence'), async (scenario) => {
     const run = await approved(scenario, 'east');
     await run.waitsFor('action');

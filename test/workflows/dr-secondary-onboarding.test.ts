@@ -247,24 +247,6 @@ describe('a new DR secondary', () => {
     expectUntouched(scenario, 'spent');
   });
 
-  refusing.it(cell(NAME, 'abort at', 'gate wipe'), async (scenario) => {
-    const run = await onboard(scenario, 'spent');
-    await run.waitsFor('approval');
-    await run.control('abort', { reason: 'not today' });
-    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-    expectUntouched(scenario, 'spent');
-  });
-
-  refusing.it(cell(NAME, 'abort at', 'the change window'), async (scenario) => {
-    const [notBefore, notAfter] = [1, 2].map((hours) => new Date(Date.now() + hours * 3_600_000).toISOString());
-    const run = await onboard(scenario, 'spent', { window: { notBefore, notAfter } });
-    await run.approve('wipe');
-    await run.waitsFor('window');
-    await run.control('abort', { reason: 'not today' });
-    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-    expectUntouched(scenario, 'spent');
-  });
-
   refusing.it(cell(NAME, 'parked, abort', 'an enable that the service refuses'), async (scenario) => {
     scenario.service.faults.add({ cluster: 'spent', endpoint: ENABLE, action: { status: 403 }, times: 9 });
     const run = await onboard(scenario, 'spent');

@@ -5,7 +5,6 @@ import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
-import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'filterReconciliation';
 const deny = (...paths: string[]) => ({ mode: 'deny' as const, paths });
@@ -87,21 +86,6 @@ describe('paths filters become what is wanted', () => {
       await expectFewEvents(NAME, run);
     },
   );
-
-  world.it(cell(NAME, 'abort at', 'gate filter'), async (scenario) => {
-    const run = await reconcile(scenario, undo);
-    await run.waitsFor('approval', ({ gate }) => gate === 'filter');
-    await run.control('abort', { reason: 'not today' });
-    expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort', by: 'grace' }] });
-    expect(filterOf(scenario, 'asia')).toEqual(allow('eu-customers/', 'kv/'));
-  });
-
-  world.it(cell(NAME, 'taken over at', 'gate filter'), async (scenario) => {
-    const run = await reconcile(scenario, undo);
-    await run.waitsFor('approval', ({ gate }) => gate === 'filter');
-    await expectTakenOver(scenario, run, NAME);
-    expect(filterOf(scenario, 'asia')).toEqual(allow('eu-customers/', 'kv/'));
-  });
 
   world.it(cell(NAME, 'lost answer', 'DELETE paths-filter'), async (scenario) => {
     const lost = loseAnswer(scenario, 'east', `DELETE ${pathOf(scenario, 'asia')}`);

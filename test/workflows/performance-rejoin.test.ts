@@ -3,7 +3,6 @@ import { loseAnswer, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
-import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'performanceRejoin';
 const BASE = '/v1/sys/replication/performance';
@@ -57,13 +56,6 @@ describe('a former performance primary comes back', () => {
     await split(scenario, 'east', 'europe');
     const two = await (await rejoin(scenario, 'asia')).failure();
     expect(two.message).toContain('one other performance primary serves');
-    expect(statuses(scenario, 'east', DEMOTE)).toEqual([]);
-  });
-
-  world.it(cell(NAME, 'taken over at', 'gate promote'), async (scenario) => {
-    const run = await rejoin(scenario, 'east');
-    await run.waitsFor('approval', ({ gate }) => gate === 'promote');
-    await expectTakenOver(scenario, run, NAME);
     expect(statuses(scenario, 'east', DEMOTE)).toEqual([]);
   });
 

@@ -6,7 +6,6 @@ import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { unsealAll } from '../support/onboarding';
 import { Scenario } from '../support/scenario';
-import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'performanceSecondaryOnboarding';
 const PERFORMANCE = '/v1/sys/replication/performance';
@@ -162,18 +161,6 @@ describe('a new performance secondary', () => {
     expect(scenario.calls('asia', 'dynamic-filter')).toBe(0);
   });
 
-  joining.it(cell(NAME, 'abort at', 'the wait for people who unseal'), async (scenario) => {
-    const run = await onboard(scenario, 'africa');
-    await run.approve('wipe');
-    await run.waitsFor('action');
-    await run.control('abort', { reason: 'the holders are asleep' });
-    const report = await run.report();
-    expect(report.outcome).toBe('aborted');
-    expect(report.leftToDo.join('\n')).toContain('unseal its nodes with key shares of east');
-    expect(statuses(scenario, 'africa', ENABLE)).toEqual([200]);
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
-  });
-
   joining.it(
     cell(NAME, 'no fault', 'the primary is a promoted DR secondary of the performance primary'),
     async (scenario) => {
@@ -259,13 +246,6 @@ describe('a new performance secondary', () => {
     expect(report.findings.map(({ code }) => code)).not.toContain('merkle-roots-not-equal');
   });
 
-  losing.it(cell(NAME, 'taken over at', 'gate wipe'), async (scenario) => {
-    const run = await onboard(scenario, 'europe');
-    await run.waitsFor('approval');
-    await expectTakenOver(scenario, run, NAME);
-    expect(statuses(scenario, 'europe', ENABLE)).toEqual([]);
-  });
-
   losing.it(cell(NAME, 'parked, retry', 'an enable that the service refuses'), async (scenario) => {
     const fault = scenario.service.faults.add({
       cluster: 'europe',
@@ -282,15 +262,5 @@ describe('a new performance secondary', () => {
     await unsealAll(scenario, 'europe', 'east');
     expect(await run.report()).toMatchObject({ outcome: 'completed' });
     expectJoined(scenario, 'europe');
-  });
-
-  losing.it(cell(NAME, 'parked, abort', 'an enable that the service refuses'), async (scenario) => {
-    scenario.service.faults.add({ cluster: 'africa', endpoint: ENABLE, action: { status: 403 }, times: 9 });
-    const run = await onboard(scenario, 'africa');
-    await run.approve('wipe');
-    await run.decide('abort');
-    const report = await run.report();
-    expect(report.outcome).toBe('aborted');
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
   });
 });

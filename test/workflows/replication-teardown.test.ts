@@ -5,7 +5,6 @@ import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
-import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'replicationTeardown';
 const disable = (kind: string, role: string) => `POST /v1/sys/replication/${kind}/${role}/disable`;
@@ -56,21 +55,6 @@ describe('one kind of replication ends on one cluster', () => {
       await scenario.service.cluster('west').restart();
     },
   );
-
-  world.it(cell(NAME, 'abort at', 'gate disable'), async (scenario) => {
-    const run = await tearDown(scenario, 'dr', 'europe');
-    await run.waitsFor('approval', ({ gate }) => gate === 'disable');
-    await run.control('abort', { reason: 'the wrong cluster' });
-    expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort' }] });
-    expect(scenario.state('europe-dr').dr.connectedTo).toBe('europe');
-  });
-
-  world.it(cell(NAME, 'taken over at', 'gate disable'), async (scenario) => {
-    const run = await tearDown(scenario, 'dr', 'europe');
-    await run.waitsFor('approval', ({ gate }) => gate === 'disable');
-    await expectTakenOver(scenario, run, NAME);
-    expect(scenario.state('europe-dr').dr.connectedTo).toBe('europe');
-  });
 
   world.it(
     cell(NAME, 'no fault', 'a DR primary that is performance secondary too: only the named kind ends'),

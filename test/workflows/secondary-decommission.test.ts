@@ -6,7 +6,6 @@ import { cell, expectFewEvents } from '../support/matrix';
 import { at } from '../support/outage';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
-import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'secondaryDecommission';
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
@@ -88,15 +87,6 @@ describe('a secondary is cut off for good', () => {
     await expectFewEvents(NAME, run);
   });
 
-  disaster.it(cell(NAME, 'abort at', 'gate revoke, while the key holders are asked'), async (scenario) => {
-    const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
-    await run.share('ada');
-    await run.waitsFor('approval', ({ gate }) => gate === 'revoke');
-    await run.control('abort', { reason: 'another day' });
-    expect(await ended(run)).toMatchObject({ outcome: 'aborted', controls: [{ control: 'abort' }] });
-    expect(scenario.state('south').dr.connectedTo).toBe('east');
-  });
-
   disaster.it(cell(NAME, 'abort at', 'gate disable, with nothing revoked yet'), async (scenario) => {
     const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
     await run.shares();
@@ -106,14 +96,6 @@ describe('a secondary is cut off for good', () => {
     expect(report).toMatchObject({ outcome: 'aborted', gates: [{ state: 'approved' }, { state: 'rejected' }] });
     expect(scenario.state('south').dr.connectedTo).toBe('east');
     expect(statuses(scenario, 'east', of('dr', 'primary/revoke-secondary'))).toEqual([]);
-  });
-
-  disaster.it(cell(NAME, 'taken over at', 'gate revoke, with a share in hand'), async (scenario) => {
-    const run = await decommission(scenario, 'dr', { secondary: 'south', afterwards: 'disable' });
-    await run.share('ada');
-    await run.waitsFor('shares', ({ held }) => held.length === 1);
-    await expectTakenOver(scenario, run, NAME);
-    expect(scenario.state('south').dr.connectedTo).toBe('east');
   });
 
   const LOST = ['primary/revoke-secondary', 'secondary/disable', 'secondary/update-primary'] as const;

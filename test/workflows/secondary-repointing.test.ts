@@ -7,7 +7,6 @@ import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import type { ScenarioOptions } from '../support/scenario';
 import { Scenario, WAIT_MS } from '../support/scenario';
-import { expectTakenOver } from '../support/take-over';
 
 const RUNBOOK = 'secondaryRepointing';
 const PERFORMANCE = '/v1/sys/replication/performance';
@@ -166,39 +165,9 @@ describe('a secondary that is to follow another primary', () => {
       expect(scenario.calls('europe', 'update-primary')).toBe(0);
     });
 
-    performance.it(
-      cell(RUNBOOK, 'abort at', 'the repoint gate; the plan names what may be exposed'),
-      async (scenario) => {
-        const run = await start(scenario, europeTo('west', 'token'));
-        await run.waitsFor('approval', ({ gate }) => gate === 'repoint');
-        await run.control('abort', { reason: 'not today' });
-        const report = await run.report();
-        expect(report.outcome).toBe('aborted');
-        const { warnings, choices } = runbookPlan.parse(report.plan?.content);
-        expect(warnings.join(' ')).toContain('may receive what is kept away from it: us-customers/');
-        expect(choices).toMatchObject({ filter: 'deny us-customers/', form: 'token' });
-        expect(scenario.calls('west', 'secondary-token')).toBe(0);
-      },
-    );
-
-    performance.it(cell(RUNBOOK, 'taken over at', 'the repoint gate'), async (scenario) => {
-      const run = await start(scenario, europeTo('west', 'token'));
-      await run.waitsFor('approval', ({ gate }) => gate === 'repoint');
-      await expectTakenOver(scenario, run, RUNBOOK);
-      expect(scenario.calls('west', 'secondary-token')).toBe(0);
-    });
-
     const refuseUpdate = (scenario: Scenario) =>
       scenario.service.faults.add({ cluster: 'europe', endpoint: UPDATE, action: { status: 403 }, times: Infinity });
     const GIVE = 'Give europe the addresses of west';
-
-    performance.it(cell(RUNBOOK, 'parked, abort', 'update-primary by addresses'), async (scenario) => {
-      refuseUpdate(scenario);
-      const run = await start(scenario, europeTo('west', 'addresses'));
-      await run.approve('repoint');
-      await run.decide('abort', GIVE);
-      expect((await run.report()).outcome).toBe('aborted');
-    });
 
     performance.it(cell(RUNBOOK, 'parked, skip', 'update-primary by addresses'), async (scenario) => {
       refuseUpdate(scenario);
@@ -241,6 +210,9 @@ describe('a secondary that is to follow another primary', () => {
       await approveLongAgo(scenario, run, 'repoint');
       await approveAgain(run, 'repoint');
       report = await run.report();
+      const { warnings, choices } = runbookPlan.parse(report.plan?.content);
+      expect(warnings.join(' ')).toContain('may receive what is kept away from it: us-customers/');
+      expect(choices).toMatchObject({ filter: 'deny us-customers/', form: 'token' });
       expect(faults.map(({ hits }) => hits)).toEqual([1, 1, 1]);
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
       expect(statuses(scenario, 'europe', UPDATE)).toEqual([0]);

@@ -1,19 +1,30 @@
 /** Nobody is asked for key shares in the outage: what a way back needs is in hand when the demotion begins. */
 import * as workflows from '../../workflows';
-import { RUNBOOK_NAMES } from '../../src/contracts/names';
+import { RUNBOOK_NAMES, deploymentWorkflowId, lockWorkflowId } from '../../src/contracts/names';
+import type { RunbookName } from '../../src/contracts/names';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { drSwitchover } from '../../workflows/runbooks/dr-switchover';
 import { performancePromotion } from '../../workflows/runbooks/performance-promotion';
 import { approvePlan } from '../../workflows/procedures/approved-plan';
+import { RunStopped } from '../../workflows/engine/failures';
 import type { Run } from '../../workflows/engine/run';
-import { executeRunbook } from '../../workflows/engine/runbook';
 import { changePrimary } from '../../workflows/procedures/change-primary';
 
 jest.mock('../../workflows/procedures/approved-plan', () => ({
   ...jest.requireActual<object>('../../workflows/procedures/approved-plan'),
   approvePlan: jest.fn(),
 }));
-jest.mock('../../workflows/engine/runbook', () => ({ executeRunbook: jest.fn() }));
+let mockRun: Run;
+type Body = (run: Run, input: unknown) => Promise<unknown>;
+jest.mock('../../workflows/engine/runbook', () => {
+  // Which runbooks a failover may take over.
+  const takenOver: string[] = [];
+  const runbook = (name: string, body: Body, more: object = {}) => {
+    if ('failOver' in more) takenOver.push(name);
+    return (input: unknown) => body(mockRun, input);
+  };
+  return { runbook, runbookInParts: runbook, takenOver };
+});
 jest.mock('../../workflows/procedures/change-primary', () => ({
   ...jest.requireActual<object>('../../workflows/procedures/change-primary'),
   changePrimary: jest.fn(),
@@ -28,7 +39,7 @@ async function change(
 ): Promise<readonly string[]> {
   const happened: string[] = [];
   const call = { writeMarker: () => Promise.resolve({ wal: '7', reached: '7' }) };
-  const run = {
+  mockRun = {
     state: { finding: () => undefined, noteFindings: () => undefined, enterPhase: () => undefined },
     onEnd: () => undefined,
     stop: (stopped: Error) => stopped,
@@ -60,7 +71,6 @@ async function change(
     happened.push('outage');
     return Promise.resolve('nowhere');
   });
-  jest.mocked(executeRunbook).mockImplementation((runbook, input) => runbook.body(run, input as never) as never);
   await runbook({ deployment: 'payments', go: 'auto', mode: 'planned', ...more.input }).catch((error: unknown) =>
     happened.push(String(error)),
   );
@@ -104,24 +114,37 @@ describe.each([
   });
 });
 
-describe('a change window', () => {
+describe('every runbook that changes something', () => {
   const takeWindow = RUNBOOK_NAMES.filter((name) => 'window' in RUNBOOK_INPUTS[name].shape);
+  // A run without any step: what tries one fails otherwise.
+  const atItsGate = () =>
+    (mockRun = { state: {}, abortable: (body: () => Promise<unknown>) => body() } as unknown as Run);
+  const input = { deployment: 'payments', window: ENDED };
 
-  it.each(takeWindow)('of %s stands over its plan: an approved one is not begun after it', async (name) => {
-    const run = { abortable: (body: () => Promise<unknown>) => body() } as unknown as Run;
-    jest.mocked(executeRunbook).mockImplementation((runbook, input) => runbook.body(run, input as never) as never);
+  it.each(takeWindow)('%s takes a change window: what was approved is not begun after it', async (name) => {
+    atItsGate();
     let asked: unknown;
     jest.mocked(approvePlan).mockImplementation((_run, request: { readonly input: object }) => {
       asked = request.input;
       return Promise.resolve({ outcome: 'aborted' });
     });
-    const input = { deployment: 'payments', window: ENDED };
     expect(await workflows[name](input)).toEqual({ outcome: 'aborted' });
     expect(asked).toMatchObject({ window: ENDED });
   });
 
-  it('is taken by every runbook that changes something', () => {
+  it.each(takeWindow)('%s is stopped at its gate with nothing done', async (name) => {
+    atItsGate();
+    const stopped = new RunStopped('grace', 'not today');
+    jest.mocked(approvePlan).mockRejectedValue(stopped);
+    await expect(workflows[name](input)).rejects.toBe(stopped);
+  });
+
+  it('is known by that; a failover takes over those that hold the lock of a deployment', () => {
     const others = RUNBOOK_NAMES.filter((name) => !takeWindow.includes(name));
     expect(others).toEqual(['ceremonyRehearsal', 'readiness', 'walSampler']);
+    const { takenOver } = jest.requireMock<{ readonly takenOver: readonly string[] }>('../../workflows/engine/runbook');
+    const lockOf = (name: RunbookName) => lockWorkflowId(name, { deployment: 'payments', cluster: 'west' });
+    const ofDeployment = RUNBOOK_NAMES.filter((name) => lockOf(name) === deploymentWorkflowId('payments'));
+    expect(new Set([...takenOver, 'drFailover'])).toEqual(new Set(ofDeployment));
   });
 });

@@ -53,13 +53,13 @@ export interface FoundOut {
 }
 
 /** What the input of every runbook has. */
-export interface AnyInput {
+interface AnyInput {
   readonly deployment: string;
   readonly cluster?: string | undefined;
   readonly dryRun?: boolean;
 }
 
-export interface Runbook<I extends AnyInput> {
+interface Runbook<I extends AnyInput> {
   readonly name: RunbookName;
   readonly body: (run: Run, input: I) => Promise<Ending>;
   /** For scheduled runs: nobody outside is told that they ran; `unless-wrong`: but that they did not end well. */
@@ -80,8 +80,28 @@ interface Beginning<I> {
   readonly findings: readonly Finding[];
 }
 
+type More = Pick<Runbook<AnyInput>, 'quiet' | 'failOver'>;
+
+/** A runbook as a workflow, which Temporal knows by its export. A stop ends its body wherever it is. */
+export function runbook<N extends RunbookName>(
+  name: N,
+  body: (run: Run, input: InputOf<N>) => Promise<Ending>,
+  more: More = {},
+): (input: unknown) => Promise<RunbookResult> {
+  return runbookInParts<N>(name, (run, input) => run.abortable(() => body(run, input)), more);
+}
+
+/** As {@link runbook}, where the body itself says which of its parts a stop ends. */
+export function runbookInParts<N extends RunbookName>(
+  name: N,
+  body: (run: Run, input: InputOf<N>) => Promise<Ending>,
+  more: More = {},
+): (input: unknown) => Promise<RunbookResult> {
+  return (input) => executeRunbook<InputOf<N>>({ name, body, ...more }, input);
+}
+
 /** Executes a runbook: handlers first, input, lock, body, clean-ups, report. */
-export async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unknown): Promise<RunbookResult> {
+async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unknown): Promise<RunbookResult> {
   const signals = new Signals();
   signals.registerHandlers();
   const known: { state?: RunState } = {};

@@ -1,11 +1,13 @@
 import { uuid4 } from '@temporalio/workflow';
-import type { CeremonyHandle, EnvelopeVerdict } from '../../src/contracts/ceremony';
+import type { CeremonyHandle, CeremonyTarget, EnvelopeVerdict } from '../../src/contracts/ceremony';
 import { holdsKeyShare } from '../../src/contracts/plain-shares';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { InboxItem } from '../../src/contracts/signals';
 import type { StepCalls } from '../engine/activity-calls';
 import { activities } from '../engine/activity-calls';
-import { failureFacts } from '../engine/failures';
+import { OutageDecision, RunStopped, failureFacts } from '../engine/failures';
+import type { Choice } from '../engine/parking';
+import { ABORT, LEAVE } from '../engine/parking';
 import type { Run } from '../engine/run';
 import { receiveVerdicts } from '../engine/holder-signals';
 
@@ -14,6 +16,22 @@ export const KEYS_LOST: ReadonlySet<string> = new Set(['WORKER_UNREACHABLE', 'KE
 
 /** What becomes of what was checked while its epoch ended. */
 const ANOTHER_ROUND = { code: 'wrong-epoch', text: ENVELOPE_VERDICTS['wrong-epoch'] };
+
+/** What people may decide where a token is waited for, or generated. */
+export interface Parked {
+  /** Beside `retry`. */
+  readonly choices?: readonly Choice[] | undefined;
+  /** People may skip it; says what skipping leaves behind. */
+  readonly skipEffect?: string | undefined;
+}
+
+/** What is waited for inside an outage, or where it may be skipped. */
+interface Wanted extends Parked {
+  readonly step: string;
+  readonly code: 'SHARES_MISSING' | 'TOKEN_MISSING';
+  readonly message: string;
+  readonly next: string;
+}
 
 /** The names of what a collection does, and what people give to it. */
 interface CollectionWords {
@@ -200,4 +218,39 @@ export abstract class Collection {
     if (!this.handle) throw new TypeError('nobody was asked yet');
     return this.handle;
   }
+
+  /**
+   * Waits for people inside an outage, or where they may skip it: the clock never ends this wait, and they may go another way.
+   * Where the time to answer is over the keys count as lost, so that people are asked anew.
+   *
+   * @returns whether it was skipped
+   * @throws RunStopped, or OutageDecision inside an outage
+   */
+  protected async waitOrDecide(done: () => boolean, { step, code, message, next, choices, skipEffect }: Wanted) {
+    const run = this.run;
+    const skip: readonly Choice[] = skipEffect === undefined ? [] : [{ action: 'skip', effect: skipEffect }];
+    const ways = [...skip, ...(choices ?? [run.inOutage ? LEAVE : ABORT])];
+    const failure = { code, message, next, outcomeKnown: true };
+    const decision = await run.decisionWhile(step, failure, ways, done, this.leftMs);
+    if (!decision && !done()) this.keysLost = 'EXPIRED';
+    if (!decision || decision.action === 'retry') return false;
+    const { action, by, reason } = decision;
+    if (action === 'skip') {
+      run.state.leftToDo.push(`"${step}" was skipped: ${skipEffect ?? ''}.`);
+      return true;
+    }
+    if (action === 'abort') throw run.stop(new RunStopped(by.name, reason));
+    throw new OutageDecision(action === 'promote-secondary' || action === 'promote-back' ? action : 'leave');
+  }
+
+  /** For how long people may still answer. */
+  protected get leftMs(): number {
+    return Math.max(1000, this.required().collectUntil - Date.now());
+  }
+}
+
+/** Whether people were asked for this, so that nobody has to be asked again. */
+export function areAsked(targets: readonly CeremonyTarget[], { cluster, uses }: CeremonyTarget): boolean {
+  const target = targets.find((each) => each.cluster === cluster);
+  return target !== undefined && uses.every((use) => target.uses.includes(use));
 }

@@ -6,7 +6,8 @@ import { StepFailed, inParallel } from '../engine/failures';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import { ProvidedTokens } from './provided-tokens';
-import type { CeremonyKind, CeremonyRequest, Parked } from './token-ceremony';
+import type { Parked } from './collection';
+import type { CeremonyKind, CeremonyRequest } from './token-ceremony';
 import { TokenCeremony } from './token-ceremony';
 
 /** A sealed token opens for 24 h. An older one than this is kept for its deletion alone, and another one is made. */

@@ -1,10 +1,10 @@
 import type { Authority, Follower, PromotionRoute } from '../../src/contracts/activities';
-import type { ClusterObservation } from '../../src/contracts/observations';
 import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
 import type { ChangeProgress } from './change-primary';
 import { refusedUntilFollowing } from './held-clients';
 import { repointPerformanceSecondary } from './repoint';
+import { lastLook } from './roles';
 
 /**
  * Every other secondary follows the cluster that serves, with its filter, and so does the cluster that does not: in parallel
@@ -113,12 +113,8 @@ export async function tellPromotionLeft(
 
 /** Without its primary, and the outcome of the promotion may not be known. */
 async function tellRoles(run: Run, deployment: string, { from, to }: PromotionRoute): Promise<void> {
-  let seen: readonly ClusterObservation[] = [];
-  await run.cleanUp('Read the performance roles', async (call) => {
-    seen = (await call.readDeployment({ deployment })).observations;
-  });
-  const primaries = seen.filter(({ performance }) => performance?.mode === 'primary').map(({ cluster }) => cluster);
-  const told = seen.find(({ cluster }) => cluster === to)?.performance?.mode ?? 'nothing';
+  const { primaries, silent } = await lastLook(run, deployment, [to], 'performance');
+  const told = silent.length > 0 ? 'nothing' : 'it is none';
   const some = primaries.length > 0;
   const text = some
     ? `The promotion of ${to} was ended early; ${primaries.join(' and ')} said to be performance primary afterwards.`

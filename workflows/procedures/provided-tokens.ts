@@ -5,13 +5,12 @@ import type { Attested } from '../../src/contracts/run-facts';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { attestedName } from '../../src/contracts/words';
 import type { StepCalls } from '../engine/activity-calls';
-import { Collection } from './collection';
-import { OutageDecision, RunStopped } from '../engine/failures';
-import type { Choice, Decision } from '../engine/parking';
-import { ABORT, LEAVE } from '../engine/parking';
+import type { Parked } from './collection';
+import { Collection, areAsked } from './collection';
+import { RunStopped } from '../engine/failures';
 import { whereItStands } from '../engine/holder-signals';
 import type { Run } from '../engine/run';
-import type { CeremonyRequest, Parked } from './token-ceremony';
+import type { CeremonyRequest } from './token-ceremony';
 
 /** A sealed token opens for 24 h. */
 const USED_FOR_MS = 23 * 3_600_000;
@@ -54,9 +53,8 @@ export class ProvidedTokens extends Collection {
     return undefined;
   }
 
-  covers({ cluster, uses }: CeremonyTarget): boolean {
-    const target = this.#request.targets.find((each) => each.cluster === cluster);
-    return !this.closed && target !== undefined && uses.every((use) => target.uses.includes(use));
+  covers(target: CeremonyTarget): boolean {
+    return !this.closed && areAsked(this.#request.targets, target);
   }
 
   isCurrent({ cluster, ...token }: OperationTokenReference): boolean {
@@ -165,36 +163,31 @@ export class ProvidedTokens extends Collection {
         })),
       });
       try {
-        if ((await this.#waitFor(cluster, parked)) === 'skipped') return undefined;
+        if (await this.#waitFor(cluster, parked)) return undefined;
       } finally {
         this.run.state.waitOver(key);
       }
     }
   }
 
-  /** Inside an outage, and where it may be skipped, the clock never ends this wait, and people may go another way. */
-  async #waitFor(cluster: string, parked: Parked): Promise<'again' | 'skipped'> {
+  /** @returns whether it was skipped */
+  async #waitFor(cluster: string, parked: Parked): Promise<boolean> {
     const run = this.run;
-    const { skipEffect, choices } = parked;
     const done = () => this.#usable(cluster) !== undefined || this.keysLost !== undefined;
-    const leftMs = Math.max(1000, this.required().collectUntil - Date.now());
-    if (run.inOutage || skipEffect !== undefined) {
-      const failure = {
-        code: 'TOKEN_MISSING',
+    if (run.inOutage || parked.skipEffect !== undefined)
+      return this.waitOrDecide(done, {
+        ...parked,
+        ...({ step: `Operation token of ${cluster}`, code: 'TOKEN_MISSING' } as const),
         message: `${run.inOutage ? 'No cluster is primary, and an' : 'An'} operation token of ${cluster} is needed that people generate themselves.`,
         next: 'Generate and give it as shown; or decide for another way.',
-        outcomeKnown: true,
-      };
-      const skip: readonly Choice[] = skipEffect === undefined ? [] : [{ action: 'skip', effect: skipEffect }];
-      const ways = [...skip, ...(choices ?? [run.inOutage ? LEAVE : ABORT])];
-      const decision = await run.decisionWhile(`Operation token of ${cluster}`, failure, ways, done, leftMs);
-      if (decision) return outcomeOf(run, decision, cluster, parked);
-    } else if (!(await run.waitFor(done, leftMs)) && !run.state.serviceIsOut) {
+      });
+    if (await run.waitFor(done, this.leftMs)) return false;
+    if (!run.state.serviceIsOut) {
       const why = `nobody gave an operation token of ${cluster} in time; asked: ${this.required().holders.join(', ')}`;
       throw run.stop(new RunStopped('the clock', why));
     }
-    if (!done()) this.keysLost = 'EXPIRED';
-    return 'again';
+    this.keysLost = 'EXPIRED';
+    return false;
   }
 
   protected override async check(call: StepCalls, ceremony: CeremonyHandle, arrived: readonly number[]) {
@@ -220,32 +213,5 @@ export class ProvidedTokens extends Collection {
     } as const;
     state.finding(finding);
     state.notifications.alarm(finding);
-  }
-}
-
-/**
- * What a decision about a cluster's token comes to.
- *
- * @throws RunStopped, or OutageDecision inside an outage
- */
-function outcomeOf(
-  run: Run,
-  { action, by, reason }: Decision,
-  cluster: string,
-  { skipEffect = '' }: Parked,
-): 'again' | 'skipped' {
-  switch (action) {
-    case 'retry':
-      return 'again';
-    case 'skip':
-      run.state.leftToDo.push(`"Operation token of ${cluster}" was skipped: ${skipEffect}.`);
-      return 'skipped';
-    case 'abort':
-      throw run.stop(new RunStopped(by.name, reason));
-    case 'promote-secondary':
-    case 'promote-back':
-      throw new OutageDecision(action);
-    default:
-      throw new OutageDecision('leave');
   }
 }

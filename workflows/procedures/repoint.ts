@@ -109,9 +109,9 @@ export async function repointPerformanceSecondary(
   const found = known ?? (await readFilterOf(run, target));
   if (!found) return false;
   const { filter } = found;
-  const before = kept ? 'kept' : await writeFilter(run, target, found, 'before update-primary');
-  const skippedBy = filter && before === undefined ? filterNotWritten(run, target, filter) : undefined;
-  const expected: ExpectedFilter = { filter: filter ?? 'none', ...(skippedBy === undefined ? {} : { skippedBy }) };
+  const before = kept ? 'kept' : await writeFilter(run, target, found, 'before');
+  if (before === undefined) return false;
+  const expected: ExpectedFilter = { filter: filter ?? 'none' };
   const [name, effect] =
     form === 'token'
       ? [`Point ${secondary} at ${primary} (performance)`, `${secondary} keeps looking for the old primary`]
@@ -121,7 +121,7 @@ export async function repointPerformanceSecondary(
         ];
   const how = () => Promise.resolve({ kind: 'performance', ...parametersOf(way), expected } as const);
   const pointed = await point(run, target, name, effect, how);
-  const after = form === 'token' ? await writeFilter(run, target, found, 'after update-primary') : before;
+  const after = form === 'token' ? await writeFilter(run, target, found, 'after') : before;
   if (form === 'token' && after === 'done') {
     run.state.finding({
       severity: 'warning',
@@ -146,43 +146,23 @@ function readFilterOf(run: Run, { deployment, primary, secondary }: RepointTarge
   );
 }
 
-/** @returns `undefined` where two people skipped it */
+/** @returns `undefined` where people skipped it: before update-primary nothing is sent then */
 async function writeFilter(
   run: Run,
   { deployment, primary, secondary, authority }: RepointTarget,
   { id, filter }: KnownFilter,
-  when: string,
+  when: 'before' | 'after',
 ): Promise<'done' | 'already' | 'no filter' | undefined> {
   if (!filter) return 'no filter';
   const written = await run.skippableStep(
-    `Write the paths filter of ${secondary} (${when})`,
-    `${secondary} may receive what its filter kept away from it`,
+    `Write the paths filter of ${secondary} (${when} update-primary)`,
+    when === 'before'
+      ? `${secondary} is not re-pointed: it would receive what its filter kept away from it`
+      : `${secondary} may receive what its filter kept away from it`,
     (call) => call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter, authority }),
-    { choices: [STOP_HERE], skipNeedsTwo: true },
+    { choices: [STOP_HERE], skipNeedsTwo: when === 'after' },
   );
   return written && (written.outcome === 'already' ? 'already' : 'done');
-}
-
-/**
- * Two people decided that a paths filter is not written before its secondary is pointed at a primary: the secondary gets
- * what is kept away from it now.
- *
- * @returns who skipped it, and why: the activity that points the secondary looks for the filter otherwise
- */
-function filterNotWritten(
-  run: Run,
-  { primary, secondary }: RepointTarget,
-  { mode, paths }: NonNullable<KnownFilter['filter']>,
-): string {
-  const skipped = run.state.steps.findLast(({ name }) => name.startsWith(`Write the paths filter of ${secondary} (`));
-  const why = skipped?.note ?? 'skipped';
-  run.state.finding({
-    severity: 'critical',
-    code: 'paths-filter-skipped',
-    text: `The paths filter of ${secondary} (${mode} ${paths.join(', ')}) was not written on ${primary} before ${secondary} was pointed at it: ${why}. ${secondary} may have received what the filter keeps away from it.`,
-    next: `Write the filter with filterReconciliation; what ${secondary} received cannot be taken back.`,
-  });
-  return why;
 }
 
 /** Compares the dynamic filter on both sides, and with the filter that must be there. */

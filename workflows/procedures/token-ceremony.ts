@@ -4,13 +4,14 @@ import { UNFIT_SHARES, foreignAttemptStep } from '../../src/contracts/ceremony';
 import type { CeremonyHandle, CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from '../engine/activity-calls';
-import { OutageDecision, RunStopped, StepFailed } from '../engine/failures';
+import { RunStopped, StepFailed } from '../engine/failures';
 import type { FailureFacts } from '../engine/failures';
 import type { Choice } from '../engine/parking';
 import { LEAVE } from '../engine/parking';
 import type { Run } from '../engine/run';
 import type { Remedy } from '../engine/parking';
-import { Collection, KEYS_LOST } from './collection';
+import type { Parked } from './collection';
+import { Collection, KEYS_LOST, areAsked } from './collection';
 import { HeldShares } from './held-shares';
 import { Roster } from './roster';
 import { TokenGenerations, badShareFindings } from './token-generation';
@@ -36,12 +37,6 @@ export interface CeremonyKind {
   };
   /** How long the record keeps the token for a later run. */
   readonly keepFor?: string | undefined;
-}
-
-/** What people may decide where a token generation parks. */
-export interface Parked {
-  readonly choices?: readonly Choice[] | undefined;
-  readonly skipEffect?: string | undefined;
 }
 
 /** Shares are asked for anew where less than this is left to collect the missing ones. */
@@ -77,9 +72,8 @@ export class TokenCeremony extends Collection {
   }
 
   /** Whether the holders were asked for this, so that nobody has to be asked again. */
-  covers({ cluster, uses }: CeremonyTarget): boolean {
-    const target = this.#request.targets.find((each) => each.cluster === cluster);
-    return !this.closed && target !== undefined && uses.every((use) => target.uses.includes(use));
+  covers(target: CeremonyTarget): boolean {
+    return !this.closed && areAsked(this.#request.targets, target);
   }
 
   lastsFor(ms: number): boolean {
@@ -117,9 +111,9 @@ export class TokenCeremony extends Collection {
   /** Waits until enough envelopes are in hand. People are waited for here. */
   async collect(): Promise<void> {
     while (!this.complete) {
-      const handle = this.required();
-      await this.#collectOnce(handle);
-      if (this.keysLost !== undefined) await this.#askAgain(this.keysLost, handle.epoch);
+      const { epoch } = this.required();
+      await this.#collectOnce();
+      if (this.keysLost !== undefined) await this.#askAgain(this.keysLost, epoch);
     }
   }
 
@@ -242,45 +236,30 @@ export class TokenCeremony extends Collection {
     };
   }
 
-  async #collectOnce(handle: CeremonyHandle): Promise<void> {
+  async #collectOnce(): Promise<void> {
     this.#wait();
     const done = () => this.complete || this.keysLost !== undefined;
-    const leftMs = Math.max(1000, handle.collectUntil - Date.now());
     let over = false;
     this.#roster?.watch(() => over || done());
     try {
-      if (this.run.inOutage) return await this.#collectInOutage(done, leftMs);
-      const inTime = await this.run.waitFor(done, leftMs);
-      this.run.state.waitOver('shares');
+      const { run } = this;
+      if (run.inOutage) {
+        await this.waitOrDecide(done, {
+          ...({ step: 'Collect key shares in the outage', code: 'SHARES_MISSING', choices: this.#waysOut } as const),
+          message: 'No cluster is primary, and the token for the next promotion needs key shares again.',
+          next: 'The holders give their shares; or decide for another way.',
+        }).finally(() => run.state.waitOver('shares'));
+        return;
+      }
+      const inTime = await run.waitFor(done, this.leftMs);
+      run.state.waitOver('shares');
       if (inTime) return;
       // A failover is in the outage from its beginning: no clock ends it, and the holders are asked with new keys.
-      if (this.run.state.serviceIsOut) this.keysLost = 'EXPIRED';
-      else throw this.run.stop(new RunStopped('the clock', this.#roster?.notInTime() ?? ''));
+      if (run.state.serviceIsOut) this.keysLost = 'EXPIRED';
+      else throw run.stop(new RunStopped('the clock', this.#roster?.notInTime() ?? ''));
     } finally {
       over = true;
     }
-  }
-
-  /** No cluster is primary: the clock never ends this wait, and people may go another way meanwhile. */
-  async #collectInOutage(done: () => boolean, leftMs: number): Promise<void> {
-    const decision = await this.run.decisionWhile(
-      'Collect key shares in the outage',
-      {
-        code: 'SHARES_MISSING',
-        message: 'No cluster is primary, and the token for the next promotion needs key shares again.',
-        next: 'The holders give their shares; or decide for another way.',
-        outcomeKnown: true,
-      },
-      this.#waysOut,
-      done,
-      leftMs,
-    );
-    this.run.state.waitOver('shares');
-    if (decision) {
-      const { action } = decision;
-      throw new OutageDecision(action === 'promote-secondary' || action === 'promote-back' ? action : 'leave');
-    }
-    if (!done()) this.keysLost = 'EXPIRED';
   }
 
   #askAgain(code: string, epoch: number): Promise<void> {

@@ -4,51 +4,47 @@ import type { Declined } from '../../src/contracts/run-status';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { Rehearsal } from '../procedures/rehearsal';
 import type { Run } from '../engine/run';
-import type { Ending, RunbookResult } from '../engine/runbook';
-import { executeRunbook } from '../engine/runbook';
+import type { Ending } from '../engine/runbook';
+import { runbook } from '../engine/runbook';
 
 /** Every key holder goes the whole way once, with a value that means nothing. It touches no service. */
-export async function ceremonyRehearsal(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'ceremonyRehearsal'>>({ name: 'ceremonyRehearsal', body: rehearse }, input);
-}
+export const ceremonyRehearsal = runbook('ceremonyRehearsal', rehearse);
 
 async function rehearse(run: Run, input: InputOf<'ceremonyRehearsal'>): Promise<Ending> {
   const { deployment, holders, collectFor, reason } = input;
-  return run.abortable(async () => {
-    // 1. Who is asked? The inventory alone says it.
-    const { site, people } = await run.step(
-      'Read the roster',
-      (call) => call.assessRehearsal({ deployment, ...(holders === undefined ? {} : { holders }) }),
-      { note: (read) => read.people.map(({ name }) => name).join(', '), onFailure: 'throw' },
-    );
-    run.state.learnSite(site);
-    if (input.dryRun)
-      return {
-        outcome: 'planned',
-        result: { ...resultOf(deployment, people, { proofs: new Map(), declined: new Map() }) },
-      };
+  // 1. Who is asked? The inventory alone says it.
+  const { site, people } = await run.step(
+    'Read the roster',
+    (call) => call.assessRehearsal({ deployment, ...(holders === undefined ? {} : { holders }) }),
+    { note: (read) => read.people.map(({ name }) => name).join(', '), onFailure: 'throw' },
+  );
+  run.state.learnSite(site);
+  if (input.dryRun)
+    return {
+      outcome: 'planned',
+      result: { ...resultOf(deployment, people, { proofs: new Map(), declined: new Map() }) },
+    };
 
-    // 2. A key of its own, and an invitation of its own type.
-    const rehearsal = new Rehearsal(run, {
-      deployment,
-      reason,
-      requestedBy: input.requestedBy ?? 'unknown',
-      holders: people.map(({ name }) => name),
-      collectFor,
-    });
-    run.onEnd(() => rehearsal.abandon());
-    run.state.enterPhase('waiting-for-people');
-    await rehearsal.invite();
-
-    // 3. Until everybody has answered or declined, or the time is over. Each success is kept as it comes.
-    await rehearsal.collect();
-
-    // 4. The key is not needed any more.
-    run.state.enterPhase('finishing');
-    await rehearsal.close();
-    const result = resultOf(deployment, people, rehearsal);
-    return { outcome: 'completed', result: { ...result }, leftToDo: result.people.flatMap(leftToDo) };
+  // 2. A key of its own, and an invitation of its own type.
+  const rehearsal = new Rehearsal(run, {
+    deployment,
+    reason,
+    requestedBy: input.requestedBy ?? 'unknown',
+    holders: people.map(({ name }) => name),
+    collectFor,
   });
+  run.onEnd(() => rehearsal.abandon());
+  run.state.enterPhase('waiting-for-people');
+  await rehearsal.invite();
+
+  // 3. Until everybody has answered or declined, or the time is over. Each success is kept as it comes.
+  await rehearsal.collect();
+
+  // 4. The key is not needed any more.
+  run.state.enterPhase('finishing');
+  await rehearsal.close();
+  const result = resultOf(deployment, people, rehearsal);
+  return { outcome: 'completed', result: { ...result }, leftToDo: result.people.flatMap(leftToDo) };
 }
 
 function resultOf(

@@ -8,8 +8,8 @@ import { failureFacts } from '../engine/failures';
 import type { ReprotectInput } from '../procedures/re-protection';
 import { restoreProtection } from '../procedures/re-protection';
 import type { Run } from '../engine/run';
-import type { Ending, RunbookResult } from '../engine/runbook';
-import { executeRunbook } from '../engine/runbook';
+import type { Ending } from '../engine/runbook';
+import { runbookInParts } from '../engine/runbook';
 import { finishRun } from '../procedures/roles';
 import type { FailoverProgress } from '../procedures/failover-leftovers';
 import { notRepointed, rejoinLater, tellFailoverLeft } from '../procedures/failover-leftovers';
@@ -20,9 +20,7 @@ import { replaceLostPrimary } from '../procedures/replace-lost-primary';
  * begun before the run: holders are asked at once, while the evidence is still gathered, and nothing is promoted without
  * both signs that A is gone and people who attest that it is fenced.
  */
-export async function drFailover(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'drFailover'>>({ name: 'drFailover', body: failOver }, input);
-}
+export const drFailover = runbookInParts('drFailover', failOver);
 
 /** The body, also for a run of another runbook that a failover took over: it goes on with the shares and tokens held. */
 export async function failOver(run: Run, input: InputOf<'drFailover'>): Promise<Ending> {

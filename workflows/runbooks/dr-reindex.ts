@@ -8,62 +8,58 @@ import { checkMerkle, merkleFacts } from '../procedures/merkle';
 import type { OperationTokens } from '../procedures/operation-tokens';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
-import type { Ending, RunbookResult } from '../engine/runbook';
-import { executeRunbook } from '../engine/runbook';
+import type { Ending } from '../engine/runbook';
+import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
 
 /**
  * The Merkle tree of a DR secondary is made anew. Checked first, because a reindex of a sound tree costs and mends
  * nothing, and checked again afterwards. Never of a primary, and never while the primary changes.
  */
-export async function drReindex(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'drReindex'>>({ name: 'drReindex', body: reindex, failOver }, input);
-}
+export const drReindex = runbook('drReindex', reindex, { failOver });
 
 async function reindex(run: Run, input: InputOf<'drReindex'>): Promise<Ending> {
   const { deployment, cluster } = input;
-  return run.abortable(async () => {
-    // 1. Read and judge; the gate is open while the key holders are asked.
-    const approved = await approvePlan(run, {
-      input,
-      assess: (call, again) => call.assessDrReindex({ input, ...again }),
-      gate: () => 'reindex',
-      tokens: ({ tokenSource }) => ({
-        source: tokenSource,
-        targets: [{ cluster, uses: ['dr.merkle-check', 'dr.reindex', 'dr.operation-token.delete'] }],
-      }),
-    });
-    if ('outcome' in approved) return approved;
-    const { tokens, route } = approved;
+  // 1. Read and judge; the gate is open while the key holders are asked.
+  const approved = await approvePlan(run, {
+    input,
+    assess: (call, again) => call.assessDrReindex({ input, ...again }),
+    gate: () => 'reindex',
+    tokens: ({ tokenSource }) => ({
+      source: tokenSource,
+      targets: [{ cluster, uses: ['dr.merkle-check', 'dr.reindex', 'dr.operation-token.delete'] }],
+    }),
+  });
+  if ('outcome' in approved) return approved;
+  const { tokens, route } = approved;
 
-    // 2. Would it help?
-    const before = await checkMerkle(run, tokens, deployment, cluster, { when: 'before' });
-    const refusal = before && refusalOf(input, route, before);
-    if (refusal) {
-      run.state.enterPhase('finishing');
-      await tokens.dispose();
-      return { outcome: 'refused', failure: refusal, result: { before: merkleFacts(before) } };
-    }
-
-    // 3. Start it, and follow it to its end however long it takes.
-    run.state.enterPhase('working');
-    const reindexed = await carryOut(run, input, route, approved.approvals, tokens);
-
-    // 4. Did it help?
-    const after = await checkMerkle(run, tokens, deployment, cluster, {
-      when: 'after',
-      skipEffect: 'whether the reindex helped is not known',
-    });
-
-    // 5. Nothing of ours stays behind, and the last look is in the report.
+  // 2. Would it help?
+  const before = await checkMerkle(run, tokens, deployment, cluster, { when: 'before' });
+  const refusal = before && refusalOf(input, route, before);
+  if (refusal) {
     run.state.enterPhase('finishing');
     await tokens.dispose();
-    return {
-      outcome: 'completed',
-      leftToDo: leftToDo(input, after),
-      result: { before: merkleFacts(before), reindex: reindexed, after: merkleFacts(after) },
-    };
+    return { outcome: 'refused', failure: refusal, result: { before: merkleFacts(before) } };
+  }
+
+  // 3. Start it, and follow it to its end however long it takes.
+  run.state.enterPhase('working');
+  const reindexed = await carryOut(run, input, route, approved.approvals, tokens);
+
+  // 4. Did it help?
+  const after = await checkMerkle(run, tokens, deployment, cluster, {
+    when: 'after',
+    skipEffect: 'whether the reindex helped is not known',
   });
+
+  // 5. Nothing of ours stays behind, and the last look is in the report.
+  run.state.enterPhase('finishing');
+  await tokens.dispose();
+  return {
+    outcome: 'completed',
+    leftToDo: leftToDo(input, after),
+    result: { before: merkleFacts(before), reindex: reindexed, after: merkleFacts(after) },
+  };
 }
 
 /** A sound tree is left alone, and so is one that cannot be checked and is not said to be corrupted. */

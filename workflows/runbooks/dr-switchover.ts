@@ -5,8 +5,8 @@ import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan, collectAgainWhereShort } from '../procedures/approved-plan';
 import { restoreProtection } from '../procedures/re-protection';
 import type { Run } from '../engine/run';
-import type { Ending, RunbookResult } from '../engine/runbook';
-import { executeRunbook } from '../engine/runbook';
+import type { Ending } from '../engine/runbook';
+import { runbookInParts } from '../engine/runbook';
 import { failOver } from './dr-failover';
 import type { PrimaryChange, Side } from '../procedures/change-primary';
 import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-primary';
@@ -18,9 +18,7 @@ import { takeSnapshot } from '../procedures/snapshots';
  * Planned DR switchover: A, the DR primary, and B, one of its DR secondaries, change roles. Both answer, nothing may be
  * lost. People are waited for before A is demoted and never between that and service being back.
  */
-export async function drSwitchover(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'drSwitchover'>>({ name: 'drSwitchover', body: switchOver, failOver }, input);
-}
+export const drSwitchover = runbookInParts('drSwitchover', switchOver, { failOver });
 
 async function switchOver(run: Run, input: InputOf<'drSwitchover'>): Promise<Ending> {
   const { deployment, acceptLoss, onStuck } = input;

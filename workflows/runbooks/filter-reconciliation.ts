@@ -4,8 +4,8 @@ import { approvePlan } from '../procedures/approved-plan';
 import { stepFailure } from '../engine/failures';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
-import type { Ending, RunbookResult } from '../engine/runbook';
-import { executeRunbook } from '../engine/runbook';
+import type { Ending } from '../engine/runbook';
+import { runbook } from '../engine/runbook';
 import type { FilterState } from '../../src/contracts/activities';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { failOver } from './dr-failover';
@@ -14,16 +14,7 @@ import { failOver } from './dr-failover';
  * The paths filters of a performance primary become what the inventory, or the input, wants. Any change asks the
  * gate `filter`; where nothing is to be changed nobody is asked.
  */
-export async function filterReconciliation(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'filterReconciliation'>>(
-    { name: 'filterReconciliation', body: carryOut, failOver },
-    input,
-  );
-}
-
-function carryOut(run: Run, input: InputOf<'filterReconciliation'>): Promise<Ending> {
-  return run.abortable(() => reconcile(run, input));
-}
+export const filterReconciliation = runbook('filterReconciliation', reconcile, { failOver });
 
 async function reconcile(run: Run, input: InputOf<'filterReconciliation'>): Promise<Ending> {
   // 0./1. Read every filter; say what would be newly sent and what deleted; gate `filter` where anything changes.

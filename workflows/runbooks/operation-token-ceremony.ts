@@ -4,20 +4,13 @@ import { approvePlan } from '../procedures/approved-plan';
 import { tokensFromPeople } from '../procedures/operation-tokens';
 import { tokenForPerson } from '../procedures/token-for-person';
 import type { Run } from '../engine/run';
-import type { Ending, RunbookResult } from '../engine/runbook';
-import { executeRunbook } from '../engine/runbook';
+import type { Ending } from '../engine/runbook';
+import { runbookInParts } from '../engine/runbook';
 
 /** One DR operation token for one cluster, as a run of its own: kept for the next run, or made for a person's key. */
-export async function operationTokenCeremony(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'operationTokenCeremony'>>(
-    {
-      name: 'operationTokenCeremony',
-      body: (run, checked) =>
-        checked.recipient === undefined ? keep(run, checked) : forPerson(run, checked, checked.recipient),
-    },
-    input,
-  );
-}
+export const operationTokenCeremony = runbookInParts('operationTokenCeremony', (run, input) =>
+  input.recipient === undefined ? run.abortable(() => keep(run, input)) : forPerson(run, input, input.recipient),
+);
 
 /** Whoever takes it deletes it; so does the run that made it, where it is stopped. */
 function usesOf({ uses }: InputOf<'operationTokenCeremony'>): readonly TokenUse[] {
@@ -40,56 +33,54 @@ function forPerson(run: Run, input: InputOf<'operationTokenCeremony'>, recipient
 
 async function keep(run: Run, input: InputOf<'operationTokenCeremony'>): Promise<Ending> {
   const { deployment, cluster, reason, keepFor } = input;
-  return run.abortable(async () => {
-    // 1. Is it a DR secondary, is its slot free, do the holders suffice? The run that takes the token is approved.
-    const approved = await approvePlan(run, {
-      input,
-      assess: (call) => call.assessCeremony({ input }),
-      gate: () => undefined,
-    });
-    if ('outcome' in approved) return approved;
-
-    // 2. Ask the holders.
-    const uses = usesOf(input);
-    const ceremony = tokensFromPeople(
-      run,
-      'ceremony',
-      {
-        ...{ deployment, runbook: 'operationTokenCeremony', reason, targets: [{ cluster, uses }] },
-        requestedBy: input.requestedBy ?? 'unknown',
-        inputDigest: approved.approvals.authority.plan.digest,
-      },
-      { kind: 'operation-token', keepFor },
-    );
-    run.onEnd(() => ceremony.abandon());
-    run.state.enterPhase('waiting-for-people');
-    await ceremony.ready();
-    await ceremony.collect();
-
-    // 3. The token generation. The token stays sealed, in the result of this step and in the record.
-    run.state.enterPhase('preparing');
-    let leftOver: readonly OperationTokenReference[] | undefined;
-    // Stopped from here on, nobody wants it, and it has no lifetime; one that was just made is in the record alone.
-    run.onEnd(async () => {
-      if (!leftOver) return;
-      const tokens = leftOver;
-      await run.cleanUp('Delete the operation tokens', async (call) => {
-        await call.deleteOperationTokens({ deployment, tokens });
-      });
-    });
-    leftOver = [];
-    const made = await ceremony.generate(cluster, uses);
-    if (made) leftOver = [made];
-
-    // 4. The keys are not needed any more.
-    run.state.enterPhase('finishing');
-    await ceremony.close();
-    leftOver = undefined;
-    return {
-      outcome: 'completed',
-      leftToDo: [
-        `The operation token of ${cluster} has no lifetime. The record keeps it for the next drSwitchover or drFailover, for ${keepFor ?? ''}; where none takes it, operationTokenDisposal deletes it.`,
-      ],
-    };
+  // 1. Is it a DR secondary, is its slot free, do the holders suffice? The run that takes the token is approved.
+  const approved = await approvePlan(run, {
+    input,
+    assess: (call) => call.assessCeremony({ input }),
+    gate: () => undefined,
   });
+  if ('outcome' in approved) return approved;
+
+  // 2. Ask the holders.
+  const uses = usesOf(input);
+  const ceremony = tokensFromPeople(
+    run,
+    'ceremony',
+    {
+      ...{ deployment, runbook: 'operationTokenCeremony', reason, targets: [{ cluster, uses }] },
+      requestedBy: input.requestedBy ?? 'unknown',
+      inputDigest: approved.approvals.authority.plan.digest,
+    },
+    { kind: 'operation-token', keepFor },
+  );
+  run.onEnd(() => ceremony.abandon());
+  run.state.enterPhase('waiting-for-people');
+  await ceremony.ready();
+  await ceremony.collect();
+
+  // 3. The token generation. The token stays sealed, in the result of this step and in the record.
+  run.state.enterPhase('preparing');
+  let leftOver: readonly OperationTokenReference[] | undefined;
+  // Stopped from here on, nobody wants it, and it has no lifetime; one that was just made is in the record alone.
+  run.onEnd(async () => {
+    if (!leftOver) return;
+    const tokens = leftOver;
+    await run.cleanUp('Delete the operation tokens', async (call) => {
+      await call.deleteOperationTokens({ deployment, tokens });
+    });
+  });
+  leftOver = [];
+  const made = await ceremony.generate(cluster, uses);
+  if (made) leftOver = [made];
+
+  // 4. The keys are not needed any more.
+  run.state.enterPhase('finishing');
+  await ceremony.close();
+  leftOver = undefined;
+  return {
+    outcome: 'completed',
+    leftToDo: [
+      `The operation token of ${cluster} has no lifetime. The record keeps it for the next drSwitchover or drFailover, for ${keepFor ?? ''}; where none takes it, operationTokenDisposal deletes it.`,
+    ],
+  };
 }

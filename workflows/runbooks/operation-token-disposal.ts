@@ -4,58 +4,51 @@ import { approvePlan } from '../procedures/approved-plan';
 import { tokensFromPeople } from '../procedures/operation-tokens';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
-import type { Ending, RunbookResult } from '../engine/runbook';
-import { executeRunbook } from '../engine/runbook';
+import type { Ending } from '../engine/runbook';
+import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
 
 /**
  * Works through the generated tokens of the record: each is deleted and proven to be refused. What cannot be deleted now, and
  * what nobody holds, is named with who can end it and when. With `forget`, orphans leave the record as people approved.
  */
-export async function operationTokenDisposal(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'operationTokenDisposal'>>(
-    { name: 'operationTokenDisposal', body: dispose, failOver },
-    input,
-  );
-}
+export const operationTokenDisposal = runbook('operationTokenDisposal', dispose, { failOver });
 
 type Disposed = LedgerToken &
   Pick<LedgerDisposal, 'text' | 'next'> & { readonly outcome: LedgerDisposal['state'] | 'skipped' };
 
 async function dispose(run: Run, input: InputOf<'operationTokenDisposal'>): Promise<Ending> {
   const { forget } = input;
-  return run.abortable(async () => {
-    // 1. What does the record hold, and which clusters can delete now?
-    const approved = await approvePlan(run, {
-      input,
-      assess: (call) => call.assessTokenDisposal({ input }),
-      gate: () => (forget ? 'ceremony' : undefined),
-    });
-    if ('outcome' in approved) return approved;
-    const { provided } = input;
-    if (provided !== undefined) return disposeProvided(run, input, provided, approved.approvals.authority.plan.digest);
-
-    // 2. One cluster after the other: what one refuses does not stop the rest.
-    run.state.enterPhase('working');
-    const { tokens } = approved.route;
-    const disposed: Disposed[] = [];
-    for (const cluster of new Set(tokens.map((token) => token.cluster))) {
-      const ofCluster = tokens.filter((token) => token.cluster === cluster);
-      disposed.push(...(await disposeOn(run, input, approved.approvals, cluster, ofCluster)));
-    }
-
-    // 3. What is left, and to whom.
-    run.state.enterPhase('finishing');
-    return {
-      outcome: 'completed',
-      leftToDo: disposed
-        .filter(({ outcome }) => outcome !== 'deleted' && outcome !== 'forgotten')
-        .map(({ cluster, workflowId, runId, text, next }) =>
-          `The token of ${cluster} made by ${workflowId} (run ${runId}): ${text}. ${next ?? ''}`.trim(),
-        ),
-      result: { deleted: disposed.filter(({ outcome }) => outcome === 'deleted').length, tokens: disposed },
-    };
+  // 1. What does the record hold, and which clusters can delete now?
+  const approved = await approvePlan(run, {
+    input,
+    assess: (call) => call.assessTokenDisposal({ input }),
+    gate: () => (forget ? 'ceremony' : undefined),
   });
+  if ('outcome' in approved) return approved;
+  const { provided } = input;
+  if (provided !== undefined) return disposeProvided(run, input, provided, approved.approvals.authority.plan.digest);
+
+  // 2. One cluster after the other: what one refuses does not stop the rest.
+  run.state.enterPhase('working');
+  const { tokens } = approved.route;
+  const disposed: Disposed[] = [];
+  for (const cluster of new Set(tokens.map((token) => token.cluster))) {
+    const ofCluster = tokens.filter((token) => token.cluster === cluster);
+    disposed.push(...(await disposeOn(run, input, approved.approvals, cluster, ofCluster)));
+  }
+
+  // 3. What is left, and to whom.
+  run.state.enterPhase('finishing');
+  return {
+    outcome: 'completed',
+    leftToDo: disposed
+      .filter(({ outcome }) => outcome !== 'deleted' && outcome !== 'forgotten')
+      .map(({ cluster, workflowId, runId, text, next }) =>
+        `The token of ${cluster} made by ${workflowId} (run ${runId}): ${text}. ${next ?? ''}`.trim(),
+      ),
+    result: { deleted: disposed.filter(({ outcome }) => outcome === 'deleted').length, tokens: disposed },
+  };
 }
 
 /** A token that a person holds: they give it as tokens are provided to any run, sealed to its key. */

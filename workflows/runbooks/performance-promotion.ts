@@ -5,8 +5,8 @@ import type { Approved } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
-import type { Ending, RunbookResult } from '../engine/runbook';
-import { executeRunbook } from '../engine/runbook';
+import type { Ending } from '../engine/runbook';
+import { runbookInParts } from '../engine/runbook';
 import { failOver } from './dr-failover';
 import type { PromotionProgress } from '../procedures/performance-followers';
 import { followNewPrimary, tellPromotionLeft } from '../procedures/performance-followers';
@@ -23,12 +23,7 @@ import { seeWrite } from '../procedures/service-back';
  * promoted back where that ends well for nobody else. Unplanned: it is gone, and has no DR secondary that would keep
  * every token and lease.
  */
-export async function performancePromotion(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'performancePromotion'>>(
-    { name: 'performancePromotion', body: promote, failOver },
-    input,
-  );
-}
+export const performancePromotion = runbookInParts('performancePromotion', promote, { failOver });
 
 type Promotion = Approved<PromotionRoute>;
 

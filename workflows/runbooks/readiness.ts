@@ -1,28 +1,20 @@
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { readinessLines, verdictWords } from '../../src/contracts/readiness-words';
 import type { Run } from '../engine/run';
-import type { Ending, RunbookResult } from '../engine/runbook';
-import { executeRunbook } from '../engine/runbook';
+import type { Ending } from '../engine/runbook';
+import { runbook } from '../engine/runbook';
 
 /** Would a switchover and a failover start now? Changes nothing, opens no gate, and runs beside every other run. */
-export async function readiness(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'readiness'>>({ name: 'readiness', body: carryOut, quiet: true }, input);
-}
+export const readiness = runbook('readiness', carryOut, { quiet: true });
 
-function carryOut(run: Run, { deployment }: InputOf<'readiness'>): Promise<Ending> {
-  return run.abortable(async () => {
-    const { site, readiness: found } = await run.step(
-      'Check readiness',
-      (call) => call.assessReadiness({ deployment }),
-      {
-        note: ({ readiness: { switchover, failover, score } }) =>
-          `switchover ${verdictWords(switchover)}, failover ${verdictWords(failover)}, score ${score}`,
-        // Nothing was touched: a check that cannot be made ends at once, so that the next one of the schedule can begin.
-        onFailure: 'throw',
-      },
-    );
-    run.state.learnSite(site);
-    run.state.summarise(readinessLines(found));
-    return { outcome: 'completed', result: { ...found } };
+async function carryOut(run: Run, { deployment }: InputOf<'readiness'>): Promise<Ending> {
+  const { site, readiness: found } = await run.step('Check readiness', (call) => call.assessReadiness({ deployment }), {
+    note: ({ readiness: { switchover, failover, score } }) =>
+      `switchover ${verdictWords(switchover)}, failover ${verdictWords(failover)}, score ${score}`,
+    // Nothing was touched: a check that cannot be made ends at once, so that the next one of the schedule can begin.
+    onFailure: 'throw',
   });
+  run.state.learnSite(site);
+  run.state.summarise(readinessLines(found));
+  return { outcome: 'completed', result: { ...found } };
 }

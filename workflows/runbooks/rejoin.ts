@@ -8,8 +8,8 @@ import type { OperationTokens } from '../procedures/operation-tokens';
 import { compareRoots, repointDrSecondary, repointPerformanceSecondary } from '../procedures/repoint';
 import type { RepointTarget } from '../procedures/repoint';
 import type { Run } from '../engine/run';
-import type { Ending, RunbookResult } from '../engine/runbook';
-import { executeRunbook } from '../engine/runbook';
+import type { Ending } from '../engine/runbook';
+import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
 import { finishRun, kindName } from '../procedures/roles';
 import { takeSnapshot } from '../procedures/snapshots';
@@ -18,105 +18,94 @@ import { takeSnapshot } from '../procedures/snapshots';
  * A former DR primary is back after a failover. It was started fenced and may still take itself for the primary: it is
  * demoted first, let out of its fence then, and joins the primary that serves. Nothing here disables anything.
  */
-export async function drRejoin(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'drRejoin'>>(
-    {
-      ...{ name: 'drRejoin', failOver },
-      body: (run, asked) =>
-        carryOut(run, 'dr', asked, (call, { ownFingerprint }) => call.assessDrRejoin({ input: asked, ownFingerprint })),
-    },
-    input,
-  );
-}
+export const drRejoin = runbook(
+  'drRejoin',
+  (run, input) =>
+    rejoin(run, 'dr', input, (call, { ownFingerprint }) => call.assessDrRejoin({ input, ownFingerprint })),
+  { failOver },
+);
 
 /** The same for a former performance primary, after an unplanned promotion: its paths filter stands before it joins. */
-export async function performanceRejoin(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'performanceRejoin'>>(
-    {
-      ...{ name: 'performanceRejoin', failOver },
-      body: (run, asked) =>
-        carryOut(run, 'performance', asked, (call) => call.assessPerformanceRejoin({ input: asked })),
-    },
-    input,
-  );
-}
+export const performanceRejoin = runbook(
+  'performanceRejoin',
+  (run, input) => rejoin(run, 'performance', input, (call) => call.assessPerformanceRejoin({ input })),
+  { failOver },
+);
 
 type RejoinInput = InputOf<'drRejoin'> | InputOf<'performanceRejoin'>;
 
-function carryOut(
+async function rejoin(
   run: Run,
   kind: ReplicationKind,
   input: RejoinInput,
   assess: PlanRequest<RejoinRoute>['assess'],
 ): Promise<Ending> {
-  return run.abortable(async () => {
-    const gate = kind === 'dr' ? 'plan' : 'promote';
-    // 1. Who serves, what the former primary takes itself for; whoever approves attests its fence.
-    const approved = await approvePlan<RejoinRoute>(run, {
-      input,
-      assess,
-      gate: () => gate,
-      tokens: ({ tokenSource, cluster }) =>
-        tokenSource && {
-          source: tokenSource,
-          targets: [{ cluster, uses: ['dr.update-primary', 'dr.operation-token.delete'] }],
-        },
-    });
-    if ('outcome' in approved) return approved;
-    const { route, tokens, approvals } = approved;
-
-    // 2. What is lost is said, and saved where there is a hook, while it is still there.
-    run.state.enterPhase('working');
-    const split = await describeSplit(run, input, route);
-
-    const before = { deployment: input.deployment, cluster: route.cluster, event: 'demotion' } as const;
-    await takeSnapshot(run, route.snapshot, before, approvals.authority);
-
-    // 3. One primary: the former one stops being one before anything can reach it.
-    const progress: Progress = { unfenced: 'no', streams: false };
-    run.onEnd(async () => void run.state.leftToDo.push(...undone(route, progress)));
-    const { deployment } = input;
-    const { cluster: secondary, primary, former } = route;
-    // DANGER: what the former primary is the only one to hold is out of reach from here on. Refused while nobody serves.
-    if (former === 'primary')
-      await run.step(`Demote ${secondary}`, (call) =>
-        // A dump may have taken hours.
-        approvals.begin(gate, (authority) => {
-          const sides = { deployment, kind, cluster: secondary, otherCluster: primary };
-          return call.demotePrimary({ ...sides, former: true, authority });
-        }),
-      );
-
-    // 4. Only then it is let out.
-    const authority = await unfence(run, input, approved, progress);
-
-    // 5. It joins by token, its paths filter first: addresses are not allowed after a demotion.
-    run.state.enterPhase('re-protecting');
-    progress.streams = await join(run, route, { deployment, primary, secondary, authority }, tokens);
-    const filtered = route.filter?.filter !== undefined;
-    const roots = progress.streams
-      ? await compareRoots(run, { deployment, kind, primary, secondary, filtered })
-      : undefined;
-
-    // 6. Nothing of ours stays behind, and the last look is in the report.
-    const left = unconnected(run, route, await finishRun(run, deployment, tokens));
-    return {
-      outcome: 'completed',
-      leftToDo: [
-        ...left,
-        `${primary} stays primary. To lead service back to ${secondary}, start ${kind === 'dr' ? 'drSwitchover' : 'performancePromotion'} to it once it has streamed for a while and the cool-down has passed.`,
-      ],
-      result: {
-        formerPrimary: secondary,
-        primary,
-        wasDemotedBefore: former === 'secondary',
-        lost: split?.observed ?? 'what was written after the split was not read',
-        lostWalEntriesAtMost: split?.atMostWalEntries ?? 'unknown',
-        streams: progress.streams,
-        merkleRoots: roots ?? 'not compared',
+  const gate = kind === 'dr' ? 'plan' : 'promote';
+  // 1. Who serves, what the former primary takes itself for; whoever approves attests its fence.
+  const approved = await approvePlan<RejoinRoute>(run, {
+    input,
+    assess,
+    gate: () => gate,
+    tokens: ({ tokenSource, cluster }) =>
+      tokenSource && {
+        source: tokenSource,
+        targets: [{ cluster, uses: ['dr.update-primary', 'dr.operation-token.delete'] }],
       },
-    };
   });
+  if ('outcome' in approved) return approved;
+  const { route, tokens, approvals } = approved;
+
+  // 2. What is lost is said, and saved where there is a hook, while it is still there.
+  run.state.enterPhase('working');
+  const split = await describeSplit(run, input, route);
+
+  const before = { deployment: input.deployment, cluster: route.cluster, event: 'demotion' } as const;
+  await takeSnapshot(run, route.snapshot, before, approvals.authority);
+
+  // 3. One primary: the former one stops being one before anything can reach it.
+  const progress: Progress = { unfenced: 'no', streams: false };
+  run.onEnd(async () => void run.state.leftToDo.push(...undone(route, progress)));
+  const { deployment } = input;
+  const { cluster: secondary, primary, former } = route;
+  // DANGER: what the former primary is the only one to hold is out of reach from here on. Refused while nobody serves.
+  if (former === 'primary')
+    await run.step(`Demote ${secondary}`, (call) =>
+      // A dump may have taken hours.
+      approvals.begin(gate, (authority) => {
+        const sides = { deployment, kind, cluster: secondary, otherCluster: primary };
+        return call.demotePrimary({ ...sides, former: true, authority });
+      }),
+    );
+
+  // 4. Only then it is let out.
+  const authority = await unfence(run, input, approved, progress);
+
+  // 5. It joins by token, its paths filter first: addresses are not allowed after a demotion.
+  run.state.enterPhase('re-protecting');
+  progress.streams = await join(run, route, { deployment, primary, secondary, authority }, tokens);
+  const filtered = route.filter?.filter !== undefined;
+  const roots = progress.streams
+    ? await compareRoots(run, { deployment, kind, primary, secondary, filtered })
+    : undefined;
+
+  // 6. Nothing of ours stays behind, and the last look is in the report.
+  const left = unconnected(run, route, await finishRun(run, deployment, tokens));
+  return {
+    outcome: 'completed',
+    leftToDo: [
+      ...left,
+      `${primary} stays primary. To lead service back to ${secondary}, start ${kind === 'dr' ? 'drSwitchover' : 'performancePromotion'} to it once it has streamed for a while and the cool-down has passed.`,
+    ],
+    result: {
+      formerPrimary: secondary,
+      primary,
+      wasDemotedBefore: former === 'secondary',
+      lost: split?.observed ?? 'what was written after the split was not read',
+      lostWalEntriesAtMost: split?.atMostWalEntries ?? 'unknown',
+      streams: progress.streams,
+      merkleRoots: roots ?? 'not compared',
+    },
+  };
 }
 
 /** Step 5, of either kind. */

@@ -2,8 +2,8 @@ import type { TeardownRoute } from '../../activities/plans/ending';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Run } from '../engine/run';
-import type { Ending, RunbookResult } from '../engine/runbook';
-import { executeRunbook } from '../engine/runbook';
+import type { Ending } from '../engine/runbook';
+import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
 import { kindName, finishRun, seeDisabled } from '../procedures/roles';
 
@@ -11,12 +11,7 @@ import { kindName, finishRun, seeDisabled } from '../procedures/roles';
  * One kind of replication ends on one cluster, primary or secondary. The other kind stays as it is, and no data is
  * wiped; but what replicated with it can do so again only after a wipe, which the plan names secondary by secondary.
  */
-export async function replicationTeardown(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'replicationTeardown'>>(
-    { name: 'replicationTeardown', body: (run, asked) => run.abortable(() => tearDown(run, asked)), failOver },
-    input,
-  );
-}
+export const replicationTeardown = runbook('replicationTeardown', tearDown, { failOver });
 
 async function tearDown(run: Run, input: InputOf<'replicationTeardown'>): Promise<Ending> {
   const { deployment, kind, cluster } = input;

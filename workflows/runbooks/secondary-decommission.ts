@@ -5,8 +5,8 @@ import { approvePlan } from '../procedures/approved-plan';
 import type { OperationTokens } from '../procedures/operation-tokens';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
-import type { Ending, RunbookResult } from '../engine/runbook';
-import { executeRunbook } from '../engine/runbook';
+import type { Ending } from '../engine/runbook';
+import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
 import { kindName, finishRun, seeDisabled } from '../procedures/roles';
 
@@ -14,12 +14,7 @@ import { kindName, finishRun, seeDisabled } from '../procedures/roles';
  * A secondary is cut off for good: revoked on its primary, then made to forget the primary, or its replication disabled.
  * The secondary keeps its data; nothing is wiped.
  */
-export async function secondaryDecommission(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'secondaryDecommission'>>(
-    { name: 'secondaryDecommission', body: (run, asked) => run.abortable(() => decommission(run, asked)), failOver },
-    input,
-  );
-}
+export const secondaryDecommission = runbook('secondaryDecommission', decommission, { failOver });
 
 async function decommission(run: Run, input: InputOf<'secondaryDecommission'>): Promise<Ending> {
   // 0./1. Read and judge; gate `revoke` while the key holders are asked; then gate `disable`, where that is to follow.

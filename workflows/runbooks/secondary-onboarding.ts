@@ -4,8 +4,8 @@ import type { InputOf, OutsideSecondary } from '../../src/contracts/runbook-inpu
 import type { Approvals } from '../engine/approvals';
 import { failureFacts } from '../engine/failures';
 import type { Run } from '../engine/run';
-import type { Ending, RunbookResult } from '../engine/runbook';
-import { executeRunbook } from '../engine/runbook';
+import type { Ending } from '../engine/runbook';
+import { runbook } from '../engine/runbook';
 import type { PlanRequest } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import { STOP_HERE, followUntilStreaming } from '../procedures/first-copy';
@@ -15,92 +15,82 @@ import { takeSnapshot } from '../procedures/snapshots';
 import { failOver } from './dr-failover';
 
 /** A cluster without replication becomes DR secondary. **Everything on it is wiped**: gate `wipe` must approve it. */
-export async function drSecondaryOnboarding(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'drSecondaryOnboarding'>>(
-    {
-      ...{ name: 'drSecondaryOnboarding', failOver },
-      body: (run, asked) => onboard(run, asked, (call) => call.assessDrSecondaryOnboarding({ input: asked })),
-    },
-    input,
-  );
-}
+export const drSecondaryOnboarding = runbook(
+  'drSecondaryOnboarding',
+  (run, input) => onboard(run, input, (call) => call.assessDrSecondaryOnboarding({ input })),
+  { failOver },
+);
 
 /** The same for a performance secondary: its paths filter keeps what it must not see away from before the first byte. */
-export async function performanceSecondaryOnboarding(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'performanceSecondaryOnboarding'>>(
-    {
-      ...{ name: 'performanceSecondaryOnboarding', failOver },
-      body: (run, asked) => onboard(run, asked, (call) => call.assessPerformanceSecondaryOnboarding({ input: asked })),
-    },
-    input,
-  );
-}
+export const performanceSecondaryOnboarding = runbook(
+  'performanceSecondaryOnboarding',
+  (run, input) => onboard(run, input, (call) => call.assessPerformanceSecondaryOnboarding({ input })),
+  { failOver },
+);
 
-function onboard(
+async function onboard(
   run: Run,
   input: InputOf<'drSecondaryOnboarding'> | InputOf<'performanceSecondaryOnboarding'>,
   assess: PlanRequest<SecondaryOnboardingRoute>['assess'],
 ): Promise<Ending> {
   const { deployment } = input;
-  return run.abortable(async () => {
-    // 1. Read and judge; people approve that this cluster is wiped, and what it will see.
-    const approved = await approvePlan(run, { input, assess, gate: () => 'wipe' });
-    if ('outcome' in approved) return approved;
-    const { route, approvals } = approved;
-    const { kind, primary, secondary, id, filter, form, outside } = route;
+  // 1. Read and judge; people approve that this cluster is wiped, and what it will see.
+  const approved = await approvePlan(run, { input, assess, gate: () => 'wipe' });
+  if ('outcome' in approved) return approved;
+  const { route, approvals } = approved;
+  const { kind, primary, secondary, id, filter, form, outside } = route;
 
-    // 2. A snapshot where the inventory wants one, and a primary to follow.
-    run.state.enterPhase('working');
-    await takeSnapshot(run, route.snapshot, { deployment, cluster: secondary, event: 'wipe' }, approvals.authority);
-    if (route.enablesPrimary) await enablePrimary(run, { deployment, kind, cluster: primary }, approvals, 'wipe');
+  // 2. A snapshot where the inventory wants one, and a primary to follow.
+  run.state.enterPhase('working');
+  await takeSnapshot(run, route.snapshot, { deployment, cluster: secondary, event: 'wipe' }, approvals.authority);
+  if (route.enablesPrimary) await enablePrimary(run, { deployment, kind, cluster: primary }, approvals, 'wipe');
 
-    // 3. The paths filter stands before there is an activation token: what it keeps away never leaves.
-    if (filter)
-      await run.step(`Write the paths filter of ${secondary} on ${primary}`, (call) => {
-        const { authority } = approvals;
-        const whose = outside ? undefined : secondary;
-        return call.writePathsFilter({ deployment, cluster: primary, id, filter, secondary: whose, authority });
-      });
-    if (outside) return admitOutside(run, deployment, { ...route, outside }, approvals);
-
-    // 4. The wipe: public key, activation token and enable. It is refused unless exactly that filter stands.
-    let streams = false;
-    run.onEnd(async () => {
-      if (!streams) run.state.leftToDo.push(notStreaming(route));
+  // 3. The paths filter stands before there is an activation token: what it keeps away never leaves.
+  if (filter)
+    await run.step(`Write the paths filter of ${secondary} on ${primary}`, (call) => {
+      const { authority } = approvals;
+      const whose = outside ? undefined : secondary;
+      return call.writePathsFilter({ deployment, cluster: primary, id, filter, secondary: whose, authority });
     });
-    let calledBefore = false;
-    const expected = kind === 'performance' ? { filter: filter ?? ('none' as const) } : undefined;
-    await run.step(
-      `Enable ${secondary} as ${kindName(kind)} secondary of ${primary}`,
-      (call) =>
-        approvals.begin('wipe', async (authority) => {
-          const input = { deployment, kind, primary, secondary, authority, form, expected, calledBefore };
-          try {
-            return await call.enableSecondary(input);
-          } catch (error) {
-            calledBefore ||= failureFacts(error)?.outcomeKnown !== true;
-            throw error;
-          }
-        }),
-      { choices: [STOP_HERE] },
-    );
+  if (outside) return admitOutside(run, deployment, { ...route, outside }, approvals);
 
-    // 5. People unseal its standbys, and the first copy comes to its end.
-    streams = await followUntilStreaming(run, deployment, route);
-
-    // 6. A write arrives, and both sides hold the same.
-    await proveReplication(run, deployment, route);
-
-    // 7. Both sides filter the same. The secondary needs a new credential before it says so.
-    const credential = filter !== undefined && (await compareFilters(run, deployment, route, filter));
-
-    // 8. What is left.
-    const seen = await finishRun(run, deployment);
-    noteNewId(run, route, seen.find(({ cluster }) => cluster === secondary)?.clusterId);
-    run.state.finding(credentialsGone(route));
-    const leftToDo = kind === 'dr' ? leftOfDr(primary, secondary) : leftOfPerformance(deployment, route, credential);
-    return { outcome: 'completed', leftToDo };
+  // 4. The wipe: public key, activation token and enable. It is refused unless exactly that filter stands.
+  let streams = false;
+  run.onEnd(async () => {
+    if (!streams) run.state.leftToDo.push(notStreaming(route));
   });
+  let calledBefore = false;
+  const expected = kind === 'performance' ? { filter: filter ?? ('none' as const) } : undefined;
+  await run.step(
+    `Enable ${secondary} as ${kindName(kind)} secondary of ${primary}`,
+    (call) =>
+      approvals.begin('wipe', async (authority) => {
+        const input = { deployment, kind, primary, secondary, authority, form, expected, calledBefore };
+        try {
+          return await call.enableSecondary(input);
+        } catch (error) {
+          calledBefore ||= failureFacts(error)?.outcomeKnown !== true;
+          throw error;
+        }
+      }),
+    { choices: [STOP_HERE] },
+  );
+
+  // 5. People unseal its standbys, and the first copy comes to its end.
+  streams = await followUntilStreaming(run, deployment, route);
+
+  // 6. A write arrives, and both sides hold the same.
+  await proveReplication(run, deployment, route);
+
+  // 7. Both sides filter the same. The secondary needs a new credential before it says so.
+  const credential = filter !== undefined && (await compareFilters(run, deployment, route, filter));
+
+  // 8. What is left.
+  const seen = await finishRun(run, deployment);
+  noteNewId(run, route, seen.find(({ cluster }) => cluster === secondary)?.clusterId);
+  run.state.finding(credentialsGone(route));
+  const leftToDo = kind === 'dr' ? leftOfDr(primary, secondary) : leftOfPerformance(deployment, route, credential);
+  return { outcome: 'completed', leftToDo };
 }
 
 /** Step 4 for a secondary of another team: a token that only they can use, and the wait until it is connected. */

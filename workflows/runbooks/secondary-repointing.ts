@@ -6,8 +6,8 @@ import { compareRoots, repointDrSecondary, repointPerformanceSecondary } from '.
 import type { BeginApproved } from '../procedures/repoint';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
-import type { Ending, RunbookResult } from '../engine/runbook';
-import { executeRunbook } from '../engine/runbook';
+import type { Ending } from '../engine/runbook';
+import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
 import { finishRun } from '../procedures/roles';
 
@@ -15,43 +15,36 @@ import { finishRun } from '../procedures/roles';
  * A secondary follows another primary of its set: by activation token, with which a performance secondary may receive what
  * its filter keeps away, or by the cluster addresses of the primary, which keeps id, certificate and filter.
  */
-export async function secondaryRepointing(input: unknown): Promise<RunbookResult> {
-  return executeRunbook<InputOf<'secondaryRepointing'>>(
-    { name: 'secondaryRepointing', body: repoint, failOver },
-    input,
-  );
-}
+export const secondaryRepointing = runbook('secondaryRepointing', repoint, { failOver });
 
-function repoint(run: Run, input: InputOf<'secondaryRepointing'>): Promise<Ending> {
+async function repoint(run: Run, input: InputOf<'secondaryRepointing'>): Promise<Ending> {
   const { deployment } = input;
-  return run.abortable(async () => {
-    // 0.-1. Read everything; refuse; people approve it, the key holders are asked meanwhile.
-    const approved = await approvePlan<RepointingRoute>(run, {
-      input,
-      assess: (call, again) => call.assessSecondaryRepointing({ input, ...again }),
-      gate: () => 'repoint',
-      tokens: ({ tokenSource, secondary }) =>
-        tokenSource && {
-          source: tokenSource,
-          targets: [{ cluster: secondary, uses: ['dr.update-primary', 'dr.operation-token.delete'] }],
-        },
-    });
-    if ('outcome' in approved) return approved;
-    const { route, tokens, approvals } = approved;
-
-    // 2. Point it at the primary, and see that it follows.
-    run.state.enterPhase('working');
-    const follows = await point(run, deployment, route, approvals, tokens);
-
-    // 3. What can be said of the data.
-    const { kind, primary, secondary, filter } = route;
-    if (follows)
-      await compareRoots(run, { deployment, kind, primary, secondary, filtered: filter?.filter !== undefined });
-
-    // 4. Nothing of ours stays behind, and the last look is in the report.
-    await finishRun(run, deployment, tokens);
-    return { outcome: 'completed', leftToDo: follows ? [] : [leftUndone(route)] };
+  // 0.-1. Read everything; refuse; people approve it, the key holders are asked meanwhile.
+  const approved = await approvePlan<RepointingRoute>(run, {
+    input,
+    assess: (call, again) => call.assessSecondaryRepointing({ input, ...again }),
+    gate: () => 'repoint',
+    tokens: ({ tokenSource, secondary }) =>
+      tokenSource && {
+        source: tokenSource,
+        targets: [{ cluster: secondary, uses: ['dr.update-primary', 'dr.operation-token.delete'] }],
+      },
   });
+  if ('outcome' in approved) return approved;
+  const { route, tokens, approvals } = approved;
+
+  // 2. Point it at the primary, and see that it follows.
+  run.state.enterPhase('working');
+  const follows = await point(run, deployment, route, approvals, tokens);
+
+  // 3. What can be said of the data.
+  const { kind, primary, secondary, filter } = route;
+  if (follows)
+    await compareRoots(run, { deployment, kind, primary, secondary, filtered: filter?.filter !== undefined });
+
+  // 4. Nothing of ours stays behind, and the last look is in the report.
+  await finishRun(run, deployment, tokens);
+  return { outcome: 'completed', leftToDo: follows ? [] : [leftUndone(route)] };
 }
 
 function point(
