@@ -56,10 +56,9 @@ const SENDERS: Readonly<Record<string, string>> = {
     const { ok, how } = await makeCall(entry, { hook: 'fence', key: 'k' }, new AbortController().signal);
     if (!ok) throw new Error(how);`,
   'the probe, without a CA file': `
-    const { request } = require('undici');
-    const { agentFor } = require('./activities/hooks/hook-call');
-    const dispatcher = await agentFor('probe', undefined, 5000);
-    await request(origin, { dispatcher, headers: { probe: token } });`,
+    const { requestOnce } = require('./activities/hooks/hook-call');
+    const end = await requestOnce('probe', { url: origin, timeoutMs: 5000 }, never, { method: 'GET', headers: { probe: token } });
+    if ('code' in end) throw new Error(end.code);`,
   'a notification by HTTP': `
     const target = { kind: 'webhook', url: { env: 'ORIGIN' }, token: { file: tokenFile }, caFile, timeoutMs: 5000 };
     await require('./activities/notifications/notification-senders').send(target, message, never);`,

@@ -9,7 +9,7 @@ import type {
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { RunbookPlan } from '../../src/contracts/plan';
 import type { ReplicationKind, TokenUse } from '../../src/contracts/runbook-inputs';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError, orElse } from '../../src/errors';
 import { verifyBeginning } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
@@ -327,14 +327,11 @@ export async function awaitReplicationDisabled(
   const execution = currentExecution();
   const { clusters, signal } = execution;
   const { client, entry } = clusters.of(deployment, cluster);
-  const modeOf = async (node: string): Promise<string> => {
-    try {
-      return (await client[kind].status({ node, signal })).mode;
-    } catch (error) {
-      if (signal.aborted || !isRunbookError(error)) throw error;
-      return `not readable (${error.code})`;
-    }
-  };
+  const modeOf = (node: string): Promise<string> =>
+    client[kind].status({ node, signal }).then(
+      ({ mode }) => mode,
+      orElse(signal, ({ code }) => `not readable (${code})`),
+    );
   const describe = (modes: readonly string[]) =>
     entry.addresses.map((address, index) => `${address} ${modes[index] ?? 'not read'}`).join('; ');
   const seen = await awaitState(execution, {

@@ -3,6 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { readFile } from 'node:fs/promises';
 import { Agent, request } from 'undici';
+import type { Dispatcher } from 'undici';
 import { terminalLine } from '../../src/contracts/words';
 import { redact } from '../../src/keys';
 import { RunbookError } from '../../src/errors';
@@ -161,12 +162,6 @@ function variablesOf(facts: HookFacts): NodeJS.ProcessEnv {
 const NOT_SENT =
   /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_|ERR_SSL_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/;
 
-/** An agent that trusts what the inventory says for this address. */
-export async function agentFor(what: string, caFile: string | undefined, connectTimeoutMs: number): Promise<Agent> {
-  const ca = await trustedRoots(what, caFile);
-  return new Agent({ connect: { rejectUnauthorized: true, ca, timeout: connectTimeoutMs } });
-}
-
 /** Undefined: those that Node trusts. */
 export async function trustedRoots(what: string, caFile: string | undefined): Promise<string | undefined> {
   if (caFile === undefined) return undefined;
@@ -180,45 +175,60 @@ export async function trustedRoots(what: string, caFile: string | undefined): Pr
   }
 }
 
-/** Makes the call once, follows no redirect, and reads the end of the answer. */
-export async function makeCall(entry: CallHook, facts: HookFacts, signal: AbortSignal): Promise<HookEnd> {
-  const headers = await headersOf(entry);
-  const agent = await agentFor(`${facts.hook} hook`, entry.caFile, entry.timeoutMs);
-  const output = new OutputTail();
-  const timer = AbortSignal.timeout(entry.timeoutMs);
-  const secrets = Object.values(headers).flatMap((value) => [value, ...value.split(' ')]);
+/**
+ * Makes one request, and follows no redirect: it could lead what is sent elsewhere. Trusts what the inventory says.
+ *
+ * @returns the status, which is the answer, whatever becomes of the body; or the code of what went wrong
+ * @throws RunbookError TLS_FAILED, REQUEST_CANCELLED
+ */
+export async function requestOnce(
+  what: string,
+  { url, caFile, timeoutMs }: Pick<CallHook, 'url' | 'caFile' | 'timeoutMs'>,
+  signal: AbortSignal,
+  sent: Pick<Dispatcher.RequestOptions, 'method' | 'headers' | 'body'> = { method: 'GET' },
+  read: (chunk: Buffer) => void = () => undefined,
+): Promise<{ readonly status: number } | { readonly code: string; readonly late: boolean }> {
+  const ca = await trustedRoots(what, caFile);
+  const agent = new Agent({ connect: { rejectUnauthorized: true, ca, timeout: timeoutMs } });
+  const over = AbortSignal.timeout(timeoutMs);
   try {
-    const { statusCode, body } = await request(entry.url, {
-      dispatcher: agent,
-      method: entry.method,
-      headers: { ...headers, 'content-type': 'application/json', 'idempotency-key': facts.key },
-      body: JSON.stringify(facts),
-      signal: AbortSignal.any([signal, timer]),
-      headersTimeout: entry.timeoutMs,
-      bodyTimeout: entry.timeoutMs,
-    });
-    await readInto(output, body);
-    const ok = entry.expectStatus.includes(statusCode);
-    return { ok, how: `status ${statusCode}`, begun: true, output: output.text(secrets) };
+    const options = { ...sent, dispatcher: agent, signal: AbortSignal.any([signal, over]) };
+    const { statusCode, body } = await request(url, options);
+    await readAll(body, read).catch(() => undefined);
+    return { status: statusCode };
   } catch (error) {
-    if (signal.aborted) throw new RunbookError('REQUEST_CANCELLED', `The ${facts.hook} hook was cancelled.`);
-    const code = codeOf(error);
-    if (timer.aborted)
-      return { ok: false, how: `no answer within ${entry.timeoutMs / 1000} s`, begun: true, output: '' };
-    const begun = !NOT_SENT.test(code);
-    return { ok: false, how: begun ? `the answer was lost (${code})` : `not sent (${code})`, begun, output: '' };
+    if (signal.aborted) throw new RunbookError('REQUEST_CANCELLED', `The ${what} was cancelled.`);
+    return { code: codeOf(error), late: over.aborted };
   } finally {
     await agent.destroy();
   }
 }
 
-/** The status is the answer: a body that breaks off changes nothing about it. */
-async function readInto(output: OutputTail, body: AsyncIterable<Buffer>): Promise<void> {
-  try {
-    for await (const chunk of body) output.add(chunk);
-  } catch {
-    // What came is kept.
+async function readAll(body: AsyncIterable<Buffer>, read: (chunk: Buffer) => void): Promise<void> {
+  for await (const chunk of body) read(chunk);
+}
+
+/** Makes the call once, and reads the end of the answer. */
+export async function makeCall(entry: CallHook, facts: HookFacts, signal: AbortSignal): Promise<HookEnd> {
+  const { method, timeoutMs, expectStatus } = entry;
+  const given = await headersOf(entry);
+  const headers = { ...given, 'content-type': 'application/json', 'idempotency-key': facts.key };
+  const output = new OutputTail();
+  const end = await requestOnce(
+    `${facts.hook} hook`,
+    entry,
+    signal,
+    { method, headers, body: JSON.stringify(facts) },
+    (chunk) => output.add(chunk),
+  );
+  if ('status' in end) {
+    const secrets = Object.values(given).flatMap((value) => [value, ...value.split(' ')]);
+    const [ok, how] = [expectStatus.includes(end.status), `status ${end.status}`];
+    return { ok, how, begun: true, output: output.text(secrets) };
   }
+  const begun = end.late || !NOT_SENT.test(end.code);
+  const lost = end.late ? `no answer within ${timeoutMs / 1000} s` : `the answer was lost (${end.code})`;
+  return { ok: false, how: begun ? lost : `not sent (${end.code})`, begun, output: '' };
 }
 
 async function headersOf({ headers }: CallHook): Promise<Record<string, string>> {

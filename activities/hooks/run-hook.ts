@@ -1,8 +1,6 @@
-import { request } from 'undici';
-import type { Agent } from 'undici';
 import type { ChangeResult } from '../../src/contracts/activities';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import type { ProbeHook, HookEntry, HookName } from '../../src/inventory';
+import type { HookEntry, HookName } from '../../src/inventory';
 import { deploymentWorkflowId } from '../../src/contracts/names';
 import { currentExecution } from '../execution';
 import { awaitState, beforeSending, resultOf } from '../read-act-confirm';
@@ -10,7 +8,7 @@ import type { Clusters } from '../clusters';
 import type { Execution } from '../execution';
 import { kindName, readKind } from '../joining/onboarding-read';
 import { describeReplication } from '../observe';
-import { agentFor, makeCall, runCommand } from './hook-call';
+import { makeCall, requestOnce, runCommand } from './hook-call';
 import type { HookEnd, HookFacts } from './hook-call';
 
 /* What lies outside the service: hooks that stop, lead and fence clients, and the probe through their address. */
@@ -26,15 +24,13 @@ interface HookInput {
 export async function runHook(
   input: HookInput & { readonly hook: 'quiesce' | 'traffic' | 'release' },
 ): Promise<ChangeResult> {
-  const execution = currentExecution();
   refuseGated(input.hook);
-  return callHook(execution.clusters, input, execution);
+  return callHook(input);
 }
 
 /** The `dump` hook, which may run for hours: saves what `from` holds. */
 export async function awaitDump(input: HookInput): Promise<ChangeResult> {
-  const execution = currentExecution();
-  return callHook(execution.clusters, { ...input, hook: 'dump' }, execution);
+  return callHook({ ...input, hook: 'dump' });
 }
 
 export interface ProbeResult {
@@ -43,37 +39,36 @@ export interface ProbeResult {
 }
 
 /** Waits until the clients' address answers as the inventory's probe expects it. */
-export async function probeService(input: {
+export async function probeService({
+  deployment,
+  budgetMs,
+}: {
   readonly deployment: string;
   readonly budgetMs?: number;
 }): Promise<ProbeResult> {
-  const { deployment, budgetMs } = input;
   const execution = currentExecution();
-  const { clusters } = execution;
-  const { probe } = clusters.deployment(deployment).hooks;
+  const { hooks, limits } = execution.clusters.deployment(deployment);
+  const { probe } = hooks;
   if (!probe)
     throw new RunbookError('PRECONDITION_FAILED', 'The inventory has no probe.', {
       observed: 'no probe',
       needed: 'hooks.probe',
     });
-  const agent = await agentFor('probe', probe.caFile, probe.timeoutMs);
   let tries = 0;
-  try {
-    await awaitState(execution, {
-      read: async () => {
-        tries += 1;
-        return probeOnce(agent, probe, execution.signal);
-      },
-      until: (status) => probe.expectStatus.includes(status),
-      budgetMs: budgetMs ?? clusters.deployment(deployment).limits.serviceReadyMs,
-      describe: (status) => `status ${status}`,
-      needed: `status ${probe.expectStatus.join(' or ')} at the clients' address`,
-      pollMs: 250,
-    });
-    return { firstSuccessAt: Date.now(), tries };
-  } finally {
-    await agent.close();
-  }
+  await awaitState(execution, {
+    read: async () => {
+      tries += 1;
+      const end = await requestOnce('probe', probe, execution.signal);
+      if ('status' in end) return end.status;
+      throw new RunbookError('UNREACHABLE', "The clients' address does not answer.");
+    },
+    until: (status) => probe.expectStatus.includes(status),
+    budgetMs: budgetMs ?? limits.serviceReadyMs,
+    describe: (status) => `status ${status}`,
+    needed: `status ${probe.expectStatus.join(' or ')} at the clients' address`,
+    pollMs: 250,
+  });
+  return { firstSuccessAt: Date.now(), tries };
 }
 
 /** Hooks about clients alone. Every other one is run by an activity of its own, which verifies an approval where it needs one. */
@@ -89,30 +84,11 @@ function refuseGated(hook: string): void {
   });
 }
 
-async function probeOnce(agent: Agent, probe: ProbeHook, signal: AbortSignal): Promise<number> {
-  try {
-    const { statusCode, body } = await request(probe.url, {
-      dispatcher: agent,
-      signal,
-      headersTimeout: probe.timeoutMs,
-      bodyTimeout: probe.timeoutMs,
-    });
-    await body.dump();
-    return statusCode;
-  } catch {
-    if (signal.aborted) throw new RunbookError('REQUEST_CANCELLED', 'The probe was cancelled.');
-    throw new RunbookError('UNREACHABLE', "The clients' address does not answer.");
-  }
-}
-
 /** How long a cluster is asked for its role before clients are led there. */
 const ROLE_BUDGET_MS = 10_000;
 
-interface HookRequest {
-  readonly deployment: string;
+interface HookRequest extends HookInput {
   readonly hook: HookName;
-  readonly from: string;
-  readonly to: string;
 }
 
 /**
@@ -126,7 +102,9 @@ interface HookRequest {
  *
  * @throws RunbookError HOOK_FAILED where it ended and said that it failed; OUTCOME_UNKNOWN where its end was not seen
  */
-export async function callHook(clusters: Clusters, request: HookRequest, execution: Execution): Promise<ChangeResult> {
+export async function callHook(request: HookRequest): Promise<ChangeResult> {
+  const execution = currentExecution();
+  const { clusters } = execution;
   const { hook } = request;
   const entry = clusters.deployment(request.deployment).hooks[hook];
   if (!entry) return resultOf({ outcome: 'already', calls: 0 }, `no ${hook} hook in the inventory`);

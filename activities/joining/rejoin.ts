@@ -81,7 +81,7 @@ export async function unfenceFormerPrimary(
   const doing = { operation: 'hook.unfence', on, with: successor } as const;
   await verifyOperation(input, doing);
   await requireDemoted(kind, access, other, limits.demoteMs);
-  return callHook(clusters, { deployment, hook: 'unfence', from: secondary, to: primary }, execution);
+  return callHook({ deployment, hook: 'unfence', from: secondary, to: primary });
 }
 
 /** The former primary is none, by the word of every node that answers, and the other cluster serves. */

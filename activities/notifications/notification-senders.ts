@@ -1,11 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { createTransport } from 'nodemailer';
-import { request } from 'undici';
 import type { Logger } from 'pino';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { NotificationTarget } from '../../src/inventory';
 import { readSecret } from '../../src/inventory';
-import { agentFor, trustedRoots } from '../hooks/hook-call';
+import { requestOnce, trustedRoots } from '../hooks/hook-call';
 import type { Message } from './notification-texts';
 import { plainText } from './notification-texts';
 
@@ -92,26 +91,14 @@ async function post(
   signal: AbortSignal,
 ): Promise<void> {
   requireSafe(url);
-  const agent = await agentFor('notification target', caFile, timeoutMs);
-  const over = AbortSignal.timeout(timeoutMs);
-  let status: number;
-  try {
-    const response = await request(url, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', ...headers },
-      body: JSON.stringify(body),
-      dispatcher: agent,
-      signal: AbortSignal.any([signal, over]),
-    });
-    status = response.statusCode;
-    await response.body.dump();
-  } catch (error) {
-    throw failed(over.aborted ? `no answer within ${timeoutMs / 1000} s` : connectionFailure(error));
-  } finally {
-    await agent.destroy();
-  }
-  // A redirect is not followed: it could lead the text, and the token, elsewhere.
-  if (status < 200 || status > 299) throw failed(`it answered ${status}`, status);
+  const sent = {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  } as const;
+  const end = await requestOnce('notification target', { url, caFile, timeoutMs }, signal, sent);
+  if ('code' in end) throw failed(end.late ? `no answer within ${timeoutMs / 1000} s` : end.code);
+  if (end.status < 200 || end.status > 299) throw failed(`it answered ${end.status}`, end.status);
 }
 
 /** @throws where the address would show what is sent to whoever listens on the way */

@@ -23,17 +23,7 @@ import {
 import { credentialPoints, tokenPoints } from './credentials';
 import { peoplePoints, rehearsalPoints } from './people';
 import { codeOf, pointsOf, unread, within } from './point';
-import {
-  ceremonyRunPoints,
-  independencePoints,
-  keyStoragePoints,
-  inventoryPoints,
-  lockPoints,
-  recordedTokenPoints,
-  samplerPoints,
-  sealKeyPoints,
-  snapshotDirectoryPoints,
-} from './site';
+import { runPoints, samplerPoints, workerPoints } from './site';
 import { tellChange, earlierReadiness, summarise } from './summary';
 import { readTopology } from './topology';
 import type { ReadinessContext, ServiceContext } from './topology';
@@ -72,15 +62,9 @@ export async function assessReadiness({ deployment: name }: OnDeployment): Promi
     ...serviceGroups(execution.inventory, context, runWorks),
     replication: () => replicationPoints(topology, sampled.samples),
     'wal-sampler': () => samplerPoints(deployment, sampled, context.now),
-    independent: () => independencePoints(context),
-    inventory: () => inventoryPoints(context),
-    lock: () => lockPoints(context, held),
-    'ceremony-runs': () => ceremonyRunPoints(context),
-    'recorded-tokens': () => recordedTokenPoints(context, held),
-    'key-storage': () => keyStoragePoints(context),
-    'seal-keys': () => sealKeyPoints(context, held),
+    runs: () => runPoints(context, held),
+    worker: () => workerPoints(context),
     rehearsals: () => rehearsalPoints(context),
-    'snapshot-directory': () => snapshotDirectoryPoints(context),
   });
   const readiness = summarise(topology, points, earlier, context.now);
   await tellChange(execution, readiness, earlier);

@@ -18,75 +18,77 @@ import type { ReadinessContext } from './topology';
 
 /* The site around the service: runs that work, tokens left behind, keys of the worker, samples, where everything stands. */
 
-/** Whether the lock of the deployment is free. */
-export function lockPoints(
-  { execution, deployment }: ReadinessContext,
+/** Runs that work, and what earlier ones left: tokens in the record, values under seal keys that were taken away too early. */
+export async function runPoints(
+  { execution, deployment, sets }: ReadinessContext,
   held: Promise<OpenRun | undefined>,
 ): Promise<ReadinessPoint[]> {
-  return readPoints(execution.signal, held, {
-    id: 'lock',
-    source: 'temporal',
-    needed: 'no other run of the deployment works',
-    next: `Look at it: \`runbook status ${deploymentWorkflowId(deployment.name)}\``,
-    judge: (run) => {
-      if (!run) return answer('ok', 'free');
-      const observed = `held by ${run.type}, run ${run.runId}${run.phase === undefined ? '' : `, ${run.phase}`}`;
-      const isFailover = run.type === 'drFailover';
-      const reason = isFailover ? 'a failover works already' : 'a failover takes it over with {"takeOver": true}';
-      return [answer({ switchover: 'fail' }, observed), answer({ failover: 'warn' }, observed, { reason })];
-    },
-  });
-}
-
-/** The worker goes on with the inventory that it read before, where the file has a mistake. */
-export function inventoryPoints({ execution, deployment }: ReadinessContext): ReadinessPoint[] {
-  const { inventory, inventoryRefusal: refusal } = execution;
-  const digest = `digest ${inventoryDigest(inventory, deployment.name)}`;
-  return judged({
-    id: 'inventory',
-    source: 'worker',
-    needed: 'the file of the inventory is in force',
-    next: 'Correct it, with the help of `runbook inventory check`; the workers read it again within seconds.',
-    judge: () => holds(refusal === undefined, 'warn', refusal ?? digest),
-  });
-}
-
-/** Ceremonies that are runs of their own occupy the slot of their cluster. */
-export async function ceremonyRunPoints({ execution, deployment, sets }: ReadinessContext): Promise<ReadinessPoint[]> {
-  const secondaries = sets.flatMap((set) => set.secondaries);
-  const points = secondaries.map(({ name }) =>
-    readPoints(execution.signal, () => openRun(execution, ceremonyWorkflowId(name)), {
-      id: 'ceremony-run',
-      cluster: name,
-      source: 'temporal',
-      needed: 'no ceremony of its own',
-      next: `Look at it: \`runbook status ${ceremonyWorkflowId(name)}\``,
-      judge: (run) => {
-        // Another inventory of this namespace may have a cluster of the same name.
-        const ours = run?.deployment === undefined || run.deployment === deployment.name ? run : undefined;
-        return holds(ours === undefined, 'warn', ours ? `${ours.type}, run ${ours.runId}` : 'none');
-      },
-    }),
-  );
-  return (await Promise.all(points)).flat();
-}
-
-/** Operation tokens that the deployment's record still has. */
-export function recordedTokenPoints(
-  { execution, deployment }: ReadinessContext,
-  held: Promise<OpenRun | undefined>,
-): Promise<ReadinessPoint[]> {
-  const read = async () => ({
+  const { records, sealKeyring, signal, temporal } = execution;
+  const lock = deploymentWorkflowId(deployment.name);
+  const recorded = async () => ({
     entries: await openEntries(execution, deployment.name),
     working: (await held.catch(() => undefined))?.runId,
   });
-  return readPoints(execution.signal, read, {
-    id: 'recorded-tokens',
-    source: 'worker',
-    needed: 'no operation token is left behind by an earlier run',
-    next: 'Run operationTokenDisposal; for an orphan token follow the finding of the run that reported it.',
-    judge: ({ entries, working }) => judgeRecordedTokens(entries, working),
-  });
+  const missingKeys = async (limited: AbortSignal) => {
+    const run = await held;
+    const tokens = await new TokenLedger(records).open(deployment.name);
+    const handle = run && temporal.workflow.getHandle(lock, run.runId);
+    const history = handle && (await temporal.withAbortSignal(limited, () => handle.fetchHistory()));
+    return [
+      ...missingSealKeys(sealKeyring, history?.events).map((kid) => `the open run needs key ${kid}`),
+      ...missingSealKeys(sealKeyring, tokens).map((kid) => `a token in the record needs key ${kid}`),
+    ];
+  };
+  const points = [
+    readPoints(signal, held, {
+      id: 'lock',
+      source: 'temporal',
+      needed: 'no other run of the deployment works',
+      next: `Look at it: \`runbook status ${lock}\``,
+      judge: (run) => {
+        if (!run) return answer('ok', 'free');
+        const observed = `held by ${run.type}, run ${run.runId}${run.phase === undefined ? '' : `, ${run.phase}`}`;
+        const isFailover = run.type === 'drFailover';
+        const reason = isFailover ? 'a failover works already' : 'a failover takes it over with {"takeOver": true}';
+        return [answer({ switchover: 'fail' }, observed), answer({ failover: 'warn' }, observed, { reason })];
+      },
+    }),
+    // Ceremonies that are runs of their own occupy the slot of their cluster.
+    ...sets.flatMap(({ secondaries }) =>
+      secondaries.map(({ name }) =>
+        readPoints(signal, () => openRun(execution, ceremonyWorkflowId(name)), {
+          id: 'ceremony-run',
+          cluster: name,
+          source: 'temporal',
+          needed: 'no ceremony of its own',
+          next: `Look at it: \`runbook status ${ceremonyWorkflowId(name)}\``,
+          judge: (run) => {
+            // Another inventory of this namespace may have a cluster of the same name.
+            const ours = run?.deployment === undefined || run.deployment === deployment.name ? run : undefined;
+            return holds(ours === undefined, 'warn', ours ? `${ours.type}, run ${ours.runId}` : 'none');
+          },
+        }),
+      ),
+    ),
+    readPoints(signal, recorded, {
+      id: 'recorded-tokens',
+      source: 'worker',
+      needed: 'no operation token is left behind by an earlier run',
+      next: 'Run operationTokenDisposal; for an orphan token follow the finding of the run that reported it.',
+      judge: ({ entries, working }) => judgeRecordedTokens(entries, working),
+    }),
+    readPoints(signal, missingKeys, {
+      id: 'seal-keys',
+      source: 'worker',
+      needed: 'this worker opens what the open run and the record hold sealed',
+      next: 'Put the named entry back into RUNBOOKS_SEAL_KEYS of every worker, behind the one that seals, and restart them.',
+      judge: (missing) => {
+        const observed = missing.length === 0 ? 'all open' : `${missing.join('; ')}: not in RUNBOOKS_SEAL_KEYS`;
+        return holds(missing.length === 0, 'fail', observed);
+      },
+    }),
+  ];
+  return (await Promise.all(points)).flat();
 }
 
 /** Tokens of the run that works are its own matter; a kept one waits for the next change of roles. Pure. */
@@ -99,9 +101,31 @@ export function judgeRecordedTokens(entries: readonly LedgerEntry[], working: st
   return holds(good, 'warn', observed, { reason: 'an operation token has no lifetime' });
 }
 
-export function keyStoragePoints({ execution, deployment }: ReadinessContext): Promise<ReadinessPoint[]> {
-  const { keyRecords, signal } = execution;
-  return readPoints(signal, () => keyRecords.ofRun({ ns: '', wid: '', rid: '' }), {
+/** The worker itself: its inventory, its directories, and where it and Temporal run: they must outlive the cluster that fails. */
+export async function workerPoints({ execution, deployment }: ReadinessContext): Promise<ReadinessPoint[]> {
+  const { inventory, inventoryRefusal: refusal, keyRecords, signal, temporalAddress } = execution;
+  const { laboratory, snapshot } = deployment;
+  const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
+  const worker = [hostname(), ...addresses.filter(({ internal }) => !internal).map(({ address }) => address)];
+  const own = judged(
+    {
+      id: 'inventory',
+      source: 'worker',
+      needed: 'the file of the inventory is in force',
+      next: 'Correct it, with the help of `runbook inventory check`; the workers read it again within seconds.',
+      // The worker goes on with the one that it read before.
+      judge: () =>
+        holds(refusal === undefined, 'warn', refusal ?? `digest ${inventoryDigest(inventory, deployment.name)}`),
+    },
+    {
+      id: 'independent',
+      source: 'worker',
+      needed: 'worker and Temporal depend on no cluster of the deployment',
+      next: 'Move them: docs/operations.md says where they may run.',
+      judge: () => judgeIndependence(deployment, { temporal: temporalAddress, worker }),
+    },
+  );
+  const keys = readPoints(signal, () => keyRecords.ofRun({ ns: '', wid: '', rid: '' }), {
     id: 'key-storage',
     source: 'worker',
     needed: 'the directory of ceremony keys is usable and memory-backed',
@@ -109,37 +133,20 @@ export function keyStoragePoints({ execution, deployment }: ReadinessContext): P
     judge: () => {
       const inMemory = keyRecords.erasure === 'memory';
       const observed = inMemory ? 'usable, in memory' : 'usable, on disk: erasing keys is best effort';
-      return holds(inMemory || deployment.laboratory, 'warn', observed);
+      return holds(inMemory || laboratory, 'warn', observed);
     },
   });
-}
-
-/** Whether a seal key was taken away too early. */
-export function sealKeyPoints(
-  { execution, deployment }: ReadinessContext,
-  held: Promise<OpenRun | undefined>,
-): Promise<ReadinessPoint[]> {
-  const { records, sealKeyring, temporal } = execution;
-  const read = async (signal: AbortSignal) => {
-    const run = await held;
-    const tokens = await new TokenLedger(records).open(deployment.name);
-    const handle = run && temporal.workflow.getHandle(deploymentWorkflowId(deployment.name), run.runId);
-    const history = handle && (await temporal.withAbortSignal(signal, () => handle.fetchHistory()));
-    return [
-      ...missingSealKeys(sealKeyring, history?.events).map((kid) => `the open run needs key ${kid}`),
-      ...missingSealKeys(sealKeyring, tokens).map((kid) => `a token in the record needs key ${kid}`),
-    ];
-  };
-  return readPoints(execution.signal, read, {
-    id: 'seal-keys',
+  const directory = snapshot === undefined || snapshot.to === 'hook' ? undefined : snapshot.to;
+  if (directory === undefined) return [...own, ...(await keys)];
+  const snapshots = readPoints(signal, () => access(directory, constants.W_OK).then(() => undefined, errnoOf), {
+    id: 'snapshot-directory',
     source: 'worker',
-    needed: 'this worker opens what the open run and the record hold sealed',
-    next: 'Put the named entry back into RUNBOOKS_SEAL_KEYS of every worker, behind the one that seals, and restart them.',
-    judge: (missing) => {
-      const observed = missing.length === 0 ? 'all open' : `${missing.join('; ')}: not in RUNBOOKS_SEAL_KEYS`;
-      return holds(missing.length === 0, 'fail', observed);
-    },
+    // Where none can be written, the step before a demotion or a wipe parks.
+    needed: `the worker can write into ${directory}`,
+    next: 'Make it, for the worker alone (mode 0700); under systemd name it in ReadWritePaths=.',
+    judge: (error) => holds(error === undefined, { switchover: 'warn' }, error ?? 'writable'),
   });
+  return [...own, ...(await Promise.all([keys, snapshots])).flat()];
 }
 
 /** Whether `walSampler` runs: without samples the loss of a failover is "unknown". Pure. */
@@ -170,34 +177,6 @@ export function samplerPoints(
     judge: () => answer('warn', `${unattested} that no worker attested; they count for nothing`),
   });
   return [...sampler, ...attested];
-}
-
-/** Where no snapshot can be written, the step before a demotion or a wipe parks. */
-export async function snapshotDirectoryPoints({
-  deployment: { snapshot },
-}: ReadinessContext): Promise<ReadinessPoint[]> {
-  if (snapshot === undefined || snapshot.to === 'hook') return [];
-  const error = await access(snapshot.to, constants.W_OK).then(() => undefined, errnoOf);
-  return judged({
-    id: 'snapshot-directory',
-    source: 'worker',
-    needed: `the worker can write into ${snapshot.to}`,
-    next: 'Make it, for the worker alone (mode 0700); under systemd name it in ReadWritePaths=.',
-    judge: () => holds(error === undefined, { switchover: 'warn' }, error ?? 'writable'),
-  });
-}
-
-/** Worker and Temporal must outlive the cluster that fails. */
-export function independencePoints({ deployment, execution }: ReadinessContext): ReadinessPoint[] {
-  const addresses = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
-  const worker = [hostname(), ...addresses.filter(({ internal }) => !internal).map(({ address }) => address)];
-  return judged({
-    id: 'independent',
-    source: 'worker',
-    needed: 'worker and Temporal depend on no cluster of the deployment',
-    next: 'Move them: docs/operations.md says where they may run.',
-    judge: () => judgeIndependence(deployment, { temporal: execution.temporalAddress, worker }),
-  });
 }
 
 /** Where worker and Temporal run. */

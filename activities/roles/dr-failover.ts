@@ -70,5 +70,5 @@ export async function fenceLostPrimary(input: {
     await demandGone({ deployment, kind: 'dr', cluster: to, otherCluster: from }, plan, { kind: 'dr' });
     await demandSameOutage(judged, await readKind(access, 'dr', signal));
   });
-  return callHook(clusters, { deployment, hook: 'fence', from, to }, execution);
+  return callHook({ deployment, hook: 'fence', from, to });
 }

@@ -74,8 +74,7 @@ export async function takeSnapshot(input: SnapshotInput): Promise<ChangeResult> 
     });
   const access = clusters.of(deployment, cluster);
   await verifyComing(input, access);
-  if (wanted.to === 'hook')
-    return callHook(clusters, { deployment, hook: 'snapshot', from: cluster, to: cluster }, execution);
+  if (wanted.to === 'hook') return callHook({ deployment, hook: 'snapshot', from: cluster, to: cluster });
   const calledAt = Date.now();
   const at = new Date(calledAt).toISOString().replace(/[-:.]/g, '');
   const name = `${deployment}-${cluster}-${at}-before-${event}-${execution.run.rid}.snap`;

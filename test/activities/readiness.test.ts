@@ -259,9 +259,8 @@ const FAULTS: readonly Fault[] = [
   {
     name: 'the storage of the primary is full: it answers reads, and refuses every write with 500',
     arrange: ({ service }) => {
-      const action = { status: 500, body: { errors: ['write error: no space left on device'] } };
-      service.faults.add({ cluster: 'east', endpoint: /^(POST|PUT) \/v1\/kv\//, action, times: Infinity });
-      return () => service.faults.clear();
+      service.cluster('east').storage.isFull = true;
+      return () => (service.cluster('east').storage.isFull = false);
     },
     fail: ['marker (east) switchover'],
     next: 'Either the storage of east is full (`df` on its nodes',

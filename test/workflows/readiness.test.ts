@@ -128,7 +128,7 @@ describe('readiness', () => {
     const failover = await cli(['readiness', scenario.name, '--about', 'failover'], { env });
     expect(failover.code).toBe(7);
     expect(failover.out).toContain('Switchover: not ready. Failover: ready with warnings.');
-    expect(failover.out).toMatch(/Red\n +lock +switchover +held by drSwitchover/);
+    expect(failover.out).toMatch(/fail +lock, for a switchover\n +observed: held by drSwitchover/);
 
     // The run did not notice: no event, still waiting, and it goes on as if nothing had been.
     expect(await working.eventCount()).toBe(before);
