@@ -1,6 +1,6 @@
 /** A former primary: what its dangerous activities refuse, and how much it wrote after the split. */
 import { planDocument } from '../../activities/approvals/planning';
-import { splitLoss } from '../../activities/evidence/split-loss';
+import { splitLoss } from '../../activities/joining/rejoin';
 import { notePrimaryChange } from '../../activities/roles/primary-changes';
 import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
