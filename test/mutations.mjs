@@ -464,14 +464,14 @@ export const MUTATIONS = [
   },
   {
     name: 'gates: a rejection is passed over',
-    file: 'src/keys/gate-policy.ts',
+    file: 'src/keys/approvals.ts',
     text: 'if (rejection !== undefined) return',
     replacement: 'if (false) return',
     test: 'test/keys/gate-policy.test.ts',
   },
   {
     name: 'gates: the requester counts',
-    file: 'src/keys/gate-policy.ts',
+    file: 'src/keys/approvals.ts',
     text: "approval.verdict === 'approve' && approval.name !== excluded",
     replacement: "approval.verdict === 'approve'",
     test: roles,
@@ -763,7 +763,7 @@ export const MUTATIONS = [
   // What is believed.
   {
     name: 'attested observations: any mark counts',
-    file: 'src/keys/attested.ts',
+    file: 'src/keys/sealing.ts',
     text: 'return given.length === wanted.length && timingSafeEqual(given, wanted);',
     replacement: 'return true;',
     test: 'test/activities/believed-results.test.ts',
@@ -920,14 +920,14 @@ export const MUTATIONS = [
   },
   {
     name: 'report: an objective is met by a figure that may still grow',
-    file: 'src/report/objectives.ts',
+    file: 'src/report/outage.ts',
     text: "isAll ? 'met' : 'not-measured'",
     replacement: "'met'",
     test: 'test/report/objectives.test.ts',
   },
   {
     name: 'report: an outage whose beginning is not known is met',
-    file: 'src/report/objectives.ts',
+    file: 'src/report/outage.ts',
     text: 'const known = outage.atLeast !== true;',
     replacement: 'const known = true;',
     test: 'test/report/objectives.test.ts',

@@ -1,5 +1,5 @@
 import type { Check } from '../../src/contracts/plan';
-import type { PointVerdict, ReadinessAbout, ReadinessPoint, ReadinessSource } from '../../src/contracts/readiness';
+import type { PointVerdict, ReadinessPoint } from '../../src/contracts/readiness';
 import { isRunbookError } from '../../src/errors';
 import { redact } from '../../src/keys';
 
@@ -9,7 +9,7 @@ export interface Question {
   readonly id: string;
   readonly cluster?: string | undefined;
   /** How the answer is known; `api` where nothing is said. */
-  readonly source?: ReadinessSource;
+  readonly source?: ReadinessPoint['source'];
   readonly needed: string;
   /** Who can do what, where the answer is not good. */
   readonly next?: string | undefined;
@@ -30,7 +30,7 @@ export interface Answer {
   readonly observed: string;
   readonly reason?: string | undefined;
   readonly next?: string | undefined;
-  readonly source?: ReadinessSource;
+  readonly source?: ReadinessPoint['source'];
 }
 
 type More = Omit<Answer, 'verdicts' | 'observed'>;
@@ -76,7 +76,7 @@ export function judged(...asked: readonly Asked[]): ReadinessPoint[] {
 export function pointsOf(question: Question, { verdicts, observed, reason, next, source }: Answer): ReadinessPoint[] {
   const { switchover, failover } = eachOf(verdicts);
   const todo = next ?? question.next;
-  const make = (about: ReadinessAbout, verdict: PointVerdict): ReadinessPoint => ({
+  const make = (about: ReadinessPoint['about'], verdict: PointVerdict): ReadinessPoint => ({
     id: question.id,
     about,
     ...(question.cluster !== undefined && { cluster: question.cluster }),

@@ -1,12 +1,6 @@
 import { z } from 'zod';
 import { readinessPoint, readinessVerdict } from '../../src/contracts/readiness';
-import type {
-  PointVerdict,
-  ReadinessChange,
-  ReadinessPoint,
-  ReadinessResult,
-  ReadinessVerdict,
-} from '../../src/contracts/readiness';
+import type { PointVerdict, ReadinessPoint, ReadinessResult, ReadinessVerdict } from '../../src/contracts/readiness';
 import { redFirst, changeText } from '../../src/contracts/readiness-words';
 import type { Notification } from '../../src/contracts/notifications';
 import { findDeployment } from '../../src/inventory';
@@ -98,10 +92,13 @@ function concerning<P extends Pick<ReadinessPoint, 'about'>>(points: readonly P[
 const BADNESS: Readonly<Record<PointVerdict, number>> = { ok: 0, 'not-checkable': 1, warn: 2, fail: 3 };
 
 /** Points whose verdict is another one; points that are new or gone are no change. Worse ones first. Pure. */
-export function changesSince(before: EarlierReadiness['points'], now: readonly ReadinessPoint[]): ReadinessChange[] {
+export function changesSince(
+  before: EarlierReadiness['points'],
+  now: readonly ReadinessPoint[],
+): ReadinessResult['changes'] {
   const changes = (['switchover', 'failover'] as const).flatMap((kind) => {
     const old = new Map(concerning(before, kind).map((point) => [keyOf(point), point.verdict]));
-    return concerning(now, kind).flatMap((point): ReadinessChange[] => {
+    return concerning(now, kind).flatMap((point): ReadinessResult['changes'] => {
       const was = old.get(keyOf(point));
       if (was === undefined || was === point.verdict) return [];
       const { id, cluster, verdict } = point;
@@ -113,8 +110,8 @@ export function changesSince(before: EarlierReadiness['points'], now: readonly R
 }
 
 /** The same change for both questions is told once. */
-function joined(changes: readonly ReadinessChange[]): ReadinessChange[] {
-  const byKey = new Map<string, ReadinessChange>();
+function joined(changes: ReadinessResult['changes']): ReadinessResult['changes'] {
+  const byKey = new Map<string, ReadinessResult['changes'][number]>();
   for (const change of changes) {
     const key = `${keyOf(change)} ${change.before} ${change.now}`;
     byKey.set(key, byKey.has(key) ? { ...change, about: 'both' } : change);

@@ -3,7 +3,7 @@ import type { Client, WorkflowHandle } from '@temporalio/client';
 import { ceremonyWorkflowId, deploymentWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import { SIGNALS } from '../../src/contracts/signals';
-import { signApproval } from '../../src/keys';
+import { DOCUMENT_TYPES, signDocument } from '../../src/keys';
 import { readHistory, timestampMs } from '../../src/report/run-history';
 import type { RecordedCall } from '../../src/simulator';
 import { DEPLOYMENT } from '../../src/demo/people';
@@ -67,7 +67,8 @@ async function answerAsPeople(
   const approved = answer(handle, 'approval', async ({ planDigest, gate }, { runId: rid }) => {
     const key = personsKey(laboratory, APPROVER);
     const iat = Math.floor(Date.now() / 1000);
-    const document = await signApproval(
+    const document = await signDocument(
+      DOCUMENT_TYPES.approval,
       { ns: namespace, wid: workflowId, rid, gate, planDigest, verdict: 'approve', comment: '', name: APPROVER, iat },
       key,
     );

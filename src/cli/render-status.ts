@@ -8,9 +8,9 @@ import {
   receiptText,
   statusText,
   stepText,
+  waitingText,
 } from '../words/status';
-import type { Line, Statement } from '../words/waiting';
-import { waitingText } from '../words/waiting';
+import type { Line, Statement } from '../words/status';
 import { pollersInWords } from './run';
 import type { RunView } from './run';
 import { clock, inLines, inWords, shellLine, terminalText, unmarked } from './text';

@@ -64,22 +64,10 @@ export function lockWorkflowId(
   runbook: RunbookName,
   input: { readonly deployment: string; readonly cluster?: string | undefined },
 ): string | undefined {
-  switch (LOCKS[runbook]) {
-    case 'deployment':
-      return deploymentWorkflowId(input.deployment);
-    case 'ceremony':
-      return ceremonyWorkflowId(input.cluster ?? input.deployment);
-    case 'rehearsal':
-      return `rehearsal:${input.deployment}`;
-    case 'batch-token':
-      return `batch-token:${input.deployment}`;
-    case 'merkle-check':
-      return `merkle-check:${input.cluster ?? input.deployment}`;
-    case 'readiness':
-      return `readiness:${input.deployment}`;
-    case 'none':
-      return undefined;
-  }
+  const lock = LOCKS[runbook];
+  if (lock === 'none') return undefined;
+  const ofCluster = lock === 'ceremony' || lock === 'merkle-check';
+  return `${lock}:${ofCluster ? (input.cluster ?? input.deployment) : input.deployment}`;
 }
 
 /** Whether the runbook holds the lock of its deployment, so that `drFailover` may take it over. */

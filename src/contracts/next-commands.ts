@@ -25,16 +25,17 @@ export function shellLine(...words: readonly string[]): string {
 
 const by = (option: string, name: string | undefined) => (name === undefined ? [] : [option, name]);
 
+const ofHolder = (command: string) => (workflowId: string, holder?: string) =>
+  shellLine('runbook', command, workflowId, ...by('--holder', holder));
+
 /**
  * Commands that texts name beside what a run waits for. Each works as it is printed: a command knows its person by
  * RUNBOOKS_PERSON, or asks for the name, as it asks for a reason.
  */
 export const nextCommandOf = {
-  share: (workflowId: string, holder?: string) => shellLine('runbook', 'share', workflowId, ...by('--holder', holder)),
-  provideToken: (workflowId: string, holder?: string) =>
-    shellLine('runbook', 'provide-token', workflowId, ...by('--holder', holder)),
-  decline: (workflowId: string, holder?: string) =>
-    shellLine('runbook', 'decline', workflowId, ...by('--holder', holder)),
+  share: ofHolder('share'),
+  provideToken: ofHolder('provide-token'),
+  decline: ofHolder('decline'),
   approve: (workflowId: string, gate: string, name?: string) =>
     shellLine('runbook', 'approve', workflowId, '--gate', gate, ...by('--name', name)),
   /** By the number of the parking: a command that was copied before decides nothing that parked since. */
@@ -80,13 +81,10 @@ export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[]
   switch (waiting.for) {
     case 'shares':
       return Object.values(shareCommands(workflowId, waiting)).flat();
-    case 'approval':
-      return [
-        {
-          who: waiting.missing.join('; ') || 'an approver',
-          command: nextCommandOf.approve(workflowId, waiting.gate),
-        },
-      ];
+    case 'approval': {
+      const who = waiting.missing.join('; ') || 'an approver';
+      return [{ who, command: nextCommandOf.approve(workflowId, waiting.gate) }];
+    }
     case 'rehearsal':
       return [
         ...waiting.missing.map((holder) => ({ who: holder, command: nextCommandOf.share(workflowId, holder) })),

@@ -29,28 +29,31 @@ const SIGNED_DOCUMENT = /(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A
 const LONG_BASE64: ReadonlySet<string> = new Set(['recipientPgpKey']);
 const LONGEST_SHARE_IN_BASE64 = 44;
 
-/** Whether anything in `value` seems to be a key share in the clear: texts, names of members, payloads of signed documents. */
-export function holdsKeyShare(value: unknown): boolean {
+/**
+ * Whether this holds of any text in a value, or of the name of a member, as far in as documents of ours go.
+ *
+ * @param holds - is told the member that a text stands in, also in a list
+ */
+export function someText(value: unknown, holds: (text: string, member?: string) => boolean): boolean {
   let strings = 0;
-  const search = (part: unknown, named: boolean, depth: number): boolean => {
+  const search = (part: unknown, depth: number, member?: string): boolean => {
     if (depth > MAX_DEPTH || strings > MAX_STRINGS) return false;
     if (typeof part === 'string') {
       strings += 1;
-      return textHoldsKeyShare(part, named);
+      return holds(part, member);
     }
     if (typeof part !== 'object' || part === null) return false;
-    const list = Array.isArray(part);
-    return Object.entries(part).some(
-      ([key, member]) =>
-        (!list && textHoldsKeyShare(key)) ||
-        search(
-          typeof member === 'string' && LONG_BASE64.has(key) ? unwrapped(member) : member,
-          list ? named : NAMED_A_SHARE.test(key),
-          depth + 1,
-        ),
-    );
+    if (Array.isArray(part)) return part.some((each) => search(each, depth + 1, member));
+    return Object.entries(part).some(([key, each]) => holds(key) || search(each, depth + 1, key));
   };
-  return search(value, false, 0);
+  return search(value, 0);
+}
+
+/** Whether anything in `value` seems to be a key share in the clear: texts, names of members, payloads of signed documents. */
+export function holdsKeyShare(value: unknown): boolean {
+  return someText(value, (text, member = '') =>
+    textHoldsKeyShare(LONG_BASE64.has(member) ? unwrapped(text) : text, NAMED_A_SHARE.test(member)),
+  );
 }
 
 /**

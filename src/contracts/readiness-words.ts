@@ -1,4 +1,4 @@
-import type { PointVerdict, ReadinessChange, ReadinessPoint, ReadinessResult, ReadinessVerdict } from './readiness';
+import type { PointVerdict, ReadinessPoint, ReadinessResult, ReadinessVerdict } from './readiness';
 import { prose } from './words';
 
 const ORDER: readonly PointVerdict[] = ['fail', 'warn', 'not-checkable', 'ok'];
@@ -31,7 +31,7 @@ export function readinessLines(result: ReadinessResult): string[] {
 export const pointName = ({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>): string =>
   cluster === undefined ? id : `${id} (${cluster})`;
 
-export function changeText({ change, before, now, ...point }: ReadinessChange): string {
+export function changeText({ change, before, now, ...point }: ReadinessResult['changes'][number]): string {
   return `${change}: ${pointName(point)}, ${before} before, ${now} now`;
 }
 

@@ -102,13 +102,8 @@ export function inCode(command: string): string {
 
 /** JSON for a terminal or a pipe: what it would obey, hide or not show as it is is escaped, so that nothing is lost. */
 export function jsonText(value: unknown, indent?: number): string {
-  const escaped = (found: string) =>
-    found === '\n'
-      ? found
-      : Array.from(
-          { length: found.length },
-          (_, at) => `\\u${found.charCodeAt(at).toString(16).padStart(4, '0')}`,
-        ).join('');
+  const escapedUnit = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  const escaped = (found: string) => (found === '\n' ? found : found.split('').map(escapedUnit).join(''));
   return [OBEYED, NOT_SHOWN, /(?<![\p{L}\p{M}\p{N}])\p{M}|(?<=\p{M}{4})\p{M}/gu].reduce(
     (text, pattern) => text.replace(pattern, escaped),
     JSON.stringify(value, undefined, indent) ?? 'null',

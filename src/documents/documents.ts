@@ -23,6 +23,9 @@ export type DocumentType = (typeof DOCUMENT_TYPES)[keyof typeof DOCUMENT_TYPES];
 /** Longest document in characters. */
 export const MAX_DOCUMENT_LENGTH = 16 * 1024;
 
+/** What a signed document looks like: nothing of it is verified. */
+export const SIGNED_DOCUMENT = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/;
+
 /** A key that may have signed, with the person or worker it belongs to. */
 export interface VerificationKey {
   readonly name: string;

@@ -3,12 +3,11 @@ import { hex } from '@scure/base';
 import { z } from 'zod';
 import { RunbookError } from '../errors';
 import type { Secret } from '../secret';
-import { DOCUMENT_TYPES, encodeBase64url, signDocument } from './documents';
+import { DOCUMENT_TYPES, encodeBase64url, SIGNED_DOCUMENT, signDocument } from './documents';
 import type { Invitation } from './invitation';
 import { parseShare } from './key-shares';
 import type { SigningKey } from './signing-keys';
 
-const JWS = /^eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
 /** As long as the longest key share, so that the envelope of a rehearsal is as long as a real one. */
 const DUMMY_BYTES = 33;
 
@@ -151,7 +150,7 @@ export function envelopeInput<P extends EnvelopePayload>(envelope: string | P): 
  */
 export function readEnvelopeText(text: string): { readonly document: string } | EnvelopePayload {
   try {
-    const document = z.strictObject({ document: z.string().regex(JWS) });
+    const document = z.strictObject({ document: z.string().regex(SIGNED_DOCUMENT) });
     return z.union([document, tokenEnvelopePayload, envelopePayload]).parse(JSON.parse(text));
   } catch {
     throw new RunbookError('INVALID_INPUT', 'This is not an envelope; nothing was sent.', {

@@ -14,7 +14,7 @@ export { envelopeInput, noShareWanted, readEnvelopeText } from './envelope';
 export { namedSigner } from './invitation';
 export { parseShare } from './key-shares';
 export { findInvitation } from './pasted';
-export { parseOperationToken } from './operation-tokens';
+export { parseOperationToken } from './key-shares';
 export { formatPublicKey, parseFingerprint, parsePublicKey, spokenFingerprint } from './public-keys';
 export type { PinnedKey, PublicKeyEntry } from './public-keys';
 export { mayBeMistyped, readHolderKey } from './signing-keys';

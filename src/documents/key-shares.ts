@@ -1,14 +1,12 @@
-import { base64, base64nopad, hex } from '@scure/base';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';
+import { base64, base64nopad, hex } from '@scure/base';
+import { someText } from '../contracts/plain-shares';
 
 /** Shortest and longest key share in bytes: the service refuses others. */
 export const SHARE_BYTES = { shortest: 16, longest: 33 } as const;
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-/** How far into what arrived a share is looked for. */
-const MAX_DEPTH = 6;
-const MAX_STRINGS = 200;
 
 function fits(bytes: number): boolean {
   return bytes >= SHARE_BYTES.shortest && bytes <= SHARE_BYTES.longest;
@@ -64,17 +62,34 @@ export function looksLikeShare(text: string): boolean {
   return false;
 }
 
-/** Whether anything in `value` could be a key share in the clear: strings and member names, to a depth of six. */
+/** Whether anything in `value` could be a key share in the clear: texts and names of members. */
 export function holdsPlainShare(value: unknown): boolean {
-  let strings = 0;
-  const search = (part: unknown, depth: number): boolean => {
-    if (depth > MAX_DEPTH || strings > MAX_STRINGS) return false;
-    if (typeof part === 'string') {
-      strings += 1;
-      return looksLikeShare(part);
-    }
-    if (typeof part !== 'object' || part === null) return false;
-    return Object.entries(part).some(([key, member]) => looksLikeShare(key) || search(member, depth + 1));
-  };
-  return search(value, 0);
+  return someText(value, (text) => looksLikeShare(text));
+}
+
+/** What a generation attempt ends in. Ordinary service tokens are far longer; those of batches have another beginning. */
+const GENERATED = /^(?:hvs\.[A-Za-z0-9_-]{20,40}|s\.[A-Za-z0-9]{20,40})$/;
+
+/**
+ * Reads a DR operation token as the service's command line decodes it. A root token has the same form: which of the two
+ * it is only the service can tell.
+ *
+ * @throws RunbookError `INVALID_INPUT` with a fixed text: what was typed is never repeated.
+ */
+export function parseOperationToken(text: string): Secret<'operation-token'> {
+  const token = text.trim();
+  if (GENERATED.test(token)) return new Secret('operation-token', token);
+  throw new RunbookError('INVALID_INPUT', notAToken(token), {
+    observed: `${token.length} characters`,
+    needed: 'the decoded token of a finished generate-root -dr-token: "hvs." and 24 characters',
+    next: 'Nothing was kept or sent. Give the operation token itself, without anything around it.',
+  });
+}
+
+function notAToken(text: string): string {
+  if (/^(?:hvb|b)\./.test(text)) return 'This is a batch token, not an operation token.';
+  if (/^hv[sr]\.|^[sr]\./.test(text)) return 'This is a token of another kind, not an operation token.';
+  if (looksLikeShare(text))
+    return 'This looks like a KEY SHARE, which goes to the service alone, or like a token that was not decoded.';
+  return 'This is not an operation token.';
 }

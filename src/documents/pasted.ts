@@ -1,4 +1,5 @@
 import { RunbookError } from '../errors';
+import { SIGNED_DOCUMENT } from './documents';
 import { parsePublicKey } from './public-keys';
 import type { PublicKeyEntry } from './public-keys';
 
@@ -9,7 +10,6 @@ interface PastedInvitation {
   readonly keys: readonly PublicKeyEntry[];
 }
 
-const DOCUMENT = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/;
 /** Each run of letters is begun once; what stands before the document in it, such as the rest of `\n`, is passed over. */
 const DOCUMENTS = /(?<![\w-])(?=[\w-]+\.[\w-]+\.[\w-])[\w-]*?(eyJ[\w-]*\.[\w-]+\.[\w-]+)/g;
 const KEY_LINE = /(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{43}:[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])/g;
@@ -27,7 +27,7 @@ export function findInvitation(text: string): PastedInvitation {
   const keys = [...text.matchAll(KEY_LINE)].flatMap(([line]) => parsePublicKey(line) ?? []);
   const rest = text.replace(KEY_LINE, ' ');
   const alone = rest.replace(/[\s"'[\]<>]+/g, '');
-  if (DOCUMENT.test(alone)) return { jws: alone, keys };
+  if (SIGNED_DOCUMENT.test(alone)) return { jws: alone, keys };
   const [jws, ...others] = new Set([...rest.matchAll(DOCUMENTS)].flatMap(([, found]) => found ?? []));
   if (jws === undefined) throw refused('There is no invitation in this text.');
   if (others.length > 0) throw refused('There is more than one invitation in this text.');

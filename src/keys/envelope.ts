@@ -3,7 +3,7 @@ import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts
 import type { Principal } from '../contracts/run-facts';
 import { unwrapDocument } from '../contracts/signals';
 import { claimedHeader, claimedPayload, decodeBase64url, documentDigest } from '../documents/documents';
-import { DOCUMENT_TYPES, MAX_DOCUMENT_LENGTH, verifyDocument } from '../documents/documents';
+import { DOCUMENT_TYPES, MAX_DOCUMENT_LENGTH, SIGNED_DOCUMENT, verifyDocument } from '../documents/documents';
 import type { DocumentType } from '../documents/documents';
 import { envelopePayload, ENVELOPES, tokenEnvelopePayload } from '../documents/envelope';
 import type { EnvelopeKind, EnvelopePayload } from '../documents/envelope';
@@ -115,7 +115,7 @@ function readEnvelope(
   wanted: DocumentType,
 ): { payload: InspectedEnvelope['payload']; digest: string; jws: string | undefined } | EnvelopeVerdictCode {
   if (sizeOf(input) > MAX_DOCUMENT_LENGTH) return 'too-large';
-  const jws = typeof input === 'string' && isDocument(input) ? input : undefined;
+  const jws = typeof input === 'string' && SIGNED_DOCUMENT.test(input) ? input : undefined;
   // Unverified: a share in plain text is looked for also where the signature is wrong.
   const members = jws === undefined ? input : claimedPayload(jws);
   const type = jws === undefined ? wanted : claimedHeader(jws).typ;
@@ -137,10 +137,6 @@ function sizeOf(input: unknown): number {
   }
 }
 
-function isDocument(text: string): boolean {
-  return /^eyJ[A-Za-z0-9_-]*\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/.test(text);
-}
-
 function isDigest(text: string): boolean {
   return decodeBase64url(text)?.length === 32 && text.length === 43;
 }
@@ -156,16 +152,6 @@ function withoutExpected(members: unknown): unknown {
 /** Digest of an unsigned envelope: over its members in the order of the protocol. */
 function plainDigest(payload: InspectedEnvelope['payload'], typ: DocumentType): string {
   const { cid, epoch, inv, holder, seq, iat, ct, cluster } = payload;
-  const members = JSON.stringify([
-    typ,
-    cid,
-    epoch,
-    inv,
-    holder,
-    seq,
-    iat,
-    ct,
-    ...(cluster === undefined ? [] : [cluster]),
-  ]);
-  return createHash('sha256').update(members).digest('base64url');
+  const members = [typ, cid, epoch, inv, holder, seq, iat, ct, ...(cluster === undefined ? [] : [cluster])];
+  return createHash('sha256').update(JSON.stringify(members)).digest('base64url');
 }

@@ -9,12 +9,12 @@ export { importSigningKey, readHolderKey } from '../documents/signing-keys';
 export type { PublicKeyEntry } from '../documents/public-keys';
 export type { SigningKey } from '../documents/signing-keys';
 export { redact } from './redaction';
-export { attest, isAttested } from './attested';
-export type { AttestedFacts } from './attested';
+export { attest, isAttested } from './sealing';
+export type { AttestedFacts } from './sealing';
 export { missingSealKeys, newSealKey, openValue, SealKeyring, sealValue } from './sealing';
 export type { RunContext } from './sealing';
-export { isEncryptedOnlyTo, readRecipientKey } from './recipient-keys';
-export type { RecipientKey } from './recipient-keys';
+export { isEncryptedOnlyTo, readRecipientKey } from './ceremony-keys';
+export type { RecipientKey } from './ceremony-keys';
 export { createCeremonyKeys, openToken } from './ceremony-keys';
 export { isMemoryBacked, KeyRecords } from './key-records';
 export type { KeyRecord, RecordName } from './key-records';
@@ -23,19 +23,10 @@ export type { CreatedInvitation, InvitationFacts } from './invitation';
 export { examineEnvelope, receiptOf } from './envelope';
 export { openProvidedToken, openRehearsalAnswer, openShares } from './opening';
 export type { OpenedShare, RehearsalAnswer } from './opening';
-export {
-  signApproval,
-  signControl,
-  signDecision,
-  signDecline,
-  verifyApproval,
-  verifyControl,
-  verifyDecision,
-  verifyDecline,
-} from './approvals';
+export { verifyApproval, verifyControl, verifyDecision, verifyDecline } from './approvals';
 export type { DocumentContext, VerifiedApproval, VerifiedControl, VerifiedDecision } from './approvals';
-export { evaluateGate } from './gate-policy';
-export type { CountedApproval } from './gate-policy';
+export { evaluateGate } from './approvals';
+export type { CountedApproval } from './approvals';
 export { createHolderKey, generatePassphrase, newSigningKey } from './holder-keys';
-export { addPin, notAKey, readPins, removePin } from './pins';
+export { addPin, notAKey, readPins, removePin } from './holder-keys';
 export type { PersonFacts, PersonLookup } from './people';

@@ -4,40 +4,29 @@ import { INVITATIONS, readInvitation } from '../documents/invitation';
 import type { Invitation, InvitationKind, InvitationOf, Rehearsal } from '../documents/invitation';
 import type { PublicKeyEntry } from '../documents/public-keys';
 import type { SigningKey } from '../documents/signing-keys';
+import type { DeepReadonly } from '../contracts/run-facts';
 import { RunbookError, isRunbookError } from '../errors';
 import { createCeremonyKeys } from './ceremony-keys';
 import type { KeyRecord, KeyRecords } from './key-records';
 import type { RunContext } from './sealing';
 
-/** What every invitation is made of. The activity reads it from inventory and service; nothing here is a key. */
-interface CommonFacts extends Pick<Invitation, 'requestedBy' | 'reason' | 'runbook' | 'inputDigest'> {
-  readonly holders: readonly string[];
-  readonly epoch: number;
+/** What an invitation is made of. The activity reads it from inventory and service; nothing here is a key. */
+type FactsOf<I> = DeepReadonly<
+  Omit<I, keyof RunContext | 'cid' | 'recipient' | 'pgp' | 'erasure' | 'iat' | 'exp' | 'useFor'>
+> & {
   /** The ceremony that this epoch belongs to; a new one where it is not given. */
   readonly cid?: string;
   readonly collectForMs: number;
-}
+};
 
-/** What an invitation to a ceremony is made of. */
-export interface InvitationFacts extends CommonFacts, Pick<Invitation, 'kind' | 'targets'> {
-  /** Those of the holders who stand by. */
-  readonly standBy?: readonly string[];
-  /** How many shares must come from which groups. */
-  readonly groups?: readonly { readonly group: string; readonly shares: number }[];
-  /** As read from the service. */
-  readonly threshold: number;
+/** What an invitation to a ceremony is made of; `threshold` as read from the service. */
+export type InvitationFacts = FactsOf<Invitation> & {
   /** Fingerprint of the recipient's OpenPGP key, where the token is not for us; the ceremony's own otherwise. */
   readonly pgp?: string;
-  /** Operation tokens that people generated themselves; key shares where it is not given. */
-  readonly collects?: 'tokens' | undefined;
   readonly useForMs: number;
-  readonly forPerson?: true;
-  /** Seconds. */
-  readonly keepFor?: number;
-}
-
-/** What the invitation to a rehearsal is made of. */
-interface RehearsalFacts extends CommonFacts, Pick<Rehearsal, 'deployment'> {}
+};
+type RehearsalFacts = FactsOf<Rehearsal>;
+type CommonFacts = Pick<InvitationFacts, (keyof RehearsalFacts & keyof InvitationFacts) | 'pgp'>;
 
 /** A signed invitation and where its keys are. */
 export interface CreatedInvitation<K extends InvitationKind = 'ceremony'> {
@@ -51,19 +40,9 @@ export interface CreatedInvitation<K extends InvitationKind = 'ceremony'> {
 const REHEARSAL_GRACE_MS = 120_000;
 /** What makes two invitations the same question. Who stands by, and the groups, may change between two attempts. */
 const QUESTION = {
-  ceremony: [
-    'kind',
-    'targets',
-    'requestedBy',
-    'reason',
-    'runbook',
-    'inputDigest',
-    'holders',
-    'threshold',
-    'collects',
-    'forPerson',
-    'keepFor',
-  ],
+  ceremony: 'kind targets requestedBy reason runbook inputDigest holders threshold collects forPerson keepFor'.split(
+    ' ',
+  ),
   rehearsal: ['deployment', 'reason', 'inputDigest', 'holders'],
 } as const;
 
@@ -114,7 +93,7 @@ async function issue<K extends InvitationKind>(
   signingKey: SigningKey,
   run: RunContext,
   kind: K,
-  facts: CommonFacts & { readonly useForMs: number; readonly pgp?: string },
+  facts: CommonFacts & { readonly useForMs: number },
   now: number,
 ): Promise<CreatedInvitation<K>> {
   const { keyHome } = records;
@@ -158,7 +137,7 @@ async function findExisting<K extends InvitationKind>(
   signingKey: SigningKey,
   run: RunContext,
   kind: K,
-  facts: CommonFacts & { readonly pgp?: string },
+  facts: CommonFacts,
   now: number,
 ): Promise<Omit<CreatedInvitation<K>, 'keyHome'> | undefined> {
   for (const record of await records.ofRun(run, now)) {

@@ -1,45 +1,51 @@
-import { createHash, randomBytes } from 'node:crypto';
-import { mkdir, readdir, stat, statfs } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { z } from 'zod';
+import { randomBytes, randomUUID, createHash } from 'node:crypto';
+import { link, open, readFile, stat, unlink, mkdir, readdir, statfs } from 'node:fs/promises';
+import { join, dirname } from 'node:path';
 import { errnoOf, RunbookError } from '../errors';
+import { z } from 'zod';
+import type { DeepReadonly } from '../contracts/run-facts';
 import { Secret } from '../secret';
 import type { CeremonyKeys } from './ceremony-keys';
-import { eraseFile, readOwnFile, writeNewFile } from './key-files';
 import type { RunContext } from './sealing';
 
-/** Where key records live, as the operator chose (`keyStorage`). */
-type KeyStorage = 'memory' | 'disk';
-/** What may be claimed of erased keys; the invitation says it. */
-type Erasure = 'memory' | 'best-effort';
-
-/** What {@link KeyRecords.create} stores. Times in seconds since 1970, as in the invitation. */
-export interface NewKeyRecord {
-  readonly run: RunContext;
-  readonly cid: string;
-  readonly epoch: number;
+/** What is stored of the keys of one epoch. Times in seconds since 1970, as in the invitation. */
+const storedRecord = z.strictObject({
+  version: z.literal(1),
+  run: z.strictObject({ ns: z.string(), wid: z.string(), rid: z.string() }),
+  cid: z.string(),
+  epoch: z.int(),
   /** A rehearsal's keys never open what was sent to a ceremony, nor the other way round. */
-  readonly kind: 'operation-token' | 'root-token' | 'rehearsal';
-  readonly keys: CeremonyKeys;
+  kind: z.enum(['operation-token', 'root-token', 'rehearsal']),
+  keys: z.strictObject({
+    recipient: z.string(),
+    identity: z.string(),
+    pgpPublicKey: z.string(),
+    pgpFingerprint: z.string(),
+    pgpPrivateKey: z.string(),
+  }),
   /** The signed invitation. */
-  readonly invitation: string;
-  readonly invitationDigest: string;
-  readonly holders: readonly string[];
-  readonly threshold: number;
+  invitation: z.string(),
+  invitationDigest: z.string(),
+  holders: z.array(z.string()),
+  threshold: z.int(),
   /** End of the collecting. */
-  readonly exp: number;
+  exp: z.int(),
   /** Life in seconds from the first burst. */
-  readonly useFor: number;
-}
+  useFor: z.int(),
+});
+type Stored = z.infer<typeof storedRecord>;
+
+/** What {@link KeyRecords.create} stores. */
+export type NewKeyRecord = DeepReadonly<Omit<Stored, 'version' | 'keys'>> & { readonly keys: CeremonyKeys };
 
 /** A stored record. Times in seconds since 1970. */
-export interface KeyRecord extends NewKeyRecord {
+export type KeyRecord = NewKeyRecord & {
   readonly state: 'collecting' | 'bursting';
   /** When the first burst began; missing while the record collects. */
   readonly firstBurst?: number;
   /** From then on the record cannot be read and is swept. */
   readonly destroyAfter: number;
-}
+};
 
 /** What names a record: the run that made it, and the round. Another run with the same ceremony has records of its own. */
 export type RecordName = Pick<NewKeyRecord, 'run' | 'cid' | 'epoch'>;
@@ -71,27 +77,6 @@ const RECORD_FILE = /^([0-9a-f-]{36})\.(\d{1,9})\.[0-9a-f]{32}\.key$/;
 const RECORDS_PER_RUN = 32;
 const LEFTOVER_AGE_MS = 60_000;
 
-const storedRecord = z.strictObject({
-  version: z.literal(1),
-  run: z.strictObject({ ns: z.string(), wid: z.string(), rid: z.string() }),
-  cid: z.string(),
-  epoch: z.int(),
-  kind: z.enum(['operation-token', 'root-token', 'rehearsal']),
-  keys: z.strictObject({
-    recipient: z.string(),
-    identity: z.string(),
-    pgpPublicKey: z.string(),
-    pgpFingerprint: z.string(),
-    pgpPrivateKey: z.string(),
-  }),
-  invitation: z.string(),
-  invitationDigest: z.string(),
-  holders: z.array(z.string()),
-  threshold: z.int(),
-  exp: z.int(),
-  useFor: z.int(),
-});
-
 /**
  * The ceremony keys of this host: one file per ceremony epoch (protocol: "Key record"). The file is written once and
  * never changed; the time of the first burst stands in a file beside it, which holds no secret.
@@ -99,10 +84,11 @@ const storedRecord = z.strictObject({
 export class KeyRecords {
   /** Random identifier of the directory; names the task queue of the workers that have it. */
   readonly keyHome: string;
-  readonly erasure: Erasure;
+  /** What may be claimed of erased keys; the invitation says it. */
+  readonly erasure: 'memory' | 'best-effort';
   readonly #directory: string;
 
-  private constructor(directory: string, keyHome: string, erasure: Erasure) {
+  private constructor(directory: string, keyHome: string, erasure: KeyRecords['erasure']) {
     this.#directory = directory;
     this.keyHome = keyHome;
     this.erasure = erasure;
@@ -117,7 +103,7 @@ export class KeyRecords {
    */
   static async open(options: {
     readonly directory: string;
-    readonly storage: KeyStorage;
+    readonly storage: 'memory' | 'disk';
     readonly fileSystemType?: (directory: string) => Promise<number>;
   }): Promise<KeyRecords> {
     const { directory, storage } = options;
@@ -170,7 +156,7 @@ export class KeyRecords {
   async create(record: NewKeyRecord): Promise<KeyRecord> {
     const { identity, pgpPrivateKey, ...keys } = record.keys;
     const { ns, wid, rid } = record.run;
-    const stored: z.infer<typeof storedRecord> = {
+    const stored: Stored = {
       version: 1,
       ...record,
       run: { ns, wid, rid },
@@ -294,7 +280,7 @@ function burstFileName(recordFile: string): string {
   return `${recordFile}.burst`;
 }
 
-function parseStored(text: string): z.infer<typeof storedRecord> | undefined {
+function parseStored(text: string): Stored | undefined {
   try {
     return storedRecord.parse(JSON.parse(text));
   } catch {
@@ -302,7 +288,7 @@ function parseStored(text: string): z.infer<typeof storedRecord> | undefined {
   }
 }
 
-function present(stored: z.infer<typeof storedRecord>, burst: string | undefined): KeyRecord {
+function present(stored: Stored, burst: string | undefined): KeyRecord {
   const { version: _version, keys, ...rest } = stored;
   const { identity, pgpPrivateKey } = keys;
   const firstBurst = burst === undefined ? undefined : Number(burst);
@@ -330,4 +316,78 @@ async function reasonToDestroy(
   const { wid, rid, ns } = record.run;
   const closed = await isRunClosed(wid, rid, ns).catch(() => false);
   return closed ? 'run-closed' : undefined;
+}
+
+async function syncDirectory(directory: string): Promise<void> {
+  const handle = await open(directory, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/**
+ * Writes a new file with mode 0600, complete and synced before it has its name, so that no reader ever sees a part.
+ *
+ * @returns false where a file of this name exists; it is left as it is.
+ */
+async function writeNewFile(directory: string, name: string, content: string): Promise<boolean> {
+  const temporary = join(directory, `.tmp-${randomUUID()}`);
+  const handle = await open(temporary, 'wx', 0o600);
+  try {
+    await handle.writeFile(content);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  try {
+    await link(temporary, join(directory, name));
+    return true;
+  } catch (error) {
+    if (errnoOf(error) === 'EEXIST') return false;
+    throw error;
+  } finally {
+    await unlink(temporary);
+    await syncDirectory(directory);
+  }
+}
+
+/** The text of a file that this process's user owns; undefined where there is none. */
+async function readOwnFile(directory: string, name: string): Promise<string | undefined> {
+  const path = join(directory, name);
+  try {
+    // A file that another user put there is not a record of ours.
+    if ((await stat(path)).uid !== process.getuid?.()) return undefined;
+    return await readFile(path, 'utf8');
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Overwrites a file, syncs, then removes it. On a disk the old blocks may survive all the same: that is what
+ * `erasure: best-effort` says.
+ *
+ * @returns false where there was no such file.
+ */
+async function eraseFile(directory: string, name: string): Promise<boolean> {
+  const path = join(directory, name);
+  try {
+    const handle = await open(path, 'r+');
+    try {
+      const { size } = await handle.stat();
+      await handle.write(randomBytes(Math.max(size, 1)), 0, size, 0);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await unlink(path);
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return false;
+    throw error;
+  }
+  await syncDirectory(directory);
+  return true;
 }

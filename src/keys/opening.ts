@@ -1,8 +1,7 @@
 import { decodeBase64url, claimedHeader } from '../documents/documents';
 import { ENVELOPES } from '../documents/envelope';
 import type { EnvelopeKind } from '../documents/envelope';
-import { SHARE_BYTES } from '../documents/key-shares';
-import { parseOperationToken } from '../documents/operation-tokens';
+import { SHARE_BYTES, parseOperationToken } from '../documents/key-shares';
 import type { EnvelopeReceipt, EnvelopeVerdictCode } from '../contracts/receipts';
 import type { Attestation } from '../contracts/run-facts';
 import { unwrapDocument } from '../contracts/signals';

@@ -1,4 +1,4 @@
-import { hkdfSync, randomBytes } from 'node:crypto';
+import { createHmac, timingSafeEqual, hkdfSync, randomBytes } from 'node:crypto';
 import { CompactEncrypt, compactDecrypt, decodeProtectedHeader } from 'jose';
 import { z } from 'zod';
 import type { Sealed, SealedKind } from '../contracts/ceremony';
@@ -164,21 +164,12 @@ export async function sealValue(
   const key = keyring.derivedKey(keyring.sealingKid) ?? refuse('no key seals');
   const iat = Math.floor(Date.now() / 1000);
   const plaintext = Buffer.from(secret.reveal(), 'utf8');
+  const { ns, wid, rid } = context;
+  const { kind, cluster, clusterId, uses, expSeconds } = spec;
   const sealed = await new CompactEncrypt(plaintext)
     .setProtectedHeader({
-      alg: 'dir',
-      enc: 'A256GCM',
-      typ: TYP,
-      kid: keyring.sealingKid,
-      ns: context.ns,
-      wid: context.wid,
-      rid: context.rid,
-      kind: spec.kind,
-      cluster: spec.cluster,
-      clusterId: spec.clusterId,
-      uses: [...spec.uses],
-      iat,
-      exp: iat + Math.ceil(spec.expSeconds),
+      ...{ alg: 'dir', enc: 'A256GCM', typ: TYP, kid: keyring.sealingKid },
+      ...{ ns, wid, rid, kind, cluster, clusterId, uses: [...uses], iat, exp: iat + Math.ceil(expSeconds) },
     })
     .encrypt(key)
     .finally(() => plaintext.fill(0));
@@ -246,15 +237,12 @@ async function decrypt(
 
 /** Names the entry that was taken away too early. What does not look like a name is not repeated. */
 function refuseLacking(kid: string): never {
-  const named = KEY_ID.test(kid) && !looksLikeShare(kid);
-  refuse(
-    `it was sealed with a key that this worker does not have${named ? `, ${kid}: put that entry back into RUNBOOKS_SEAL_KEYS` : ''}`,
-    {
-      observed: named ? `no key ${kid}` : 'no key of its name',
-      needed: `the entry ${named ? `${kid} ` : ''}in RUNBOOKS_SEAL_KEYS, behind the others`,
-      next: `Whoever runs the workers puts the entry ${named ? `${kid} ` : ''}back behind the others and restarts them; then decide retry. Nothing is lost.`,
-    },
-  );
+  const entry = KEY_ID.test(kid) && !looksLikeShare(kid) ? `the entry ${kid}` : 'the entry';
+  refuse(`it was sealed with a key that this worker does not have: put ${entry} back into RUNBOOKS_SEAL_KEYS`, {
+    observed: `RUNBOOKS_SEAL_KEYS lacks ${entry}`,
+    needed: `${entry} in RUNBOOKS_SEAL_KEYS, behind the others`,
+    next: `Whoever runs the workers puts ${entry} back behind the others and restarts them; then decide retry. Nothing is lost.`,
+  });
 }
 
 function readHeader(sealed: string): z.infer<typeof protectedHeader> {
@@ -294,4 +282,40 @@ function kidOf(sealed: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** What a worker observed, and a later run believes. */
+export interface AttestedFacts {
+  readonly deployment: string;
+  readonly kind: 'wal-samples' | 'record' | 'record-entry' | 'held-demotion';
+  /** Of the observation, epoch ms. */
+  readonly time: number;
+}
+
+/**
+ * The mark of the workers on an observation: `kid.mac`, the HMAC-SHA256 with a key derived from the first entry of the
+ * key ring. Whoever may write to the namespace, and has no seal key, cannot make one.
+ *
+ * @param content JSON; what it says of its time, deployment and run is the caller's to compare.
+ */
+export function attest(keyring: SealKeyring, facts: AttestedFacts, content: unknown): string {
+  const kid = keyring.sealingKid;
+  const key = keyring.attestingKey(kid);
+  if (key === undefined) throw new Error('no key attests');
+  return `${kid}.${macOf(key, facts, content).toString('base64url')}`;
+}
+
+/** Whether a worker with a key of the ring made this mark on exactly this. Any key of the ring counts. */
+export function isAttested(keyring: SealKeyring, facts: AttestedFacts, content: unknown, mark: unknown): boolean {
+  if (typeof mark !== 'string' || mark.length > 200) return false;
+  const [kid = '', mac = ''] = mark.split('.');
+  const key = keyring.attestingKey(kid);
+  if (key === undefined) return false;
+  const [given, wanted] = [Buffer.from(mac, 'base64url'), macOf(key, facts, content)];
+  return given.length === wanted.length && timingSafeEqual(given, wanted);
+}
+
+/** JSON as it is parsed and written again keeps the order of members: what passed through Temporal has the same text. */
+function macOf(key: Uint8Array, { deployment, kind, time }: AttestedFacts, content: unknown): Buffer {
+  return createHmac('sha256', key).update(JSON.stringify({ deployment, kind, time, content }), 'utf8').digest();
 }

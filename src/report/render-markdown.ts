@@ -2,7 +2,7 @@ import type { Report, ReportStep } from '../contracts/report';
 import { oneLine, pieces } from '../contracts/words';
 import type { Block, Cell, Row } from './sections';
 import { outcomeCell, sectionsOf } from './sections';
-import { markOf } from './history-digest';
+import { markOf } from './run-history';
 import { betweenText, headlineOf, headlinesBelow, timeText, titleOf } from './headlines';
 
 /** Text that people wrote, as Markdown that shows it and nothing else. */

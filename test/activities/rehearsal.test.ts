@@ -8,7 +8,7 @@ import type { Records } from '../../activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { parseInventory } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
-import { createRehearsalEnvelope, newSigningKey, signDecline, verifyInvitation } from '../../src/keys';
+import { createRehearsalEnvelope, DOCUMENT_TYPES, newSigningKey, signDocument, verifyInvitation } from '../../src/keys';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { EXAMPLE } from '../inventory/example';
@@ -105,7 +105,7 @@ describe('the activities', () => {
       rid,
       ...{ cid, epoch: 1, name: 'cleo', reason: '', iat: 1 },
     });
-    const declined = await signDecline(of(bench.run.rid), bench.person('cleo').key);
+    const declined = await signDocument(DOCUMENT_TYPES.decline, of(bench.run.rid), bench.person('cleo').key);
     const arrived = bench.signaled('decline', [{ document: declined }]);
     const kept = async (kind: 'rehearsed' | 'declined') => [
       ...(await lastRehearsals(bench.records, kind, DEPLOYMENT)).keys(),
@@ -116,7 +116,11 @@ describe('the activities', () => {
     const path = await bench.failure('noteRehearsalDeclines', { deployment: '../../x', ceremony, arrived });
     expect(path).toMatchObject({ code: 'INVALID_INPUT', retryable: false });
     expect(await kept('declined')).toEqual([]);
-    const bert = await signDecline({ ...of(bench.run.rid), name: 'bert' }, bench.person('bert').key);
+    const bert = await signDocument(
+      DOCUMENT_TYPES.decline,
+      { ...of(bench.run.rid), name: 'bert' },
+      bench.person('bert').key,
+    );
     const counting = bench.signaled('decline', [{ document: bert }]);
     const noted = await bench.call('noteRehearsalDeclines', { deployment: 'other', ceremony, arrived: counting });
     expect(noted.verdicts).toMatchObject([{ accepted: true }]);

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
-import { createEnvelope, parseShare, signDecline, verifyInvitation } from '../../src/keys';
+import { createEnvelope, DOCUMENT_TYPES, parseShare, signDocument, verifyInvitation } from '../../src/keys';
 import { envelopeOf } from '../support/people';
 import type { Scenario, TestRun } from '../support/scenario';
 import type { Act, Holder, Order } from './orders';
@@ -169,7 +169,7 @@ export class Player {
       name: holder,
       iat: Math.floor(Date.now() / 1000),
     };
-    return { document: await signDecline(payload, this.#scenario.person(holder).key) };
+    return { document: await signDocument(DOCUMENT_TYPES.decline, payload, this.#scenario.person(holder).key) };
   }
 
   async #signal(name: 'share' | 'decline', content: unknown): Promise<void> {

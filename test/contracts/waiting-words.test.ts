@@ -1,7 +1,7 @@
 /** What people read of who is asked for key shares: every name, every command, and whose policy the groups are. */
 import { messageOf, plainText } from '../../activities/notifications/notification-texts';
 import type { Waiting } from '../../src/contracts/run-status';
-import { sharesStillNeeded, waitingText } from '../../src/words/waiting';
+import { sharesStillNeeded, waitingText } from '../../src/words/status';
 import type { Inventory } from '../../src/inventory';
 
 type Asking = Extract<Waiting, { for: 'shares' }>;

@@ -1,6 +1,6 @@
 import type { Principal } from '../../src/contracts/run-facts';
-import { signApproval, signDecision, verifyApproval, verifyDecision } from '../../src/keys/approvals';
-import { signDocument } from '../../src/documents/documents';
+import { verifyApproval, verifyDecision } from '../../src/keys/approvals';
+import { DOCUMENT_TYPES, signDocument } from '../../src/documents/documents';
 import { failureOf, jwt, lookup, person, RUN } from './builders';
 
 const ada = person('ada');
@@ -36,7 +36,7 @@ async function refused(document: unknown, changes: { principal?: Principal } = {
 
 describe('an approval', () => {
   it('counts as the inventory declares its person', async () => {
-    const signed = await verifyApproval(await signApproval(approval, ada.key), context);
+    const signed = await verifyApproval(await signDocument(DOCUMENT_TYPES.approval, approval, ada.key), context);
     expect(signed).toMatchObject({ name: 'ada', how: 'signed', verdict: 'approve', comment: 'looks good' });
     const claimed = await verifyApproval({ ...approval, name: 'ben' }, context);
     expect(claimed).toMatchObject({ name: 'ben', how: 'claimed' });
@@ -46,7 +46,7 @@ describe('an approval', () => {
   });
 
   it('may travel inside an object, as the start form of a browser likes it', async () => {
-    const document = await signApproval(approval, ada.key);
+    const document = await signDocument(DOCUMENT_TYPES.approval, approval, ada.key);
     await expect(verifyApproval({ document }, context)).resolves.toMatchObject({ name: 'ada', how: 'signed' });
   });
 
@@ -54,11 +54,11 @@ describe('an approval', () => {
     expect(await refused(approval)).toContain('demands a signature');
     await refused({ ...approval, name: 'pia' });
     await refused({ ...approval, name: 'pia' }, { principal: jwt('user:ben') });
-    await refused(await signApproval({ ...approval, name: 'pia' }, pia.key));
+    await refused(await signDocument(DOCUMENT_TYPES.approval, { ...approval, name: 'pia' }, pia.key));
   });
 
   it("is not signed with another person's key, nor as another document", async () => {
-    await refused(await signApproval(approval, ben.key));
+    await refused(await signDocument(DOCUMENT_TYPES.approval, approval, ben.key));
     await refused(await signDocument('runbooks-decision-v1', approval, ada.key));
   });
 
@@ -91,7 +91,7 @@ describe('an approval', () => {
 
 describe('a decision', () => {
   it('names the parking that it serves', async () => {
-    const verified = await verifyDecision(await signDecision(decision, ada.key), context);
+    const verified = await verifyDecision(await signDocument(DOCUMENT_TYPES.decision, decision, ada.key), context);
     expect(verified).toMatchObject({ name: 'ada', how: 'signed', action: 'retry', step: 'Demote east', parkingNo: 1 });
   });
 

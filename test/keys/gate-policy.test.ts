@@ -1,6 +1,6 @@
 import fc from 'fast-check';
-import { evaluateGate } from '../../src/keys/gate-policy';
-import type { CountedApproval } from '../../src/keys/gate-policy';
+import { evaluateGate } from '../../src/keys/approvals';
+import type { CountedApproval } from '../../src/keys/approvals';
 
 const approve = (name: string, ...groups: string[]): CountedApproval => ({ name, groups, verdict: 'approve' });
 const reject = (name: string, ...groups: string[]): CountedApproval => ({ name, groups, verdict: 'reject' });

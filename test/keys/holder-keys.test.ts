@@ -3,10 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Secret } from '../../src/secret';
 import { readHolderKey } from '../../src/documents/signing-keys';
-import { createHolderKey, generatePassphrase } from '../../src/keys/holder-keys';
-import { addPin, readPins } from '../../src/keys/pins';
+import { createHolderKey, generatePassphrase, addPin, readPins, newSigningKey } from '../../src/keys/holder-keys';
 import { formatPublicKey, parsePublicKey } from '../../src/documents/public-keys';
-import { newSigningKey } from '../../src/keys/holder-keys';
 import { failureOf } from './builders';
 
 /** scrypt at its lowest cost: the cost itself is age's, and a second each. */

@@ -1,7 +1,7 @@
 /** The digest of a history: the form is the one of docs/operations.md, to the letter. */
 import { createHash } from 'node:crypto';
 import type { temporal } from '@temporalio/proto';
-import { digestOf } from '../../src/report/history-digest';
+import { digestOf } from '../../src/report/run-history';
 
 type History = temporal.api.history.v1.IHistory;
 

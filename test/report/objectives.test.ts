@@ -1,6 +1,6 @@
 /** RTO, RPO and time without protection against what the inventory wants: nothing is met that was not measured. */
 import type { Report } from '../../src/contracts/report';
-import { objectivesOf } from '../../src/report/objectives';
+import { objectivesOf } from '../../src/report/outage';
 
 const START = Date.parse('2026-11-21T01:00:00.000Z');
 const startedAt = new Date(START).toISOString();

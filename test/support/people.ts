@@ -2,13 +2,11 @@ import type { DecisionAction } from '../../src/contracts/signals';
 import type { ApprovalPayload, ControlPayload, DecisionPayload, DeclinePayload } from '../../src/contracts/payloads';
 import {
   createEnvelope,
+  DOCUMENT_TYPES,
   formatPublicKey,
   newSigningKey,
   parseShare,
-  signApproval,
-  signControl,
-  signDecision,
-  signDecline,
+  signDocument,
   verifyInvitation,
 } from '../../src/keys';
 import type { EnvelopePayload, SigningKey } from '../../src/keys';
@@ -64,7 +62,8 @@ export async function approvalOf(
   payload: Omit<ApprovalPayload, 'name' | 'iat' | 'comment' | 'verdict'> & Partial<Omit<ApprovalPayload, 'name'>>,
 ): Promise<{ readonly document: string }> {
   return {
-    document: await signApproval(
+    document: await signDocument(
+      DOCUMENT_TYPES.approval,
       { verdict: 'approve', comment: '', iat: Math.floor(Date.now() / 1000), ...payload, name: person.name },
       person.key,
     ),
@@ -79,7 +78,8 @@ export async function decisionOf(
   },
 ): Promise<{ readonly document: string }> {
   return {
-    document: await signDecision(
+    document: await signDocument(
+      DOCUMENT_TYPES.decision,
       { reason: 'decided in a test', ...payload, name: person.name, iat: Math.floor(Date.now() / 1000) },
       person.key,
     ),
@@ -92,7 +92,7 @@ export async function controlOf(
   payload: Omit<ControlPayload, 'name' | 'iat' | 'reason'> & Partial<Pick<ControlPayload, 'reason'>>,
 ): Promise<{ readonly document: string }> {
   const complete = { reason: 'ordered in a test', ...payload, name: person.name, iat: Math.floor(Date.now() / 1000) };
-  return { document: await signControl(complete, person.key) };
+  return { document: await signDocument(DOCUMENT_TYPES.control, complete, person.key) };
 }
 
 /** What a holder sends who cannot give his share. */
@@ -101,5 +101,5 @@ export async function declineOf(
   payload: Omit<DeclinePayload, 'name' | 'iat' | 'reason'> & Partial<DeclinePayload>,
 ): Promise<{ readonly document: string }> {
   const complete = { reason: 'on a plane', name: person.name, iat: Math.floor(Date.now() / 1000), ...payload };
-  return { document: await signDecline(complete, person.key) };
+  return { document: await signDocument(DOCUMENT_TYPES.decline, complete, person.key) };
 }

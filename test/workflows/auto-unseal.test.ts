@@ -1,6 +1,6 @@
 /** Clusters that unseal themselves: holders have recovery key shares, and nobody unseals a node by hand. */
 import { requestFacts, verifyRequest } from '../../src/documents';
-import { waitingText } from '../../src/words/waiting';
+import { waitingText } from '../../src/words/status';
 import { expectServiceOn } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { Scenario } from '../support/scenario';

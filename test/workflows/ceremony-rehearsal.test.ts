@@ -11,9 +11,10 @@ import {
   addPin,
   createEnvelope,
   createRehearsalEnvelope,
+  DOCUMENT_TYPES,
   formatPublicKey,
   parseShare,
-  signDecline,
+  signDocument,
   verifyInvitation,
 } from '../../src/keys';
 import type { DeclinePayload } from '../../src/contracts/payloads';
@@ -167,7 +168,9 @@ describe('ceremonyRehearsal', () => {
     const bert = JSON.parse((await decline('bert', '--print')).out) as DeclinePayload;
     // The inventory demands his signature: a claim does not count.
     await run.handle.signal('decline', bert);
-    await run.handle.signal('decline', { document: await signDecline(bert, scenario.person('bert').key) });
+    await run.handle.signal('decline', {
+      document: await signDocument(DOCUMENT_TYPES.decline, bert, scenario.person('bert').key),
+    });
     expect(await run.waitsFor('rehearsal', ({ declined }) => declined !== undefined)).toMatchObject({
       ...{ missing: ['ada', 'emil'], declined: [{ by: { name: 'bert', how: 'signed' }, reason: 'no access yet' }] },
     });

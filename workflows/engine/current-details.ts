@@ -3,7 +3,7 @@ import type { RunbookPlan } from '../../src/contracts/plan';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import { inCode, inLines, jsonText, prose, escapeMarkdown } from '../../src/contracts/words';
 import { inOutage, phaseText, receiptText, statusText, stepText } from '../../src/words/status';
-import type { Line, Statement } from '../../src/words/waiting';
+import type { Line, Statement } from '../../src/words/status';
 
 /** What the Web UI of Temporal calls the things that people are told to use there; a test compares it with the dev server's. */
 export const WEB_UI = {

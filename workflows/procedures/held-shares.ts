@@ -1,5 +1,5 @@
 import type { EnvelopeVerdict } from '../../src/contracts/ceremony';
-import { provenBad } from '../../src/contracts/share-sets';
+import { provenBad } from '../../src/contracts/share-groups';
 import type { InHand } from './roster';
 
 /** A share in hand: whose, and the number of the signal that brought it. */

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { MAX_SETS, countSets, provenBad, setsToTry } from '../../../src/contracts/share-sets';
+import { MAX_SETS, countSets, provenBad, setsToTry } from '../../../src/contracts/share-groups';
 
 const shares = (count: number) => Array.from({ length: count }, (_, index) => ({ holder: `holder ${index + 1}` }));
 
