@@ -4,7 +4,7 @@ export { Clusters } from './clusters';
 export type { ActivityDependencies } from './dependencies';
 export { interceptActivities } from './execution';
 export { Records } from './record';
-export { sweepLedger, tellRecordAlarm } from './ceremony/alarms';
+export { sweepLedger, tellRecordAlarm } from './ceremony/token-ledger';
 export { tellOverdueReadiness } from './readiness/summary';
 
 /** What the workers offer, by the names under which Temporal knows it. They run inside of {@link interceptActivities} only. */

@@ -1,8 +1,8 @@
 /* What the workers offer, by the names under which Temporal knows it. Each runs inside of `interceptActivities` only. */
-export { checkControls } from './approvals/controls';
+export { checkControls } from './approvals/people';
 export { checkApprovals, checkDecisions, checkDeclines } from './approvals/people';
 export { checkUnaskedShares, createCeremony, destroyCeremonyKeys, openEnvelopes } from './ceremony/ceremony';
-export { cancelForeignAttempt } from './ceremony/foreign-attempts';
+export { cancelForeignAttempt } from './ceremony/generation-slot';
 export { completeGeneration, settleGeneration, startGeneration } from './ceremony/generation';
 export { readSignalEvents } from './approvals/arrived-signals';
 export { probeProvidedToken, takeProvidedTokens } from './ceremony/provided-tokens';
@@ -24,9 +24,9 @@ export { readRunbookInput } from './run-beginning';
 export { checkFormerPrimaryDemoted, describeSplit, unfenceFormerPrimary } from './joining/rejoin';
 export { enableSecondary } from './joining/enable-secondary';
 export { awaitDrStreaming, awaitPerformanceSecondaries, compareMerkleRoots } from './joining/following';
-export { enablePrimary } from './joining/onboarding-primary';
+export { enablePrimary } from './joining/enable-secondary';
 export { awaitOutsideSecondary, issueOutsideToken } from './joining/outside-secondary';
-export { awaitUnsealed, checkCredential, followBootstrap, readSeals } from './joining/onboarding-watching';
+export { awaitUnsealed, checkCredential, followBootstrap, readSeals } from './joining/following';
 export { updatePrimary } from './joining/update-primary';
 export { probeMerkleTree, startDrReindex, followDrReindex } from './merkle/trees';
 export { notify } from './notifications/notifications';

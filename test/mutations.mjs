@@ -495,7 +495,7 @@ export const MUTATIONS = [
   },
   {
     name: 'approvals: they are never too old',
-    file: 'activities/approvals/approval-age.ts',
+    file: 'activities/approvals/authority.ts',
     text: 'if (now <= until) return;',
     replacement: 'return;',
     test: roles,
@@ -503,14 +503,14 @@ export const MUTATIONS = [
   },
   {
     name: 'approvals: those of another outage end this one',
-    file: 'activities/approvals/approval-age.ts',
+    file: 'activities/approvals/authority.ts',
     text: 'if (heardAt > given.oldest) demandYoung',
     replacement: 'if (false) demandYoung',
     test: failover,
   },
   {
     name: 'approvals: no signal of this run need have brought them',
-    file: 'activities/approvals/approval-age.ts',
+    file: 'activities/approvals/authority.ts',
     text: 'if (at !== undefined) timed.push({ ...approval, at });',
     replacement: 'timed.push({ ...approval, at: at ?? Date.now() });',
     test: claims,
@@ -558,7 +558,7 @@ export const MUTATIONS = [
   },
   {
     name: 'take-over: a run is taken over without a document',
-    file: 'activities/approvals/controls.ts',
+    file: 'activities/approvals/people.ts',
     text: 'if (!laboratory) return',
     replacement: 'if (false) return',
     test: 'test/activities/controls.test.ts',
@@ -632,7 +632,7 @@ export const MUTATIONS = [
   },
   {
     name: 'record: a last share whose run was ended is passed over',
-    file: 'activities/ceremony/alarms.ts',
+    file: 'activities/ceremony/token-ledger.ts',
     text: "{ ...entry, state: 'orphan', how: endedUnderWay(entry) }",
     replacement: 'entry',
     test: 'test/activities/alarms.test.ts',
@@ -713,7 +713,7 @@ export const MUTATIONS = [
   },
   {
     name: 'a foreign attempt is cancelled where one person wants it',
-    file: 'activities/ceremony/foreign-attempts.ts',
+    file: 'activities/ceremony/generation-slot.ts',
     text: 'if (deciders.length < DECIDERS)',
     replacement: 'if (deciders.length === 0)',
     test: 'test/activities/foreign-attempts.test.ts',

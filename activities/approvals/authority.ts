@@ -1,14 +1,21 @@
+import { Context } from '@temporalio/activity';
 import type { Authority } from '../../src/contracts/activities';
+import type { AllowedOperation, GatedOperation, GateName, RunbookPlan } from '../../src/contracts/plan';
 import { APPROVALS_TOO_OLD, OPERATION_GATES, planIn } from '../../src/contracts/plan';
 import { runbookPlan } from '../../src/contracts/plan-schema';
-import type { AllowedOperation, GatedOperation, GateName, RunbookPlan } from '../../src/contracts/plan';
 import { escapeUntrusted } from '../../src/contracts/words';
-import { RunbookError, isRunbookError } from '../../src/errors';
-import { inventoryDigest } from '../../src/inventory';
+import { isRunbookError, RunbookError } from '../../src/errors';
+import { findDeployment, inventoryDigest } from '../../src/inventory';
+import type { ReplicationObservation } from '../../src/contracts/observations';
+import { nextCommandOf } from '../../src/contracts/next-commands';
+import { unwrapDocument } from '../../src/contracts/signals';
+import type { VerifiedApproval } from '../../src/keys';
 import { currentExecution } from '../execution';
-import { demandInTime } from './approval-age';
+import { heartbeatAge } from '../observe';
 import { judgeGate, verifiedApprovals } from './person-lookup';
 import { planDigest } from './planning';
+import type { ArrivedSignal } from './arrived-signals';
+import { ArrivedSignals, sameContent } from './arrived-signals';
 
 /** What a dangerous activity was given to prove that people approved it. */
 export interface Approved {
@@ -166,4 +173,147 @@ function notApproved(
   next = 'Start the runbook again; its gates ask for what is missing.',
 ): RunbookError {
   return new RunbookError('NOT_APPROVED', `This is not approved: ${why}.`, { observed: why, needed, next });
+}
+
+/** Beside `validFor`: what the steps between an open gate and the change that it is about may take, ms. */
+export const STEPS_MS = 60 * 60_000;
+
+/** When the approvals that a gate needs arrived, epoch ms. */
+interface Given {
+  readonly oldest: number;
+  /** The one with which the gate was met. */
+  readonly met: number;
+  /** The last time that the server is known to have recorded: of this attempt, or of the newest event of its run. */
+  readonly recorded: number;
+}
+
+/** Whose approvals are judged. */
+interface Judged extends Approved {
+  readonly gate: GateName;
+  readonly requestedBy: string | undefined;
+}
+
+/**
+ * Called right before a change that begins something, with approvals that were verified: they count for `validFor` of
+ * their gate, and an hour more. They count from when the gate was met by the server's record of the signals, which is at
+ * most `validFor` after the oldest of them: a gate is open for that long. Or from the beginning of the window, where that
+ * is later. Never called for what ends an outage (decision 40).
+ *
+ * @throws RunbookError NOT_APPROVED where they are older, or where the window has not begun or is long over
+ */
+export async function demandInTime(judged: Judged): Promise<void> {
+  const history = new ArrivedSignals(currentExecution().run);
+  const { notBefore, notAfter } = await history.window();
+  const { gate } = judged;
+  const now = Date.now();
+  if (notBefore !== undefined && now < notBefore - STEPS_MS)
+    throw tooLate(gate, `the window begins at ${iso(notBefore)}`, 'the window of the run');
+  if (notAfter !== undefined && now > notAfter + STEPS_MS)
+    throw tooLate(gate, `the window ended at ${iso(notAfter)}`, 'the window of the run');
+  demandYoung(judged, await givenAt(history, judged), { from: notBefore });
+}
+
+/** @param from - the beginning of the window, epoch ms */
+function demandYoung(
+  { deployment, gate }: Judged,
+  { oldest, met, recorded }: Given,
+  {
+    from = 0,
+    next = `Nothing was sent. Decide retry: gate ${gate} is asked again, and the run goes on with what it holds. If new approvals are refused too, compare the clocks of the workers and of the Temporal server.`,
+  }: { readonly from?: number | undefined; readonly next?: string } = {},
+): void {
+  const { validForMs } = findDeployment(currentExecution().inventory, deployment).gates[gate];
+  const until = Math.max(Math.min(met, oldest + validForMs), from) + validForMs + STEPS_MS;
+  // A worker's clock may be behind the server's, which dated the approvals.
+  const now = Math.max(Date.now(), recorded);
+  if (now <= until) return;
+  const late = met > oldest + validForMs ? ` with an approval of ${iso(oldest)}` : '';
+  const observed = `gate ${gate} was met at ${iso(met)}${late}, which counts until ${iso(until)}; it is ${iso(now)} here, and Temporal's last record is of ${iso(recorded)}`;
+  const needed = `approvals of gate ${gate} that are not older than its validFor and an hour`;
+  throw tooLate(gate, observed, needed, { about: APPROVALS_TOO_OLD, next });
+}
+
+/**
+ * As {@link demandInTime} without a window, for a promotion whose primary is gone, and for its fence: where nobody heard
+ * the primary since the first of the needed approvals, it is the outage that people approved to end, and none is too old.
+ *
+ * @param candidate - what the cluster that is to be promoted says of its replication; where it tells no heartbeat, nothing says that the primary came back
+ */
+export async function demandSameOutage(judged: Judged, candidate: ReplicationObservation): Promise<void> {
+  const age = heartbeatAge(candidate);
+  if (age === undefined) return;
+  const heardAt = Date.now() - age;
+  const given = await givenAt(new ArrivedSignals(currentExecution().run), judged);
+  // No window counts here: a run that waits for its window may have been taken over by the failover.
+  if (heardAt > given.oldest) demandYoung(judged, given, { next: anotherOutage(judged.gate, heardAt) });
+}
+
+/**
+ * When the approvals that their gate needs arrived. A signed one counts from its first signal in the history of the run, so
+ * that sending it again makes it no younger; one of the server's record from the very signal that it names; a claim from
+ * its last. One that no signal of this run brought does not count. Where people were asked again, the older ones that the
+ * gate does not need any more are left out.
+ *
+ * @throws RunbookError NOT_APPROVED where those that signals of this run brought do not meet the gate
+ */
+async function givenAt(history: ArrivedSignals, { deployment, gate, requestedBy, authority }: Judged): Promise<Given> {
+  const arrived = await history.every('approve');
+  const timed: (VerifiedApproval & { readonly at: number })[] = [];
+  for (const approval of await verifiedApprovals(gate, authority.plan.digest, authority.approvals)) {
+    const at = arrivedAt(arrived, approval);
+    if (at !== undefined) timed.push({ ...approval, at });
+  }
+  timed.sort((one, other) => one.at - other.at);
+  const satisfied = (some: typeof timed) => judgeGate(deployment, gate, requestedBy, some).satisfied;
+  if (!satisfied(timed)) throw notBrought(gate);
+  let counted = timed;
+  while (counted.length > 0 && satisfied(counted.slice(1))) counted = counted.slice(1);
+  const last = counted.findIndex((_, index) => satisfied(counted.slice(0, index + 1)));
+  const met = counted[last]?.at ?? 0;
+  const recorded = Math.max(Context.current().info.currentAttemptScheduledTimestampMs, await history.newest());
+  return { met, oldest: counted[0]?.at ?? met, recorded };
+}
+
+function arrivedAt(
+  arrived: readonly ArrivedSignal[],
+  { how, signalled: { approval, arrival } }: Awaited<ReturnType<typeof verifiedApprovals>>[number],
+): number | undefined {
+  // Its sender was read from this very signal. A signature says nothing of the signal that brought it.
+  if (how === 'principal' && arrival !== undefined) return arrived.find((each) => each.arrival === arrival)?.at;
+  const said = unwrapDocument(approval);
+  const same = ({ content }: ArrivedSignal) => sameContent(unwrapDocument(content), said);
+  return (how === 'claimed' ? arrived.findLast(same) : arrived.find(same))?.at;
+}
+
+/** Whoever holds a document may pass it to an activity: only the run's own history says that people sent it here, and when. */
+function notBrought(gate: GateName): RunbookError {
+  const { wid } = currentExecution().run;
+  const observed = `approvals of gate ${gate} that no signal of this run brought`;
+  return new RunbookError('NOT_APPROVED', `This is not approved: ${observed}, which do not count.`, {
+    observed,
+    needed: `gate ${gate} met by approvals that were sent to this very run`,
+    next: `Nothing was sent. Send them to the run: \`${nextCommandOf.approve(wid, gate)}\`.`,
+  });
+}
+
+function tooLate(
+  gate: GateName,
+  observed: string,
+  needed: string,
+  more: { readonly about?: string; readonly next?: string } = {},
+): RunbookError {
+  return new RunbookError('NOT_APPROVED', `What gate ${gate} approved is not begun now: ${observed}.`, {
+    observed,
+    needed,
+    next: 'Nothing was sent, and no new approval helps: end the run (where it offers "promote-back": with that, the old primary still serves), and start the runbook again with another window.',
+    ...more,
+  });
+}
+
+function anotherOutage(gate: GateName, heardAt: number): string {
+  return `Nothing was sent. The old primary was heard at ${iso(heardAt)}, after approvals that the gate needs: look whether it serves now. Where it does not, decide retry: gate ${gate} is asked again, and the run keeps its shares and tokens.`;
+}
+
+function iso(time: number): string {
+  return new Date(time).toISOString();
 }

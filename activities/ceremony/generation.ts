@@ -23,16 +23,14 @@ import type { ClusterAccess } from '../clusters';
 import type { ActivityContext, Execution } from '../execution';
 import { currentExecution } from '../execution';
 import { awaitIdentity } from '../tokens/operation-token';
-import { ledgerOf } from './alarms';
+import type { LedgerEntry } from './token-ledger';
+import { ledgerOf, isOfSameRun } from './token-ledger';
 import { ceremonyEntry, ceremonyToken, endpointsOf } from './ceremony-access';
 import { usableRecipient } from './ceremony';
 import { requireGroups } from './ceremony-roster';
 import type { Slot } from './generation-slot';
 import { cancelOwn, digestOf, readAttempt, startOwn } from './generation-slot';
-import { give } from './give-share';
-import { isThis, settleLastShare } from './last-share';
-import { isOfSameRun } from './token-ledger';
-import type { LedgerEntry } from './token-ledger';
+import { give, isThis, settleLastShare } from './last-share';
 
 /** Attempts that one token generation may lose to leader changes and lost answers before it gives up. */
 const MAX_LOST = 6;

@@ -19,7 +19,7 @@ import { noneOlder } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { needsApproval } from '../filters/filter-difference';
 import { describeFilter, filterOfId, filterUnder, notMounted } from '../filters/paths-filters';
-import { advertised, othersOfSet } from '../joining/onboarding-primary';
+import { advertised, othersOfSet } from '../joining/enable-secondary';
 import { kindName, rolesText } from '../joining/onboarding-read';
 import { outsideDetail, publicKeyPrint } from '../joining/outside-secondary';
 import { ofNoCluster } from './filter-reconciliation';

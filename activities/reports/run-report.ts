@@ -13,7 +13,7 @@ import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import { writeReportFiles as writeFiles } from '../../src/report/report-files';
-import { demandControl } from '../approvals/controls';
+import { demandControl } from '../approvals/people';
 import { currentExecution } from '../execution';
 
 /** The run that has a Workflow ID. Its type and queue are the words of whoever started it. */

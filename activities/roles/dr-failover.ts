@@ -1,6 +1,5 @@
 import type { Authority, ChangeResult } from '../../src/contracts/activities';
-import { demandSameOutage } from '../approvals/approval-age';
-import { gateOf, verifyOperation } from '../approvals/authority';
+import { demandSameOutage, gateOf, verifyOperation } from '../approvals/authority';
 import { signsAgree } from '../checks/signs';
 import { readSigns, signsText, spokeAgainst } from '../evidence/failover-evidence';
 import { currentExecution } from '../execution';

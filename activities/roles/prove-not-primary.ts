@@ -8,7 +8,7 @@ import { readHistory } from '../../src/report/run-history';
 import { clusterOf, fieldsOf, listOf } from '../../src/report/run-record';
 import type { RunContext } from '../../src/keys';
 import type { ActivityDependencies } from '../dependencies';
-import { STEPS_MS } from '../approvals/approval-age';
+import { STEPS_MS } from '../approvals/authority';
 import { historyOf } from '../approvals/arrived-signals';
 import { Deadline } from '../deadline';
 import type { ClusterAccess } from '../clusters';

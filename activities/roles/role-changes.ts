@@ -4,14 +4,20 @@ import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/co
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import { demandSameOutage } from '../approvals/approval-age';
-import { gateOf, lastGateOf, otherSideOf, verifyBeginning, verifyOperation } from '../approvals/authority';
+import {
+  demandSameOutage,
+  gateOf,
+  lastGateOf,
+  otherSideOf,
+  verifyBeginning,
+  verifyOperation,
+} from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { identityOfLost } from '../plans/failover-sides';
 import { inPlaceOf } from '../plans/performance-promotion';
 import { describeReplication, readStatus } from '../observe';
-import { primaryClusterAddrOf } from '../joining/onboarding-primary';
+import { primaryClusterAddrOf } from '../joining/enable-secondary';
 import { demandRole, kindName, readKind } from '../joining/onboarding-read';
 import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
 import {

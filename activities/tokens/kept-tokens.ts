@@ -5,9 +5,8 @@ import type { GatedOperation } from '../../src/contracts/plan';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { openValue, sealValue } from '../../src/keys';
 import { verifyOneOf, verifyOperation } from '../approvals/authority';
-import { ledgerOf, runOf } from '../ceremony/alarms';
 import type { LedgerEntry } from '../ceremony/token-ledger';
-import { isOfSameRun, isReserved } from '../ceremony/token-ledger';
+import { ledgerOf, runOf, isOfSameRun, isReserved } from '../ceremony/token-ledger';
 import { currentExecution } from '../execution';
 import { ANSWER_BUDGET_MS, awaitClusterId } from './operation-token';
 

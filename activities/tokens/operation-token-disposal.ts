@@ -10,12 +10,19 @@ import { RunbookError } from '../../src/errors';
 import { gateOf, verifyBeginning } from '../approvals/authority';
 import { judgeGate, verifiedApprovals } from '../approvals/person-lookup';
 import { gateFacts, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
-import { ledgerOf, notDelivered, openEntries, runOf, tellAlarm } from '../ceremony/alarms';
 import type { LedgerEntry } from '../ceremony/token-ledger';
-import { isOfSameRun, isReserved } from '../ceremony/token-ledger';
+import {
+  ledgerOf,
+  notDelivered,
+  openEntries,
+  runOf,
+  tellAlarm,
+  isOfSameRun,
+  isReserved,
+} from '../ceremony/token-ledger';
 import { asWarning, check } from '../checks/check';
 import { currentExecution } from '../execution';
-import { deleteToken } from './token-deletion';
+import { deleteToken } from './operation-token';
 
 /** A token of the record, as the plan names it: never the token, nor its sealed form. */
 export type LedgerToken = Awaited<ReturnType<typeof tokensOf>>[number];

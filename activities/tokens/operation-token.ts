@@ -1,13 +1,17 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
-import { RunbookError } from '../../src/errors';
+import { isRunbookError, RunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { RunContext } from '../../src/keys';
 import { openValue } from '../../src/keys';
+import type { TokenDisposal } from '../../src/contracts/activities';
 import type { ActivityDependencies } from '../dependencies';
 import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
-import { awaitState } from '../read-act-confirm';
+import { currentExecution } from '../execution';
+import { awaitState, CHANGE_TIMEOUT_MS } from '../read-act-confirm';
+import { readStatus } from '../observe';
 
 /** How long a cluster that does not answer is waited for before its step parks, ms. */
 export const ANSWER_BUDGET_MS = 30_000;
@@ -103,4 +107,94 @@ async function readIdentity(access: ClusterAccess, signal: AbortSignal): Promise
     });
   }
   return { clusterId, version };
+}
+
+const TRIES = 4;
+/** After an answer that proves nothing; doubles with each try. */
+const PAUSE_MS = 500;
+/** As {@link PAUSE_MS}, where the cluster restarts or chooses another leader. */
+const RESTART_PAUSE_MS = 1_000;
+const REFUSALS: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'BAD_REQUEST']);
+
+/**
+ * Deletes one generated operation token, and proves that it is refused afterwards (interface 4.1:
+ * `operation-token/delete`).
+ *
+ * @param binding - the run that sealed the token: the activity's own, or the one that the record names
+ * @param deletion - what is known of this token alone. `sentBefore`: an earlier deletion may have taken effect, and a token
+ * that stays refused is dead then; `beforeSending` is called right before the first call
+ */
+export async function deleteToken(
+  deployment: string,
+  token: Extract<OperationTokenReference, { source: 'sealed' }>,
+  binding: RunContext,
+  deletion?: { readonly sentBefore: boolean; readonly beforeSending: () => Promise<void> },
+): Promise<TokenDisposal> {
+  const execution = currentExecution();
+  const { clusters, sealKeyring, signal } = execution;
+  const { cluster } = token;
+  try {
+    const access = clusters.of(deployment, cluster);
+    const clusterId = await readClusterId(access, signal);
+    const drOperationToken = await openValue(sealKeyring, binding, token.value, {
+      kind: 'operation-token',
+      cluster,
+      clusterId,
+      use: 'dr.operation-token.delete',
+      forDeletion: true,
+    });
+    let accepted = false;
+    // An answer was lost here, or with an attempt before this one: the token may be dead already.
+    let mayBeDead = deletion?.sentBefore ?? execution.doubt.mayHaveSent;
+    await deletion?.beforeSending();
+    let last = 'no clear answer';
+    for (let tries = 1; tries <= TRIES; tries += 1) {
+      execution.throwIfCancelled();
+      let pauseMs = PAUSE_MS;
+      try {
+        await access.client.dr.secondary.deleteOperationToken(
+          { drOperationToken },
+          { signal, timeoutMs: CHANGE_TIMEOUT_MS },
+        );
+        accepted = true;
+        last = 'still accepted after its deletion';
+        // Once more, on purpose and at once: a dead token is refused, which is the proof.
+        continue;
+      } catch (error) {
+        if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
+        execution.progress(`${error.code} at ${cluster}`);
+        mayBeDead ||= !error.outcomeKnown;
+        if (error.outcomeKnown && !error.retryable) {
+          const mode = await modeOf(access, signal);
+          if (mode !== undefined && mode !== 'secondary')
+            return { cluster, state: 'kept', text: `${cluster} is ${mode} and refuses deletion (${error.code})` };
+          if (!REFUSALS.has(error.code)) return { cluster, state: 'unproven', text: error.code };
+          if (accepted) return { cluster, state: 'deleted', text: 'deleted, and refused afterwards' };
+          // A node that restarts refuses living tokens too: only a refusal that stays counts, and only after a deletion.
+          if (tries === TRIES && mayBeDead)
+            return { cluster, state: 'deleted', text: 'its deletion lost its answer, and it is refused since' };
+          last = `refused (${error.code}) without a deletion before`;
+        } else {
+          last = accepted ? 'deleted, and no clear answer since' : 'no clear answer';
+          pauseMs = Math.max(error.retryAfterMs ?? 0, RESTART_PAUSE_MS);
+        }
+      }
+      if (tries < TRIES) await delay(pauseMs * 2 ** (tries - 1), undefined, { signal });
+    }
+    return { cluster, state: 'unproven', text: last };
+  } catch (error) {
+    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
+    const silent = error.code === 'UNREACHABLE' || error.code === 'REQUEST_TIMEOUT';
+    return { cluster, state: 'unproven', text: `${error.code}: ${error.message}`, ...(silent && { unanswered: true }) };
+  }
+}
+
+/** The cluster's DR mode; undefined where it cannot be read now. */
+async function modeOf(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
+  try {
+    return (await readStatus(access, 'dr', signal)).mode;
+  } catch (error) {
+    if (!isRunbookError(error) || !error.retryable) throw error;
+    return undefined;
+  }
 }

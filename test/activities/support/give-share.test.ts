@@ -1,5 +1,5 @@
 /** What ends the doubt about a share that may be under way: never a look alone. */
-import { endDoubt } from '../../../activities/ceremony/give-share';
+import { endDoubt } from '../../../activities/ceremony/last-share';
 import type { GeneratedTokenKind, GenerationAttempt, GenerationEndpoints } from '../../../src/vault';
 import { RunbookError } from '../../../src/errors';
 
