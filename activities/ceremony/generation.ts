@@ -13,7 +13,7 @@ import { satisfiesGroups, MAX_SETS, countSets, setsToTry } from '../../src/contr
 import { RunbookError, isRunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import type { KeyRecord, OpenedShare } from '../../src/keys';
-import { isEncryptedOnlyTo, openShares, openToken, readOwnInvitation, sealValue } from '../../src/keys';
+import { isEncryptedOnlyTo, openShares, openToken, readOwnInvitation } from '../../src/keys';
 import type { Secret } from '../../src/secret';
 import type { GeneratedTokenKind } from '../../src/vault';
 import { ArrivedSignals } from '../approvals/arrived-signals';
@@ -22,7 +22,7 @@ import { personLookup } from '../approvals/person-lookup';
 import type { ClusterAccess } from '../clusters';
 import type { ActivityContext, Execution } from '../execution';
 import { currentExecution } from '../execution';
-import { awaitIdentity } from '../tokens/operation-token';
+import { awaitIdentity, sealOperationToken } from '../tokens/operation-token';
 import type { LedgerEntry } from './token-ledger';
 import { ledgerOf, isOfSameRun } from './token-ledger';
 import { ceremonyEntry, ceremonyToken, endpointsOf } from './ceremony-access';
@@ -34,8 +34,6 @@ import { give, isThis, settleLastShare } from './last-share';
 
 /** Attempts that one token generation may lose to leader changes and lost answers before it gives up. */
 const MAX_LOST = 6;
-/** How long a sealed operation token can be opened. The token itself has no lifetime. */
-const SEALED_SECONDS = 24 * 3600;
 /** How often the entry of a token that was made is written, where that fails. */
 const MAX_WRITES = 3;
 const WRITE_AGAIN_MS = 100;
@@ -252,7 +250,7 @@ export async function settleGeneration(input: {
 
 /** Verifies that exactly this was asked of the holders, and approved where it must be. */
 async function prepare(input: GenerationInput, execution: ActivityContext, begins: boolean): Promise<Generation> {
-  const { clusters, keyRecords, signingKey, sealKeyring } = execution;
+  const { clusters, keyRecords, signingKey } = execution;
   const { deployment, cluster, wanted, attempts } = input;
   const { run, signal } = execution;
   const { kind } = wanted;
@@ -289,14 +287,7 @@ async function prepare(input: GenerationInput, execution: ActivityContext, begin
         throw new RunbookError('RESPONSE_INVALID', 'The encoded token is not encrypted to the recipient alone.');
       }
       const made = await openToken(record.keys, 'operation-token', text);
-      const spec = {
-        kind: 'operation-token',
-        cluster,
-        clusterId,
-        uses,
-        expSeconds: keepFor ?? SEALED_SECONDS,
-      } as const;
-      return { sealed: await sealValue(sealKeyring, run, spec, made) };
+      return { sealed: await sealOperationToken({ cluster, clusterId }, uses, made, keepFor) };
     },
   };
 }

@@ -4,7 +4,7 @@ import type { EnvelopeVerdictCode } from '../../src/contracts/receipts';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { InvitationTarget, KeyRecord } from '../../src/keys';
-import { openProvidedToken, readOwnInvitation, sealValue } from '../../src/keys';
+import { openProvidedToken, readOwnInvitation } from '../../src/keys';
 import { readKind } from '../joining/onboarding-read';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
@@ -15,11 +15,9 @@ import { ledgerOf } from './token-ledger';
 import type { ClusterAccess, Clusters } from '../clusters';
 import type { ActivityContext, Execution } from '../execution';
 import { currentExecution } from '../execution';
-import { awaitClusterId, openOperationToken } from '../tokens/operation-token';
+import { awaitClusterId, openOperationToken, sealOperationToken } from '../tokens/operation-token';
 import { awaitState } from '../read-act-confirm';
 
-/** How long a sealed operation token can be opened. The token itself has no lifetime. */
-const SEALED_SECONDS = 24 * 3600;
 const LOOKUP_TIMEOUT_MS = 5_000;
 /** So many refusals in a row, so far apart, are one. */
 const REFUSALS = 3;
@@ -61,12 +59,12 @@ export async function probeProvidedToken(input: {
   readonly token: OperationTokenReference;
 }): Promise<Probed> {
   const execution = currentExecution();
-  const { run, signal, clusters } = execution;
+  const { signal, clusters } = execution;
   const { deployment, cluster, token } = input;
   const access = clusters.of(deployment, cluster);
   const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
   const use = 'dr.operation-token.delete';
-  const drOperationToken = await openOperationToken(execution, run, access, clusterId, token, use);
+  const drOperationToken = await openOperationToken(access, clusterId, token, use);
   const { reindexMs } = clusters.deployment(deployment).limits;
   let tries = 0;
   const probed = await awaitState(execution, {
@@ -116,7 +114,7 @@ async function takeOne(
   signal: ArrivedSignal,
   execution: ActivityContext,
 ): Promise<Taken> {
-  const { run, inventory, sealKeyring, clusters } = execution;
+  const { run, inventory, clusters } = execution;
   const person = personLookup(inventory);
   const unread = undecodable(signal);
   if (unread) return unread;
@@ -141,8 +139,7 @@ async function takeOne(
   const taken = { ...verdict('accepted'), cluster };
   if (before?.sealed !== undefined) return { ...taken, token: before.sealed };
   if (await isOrdinary(othersOf(clusters, deployment, cluster), token, execution)) return verdict('ordinary-token');
-  const spec = { kind: 'operation-token', cluster, clusterId, uses, expSeconds: SEALED_SECONDS } as const;
-  const sealed = await sealValue(sealKeyring, run, spec, token);
+  const sealed = await sealOperationToken(target, uses, token);
   const { ns, wid, rid } = run;
   await ledger.write({
     ...({ version: 1, state: 'alive' } as const),

@@ -220,8 +220,7 @@ async function changed(
 
 /** Of a DR secondary, for exactly this use. */
 function operationToken({ token }: SecondaryToken, access: ClusterAccess, clusterId: string, use: TokenUse) {
-  const execution = currentExecution();
-  return openOperationToken(execution, execution.run, access, clusterId, token, use);
+  return openOperationToken(access, clusterId, token, use);
 }
 
 /** Options of a call whose token is in its body. */

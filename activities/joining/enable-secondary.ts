@@ -17,7 +17,7 @@ import {
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { verifyBeginning, verifyOneOf } from '../approvals/authority';
 import { describeReplication } from '../observe';
-import { primaryAddresses } from './following';
+import { primaryAddresses, toldPrimaries } from './following';
 import type { JoinInput, JoinTarget, TokenParameters } from './join-by-token';
 import { joinByToken, joinTargetOf, readPrimary } from './join-by-token';
 import type { BothKinds } from './onboarding-read';
@@ -131,9 +131,9 @@ function hasJoined(
   mayHaveCalled: boolean,
 ): boolean {
   if (!roles) return mayHaveCalled && sealed.length > 0;
-  const { mode, primaryClusterAddress, knownPrimaryClusterAddresses } = roles[kind];
+  const { mode } = roles[kind];
   if (mode !== 'secondary' && mode !== 'bootstrapping') return false;
-  const told = [primaryClusterAddress ?? '', ...(knownPrimaryClusterAddresses ?? [])].filter((each) => each !== '');
+  const told = toldPrimaries(roles[kind]);
   return told.length === 0 ? mayHaveCalled : told.some((each) => addresses.has(each));
 }
 
@@ -195,9 +195,14 @@ export async function enablePrimary(input: EnablePrimary): Promise<ChangeResult>
     cluster: name,
     allow: (seen) => {
       if (seen[kind].mode === 'disabled' && seen.dr.mode !== 'secondary') return;
-      // It is primary and not yet running: enabling it again would be refused.
-      if (seen[kind].mode === 'primary') throw notReady(name, kind, rolesText(seen), true);
-      throw notReady(name, kind, rolesText(seen), false);
+      throw new RunbookError('PRECONDITION_FAILED', `${name} cannot be made ${kindName(kind)} primary.`, {
+        cluster: name,
+        observed: rolesText(seen),
+        needed: `${kindName(kind)} replication disabled, and no DR secondary`,
+        next: `Look at the status of ${name}.`,
+        // It is primary and not yet running: enabling it again would be refused.
+        retryable: seen[kind].mode === 'primary',
+      });
     },
     act: async () => {
       const options = await beforeSending(() => withCredential(access, execution));
@@ -245,15 +250,5 @@ async function refusePrimary(access: ClusterAccess, kind: ReplicationKind, signa
     observed: rolesText(seen),
     needed: `no other ${kindName(kind)} primary in the set`,
     next: 'Find out which one clients write to. A set has one primary.',
-  });
-}
-
-function notReady(cluster: string, kind: ReplicationKind, observed: string, retryable: boolean): RunbookError {
-  return new RunbookError('PRECONDITION_FAILED', `${cluster} cannot be made ${kindName(kind)} primary.`, {
-    cluster,
-    observed,
-    needed: `${kindName(kind)} replication disabled, and no DR secondary`,
-    next: `Look at the status of ${cluster}.`,
-    retryable,
   });
 }

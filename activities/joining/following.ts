@@ -28,11 +28,15 @@ export async function primaryAddresses(source: ClusterAccess, signal: AbortSigna
 
 /** Done-criterion of update-primary (facts 2.11): the new primary is among the known ones. */
 export function follows(replication: ReplicationObservation, addresses: ReadonlySet<string>): boolean {
-  const known = [
-    ...(replication.knownPrimaryClusterAddresses ?? []),
-    ...(replication.primaryClusterAddress ? [replication.primaryClusterAddress] : []),
-  ];
-  return replication.mode === 'secondary' && known.some((address) => addresses.has(address));
+  return replication.mode === 'secondary' && toldPrimaries(replication).some((address) => addresses.has(address));
+}
+
+/** Cluster addresses of its primary, as it tells them. */
+export function toldPrimaries({
+  knownPrimaryClusterAddresses = [],
+  primaryClusterAddress = '',
+}: ReplicationObservation): readonly string[] {
+  return [...knownPrimaryClusterAddresses, primaryClusterAddress].filter((each) => each !== '');
 }
 
 /** Knows the primary and is connected to it: a primary that was demoted in between has forgotten its secondaries. */
@@ -183,13 +187,10 @@ export async function readSeals({ deployment, cluster }: OnCluster): Promise<Sea
 export async function awaitUnsealed({ deployment, cluster }: OnCluster): Promise<Seals> {
   const execution = currentExecution();
   const { clusters } = execution;
-  let inARow = 0;
+  const unsealed = inARow();
   return awaitState(execution, {
     read: () => readSealsOf(clusters.of(deployment, cluster), execution.signal),
-    until: (seals) => {
-      inARow = allUnsealed(seals) ? inARow + 1 : 0;
-      return inARow >= STABLE_READS;
-    },
+    until: (seals) => unsealed(allUnsealed(seals)) >= STABLE_READS,
     budgetMs: clusters.deployment(deployment).limits.unsealMs,
     describe: ({ observed }) => observed,
     needed: `every node of ${cluster} unsealed by people`,
@@ -263,10 +264,10 @@ const NOT_VALID: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'CREDENTIAL
 class BootstrapWatch {
   readonly phases: string[] = [];
   verdict: Verdict | undefined;
-  #sealedInARow = 0;
-  #disabledInARow = 0;
-  #stuckSince: number | undefined;
-  #stuckInARow = 0;
+  readonly #sealed = inARow();
+  readonly #disabled = inARow();
+  readonly #stuck = inARow();
+  #movedAt = performance.now();
 
   constructor(
     private readonly heartbeatAgeMs: number,
@@ -283,10 +284,9 @@ class BootstrapWatch {
   ): Verdict | undefined {
     const phase = phaseOf(replication);
     if (this.phases.at(-1) !== phase) this.phases.push(phase);
-    this.#sealedInARow = sealed.length > 0 ? this.#sealedInARow + 1 : 0;
-    if (this.#sealedInARow >= STABLE_READS) return (this.verdict = 'sealed');
-    this.#disabledInARow = replication?.mode === 'disabled' ? this.#disabledInARow + 1 : 0;
-    if (this.#disabledInARow >= STABLE_READS * 2) throw notJoined(cluster, kind, replication);
+    if (this.#sealed(sealed.length > 0) >= STABLE_READS) return (this.verdict = 'sealed');
+    if (this.#disabled(replication?.mode === 'disabled') >= STABLE_READS * 2)
+      throw notJoined(cluster, kind, replication);
     const streams =
       replication?.mode === 'secondary' &&
       replication.state === 'stream-wals' &&
@@ -294,12 +294,18 @@ class BootstrapWatch {
     if (streams && sealed.length === 0) return (this.verdict = 'streaming');
     // A cluster that copies may be silent for hours; one that is told to be idle or cut off does not copy.
     const stuck = !streams && (phase === 'stream-wals' || phase === 'idle');
-    this.#stuckInARow = stuck ? this.#stuckInARow + 1 : 0;
-    this.#stuckSince = stuck ? (this.#stuckSince ?? performance.now()) : undefined;
-    const forMs = performance.now() - (this.#stuckSince ?? Infinity);
-    if (this.#stuckInARow > STABLE_READS && forMs > this.stuckMs) throw stuckFor(this.stuckMs, cluster, replication);
+    const stuckLooks = this.#stuck(stuck);
+    if (stuckLooks <= 1) this.#movedAt = performance.now();
+    if (stuckLooks > STABLE_READS && performance.now() - this.#movedAt > this.stuckMs)
+      throw stuckFor(this.stuckMs, cluster, replication);
     return undefined;
   }
+}
+
+/** Counts the looks in a row that say so. */
+function inARow(): (says: boolean) => number {
+  let looks = 0;
+  return (says) => (looks = says ? looks + 1 : 0);
 }
 
 function phaseOf(replication: ReplicationObservation | undefined): string {

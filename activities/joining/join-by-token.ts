@@ -173,8 +173,7 @@ async function generatePublicKey(joining: JoinTarget): Promise<SecondaryPublicKe
 
 /** Of a DR secondary, which does nothing without one. */
 export function updateToken({ input, target, clusterId }: JoinTarget) {
-  const execution = currentExecution();
-  return openOperationToken(execution, execution.run, target, clusterId, input.token, 'dr.update-primary');
+  return openOperationToken(target, clusterId, input.token, 'dr.update-primary');
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Authority, FilterState } from '../../src/contracts/activities';
-import type { AllowedOperation, GatedOperation } from '../../src/contracts/plan';
+import type { AllowedOperation } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
@@ -11,23 +11,8 @@ import { readKind } from './onboarding-read';
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { describeFilter } from '../filters/paths-filters';
 
-/** What a plan may call that a secondary follows: on its own, by token or by addresses, or as a part of what it comes after. */
-const ALONE = {
-  token: { dr: 'dr.secondary.repoint-by-token', performance: 'performance.secondary.repoint-by-token' },
-  addresses: { dr: 'dr.secondary.repoint-by-addresses', performance: 'performance.secondary.repoint-by-addresses' },
-} as const;
-const AFTERWARDS: Readonly<Record<ReplicationKind, readonly GatedOperation[]>> = {
-  dr: [
-    'dr.secondary.repoint-after-switchover',
-    'dr.secondary.repoint-after-unfence',
-    'dr.secondary.repoint-after-promotion',
-  ],
-  performance: [
-    'performance.secondary.repoint-after-switchover',
-    'performance.secondary.repoint-after-unfence',
-    'performance.secondary.repoint-after-promotion',
-  ],
-};
+/** What a plan may let a secondary follow as a part of. On its own it says how: by token or by addresses. */
+const AFTERWARDS = ['switchover', 'unfence', 'promotion'] as const;
 
 /** Who is about to follow whom, by the cluster IDs as read. */
 export interface Pair {
@@ -110,10 +95,11 @@ export async function verifyFollowing(
   { kind = 'performance', form, filter, addresses, begun = false, asMember, ...pair }: FollowingAs,
 ): Promise<void> {
   if (!authority) throw refused(pair.on.cluster, pair.with.cluster, 'no plan was given');
-  const alone = ALONE[form][kind];
+  const alone = `${kind}.secondary.repoint-by-${form}` as const;
+  const afterwards = AFTERWARDS.map((event) => `${kind}.secondary.repoint-after-${event}` as const);
   // The plan of a failover names no filter: it is what the primary keeps.
   const details = filter === undefined ? [{}] : [{ detail: describeFilter(filter) }, {}];
-  const operations = addresses ? [alone] : [alone, ...AFTERWARDS[kind]];
+  const operations = addresses ? [alone] : [alone, ...afterwards];
   const ways = operations.flatMap((operation) =>
     (addresses ? [addressesDetail(filter, addresses)] : details).map((detail) => async () => {
       const byMembership = operation === 'dr.secondary.repoint-after-promotion';

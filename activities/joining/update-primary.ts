@@ -16,10 +16,14 @@ import {
 } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId } from '../tokens/operation-token';
 import { follows, isAttached, primaryAddresses } from './following';
-import type { JoinInput, TokenParameters } from './join-by-token';
+import type { JoinInput, JoinTarget, TokenParameters } from './join-by-token';
 import { joinByToken, joinTargetOf, mayHaveCalledBefore, readPrimary, updateToken } from './join-by-token';
 import { demandRole, kindName, readKind } from './onboarding-read';
 import { pairOf, verifyFollowing, verifyJoining } from './repoint-authority';
+
+interface ByAddresses {
+  readonly updatePrimaryAddrs: readonly string[];
+}
 
 const POINTED_BUDGET_MS = 30_000;
 
@@ -70,15 +74,9 @@ async function byToken(input: UpdatePrimary): Promise<ChangeResult> {
       follows(before, addresses) ? attached(state) : follows(state, addresses),
     prepare: async () => {
       await verifyJoining(joining, { begun: true });
-      if (kind === 'dr') {
-        const drOperationToken = await updateToken(joining);
-        const options = { signal, timeoutMs: CHANGE_TIMEOUT_MS };
-        return (parameters: TokenParameters) =>
-          target.client.dr.secondary.updatePrimary({ drOperationToken, ...parameters }, options);
-      }
-      const options = await withCredential(target, execution);
+      const send = await senderFor(joining);
       if (expected) await requireFilter(source, secondary, clusterId, expected, signal);
-      return (parameters: TokenParameters) => target.client.performance.secondary.updatePrimary(parameters, options);
+      return send;
     },
   };
   return joinByToken(joining, use, again);
@@ -120,15 +118,24 @@ async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
         await verify(false);
       });
       execution.throwIfCancelled();
-      const parameters = { updatePrimaryAddrs: given ?? [...known] };
-      if (kind === 'performance')
-        return target.client.performance.secondary.updatePrimary(parameters, await withCredential(target, execution));
-      const drOperationToken = await updateToken(joinTargetOf(input, 'update-primary', pair.on.clusterId));
-      const options = { signal, timeoutMs: CHANGE_TIMEOUT_MS };
-      return target.client.dr.secondary.updatePrimary({ drOperationToken, ...parameters }, options);
+      const send = await senderFor(joinTargetOf(input, 'update-primary', pair.on.clusterId));
+      return send({ updatePrimaryAddrs: given ?? [...known] });
     },
   });
   return resultOf(changed, needed);
+}
+
+/** What sends the call, with the credential or the operation token of the secondary read before. */
+async function senderFor(joining: JoinTarget): Promise<(how: TokenParameters | ByAddresses) => Promise<unknown>> {
+  const execution = currentExecution();
+  const { dr, performance } = joining.target.client;
+  if (joining.input.kind === 'dr') {
+    const drOperationToken = await updateToken(joining);
+    const options = { signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
+    return (how) => dr.secondary.updatePrimary({ drOperationToken, ...how }, options);
+  }
+  const options = await withCredential(joining.target, execution);
+  return (how) => performance.secondary.updatePrimary(how, options);
 }
 
 /** The service tells addresses with a scheme, and takes them without one too. */

@@ -40,11 +40,11 @@ export async function probeMerkleTree(
 ): Promise<MerkleCheckResult> {
   const { deployment, cluster, token: reference } = input;
   const execution = currentExecution();
-  const { clusters, run, signal } = execution;
+  const { clusters, signal } = execution;
   const access = clusters.of(deployment, cluster);
   const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
   const use = 'dr.merkle-check';
-  const drOperationToken = await openOperationToken(execution, run, access, clusterId, reference, use);
+  const drOperationToken = await openOperationToken(access, clusterId, reference, use);
   const began = Date.now();
   const { limits } = clusters.deployment(deployment);
   const options = { signal, timeoutMs: Math.min(CHECK_TIMEOUT_MS, limits.reindexMs) };
@@ -80,7 +80,7 @@ export async function startDrReindex(
   },
 ): Promise<ChangeResult> {
   const execution = currentExecution();
-  const { clusters, run, signal } = execution;
+  const { clusters, signal } = execution;
   const { deployment, cluster, token: reference, options, epochBefore } = input;
   const access = clusters.of(deployment, cluster);
   const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
@@ -91,7 +91,7 @@ export async function startDrReindex(
   } as const;
   await verifyOperation(input, doing);
   const use = 'dr.reindex';
-  const drOperationToken = await openOperationToken(execution, run, access, clusterId, reference, use);
+  const drOperationToken = await openOperationToken(access, clusterId, reference, use);
   const others = (clusters.deployment(deployment).drSets.get(access.entry.drSet) ?? [])
     .filter((name) => name !== cluster)
     .map((name) => clusters.access(findCluster(clusters.deployment(deployment), name)));

@@ -199,7 +199,7 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
         return access.client.performance.secondary.promote(parameters, options);
       }
       // Opened last: it is in the memory of this process for no longer than the call.
-      const drOperationToken = await openOperationToken(execution, run, access, clusterId, input.token, 'dr.promote');
+      const drOperationToken = await openOperationToken(access, clusterId, input.token, 'dr.promote');
       execution.throwIfCancelled();
       await execution.assertCurrentAttempt();
       const options = { signal, timeoutMs: ROLE_TIMEOUT_MS };

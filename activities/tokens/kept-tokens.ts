@@ -3,15 +3,13 @@ import type { KeptToken, Sealed } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { GatedOperation } from '../../src/contracts/plan';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import { openValue, sealValue } from '../../src/keys';
+import { openValue } from '../../src/keys';
 import { verifyOneOf, verifyOperation } from '../approvals/authority';
 import type { LedgerEntry } from '../ceremony/token-ledger';
 import { ledgerOf, runOf, isOfSameRun, isReserved } from '../ceremony/token-ledger';
 import { currentExecution } from '../execution';
-import { ANSWER_BUDGET_MS, awaitClusterId } from './operation-token';
+import { ANSWER_BUDGET_MS, awaitClusterId, sealOperationToken } from './operation-token';
 
-/** How long the token opens for the run that took it. */
-const SEALED_SECONDS = 24 * 3600;
 /** What a plan that takes a kept token allows. */
 const TAKES: readonly GatedOperation[] = ['operation-token.take', 'operation-token.take-for-failover'];
 
@@ -76,7 +74,7 @@ export async function takeKeptToken(
   const use = 'dr.operation-token.delete';
   const bound = { kind: 'operation-token', cluster, clusterId } as const;
   const token = await openValue(sealKeyring, { ns, wid, rid }, sealed, { ...bound, use });
-  const mine = await sealValue(sealKeyring, run, { ...bound, uses: kept.uses, expSeconds: SEALED_SECONDS }, token);
+  const mine = await sealOperationToken(bound, kept.uses, token);
   const taken = { ...entry, ns: run.ns, wid: run.wid, rid: run.rid, sealed: mine, at: new Date().toISOString() };
   if (await ledger.settle(entry, taken)) return { token: mine, observed };
   // A late copy of this very attempt may have taken it meanwhile.

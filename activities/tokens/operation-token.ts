@@ -1,12 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { OperationTokenReference } from '../../src/contracts/ceremony';
+import type { OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { isRunbookError, RunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { RunContext } from '../../src/keys';
-import { openValue } from '../../src/keys';
+import { openValue, sealValue } from '../../src/keys';
 import type { TokenDisposal } from '../../src/contracts/activities';
-import type { ActivityDependencies } from '../dependencies';
 import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
 import { currentExecution } from '../execution';
@@ -23,8 +22,6 @@ export const ANSWER_BUDGET_MS = 30_000;
  * @throws RunbookError SEALED_VALUE_INVALID, or TOKEN_SOURCE_UNAVAILABLE where the inventory has no batch token
  */
 export async function openOperationToken(
-  dependencies: ActivityDependencies,
-  run: RunContext,
   access: ClusterAccess,
   clusterId: string,
   reference: OperationTokenReference | undefined,
@@ -34,15 +31,24 @@ export async function openOperationToken(
   if (reference === undefined) throw new RunbookError('INVALID_INPUT', `There is no operation token for ${name}.`);
   if (reference.cluster !== name)
     throw new RunbookError('SEALED_VALUE_INVALID', `The token is for ${reference.cluster}, not for ${name}.`);
-  if (reference.source === 'sealed') {
-    return openValue(dependencies.sealKeyring, run, reference.value, {
-      kind: 'operation-token',
-      cluster: name,
-      clusterId,
-      use,
-    });
-  }
-  return readBatchToken(access);
+  if (reference.source === 'batch') return readBatchToken(access);
+  const { sealKeyring, run } = currentExecution();
+  return openValue(sealKeyring, run, reference.value, { kind: 'operation-token', cluster: name, clusterId, use });
+}
+
+/** How long a sealed operation token can be opened. The token itself has no lifetime. */
+const SEALED_SECONDS = 24 * 3600;
+
+/** Seals a token for this run. @param expSeconds - for how long it can be opened */
+export function sealOperationToken(
+  on: { readonly cluster: string; readonly clusterId: string },
+  uses: Parameters<typeof sealValue>[2]['uses'],
+  token: Secret<'operation-token'>,
+  expSeconds = SEALED_SECONDS,
+): Promise<Sealed<'operation-token'>> {
+  const { sealKeyring, run } = currentExecution();
+  const { cluster, clusterId } = on;
+  return sealValue(sealKeyring, run, { kind: 'operation-token', cluster, clusterId, uses, expSeconds }, token);
 }
 
 /** The prepared batch token: it works on every secondary of the primary that made it. */
