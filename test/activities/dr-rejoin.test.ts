@@ -10,7 +10,7 @@ import type { WalSample } from '../../src/contracts/wal-samples';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { CHANGING, statuses } from '../support/faults';
-import { splitPrimaries } from '../support/split';
+import { splitPrimaries } from '../support/by-hand';
 
 const hooks = { unfence: { command: ['/bin/true'] } };
 const between = { deployment: DEPLOYMENT, kind: 'dr' as const, primary: 'west', secondary: 'east' };

@@ -17,7 +17,7 @@ import { policyFor, policyText } from '../../activities/tokens/policies';
 import { parseInventory } from '../../src/inventory';
 import { Secret } from '../../src/secret';
 import { findCanaries } from '../support/canaries';
-import { until } from './conditions';
+import { until } from '../support/by-hand';
 import { activeNode, callReal, realServer } from './real-service';
 
 jest.setTimeout(120_000);
@@ -33,7 +33,7 @@ if (server) {
     let directory: string;
     let clusters: Clusters;
 
-    const asRoot = async (method: string, path: string, body?: unknown) => {
+    const asRoot = async (method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown) => {
       const answer = await callReal(server, method, path, { token: rootToken, body });
       if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
       return (answer.body['data'] ?? {}) as Readonly<Record<string, unknown>>;

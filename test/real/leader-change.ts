@@ -7,7 +7,7 @@ import { opened } from '../support/recipient';
 import type { TestRun } from '../support/scenario';
 import { CANCEL, RealCeremonies, UPDATE, sharesGiven } from './ceremony';
 import { record, recordedTurns } from './conversation';
-import { until } from './conditions';
+import { until } from '../support/by-hand';
 import { converseOnLeadership } from './leadership';
 import { RealNodes } from './real-nodes';
 import { callReal, keySharesOf, provenAndRevoked, realCluster } from './real-service';

@@ -1,6 +1,6 @@
 import { Minutes, decoded, text } from './conversation';
 import type { Call, Conversation } from './conversation';
-import { until } from './conditions';
+import { until } from '../support/by-hand';
 import type { Nodes } from './real-nodes';
 
 /** Three nodes of which the first one leads, with five key shares (hexadecimal), three of which suffice; no slot is taken. */

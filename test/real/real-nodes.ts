@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { until } from './conditions';
+import { until } from '../support/by-hand';
 import { activeNode, callReal, keySharesOf } from './real-service';
 import type { NodeProcess, RealCluster } from './real-service';
 

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { SimulatedService } from '../../src/simulator';
-import { until } from './conditions';
+import { callNode, until } from '../support/by-hand';
 
 /** Where a real server is: the API addresses of its nodes, and the files with its key shares (one a line) and a token. */
 export interface RealServer {
@@ -83,18 +83,12 @@ interface RealAnswer {
 /** A call of the real server, beside the runbook: what an administrator would do by hand. */
 export async function callReal(
   server: RealServer,
-  method: string,
+  method: Parameters<typeof callNode>[1],
   path: string,
   options: CallOptions = {},
 ): Promise<RealAnswer> {
-  const answer = await fetch(`${options.node ?? (await activeNode(server))}/v1/${path}`, {
-    method,
-    redirect: 'manual',
-    headers: options.token === undefined ? {} : { 'X-Vault-Token': options.token },
-    ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
-  });
-  const text = await answer.text();
-  return { status: answer.status, body: (text === '' ? {} : JSON.parse(text)) as Readonly<Record<string, unknown>> };
+  const { status, text } = await callNode(options.node ?? (await activeNode(server)), method, path, options);
+  return { status, body: (text === '' ? {} : JSON.parse(text)) as Readonly<Record<string, unknown>> };
 }
 
 /** Address of the node that is active; waits for one. */

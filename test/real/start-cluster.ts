@@ -12,7 +12,7 @@ import writeFileAtomic from 'write-file-atomic';
 import { startProcess } from '../../src/dev-server/child-process';
 import type { OwnProcess } from '../../src/dev-server/child-process';
 import { freePorts } from '../../src/dev-server/ports';
-import { until } from './conditions';
+import { callNode, until } from '../support/by-hand';
 import type { NodeProcess } from './real-service';
 
 interface Node {
@@ -129,14 +129,15 @@ class Cluster {
     });
   }
 
-  async #call({ address }: Node, method: string, path: string, body?: unknown, token?: string): Promise<unknown> {
-    const answer = await fetch(`${address}/v1/${path}`, {
-      method,
-      headers: token === undefined ? {} : { 'X-Vault-Token': token },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    const text = await answer.text();
-    if (!answer.ok) throw new Error(`${method} ${path} at ${address}: ${answer.status} ${text}`);
+  async #call(
+    { address }: Node,
+    method: 'GET' | 'POST' | 'PUT',
+    path: string,
+    body?: unknown,
+    token?: string,
+  ): Promise<unknown> {
+    const { status, text } = await callNode(address, method, path, { token, body });
+    if (status >= 300) throw new Error(`${method} ${path} at ${address}: ${status} ${text}`);
     return text === '' ? {} : JSON.parse(text);
   }
 }

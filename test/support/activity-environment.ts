@@ -14,7 +14,6 @@ import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import pino from 'pino';
-import { stringify } from 'yaml';
 import { Records, activities, interceptActivities, tellRecordAlarm } from '../../activities';
 import type { ActivityDependencies } from '../../activities';
 import type { RunbookActivities } from '../../activities';
@@ -50,24 +49,21 @@ import { recordEndpointCalls } from './endpoint-calls';
 import { workersToken } from './least-privilege';
 import { RecordServer } from './record-server';
 import type { TestPerson } from './people';
-import { approvalOf, envelopeOf, makePerson } from './people';
+import { approvalOf, envelopeOf } from './people';
+import { inventoryText, peopleOf, tokenFile, withTokenFiles } from './site';
+import type { SiteOptions } from './site';
 
 recordEndpointCalls();
 
-const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'];
+/** They bound only, however slow the machine is. One that must run out is short where that is the test. */
+const LIMITS = { heartbeatAge: '2m', streaming: '60s', walStill: '10ms' };
 export const DEPLOYMENT = 'payments';
 const TASK_QUEUE = 'runbooks';
 
-export interface BenchOptions {
+export interface BenchOptions extends SiteOptions {
   readonly topology?: Partial<Topology>;
-  readonly drSets?: Readonly<Record<string, readonly string[]>>;
   /** Members of the deployment in the inventory, beside clusters. */
   readonly deployment?: Readonly<Record<string, unknown>>;
-  readonly limits?: Readonly<Record<string, unknown>>;
-  /** Members of a person in the inventory, who signs otherwise. */
-  readonly person?: (name: string) => Readonly<Record<string, unknown>> | undefined;
-  /** Members of a cluster in the inventory. */
-  readonly cluster?: (name: string) => Readonly<Record<string, unknown>>;
   /** How long a changing request counts as under way after its answer was lost, ms. */
   readonly changeUnderWayMs?: number;
 }
@@ -207,24 +203,22 @@ export class ActivityBench {
     const directory = await mkdtemp(join(tmpdir(), 'activities-'));
     const [first] = service.clusters.values();
     if (!first) throw new Error('no cluster');
-    const people = new Map<string, TestPerson>();
-    first.keyShares.forEach((share, index) => {
-      const name = HOLDERS[index] ?? `holder${index}`;
-      people.set(name, makePerson(name, ['holders'], share));
-    });
-    for (const name of ['grace', 'henry', 'olga']) people.set(name, makePerson(name, ['approvers']));
+    const people = peopleOf(first.keyShares, ['grace', 'henry', 'olga'], ['approvers']);
     const workers = newSigningKey();
     const sealKey = newSealKey();
-    const secrets = new Map([...people.values()].map(({ name, share }) => [`key share of ${name}`, share ?? '']));
-    for (const [name, value] of [...secrets]) if (value === '') secrets.delete(name);
+    const secrets = new Map<string, string>();
+    for (const { name, share } of people.values()) if (share !== undefined) secrets.set(`key share of ${name}`, share);
     for (const cluster of service.clusters.values()) secrets.set(`root token of ${cluster.name}`, cluster.rootToken);
     secrets.set('seal key', sealKey.reveal().split(':')[1] ?? '');
-    const inventory = parseInventory(inventoryText(service, directory, people, options), 'test inventory');
-    for (const cluster of service.clusters.values())
-      if (cluster === first || cluster.rootToken !== first.rootToken) {
-        const token = workersToken(cluster, inventory, DEPLOYMENT);
-        await writeFile(join(directory, tokenFile(service, cluster.name)), token, { mode: 0o600 });
-      }
+    const { deployment } = options;
+    const site = { ...options, limits: { ...LIMITS, ...options.limits } };
+    const names = [...service.clusters.keys()];
+    const text = inventoryText({ service, directory, people }, DEPLOYMENT, names, site, { deployment });
+    const inventory = parseInventory(text, 'test inventory');
+    for (const cluster of withTokenFiles(service)) {
+      const token = workersToken(cluster, inventory, DEPLOYMENT);
+      await writeFile(join(directory, tokenFile(service, cluster.name)), token, { mode: 0o600 });
+    }
     return new ActivityBench(
       service,
       directory,
@@ -663,61 +657,4 @@ function textOf(error: unknown): string {
   for (let each: unknown = error; each instanceof Error; each = each.cause)
     seen.push(each.name, each.message, each.stack ?? '', JSON.stringify(each));
   return seen.join('\n');
-}
-
-/** Clusters that share the first one's tokens share its file. */
-function tokenFile(service: SimulatedService, name: string): string {
-  const [first] = service.clusters.values();
-  return service.cluster(name).rootToken === first?.rootToken ? 'token' : `token-${name}`;
-}
-
-function inventoryText(
-  service: SimulatedService,
-  directory: string,
-  people: ReadonlyMap<string, TestPerson>,
-  options: BenchOptions,
-): string {
-  const names = [...service.clusters.keys()];
-  return stringify({
-    version: 1,
-    workers: { signingKey: { file: join(directory, 'workers.jwk') } },
-    people: Object.fromEntries(
-      [...people.values()].map(({ name, groups, publicKey }) => [
-        name,
-        {
-          groups: [...groups],
-          ...(options.person?.(name)?.['attestation'] === undefined && {
-            attestation: 'signed',
-            publicKeys: [publicKey],
-          }),
-          ...options.person?.(name),
-        },
-      ]),
-    ),
-    deployments: {
-      [DEPLOYMENT]: {
-        clusters: Object.fromEntries(
-          [...service.clusters.values()].map(({ name, addresses }) => [
-            name,
-            {
-              addresses: [...addresses],
-              advertisedClusterAddress: 'node-address',
-              credential: { file: join(directory, tokenFile(service, name)) },
-              ...options.cluster?.(name),
-            },
-          ]),
-        ),
-        drSets: options.drSets ?? { main: names },
-        ceremony: { holders: HOLDERS, collectFor: '30m', useFor: '30m' },
-        gates: {
-          plan: { approvals: 1, groups: ['approvers'], validFor: '4h' },
-          go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
-        },
-        // They bound only, however slow the machine is. One that must run out is short where that is the test.
-        limits: { heartbeatAge: '2m', streaming: '60s', walStill: '10ms', ...options.limits },
-        quiesce: 'attested',
-        ...options.deployment,
-      },
-    },
-  });
 }

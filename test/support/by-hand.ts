@@ -1,38 +1,87 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Agent, request } from 'undici';
+import type { SimulatedService } from '../../src/simulator';
 import type { Scenario } from './scenario';
 
-const WITHIN_MS = 90_000;
+/** A bound only: a node that takes part again after a restart needs its time on a loaded machine. */
+const WITHIN_MS = 120_000;
 
-/** What an operator does without a runbook: one changing call with the cluster's root token, until it is taken. */
-export async function post(scenario: Scenario, cluster: string, path: string, body: object): Promise<string> {
-  const { addresses, rootToken } = scenario.service.cluster(cluster);
-  const agent = new Agent();
-  const deadline = Date.now() + WITHIN_MS;
+interface PlainAnswer {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** One plain call of a node, with nothing of the product's client in it; no connection is kept. */
+export async function callNode(
+  address: string,
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE',
+  path: string,
+  { token, body, ca }: { readonly token?: string; readonly body?: unknown; readonly ca?: string } = {},
+): Promise<PlainAnswer> {
+  const dispatcher = new Agent({ connect: { ca } });
   try {
-    for (;;) {
-      const answer = await request(`${addresses[0] ?? ''}/v1/sys/replication/${path}`, {
-        dispatcher: agent,
-        method: 'POST',
-        headers: { 'x-vault-token': rootToken, 'content-type': 'application/json' },
-        body: JSON.stringify(body),
-      });
-      const text = await answer.body.text();
-      if (answer.statusCode < 300) return text;
-      if (answer.statusCode < 500 || Date.now() > deadline) throw new Error(`${path}: ${answer.statusCode} ${text}`);
-      await delay(30);
-    }
+    const answer = await request(`${address}/v1/${path}`, {
+      dispatcher,
+      method,
+      headers: { 'content-type': 'application/json', ...(token !== undefined && { 'x-vault-token': token }) },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    return { status: answer.statusCode, text: await answer.body.text() };
   } finally {
-    await agent.close();
+    await dispatcher.close();
   }
 }
 
-export async function until(what: string, holds: () => boolean): Promise<void> {
-  const deadline = Date.now() + WITHIN_MS;
-  while (!holds()) {
-    if (Date.now() > deadline) throw new Error(`not seen: ${what}`);
-    await delay(20);
+/** What an operator does without a runbook: one changing call with the cluster's root token, until it is taken. */
+export async function post(scenario: Scenario, cluster: string, path: string, body: object): Promise<string> {
+  const { addresses, rootToken: token } = scenario.service.cluster(cluster);
+  for (const deadline = Date.now() + WITHIN_MS; ; await delay(30)) {
+    const { status, text } = await callNode(addresses[0] ?? '', 'POST', `sys/replication/${path}`, { token, body });
+    if (status < 300) return text;
+    if (status < 500 || Date.now() > deadline) throw new Error(`${path}: ${status} ${text}`);
   }
+}
+
+/** What people do at the sealed nodes of a cluster: they give key shares of another one, each by hand. */
+export async function unsealAll({ service }: Scenario, cluster: string, sharesOf: string): Promise<number[]> {
+  const statuses: number[] = [];
+  for (const { address } of service.cluster(cluster).nodes.filter(({ sealed }) => sealed))
+    for (const key of service.cluster(sharesOf).keyShares.slice(0, 3))
+      statuses.push((await callNode(address, 'POST', 'sys/unseal', { body: { key } })).status);
+  return statuses;
+}
+
+/**
+ * What a failover leaves: `former` is cut off and still takes itself for the primary, `next` was promoted by force, and
+ * clients that nobody fenced wrote on both.
+ */
+export async function splitPrimaries(
+  { service }: { readonly service: SimulatedService },
+  former: string,
+  next: string,
+): Promise<void> {
+  const [from, to] = [service.cluster(former), service.cluster(next)];
+  service.partition(former, next);
+  const token = to.tokens.createOperationToken(service.now());
+  const body = { dr_operation_token: token, force: true };
+  const { status } = await callNode(to.addresses[0] ?? '', 'POST', 'sys/replication/dr/secondary/promote', { body });
+  if (status >= 300) throw new Error(`${next} was not promoted: status ${status}`);
+  for (service.advance(); to.leadership.serving(service.now()) === undefined; service.advance()) await delay(10);
+  to.tokens.deleteOperationToken(token, service.now());
+  from.write('secret/after-the-split', { on: former });
+  to.write('secret/after-the-split', { on: next });
+}
+
+/** Waits for a condition; gives what is neither `undefined` nor `false`. */
+export async function until<T>(
+  what: string,
+  look: () => Promise<T | undefined | false> | T | undefined | false,
+): Promise<T> {
+  for (const deadline = Date.now() + WITHIN_MS; Date.now() < deadline; await delay(20)) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+  }
+  throw new Error(`not seen within ${WITHIN_MS / 1000} s: ${what}`);
 }
 
 /** Changes the DR primary without any runbook: nobody is re-pointed. */

@@ -1,5 +1,5 @@
-import { Agent, request } from 'undici';
-import type { FaultHandle } from '../../src/simulator';
+import type { FaultHandle, SimulatedCluster } from '../../src/simulator';
+import { callNode } from './by-hand';
 import type { Scenario } from './scenario';
 
 const DR = '/v1/sys/replication/dr';
@@ -37,26 +37,15 @@ export function drPrimaries(scenario: Scenario): string[] {
 
 /** Clusters that take a client's write now. */
 export async function writable(scenario: Scenario): Promise<string[]> {
-  const agent = new Agent();
-  const taken = await Promise.all(
-    [...scenario.service.clusters.values()].map(async (cluster) => {
-      const [address = ''] = cluster.addresses;
-      try {
-        const { statusCode, body } = await request(`${address}/v1/kv/data/a-client-writes`, {
-          dispatcher: agent,
-          method: 'POST',
-          headers: { 'x-vault-token': cluster.rootToken, 'content-type': 'application/json' },
-          body: JSON.stringify({ data: { written: cluster.name } }),
-        });
-        await body.dump();
-        return statusCode < 300 ? [cluster.name] : [];
-      } catch {
-        return [];
-      }
-    }),
-  );
-  await agent.close();
-  return taken.flat();
+  const write = async ({ addresses, name, rootToken: token }: SimulatedCluster): Promise<string[]> => {
+    const body = { data: { written: name } };
+    const answer = callNode(addresses[0] ?? '', 'POST', 'kv/data/a-client-writes', { token, body });
+    return answer.then(
+      ({ status }) => (status < 300 ? [name] : []),
+      () => [],
+    );
+  };
+  return (await Promise.all([...scenario.service.clusters.values()].map(write))).flat();
 }
 
 /** Service is on exactly one cluster: one DR primary, and only there a client's write is taken. */

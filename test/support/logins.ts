@@ -2,7 +2,6 @@ import { generateKeyPairSync, sign } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Agent, request } from 'undici';
 import type { Login } from '../../src/inventory';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedCluster } from '../../src/simulator';
@@ -10,6 +9,7 @@ import { printedRules, writePrintedPolicy } from './least-privilege';
 import { Scenario, pair } from './scenario';
 import type { ScenarioOptions } from './scenario';
 import { LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from '../vault/support/loopback-certificate';
+import { callNode } from './by-hand';
 
 /** The tokens that a login gives. */
 export interface RoleOptions {
@@ -102,26 +102,15 @@ export async function scenarioWithLogin(
 }
 
 /** One call with the root token of a cluster. @returns the body */
-export async function callAsRoot(
-  cluster: SimulatedCluster,
+async function callAsRoot(
+  { apiAddress, rootToken: token, service }: SimulatedCluster,
   method: 'GET' | 'POST',
   path: string,
-  body: object = {},
+  body?: object,
 ): Promise<unknown> {
-  const dispatcher = new Agent({ connect: { ca: cluster.service.certificate?.cert } });
-  try {
-    const answer = await request(`${cluster.apiAddress}/v1/${path}`, {
-      dispatcher,
-      method,
-      headers: { 'x-vault-token': cluster.rootToken },
-      ...(method === 'POST' && { body: JSON.stringify(body) }),
-    });
-    const text = await answer.body.text();
-    if (answer.statusCode >= 300) throw new Error(`${path}: ${answer.statusCode} ${text}`);
-    return text === '' ? undefined : JSON.parse(text);
-  } finally {
-    await dispatcher.close();
-  }
+  const { status, text } = await callNode(apiAddress, method, path, { token, body, ca: service.certificate?.cert });
+  if (status >= 300) throw new Error(`${path}: ${status} ${text}`);
+  return text === '' ? undefined : JSON.parse(text);
 }
 
 function dataOf(body: unknown, name: string): string {

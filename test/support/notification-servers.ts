@@ -52,6 +52,40 @@ export class WebhookServer {
   }
 }
 
+/** Receives the calls of hooks: what is done, and the status that is answered, by the last part of the path. */
+export class HookReceiver {
+  readonly calls: string[] = [];
+  readonly #actions = new Map<string, () => number | Promise<number>>();
+
+  private constructor(private readonly server: Server) {}
+
+  static async start(): Promise<HookReceiver> {
+    const server = createServer((incoming, response) => {
+      const name = (incoming.url ?? '').split('/').at(-1) ?? '';
+      incoming.resume();
+      receiver.calls.push(name);
+      void Promise.resolve(receiver.#actions.get(name)?.() ?? 204).then((status) => response.writeHead(status).end());
+    });
+    const receiver: HookReceiver = new HookReceiver(server);
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    return receiver;
+  }
+
+  url(name: string): string {
+    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}/${name}`;
+  }
+
+  /** What the next calls of a hook do. */
+  on(name: string, action: () => number | Promise<number>): void {
+    this.#actions.set(name, action);
+  }
+
+  async stop(): Promise<void> {
+    this.server.closeAllConnections();
+    await new Promise((resolve) => this.server.close(resolve));
+  }
+}
+
 export interface Mail {
   readonly from: string;
   readonly to: readonly string[];

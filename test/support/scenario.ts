@@ -7,7 +7,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import pino from 'pino';
-import { stringify } from 'yaml';
 import { Records } from '../../activities';
 import type { RunbookActivities } from '../../activities';
 import { ceremonyWorkflowId, deploymentWorkflowId } from '../../src/contracts/names';
@@ -33,8 +32,10 @@ import { explainFailure, timelineOf } from './explain';
 import { workersToken } from './least-privilege';
 import type { WorkersRights } from './least-privilege';
 import type { TestPerson } from './people';
-import { approvalOf, controlOf, decisionOf, envelopeOf, makePerson } from './people';
+import { approvalOf, controlOf, decisionOf, envelopeOf } from './people';
 import { reportOf } from './reports';
+import { inventoryText, otherDeployment, peopleOf, tokenFile, withTokenFiles } from './site';
+import type { SiteOptions } from './site';
 import { quietRuntime } from './temporal-runtime';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from './temporal-server';
 import { workflowBundle } from './workflow-bundle';
@@ -46,7 +47,6 @@ recordEndpointCalls();
 const open = new Set<Scenario>();
 Object.assign(globalThis, { explainFailure: (error: unknown) => explainFailure(error, open) });
 
-const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'];
 /** Longer than a machine may be slow: only what never comes fails a test. */
 export const WAIT_MS = 90_000;
 /** Runs of a scenario that explain a failure. */
@@ -68,26 +68,20 @@ const LIMITS = {
   walStill: '10ms',
 } as const;
 
-export interface ScenarioOptions {
+export interface ScenarioOptions extends SiteOptions {
   /** In the place of the simulated one; stopped with the scenario. */
   readonly service?: SimulatedService;
   /** Clusters and sets; east (primary) and west (DR secondary), one node each, where nothing is given. */
   readonly topology?: Partial<Topology>;
-  readonly drSets?: Readonly<Record<string, readonly string[]>>;
   /** Members of the deployment in the inventory, beside clusters; a function where they name what the service made. */
   readonly deployment?:
     Readonly<Record<string, unknown>> | ((service: SimulatedService) => Readonly<Record<string, unknown>>);
   /** Clusters of the service that belong to deployments of their own: inventory members of each, by name. */
   readonly otherDeployments?: Readonly<Record<string, Readonly<Record<string, unknown>> & { cluster: string }>>;
-  readonly limits?: Readonly<Record<string, unknown>>;
   /** What the workers' token may do; every runbook where nothing is given. */
   readonly rights?: WorkersRights;
   /** How a person's documents are attested; `signed` where nothing is given. */
   readonly attestation?: 'signed' | 'claimed';
-  /** How one person's documents are attested, where that differs. */
-  readonly person?: (name: string) => Readonly<Record<string, unknown>> | undefined;
-  /** Members of a cluster in the inventory. */
-  readonly cluster?: (name: string) => Readonly<Record<string, unknown>>;
   /** `none`: no worker in this process; the test starts one of its own with {@link Scenario.environment}. */
   readonly worker?: 'in-process' | 'none';
 }
@@ -108,7 +102,7 @@ export class Scenario {
   readonly logLines: string[] = [];
   readonly workersKey: SigningKey;
   readonly #secrets = new Map<string, string>();
-  readonly #people = new Map<string, TestPerson>();
+  readonly #people: ReadonlyMap<string, TestPerson>;
   readonly #workersJwk: Secret<'private-key'>;
   readonly #sealKeys = newSealKey();
   #worker: RunningWorker | undefined;
@@ -127,6 +121,8 @@ export class Scenario {
     const { key, jwk } = newSigningKey();
     this.workersKey = key;
     this.#workersJwk = jwk;
+    const [first] = service.clusters.values();
+    this.#people = peopleOf(first?.keyShares ?? [], ['grace', 'henry'], ['approvers', 'operators']);
   }
 
   /** The key ring of the workers. */
@@ -165,29 +161,18 @@ export class Scenario {
 
   /** File of the token of one cluster. */
   tokenFileOf(name: string): string {
-    const [first] = this.service.clusters.values();
-    const shared = this.service.cluster(name).rootToken === first?.rootToken;
-    return shared ? this.tokenFile : `${this.tokenFile}-${name}`;
+    return join(this.directory, tokenFile(this.service, name));
   }
 
   async #prepare(): Promise<void> {
-    const [first] = this.service.clusters.values();
-    if (!first) throw new Error('no cluster');
-    first.keyShares.forEach((share, index) => {
-      const holder = HOLDERS[index] ?? `holder${index}`;
-      this.#people.set(holder, makePerson(holder, ['holders'], share));
-      this.#secrets.set(`key share of ${holder}`, share);
-    });
-    for (const approver of ['grace', 'henry'])
-      this.#people.set(approver, makePerson(approver, ['approvers', 'operators']));
+    for (const { name, share } of this.#people.values())
+      if (share !== undefined) this.#secrets.set(`key share of ${name}`, share);
     await writeFile(join(this.directory, 'workers.jwk'), this.#workersJwk.reveal(), { mode: 0o600 });
     await writeFile(join(this.directory, 'seal-keys'), this.#sealKeys.reveal(), { mode: 0o600 });
-    for (const { name, rootToken } of this.service.clusters.values()) {
+    for (const { name, rootToken } of this.service.clusters.values())
       this.#secrets.set(`root token of ${name}`, rootToken);
-      // A performance secondary has tokens of its own.
-      if (name === first.name || rootToken !== first.rootToken)
-        await writeFile(this.tokenFileOf(name), this.workersToken(name), { mode: 0o600 });
-    }
+    for (const { name } of withTokenFiles(this.service))
+      await writeFile(this.tokenFileOf(name), this.workersToken(name), { mode: 0o600 });
     await writeFile(join(this.directory, 'inventory.yaml'), this.inventoryText(), { mode: 0o600 });
     this.#secrets.set('workers signing key', String((JSON.parse(this.#workersJwk.reveal()) as { d: string }).d));
     this.#secrets.set('seal key', this.#sealKeys.reveal().split(':')[1] ?? '');
@@ -204,81 +189,34 @@ export class Scenario {
   }
 
   inventoryText(): string {
-    const { options } = this;
+    const { service, directory, options } = this;
     const others = Object.entries(options.otherDeployments ?? {});
-    const clusters = [...this.service.clusters.values()].filter(
-      ({ name }) => !others.some(([, { cluster }]) => cluster === name),
-    );
-    return stringify({
-      version: 1,
-      temporal: { namespace: temporalServer().namespace, uiAddress: temporalServer().uiAddress },
-      workers: {
-        signingKey: { file: join(this.directory, 'workers.jwk') },
+    const names = [...service.clusters.keys()].filter((name) => !others.some(([, { cluster }]) => cluster === name));
+    const claimed = options.attestation === 'claimed';
+    const { deployment } = options;
+    return inventoryText(
+      { service, directory, people: this.#people },
+      this.name,
+      names,
+      {
+        ...options,
+        ...(claimed && { person: (name) => ({ attestation: 'claimed', ...options.person?.(name) }) }),
+        limits: { ...LIMITS, ...options.limits, ...this.#limits },
       },
-      people: Object.fromEntries(
-        [...this.#people.values()].map(({ name, groups, publicKey }) => [
-          name,
-          {
-            groups: [...groups],
-            attestation: options.attestation ?? 'signed',
-            ...(options.attestation === 'claimed' ? {} : { publicKeys: [publicKey] }),
-            ...options.person?.(name),
-          },
-        ]),
-      ),
-      deployments: {
-        [this.name]: {
-          laboratory: options.attestation === 'claimed',
-          clusters: Object.fromEntries(
-            clusters.map(({ name, addresses }) => [
-              // A cluster belongs to one deployment: names carry nothing of the test.
-              name,
-              {
-                addresses: [...addresses],
-                advertisedClusterAddress: 'node-address',
-                credential: { file: this.tokenFileOf(name) },
-                ...options.cluster?.(name),
-              },
-            ]),
-          ),
-          drSets: options.drSets ?? { main: clusters.map(({ name }) => name) },
-          ceremony: {
-            holders: [...this.#people.keys()].filter((name) => HOLDERS.includes(name)),
-            collectFor: '30m',
-            useFor: '30m',
-          },
-          gates: {
-            plan: { approvals: 1, groups: ['approvers'], validFor: '4h' },
-            go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
-          },
-          limits: { ...LIMITS, ...options.limits, ...this.#limits },
-          // Nobody writes in most tests.
-          quiesce: 'attested',
-          ...(typeof options.deployment === 'function' ? options.deployment(this.service) : options.deployment),
+      {
+        temporal: { namespace: temporalServer().namespace, uiAddress: temporalServer().uiAddress },
+        deployment: {
+          laboratory: claimed,
+          ...(typeof deployment === 'function' ? deployment(service) : deployment),
         },
-        ...Object.fromEntries(
-          others.map(([deployment, { cluster: name, ...members }]) => [
-            deployment,
-            {
-              clusters: {
-                [name]: {
-                  addresses: [...this.service.cluster(name).addresses],
-                  advertisedClusterAddress: 'node-address',
-                  credential: { file: this.tokenFileOf(name) },
-                },
-              },
-              drSets: { main: [name] },
-              ceremony: { holders: ['ada'] },
-              gates: {
-                plan: { approvals: 1, groups: ['approvers'], validFor: '4h' },
-                go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
-              },
-              ...members,
-            },
+        deployments: Object.fromEntries(
+          others.map(([name, { cluster, ...members }]) => [
+            name,
+            otherDeployment(service, directory, cluster, members),
           ]),
         ),
       },
-    });
+    );
   }
 
   get inventory(): Inventory {

@@ -1,9 +1,9 @@
 /** A batch token is made, proven and kept by one activity: it never passes through Temporal, and is never half there. */
 import { lstatSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Agent, request } from 'undici';
 import { policyFor, policyText } from '../../activities/tokens/policies';
 import { findDeployment } from '../../src/inventory';
+import { callNode } from '../support/by-hand';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { WebhookServer } from '../support/notification-servers';
@@ -52,16 +52,7 @@ const inEngine = new Lane(() =>
 /** As the service's command line does it. */
 async function call(scenario: Scenario, cluster: string, path: string, body: object, expected = 204): Promise<void> {
   const { apiAddress, rootToken } = scenario.service.cluster(cluster);
-  const dispatcher = new Agent();
-  const answer = await request(`${apiAddress}/v1/${path}`, {
-    dispatcher,
-    method: 'POST',
-    headers: { 'x-vault-token': rootToken },
-    body: JSON.stringify(body),
-  });
-  await answer.body.dump();
-  await dispatcher.close();
-  expect(answer.statusCode).toBe(expected);
+  expect((await callNode(apiAddress, 'POST', path, { token: rootToken, body })).status).toBe(expected);
 }
 
 /** As it is printed: of the credential for this runbook alone, or of the batch token. */

@@ -7,7 +7,8 @@ import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
 import { Scenario, pair, temporaryDirectory } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
-import { HookReceiver, splitPrimaries } from '../support/split';
+import { splitPrimaries } from '../support/by-hand';
+import { HookReceiver } from '../support/notification-servers';
 import { expectTakenOver } from '../support/take-over';
 
 const NAME = 'drRejoin';

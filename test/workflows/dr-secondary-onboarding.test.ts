@@ -3,7 +3,7 @@ import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { loseAnswer, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
-import { unsealAll } from '../support/onboarding';
+import { unsealAll } from '../support/by-hand';
 import { at } from '../support/outage';
 import { Scenario, temporaryDirectory } from '../support/scenario';
 import { expectTakenOver } from '../support/take-over';

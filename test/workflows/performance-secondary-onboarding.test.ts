@@ -1,10 +1,9 @@
 import { writeFile } from 'node:fs/promises';
 import { demotePrimary, promoteSecondary } from '../../src/simulator/roles';
 import { loseAnswer, statuses } from '../support/faults';
-import { post, until } from '../support/by-hand';
+import { post, unsealAll, until } from '../support/by-hand';
 import { Lane, runLanes } from '../support/lane';
 import { cell, expectFewEvents } from '../support/matrix';
-import { unsealAll } from '../support/onboarding';
 import { Scenario } from '../support/scenario';
 
 const NAME = 'performanceSecondaryOnboarding';

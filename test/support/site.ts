@@ -1,0 +1,118 @@
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import type { SimulatedCluster, SimulatedService } from '../../src/simulator';
+import type { TestPerson } from './people';
+import { makePerson } from './people';
+
+const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'];
+
+/** Members of somebody or something in the inventory, where it differs. */
+type Members = Readonly<Record<string, unknown>>;
+
+/** What the inventory of a simulated deployment may have beside what every one has. */
+export interface SiteOptions {
+  /** One set of all clusters where nothing is given. */
+  readonly drSets?: Readonly<Record<string, readonly string[]>>;
+  readonly limits?: Members;
+  readonly person?: (name: string) => Members | undefined;
+  readonly cluster?: (name: string) => Members;
+}
+
+const GATES = {
+  plan: { approvals: 1, groups: ['approvers'], validFor: '4h' },
+  go: { approvals: 1, groups: ['approvers'], validFor: '10m' },
+};
+
+/** A holder for each key share, and those who approve. */
+export function peopleOf(
+  keyShares: readonly string[],
+  approvers: readonly string[],
+  groups: readonly string[],
+): Map<string, TestPerson> {
+  const holders = keyShares.map((share, index) => makePerson(HOLDERS[index] ?? `holder${index}`, ['holders'], share));
+  return new Map([...holders, ...approvers.map((name) => makePerson(name, groups))].map((each) => [each.name, each]));
+}
+
+/** File of the workers' token for a cluster. Clusters that share the first one's tokens share its file. */
+export function tokenFile(service: SimulatedService, name: string): string {
+  const [first] = service.clusters.values();
+  return service.cluster(name).rootToken === first?.rootToken ? 'token' : `token-${name}`;
+}
+
+/** Clusters whose token's file is not that of the first one too, and the first one. */
+export function withTokenFiles(service: SimulatedService): SimulatedCluster[] {
+  const clusters = [...service.clusters.values()];
+  return clusters.filter(({ name }, index) => index === 0 || tokenFile(service, name) !== 'token');
+}
+
+/** The clusters of a deployment in its inventory. */
+export function clustersIn(
+  service: SimulatedService,
+  names: readonly string[],
+  directory: string,
+  members: SiteOptions['cluster'] = () => ({}),
+) {
+  const entryOf = (name: string) => ({
+    addresses: [...service.cluster(name).addresses],
+    advertisedClusterAddress: 'node-address',
+    credential: { file: join(directory, tokenFile(service, name)) },
+    ...members(name),
+  });
+  return Object.fromEntries(names.map((name) => [name, entryOf(name)]));
+}
+
+/** The inventory of one deployment, as a file has it. */
+export function inventoryText(
+  {
+    service,
+    directory,
+    people,
+  }: {
+    readonly service: SimulatedService;
+    readonly directory: string;
+    readonly people: ReadonlyMap<string, TestPerson>;
+  },
+  name: string,
+  names: readonly string[],
+  { drSets = { main: names }, limits, person, cluster }: SiteOptions,
+  {
+    deployment,
+    deployments,
+    ...more
+  }: { readonly deployment?: Members; readonly deployments?: Members; readonly temporal?: Members } = {},
+): string {
+  const listed = ({ name: each, groups, publicKey }: TestPerson): [string, Members] => {
+    const own = person?.(each) ?? {};
+    const key = own['attestation'] !== 'claimed' && { publicKeys: [publicKey] };
+    return [each, { groups: [...groups], attestation: 'signed', ...key, ...own }];
+  };
+  return stringify({
+    version: 1,
+    ...more,
+    workers: { signingKey: { file: join(directory, 'workers.jwk') } },
+    people: Object.fromEntries([...people.values()].map(listed)),
+    deployments: {
+      [name]: {
+        clusters: clustersIn(service, names, directory, cluster),
+        drSets,
+        ceremony: {
+          holders: [...people.keys()].filter((each) => HOLDERS.includes(each)),
+          collectFor: '30m',
+          useFor: '30m',
+        },
+        gates: GATES,
+        limits,
+        // Nobody writes in most tests.
+        quiesce: 'attested',
+        ...deployment,
+      },
+      ...deployments,
+    },
+  });
+}
+
+/** A deployment of its own with one cluster, beside the one that is tested. */
+export function otherDeployment(service: SimulatedService, directory: string, name: string, members: Members) {
+  const clusters = clustersIn(service, [name], directory);
+  return { clusters, drSets: { main: [name] }, ceremony: { holders: ['ada'] }, gates: GATES, ...members };
+}
