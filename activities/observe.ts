@@ -183,7 +183,8 @@ export async function ifTold<T>(read: Promise<T>): Promise<T | undefined> {
   }
 }
 
-function demandMode({ entry }: ClusterAccess, status: ReplicationStatus): ReplicationStatus {
+/** What an active node tells of its mode; of one that restarts it is waited for. */
+export function demandMode({ entry }: ClusterAccess, status: ReplicationStatus): ReplicationStatus {
   if (status.mode !== 'unknown') return status;
   throw new RunbookError('SERVICE_UNAVAILABLE', `${entry.name} does not tell its mode: it restarts.`, {
     cluster: entry.name,

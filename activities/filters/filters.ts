@@ -14,17 +14,17 @@ import { currentExecution } from '../execution';
 import { pairOf, verifyFollowing } from '../joining/repoint-authority';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm, resultOf } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
-import { needsApproval } from './filter-difference';
-import type { SecondaryFilters } from './paths-filters';
 import {
   describeFilter,
   filterOfId,
   filterUnder,
+  needsApproval,
   readFilterOfId,
   readFiltersOf,
   readPerformance,
   stateOf,
 } from './paths-filters';
+import type { SecondaryFilters } from './paths-filters';
 
 /* Paths filters of a performance primary become what is wanted (interface 4.2: `paths-filter`; facts 6). */
 

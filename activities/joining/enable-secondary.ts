@@ -4,7 +4,7 @@ import { isRunbookError, RunbookError } from '../../src/errors';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
-import { requireFilter } from '../filters/wanted-filter';
+import { requireFilter } from '../filters/paths-filters';
 import {
   awaitSettled,
   awaitState,

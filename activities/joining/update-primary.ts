@@ -4,7 +4,7 @@ import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
-import { requireFilter } from '../filters/wanted-filter';
+import { requireFilter } from '../filters/paths-filters';
 import { describeReplication } from '../observe';
 import {
   CHANGE_TIMEOUT_MS,

@@ -3,27 +3,172 @@ import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import { findCluster } from '../../src/inventory';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
-import { reindexDetail } from '../plans/merkle';
-import type { ReindexOptions } from '../plans/merkle';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { readKind } from '../joining/onboarding-read';
+import { demandMode } from '../observe';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm, resultOf } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, openOperationToken } from '../tokens/operation-token';
-import { judgeMerkleReport, merkleNotAvailable } from './merkle-verdict';
-import type { MerkleCheckResult } from './merkle-verdict';
-import { ReindexProgress, describeReindex, readReindex, showsReindexSince } from './reindex-state';
-import type { ReindexState } from './reindex-state';
+import type { Finding } from '../../src/contracts/run-facts';
+import type { MerkleReport, MerkleSubtree } from '../../src/vault';
 
-/** A reindex that came to its end. */
-export interface ReindexResult {
-  /** `last_reindex_epoch` after, seconds; absent where this version does not tell it. */
-  readonly epoch?: number;
-  /** The stages that were seen, in the words of the service, and for how long each, ms. */
-  readonly stages: readonly { readonly stage: string; readonly seenForMs: number }[];
-  readonly followedForMs: number;
-  readonly observed: string;
-  readonly endedAt: number;
+/** `not-available`: this version of the service has no check, which says nothing of the tree. */
+export type MerkleVerdict = 'sound' | 'corrupted' | 'not-available';
+
+/** What is damaged in one subtree. */
+export interface SubtreeDamage {
+  readonly subtree: string;
+  /** `replicated` or `local`. */
+  readonly treeType?: string;
+  readonly rootCorrupted: boolean;
+  /** How many pages hold damage, and how many of their subpages. */
+  readonly pages: number;
+  readonly subpages: number;
+  /** The first of these pages; a page without subpages is corrupted as a whole. */
+  readonly first: readonly { readonly page: number; readonly subpages: readonly number[] }[];
+}
+
+/** A Merkle check in plain words (interface section 2: Merkle check result). */
+export interface MerkleCheckResult {
+  readonly cluster: string;
+  readonly clusterId: string;
+  readonly verdict: MerkleVerdict;
+  /** One sentence. */
+  readonly text: string;
+  readonly rootCorrupted?: boolean;
+  readonly damage: readonly SubtreeDamage[];
+  readonly checkedAt: number;
+  /** How long the service took, ms. */
+  readonly tookMs: number;
+  readonly findings: readonly Finding[];
+}
+
+/** Pages of one subtree that a result names; the counts are of all. */
+const PAGES_NAMED = 20;
+/** Subpages of one page that a result names: there are at most 256. */
+const SUBPAGES_NAMED = 32;
+
+type Judged = Pick<MerkleCheckResult, 'verdict' | 'text' | 'rootCorrupted' | 'damage' | 'findings'>;
+
+/**
+ * A plain verdict out of the report of a check. Damage in any tree, page or subpage is corruption.
+ *
+ * @param statusSaysCorrupted - `corrupted_merkle_tree` of the status, read after the check; undefined where not told
+ */
+export function judgeMerkleReport(
+  cluster: string,
+  report: MerkleReport,
+  statusSaysCorrupted: boolean | undefined,
+): Judged {
+  const damage = report.subtrees.map(damageOf).filter(({ rootCorrupted, pages }) => rootCorrupted || pages > 0);
+  if (report.healthy) {
+    const text = `The Merkle tree of ${cluster} is sound: no root, page or subpage is corrupted.`;
+    const contradiction: Finding = {
+      severity: 'warning',
+      code: 'merkle-status-differs',
+      text: `The check of ${cluster} found nothing, and its status still says corrupted_merkle_tree.`,
+      next: 'Check again after a while; if it stays, ask the vendor.',
+    };
+    const findings = statusSaysCorrupted === true ? [contradiction] : [];
+    return { verdict: 'sound', text, rootCorrupted: false, damage, findings };
+  }
+  const where = [
+    ...(report.corruptedRoot ? ['the root of the tree'] : []),
+    ...damage.map(
+      ({ subtree, treeType, rootCorrupted, pages, subpages }) =>
+        `subtree ${subtree}${treeType === undefined ? '' : ` (${treeType})`}: ${rootCorrupted ? 'its root, ' : ''}${pages} pages with ${subpages} corrupted subpages`,
+    ),
+  ];
+  const text = `The Merkle tree of ${cluster} is corrupted: ${where.join('; ')}.`;
+  const next = `Reindex ${cluster}: \`runbook start drReindex\`. Until then do not rely on it for a failover.`;
+  const findings: Finding[] = [{ severity: 'critical', code: 'merkle-tree-corrupted', text, next }];
+  return { verdict: 'corrupted', text, rootCorrupted: report.corruptedRoot, damage, findings };
+}
+
+/** A version without the check: nothing is known, which is not health. */
+export function merkleNotAvailable(cluster: string, version: string | undefined, code: string): Judged {
+  const text = `The Merkle tree of ${cluster} was not checked: version ${version ?? 'unknown'} of the service has no Merkle check (${code}).`;
+  const next =
+    'Nothing is known of the tree. Compare merkle_root with the primary while it is not written to, or upgrade.';
+  const findings: Finding[] = [{ severity: 'warning', code: 'merkle-check-not-available', text, next }];
+  return { verdict: 'not-available', text, damage: [], findings };
+}
+
+function damageOf({ id, treeType, corruptedSubtreeRoot, corruptedPages }: MerkleSubtree): SubtreeDamage {
+  return {
+    subtree: id,
+    treeType,
+    rootCorrupted: corruptedSubtreeRoot,
+    pages: corruptedPages.length,
+    subpages: corruptedPages.reduce((sum, { subpages }) => sum + subpages.length, 0),
+    first: corruptedPages
+      .slice(0, PAGES_NAMED)
+      .map(({ page, subpages }) => ({ page, subpages: subpages.slice(0, SUBPAGES_NAMED) })),
+  };
+}
+
+/** Versions leave the epoch out of single answers: so many are read before it counts as not told. */
+const EPOCH_READS = 4;
+
+/** What the status says of a reindex (facts 3.1, 7). */
+export interface ReindexState {
+  readonly mode: string;
+  readonly inProgress: boolean;
+  readonly stage?: string | undefined;
+  readonly progress?: number | undefined;
+  readonly total?: number | undefined;
+  /** `last_reindex_epoch`, seconds; 0: never, or one is under way. Absent where it is not told. */
+  readonly epoch?: number | undefined;
+  readonly corrupted?: boolean | undefined;
+}
+
+/**
+ * Reads the state of the active node, found anew.
+ *
+ * @throws RunbookError SERVICE_UNAVAILABLE, which may be tried again, where the node restarts and tells no mode
+ */
+export async function readReindex(access: ClusterAccess, signal: AbortSignal): Promise<ReindexState> {
+  const { client } = access;
+  client.forgetActiveNode();
+  const node = await client.activeNode({ signal });
+  for (let reads = 1; ; reads += 1) {
+    const status = await client.dr.status({ node, signal });
+    const { mode } = demandMode(access, status);
+    if (status.mode !== 'primary' && status.mode !== 'secondary') return { mode, inProgress: false };
+    const { lastReindexEpoch: epoch, reindexInProgress: inProgress = false } = status;
+    if (epoch === undefined && !inProgress && reads < EPOCH_READS) continue;
+    return {
+      ...{ mode, inProgress, stage: status.reindexStage, corrupted: status.corruptedMerkleTree },
+      progress: status.reindexBuildingProgress,
+      total: status.reindexBuildingTotal,
+      epoch: epoch === 'never' ? 0 : epoch,
+    };
+  }
+}
+
+export function describeReindex({ mode, inProgress, stage, progress, total, epoch }: ReindexState): string {
+  if (inProgress) {
+    const share = progress === undefined || total === undefined ? '' : `, ${progress} of ${total}`;
+    return `${mode}, reindex in progress: ${stage ?? 'stage not told'}${share}`;
+  }
+  return `${mode}, no reindex in progress, last_reindex_epoch ${epoch ?? 'not told'}`;
+}
+
+/** Whether the state shows a reindex that began after `epochBefore` was read. */
+function showsReindexSince({ inProgress, epoch }: ReindexState, epochBefore: number | undefined): boolean {
+  return inProgress || (epoch !== undefined && epochBefore !== undefined && epoch !== epochBefore);
+}
+
+/** The options of a reindex (interface 4.1: `reindex`). */
+export interface ReindexOptions {
+  readonly diff: boolean;
+  readonly force: boolean;
+  readonly skipFlush: boolean;
+}
+
+/** The options as the plan allows them, word for word: another choice needs another approval. */
+export function reindexDetail({ diff, force, skipFlush }: ReindexOptions): string {
+  return `diff=${diff}, force=${force}, skip_flush=${skipFlush}`;
 }
 
 /** The check answers when it is done, which takes long on a large store. */
@@ -121,21 +266,25 @@ export async function startDrReindex(
 }
 
 /** Waits until no reindex is under way; stage, rate and estimate are in the heartbeats. */
-export async function followDrReindex(
-  input: OnCluster & { readonly epochBefore?: number | undefined },
-): Promise<ReindexResult> {
+export async function followDrReindex(input: OnCluster & { readonly epochBefore?: number | undefined }) {
   const { deployment, cluster, epochBefore } = input;
   const execution = currentExecution();
   const { clusters, signal } = execution;
   const access = clusters.of(deployment, cluster);
   const began = Date.now();
-  const progress = new ReindexProgress();
+  const seenForMs = new Map<string, number>();
+  let [stage, since] = ['', began];
   const state = await awaitState(execution, {
     // A node that is busy with its tree may be silent for long: only the budget ends the wait.
     read: () => readReindex(access, signal),
     until: ({ inProgress }) => !inProgress,
     budgetMs: clusters.deployment(deployment).limits.reindexMs,
-    describe: (seen) => progress.note(seen, Date.now()),
+    describe: (seen) => {
+      const now = Date.now();
+      if (stage !== '') seenForMs.set(stage, (seenForMs.get(stage) ?? 0) + now - since);
+      [stage, since] = [seen.stage ?? 'stage not told', now];
+      return describeReindex(seen);
+    },
     needed: `the end of the reindex of ${cluster}`,
     cluster,
     pollMs: FOLLOW_POLL_MS,
@@ -149,12 +298,15 @@ export async function followDrReindex(
     });
   }
   const endedAt = Date.now();
-  const { stages } = progress;
+  const stages = [...seenForMs].map(([name, ms]) => ({ stage: name, seenForMs: ms }));
+  const inWords = stages.map((each) => `${each.stage} ${Math.round(each.seenForMs / 1_000)} s`).join(', ');
   return {
+    /** `last_reindex_epoch` after, seconds; absent where this version does not tell it. */
     epoch: state.epoch,
+    /** The stages that were seen, in the words of the service, and for how long each, ms. */
     stages,
     followedForMs: endedAt - began,
-    observed: `${describeReindex(state)}; stages seen: ${stages.map(({ stage, seenForMs }) => `${stage} ${Math.round(seenForMs / 1_000)} s`).join(', ') || 'none'}`,
+    observed: `${describeReindex(state)}; stages seen: ${inWords || 'none'}`,
     endedAt,
   };
 }

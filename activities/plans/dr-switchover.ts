@@ -6,16 +6,18 @@ import type { InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
 import { identityOf, planDocument } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
-import { missingNodes, otherReadable, takesPart } from '../checks/nodes';
 import {
   aliveByHeartbeat,
   healthyTree,
   lag,
+  missingNodes,
   onePrimary,
+  otherReadable,
   rolesOf,
   sameSet,
   servesAsPrimary,
   streams,
+  takesPart,
 } from '../checks/replication';
 import type { Quiescing } from '../checks/quiesce';
 import { clientHooksOf, quiescing } from '../checks/quiesce';

@@ -9,14 +9,16 @@ import type { Rights } from '../checks/credentials';
 import { hasRole, roleText, rolesOf } from '../checks/replication';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
-import { diffFilters, needsApproval, regionsInWords } from '../filters/filter-difference';
 import {
   describeFilter,
+  diffFilters,
   filterOfId,
   filterUnder,
+  needsApproval,
   notMounted,
   readFilterOfId,
   readFiltersOf,
+  regionsInWords,
   stateOf,
 } from '../filters/paths-filters';
 import type { SecondaryFilters } from '../filters/paths-filters';

@@ -7,8 +7,8 @@ import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check } from '../checks/check';
 import { aliveByHeartbeat, hasRole } from '../checks/replication';
 import { currentExecution } from '../execution';
-import { describeReindex, readReindex } from '../merkle/reindex-state';
-import type { ReindexState } from '../merkle/reindex-state';
+import { describeReindex, readReindex, reindexDetail } from '../merkle/trees';
+import type { ReindexState } from '../merkle/trees';
 import { observe } from './observed';
 import type { PlanInput } from './observed';
 
@@ -21,13 +21,6 @@ export interface ReindexRoute extends MerkleRoute {
   readonly epochBefore?: number;
   /** The status says that the tree is corrupted, whatever the check can tell. */
   readonly corruptedByStatus: boolean;
-}
-
-/** The options of a reindex (interface 4.1: `reindex`). */
-export interface ReindexOptions {
-  readonly diff: boolean;
-  readonly force: boolean;
-  readonly skipFlush: boolean;
 }
 
 const MERKLE_CHECK = 'sys/replication/dr/secondary/merkle-check';
@@ -131,11 +124,6 @@ function primaryStable(others: readonly ClusterObservation[], cluster: string): 
     needed: 'exactly one DR primary answers in the DR set',
     next: `A failover may need ${cluster}: finish it, or bring the primary back, before a reindex.`,
   });
-}
-
-/** The options as the plan allows them, word for word: another choice needs another approval. */
-export function reindexDetail({ diff, force, skipFlush }: ReindexOptions): string {
-  return `diff=${diff}, force=${force}, skip_flush=${skipFlush}`;
 }
 
 /** What each option costs, and what a reindex costs in any case. */

@@ -13,12 +13,17 @@ import { drSetOf } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
 import type { Rights } from '../checks/credentials';
-import { everyNodeAnswers, everyNodeUnsealed, oneActiveNode, otherReadable } from '../checks/nodes';
-import { healthyTree, roleText } from '../checks/replication';
+import {
+  everyNodeAnswers,
+  everyNodeUnsealed,
+  healthyTree,
+  oneActiveNode,
+  otherReadable,
+  roleText,
+} from '../checks/replication';
 import { noneOlder } from '../checks/versions';
 import { currentExecution } from '../execution';
-import { needsApproval } from '../filters/filter-difference';
-import { describeFilter, filterOfId, filterUnder, notMounted } from '../filters/paths-filters';
+import { describeFilter, filterOfId, filterUnder, needsApproval, notMounted } from '../filters/paths-filters';
 import { advertised, othersOfSet } from '../joining/enable-secondary';
 import { kindName, rolesText } from '../joining/onboarding-read';
 import { outsideDetail, publicKeyPrint } from '../joining/outside-secondary';

@@ -6,18 +6,20 @@ import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check, notCheckable, refuses } from '../checks/check';
-import { missingNodes, otherReadable, takesPart } from '../checks/nodes';
 import {
   aliveByHeartbeat,
   hasRole,
   healthyTree,
   lag,
   mayBeOneSet,
+  missingNodes,
   onePrimary,
-  roleText,
+  otherReadable,
   rolesOf,
+  roleText,
   sameSet,
   streams,
+  takesPart,
 } from '../checks/replication';
 import type { Quiescing } from '../checks/quiesce';
 import { clientHooksOf, quiescing } from '../checks/quiesce';
@@ -26,8 +28,7 @@ import type { Rights } from '../checks/credentials';
 import { compareVersions, noKnownDefect, versionsInOrder } from '../checks/versions';
 import { lookUpMarker, markerRights } from '../evidence/marker';
 import { currentExecution } from '../execution';
-import { describeFilter } from '../filters/paths-filters';
-import { findFilter, keptAway } from '../filters/wanted-filter';
+import { describeFilter, findFilter, keptAway } from '../filters/paths-filters';
 import { snapshotWanted } from '../snapshots/snapshots';
 import type { Observed, PlanInput } from './observed';
 import { observe } from './observed';

@@ -6,13 +6,20 @@ import { keyShares } from '../../src/contracts/words';
 import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
-import { everyNodeAnswers, everyNodeUnsealed, oneActiveNode } from '../checks/nodes';
-import { noDrSecondary, roleText, rolesOf, sameSet, servesAsPrimary } from '../checks/replication';
+import {
+  everyNodeAnswers,
+  everyNodeUnsealed,
+  noDrSecondary,
+  oneActiveNode,
+  rolesOf,
+  roleText,
+  sameSet,
+  servesAsPrimary,
+} from '../checks/replication';
 import { UPDATE_PRIMARY } from '../checks/tokens';
 import { noKnownDefect, noneOlder } from '../checks/versions';
 import { currentExecution } from '../execution';
-import { describeFilter } from '../filters/paths-filters';
-import { findFilter } from '../filters/wanted-filter';
+import { describeFilter, findFilter } from '../filters/paths-filters';
 import { kindName } from '../joining/onboarding-read';
 import { isAlive } from '../observe';
 import { lastPrimaryChange } from '../roles/primary-changes';

@@ -4,7 +4,7 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { ReplicationKind, TokenSource } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import type { Rights } from '../checks/credentials';
-import { keptAway } from '../filters/wanted-filter';
+import { keptAway } from '../filters/paths-filters';
 
 /* What several plans say in the same words, and ask in the same way. */
 

@@ -1,7 +1,17 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import type { WalSample } from '../../src/contracts/wal-samples';
-import { everyNodeAnswers, everyNodeUnsealed, quorum } from '../checks/nodes';
-import { onePrimary, sameSet, streams, aliveByHeartbeat, lag, noReindex, soundTree } from '../checks/replication';
+import {
+  aliveByHeartbeat,
+  everyNodeAnswers,
+  everyNodeUnsealed,
+  lag,
+  noReindex,
+  onePrimary,
+  quorum,
+  sameSet,
+  soundTree,
+  streams,
+} from '../checks/replication';
 import { knownBugs, noneOlder, versionsOf, versionsText } from '../checks/versions';
 import type { Concern } from '../checks/versions';
 import { describeReplication } from '../observe';

@@ -1,9 +1,9 @@
 import type { Receipt } from '../contracts/run-facts';
 import type { RunStatus, Waiting } from '../contracts/run-status';
 import {
-  PHASE_WORDS,
   carryingOutText,
   findingText,
+  PHASE_WORDS,
   phaseText,
   receiptText,
   statusText,

@@ -1,8 +1,7 @@
 /** A reindex demands its own approval and a stable primary; verdicts, progress and the ledger say no more than is known. */
-import type { ReindexOptions } from '../../activities/plans/merkle';
 import { randomUUID } from 'node:crypto';
-import { judgeMerkleReport } from '../../activities/merkle/merkle-verdict';
-import { ReindexProgress } from '../../activities/merkle/reindex-state';
+import { judgeMerkleReport } from '../../activities/merkle/trees';
+import type { ReindexOptions } from '../../activities/merkle/trees';
 import type { Authority } from '../../src/contracts/activities';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
@@ -117,20 +116,4 @@ describe('the verdict of a Merkle check', () => {
     const judged = judgeMerkleReport('west', report({ healthy: true }), true);
     expect(judged).toMatchObject({ verdict: 'sound', findings: [{ code: 'merkle-status-differs' }] });
   });
-});
-
-it('the progress of a reindex has stage, rate and what is left, and no guess where nothing is counted', () => {
-  const progress = new ReindexProgress();
-  const at = (stage: string, progress?: number) => {
-    return { mode: 'secondary', inProgress: true, stage, progress, total: 1_000 };
-  };
-  expect(progress.note(at('scanning'), 0)).toBe('secondary, reindex in progress: scanning');
-  progress.note(at('building', 100), 10_000);
-  expect(progress.note(at('building', 300), 20_000)).toBe(
-    'secondary, reindex in progress: building, 300 of 1000, 20.0 per second, about 35 s left in this stage',
-  );
-  expect(progress.stages).toEqual([
-    { stage: 'scanning', seenForMs: 10_000 },
-    { stage: 'building', seenForMs: 10_000 },
-  ]);
 });

@@ -1,4 +1,4 @@
-import type { MerkleCheckResult } from '../../activities/merkle/merkle-verdict';
+import type { MerkleCheckResult } from '../../activities/merkle/trees';
 import type { RunbookFindings } from '../../src/contracts/report';
 import type { StepCalls } from '../engine/activity-calls';
 import type { OperationTokens } from './operation-tokens';

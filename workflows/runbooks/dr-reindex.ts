@@ -1,6 +1,5 @@
 import type { ReindexRoute } from '../../activities/plans/merkle';
-import type { ReindexResult } from '../../activities/merkle/trees';
-import type { MerkleCheckResult } from '../../activities/merkle/merkle-verdict';
+import type { MerkleCheckResult } from '../../activities/merkle/trees';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import { failureFacts, stepFailure } from '../engine/failures';
@@ -90,7 +89,7 @@ async function carryOut(
   { epochBefore }: ReindexRoute,
   approvals: Approvals,
   tokens: OperationTokens,
-): Promise<ReindexResult> {
+) {
   let begun: 'may have been started' | 'was started' | undefined;
   run.onEnd(() => {
     if (begun !== undefined) {

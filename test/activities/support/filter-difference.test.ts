@@ -4,7 +4,7 @@ import {
   diffFilters,
   needsApproval,
   regionsInWords,
-} from '../../../activities/filters/filter-difference';
+} from '../../../activities/filters/paths-filters';
 import type { FilterState } from '../../../src/contracts/activities';
 
 const allow = (...paths: string[]): FilterState => ({ mode: 'allow', paths });
