@@ -5,28 +5,17 @@ import type { ActivityDependencies } from '../dependencies';
 import type { PrimaryChange } from '../roles/primary-changes';
 import { check, notCheckable } from './check';
 
-/** An open run, as the server knows it without a worker. */
-export interface OpenRun {
-  readonly type: string;
-  readonly runId: string;
-  /** From the memo, where there is one. */
-  readonly phase?: string | undefined;
-  readonly deployment?: string | undefined;
-}
+/** An open run, as the server knows it without a worker: phase and deployment from its memo, where there is one. */
+export type OpenRun = NonNullable<Awaited<ReturnType<typeof openRun>>>;
 
 const text = z.string().optional().catch(undefined);
 const memoTexts = z.object({ phase: text, deployment: text });
 
 /** The open run under a Workflow ID; undefined where there is none. Reads only: the run does not notice. */
-export async function openRun(
-  { temporal }: Pick<ActivityDependencies, 'temporal'>,
-  workflowId: string,
-): Promise<OpenRun | undefined> {
+export async function openRun({ temporal }: Pick<ActivityDependencies, 'temporal'>, workflowId: string) {
   try {
-    const run = await temporal.workflow.getHandle(workflowId).describe();
-    if (run.status.name !== 'RUNNING') return undefined;
-    const { phase, deployment } = memoTexts.parse(run.memo ?? {});
-    return { type: run.type, runId: run.runId, phase, deployment };
+    const { type, runId, status, memo = {} } = await temporal.workflow.getHandle(workflowId).describe();
+    return status.name === 'RUNNING' ? { type, runId, ...memoTexts.parse(memo) } : undefined;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return undefined;
     throw error;

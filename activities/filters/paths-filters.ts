@@ -216,14 +216,6 @@ interface Region {
   readonly except: readonly string[];
 }
 
-/** What changes for a secondary when its filter becomes another one. */
-interface FilterDifference {
-  /** It may see this from now on: widening. What it has received cannot be taken back. */
-  readonly sent: readonly Region[];
-  /** It may not see this any more: its data is deleted on the secondary. */
-  readonly removed: readonly Region[];
-}
-
 /** Paths with one trailing slash and no leading one, each once and in order: the form in which the service keeps them. */
 export function canonicalPaths(paths: readonly string[]): string[] {
   return [...new Set(paths.map((path) => `${path.replace(/^\/+|(?<!\/)\/+$/g, '')}/`))].sort();
@@ -233,11 +225,13 @@ export function canonicalPaths(paths: readonly string[]): string[] {
  * What is newly sent and what is removed where `before` becomes `wanted`. Exact for any mounts and namespaces, also ones
  * that are made later: the paths that the two filters name cut the tree into parts in which all is treated alike.
  */
-export function diffFilters(before: FilterState, wanted: FilterState): FilterDifference {
+export function diffFilters(before: FilterState, wanted: FilterState) {
   const [saw, sees] = [visibility(before), visibility(wanted)];
   const parts = ['', ...new Set([...pathsOf(before), ...pathsOf(wanted)])].sort();
   return {
+    /** The secondary may see this from now on: widening. What it has received cannot be taken back. */
     sent: regions(parts, (part) => !saw(part) && sees(part)),
+    /** It may not see this any more: its data is deleted on the secondary. */
     removed: regions(parts, (part) => saw(part) && !sees(part)),
   };
 }

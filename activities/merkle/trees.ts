@@ -15,19 +15,6 @@ import type { MerkleReport, MerkleSubtree } from '../../src/vault';
 /** `not-available`: this version of the service has no check, which says nothing of the tree. */
 export type MerkleVerdict = 'sound' | 'corrupted' | 'not-available';
 
-/** What is damaged in one subtree. */
-export interface SubtreeDamage {
-  readonly subtree: string;
-  /** `replicated` or `local`. */
-  readonly treeType?: string;
-  readonly rootCorrupted: boolean;
-  /** How many pages hold damage, and how many of their subpages. */
-  readonly pages: number;
-  readonly subpages: number;
-  /** The first of these pages; a page without subpages is corrupted as a whole. */
-  readonly first: readonly { readonly page: number; readonly subpages: readonly number[] }[];
-}
-
 /** A Merkle check in plain words (interface section 2: Merkle check result). */
 export interface MerkleCheckResult {
   readonly cluster: string;
@@ -36,7 +23,8 @@ export interface MerkleCheckResult {
   /** One sentence. */
   readonly text: string;
   readonly rootCorrupted?: boolean;
-  readonly damage: readonly SubtreeDamage[];
+  /** Of each damaged subtree. */
+  readonly damage: readonly ReturnType<typeof damageOf>[];
   readonly checkedAt: number;
   /** How long the service took, ms. */
   readonly tookMs: number;
@@ -94,13 +82,16 @@ export function merkleNotAvailable(cluster: string, version: string | undefined,
   return { verdict: 'not-available', text, damage: [], findings };
 }
 
-function damageOf({ id, treeType, corruptedSubtreeRoot, corruptedPages }: MerkleSubtree): SubtreeDamage {
+function damageOf({ id, treeType, corruptedSubtreeRoot, corruptedPages }: MerkleSubtree) {
   return {
     subtree: id,
+    /** `replicated` or `local`. */
     treeType,
     rootCorrupted: corruptedSubtreeRoot,
+    /** How many pages hold damage, and how many of their subpages. */
     pages: corruptedPages.length,
     subpages: corruptedPages.reduce((sum, { subpages }) => sum + subpages.length, 0),
+    /** The first of these pages; a page without subpages is corrupted as a whole. */
     first: corruptedPages
       .slice(0, PAGES_NAMED)
       .map(({ page, subpages }) => ({ page, subpages: subpages.slice(0, SUBPAGES_NAMED) })),

@@ -49,13 +49,7 @@ export interface SwitchoverRoute {
 }
 
 /** The old primary, the new one, the others of the DR set, and who follows their performance role. */
-interface Sides {
-  readonly from: ClusterObservation;
-  readonly to: ClusterObservation;
-  readonly others: readonly ClusterObservation[];
-  readonly drSecondaries: readonly ClusterObservation[];
-  readonly performanceSecondaries: readonly ClusterObservation[];
-}
+type Sides = Exclude<ReturnType<typeof findSides>, Check>;
 
 /** A planned change of the DR primary: what was read, judged, and may be approved. */
 export async function assessDrSwitchover(
@@ -111,7 +105,7 @@ export async function assessDrSwitchover(
 }
 
 /** Who is primary is read, never configured. */
-function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observations }: Observed): Sides | Check {
+function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observations }: Observed) {
   const inSet = [of(input.to), ...othersOf(input.to)];
   const [to] = inSet;
   const primaries = inSet.filter((each) => each.dr?.mode === 'primary');

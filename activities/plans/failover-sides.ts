@@ -7,18 +7,7 @@ import { PLANNED_OR_STOP } from '../checks/signs';
 import { rolesOf } from '../checks/replication';
 
 /** Who is gone, who may become primary, and who has to follow. */
-export interface FailoverSides {
-  /** The primary that is gone; mostly it says nothing. */
-  readonly from: ClusterObservation;
-  readonly to: ClusterObservation;
-  /** Other members of the DR set that answer as DR secondaries. */
-  readonly others: readonly ClusterObservation[];
-  /** Members of the DR set that did not say their role. */
-  readonly silent: readonly ClusterObservation[];
-  readonly performanceSecondaries: readonly ClusterObservation[];
-  /** DR secondaries of the set, the one furthest ahead first. */
-  readonly ranking: readonly ClusterObservation[];
-}
+export type FailoverSides = Exclude<ReturnType<typeof findFailoverSides>, Check>;
 
 /** What names the clusters of a failover, each only where people know better than what is read. */
 interface Named {
@@ -28,11 +17,7 @@ interface Named {
 }
 
 /** Finds the DR set without a primary, the cluster that is gone by what its secondaries say, and the successor. */
-export function findFailoverSides(
-  deployment: Deployment,
-  input: Named,
-  observations: readonly ClusterObservation[],
-): FailoverSides | Check {
+export function findFailoverSides(deployment: Deployment, input: Named, observations: readonly ClusterObservation[]) {
   for (const name of [input.from, input.to, ...(input.alsoGone ?? [])])
     if (name !== undefined) findCluster(deployment, name);
   const members = setInQuestion(deployment, input, observations);
@@ -58,11 +43,15 @@ export function findFailoverSides(
     return refused(seen, `a DR secondary of ${from.cluster} that answers`, next);
   }
   return {
+    /** The primary that is gone; mostly it says nothing. */
     from,
     to,
+    /** Other members of the DR set that answer as DR secondaries. */
     others: ranking.filter((each) => each !== to),
+    /** Members of the DR set that did not say their role. */
     silent: inSet.filter((each) => each !== from && each !== to && each.dr === undefined),
     performanceSecondaries: followersOf(deployment, from, inSet, observations),
+    /** DR secondaries of the set, the one furthest ahead first. */
     ranking,
   };
 }
