@@ -196,7 +196,7 @@ const ONE_LOOK_MS = 500;
 const LOOK_PAUSE_MS = 100;
 
 /** What a cluster says of its role; undefined where it was not read, or not `inTime`. */
-export async function statusIfTold(
+async function statusIfTold(
   access: ClusterAccess,
   kind: ReplicationKind,
   signal: AbortSignal,

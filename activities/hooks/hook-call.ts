@@ -45,7 +45,7 @@ const SHOWN = 2_048;
 const SECRET_LENGTH = 8;
 
 /** The end of what a hook writes: others wrote it, so it is redacted before anyone sees it. */
-export class OutputTail {
+class OutputTail {
   #kept = Buffer.alloc(0);
   #cut = false;
 

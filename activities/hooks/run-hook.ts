@@ -33,19 +33,9 @@ export async function awaitDump(input: HookInput): Promise<ChangeResult> {
   return callHook({ ...input, hook: 'dump' });
 }
 
-export interface ProbeResult {
-  readonly firstSuccessAt: number;
-  readonly tries: number;
-}
-
 /** Waits until the clients' address answers as the inventory's probe expects it. */
-export async function probeService({
-  deployment,
-  budgetMs,
-}: {
-  readonly deployment: string;
-  readonly budgetMs?: number;
-}): Promise<ProbeResult> {
+export async function probeService(input: { readonly deployment: string; readonly budgetMs?: number }) {
+  const { deployment, budgetMs } = input;
   const execution = currentExecution();
   const { hooks, limits } = execution.clusters.deployment(deployment);
   const { probe } = hooks;

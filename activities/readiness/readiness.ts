@@ -1,6 +1,5 @@
-import type { OnDeployment, SiteFacts } from '../../src/contracts/activities';
+import type { OnDeployment } from '../../src/contracts/activities';
 import { deploymentWorkflowId } from '../../src/contracts/names';
-import type { ClusterObservation } from '../../src/contracts/observations';
 import type { ReadinessPoint, ReadinessResult } from '../../src/contracts/readiness';
 import { findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
@@ -29,18 +28,11 @@ import { readTopology } from './topology';
 import type { ReadinessContext, ServiceContext } from './topology';
 import { quiescePoints, upkeepPoints } from './upkeep';
 
-/** What one check of a deployment gave. */
-export interface ReadinessAssessment {
-  readonly site: SiteFacts;
-  readonly observations: readonly ClusterObservation[];
-  readonly readiness: ReadinessResult;
-}
-
 /**
  * Whether a switchover and a failover would start now: reads of the service, of Temporal, of the worker, judged and compared
  * with the last check, and kept in the record for the next one. What could not be read is a point that says so.
  */
-export async function assessReadiness({ deployment: name }: OnDeployment): Promise<ReadinessAssessment> {
+export async function assessReadiness({ deployment: name }: OnDeployment) {
   const execution = currentExecution();
   const { clusters, signal } = execution;
   const deployment = findDeployment(execution.inventory, name);

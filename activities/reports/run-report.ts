@@ -16,19 +16,6 @@ import { writeReportFiles as writeFiles } from '../../src/report/report-files';
 import { demandControl } from '../approvals/people';
 import { currentExecution } from '../execution';
 
-/** The run that has a Workflow ID. Its type and queue are the words of whoever started it. */
-export interface LockHolder {
-  readonly type: string;
-  readonly runId: string;
-  readonly status: string;
-  readonly taskQueue: string;
-  /** As the server recorded it, or as the client called itself. */
-  readonly startedBy: string;
-  /** What an administrator runs, where no runbook of these workers holds the lock; absent where one does. */
-  readonly terminate?: string;
-  readonly link?: string;
-}
-
 /** Keeps the report of the run that this activity belongs to as files, where the worker has a folder for them. */
 export async function writeReportFiles({
   report,
@@ -67,7 +54,8 @@ export async function requestTakeOver(asked: {
   await takeOver(temporal, workflowId, runId, input);
 }
 
-export async function describeRun({ workflowId }: { readonly workflowId: string }): Promise<LockHolder> {
+/** The run that has a Workflow ID. Its type and queue are the words of whoever started it. */
+export async function describeRun({ workflowId }: { readonly workflowId: string }) {
   const { inventory, run, temporal } = currentExecution();
   const description = await temporal.workflow.getHandle(workflowId).describe();
   const { type, runId, taskQueue, status, memo } = description;
@@ -80,7 +68,9 @@ export async function describeRun({ workflowId }: { readonly workflowId: string 
     runId,
     status: status.name,
     taskQueue: escapeUntrusted(taskQueue),
+    /** As the server recorded it, or as the client called itself. */
     startedBy: await starterOf(temporal, run.ns, workflowId, runId),
+    /** What an administrator runs, where no runbook of these workers holds the lock. */
     ...(ours && taskQueue === Context.current().info.taskQueue
       ? {}
       : { terminate: terminateCommand(run.ns, workflowId, runId) }),

@@ -139,11 +139,6 @@ export interface LossEvidence {
   readonly why: string;
 }
 
-export interface ProbeResult {
-  readonly firstSuccessAt: number;
-  readonly tries: number;
-}
-
 export interface TokenDisposal {
   readonly cluster: string;
   /** `forgotten`: an orphan that people took off the record. */

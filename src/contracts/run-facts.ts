@@ -33,7 +33,6 @@ export const finding = z.object({
   next: z.string().optional(),
 });
 export type Finding = DeepReadonly<z.infer<typeof finding>>;
-export type FindingSeverity = Finding['severity'];
 
 /** What became of one signal. */
 export const receipt = z.object({

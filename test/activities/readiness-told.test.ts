@@ -59,16 +59,11 @@ it('a verdict that changes is told, worse and better, and one that stays is not'
 });
 
 it('a credential that nothing renews is noticed before its end', () => {
-  const hours = (left: number, of: number) => ({
-    usable: true,
-    capabilities: {},
-    ttlSeconds: left * 3_600,
-    creationTtlSeconds: of * 3_600,
-  });
   const day = 24 * 3_600_000;
+  const soon = (left: number, of: number) =>
+    endsSoon({ usable: true, capabilities: {}, ttlSeconds: left * 3_600, creationTtlSeconds: of * 3_600 }, day);
   // What is renewed at two thirds of its life never comes that near; a long one is told a day before.
-  expect([endsSoon(hours(0.4, 1), day), endsSoon(hours(0.2, 1), day)]).toEqual([false, true]);
-  expect([endsSoon(hours(25, 768), day), endsSoon(hours(23, 768), day)]).toEqual([false, true]);
+  expect([soon(0.4, 1), soon(0.2, 1), soon(25, 768), soon(23, 768)]).toEqual([false, true, false, true]);
   expect(endsSoon({ usable: true, capabilities: {} }, day)).toBe(false);
 });
 

@@ -37,8 +37,8 @@ interface Fault {
   readonly unread?: readonly string[];
   /** Of the first red point. */
   readonly next?: string;
-  readonly switchover: ReadinessResult['switchover'];
-  readonly failover: ReadinessResult['failover'];
+  /** Of switchover and failover. */
+  readonly verdicts: readonly [ReadinessResult['switchover'], ReadinessResult['failover']];
 }
 
 /** A member of a simulated cluster becomes another value. */
@@ -98,8 +98,7 @@ const FAULTS: readonly Fault[] = [
       return () => service.cluster('west').startNode(2);
     },
     warn: ['nodes-reachable (west) both'],
-    switchover: WARNED,
-    failover: WARNED,
+    verdicts: [WARNED, WARNED],
   },
   {
     name: 'two of three nodes of the DR secondary are sealed',
@@ -110,8 +109,7 @@ const FAULTS: readonly Fault[] = [
     },
     fail: ['quorum (west) both', 'stable-active-node (west) both'],
     warn: ['nodes-unsealed (west) both'],
-    switchover: NOT,
-    failover: NOT,
+    verdicts: [NOT, NOT],
   },
   {
     name: 'leadership of the primary moves while it is looked at',
@@ -128,8 +126,7 @@ const FAULTS: readonly Fault[] = [
       return () => service.faults.clear();
     },
     fail: ['stable-active-node (east) switchover'],
-    switchover: NOT,
-    failover: READY,
+    verdicts: [NOT, READY],
   },
   {
     name: 'the link between both is cut',
@@ -139,8 +136,7 @@ const FAULTS: readonly Fault[] = [
     },
     fail: ['heartbeat (west) switchover'],
     warn: ['heartbeat (west) failover'],
-    switchover: NOT,
-    failover: WARNED,
+    verdicts: [NOT, WARNED],
   },
   {
     name: 'the DR secondary lags',
@@ -152,8 +148,7 @@ const FAULTS: readonly Fault[] = [
     },
     fail: ['lag (west) switchover'],
     warn: ['lag (west) failover'],
-    switchover: NOT,
-    failover: WARNED,
+    verdicts: [NOT, WARNED],
   },
   {
     name: 'much is weak at once: lag that grows, one audit device, an old snapshot, a ceremony, an orphan token',
@@ -186,8 +181,7 @@ const FAULTS: readonly Fault[] = [
       'recorded-tokens both',
       'snapshot (east) both',
     ],
-    switchover: WARNED,
-    failover: WARNED,
+    verdicts: [WARNED, WARNED],
   },
   {
     name: 'nobody samples any more, and an earlier run left a living token',
@@ -200,8 +194,7 @@ const FAULTS: readonly Fault[] = [
       (bench) => recordHolds(bench, 'alive'),
     ),
     warn: ['recorded-tokens both', 'wal-sampler both'],
-    switchover: WARNED,
-    failover: WARNED,
+    verdicts: [WARNED, WARNED],
   },
   {
     name: 'much is broken at once: a corrupted tree, a reindex, no audit device, an ended licence, a foreign attempt',
@@ -230,31 +223,27 @@ const FAULTS: readonly Fault[] = [
       'reindex (west) both',
     ],
     warn: ['licence (east) both'],
-    switchover: NOT,
-    failover: NOT,
+    verdicts: [NOT, NOT],
   },
   {
     name: 'the DR secondary is older',
     arrange: becomes('west', 'version', '1.20.13+ent'),
     fail: ['versions-order (west) both'],
     warn: ['known-bugs (west) both'],
-    switchover: NOT,
-    failover: NOT,
+    verdicts: [NOT, NOT],
   },
   {
     name: 'the DR secondary is newer, with a known defect on the primary',
     arrange: becomes('east', 'version', '1.21.4+ent'),
     warn: ['known-bugs (east) both', 'versions-order (west) both'],
-    switchover: WARNED,
-    failover: WARNED,
+    verdicts: [WARNED, WARNED],
   },
   {
     name: 'the only audit device blocks',
     arrange: becomes('east', 'auditBlocked', true),
     fail: ['credential-life (east) switchover', 'credential-life (west) both', 'marker (east) switchover'],
     unread: ['audit-devices (east) both', 'snapshot (east) both'],
-    switchover: NOT,
-    failover: NOT,
+    verdicts: [NOT, NOT],
   },
   {
     name: 'the storage of the primary is full: it answers reads, and refuses every write with 500',
@@ -264,32 +253,28 @@ const FAULTS: readonly Fault[] = [
     },
     fail: ['marker (east) switchover'],
     next: 'Either the storage of east is full (`df` on its nodes',
-    switchover: NOT,
-    failover: READY,
+    verdicts: [NOT, READY],
   },
   {
     name: 'the credential lacks rights',
     arrange: (bench) => credentialBecomes(bench, bench.cluster('east').createToken({ policies: ['default'] })),
     fail: ['credential-rights (east) switchover', 'credential-rights (west) both', 'marker (east) switchover'],
     unread: ['audit-devices (east) both', 'snapshot (east) both'],
-    switchover: NOT,
-    failover: NOT,
+    verdicts: [NOT, NOT],
   },
   {
     name: 'the credential ends soon',
     arrange: (bench) =>
       credentialBecomes(bench, bench.cluster('east').createToken({ policies: ['root'], ttlMs: 600_000 })),
     fail: ['credential-life (east) switchover', 'credential-life (west) both'],
-    switchover: NOT,
-    failover: NOT,
+    verdicts: [NOT, NOT],
   },
   {
     name: 'the source of the credential is empty',
     arrange: (bench) => credentialBecomes(bench, '\n'),
     fail: ['credential-life (east) switchover', 'credential-life (west) both', 'marker (east) switchover'],
     unread: ['audit-devices (east) both', 'snapshot (east) both'],
-    switchover: NOT,
-    failover: NOT,
+    verdicts: [NOT, NOT],
   },
   {
     name: 'another run of the deployment works',
@@ -300,8 +285,7 @@ const FAULTS: readonly Fault[] = [
     },
     fail: ['lock switchover'],
     warn: ['lock failover'],
-    switchover: NOT,
-    failover: WARNED,
+    verdicts: [NOT, WARNED],
   },
   {
     name: 'the primary is gone: no switchover, but a failover would start',
@@ -315,8 +299,7 @@ const FAULTS: readonly Fault[] = [
       'quorum (east) switchover',
       'stable-active-node (east) switchover',
     ],
-    switchover: NOT,
-    failover: WARNED,
+    verdicts: [NOT, WARNED],
   },
   {
     name: 'the clocks of the service go wrong (they stay so)',
@@ -326,8 +309,7 @@ const FAULTS: readonly Fault[] = [
     },
     fail: ['clock (west) both'],
     warn: ['clock (east) both'],
-    switchover: NOT,
-    failover: NOT,
+    verdicts: [NOT, NOT],
   },
 ];
 
@@ -362,7 +344,7 @@ describe('one deployment of two clusters', () => {
     expect(marker?.observed).toBe('kv/data/runbooks-marker-after, version 2');
   });
 
-  it.each(FAULTS)('$name', async ({ arrange, fail = [], warn, unread, next: todo = '', switchover, failover }) => {
+  it.each(FAULTS)('$name', async ({ arrange, fail = [], warn, unread, next: todo = '', verdicts }) => {
     const undo = await arrange(bench);
     const result = await check(bench);
     await undo();
@@ -370,7 +352,7 @@ describe('one deployment of two clusters', () => {
     expect(pointsOf(result, 'fail')).toEqual(fail);
     if (warn) expect(pointsOf(result, 'warn')).toEqual(expect.arrayContaining([...warn]));
     if (unread) expect(pointsOf(result, 'not-checkable')).toEqual(expect.arrayContaining([...unread]));
-    expect([result.switchover, result.failover]).toEqual([switchover, failover]);
+    expect([result.switchover, result.failover]).toEqual(verdicts);
     // Red points come first, and each says what is needed and who can do what.
     expect(result.points[0]?.verdict).not.toBe('ok');
     expect(result.points[0]?.next).toContain(todo);
