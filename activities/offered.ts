@@ -34,7 +34,7 @@ export * from './plans';
 export { quiesceByQuota, readQuotas, releaseQuota } from './quiesce/quota';
 export { assessReadiness } from './readiness/readiness';
 export { writeReportFiles, requestTakeOver, describeRun } from './reports/run-report';
-export { awaitPrimaryGone, fenceLostPrimary } from './roles/dr-failover';
+export { awaitPrimaryGone, fenceLostPrimary } from './roles/other-side';
 export { demotePrimary, promoteSecondary } from './roles/role-changes';
 export { takeSnapshot } from './snapshots/snapshots';
 export { prepareBatchTokenRole, rotateBatchToken } from './tokens/batch-tokens';

@@ -689,7 +689,7 @@ export const MUTATIONS = [
   },
   {
     name: 'generation: a worker that was given up goes on',
-    file: 'activities/given-up.ts',
+    file: 'activities/execution.ts',
     text: "if (standing !== 'counts')",
     replacement: 'if (false)',
     test: 'test/activities/generation-mishaps.test.ts',

@@ -1,26 +1,24 @@
+import type { Authority, ChangeResult } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { Check, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
+import { demandSameOutage, gateOf, verifyOperation } from '../approvals/authority';
 import { observeDeployment } from '../approvals/planning';
 import { mayBeOneSet } from '../checks/replication';
 import { goneChecks, signsAgree } from '../checks/signs';
 import type { ClusterAccess } from '../clusters';
-import { alsoGoneIn, readSigns, spokeAgainst } from '../evidence/failover-evidence';
+import { alsoGoneIn, readSigns, signsText, spokeAgainst } from '../evidence/failover-evidence';
 import { currentExecution } from '../execution';
-import { kindName } from '../joining/onboarding-read';
+import { callHook } from '../hooks/run-hook';
+import { kindName, readKind } from '../joining/onboarding-read';
 import { describeReplication, ifTold, readStatus } from '../observe';
-import { awaitState } from '../read-act-confirm';
-import type { ProofMemory, RoleOpinions } from './prove-not-primary';
-import {
-  askOnceSettled,
-  askRole,
-  opinionsText,
-  proveNotPrimary,
-  refuseDoubtful,
-  refusePrimary,
-} from './prove-not-primary';
+import { identityOfLost } from '../plans/failover-sides';
+import { awaitState, beforeSending } from '../read-act-confirm';
+import { awaitClusterId } from '../tokens/operation-token';
+import * as proof from './prove-not-primary';
+import { opinionsText, refusePrimary } from './prove-not-primary';
 
 /** The cluster whose role changes, and the one on the other side of the change. */
 export interface Sides {
@@ -45,16 +43,16 @@ export function awaitTold(access: ClusterAccess): Promise<ReplicationObservation
 }
 
 /** No node of the lost primary says that it is primary, and every sign that it is gone is still there. */
-export async function demandGone(sides: Sides, plan: RunbookPlan, memory: ProofMemory): Promise<void> {
+export async function demandGone(sides: Sides, plan: RunbookPlan, memory: proof.ProofMemory): Promise<void> {
   const execution = currentExecution();
   const { clusters, signal, run } = execution;
   const { deployment, kind, cluster, otherCluster } = sides;
   const [candidate, lost] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
-  const said = await askRole(lost, signal, kind);
+  const said = await proof.askRole(lost, signal, kind);
   refusePrimary(otherCluster, said, kind);
   // One that answers was demoted, or was never the primary, which the signs tell; a promotion of it by this run whose answer was lost must not come late.
-  const proof = { deployment, gate: 'promote', candidate, other: lost } as const;
-  if (said.active !== undefined) await proveNotPrimary(execution, run, proof, signal, memory);
+  const promotion = { deployment, gate: 'promote', candidate, other: lost } as const;
+  if (said.active !== undefined) await proof.proveNotPrimary(execution, run, promotion, signal, memory);
   const against = await (kind === 'dr' ? signsAgainst : performanceSignsAgainst)(sides, plan);
   if (against.length > 0) throw spokeAgainst(against);
 }
@@ -89,11 +87,11 @@ export async function refusePrimaryMember({ deployment, cluster, otherCluster }:
   const members = clusters.deployment(deployment).drSets.get(entry.drSet) ?? [];
   const others = members.filter((name) => name !== cluster && name !== otherCluster);
   const said = await Promise.all(
-    others.map(async (name) => ({ name, ...(await askRole(clusters.of(deployment, name), execution.signal)) })),
+    others.map(async (name) => ({ name, ...(await proof.askRole(clusters.of(deployment, name), execution.signal)) })),
   );
   for (const each of said) refusePrimary(each.name, each);
   const silent = said.filter(({ active }) => active === undefined);
-  await refuseDoubtful(execution, execution.run, silent);
+  await proof.refuseDoubtful(execution, execution.run, silent);
   return silent.map(({ name, nodes }) => ({
     severity: 'warning',
     code: 'dr-member-silent',
@@ -156,9 +154,9 @@ export async function demandNoNodePrimary(
   access: ClusterAccess,
   kind: ReplicationKind,
   budgetMs: number,
-): Promise<RoleOpinions> {
+): Promise<proof.RoleOpinions> {
   const { name } = access.entry;
-  const said = await askOnceSettled(access, currentExecution().signal, kind, budgetMs);
+  const said = await proof.askOnceSettled(access, currentExecution().signal, kind, budgetMs);
   if (!said.nodes.includes('primary')) return said;
   throw new RunbookError('STATE_DIVERGED', `A node of ${name} still says that it is ${kindName(kind)} primary.`, {
     cluster: name,
@@ -166,4 +164,66 @@ export async function demandNoNodePrimary(
     needed: 'no node says primary',
     next: `Keep ${name} fenced, and fence it again where it is let out. Look at the node that says primary; retry once it has heard of the demotion.`,
   });
+}
+
+/** Beside the silence that is waited for: how long the signs may take to agree, ms. */
+const SIGNS_BUDGET_MS = 30_000;
+
+/** Waits until every sign says that the primary is gone, and for long enough. Fails where it answers. */
+export async function awaitPrimaryGone(input: {
+  readonly deployment: string;
+  readonly from: string;
+  readonly to: string;
+  /** Further silent members that people name as gone. */
+  readonly alsoGone?: readonly string[] | undefined;
+}): Promise<{ readonly observed: string; readonly at: number }> {
+  const { deployment, from, to, alsoGone } = input;
+  const execution = currentExecution();
+  const { clusters } = execution;
+  const { primaryGoneMs } = clusters.deployment(deployment).limits;
+  const signs = await awaitState(execution, {
+    read: async () => {
+      const judged = await readSigns(clusters, deployment, { from, to, alsoGone }, execution.signal);
+      const [silence] = judged;
+      if (silence?.verdict === 'fail') throw spokeAgainst([silence]);
+      return judged;
+    },
+    until: signsAgree,
+    budgetMs: primaryGoneMs + SIGNS_BUDGET_MS,
+    describe: signsText,
+    needed: `every sign that ${from} is gone`,
+    cluster: from,
+    pollMs: 500,
+  });
+  return { observed: signsText(signs), at: Date.now() };
+}
+
+/**
+ * Runs the `fence` hook for a primary that is gone. The approved plan must allow it; right before the hook the signs are
+ * read again, because hours may lie between the approval and this: a primary that serves again is not cut off.
+ */
+export async function fenceLostPrimary(input: {
+  readonly deployment: string;
+  readonly from: string;
+  readonly to: string;
+  readonly authority: Authority;
+}): Promise<ChangeResult> {
+  const { deployment, from, to, authority } = input;
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
+  const [access, lost] = [clusters.of(deployment, to), clusters.of(deployment, from)];
+  const { promoteMs } = clusters.deployment(deployment).limits;
+  const clusterId = await awaitClusterId(access, execution, promoteMs);
+  const { setId } = await awaitTold(access);
+  const plan = await verifyOperation(input, {
+    operation: 'hook.fence',
+    on: identityOfLost(lost.entry, setId),
+    with: { cluster: to, clusterId },
+  });
+  const judged = { deployment, gate: gateOf('hook.fence'), requestedBy: plan.requestedBy, authority };
+  await beforeSending(async () => {
+    await demandGone({ deployment, kind: 'dr', cluster: to, otherCluster: from }, plan, { kind: 'dr' });
+    await demandSameOutage(judged, await readKind(access, 'dr', signal));
+  });
+  return callHook({ deployment, hook: 'fence', from, to });
 }

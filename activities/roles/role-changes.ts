@@ -123,7 +123,6 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
         if (!hasReached(seen, written)) held = undefined;
         return credential;
       });
-      execution.throwIfCancelled();
       await execution.assertCurrentAttempt();
       await access.client[kind].primary.demote({ token, signal, timeoutMs: ROLE_TIMEOUT_MS });
       answered = true;
@@ -194,13 +193,11 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
       const parameters = { primaryClusterAddr, ...(input.mode === 'forced' ? { force: true } : {}) };
       if (kind === 'performance') {
         const options = { ...(await withCredential(access, execution)), timeoutMs: ROLE_TIMEOUT_MS };
-        execution.throwIfCancelled();
         await execution.assertCurrentAttempt();
         return access.client.performance.secondary.promote(parameters, options);
       }
       // Opened last: it is in the memory of this process for no longer than the call.
       const drOperationToken = await openOperationToken(access, clusterId, input.token, 'dr.promote');
-      execution.throwIfCancelled();
       await execution.assertCurrentAttempt();
       const options = { signal, timeoutMs: ROLE_TIMEOUT_MS };
       return access.client.dr.secondary.promote({ drOperationToken, ...parameters }, options);

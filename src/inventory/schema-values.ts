@@ -90,6 +90,9 @@ export function inMs<T extends object>(given: T): InMs<T> {
   return Object.fromEntries(renamed) as InMs<T>;
 }
 
+/** Members whose durations have the names of {@link inMs}. */
+export const section = <S extends z.ZodRawShape>(shape: S) => z.strictObject(shape).transform(inMs);
+
 function isDuration(value: unknown): value is Duration {
   return typeof value === 'object' && value !== null && 'ms' in value && typeof value.ms === 'number';
 }

@@ -15,6 +15,7 @@ import {
   inMs,
   name,
   origin,
+  section,
 } from './schema-values';
 
 const publicKey = z.string().transform((line, context) => {
@@ -103,14 +104,12 @@ const ceremony = z
     terms: [...holders, ...standBy].filter((each) => each.from !== undefined || each.until !== undefined),
   }));
 
-const gate = z
-  .strictObject({
-    approvals: z.int().min(1).max(20),
-    groups: z.array(name).min(1, 'a gate names the groups that approve'),
-    excludeRequester: z.boolean().default(true),
-    validFor: duration,
-  })
-  .transform(inMs);
+const gate = section({
+  approvals: z.int().min(1).max(20),
+  groups: z.array(name).min(1, 'a gate names the groups that approve'),
+  excludeRequester: z.boolean().default(true),
+  validFor: duration,
+});
 
 const FORCE_APPROVALS = 2;
 const forceGate = gate.refine(({ approvals }) => approvals >= FORCE_APPROVALS, {
@@ -137,35 +136,31 @@ const wantedFilter = z.union([z.literal('none'), pathsFilter]);
 /** A change is one attempt of an activity: Temporal ends it after nine minutes, and a call taken last is seen within half more. */
 const changeBudget = atMost(5 * 60_000, 'a change is given 5 minutes at most; retry goes on', '60s');
 
-const limits = z
-  .strictObject({
-    lagWalEntries: z.int().min(0).default(1000),
-    heartbeatAge: duration.prefault('30s'),
-    catchUp: duration.prefault('60s'),
-    demote: changeBudget,
-    promote: changeBudget,
-    serviceReady: duration.prefault('60s'),
-    streaming: duration.prefault('10m'),
-    /** Life of an activation token that a run issues and uses itself. */
-    activationToken: atMost(24 * 3_600_000, 'an activation token is used at once: it lives 24h at most', '10m'),
-    merkleEvidence: atMost(2_000, 'the comparison takes at most 2 s of an outage: 2s', '2s'),
-    /** How long the primary must have been silent before a failover. */
-    primaryGone: duration.prefault('30s'),
-    /** After a change of the primary, before a planned one. */
-    coolDown: duration.prefault('30m'),
-    /** For how long the WAL index of a primary is watched where a hook or people vouch for its clients. */
-    walStill: duration.prefault('2s'),
-    /** By how much it may rise meanwhile: canaries, ends of leases. Each may as well be the end of a client's slow write. */
-    walStillEntries: z.int().min(0).max(100).default(2),
-    unseal: duration.prefault('4h'),
-    reindex: duration.prefault('12h'),
-  })
-  .transform(inMs);
+const limits = section({
+  lagWalEntries: z.int().min(0).default(1000),
+  heartbeatAge: duration.prefault('30s'),
+  catchUp: duration.prefault('60s'),
+  demote: changeBudget,
+  promote: changeBudget,
+  serviceReady: duration.prefault('60s'),
+  streaming: duration.prefault('10m'),
+  /** Life of an activation token that a run issues and uses itself. */
+  activationToken: atMost(24 * 3_600_000, 'an activation token is used at once: it lives 24h at most', '10m'),
+  merkleEvidence: atMost(2_000, 'the comparison takes at most 2 s of an outage: 2s', '2s'),
+  /** How long the primary must have been silent before a failover. */
+  primaryGone: duration.prefault('30s'),
+  /** After a change of the primary, before a planned one. */
+  coolDown: duration.prefault('30m'),
+  /** For how long the WAL index of a primary is watched where a hook or people vouch for its clients. */
+  walStill: duration.prefault('2s'),
+  /** By how much it may rise meanwhile: canaries, ends of leases. Each may as well be the end of a client's slow write. */
+  walStillEntries: z.int().min(0).max(100).default(2),
+  unseal: duration.prefault('4h'),
+  reindex: duration.prefault('12h'),
+});
 
 /** When people who are waited for are reminded, and when others are told. */
-const people = z
-  .strictObject({ remindAfter: duration.prefault('10m'), escalateAfter: duration.prefault('20m') })
-  .transform(inMs);
+const people = section({ remindAfter: duration.prefault('10m'), escalateAfter: duration.prefault('20m') });
 
 /** How the age of the newest snapshot is known. */
 const snapshots = z.union(
@@ -195,41 +190,37 @@ const objectives = z
   }));
 
 /** Where a copy of a cluster's storage goes before what cannot be undone. */
-const snapshotBefore = z
-  .strictObject({
-    to: z.union([z.literal('hook'), absolutePath], 'the absolute path of a directory on the worker, or the word hook'),
-    before: z
-      .array(z.enum(SNAPSHOT_EVENTS))
-      .min(1, 'name what it is taken before')
-      .default([...SNAPSHOT_EVENTS]),
-    timeout: atMost(5 * 3_600_000, 'a snapshot is given 5 hours at most', '30m'),
-  })
-  .transform(inMs);
+const snapshotBefore = section({
+  to: z.union([z.literal('hook'), absolutePath], 'the absolute path of a directory on the worker, or the word hook'),
+  before: z
+    .array(z.enum(SNAPSHOT_EVENTS))
+    .min(1, 'name what it is taken before')
+    .default([...SNAPSHOT_EVENTS]),
+  timeout: atMost(5 * 3_600_000, 'a snapshot is given 5 hours at most', '30m'),
+});
 
 /** What `readiness` compares with, and what people attest that no program can read. */
-const readiness = z
-  .strictObject({
-    snapshots: snapshots.optional(),
-    snapshotAge: duration.prefault('26h'),
-    /** A certificate or licence that ends sooner is a warning. */
-    certificateLife: duration.prefault('21d'),
-    licenceLife: duration.prefault('30d'),
-    /** A holder's term of office that ends sooner is a warning. */
-    termWarning: duration.prefault('30d'),
-    /** A credential with less of its life is a warning, once a quarter at most is left of it: nothing renews it. */
-    tokenLife: duration.prefault('24h'),
-    /** So long after the last check people are told that none came: twice the interval of its Schedule, or more. */
-    overdueAfter: duration.prefault('26h'),
-    canaryAge: duration.prefault('120s'),
-    clockSkew: duration.prefault('5s'),
-    /** Age of the newest sample of `walSampler`. */
-    sampleAge: duration.prefault('15m'),
-    /** Age of a holder's last success in `ceremonyRehearsal`. */
-    rehearsalAge: duration.prefault('90d'),
-    /** People attest that worker, Temporal, DNS and credential sources outlive every cluster of the deployment. */
-    independent: z.boolean().default(false),
-  })
-  .transform(inMs);
+const readiness = section({
+  snapshots: snapshots.optional(),
+  snapshotAge: duration.prefault('26h'),
+  /** A certificate or licence that ends sooner is a warning. */
+  certificateLife: duration.prefault('21d'),
+  licenceLife: duration.prefault('30d'),
+  /** A holder's term of office that ends sooner is a warning. */
+  termWarning: duration.prefault('30d'),
+  /** A credential with less of its life is a warning, once a quarter at most is left of it: nothing renews it. */
+  tokenLife: duration.prefault('24h'),
+  /** So long after the last check people are told that none came: twice the interval of its Schedule, or more. */
+  overdueAfter: duration.prefault('26h'),
+  canaryAge: duration.prefault('120s'),
+  clockSkew: duration.prefault('5s'),
+  /** Age of the newest sample of `walSampler`. */
+  sampleAge: duration.prefault('15m'),
+  /** Age of a holder's last success in `ceremonyRehearsal`. */
+  rehearsalAge: duration.prefault('90d'),
+  /** People attest that worker, Temporal, DNS and credential sources outlive every cluster of the deployment. */
+  independent: z.boolean().default(false),
+});
 
 /** A token role or policy of the service. */
 const objectName = z.string().regex(/^[A-Za-z0-9][\w.-]*$/, 'a name of a role or policy of the service');
@@ -254,14 +245,12 @@ const sink = z.union(
 );
 
 /** How `batchTokenRotation` makes the batch token of one DR set, and where it puts it. */
-const batchTokenRotation = z
-  .strictObject({
-    role: objectName.default('runbooks-batch'),
-    policy: objectName.default('runbooks-batch'),
-    ttl: atMost(768 * 3_600_000, 'the service caps a batch token at 768h: 32d', '8h'),
-    sink,
-  })
-  .transform(inMs);
+const batchTokenRotation = section({
+  role: objectName.default('runbooks-batch'),
+  policy: objectName.default('runbooks-batch'),
+  ttl: atMost(768 * 3_600_000, 'the service caps a batch token at 768h: 32d', '8h'),
+  sink,
+});
 
 /** How clients are kept still while a primary is changed on purpose: by the hooks where nothing is said. */
 const quiesce = z.union(

@@ -1,5 +1,5 @@
 import { Secret } from '../secret';
-import { anyObject, as, at, data, entries, epoch, flag, has, index, isObject, needed } from './shape';
+import { anyObject, as, at, data, dataObject, entries, epoch, flag, has, index, isObject, needed } from './shape';
 import { number, numbers, object, objects, text, texts, withDefault } from './shape';
 import type { Place, Read, Reader } from './shape';
 
@@ -307,24 +307,20 @@ export function capabilities(body: unknown, place: Place, paths: readonly string
 type Capabilities = Readonly<Record<string, readonly string[]>>;
 
 /** `auth/token/lookup-self`, without the token itself. */
-export const tokenFacts = data(
-  needed(
-    object({
-      accessor: text,
-      policies: withDefault(texts, []),
-      path: text,
-      /** `service`, `batch` or `recovery`. */
-      type: text,
-      orphan: flag,
-      renewable: flag,
-      /** Seconds left; 0 = no end. */
-      ttlSeconds: ['ttl', number],
-      creationTtlSeconds: ['creation_ttl', number],
-      /** RFC3339; absent where the token has no end. */
-      expireTime: text,
-    }),
-  ),
-);
+export const tokenFacts = dataObject({
+  accessor: text,
+  policies: withDefault(texts, []),
+  path: text,
+  /** `service`, `batch` or `recovery`. */
+  type: text,
+  orphan: flag,
+  renewable: flag,
+  /** Seconds left; 0 = no end. */
+  ttlSeconds: ['ttl', number],
+  creationTtlSeconds: ['creation_ttl', number],
+  /** RFC3339; absent where the token has no end. */
+  expireTime: text,
+});
 export type TokenFacts = Read<typeof tokenFacts>;
 
 /** A token that a role made. */
@@ -367,51 +363,39 @@ export const appRoleId = at('data', at('role_id', needed(text)));
 export const secretId = at('data', at('secret_id', needed(as(text, (id) => new Secret('login-secret', id)))));
 
 /** `auth/token/roles/:role`: what tokens of this role are like. */
-export const tokenRole = data(
-  needed(
-    object({
-      allowedPolicies: withDefault(texts, []),
-      /** Patterns of further policies that it allows. */
-      allowedPoliciesGlob: withDefault(texts, []),
-      orphan: flag,
-      renewable: flag,
-      /** `batch`, `service`, `default-batch` or `default-service`. */
-      tokenType: text,
-    }),
-  ),
-);
+export const tokenRole = dataObject({
+  allowedPolicies: withDefault(texts, []),
+  /** Patterns of further policies that it allows. */
+  allowedPoliciesGlob: withDefault(texts, []),
+  orphan: flag,
+  renewable: flag,
+  /** `batch`, `service`, `default-batch` or `default-service`. */
+  tokenType: text,
+});
 export type TokenRole = Read<typeof tokenRole>;
 
 /** `sys/quotas/config`. What a write leaves out is reset: all that was read is written back. */
-export const quotaConfig = data(
-  needed(
-    object({
-      rateLimitExemptPaths: needed(texts),
-      /** Not told by older versions. */
-      absoluteRateLimitExemptPaths: texts,
-      enableRateLimitAuditLogging: withDefault(flag, false),
-      enableRateLimitResponseHeaders: withDefault(flag, false),
-    }),
-  ),
-);
+export const quotaConfig = dataObject({
+  rateLimitExemptPaths: needed(texts),
+  /** Not told by older versions. */
+  absoluteRateLimitExemptPaths: texts,
+  enableRateLimitAuditLogging: withDefault(flag, false),
+  enableRateLimitResponseHeaders: withDefault(flag, false),
+});
 export type QuotaConfig = Read<typeof quotaConfig>;
 
 /** The names of a list. */
 export const names = data(at('keys', needed(texts)));
 
-export const rateLimitQuota = data(
-  needed(
-    object({
-      /** Absent: it limits everything that no other quota is about. */
-      path: text,
-      rate: number,
-      /** Seconds. */
-      interval: number,
-      /** Absent on the community edition, and on older versions: by client address. */
-      groupBy: text,
-    }),
-  ),
-);
+export const rateLimitQuota = dataObject({
+  /** Absent: it limits everything that no other quota is about. */
+  path: text,
+  rate: number,
+  /** Seconds. */
+  interval: number,
+  /** Absent on the community edition, and on older versions: by client address. */
+  groupBy: text,
+});
 export type RateLimitQuota = Read<typeof rateLimitQuota>;
 
 export const policy = data(at('policy', withDefault(text, '')));
@@ -432,32 +416,24 @@ export const licence = data((value, place) => {
 });
 
 /** `sys/storage/raft/snapshot-auto/status/:name` (Enterprise, raft storage). */
-export const autoSnapshot = data(
-  needed(
-    object({
-      /** RFC3339. */
-      lastSnapshotEnd: text,
-      /** A text of the service; whether there is one is what counts. */
-      lastSnapshotError: text,
-      consecutiveErrors: number,
-    }),
-  ),
-);
+export const autoSnapshot = dataObject({
+  /** RFC3339. */
+  lastSnapshotEnd: text,
+  /** A text of the service; whether there is one is what counts. */
+  lastSnapshotError: text,
+  consecutiveErrors: number,
+});
 
 /** The engine that serves a path. */
-export const mount = data(
-  needed(
-    object({
-      /** With a slash at its end. */
-      path: needed(text),
-      type: needed(text),
-      /** Of a key-value engine; version 1 tells none, or no options at all. */
-      options: withDefault(object({ version: text }), {}),
-      /** It stays on its cluster in performance replication. */
-      local: flag,
-    }),
-  ),
-);
+export const mount = dataObject({
+  /** With a slash at its end. */
+  path: needed(text),
+  type: needed(text),
+  /** Of a key-value engine; version 1 tells none, or no options at all. */
+  options: withDefault(object({ version: text }), {}),
+  /** It stays on its cluster in performance replication. */
+  local: flag,
+});
 
 /** Where a key stands in a key-value engine. */
 export interface KeyPlace {

@@ -163,6 +163,11 @@ export function data<T>(read: Reader<T>): Reader<T> {
   };
 }
 
+/** The members of the object under `data`, which must be there. */
+export function dataObject<S extends Shape>(shape: S): Reader<ObjectOf<S>> {
+  return data(needed(object(shape)));
+}
+
 /** Whether an object has a member that is not null. */
 export function has(value: unknown, name: string): boolean {
   return isObject(value) && (memberOf(value, name) ?? undefined) !== undefined;

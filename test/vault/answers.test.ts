@@ -1,7 +1,7 @@
 /** Answers are read without loss, in every shape that versions of the service give them. */
 import fc from 'fast-check';
 import type { ServiceClient } from '../../src/vault';
-import { parseFirstDocument } from '../../src/vault/json';
+import { parseFirstDocument } from '../../src/vault/exchange';
 import { redactText } from '../../src/vault/redact';
 import { Secret } from '../../src/secret';
 import { ScriptedCluster, failureOf } from './support/scripted-cluster';
