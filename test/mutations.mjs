@@ -141,7 +141,7 @@ export const MUTATIONS = [
   },
   {
     name: 'a half-written inventory counts',
-    file: 'src/inventory/in-force.ts',
+    file: 'src/inventory/load.ts',
     text: 'if (!settled || text === this.#judged) return undefined;',
     replacement: 'if (text === this.#judged) return undefined;',
     test: 'test/inventory/in-force.test.ts',
@@ -981,7 +981,7 @@ export const MUTATIONS = [
   },
   {
     name: 'inventory: the plan does not name how clients are kept still, nor what a snapshot is taken before',
-    file: 'src/inventory/in-force.ts',
+    file: 'src/inventory/load.ts',
     text: 'laboratory, hooks, snapshot, quiesce };',
     replacement: 'laboratory, hooks, ...[snapshot, quiesce].slice(2) };',
     test: 'test/inventory/in-force.test.ts',

@@ -1,6 +1,6 @@
 import { Secret } from '../secret';
-import { anyObject, as, at, data, dataObject, entries, epoch, flag, has, index, isObject, needed } from './shape';
-import { number, numbers, object, objects, text, texts, withDefault } from './shape';
+import { anyObject, as, at, data, dataObject, entries, epoch, flag, has, index, isObject } from './shape';
+import { needed, neededObject, number, numbers, object, objects, text, texts, withDefault } from './shape';
 import type { Place, Read, Reader } from './shape';
 
 /* What the service answers, member by member. Names are the service's, in camel case, unless they are given beside. */
@@ -129,7 +129,7 @@ export interface ActivationToken {
   readonly node: string;
 }
 
-const WRAP_INFO = needed(object({ token: needed(text), accessor: text, ttlSeconds: ['ttl', number] }));
+const WRAP_INFO = neededObject({ token: needed(text), accessor: text, ttlSeconds: ['ttl', number] });
 
 export const activationToken: Reader<ActivationToken> = (body, place) => {
   const { node } = place;
@@ -159,16 +159,14 @@ type FilterMode = 'allow' | 'deny';
 const filterMode = needed<FilterMode>(as(text, (mode) => (mode === 'allow' || mode === 'deny' ? mode : undefined)));
 
 /** Paths filter of a performance secondary (interface sections 2 and 4.2). */
-export const pathsFilter = needed(object({ mode: filterMode, paths: withDefault(texts, []) }));
+export const pathsFilter = neededObject({ mode: filterMode, paths: withDefault(texts, []) });
 export type PathsFilter = Read<typeof pathsFilter>;
 
 /** What the filters of a secondary come to, as one side sees it. */
-export const dynamicFilter = needed(
-  object({
-    mounts: ['dynamic_filtered_mounts', withDefault(texts, [])],
-    namespaces: ['dynamic_filtered_namespaces', withDefault(texts, [])],
-  }),
-);
+export const dynamicFilter = neededObject({
+  mounts: ['dynamic_filtered_mounts', withDefault(texts, [])],
+  namespaces: ['dynamic_filtered_namespaces', withDefault(texts, [])],
+});
 export type DynamicFilter = Read<typeof dynamicFilter>;
 
 /** A page of a subtree with damage (interface section 2, facts 7): itself, or subpages of it (0 to 255). */
@@ -272,30 +270,26 @@ export const health: Reader<Health> = (body, place) => ({
 });
 
 /** `sys/leader` (facts 1.6). */
-export const leader = needed(
-  object({
-    haEnabled: withDefault(flag, false),
-    isSelf: needed(flag),
-    leaderAddress: text,
-    leaderClusterAddress: text,
-  }),
-);
+export const leader = neededObject({
+  haEnabled: withDefault(flag, false),
+  isSelf: needed(flag),
+  leaderAddress: text,
+  leaderClusterAddress: text,
+});
 export type Leader = Read<typeof leader>;
 
 /** `sys/seal-status` (facts 1.6). */
-export const sealStatus = needed(
-  object({
-    type: text,
-    initialized: needed(flag),
-    sealed: needed(flag),
-    /** On a secondary it is the primary's. */
-    threshold: ['t', number],
-    shares: ['n', number],
-    progress: number,
-    /** Key shares are recovery keys (auto-unseal). */
-    recoverySeal: flag,
-  }),
-);
+export const sealStatus = neededObject({
+  type: text,
+  initialized: needed(flag),
+  sealed: needed(flag),
+  /** On a secondary it is the primary's. */
+  threshold: ['t', number],
+  shares: ['n', number],
+  progress: number,
+  /** Key shares are recovery keys (auto-unseal). */
+  recoverySeal: flag,
+});
 
 /** What a token may do, for each path that was asked for. */
 export function capabilities(body: unknown, place: Place, paths: readonly string[]): Capabilities {
@@ -326,34 +320,30 @@ export type TokenFacts = Read<typeof tokenFacts>;
 /** A token that a role made. */
 export const createdToken = at(
   'auth',
-  needed(
-    object({
-      token: ['client_token', needed(as(text, (token) => new Secret('batch-token', token)))],
-      /** Absent for batch tokens. */
-      accessor: text,
-      /** `batch` or `service`: a role may not make what was asked for. */
-      tokenType: text,
-      leaseDurationSeconds: ['lease_duration', needed(number)],
-      orphan: flag,
-      renewable: flag,
-      policies: withDefault(texts, []),
-    }),
-  ),
+  neededObject({
+    token: ['client_token', needed(as(text, (token) => new Secret('batch-token', token)))],
+    /** Absent for batch tokens. */
+    accessor: text,
+    /** `batch` or `service`: a role may not make what was asked for. */
+    tokenType: text,
+    leaseDurationSeconds: ['lease_duration', needed(number)],
+    orphan: flag,
+    renewable: flag,
+    policies: withDefault(texts, []),
+  }),
 );
 
 /** The token of a login, or one that was renewed. */
 export const loginToken = at(
   'auth',
-  needed(
-    object({
-      token: ['client_token', needed(as(text, (token) => new Secret('service-token', token)))],
-      /** `service` or `batch`: the latter cannot be renewed or revoked. */
-      tokenType: text,
-      /** 0 = no end. */
-      leaseDurationSeconds: ['lease_duration', needed(number)],
-      renewable: flag,
-    }),
-  ),
+  neededObject({
+    token: ['client_token', needed(as(text, (token) => new Secret('service-token', token)))],
+    /** `service` or `batch`: the latter cannot be renewed or revoked. */
+    tokenType: text,
+    /** 0 = no end. */
+    leaseDurationSeconds: ['lease_duration', needed(number)],
+    renewable: flag,
+  }),
 );
 export type LoginToken = Read<typeof loginToken>;
 
@@ -411,7 +401,7 @@ export function auditDevices(body: unknown, place: Place) {
 /** `sys/license/status`: the licence that the node uses. Times are RFC3339. */
 export const licence = data((value, place) => {
   const inUse = ['autoloaded', 'persisted_autoload', 'stored'].find((name) => isObject(value) && isObject(value[name]));
-  const read = needed(object({ expirationTime: text, terminationTime: text }));
+  const read = neededObject({ expirationTime: text, terminationTime: text });
   return inUse === undefined ? read(value, place) : at(inUse, read)(value, place);
 });
 

@@ -163,9 +163,14 @@ export function data<T>(read: Reader<T>): Reader<T> {
   };
 }
 
+/** An object that must be there. */
+export function neededObject<S extends Shape>(shape: S): Reader<ObjectOf<S>> {
+  return needed(object(shape));
+}
+
 /** The members of the object under `data`, which must be there. */
 export function dataObject<S extends Shape>(shape: S): Reader<ObjectOf<S>> {
-  return data(needed(object(shape)));
+  return data(neededObject(shape));
 }
 
 /** Whether an object has a member that is not null. */

@@ -22,10 +22,9 @@ import { KeyRecords, SealKeyring, missingSealKeys } from '../keys';
 import { connectionSettings, DATA_CONVERTER } from './connection';
 import { createLogger, installLogger, releaseRuntime } from './logging';
 import { measureActivities } from './measure-activities';
-import { replayOpenRuns } from './replay-open-runs';
 import { workerIdentity, workerSettings } from './settings';
 import type { WorkerSettings } from './settings';
-import { workflowCode, WORKFLOW_TURN_LIMIT } from './workflow-code';
+import { replayOpenRuns, workflowCode, WORKFLOW_TURN_LIMIT } from './workflow-code';
 import type { WorkflowCode } from './workflow-code';
 
 /** What an embedding program may give instead of the environment. */
