@@ -28,12 +28,16 @@ describe('demote and promote without a valid approval', () => {
   /** The plan with other content and the digest that belongs to it. */
   function otherPlan(change: Readonly<Record<string, unknown>>): Authority['plan'] {
     const text = JSON.stringify({ ...(JSON.parse(authority.plan.text) as object), ...change });
-    return { text, digest: createHash('sha256').update(text).digest('base64url') };
+    return { text, digest: digestOf(text) };
   }
-  const approved = async (plan: Authority['plan'], more: Partial<Authority> = {}): Promise<Authority> => ({
+  const digestOf = (text: string) => createHash('sha256').update(text).digest('base64url');
+  /** Approvals of both gates, by these two. */
+  const approved = async (plan: Authority['plan'], by = ['grace', 'henry'], more: object = {}): Promise<Authority> => ({
     plan,
-    approvals: [await bench.approval('plan', plan.digest), await bench.approval('go', plan.digest, 'henry')],
-    ...more,
+    approvals: [
+      await bench.approval('plan', plan.digest, by[0], more),
+      await bench.approval('go', plan.digest, by[1], more),
+    ],
   });
   const withDocuments = (approvals: readonly unknown[]): Authority => ({ ...authority, approvals });
 
@@ -76,10 +80,7 @@ describe('demote and promote without a valid approval', () => {
       async () => ({ ...authority, plan: otherPlan({ reason: 'something else' }) }),
     ],
     ['a plan for another deployment', async () => approved(otherPlan({ deployment: 'billing' }))],
-    [
-      'a plan that cannot be read',
-      async () => approved({ text: '{', digest: createHash('sha256').update('{').digest('base64url') }),
-    ],
+    ['a plan that cannot be read', async () => approved({ text: '{', digest: digestOf('{') })],
     ['a plan with members that no plan has', async () => approved(otherPlan({ force: true }))],
     [
       'a rejection beside the approvals',
@@ -89,35 +90,13 @@ describe('demote and promote without a valid approval', () => {
           await bench.approval('go', authority.plan.digest, 'grace', { verdict: 'reject' }),
         ]),
     ],
-    [
-      'approvals of the requester himself',
-      async () => {
-        const { digest } = authority.plan;
-        return withDocuments([
-          await bench.approval('plan', digest, 'olga'),
-          await bench.approval('go', digest, 'olga'),
-        ]);
-      },
-    ],
-    [
-      'approvals of somebody outside of the group',
-      async () => {
-        const { digest } = authority.plan;
-        return withDocuments([await bench.approval('plan', digest, 'ada'), await bench.approval('go', digest, 'bert')]);
-      },
-    ],
+    ['approvals of the requester himself', async () => approved(authority.plan, ['olga', 'olga'])],
+    ['approvals of somebody outside of the group', async () => approved(authority.plan, ['ada', 'bert'])],
     ...(['ns', 'wid', 'rid'] as const).map(
       (member) =>
         [
           `approvals of another run (${member})`,
-          async () => {
-            const { digest } = authority.plan;
-            const other = { [member]: 'another' };
-            return withDocuments([
-              await bench.approval('plan', digest, 'grace', other),
-              await bench.approval('go', digest, 'henry', other),
-            ]);
-          },
+          async () => approved(authority.plan, undefined, { [member]: 'another' }),
         ] as const,
     ),
   ];
@@ -138,38 +117,16 @@ describe('demote and promote without a valid approval', () => {
   it('a cluster that the approved plan does not change is not touched', async () => {
     const before = bench.changes();
     const failures = [
-      await bench.failure('demotePrimary', {
-        kind: 'dr',
-        otherCluster: 'east',
-        deployment: DEPLOYMENT,
-        cluster: 'west',
-        authority,
-      }),
-      await bench.failure('promoteSecondary', {
-        kind: 'dr',
-        mode: 'planned',
-        deployment: DEPLOYMENT,
-        cluster: 'west',
-        otherCluster: 'west',
-        token,
-        authority,
-      }),
+      await bench.failure('demotePrimary', { ...drDemotion(authority), cluster: 'west', otherCluster: 'east' }),
+      await bench.failure('promoteSecondary', { ...drPromotion(token, authority), otherCluster: 'west' }),
     ];
     // Another cluster behind the same name, in a plan that is approved as a whole.
     for (const name of ['east', 'west']) {
       const text = authority.plan.text.replaceAll(bench.cluster(name).clusterId, 'another-cluster');
-      const digest = createHash('sha256').update(text).digest('base64url');
-      const swapped = { deployment: DEPLOYMENT, authority: await approved({ text, digest }) };
+      const swapped = await approved({ text, digest: digestOf(text) });
       failures.push(
-        await bench.failure('demotePrimary', { kind: 'dr', otherCluster: 'west', ...swapped, cluster: 'east' }),
-        await bench.failure('promoteSecondary', {
-          kind: 'dr',
-          mode: 'planned',
-          ...swapped,
-          cluster: 'west',
-          otherCluster: 'east',
-          token,
-        }),
+        await bench.failure('demotePrimary', drDemotion(swapped)),
+        await bench.failure('promoteSecondary', drPromotion(token, swapped)),
       );
     }
     for (const { details } of failures) expect(details['observed']).toContain('the plan does not allow');
@@ -323,16 +280,8 @@ describe('demote and promote without a valid approval', () => {
       action: { status: 200, body: { data: { mode: 'secondary', state: 'stream-wals', primaries, ...said } } },
       times: Infinity,
     });
-    const input = {
-      kind: 'dr',
-      deployment: DEPLOYMENT,
-      cluster: 'east',
-      otherCluster: 'west',
-      authority,
-      ...(reached && { reached }),
-    } as const;
     bench.limit({ catchUpMs: 500 });
-    const failure = await bench.failure('demotePrimary', input);
+    const failure = await bench.failure('demotePrimary', { ...drDemotion(authority), ...(reached && { reached }) });
     bench.limit();
     fault.remove();
     expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
