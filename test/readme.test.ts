@@ -2,6 +2,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { parse } from 'yaml';
+import { processContext } from '../src/cli/context';
 import { buildProgram } from '../src/cli/program';
 import { RUNBOOK_NAMES } from '../src/contracts/names';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
@@ -25,20 +26,7 @@ const GUIDES = [
   ...allPages().filter(({ path }) => path.startsWith('docs/runbooks/')),
 ];
 
-const program = buildProgram({
-  context: {
-    env: {},
-    interactive: false,
-    out: () => undefined,
-    err: () => undefined,
-    readInput: () => Promise.resolve(''),
-    ask: () => Promise.reject(new Error('nobody asks')),
-    askHidden: () => Promise.reject(new Error('nobody asks')),
-    quietly: (work) => work(),
-    stop: new AbortController().signal,
-  },
-  finish: () => undefined,
-});
+const program = buildProgram({ context: processContext(new AbortController().signal), finish: () => undefined });
 
 /** What is wrong with a `runbook` command line; empty where nothing is. */
 function mistakes(words: readonly string[]): string[] {

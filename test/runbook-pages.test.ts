@@ -1,11 +1,10 @@
 /** Every runbook has a page that is true: it is linked, its JSON starts the runbook, and it names every field. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { inputFields } from '../src/cli/run-input';
+import { inputFields, RUNBOOK_PURPOSES } from '../src/cli/commands/runbooks';
 import { RUNBOOK_NAMES } from '../src/contracts/names';
 import { GATE_NAMES, OPERATION_GATES } from '../src/contracts/plan';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
-import { RUNBOOK_PURPOSES } from '../src/cli/commands/runbooks';
 import { ROOT, codeBlocks, page } from './support/documents';
 import { EVENT_LIMITS } from './support/matrix';
 

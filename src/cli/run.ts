@@ -280,11 +280,11 @@ export async function waitForReport(
   { context, finish }: CommandHost,
   session: TemporalSession,
   waited: Waited,
-  result: Promise<Report>,
 ): Promise<Report | undefined> {
+  const { what, run } = waited;
+  const result = session.client.workflow.getHandle<() => Promise<Report>>(run.workflowId).result();
   const report = await waitVisibly(context, session, waited, result);
   if (report !== undefined) return report;
-  const { what, run } = waited;
   context.err(`Not waiting any more; ${what} goes on: ${nextCommandOf.status(run.workflowId)}`);
   finish(EXIT.pending);
   return undefined;

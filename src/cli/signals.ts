@@ -25,25 +25,18 @@ import type { SigningOptions } from './secret-input';
 import type { TemporalSession } from './temporal';
 import { jsonText } from './text';
 
-export const PRINT_OPTION = ['--print', "print the signal's input as one line instead of sending it"] as const;
-
 export const NAME_OPTION = [
   '--name <name>',
   'your name as the inventory lists it (default: RUNBOOKS_PERSON, or you are asked)',
 ] as const;
 export const HOLDER_OPTION = ['--holder <name>', NAME_OPTION[1]] as const;
-export const WAIT_OPTION = [
-  '--timeout <seconds>',
-  'how long to wait for what the run says of it',
-  seconds,
-  30,
-] as const;
-
 /** Options of the commands by which a person says something that a run acts on. */
 export interface StatementOptions extends ServerOptions, SigningOptions {
   /** Print the signal's input instead of sending it. */
   readonly print?: boolean;
   readonly timeout?: number;
+  readonly name?: string;
+  readonly reason?: string;
 }
 
 /** Who gives the command: named by its option or by RUNBOOKS_PERSON, else asked. */
@@ -65,16 +58,22 @@ export async function wanted(
   throw new CommanderError(EXIT.usage, 'commander.missingMandatoryOptionValue', option);
 }
 
-/** @param what as the help calls it, with its article: `the approval` */
-export function withStatementOptions(command: Command, what: string): Command {
-  command
-    .option(
-      '--key-file <file>',
-      `your signing key ("runbook join"), else RUNBOOKS_KEY_FILE, or where join put it; without one ${what} is a claim`,
-    )
+/** What whoever signs may give, on the way to a run. */
+export function withSigningOptions(command: Command): Command {
+  return command
+    .option('--key-file <file>', 'your signing key, else RUNBOOKS_KEY_FILE, or where "runbook join" put it')
     .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
-    .option(...PRINT_OPTION)
-    .option(...WAIT_OPTION);
+    .option('--print', "print the signal's input as one line instead of sending it");
+}
+
+/** Of commands that name their run and wait for what it says. Without a key a statement is a claim. */
+export function withStatementOptions(command: Command): Command {
+  withSigningOptions(command).option(
+    '--timeout <seconds>',
+    'how long to wait for what the run says of it',
+    seconds,
+    30,
+  );
   return withServerOptions(withRun(command));
 }
 

@@ -59,7 +59,7 @@ describe('a receipt', () => {
 
 /** Where a holder's refusals are made. `documents.ts` is read by the workers, too: its callers add the next step. */
 const FOLDERS = ['src/documents', 'src/holder-page'];
-const COMMANDS = ['share', 'statements', 'keys', 'holder-page'];
+const COMMANDS = ['share', 'statements', 'keys'];
 const HELPERS = ['invitation', 'secret-input', 'signals'];
 const FILES = [
   ...FOLDERS.flatMap((folder) => readdirSync(join(projectRoot(), folder)).map((name) => `${folder}/${name}`)),

@@ -5,9 +5,7 @@ import { SUMMARIES } from '../../src/cli/command-table';
 import { processContext } from '../../src/cli/context';
 import { EXIT } from '../../src/cli/errors';
 import { buildProgram } from '../../src/cli/program';
-import { inputFields } from '../../src/cli/run-input';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
-import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { coloured } from '../../src/cli/text';
 import { atTerminal, cli } from './support';
 
@@ -121,14 +119,6 @@ it('lists every runbook with what it is for', async () => {
   expect((JSON.parse(out) as { name: string }[]).map(({ name }) => name)).toEqual([...RUNBOOK_NAMES]);
 });
 
-it.each(RUNBOOK_NAMES)('tells the fields of %s: those that are needed are refused when they are missing', (name) => {
-  const fields = inputFields(name);
-  expect(fields.map((field) => field.name)).toContain('deployment');
-  const parsed = RUNBOOK_INPUTS[name].safeParse({});
-  const missing = (parsed.error?.issues ?? []).map(({ path }) => String(path[0]));
-  for (const { required, name: field } of fields) if (required) expect(missing).toContain(field);
-});
-
 it('prints one runbook as columns, and an unknown one with the list of the known', async () => {
   const { out } = await cli(['runbooks', 'drFailover'], {});
   expect(out).toMatch(/fencing +one of auto, hook, attested +default "auto"/);
@@ -138,18 +128,8 @@ it('prints one runbook as columns, and an unknown one with the list of the known
 });
 
 it('--set gives any field, as JSON or as text, and names a mistake before anything is started', async () => {
-  const { code, err } = await cli([
-    'start',
-    'drReindex',
-    '--deployment',
-    'payments',
-    '--reason',
-    'x',
-    '--set',
-    'diff=maybe',
-    '--set',
-    'cluster=west',
-  ]);
+  const words = ['start', 'drReindex', '--deployment', 'payments', '--reason', 'x'];
+  const { code, err } = await cli([...words, '--set', 'diff=maybe', '--set', 'cluster=west']);
   expect(code).toBe(3);
   expect(err).toContain('diff');
   expect(err).not.toContain('cluster:');
@@ -174,7 +154,7 @@ describe('a key share in plain text on a command line', () => {
 
 describe('docs/cli.md', () => {
   it('names every command and sub-command', () => {
-    const context = { ...processContext(new AbortController().signal), env: {} };
+    const context = processContext(new AbortController().signal);
     const program = buildProgram({ context, finish: () => undefined });
     const names = program.commands.flatMap((command) =>
       command.commands.length === 0

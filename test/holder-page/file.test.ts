@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buildHolderPage, buildTwice, writeHolderPage } from '../../scripts/bundle-holder-page';
 import type { BuiltPage } from '../../scripts/bundle-holder-page';
-import { fillPage } from '../../src/cli/commands/holder-page';
+import { fillPage } from '../../src/cli/commands/share';
 import { formatPublicKey, newSigningKey, spokenFingerprint } from '../../src/keys';
 import { cli } from '../cli/support';
 

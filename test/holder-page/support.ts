@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { buildHolderPage } from '../../scripts/bundle-holder-page';
-import { fillPage } from '../../src/cli/commands/holder-page';
+import { fillPage } from '../../src/cli/commands/share';
 import { createInvitation, formatPublicKey, KeyRecords, newSigningKey } from '../../src/keys';
 import type { CreatedInvitation, InvitationFacts, SigningKey } from '../../src/keys';
 import { invitationFacts, RUN } from '../keys/builders';

@@ -1,8 +1,9 @@
-import { writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { writeFile, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import { SIGNALS } from '../../contracts/signals';
-import { programVersion } from '../../dev-server/locations';
-import { isRunbookError } from '../../errors';
+import { programVersion, projectRoot } from '../../dev-server/locations';
 import {
   answerRequest,
   answerWithToken,
@@ -14,11 +15,13 @@ import {
   parseShare,
   readEnvelopeText,
   spokenFingerprint,
+  parsePublicKey,
 } from '../../documents';
 import type { CeremonyRequest } from '../../documents';
-import { readPins } from '../../keys';
-import { newCommand, printResult, withRun, withServerOptions, withSession } from '../command';
-import type { CommandHost, ServerOptions } from '../command';
+import { isRunbookError, RunbookError } from '../../errors';
+import { readPins, notAKey } from '../../keys';
+import { newCommand, printResult, withRun, withServerOptions, withSession, collect } from '../command';
+import type { CommandHost, ServerOptions, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import {
   DEFAULT_ENVIRONMENT,
@@ -31,7 +34,7 @@ import {
 import type { HolderOptions } from '../invitation';
 import { describe } from '../run';
 import { readSecret, readTextFile, signingKey } from '../secret-input';
-import { HOLDER_OPTION, PRINT_OPTION, WAIT_OPTION, giveSignal, personOf } from '../signals';
+import { HOLDER_OPTION, giveSignal, personOf, withStatementOptions } from '../signals';
 import type { StatementOptions } from '../signals';
 import { jsonText, shellLine } from '../text';
 
@@ -39,6 +42,7 @@ export const commands = (host: CommandHost): Command[] => [
   shareCommand(host),
   provideTokenCommand(host),
   invitationCommand(host),
+  holderPageCommand(host),
 ];
 
 interface ShareOptions extends StatementOptions, HolderOptions {
@@ -88,15 +92,11 @@ function provideTokenCommand(host: CommandHost): Command {
 function givingCommand(host: CommandHost, command: Command, gives: Gives, confirmed: string): Command {
   command
     .option(...HOLDER_OPTION)
-    .option('--key-file <file>', 'your signing key ("runbook join"), else RUNBOOKS_KEY_FILE, or where join put it')
-    .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of asking the run')
     .option('--confirm <cluster>', `${confirmed}, instead of typing it when asked`)
     .option('--output <file>', "write the signal's input to a file instead of sending it")
-    .option('--envelope-file <file>', 'send an envelope that a holder made offline; asks for nothing')
-    .option(...PRINT_OPTION)
-    .option(...WAIT_OPTION);
-  withServerOptions(withPinningOptions(withRun(command)));
+    .option('--envelope-file <file>', 'send an envelope that a holder made offline; asks for nothing');
+  withStatementOptions(withPinningOptions(command));
   return command.action(async (workflowId: string, given: ShareOptions) => {
     const { context } = host;
     const { envelopeFile, invitationFile, print, output } = given;
@@ -223,4 +223,91 @@ function invitationCommand({ context }: CommandHost): Command {
     const result = { workflowId, invitation, fingerprint, workersKey, file };
     printResult(context, options, result, file === undefined ? text : [`Invitation: ${file}`]);
   });
+}
+
+/** Where the build puts the page, from the project's root. */
+const BUILT_PAGE = join('dist', 'holder-page.html');
+
+interface PageOptions extends CommonOptions {
+  readonly output: string;
+  readonly key: readonly string[];
+  readonly environment?: string;
+  readonly holder?: string;
+}
+
+/** `runbook holder-page`: writes the holder's page, for a holder who has only a browser. */
+function holderPageCommand({ context }: CommandHost): Command {
+  return newCommand('holder-page', [
+    'runbook holder-page --output holder-page.html --key KID:KEY   (trusts the workers with this key and no others)',
+    'runbook holder-page --output holder-page.html --key KID:KEY --environment production --holder ada',
+    'runbook holder-page --output holder-page.html   (as published: holders give the fingerprint that they noted each time)',
+  ])
+    .requiredOption('--output <file>', 'the file to write')
+    .option(
+      '--key <key>',
+      'the workers\' public key "<kid>:<x>" that the page trusts (repeat for several)',
+      collect,
+      [],
+    )
+    .option('--environment <name>', 'what the page calls the environment of these workers')
+    .option('--holder <name>', 'the name that is filled in')
+    .action(async (options: PageOptions) => {
+      const published = await readPublished();
+      const trusted = options.key.map((line) => {
+        const key = parsePublicKey(line.trim());
+        if (key === undefined) throw notAKey();
+        return key;
+      });
+      const page = fillPage(published, {
+        'workers-keys': trusted.map(formatPublicKey).join(' '),
+        environment: options.environment ?? '',
+        holder: options.holder ?? '',
+      });
+      await writeFile(options.output, page);
+      const fingerprints = trusted.map(({ kid }) => spokenFingerprint(kid));
+      const hashes = { sha256: sha256(page), publishedSha256: sha256(published) };
+      printResult(context, options, { file: options.output, ...hashes, fingerprints }, [
+        `Holder's page: ${options.output}`,
+        `SHA-256: ${hashes.sha256}`,
+        ...(hashes.sha256 === hashes.publishedSha256
+          ? ['This is the page as it is published with the release.']
+          : [`The same command gives the same file. Without what was filled in: ${hashes.publishedSha256}`]),
+        ...fingerprints.map((fingerprint) => `It trusts the workers' key ${fingerprint}`),
+        'Give it to the holder beforehand, who compares hash and fingerprint with you by voice, and keeps the file.',
+      ]);
+    });
+}
+
+/** Writes values into the page's own `meta` elements: its script and its style stay as their hashes say. */
+export function fillPage(
+  page: string,
+  values: Readonly<Partial<Record<'workers-keys' | 'environment' | 'holder', string>>>,
+): string {
+  return Object.entries(values).reduce((text, [name, value]) => {
+    const empty = `<meta name="${name}" content="">`;
+    if (!text.includes(empty))
+      throw new RunbookError('INTERNAL', "The built holder's page is damaged.", {
+        next: 'Build it again: npm run build. Installed from a package: install it again.',
+      });
+    return text.replace(empty, () => `<meta name="${name}" content="${escape(value)}">`);
+  }, page);
+}
+
+function escape(value: string): string {
+  return value.replaceAll('&', '&amp;').replaceAll('"', '&quot;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+async function readPublished(): Promise<string> {
+  const file = join(projectRoot(), BUILT_PAGE);
+  try {
+    return await readFile(file, 'utf8');
+  } catch {
+    throw new RunbookError('NOT_FOUND', `The holder's page is not built: ${file} is missing.`, {
+      next: 'Build it: npm run build. Or take holder-page.html as it is published with the release.',
+    });
+  }
 }

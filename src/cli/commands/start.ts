@@ -10,7 +10,6 @@ import { nextCommandOf } from '../../contracts/next-commands';
 import { readinessResult } from '../../contracts/readiness';
 import type { ReadinessResult } from '../../contracts/readiness';
 import { changeText, verdictWords } from '../../contracts/readiness-words';
-import type { Report } from '../../contracts/report';
 import { RunbookError, isRunbookError } from '../../errors';
 import { taskQueueSetting } from '../../worker/settings';
 import { collect, newCommand, printResult, withServerOptions, withSession, seconds } from '../command';
@@ -19,9 +18,9 @@ import type { CliContext } from '../context';
 import { EXIT, exitCodeOfOutcome, exitCodeOfReadiness } from '../errors';
 import { pointLines, planLines } from '../render-plan';
 import { describe, queryStatus, readRunView, runLink, waitForReport } from '../run';
-import { buildInput, inputFields, runbookName } from '../run-input';
-import type { CheckedInput } from '../run-input';
-import { PRINT_OPTION } from '../signals';
+import { buildInput, inputFields, runbookName } from './runbooks';
+import type { CheckedInput } from './runbooks';
+import { withSigningOptions } from '../signals';
 import type { ExactRun, StatementOptions } from '../signals';
 import type { TemporalSession } from '../temporal';
 import { escapeUntrusted, shellLine, inLines } from '../text';
@@ -59,12 +58,12 @@ const FIELD_OPTIONS = {
   takeOver: ['--take-over', 'drFailover: the run that holds the lock becomes this failover'],
 } as const satisfies Readonly<Record<string, readonly [flags: string, description: string]>>;
 
-interface StartOptions extends StatementOptions, Readonly<Partial<Record<keyof typeof FIELD_OPTIONS, unknown>>> {
+interface StartOptions
+  extends StatementOptions, Readonly<Partial<Record<Exclude<keyof typeof FIELD_OPTIONS, 'reason'>, unknown>>> {
   readonly input?: string;
   readonly set: readonly string[];
   readonly uses?: string;
   readonly requestedBy?: string;
-  readonly name?: string;
 }
 
 /** `runbook start`: starts a run under the Workflow ID that is the deployment's lock. */
@@ -80,11 +79,8 @@ function startCommand(host: CommandHost): Command {
     .option(
       '--name <name>',
       'with --take-over: your name as the inventory lists it (default: RUNBOOKS_PERSON, or who asks)',
-    )
-    .option('--key-file <file>', 'with --take-over: your signing key, else RUNBOOKS_KEY_FILE')
-    .option('--passphrase-file <file>', 'passphrase of the signing key (default: hidden prompt)')
-    .option(...PRINT_OPTION);
-  return withInputOptions(command).action(async (name: string, options: StartOptions) => {
+    );
+  return withInputOptions(withSigningOptions(command)).action(async (name: string, options: StartOptions) => {
     const runbook = runbookName(name);
     const input = await buildInput(context, runbook, fieldsOf(context, runbook, options), options.input);
     await withSession(context, options, async (session) => {
@@ -123,8 +119,7 @@ function planCommand(host: CommandHost): Command {
     await withSession(context, options, async (session) => {
       const workflowId = startWorkflowId(runbook, input);
       await startRun(host, session, runbook, workflowId, input);
-      const result = session.client.workflow.getHandle<() => Promise<Report>>(workflowId).result();
-      const report = await waitForReport(host, session, { what: 'the plan', run: { workflowId } }, result);
+      const report = await waitForReport(host, session, { what: 'the plan', run: { workflowId } });
       if (report === undefined) return;
       const failed = report.preconditions.some(({ verdict }) => verdict === 'fail');
       printResult(context, options, report, planLines(report));
@@ -238,6 +233,7 @@ async function startRun(
   runbook: RunbookName,
   workflowId: string,
   input: CheckedInput,
+  workflowIdConflictPolicy: 'FAIL' | 'USE_EXISTING' = 'FAIL',
 ): Promise<string> {
   try {
     const handle = await session.client.workflow.start(runbook, {
@@ -247,7 +243,7 @@ async function startRun(
       // Shown before a worker has looked at the run.
       memo: { runbook, deployment: input.deployment },
       // The lock: a second run of the same ID is refused, and a running one is never ended for it.
-      workflowIdConflictPolicy: 'FAIL',
+      workflowIdConflictPolicy,
       workflowIdReusePolicy: 'ALLOW_DUPLICATE',
       staticSummary: `${runbook} of ${escapeUntrusted(input.cluster ?? input.deployment)}`,
     });
@@ -282,20 +278,13 @@ function readinessCommand(host: CommandHost): Command {
     .option('--timeout <seconds>', 'give up waiting after so long; the check goes on', seconds, 120);
   return withServerOptions(command).action(async (deployment: string, options: ReadinessOptions) => {
     const { context, finish } = host;
-    const { object } = await buildInput(context, 'readiness', { deployment });
+    const input = await buildInput(context, 'readiness', { deployment });
     await withSession(context, options, async (session) => {
       const workflowId = lockWorkflowId('readiness', { deployment }) ?? '';
-      const handle = await session.client.workflow.start<(given: unknown) => Promise<Report>>('readiness', {
-        workflowId,
-        taskQueue: taskQueueSetting(context.env),
-        args: [object],
-        // The question is the same: a check that runs already answers it.
-        workflowIdConflictPolicy: 'USE_EXISTING',
-        workflowIdReusePolicy: 'ALLOW_DUPLICATE',
-        staticSummary: 'readiness',
-      });
+      // The question is the same: a check that runs already answers it.
+      await startRun(host, session, 'readiness', workflowId, input, 'USE_EXISTING');
       const waiting = { what: 'the check', run: { workflowId }, timeoutMs: options.timeout * 1_000 };
-      const report = await waitForReport(host, session, waiting, handle.result());
+      const report = await waitForReport(host, session, waiting);
       if (report === undefined) return;
       const found = readinessResult.safeParse(report.result);
       if (!found.success) {

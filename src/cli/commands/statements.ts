@@ -37,7 +37,6 @@ export function commands(host: CommandHost): Command[] {
 
 interface ApproveOptions extends StatementOptions {
   readonly gate: string;
-  readonly name?: string;
   readonly reject?: boolean;
   readonly comment?: string;
   readonly planDigest?: string;
@@ -57,7 +56,7 @@ function approveCommand(host: CommandHost): Command {
     .option('--comment <text>', 'shown in the report')
     .option('--plan-digest <digest>', 'approve only if this is the plan')
     .option('-y, --yes', 'do not ask (for scripts); needs --plan-digest');
-  return withStatementOptions(command, 'the approval').action(async (workflowId: string, options: ApproveOptions) => {
+  return withStatementOptions(command).action(async (workflowId: string, options: ApproveOptions) => {
     const { context } = host;
     const { gate, comment, planDigest, yes } = options;
     const verdict = options.reject === true ? 'reject' : 'approve';
@@ -127,8 +126,6 @@ const recordedPlan = z.object({ plan: z.object({ text: z.string(), digest: z.str
 interface DecideOptions extends StatementOptions {
   readonly step?: string;
   readonly action: string;
-  readonly reason?: string;
-  readonly name?: string;
   readonly parking?: string;
 }
 
@@ -143,7 +140,7 @@ function decideCommand(host: CommandHost): Command {
     .addOption(new Option('--action <action>', 'what to do').choices(DECISION_ACTIONS).makeOptionMandatory())
     .option('--reason <text>', 'why; shown in the report (default: you are asked)')
     .option(...NAME_OPTION);
-  return withStatementOptions(command, 'the decision').action(async (workflowId: string, options: DecideOptions) => {
+  return withStatementOptions(command).action(async (workflowId: string, options: DecideOptions) => {
     await withSession(host.context, options, async (session) => {
       const { action } = options;
       const run = await newestRun(session, workflowId);
@@ -186,11 +183,7 @@ async function openParking(
   });
 }
 
-interface ControlOptions extends StatementOptions {
-  readonly name?: string;
-  readonly reason?: string;
-  readonly before?: string;
-}
+type ControlOptions = StatementOptions & { readonly before?: string };
 
 /** `runbook pause`, `resume`, `abort` and `take-over`. */
 function controlCommands(host: CommandHost): Command[] {
@@ -200,7 +193,7 @@ function controlCommands(host: CommandHost): Command[] {
       .option(...NAME_OPTION)
       .option('--reason <text>', 'why; shown in the report');
     if (action === 'pause') command.option('--before <step>', 'hold before the step of this name instead of at once');
-    return withStatementOptions(command, 'the order').action(async (workflowId: string, options: ControlOptions) => {
+    return withStatementOptions(command).action(async (workflowId: string, options: ControlOptions) => {
       const { reason, before } = options;
       refusePlainShare({ reason, before });
       await withSession(host.context, options, async (session) => {
@@ -238,10 +231,7 @@ export async function orderTakeOver(
   await giveSignal(host, options, session, run, SIGNALS.takeOver, failover);
 }
 
-interface DeclineOptions extends StatementOptions {
-  readonly holder?: string;
-  readonly reason?: string;
-}
+type DeclineOptions = StatementOptions & { readonly holder?: string };
 
 /** `runbook decline`: a key holder says that they cannot give their share now, so that others are asked at once. */
 function declineCommand(host: CommandHost): Command {
@@ -252,7 +242,7 @@ function declineCommand(host: CommandHost): Command {
   ])
     .option(...HOLDER_OPTION)
     .option('--reason <text>', 'why; shown to everybody and in the report. Never a key share (default: you are asked)');
-  return withStatementOptions(command, 'the decline').action(async (workflowId: string, options: DeclineOptions) => {
+  return withStatementOptions(command).action(async (workflowId: string, options: DeclineOptions) => {
     const { context } = host;
     const holder = await personOf(context, options.holder, '--holder');
     await withSession(context, options, async (session) => {
