@@ -230,14 +230,6 @@ describe('ceremonyRehearsal', () => {
     expect((await run.report()).outcome).toBe('completed');
   });
 
-  it(cell('ceremonyRehearsal', 'parked, abort', 'after a reset'), async () => {
-    const first = await start({ holders: ['ada'] });
-    await invitationOf(first);
-    const run = await reset(first, 'createRehearsal');
-    await run.decide('abort');
-    expect((await run.report()).outcome).toBe('aborted');
-  });
-
   it(cell('ceremonyRehearsal', 'parked, skip', 'the key stays to the sweeper'), async () => {
     const first = await start({ holders: ['ada'] });
     await answer(first, 'ada');

@@ -192,17 +192,6 @@ describe('drReindex', () => {
     },
   );
 
-  second.it(cell('drReindex', 'parked, abort', 'the reindex'), async (scenario) => {
-    corrupt(scenario);
-    scenario.service.faults.add({ cluster: 'west', endpoint: REINDEX, action: { status: 400 }, times: Infinity });
-    const run = await start(scenario);
-    await people(run);
-    expect(await run.waitsFor('decision')).toMatchObject({ step: 'Reindex west', code: 'BAD_REQUEST' });
-    await run.decide('abort');
-    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-    expect(tokensOf(scenario)).toBe(0);
-  });
-
   second.it(cell('drReindex', 'taken over at', 'gate reindex, and the reindex itself'), async (scenario) => {
     const run = await start(scenario);
     await run.waitsFor('approval');

@@ -1,6 +1,6 @@
 /** Inside an outage a step that only reads, or that sent nothing, waits for no person: the old primary serves. */
 import type { FailureFacts } from '../../workflows/engine/failures';
-import { OutageDecision, StepFailed } from '../../workflows/engine/failures';
+import { OutageDecision, RunStopped, StepFailed } from '../../workflows/engine/failures';
 import type { OnFailure } from '../../workflows/engine/parking';
 import type { Run } from '../../workflows/engine/run';
 import { changePrimary } from '../../workflows/procedures/change-primary';
@@ -19,6 +19,8 @@ interface Asked {
   readonly compared?: object;
   /** The role of east where it is read. */
   readonly east?: string;
+  /** Somebody rejects the gate that is asked again before the demotion. */
+  readonly rejected?: boolean;
 }
 
 /**
@@ -26,7 +28,7 @@ interface Asked {
  * their order, which of them parked, and what was told.
  */
 async function change(failing: Readonly<Record<string, readonly FailureFacts[]>>, given: Asked = {}) {
-  const { acceptLoss = 'none', onStuck = 'promote-back', compared = {}, east } = given;
+  const { acceptLoss = 'none', onStuck = 'promote-back', compared = {}, east, rejected } = given;
   const steps: string[] = [];
   const parked: string[] = [];
   const findings: { readonly code: string; readonly text: string }[] = [];
@@ -63,7 +65,11 @@ async function change(failing: Readonly<Record<string, readonly FailureFacts[]>>
   const asked = {
     ...{ kind: 'performance', deployment: 'payments', gate: 'promote', onStuck, acceptLoss },
     route: { from: 'east', to: 'west', hooks: {} },
-    approvals: { begin: (_gate: string, body: (authority: object) => unknown) => body({}), authority: {} },
+    approvals: {
+      begin: (_gate: string, body: (authority: object) => unknown) =>
+        rejected ? Promise.reject(new RunStopped('henry', 'no')) : body({}),
+      authority: {},
+    },
     marker: { wal: '7' },
   } as unknown as PrimaryChange;
   return { side: await changePrimary(run, asked), steps, parked, findings };
@@ -107,6 +113,11 @@ describe('a demotion that was refused', () => {
     expect(done.parked).toHaveLength(failures.length - 1);
     expect(done.findings).toEqual([expect.objectContaining({ code: 'not-demoted' })]);
     expect(done.findings[0]?.text).toContain('rose by 9');
+  });
+
+  it('by a go that was asked again and rejected, lets the old primary serve on', async () => {
+    const done = await change({}, { east: 'primary', rejected: true });
+    expect(done).toMatchObject({ side: 'old', steps: ['Demote east', READ], parked: [], findings: [] });
   });
 
   it.each([

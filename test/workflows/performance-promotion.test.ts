@@ -195,42 +195,6 @@ describe('a performance secondary that becomes the performance primary', () => {
       },
     );
 
-    stopped.it(
-      cell(RUNBOOK, 'abort at', 'the demotion: noted, and the run ends once a cluster serves'),
-      async (scenario) => {
-        const run = await start(scenario, { to: 'europe' });
-        scenario.service.faults.add({
-          cluster: 'east',
-          endpoint: DEMOTE,
-          when: 'after',
-          action: async () => {
-            await run.control('abort', { reason: 'second thoughts' });
-          },
-        });
-        await run.approve('promote');
-        report = await run.report();
-        expect(report).toMatchObject({ outcome: 'aborted', parkings: [] });
-        expect(report.findings.map(({ code }) => code)).toContain('stop-noted');
-        expect(scenario.state('europe').performance.mode).toBe('primary');
-      },
-    );
-
-    planned.it(
-      'promotes the old primary back where the plan accepts no loss and none cannot be proven',
-      async (scenario) => {
-        lateWrite(scenario, 'east', 'europe');
-        const run = await start(scenario, { to: 'europe' });
-        await run.approve('promote');
-        report = await run.report();
-        expect(report).toMatchObject({ outcome: 'rolled-back', loss: { loss: 'bounded' } });
-        expect(report.findings.map(({ code }) => code)).toContain('loss-not-excluded');
-        expect(scenario.calls('europe', 'secondary/promote')).toBe(0);
-        // It holds every write.
-        expect(scenario.service.cluster('east').read('secret/last')).toEqual({ value: 'last on east' });
-        await expectSet(scenario, 'east', ['asia', 'europe']);
-      },
-    );
-
     planned.it(cell(RUNBOOK, 'parked, skip', 're-pointing of one of the others'), async (scenario) => {
       scenario.service.faults.add({ cluster: 'asia', endpoint: UPDATE, action: { status: 403 }, times: Infinity });
       const id = scenario.state('asia').clusterId;

@@ -244,22 +244,4 @@ describe('a new performance secondary', () => {
     // Without a filter nothing needs the credential, and both sides can be compared as they are.
     expect(report.findings.map(({ code }) => code)).not.toContain('merkle-roots-not-equal');
   });
-
-  losing.it(cell(NAME, 'parked, retry', 'an enable that the service refuses'), async (scenario) => {
-    const fault = scenario.service.faults.add({
-      cluster: 'europe',
-      endpoint: ENABLE,
-      action: { status: 403 },
-      times: 9,
-    });
-    const run = await onboard(scenario, 'europe', { filter: 'none', form: 'wrapped' });
-    await run.approve('wipe');
-    await run.waitsFor('decision');
-    fault.remove();
-    await run.decide('retry');
-    await run.waitsFor('action');
-    await unsealAll(scenario, 'europe', 'east');
-    expect(await run.report()).toMatchObject({ outcome: 'completed' });
-    expectJoined(scenario, 'europe');
-  });
 });

@@ -134,21 +134,6 @@ describe('enabling a primary', () => {
     expect(failure.message).toContain('needed disabled or primary');
   });
 
-  layered.it(cell(NAME, 'abort at', 'gate plan, which is rejected'), async (scenario) => {
-    const run = await enable(scenario, 'dr', 'europe');
-    await run.approve('plan', 'grace', 'reject');
-    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-    expect(statuses(scenario, 'europe', ENABLE('dr'))).toEqual([]);
-  });
-
-  layered.it(cell(NAME, 'parked, abort', 'the service refuses'), async (scenario) => {
-    scenario.service.faults.add({ cluster: 'europe', endpoint: ENABLE('dr'), action: { status: 403 }, times: 9 });
-    const run = await enableApproved(scenario, 'dr', 'europe');
-    await run.decide('abort', 'Enable europe as DR primary');
-    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-    expect(roles(scenario, 'europe')).toEqual(['disabled', 'secondary']);
-  });
-
   layered.it(cell(NAME, 'taken over at', 'a parked step'), async (scenario) => {
     scenario.service.faults.add({ cluster: 'europe', endpoint: ENABLE('dr'), action: { status: 403 }, times: 9 });
     const run = await enableApproved(scenario, 'dr', 'europe');

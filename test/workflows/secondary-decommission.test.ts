@@ -228,15 +228,6 @@ describe('a secondary is cut off for good', () => {
     },
   );
 
-  performance.it(cell(NAME, 'parked, abort', 'started again, with the revocation done before'), async (scenario) => {
-    refuse(scenario);
-    const run = await decommission(scenario, 'performance', { secondary: 'asia', afterwards: 'disable' });
-    await run.approve('disable');
-    await run.decide('abort', 'Disable performance replication on asia');
-    expect(await ended(run)).toMatchObject({ outcome: 'aborted', gates: [{ gate: 'disable' }] });
-    expect(statuses(scenario, 'east', of('performance', LOST[0]))).toEqual([]);
-  });
-
   performance.it(cell(NAME, 'lost answer', of('performance', LOST[1])), async (scenario) => {
     const fault = loseAnswer(scenario, 'asia', of('performance', LOST[1]));
     const run = await decommission(scenario, 'performance', { secondary: 'asia', afterwards: 'disable' });

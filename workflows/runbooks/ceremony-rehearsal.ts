@@ -1,11 +1,17 @@
-import type { RehearsingPerson } from '../../activities/ceremony/rehearsal';
+import type { RehearsingPerson, RehearsalProof } from '../../activities/ceremony/rehearsal';
 import type { RehearsalResult, RehearsedPerson } from '../../src/contracts/rehearsals';
 import type { Declined } from '../../src/contracts/run-status';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
-import { Rehearsal } from '../procedures/rehearsal';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
+import type { CeremonyHandle } from '../../src/contracts/ceremony';
+import type { InboxItem } from '../../src/contracts/signals';
+import { activities } from '../engine/activity-calls';
+import type { StepCalls } from '../engine/activity-calls';
+import { receiveDeclines } from '../engine/holder-signals';
+import { NOT_CHECKED, checked } from '../engine/failures';
+import { Collection } from '../procedures/collection';
 
 /** Every key holder goes the whole way once, with a value that means nothing. It touches no service. */
 export const ceremonyRehearsal = runbook('ceremonyRehearsal', rehearse);
@@ -84,4 +90,158 @@ function leftToDo({ name, answered, before, said, how }: RehearsedPerson): strin
   return [
     `${name} did not rehearse (${why}; before: ${last}): see what keeps ${name} from it, then start ceremonyRehearsal with {"holders": ["${name}"]}.`,
   ];
+}
+
+interface RehearsalRequest {
+  readonly deployment: string;
+  readonly reason: string;
+  readonly requestedBy: string;
+  readonly holders: readonly string[];
+  /** A duration such as `2d`. */
+  readonly collectFor: string;
+}
+
+/** An answer that came in time is still looked at. */
+const LAST_CHECK_MS = 30_000;
+/** A new invitation is worth it where at least this is left to answer it. */
+const WORTH_INVITING_MS = 60_000;
+
+/**
+ * The way of a ceremony without its end: an invitation under a type of its own, answers that are checked and opened where
+ * the key is, and the key destroyed. Nothing is made of the answers, and no cluster is called.
+ */
+class Rehearsal extends Collection {
+  readonly #request: RehearsalRequest;
+  readonly #proofs = new Map<string, RehearsalProof>();
+  readonly #declined = new Map<string, Declined>();
+  /** Checks under way. */
+  #checking = 0;
+  /** When the time of the first invitation is over: later ones do not make the rehearsal longer. */
+  #until: number | undefined;
+
+  constructor(run: Run, request: RehearsalRequest) {
+    super(run, request.deployment, {
+      invite: 'Invite to the rehearsal',
+      check: 'Check answers',
+      destroy: 'Destroy the key of the rehearsal',
+      destroySkipped: 'the sweeper of the worker destroys it when the invitation has expired',
+    });
+    this.#request = request;
+  }
+
+  /** What each person who answered has proven, by name. */
+  get proofs(): ReadonlyMap<string, RehearsalProof> {
+    return this.#proofs;
+  }
+
+  /** Who cannot answer, by name, and has not answered all the same. */
+  get declined(): ReadonlyMap<string, Declined> {
+    return new Map([...this.#declined].filter(([name]) => !this.#proofs.has(name)));
+  }
+
+  /** Those who have not answered yet are asked; who declined may answer all the same. */
+  protected override create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {
+    const { deployment, reason, requestedBy, collectFor } = this.#request;
+    const holders = this.#request.holders.filter((name) => !this.#proofs.has(name));
+    const inputDigest = `${deployment}/${holders.join('+')}`;
+    return call.createRehearsal({ deployment, reason, requestedBy, collectFor, holders, inputDigest, ...round });
+  }
+
+  protected override invitedInWords({ holders }: CeremonyHandle): string {
+    return `${holders.length} people; no key share is asked for`;
+  }
+
+  protected override invited({ collectUntil }: CeremonyHandle): void {
+    this.#until ??= collectUntil;
+    const { requestedBy, reason } = this.#request;
+    const by = { name: requestedBy, how: 'claimed' } as const;
+    this.run.state.asked = { kind: 'rehearsal', targets: [], requestedBy: by, reason };
+    this.run.signals.on('decline', (items) => this.#decline(items));
+  }
+
+  /** Waits until everybody has answered or declined, or the time is over. */
+  async collect(): Promise<void> {
+    for (;;) {
+      const left = this.#timeLeft();
+      if (this.#missing().length === 0 || left <= 0) break;
+      this.#wait();
+      await this.run.waitFor(() => this.#missing().length === 0 || this.keysLost !== undefined, left);
+      if (this.keysLost === undefined) continue;
+      this.#tellKeysLost(this.keysLost);
+      if (this.#timeLeft() < WORTH_INVITING_MS) break;
+      await this.invite();
+    }
+    if (this.#checking > 0) await this.run.waitFor(() => this.#checking === 0, LAST_CHECK_MS);
+    this.run.state.waitOver('rehearsal');
+  }
+
+  override async abandon(): Promise<void> {
+    this.run.state.waitOver('rehearsal');
+    await super.abandon();
+  }
+
+  protected override async check(call: StepCalls, ceremony: CeremonyHandle, arrived: readonly number[]) {
+    this.#checking += 1;
+    try {
+      const { deployment } = this.#request;
+      const { verdicts, proofs } = await call.openRehearsal({ deployment, ceremony, arrived });
+      const take = () => {
+        for (const proof of proofs) this.#proofs.set(proof.name, proof);
+      };
+      return { verdicts, take };
+    } finally {
+      this.#checking -= 1;
+    }
+  }
+
+  /** Who cannot answer is not waited for. */
+  async #decline(items: readonly InboxItem[]): Promise<void> {
+    const ceremony = this.handle;
+    if (!ceremony) return;
+    const { state } = this.run;
+    const { cid, epoch, keyHome } = ceremony;
+    // Who has answered has nothing left to decline.
+    const holders = ceremony.holders.filter((name) => !this.#proofs.has(name));
+    this.#checking += 1;
+    const arrived = items.map(({ arrival }) => arrival);
+    const asked = { deployment: this.#request.deployment, ceremony: { cid, epoch, keyHome, holders }, arrived };
+    const known = await checked(() =>
+      state.besideSteps('Check declines', () => activities.noteRehearsalDeclines(asked)),
+    ).finally(() => (this.#checking -= 1));
+    const verdicts = known?.verdicts ?? arrived.map((arrival) => ({ arrival, accepted: false, ...NOT_CHECKED }));
+    for (const declined of receiveDeclines(state, verdicts, [])) this.#declined.set(declined.by.name, declined);
+    this.show();
+  }
+
+  #tellKeysLost(code: string): void {
+    this.run.state.finding({
+      severity: 'warning',
+      code: 'rehearsal-key-lost',
+      text: `The key of the rehearsal cannot be used any more (${code}); who has not answered is invited again.`,
+      next: 'See why the worker lost its key directory: in a ceremony the holders would be asked again.',
+    });
+  }
+
+  protected override show(): void {
+    if (this.run.state.waiting.has('rehearsal')) this.#wait();
+  }
+
+  #wait(): void {
+    this.run.state.wait('rehearsal', {
+      for: 'rehearsal',
+      epoch: this.handle?.epoch ?? 1,
+      answered: [...this.#proofs.keys()],
+      missing: this.#missing(),
+      ...(this.declined.size > 0 && { declined: [...this.declined.values()] }),
+      until: this.#until ?? Date.now(),
+    });
+  }
+
+  #missing(): string[] {
+    return this.#request.holders.filter((name) => !this.#proofs.has(name) && !this.#declined.has(name));
+  }
+
+  #timeLeft(): number {
+    return (this.#until ?? Date.now()) - Date.now();
+  }
 }

@@ -1,6 +1,6 @@
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
-import { checkMerkle, merkleFacts } from '../procedures/merkle';
+import { checkMerkle, merkleFacts } from './dr-reindex';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
