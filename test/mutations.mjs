@@ -467,7 +467,7 @@ export const MUTATIONS = [
     file: 'src/keys/approvals.ts',
     text: 'if (rejection !== undefined) return',
     replacement: 'if (false) return',
-    test: 'test/keys/gate-policy.test.ts',
+    test: 'test/keys/approvals.test.ts',
   },
   {
     name: 'gates: the requester counts',
@@ -923,14 +923,14 @@ export const MUTATIONS = [
     file: 'src/report/outage.ts',
     text: "isAll ? 'met' : 'not-measured'",
     replacement: "'met'",
-    test: 'test/report/objectives.test.ts',
+    test: 'test/report/outage.test.ts',
   },
   {
     name: 'report: an outage whose beginning is not known is met',
     file: 'src/report/outage.ts',
     text: 'const known = outage.atLeast !== true;',
     replacement: 'const known = true;',
-    test: 'test/report/objectives.test.ts',
+    test: 'test/report/outage.test.ts',
     named: 'beginning is not known',
   },
   {

@@ -1,9 +1,12 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Ajv2020 from 'ajv/dist/2020';
+import { reportJsonSchema } from '../../src/contracts/report';
 import { reportOf } from '../../src/report/report-of-run';
+import { finishedSwitchover, TIMES } from './support/switchover';
 import { withTail } from '../../src/report/run-record';
 import type { ReportStep } from '../../src/contracts/report';
-import type { RunFact } from '../../src/contracts/run-facts';
-import { RunBuilder } from './support/run-builder';
-import { finishedSwitchover, TIMES } from './support/switchover';
+import { decided, parked, RunBuilder } from './support/run-builder';
 import { DIGEST, IDENTITY, INPUT, PLAN, when } from './support/switchover-data';
 
 const iso = (at: number): string => new Date(when(at)).toISOString();
@@ -111,25 +114,8 @@ describe('retries', () => {
   });
 
   it('give a line for each attempt that an operator decided on, with what was decided', () => {
-    const fact: RunFact[] = [
-      {
-        kind: 'parked',
-        at: when(300),
-        step: 'Read',
-        parkingNo: 1,
-        code: 'UNREACHABLE',
-        message: 'no connection',
-      },
-      {
-        kind: 'decided',
-        at: when(900),
-        step: 'Read',
-        parkingNo: 1,
-        action: 'retry',
-        by: { name: 'bob', how: 'claimed' },
-        reason: 'network is back',
-      },
-    ];
+    const bob = { name: 'bob', how: 'claimed' } as const;
+    const facts = [parked(300, 'Read'), decided(900, 'Read', 'network is back', bob)];
     const history = new RunBuilder()
       .started('drSwitchover', INPUT)
       .activity({
@@ -142,7 +128,7 @@ describe('retries', () => {
       .activity({
         type: 'readDeployment',
         step: { name: 'Read', number: 1, attempt: 2 },
-        facts: fact,
+        facts,
         scheduledAt: 950,
         endedAt: 1_000,
         result: { observations: [] },
@@ -161,7 +147,7 @@ describe('retries', () => {
         at: iso(300),
         code: 'UNREACHABLE',
         message: 'no connection',
-        decision: { action: 'retry', by: { name: 'bob', how: 'claimed' }, reason: 'network is back', at: iso(900) },
+        decision: { action: 'retry', by: bob, reason: 'network is back', at: iso(900) },
       },
     ]);
     expect(report.outcome).toBe('running');
@@ -230,4 +216,21 @@ describe('the end of a run', () => {
       ['3 Read again', 'done'],
     ]);
   });
+});
+
+/** The published JSON Schema is the one that the reports have. */
+
+const FILE = join(__dirname, '..', '..', 'docs', 'report.schema.json');
+
+it('docs/report.schema.json is made from the schema of the sources (UPDATE_DOCS=1 writes it anew)', () => {
+  const text = `${JSON.stringify(reportJsonSchema(), undefined, 2)}\n`;
+  if (process.env['UPDATE_DOCS'] === '1') writeFileSync(FILE, text);
+  expect(readFileSync(FILE, 'utf8')).toBe(text);
+});
+
+it('a report of a run fits it, and one with a member too many does not', () => {
+  const validate = new Ajv2020({ strict: false }).compile(JSON.parse(readFileSync(FILE, 'utf8')) as object);
+  const report = reportOf(finishedSwitchover().build());
+  expect(validate(JSON.parse(JSON.stringify(report)))).toBe(true);
+  expect(validate({ ...report, surprise: true })).toBe(false);
 });

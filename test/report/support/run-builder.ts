@@ -1,4 +1,4 @@
-import type { RunFact, RunOutcome } from '../../../src/contracts/run-facts';
+import type { Attested, RunFact, RunOutcome } from '../../../src/contracts/run-facts';
 import { ERROR_CODES } from '../../../src/errors';
 import type { SignalName } from '../../../src/contracts/signals';
 import { SIGNALS } from '../../../src/contracts/signals';
@@ -26,6 +26,20 @@ export interface ActivitySpecification {
   readonly timedOut?: true;
   readonly cancelled?: true;
 }
+
+/** A step that parked, and a decision on it; `at` in milliseconds after the start. */
+export const parked = (
+  at: number,
+  step: string,
+  code = 'UNREACHABLE',
+  message = 'no connection',
+  parkingNo = 1,
+): RunFact => ({
+  ...{ kind: 'parked', at: START + at, step, parkingNo, code, message },
+});
+export const decided = (at: number, step: string, reason: string, by: Attested, parkingNo = 1): RunFact => ({
+  ...{ kind: 'decided', at: START + at, step, parkingNo, action: 'retry', by, reason },
+});
 
 type Change = (record: Changing) => void;
 type Changing = { -readonly [K in keyof RunRecord]: RunRecord[K] };
