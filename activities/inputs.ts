@@ -13,6 +13,7 @@ import {
 } from '../src/contracts/runbook-inputs';
 import type { RunbookName } from '../src/contracts/names';
 import { SNAPSHOT_EVENTS } from '../src/contracts/names';
+import { GATE_NAMES } from '../src/contracts/plan';
 import { CONTROL_ACTIONS } from '../src/contracts/signals';
 import { RunbookError } from '../src/errors';
 
@@ -72,7 +73,7 @@ const MEMBERS = {
   ...all(clusterName, 'secondary', 'to'),
   ...all(text(20), 'collectFor', 'keepFor'),
   ...all(text(200), 'drSet', 'ownFingerprint', 'requestedBy', 'runId'),
-  ...all(text(100), 'gate', 'hook', 'runbook'),
+  ...all(text(100), 'hook', 'runbook'),
   ...all(list(positive), 'held', 'shares'),
   ...all(z.looseObject({}), 'input', 'report'),
   ...all(digest, 'inputDigest', 'planDigest'),
@@ -98,6 +99,7 @@ const MEMBERS = {
   expected: paths.extend({ filter: z.union([z.literal('none'), paths]).optional() }),
   filter: paths,
   form: activationForm,
+  gate: z.enum(GATE_NAMES),
   given: z.unknown(),
   holders: list(person),
   id: pathPart,

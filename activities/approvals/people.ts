@@ -1,6 +1,5 @@
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { GateName } from '../../src/contracts/plan';
-import { GATE_NAMES } from '../../src/contracts/plan';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { ControlAction, DecisionAction } from '../../src/contracts/signals';
 import { escapeUntrusted } from '../../src/contracts/words';
@@ -33,7 +32,7 @@ interface Arrived {
 }
 
 interface ApprovalsInput extends Arrived {
-  readonly gate: string;
+  readonly gate: GateName;
   readonly planDigest: string;
   readonly requestedBy: string;
   /** Numbers of those that counted before. */
@@ -44,9 +43,8 @@ interface ApprovalsInput extends Arrived {
 export async function checkApprovals(
   input: ApprovalsInput,
 ): Promise<ReturnType<typeof judgeGate> & { readonly verdicts: readonly JudgedSignal[] }> {
-  const { deployment, gate: name, planDigest, requestedBy, accepted, arrived } = input;
+  const { deployment, gate, planDigest, requestedBy, accepted, arrived } = input;
   const { inventory, run } = currentExecution();
-  const gate = gateName(name);
   const signals = new ArrivedSignals(run);
   // As numbers, so that no document stands in an input once more.
   const before = (await signals.all('approve', accepted)).map(({ content: approval, arrival }) => ({
@@ -182,12 +180,6 @@ function ownWords(content: unknown): unknown {
   if (typeof content !== 'object' || content === null) return content;
   const ours = new Set(['ns', 'wid', 'rid', 'cid', 'name', 'document']);
   return Object.fromEntries(Object.entries(content).filter(([key]) => !ours.has(key)));
-}
-
-function gateName(gate: string): GateName {
-  const known = GATE_NAMES.find((each) => each === gate);
-  if (known !== undefined) return known;
-  throw new RunbookError('INVALID_INPUT', 'No gate has this name.', { needed: `one of: ${GATE_NAMES.join(', ')}` });
 }
 
 /** What an accepted order says; of `takeOver` with the input of the failover. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { CeremonyHandle, EnvelopeVerdict, OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
 import type { EnvelopeVerdictCode } from '../../src/contracts/receipts';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { InvitationTarget, KeyRecord } from '../../src/keys';
 import { openProvidedToken, readOwnInvitation } from '../../src/keys';
@@ -10,10 +10,9 @@ import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { personLookup } from '../approvals/person-lookup';
 import { undecodable, verdictOf } from './ceremony';
-import type { TokenLedger } from './token-ledger';
 import { ledgerOf } from './token-ledger';
 import type { ClusterAccess, Clusters } from '../clusters';
-import type { ActivityContext, Execution } from '../execution';
+import type { Execution } from '../execution';
 import { currentExecution } from '../execution';
 import { awaitClusterId, openOperationToken, sealOperationToken } from '../tokens/operation-token';
 import { awaitState } from '../read-act-confirm';
@@ -38,17 +37,15 @@ export async function takeProvidedTokens(input: {
   readonly ceremony: CeremonyHandle;
   readonly arrived: readonly number[];
 }): Promise<{ readonly verdicts: readonly Taken[] }> {
-  const execution = currentExecution();
-  const { run, keyRecords, signingKey } = execution;
+  const { run, keyRecords, signingKey } = currentExecution();
   const { deployment, ceremony, arrived } = input;
   const record = await keyRecords.read({ run, cid: ceremony.cid, epoch: ceremony.epoch });
   const { invitation } = await readOwnInvitation(record, signingKey);
   if (invitation.collects !== 'tokens')
     throw new RunbookError('DOCUMENT_INVALID', 'The people were not asked for operation tokens.');
-  const asked = { ledger: ledgerOf(execution), deployment, record, targets: invitation.targets };
   const verdicts: Taken[] = [];
   for (const signal of await new ArrivedSignals(run).all('share', arrived))
-    verdicts.push(await takeOne(asked, signal, execution));
+    verdicts.push(await takeOne(deployment, invitation.targets, record, signal));
   return { verdicts };
 }
 
@@ -57,7 +54,7 @@ export async function probeProvidedToken(input: {
   readonly deployment: string;
   readonly cluster: string;
   readonly token: OperationTokenReference;
-}): Promise<Probed> {
+}): ReturnType<typeof probe> {
   const execution = currentExecution();
   const { signal, clusters } = execution;
   const { deployment, cluster, token } = input;
@@ -95,26 +92,16 @@ export async function probeProvidedToken(input: {
   return probed;
 }
 
-interface Probed {
-  /** `not-checkable`: this version of the service has no such check. What is `refused` is not kept any more. */
-  readonly state: 'alive' | 'refused' | 'not-checkable';
-  readonly text: string;
-}
-
-/** What people were asked for, with the keys that open it. */
-interface AskedTokens {
-  readonly ledger: TokenLedger;
-  readonly deployment: string;
-  readonly record: KeyRecord;
-  readonly targets: readonly InvitationTarget[];
-}
-
+/** @param targets - what people were asked for @param record - with the keys that open it */
 async function takeOne(
-  { ledger, deployment, record, targets }: AskedTokens,
+  deployment: string,
+  targets: readonly InvitationTarget[],
+  record: KeyRecord,
   signal: ArrivedSignal,
-  execution: ActivityContext,
 ): Promise<Taken> {
+  const execution = currentExecution();
   const { run, inventory, clusters } = execution;
+  const ledger = ledgerOf(execution);
   const person = personLookup(inventory);
   const unread = undecodable(signal);
   if (unread) return unread;
@@ -123,7 +110,11 @@ async function takeOne(
   const verdict = (code: EnvelopeVerdictCode) => verdictOf(person, signal, { ...receipt, verdict: code });
   if (receipt.verdict === 'plain-text-share')
     return {
-      ...verdict(PLAIN_TOKEN.test(textOf(signal.content)) ? 'plain-text-token' : 'plain-text-share'),
+      ...verdict(
+        PLAIN_TOKEN.test(JSON.stringify(signal.content ?? '').slice(0, 64 * 1024))
+          ? 'plain-text-token'
+          : 'plain-text-share',
+      ),
       eventId: signal.eventId,
     };
   if (provided === undefined) return verdict(receipt.verdict);
@@ -156,22 +147,26 @@ function othersOf(clusters: Clusters, deployment: string, cluster: string): Clus
   return clusters.all(deployment).filter(({ entry }) => entry.drSet === drSet && entry.name !== cluster);
 }
 
-/** The Merkle check is the one of the six operations that changes nothing (interface 4.1, facts 7). */
+/**
+ * The Merkle check is the one of the six operations that changes nothing (interface 4.1, facts 7).
+ *
+ * @returns `not-checkable`: this version of the service has no such check. What is `refused` is not kept any more
+ */
 async function probe(
   { client, entry }: ClusterAccess,
   drOperationToken: Secret,
   options: { readonly signal: AbortSignal; readonly timeoutMs: number },
-): Promise<Probed> {
+) {
   try {
     await client.dr.secondary.merkleCheck({ drOperationToken }, options);
-    return { state: 'alive', text: `${entry.name} takes it` };
+    return { state: 'alive' as const, text: `${entry.name} takes it` };
   } catch (error) {
     if (!isRunbookError(error)) throw error;
     const { code } = error;
     if (code === 'NOT_FOUND' || code === 'METHOD_NOT_ALLOWED')
-      return { state: 'not-checkable', text: `${entry.name} has no Merkle check (${code})` };
+      return { state: 'not-checkable' as const, text: `${entry.name} has no Merkle check (${code})` };
     if (code === 'PERMISSION_DENIED' || code === 'BAD_REQUEST')
-      return { state: 'refused', text: `${entry.name} refuses it (${code})` };
+      return { state: 'refused' as const, text: `${entry.name} refuses it (${code})` };
     throw error;
   }
 }
@@ -185,25 +180,11 @@ async function isOrdinary(
   token: Secret<'operation-token'>,
   { signal }: Execution,
 ): Promise<boolean> {
-  const known = await Promise.all(
-    others.map(async (access) => {
-      try {
-        if ((await readKind(access, 'dr', signal)).mode !== 'primary') return false;
-        await access.client.sys.lookupSelf({ token, signal, timeoutMs: LOOKUP_TIMEOUT_MS });
-        return true;
-      } catch (error) {
-        if (!isRunbookError(error) || signal.aborted) throw error;
-        return false;
-      }
-    }),
-  );
+  const isKnownTo = async (access: ClusterAccess): Promise<boolean> => {
+    if ((await readKind(access, 'dr', signal)).mode !== 'primary') return false;
+    await access.client.sys.lookupSelf({ token, signal, timeoutMs: LOOKUP_TIMEOUT_MS });
+    return true;
+  };
+  const known = await Promise.all(others.map((access) => isKnownTo(access).catch(orElse(signal, () => false))));
   return known.includes(true);
-}
-
-function textOf(content: unknown): string {
-  try {
-    return (typeof content === 'string' ? content : JSON.stringify(content)).slice(0, 64 * 1024);
-  } catch {
-    return '';
-  }
 }

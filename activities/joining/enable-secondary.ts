@@ -1,6 +1,6 @@
 import type { Authority, ChangeResult, OfKind, OnCluster } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { isRunbookError, RunbookError } from '../../src/errors';
+import { isRunbookError, RunbookError, orElse } from '../../src/errors';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
@@ -231,10 +231,7 @@ export function primaryClusterAddrOf({ advertisedClusterAddress }: ClusterEntry)
 /** Another cluster of the set that says that it is primary, or does not say that it is none. */
 async function refusePrimary(access: ClusterAccess, kind: ReplicationKind, signal: AbortSignal): Promise<void> {
   const { name } = access.entry;
-  const seen = await readBothKinds(access, signal).catch((error: unknown) => {
-    if (signal.aborted || !(error instanceof RunbookError)) throw error;
-    return error;
-  });
+  const seen = await readBothKinds(access, signal).catch(orElse(signal, (error) => error));
   if (seen instanceof RunbookError) {
     throw new RunbookError('PRECONDITION_FAILED', `Whether ${name} is ${kindName(kind)} primary is not known.`, {
       cluster: name,

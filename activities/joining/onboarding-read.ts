@@ -1,6 +1,6 @@
 import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError, orElse } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
 import { describeReplication, observeReplication, readActive } from '../observe';
 
@@ -85,12 +85,8 @@ export interface Seals {
 export async function readSealsOf({ entry, client }: ClusterAccess, signal: AbortSignal): Promise<Seals> {
   const seen = await Promise.all(
     entry.addresses.map(async (address) => {
-      try {
-        return { address, status: await client.sys.sealStatus({ node: address, signal, timeoutMs: NODE_TIMEOUT_MS }) };
-      } catch (error) {
-        if (signal.aborted || !isRunbookError(error)) throw error;
-        return { address, status: undefined };
-      }
+      const asking = client.sys.sealStatus({ node: address, signal, timeoutMs: NODE_TIMEOUT_MS });
+      return { address, status: await asking.catch(orElse(signal, () => undefined)) };
     }),
   );
   const nodes = seen.map(({ address, status }) => ({ address, sealed: status?.sealed, progress: status?.progress }));

@@ -1,8 +1,8 @@
 import { constants } from 'node:fs';
 import { lstat, open, rename, unlink } from 'node:fs/promises';
 import type { Stats } from 'node:fs';
-import { basename, dirname } from 'node:path';
-import { errnoOf, RunbookError, isRunbookError } from '../../src/errors';
+import { dirname } from 'node:path';
+import { RunbookError, errnoOf, isRunbookError, orElse } from '../../src/errors';
 import { readCredential } from '../../src/inventory';
 import type { BatchTokenSink, KeyValuePlace } from '../../src/inventory';
 import { Secret } from '../../src/secret';
@@ -112,11 +112,7 @@ export class BatchTokenFile implements BatchTokenStore {
   }
 
   #refused(observed: string, needed: string): RunbookError {
-    return new RunbookError('PRECONDITION_FAILED', `The batch token cannot be kept as ${basename(this.#file)}.`, {
-      observed,
-      needed,
-      next: `Put the place of the token in order on this worker: ${this.where}.`,
-    });
+    return notKeepable(this.where, { observed, needed });
   }
 }
 
@@ -198,13 +194,11 @@ export class BatchTokenKey implements BatchTokenStore {
     const members = this.#clusters.all(deployment).filter(({ entry }) => drSet === undefined || entry.drSet === drSet);
     const asked = await Promise.all(
       members.map(async (access) => {
-        try {
-          const { replicationDrMode: mode, sealed } = await access.client.sys.health({ signal });
-          return { access, mode: sealed ? 'sealed' : (mode ?? 'not told') };
-        } catch (error) {
-          if (!isRunbookError(error) || signal.aborted) throw error;
-          return { access, mode: error.code };
-        }
+        const mode = await access.client.sys.health({ signal }).then(
+          (seen) => (seen.sealed ? 'sealed' : (seen.replicationDrMode ?? 'not told')),
+          orElse(signal, ({ code }) => code),
+        );
+        return { access, mode };
       }),
     );
     const serving = asked.filter(({ mode }) => mode === 'primary' || mode === 'disabled');
@@ -217,11 +211,14 @@ export class BatchTokenKey implements BatchTokenStore {
   }
 
   #refused(observed: string, needed: string, doubt = false): RunbookError {
-    return new RunbookError('PRECONDITION_FAILED', `The batch token cannot be kept at ${this.where}.`, {
-      outcomeKnown: !doubt,
-      observed,
-      needed,
-      next: `Put the place of the token in order: ${this.where}.`,
-    });
+    return notKeepable(this.where, { observed, needed, outcomeKnown: !doubt });
   }
+}
+
+function notKeepable(
+  where: string,
+  seen: { readonly observed: string; readonly needed: string; readonly outcomeKnown?: boolean },
+): RunbookError {
+  const next = `Put the place of the token in order: ${where}${where.startsWith('file ') ? ' on this worker' : ''}.`;
+  return new RunbookError('PRECONDITION_FAILED', `The batch token cannot be kept: ${where}.`, { ...seen, next });
 }

@@ -1,6 +1,6 @@
 import type { OnCluster, ChangeResult } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import type { BatchTokenRotationEntry } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import { missingRights, rightsText } from '../checks/credentials';
@@ -283,13 +283,9 @@ async function replacedToken(
   signal: AbortSignal,
 ): Promise<{ readonly usable: boolean; readonly ttlSeconds?: number; readonly ageSeconds?: number } | undefined> {
   if (token === undefined) return undefined;
-  try {
-    const { ttlSeconds, creationTtlSeconds } = await primary.client.sys.lookupSelf({ token, signal });
-    if (ttlSeconds === undefined) return { usable: true };
-    const age = creationTtlSeconds === undefined ? {} : { ageSeconds: Math.max(0, creationTtlSeconds - ttlSeconds) };
-    return { usable: true, ttlSeconds, ...age };
-  } catch (error) {
-    if (!isRunbookError(error) || signal.aborted) throw error;
-    return { usable: false };
-  }
+  const looked = await primary.client.sys.lookupSelf({ token, signal }).catch(orElse(signal, () => undefined));
+  if (looked?.ttlSeconds === undefined) return { usable: looked !== undefined };
+  const { ttlSeconds, creationTtlSeconds } = looked;
+  const age = creationTtlSeconds === undefined ? {} : { ageSeconds: Math.max(0, creationTtlSeconds - ttlSeconds) };
+  return { usable: true, ttlSeconds, ...age };
 }

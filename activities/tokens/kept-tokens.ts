@@ -2,7 +2,7 @@ import type { Authority, OnCluster } from '../../src/contracts/activities';
 import type { KeptToken, Sealed } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { GatedOperation } from '../../src/contracts/plan';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError, orElse } from '../../src/errors';
 import { openValue } from '../../src/keys';
 import { verifyOneOf, verifyOperation } from '../approvals/authority';
 import type { LedgerEntry } from '../ceremony/token-ledger';
@@ -28,7 +28,9 @@ export async function keptTokenFor(
   const execution = currentExecution();
   const uses = paths.map((path) => `dr.${path.split('/').at(-1) ?? ''}`);
   const own = { ...execution.run, cluster };
-  const entries = await ledgerOf(execution).all(deployment).catch(unlessSilent(execution.signal));
+  const entries = await ledgerOf(execution)
+    .all(deployment)
+    .catch(orElse(execution.signal, () => undefined));
   if (entries === undefined)
     return { why: `The record cannot be read: whether it keeps an operation token of ${cluster} is not known.` };
   const fits = (entry: LedgerEntry) =>
@@ -81,13 +83,6 @@ export async function takeKeptToken(
   const now = (await ledger.all(deployment)).find((each) => each.id === id && isOfSameRun(each, { ...run, cluster }));
   if (now?.sealed === undefined) throw notKept(cluster, 'another run took it a moment ago');
   return { token: now.sealed, observed };
-}
-
-function unlessSilent(signal: AbortSignal) {
-  return (error: unknown): undefined => {
-    if (!isRunbookError(error) || signal.aborted) throw error;
-    return undefined;
-  };
 }
 
 function notKept(cluster: string, observed: string): RunbookError {

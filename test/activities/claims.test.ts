@@ -149,7 +149,8 @@ describe('gate force', () => {
     const arrived = bench.signaled('approve', [
       await approvalOf(bench.person('grace'), { ...bench.run, gate: 'force', planDigest: 'a plan' }),
     ]);
-    const input = { deployment: DEPLOYMENT, gate: 'force', planDigest: 'a plan', requestedBy: 'olga', accepted: [] };
+    const gate = 'force' as const;
+    const input = { deployment: DEPLOYMENT, gate, planDigest: 'a plan', requestedBy: 'olga', accepted: [] };
     const { satisfied, missing } = await bench.call('checkApprovals', { ...input, arrived });
     Object.assign(gates, { force });
     expect(satisfied).toBe(false);
@@ -159,7 +160,8 @@ describe('gate force', () => {
 
 it('in a laboratory a claim opens a gate and decides, also to leave; in both it is called one', async () => {
   Object.assign(findDeployment(bench.inventory, DEPLOYMENT), { laboratory: true });
-  const input = { deployment: DEPLOYMENT, gate: 'plan', planDigest: 'a plan', requestedBy: 'olga', accepted: [] };
+  const gate = 'plan' as const;
+  const input = { deployment: DEPLOYMENT, gate, planDigest: 'a plan', requestedBy: 'olga', accepted: [] };
   const by = { name: 'ada', how: 'claimed' };
   expect(
     await bench.call('checkApprovals', {
