@@ -2,10 +2,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Agent, request } from 'undici';
+import { closeAtOnce, listenOnLoopback } from '../../src/simulator';
 import type { ServedCall } from './runs';
 
 /*
@@ -102,18 +102,11 @@ async function startStage(calls: readonly ServedCall[]) {
       );
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  // Listening on TCP, so the address is an object.
-  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
-    address,
+    address: `http://127.0.0.1:${await listenOnLoopback(server)}`,
     assertAllServed: (): void => {
       if (served !== calls.length) throw new Error(`${served} calls were made, ${calls.length} recorded`);
     },
-    stop: async (): Promise<void> => {
-      server.closeAllConnections();
-      await new Promise<void>((done) => server.close(() => done()));
-    },
+    stop: () => closeAtOnce(server),
   };
 }

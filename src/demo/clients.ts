@@ -1,10 +1,10 @@
 import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { request } from 'undici';
 import { z } from 'zod';
+import { closeAtOnce, listenOnLoopback } from '../simulator';
 
 /** What of a hook's input matters here (docs/inventory.md). */
 const HOOK_INPUT = z.object({ hook: z.string(), to: z.string().optional() });
@@ -51,12 +51,7 @@ export class Clients {
 
   /** Listens on a free port of loopback and gives the address. */
   async start(): Promise<string> {
-    await new Promise<void>((resolve, reject) => {
-      this.#server.once('error', reject);
-      this.#server.listen(0, '127.0.0.1', resolve);
-    });
-    // Listening on TCP, so the address is an object.
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `http://127.0.0.1:${await listenOnLoopback(this.#server)}`;
   }
 
   startWriting(): void {
@@ -71,8 +66,7 @@ export class Clients {
 
   async stop(): Promise<void> {
     await this.stopWriting();
-    this.#server.closeAllConnections();
-    await new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    await closeAtOnce(this.#server);
   }
 
   async #write(): Promise<void> {

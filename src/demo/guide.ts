@@ -5,18 +5,10 @@ import { shellLine } from '../cli/text';
 import { approveWords, DEPLOYMENT, OPERATOR, shareWords } from './people';
 import type { Stage } from './stage';
 
-/** The input of the demonstration's switchover. */
-const SWITCHOVER = {
-  deployment: DEPLOYMENT,
-  to: 'west',
-  reason: 'demonstration of a planned switchover',
-  requestedBy: OPERATOR,
-} as const;
-
-/** The input of a failover after `simulated kill east`. */
-const FAILOVER = { deployment: DEPLOYMENT, to: 'west', reason: 'east is gone', requestedBy: OPERATOR } as const;
-
-const REJOIN = { deployment: DEPLOYMENT, cluster: 'east', reason: 'east is back', requestedBy: OPERATOR } as const;
+const ASKED = { deployment: DEPLOYMENT, requestedBy: OPERATOR };
+const SWITCHOVER = { ...ASKED, to: 'west', reason: 'demonstration of a planned switchover' };
+const FAILOVER = { ...ASKED, to: 'west', reason: 'east is gone' };
+const REJOIN = { ...ASKED, cluster: 'east', reason: 'east is back' };
 
 /** The exact commands and links for a person who plays all the parts. */
 export function guideLines({ server, payments, environment, environmentFile }: Stage): string[] {

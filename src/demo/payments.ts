@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, rm, statfs, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { request } from 'undici';
@@ -7,7 +7,7 @@ import { policyFor } from '../../activities/tokens/policies';
 import { RUNBOOK_NAMES } from '../contracts/names';
 import { findDeployment, parseInventory } from '../inventory';
 import type { Inventory } from '../inventory';
-import { formatPublicKey, addPin, newSealKey, newSigningKey } from '../keys';
+import { formatPublicKey, addPin, isMemoryBacked, newSealKey, newSigningKey } from '../keys';
 import { startSimulator } from '../simulator';
 import type { SimulatedService, Topology } from '../simulator';
 import { Clients } from './clients';
@@ -196,13 +196,10 @@ function membersOf(directory: string, clientsAddress: string): Readonly<Record<s
 async function keyDirectory(
   directory: string,
 ): Promise<{ path: string; storage: 'memory' | 'disk'; remove: () => Promise<void> }> {
-  const TMPFS_MAGIC = 0x01021994;
-  const shared = await statfs('/dev/shm').catch(() => undefined);
-  if (shared?.type === TMPFS_MAGIC) {
-    const path = await mkdtemp('/dev/shm/replication-runbooks-').catch(() => undefined);
-    if (path !== undefined)
-      return { path, storage: 'memory', remove: () => rm(path, { recursive: true, force: true }) };
-  }
+  const path = await isMemoryBacked('/dev/shm')
+    .then((isShared) => (isShared ? mkdtemp('/dev/shm/replication-runbooks-') : undefined))
+    .catch(() => undefined);
+  if (path !== undefined) return { path, storage: 'memory', remove: () => rm(path, { recursive: true, force: true }) };
   return { path: join(directory, 'ceremony-keys'), storage: 'disk', remove: () => Promise.resolve() };
 }
 

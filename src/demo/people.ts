@@ -68,19 +68,14 @@ function signingWords({ keyFile, passphraseFile }: DemoPerson): string[] {
   return ['--key-file', keyFile, '--passphrase-file', passphraseFile];
 }
 
-/** The words after `runbook` with which a holder gives the share without being asked anything. */
+/** The words after `runbook` with which a holder answers an invitation without being asked anything; a rehearsal without a share. */
 export function shareWords(
-  holder: DemoPerson,
+  { shareFile, ...holder }: DemoPerson,
   workflowId = deploymentWorkflowId(DEPLOYMENT),
-  firstTarget = 'west',
+  confirmed = 'west',
 ): string[] {
-  const words = ['share', workflowId, '--holder', holder.name, ...signingWords(holder), '--confirm', firstTarget];
-  return holder.shareFile === undefined ? words : [...words, '--share-file', holder.shareFile];
-}
-
-/** The words after `runbook` with which a holder answers a rehearsal: no key share is among them. */
-export function rehearsalWords(holder: DemoPerson, workflowId: string): string[] {
-  return ['share', workflowId, '--holder', holder.name, ...signingWords(holder), '--confirm', DEPLOYMENT];
+  const words = ['share', workflowId, '--holder', holder.name, ...signingWords(holder), '--confirm', confirmed];
+  return shareFile === undefined ? words : [...words, '--share-file', shareFile];
 }
 
 /** The words after `runbook` with which an approver approves a gate; where the plan is named, without being asked anything. */
@@ -165,7 +160,7 @@ export class Cast {
           this.#act(
             `rehearse ${runId} ${name} ${waiting.epoch}`,
             holder,
-            rehearsalWords(holder, workflowId),
+            shareWords({ ...holder, shareFile: undefined }, workflowId, DEPLOYMENT),
             index === 0,
           );
       });

@@ -31,21 +31,16 @@ export interface TemporalServerAddresses {
   readonly namespace: string;
 }
 
-/** A dev server that this process started. It ends with this process at the latest. */
-interface DevServer extends TemporalServerAddresses {
-  readonly pid: number;
-  /** Version line of the Temporal CLI that runs. */
-  readonly version: string;
-  /** Ends the server and waits until its process is gone. May be called again. */
-  stop(): Promise<void>;
-}
-
-/** A server to work with: one that this process started, or the one that `TEMPORAL_ADDRESS` names. */
+/** A server to work with: one that this process started, and that ends with it, or the one that `TEMPORAL_ADDRESS` names. */
 export interface TemporalServer extends TemporalServerAddresses {
   /** Whether this process started it. */
   readonly started: boolean;
-  /** Ends the server where this process started it, and does nothing where somebody else runs it. */
+  /** Ends the server where this process started it, and waits until it is gone. May be called again. */
   stop(): Promise<void>;
+}
+
+interface DevServer extends TemporalServer {
+  readonly pid: number;
 }
 
 const LOOPBACK = '127.0.0.1';
@@ -65,7 +60,7 @@ const KEPT_OUTPUT_LINES = 40;
  */
 export async function obtainTemporalServer(options: DevServerOptions): Promise<TemporalServer> {
   const found = await findTemporalServer(options);
-  if ('executable' in found) return { ...(await start(found.executable, options)), started: true };
+  if ('executable' in found) return start(found.executable, options);
   const { address } = found;
   const namespace = process.env['TEMPORAL_NAMESPACE'] ?? DEFAULT_NAMESPACE;
   const answer = await isServing(address, [namespace], []);
@@ -141,12 +136,10 @@ async function startOnce(
       // A program that forgets to stop the server must still be able to end; the server then ends too.
       server.unref();
       const [httpAddress, uiAddress] = [`http://${LOOPBACK}:${http}`, `http://${LOOPBACK}:${ui}`];
-      const { version } = executable;
       // An orderly end takes the server more than a second, and it has nothing to keep.
       const stop = () => server.stop('SIGKILL');
-      return {
-        server: { address, httpAddress, uiAddress, namespace: DEFAULT_NAMESPACE, pid: server.pid, version, stop },
-      };
+      const addresses = { address, httpAddress, uiAddress, namespace: DEFAULT_NAMESPACE };
+      return { server: { ...addresses, pid: server.pid, started: true, stop } };
     }
     await delay(POLL_MS);
   }

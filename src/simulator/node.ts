@@ -153,8 +153,8 @@ export class Leadership {
   }
 }
 
-/** Starts listening; gives the port. */
-export async function listenOnLoopback(server: Server, port: number): Promise<number> {
+/** Starts listening, on any free port where none is given; gives the port. */
+export async function listenOnLoopback(server: Server, port = 0): Promise<number> {
   server.listen(port, '127.0.0.1');
   await once(server, 'listening');
   // Listening on TCP, so the address is an object.

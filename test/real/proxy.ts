@@ -1,6 +1,6 @@
 import { createServer, request } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { closeAtOnce, listenOnLoopback } from '../../src/simulator';
 
 /** What becomes of an answer that the server has given. */
 export type Delivery = 'as it is' | 'lost' | 'glued';
@@ -23,6 +23,7 @@ export interface Plan {
 
 /** Stands between worker and one node of a real server, and breaks what a test wants broken. Everything else passes. */
 export class Proxy {
+  address = '';
   readonly passed: Passed[] = [];
   readonly #plans: Plan[] = [];
   /** What stands in an answer, and what the worker reads instead: nodes name each other by their own addresses. */
@@ -47,12 +48,8 @@ export class Proxy {
     server.on('request', (incoming: IncomingMessage, response: ServerResponse) => {
       proxy.#pass(incoming, response).catch(() => response.destroy());
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    proxy.address = `http://127.0.0.1:${await listenOnLoopback(server)}`;
     return proxy;
-  }
-
-  get address(): string {
-    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
   }
 
   /** Several proxies may have one plan in common: then the calls of all of them count. */
@@ -71,8 +68,7 @@ export class Proxy {
   }
 
   async stop(): Promise<void> {
-    this.server.closeAllConnections();
-    await new Promise((resolve) => this.server.close(resolve));
+    await closeAtOnce(this.server);
   }
 
   async #pass(incoming: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -122,7 +122,7 @@ describe('the generation of an operation token', () => {
     const update = await call(west, 'POST', `${BASE}/update`, { body: { key, nonce } });
     expect([update.status, update.at('errors')]).toEqual([400, ['no root generation in progress']]);
     west.leaderChange(0);
-    await eventually(() => (west.snapshotState().activeNode === 0 ? true : undefined));
+    await eventually(() => west.snapshotState().activeNode === 0);
     const back = await call(west, 'GET', `${BASE}/attempt`);
     expect(back.at()).toMatchObject({ started: true, progress: 1, nonce });
   });
@@ -133,7 +133,7 @@ describe('the generation of an operation token', () => {
     await west.killNode(0);
     await west.startNode(0);
     west.leaderChange(0);
-    await eventually(() => (west.snapshotState().activeNode === 0 ? true : undefined));
+    await eventually(() => west.snapshotState().activeNode === 0);
     expect((await call(west, 'GET', `${BASE}/attempt`)).at('started')).toBe(false);
   });
 
@@ -179,9 +179,7 @@ describe('the generation of an operation token', () => {
     const ordinary = east.createToken({ policies: ['root-like'] });
     east.writePolicy('ceremony', [{ path: `${BASE}/*`, capabilities: ['read', 'update', 'delete'] }]);
     const batch = east.createToken({ policies: ['ceremony'], type: 'batch' });
-    await eventually(() =>
-      west.snapshotState().dr.merkleRoot === east.snapshotState().dr.merkleRoot ? true : undefined,
-    );
+    await eventually(() => west.snapshotState().dr.merkleRoot === east.snapshotState().dr.merkleRoot);
     expect((await call(west, 'GET', `${BASE}/attempt`, { token: ordinary })).status).toBe(403);
     expect((await call(west, 'GET', `${BASE}/attempt`, { token: batch })).status).toBe(200);
     expect((await call(west, 'GET', `${BASE}/attempt`, { token: east.rootToken })).status).toBe(200);

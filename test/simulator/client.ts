@@ -1,4 +1,5 @@
 import { request as httpRequest } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { ReplicationKind, SimulatedCluster, Topology } from '../../src/simulator';
 
 /** An answer as it came over the wire. */
@@ -96,20 +97,14 @@ export async function persistently(make: () => Promise<WireAnswer>, deadlineMs =
 
 /** Waits until something is there. */
 export async function eventually<T>(
-  look: () => Promise<T | undefined> | T | undefined,
+  look: () => Promise<T | undefined | false> | T | undefined | false,
   deadlineMs = 60_000,
 ): Promise<T> {
-  const deadline = Date.now() + deadlineMs;
-  for (;;) {
+  for (const deadline = Date.now() + deadlineMs; Date.now() < deadline; await delay(2)) {
     const found = await look();
-    if (found !== undefined) {
-      return found;
-    }
-    if (Date.now() > deadline) {
-      throw new Error('condition not met in time');
-    }
-    await new Promise((resolve) => setTimeout(resolve, 2));
+    if (found !== undefined && found !== false) return found;
   }
+  throw new Error('condition not met in time');
 }
 
 /** East (DR and performance primary), west (its DR secondary), north (performance secondary), south (DR of north). */

@@ -80,7 +80,7 @@ describe('the fault injector', () => {
       expect((await call(service.cluster('east'), 'GET', `${DR}/status`)).status).toBe(200);
       await call(service.cluster('west'), 'GET', `${DR}/status`);
     }
-    await eventually(() => (service.cluster('east').snapshotState().activeNode === 2 ? true : undefined));
+    await eventually(() => service.cluster('east').snapshotState().activeNode === 2);
   });
 
   it('delays', async () => {
@@ -140,7 +140,7 @@ describe('role changes', () => {
     await service.stop();
     service = await startSimulatedService(deployment({ readings: { leaderChangeChance: 1 } }));
     await demote();
-    await eventually(() => (service.cluster('east').snapshotState().activeNode === 1 ? true : undefined));
+    await eventually(() => service.cluster('east').snapshotState().activeNode === 1);
   });
 });
 
@@ -176,7 +176,7 @@ describe('nodes', () => {
     const east = service.cluster('east');
     await east.killNode(0);
     await expect(call(east, 'GET', 'sys/health')).rejects.toThrow(/ECONNREFUSED/);
-    await eventually(() => (east.snapshotState().activeNode === 1 ? true : undefined));
+    await eventually(() => east.snapshotState().activeNode === 1);
     expect((await call(east, 'GET', 'sys/leader', { node: 2 })).at('leader_address')).toBe(east.addresses[1]);
     await east.startNode(0);
     expect((await call(east, 'GET', 'sys/health')).status).toBe(429);
@@ -238,7 +238,7 @@ describe('nodes', () => {
       last = await unseal(key);
     }
     expect(last.at('sealed')).toBe(false);
-    await eventually(() => (b.snapshotState().dr.state === 'stream-wals' ? true : undefined));
+    await eventually(() => b.snapshotState().dr.state === 'stream-wals');
   });
 });
 

@@ -66,7 +66,7 @@ describe('the program', () => {
     expect((await control('kill', { cluster: 'east' }, 'wrong')).status).toBe(403);
     expect((await control('leader-change', { cluster: 'east', node: 2 })).status).toBe(200);
     const east = running.service.cluster('east');
-    await eventually(() => (east.snapshotState().activeNode === 2 ? true : undefined));
+    await eventually(() => east.snapshotState().activeNode === 2);
 
     const endpoint = 'GET /v1/sys/replication/dr/status';
     expect((await control('fault', { endpoint, action: { status: 503 } })).status).toBe(200);

@@ -29,7 +29,7 @@ function promote(name: string, body: object = {}) {
 async function inStep(secondary: string, primary: string): Promise<void> {
   await eventually(() => {
     const [b, a] = [service.cluster(secondary).snapshotState().dr, service.cluster(primary).snapshotState().dr];
-    return b.merkleRoot === a.merkleRoot && b.lastRemoteWal === a.lastWal ? true : undefined;
+    return b.merkleRoot === a.merkleRoot && b.lastRemoteWal === a.lastWal;
   });
 }
 
@@ -93,7 +93,7 @@ describe('a DR promotion', () => {
     const state = west?.snapshotState();
     expect(state?.dr).toMatchObject({ mode: 'primary', knownSecondaries: [] });
     expect(state?.performance).toMatchObject({ mode: 'primary', knownSecondaries: [north?.clusterId] });
-    await eventually(() => (north?.snapshotState().performance.connectedTo === 'west' ? true : undefined));
+    await eventually(() => north?.snapshotState().performance.connectedTo === 'west');
     const status = await call(service.cluster('north'), 'GET', 'sys/replication/performance/status');
     expect(status.at('data', 'primary_cluster_addr')).toBe(west?.clusterAddress);
     await eventually(() => north?.read('secret/y'));
@@ -105,7 +105,7 @@ describe('a DR promotion', () => {
     await inStep('south', 'north');
     await north.kill();
     expect((await promote('south')).status).toBe(200);
-    await eventually(() => (south.snapshotState().performance.connectedTo === 'east' ? true : undefined));
+    await eventually(() => south.snapshotState().performance.connectedTo === 'east');
     expect(south.snapshotState().performance.secondaryId).toBe(north.clusterId);
   });
 
@@ -171,7 +171,7 @@ describe('status', () => {
     await startPair();
     const [a, b] = [service.cluster('a'), service.cluster('b')];
     await join('dr', a, b);
-    await eventually(() => (b.snapshotState().dr.state === 'stream-wals' ? true : undefined));
+    await eventually(() => b.snapshotState().dr.state === 'stream-wals');
     expect(b.snapshotState().dr).toMatchObject({ lastRemoteWal: 0n, merkleRoot: a.snapshotState().dr.merkleRoot });
     a.write('secret/x', { n: 1 });
     await inStep('b', 'a');
@@ -197,7 +197,7 @@ describe('a returning primary', () => {
     expect((await promote('west')).status).toBe(200);
     const wal = east.snapshotState().dr.lastWal;
     await east.restart();
-    await eventually(() => (east.snapshotState().dr.lastWal > wal ? true : undefined));
+    await eventually(() => east.snapshotState().dr.lastWal > wal);
     expect(east.snapshotState().dr.mode).toBe('primary');
     east.write('secret/lost', { n: 1 });
     await persistently(() => call(east, 'POST', `${DR}/primary/demote`, { token: east.rootToken }));
@@ -210,8 +210,8 @@ describe('a returning primary', () => {
       }),
     );
     expect(joined.status).toBe(200);
-    await eventually(() => (east.snapshotState().dr.connectedTo === 'west' ? true : undefined));
-    await eventually(() => (east.read('secret/lost') === undefined ? true : undefined));
+    await eventually(() => east.snapshotState().dr.connectedTo === 'west');
+    await eventually(() => east.read('secret/lost') === undefined);
     expect(east.snapshotState().dr.discardedEntries).toBeGreaterThan(0);
   });
 });

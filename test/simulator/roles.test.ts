@@ -49,7 +49,7 @@ describe.each<ReplicationKind>(['dr', 'performance'])('%s roles', (kind) => {
     const joined = await post('b', kind, 'secondary/enable', { token });
     expect(service.cluster('b').clusterId).not.toBe(idBefore);
     expect(joined.textAt('warnings', 0)).toContain('successfully found secondary information');
-    await eventually(() => (service.cluster('b').snapshotState()[kind].state === 'stream-wals' ? true : undefined));
+    await eventually(() => service.cluster('b').snapshotState()[kind].state === 'stream-wals');
     expect(service.cluster('a').snapshotState()[kind].knownSecondaries).toEqual(['b-id']);
     expect(service.cluster('b').snapshotState()[kind]).toMatchObject({
       mode: 'secondary',

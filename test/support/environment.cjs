@@ -7,7 +7,7 @@ let isShared = false;
 
 /**
  * Half a second of processor time goes into each thread that runs workflows: loading the SDK and the bundle. All workers
- * of a process that run the same bundle share one, which ends with the process.
+ * of a process that run the same bundle share a single one, which ends with the process.
  */
 function shareWorkflowThreads() {
   const { ThreadedVMWorkflowCreator } = require('@temporalio/worker/lib/workflow/threaded-vm');
@@ -21,7 +21,7 @@ function shareWorkflowThreads() {
   ThreadedVMWorkflowCreator.create = async (options) => {
     let thread = threads.find((each) => isSame(each.options, options) && isAlive(each.creator));
     if (!thread) {
-      thread = { options, creator: await create(options) };
+      thread = { options, creator: await create({ ...options, threadPoolSize: 1 }) };
       for (const { workerThread } of thread.creator.workerThreadClients) workerThread.unref();
       threads.push(thread);
     }

@@ -1,7 +1,8 @@
 import { createServer } from 'node:http';
 import type { IncomingHttpHeaders, Server } from 'node:http';
 import { createServer as createTcpServer } from 'node:net';
-import type { AddressInfo, Server as TcpServer } from 'node:net';
+import type { Server as TcpServer } from 'node:net';
+import { closeAtOnce, listenOnLoopback } from '../../src/simulator';
 
 /** One request that a webhook got. */
 export interface Posted {
@@ -12,6 +13,7 @@ export interface Posted {
 
 /** A webhook on loopback that keeps what it is told. */
 export class WebhookServer {
+  origin = '';
   readonly posted: Posted[] = [];
   /** Status of each answer; the last one stays. `hang` gives none. */
   answers: (number | 'hang')[] = [200];
@@ -33,12 +35,8 @@ export class WebhookServer {
 
   static async start(): Promise<WebhookServer> {
     const hook = new WebhookServer();
-    await new Promise<void>((resolve) => hook.#server.listen(0, '127.0.0.1', resolve));
+    hook.origin = `http://127.0.0.1:${await listenOnLoopback(hook.#server)}`;
     return hook;
-  }
-
-  get origin(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
   /** Values of one member of what was posted, in the order of arrival. */
@@ -47,8 +45,7 @@ export class WebhookServer {
   }
 
   async stop(): Promise<void> {
-    this.#server.closeAllConnections();
-    await new Promise((resolve) => this.#server.close(resolve));
+    await closeAtOnce(this.#server);
   }
 }
 
@@ -57,7 +54,10 @@ export class HookReceiver {
   readonly calls: string[] = [];
   readonly #actions = new Map<string, () => number | Promise<number>>();
 
-  private constructor(private readonly server: Server) {}
+  private constructor(
+    private readonly server: Server,
+    private readonly port: number,
+  ) {}
 
   static async start(): Promise<HookReceiver> {
     const server = createServer((incoming, response) => {
@@ -66,13 +66,12 @@ export class HookReceiver {
       receiver.calls.push(name);
       void Promise.resolve(receiver.#actions.get(name)?.() ?? 204).then((status) => response.writeHead(status).end());
     });
-    const receiver: HookReceiver = new HookReceiver(server);
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const receiver: HookReceiver = new HookReceiver(server, await listenOnLoopback(server));
     return receiver;
   }
 
   url(name: string): string {
-    return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}/${name}`;
+    return `http://127.0.0.1:${this.port}/${name}`;
   }
 
   /** What the next calls of a hook do. */
@@ -81,8 +80,7 @@ export class HookReceiver {
   }
 
   async stop(): Promise<void> {
-    this.server.closeAllConnections();
-    await new Promise((resolve) => this.server.close(resolve));
+    await closeAtOnce(this.server);
   }
 }
 
@@ -96,6 +94,7 @@ export interface Mail {
 
 /** As much of an SMTP server as one sender needs: greeting, AUTH PLAIN, envelope, data. */
 export class MailServer {
+  port = 0;
   readonly mails: Mail[] = [];
   refuseRecipients = false;
   readonly #server: TcpServer;
@@ -143,12 +142,8 @@ export class MailServer {
 
   static async start(): Promise<MailServer> {
     const server = new MailServer();
-    await new Promise<void>((resolve) => server.#server.listen(0, '127.0.0.1', resolve));
+    server.port = await listenOnLoopback(server.#server);
     return server;
-  }
-
-  get port(): number {
-    return (this.#server.address() as AddressInfo).port;
   }
 
   async stop(): Promise<void> {
