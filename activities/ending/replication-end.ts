@@ -297,25 +297,19 @@ export async function awaitSecondaryGone(
     const known = (onPrimary.knownSecondaries ?? []).includes(id);
     const peer = onPrimary.peers.some((each) => each.id === id && each.connected);
     const connected = onSecondary?.peers.some((each) => each.connected) ?? false;
-    return { known, peer, connected, onSecondary };
+    const seen = `${cluster} ${known ? 'knows' : 'does not know'} ${id} and ${peer ? 'is connected to it' : 'sees no such peer'}`;
+    const there = `${secondary}: ${describeReplication(onSecondary)}, ${connected ? 'connected' : 'not connected'}`;
+    return { gone: !known && !peer && !connected, observed: onSecondary ? `${seen}; ${there}` : seen };
   };
-  type Seen = Awaited<ReturnType<typeof read>>;
-  const describe = ({ known, peer, onSecondary, connected }: Seen) =>
-    [
-      `${cluster} ${known ? 'knows' : 'does not know'} ${id} and ${peer ? 'is connected to it' : 'sees no such peer'}`,
-      ...(onSecondary
-        ? [`${secondary}: ${describeReplication(onSecondary)}, ${connected ? 'connected' : 'not connected'}`]
-        : []),
-    ].join('; ');
-  const seen = await awaitState(execution, {
+  const { observed } = await awaitState(execution, {
     read,
-    until: ({ known, peer, connected }) => !known && !peer && !connected,
+    until: ({ gone }) => gone,
     budgetMs: clusters.deployment(deployment).limits.streamingMs,
-    describe,
+    describe: (seen) => seen.observed,
     needed: `${id} is gone on ${cluster}${secondary === undefined ? '' : `, and ${secondary} is not connected`}`,
     cluster,
   });
-  return { observed: describe(seen) };
+  return { observed };
 }
 
 /** Waits until every node says that this kind of replication is disabled. */
