@@ -141,6 +141,22 @@ export function knownBugs(version: string): readonly KnownBug[] {
   return KNOWN_BUGS.filter((bug) => affects(bug, version));
 }
 
+/** The defects of these versions that concern what is done with these kinds of replication, and where they are fixed. */
+export function defectsOf(
+  versions: readonly string[],
+  concerned: readonly Concern[],
+  kinds: readonly ReplicationKind[],
+): { readonly text: string; readonly fixed: string } {
+  const concerns = (bug: KnownBug) =>
+    bug.concerns.some((each) => concerned.includes(each)) && (bug.kind === undefined || kinds.includes(bug.kind));
+  const found = [...new Set(versions.flatMap((version) => knownBugs(version)))].filter(concerns);
+  const told = found.map(({ id, text }) => `${id}: ${text}`).join(' ') || 'none known';
+  return {
+    text: `${versions.join(', ') || 'version not told'}: ${told}`,
+    fixed: [...new Set(found.flatMap(({ fixedIn }) => fixedIn))].join(', '),
+  };
+}
+
 /** Defects of the service that what is planned would run into; acknowledged, they are shown only. */
 export function noKnownDefect(
   observation: ClusterObservation,
@@ -149,13 +165,9 @@ export function noKnownDefect(
   acknowledged: boolean,
 ): Check {
   const { cluster } = observation;
-  const versions = versionsOf(observation);
-  const found = versions
-    .flatMap((version) => knownBugs(version))
-    .filter(({ concerns, kind: only }) => concerns.includes(concern) && (only === undefined || only === kind));
-  const fixed = [...new Set(found.flatMap(({ fixedIn }) => fixedIn))].join(', ');
-  const judged = check(`no known defect in ${concern}`, cluster, found.length === 0, {
-    observed: `${versions.join(', ') || 'version not told'}: ${found.map(({ id, text }) => `${id}: ${text}`).join(' ') || 'none known'}`,
+  const { text, fixed } = defectsOf(versionsOf(observation), [concern], [kind]);
+  const judged = check(`no known defect in ${concern}`, cluster, fixed === '', {
+    observed: text,
     needed: `a version without it${fixed === '' ? '' : ` (fixed in ${fixed})`}`,
     next: `Upgrade ${cluster}, or start again with {"acknowledgeKnownBugs": true}.`,
   });

@@ -237,12 +237,7 @@ function identify(
   { kind, id: asked, secondary: named, afterwards }: InputOf<'secondaryDecommission'>,
   primary: ClusterObservation,
   observations: readonly ClusterObservation[],
-): {
-  readonly id?: string | undefined;
-  /** It answers: its ids were read. */
-  readonly secondary?: ClusterObservation | undefined;
-  readonly judged: Check;
-} {
+) {
   const idsOf = (each: ClusterObservation) =>
     each !== primary && each.reachable && each.clusterId !== undefined
       ? [each[kind]?.secondaryId, each.clusterId].filter((id) => id !== undefined && id !== '')
@@ -268,7 +263,7 @@ function identify(
       next: 'Give its "id", as known_secondaries of the primary has it, with {"afterwards": "nothing"}.',
       otherwise: byId ? 'warn' : 'fail',
     });
-    return { id: byId ? asked : undefined, judged };
+    return { id: byId ? asked : undefined, secondary: undefined, judged };
   }
   const id = asked ?? ids.find((one) => primary[kind]?.knownSecondaries?.includes(one ?? '')) ?? ids[0];
   const good = id !== undefined && ids.includes(id);
@@ -277,6 +272,7 @@ function identify(
     needed: `${id ?? 'an id'} is one of them`,
     next: 'Give the id that the secondary has, or leave it out.',
   });
+  // It answers: its ids were read.
   return { id: good ? id : undefined, secondary, judged };
 }
 

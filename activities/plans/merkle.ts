@@ -12,11 +12,8 @@ import type { ReindexState } from '../merkle/trees';
 import { observe } from './observed';
 import type { PlanInput } from './observed';
 
-export interface MerkleRoute {
+export interface ReindexRoute {
   readonly tokenSource: TokenSource;
-}
-
-export interface ReindexRoute extends MerkleRoute {
   /** `last_reindex_epoch` before, seconds; 0: never. Absent where this version does not tell it. */
   readonly epochBefore?: number;
   /** The status says that the tree is corrupted, whatever the check can tell. */
@@ -27,7 +24,9 @@ const MERKLE_CHECK = 'sys/replication/dr/secondary/merkle-check';
 const REINDEX = 'sys/replication/dr/secondary/reindex';
 
 /** A Merkle check needs a token of the DR secondary, and nobody's approval. */
-export async function assessMerkleCheck(request: PlanInput<InputOf<'merkleCheck'>>): Promise<Assessment<MerkleRoute>> {
+export async function assessMerkleCheck(
+  request: PlanInput<InputOf<'merkleCheck'>>,
+): Promise<Assessment<Pick<ReindexRoute, 'tokenSource'>>> {
   const { input } = request;
   const { cluster } = input;
   const { observed, target, role, reindex } = await observeTree(request);

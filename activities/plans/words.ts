@@ -10,14 +10,13 @@ import { keptAway } from '../filters/paths-filters';
 
 export const COMPARE_ROOTS = 'Compare the Merkle roots, where they can be compared';
 export const FINAL_STATE = 'Read the final state';
-export const DISPOSAL = 'Delete the operation tokens and destroy the ceremony keys';
 
 /** How the operation token of a cluster comes, and what becomes of it; nothing to say of what a batch token serves. */
 export function tokenSteps({ cluster, seal }: ClusterObservation, source: TokenSource | undefined, kept?: KeptToken) {
   const generated = `Generate an operation token on ${cluster} from the holders' ${keyShares(seal?.recovery)}`;
   return {
     begin: kept ? `Take the operation token of ${cluster} that the record keeps` : source === 'ceremony' && generated,
-    end: source !== undefined && source !== 'batch' && DISPOSAL,
+    end: source !== undefined && source !== 'batch' && 'Delete the operation tokens and destroy the ceremony keys',
   };
 }
 

@@ -12,7 +12,7 @@ import {
   soundTree,
   streams,
 } from '../checks/replication';
-import { knownBugs, noneOlder, versionsOf, versionsText } from '../checks/versions';
+import { defectsOf, noneOlder, versionsOf, versionsText } from '../checks/versions';
 import type { Concern } from '../checks/versions';
 import { describeReplication } from '../observe';
 import { lagTrend } from '../evidence/wal-samples';
@@ -173,7 +173,7 @@ export function versionPoints({ clusters, sets }: Topology): ReadinessPoint[] {
         id: 'known-bugs',
         cluster: name,
         needed: 'no known defect that concerns changes of roles',
-        judge: told(() => defectsOf(reading, versions)),
+        judge: told(() => defectsIn(reading, versions)),
       },
     );
   });
@@ -203,20 +203,12 @@ function versionOrder({ observation }: ClusterReading, { primaries: [primary] }:
   });
 }
 
-function defectsOf({ observation: { dr, performance } }: ClusterReading, versions: readonly string[]): Answer {
-  const replicates = (mode: string | undefined) => mode === 'primary' || mode === 'secondary';
-  const kinds = { dr: replicates(dr?.mode), performance: replicates(performance?.mode) };
-  const found = versions.flatMap((version) =>
-    knownBugs(version)
-      .filter(({ concerns, kind }) => concerns.some((each) => CONCERNS.includes(each)) && (!kind || kinds[kind]))
-      .map((bug) => ({ version, ...bug })),
+function defectsIn({ observation }: ClusterReading, versions: readonly string[]): Answer {
+  const replicates = (['dr', 'performance'] as const).filter((kind) =>
+    ['primary', 'secondary'].includes(observation[kind]?.mode ?? ''),
   );
-  const unique = [...new Map(found.map((bug) => [bug.id, bug])).values()];
-  if (unique.length === 0) return answer('ok', `${versions.join(', ')}: none of the known ones`);
-  const fixed = [...new Set(unique.flatMap(({ fixedIn }) => fixedIn))];
-  return answer('warn', unique.map(({ version, id, text }) => `${version}: ${id}. ${text}`).join(' '), {
-    next: `Upgrade to ${fixed.join(' or ')}, or later.`,
-  });
+  const { text, fixed } = defectsOf(versions, CONCERNS, replicates);
+  return holds(fixed === '', 'warn', text, { next: `Upgrade to one of ${fixed}, or later.` });
 }
 
 /** Clocks this far apart make tokens and certificates wrong, ms. */

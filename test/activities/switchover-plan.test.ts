@@ -133,32 +133,33 @@ const assess = (input: Input = {}, ownFingerprint?: string) =>
 const BY_BATCH = { tokenSource: 'batch' };
 const ALL = [{ path: '*', capabilities: ['create', 'read', 'update', 'delete', 'list', 'sudo'] }];
 
+const twoSealed: Arrange = () => [1, 2].forEach((node) => bench.cluster('west').sealNode(node));
+const slotUnread: Arrange = () => answers('west', `GET /v1/${ATTEMPT}`, {}, 500);
+const slotRefuses: Arrange = () => answers('west', `GET /v1/${ATTEMPT}`, {}, 403);
+const newVersions = versions('2.0.3+ent', '2.0.3+ent');
+const disconnected = tells('west', { primaries: [{ connection_status: 'disconnected' }] });
+const theirs = { started: true, pgp_fingerprint: 'theirs', progress: 1 };
+const readsMarkers = credential([{ path: 'kv/data/*', capabilities: ['read'] }]);
+const updatesPrimary = credential([{ path: 'sys/replication/dr/primary/*', capabilities: ['update'] }]);
+const unknownBatch: Arrange = () => void (process.env[BATCH] = `hvb.${randomUUID()}`);
+const MAY = 'credential may call';
+const TAKEN = 'batch token taken by the secondary';
+const SILENT = 'UNREACHABLE|CONNECTION_LOST|NO_ACTIVE';
+
 /** Check, its cluster, the state in which it is not ok, verdict, a part of what was observed, and the input. */
 type Row = readonly [string, string | undefined, Arrange, Check['verdict'], string, Input?];
 const NOT_OK: readonly Row[] = [
   ['every node answers', 'east', () => bench.cluster('east').killNode(2), 'warn', 'UNREACHABLE|CONNECTION_LOST'],
   ['every node is unsealed', 'west', () => bench.cluster('west').sealNode(2), 'warn', 'sealed'],
-  ['quorum', 'west', () => [1, 2].forEach((node) => bench.cluster('west').sealNode(node)), 'fail', '1 of 3'],
-  [
-    'every node is unsealed',
-    'west',
-    () => [1, 2].forEach((node) => bench.cluster('west').sealNode(node)),
-    'fail',
-    'sealed',
-  ],
+  ['quorum', 'west', twoSealed, 'fail', '1 of 3'],
+  ['every node is unsealed', 'west', twoSealed, 'fail', 'sealed'],
   ['one active node', 'west', () => answers('west', 'GET /v1/sys/leader', {}, 503), 'fail', 'NO_ACTIVE_NODE'],
   ['DR primary', 'north', () => undefined, 'fail', 'secondary', { from: 'north' }],
   ['DR primary', 'east', tells('east', { state: 'idle' }), 'fail', 'idle'],
   ['DR secondary, streaming', 'west', tells('west', { state: 'merkle-diff' }), 'fail', 'merkle-diff'],
   ['same DR set', 'west', tells('west', { cluster_id: 'another' }), 'fail', 'another'],
   ['one DR primary', undefined, tells('north', { mode: 'primary' }), 'fail', 'east, north'],
-  [
-    'connection alive by heartbeat',
-    'west',
-    tells('west', { primaries: [{ connection_status: 'disconnected' }] }),
-    'fail',
-    'disconnected',
-  ],
+  ['connection alive by heartbeat', 'west', disconnected, 'fail', 'disconnected'],
   ['connection alive by heartbeat', 'west', tells('west', { primaries: [] }), 'fail', 'no peer told'],
   ['replication lag', 'west', tells('west', { last_remote_wal: 1, merkle_root: 'x' }), 'fail', 'WAL entries'],
   ['replication lag', 'west', tells('west', { last_remote_wal: 0, merkle_root: 'x' }), 'fail', 'last remote WAL 0'],
@@ -169,41 +170,17 @@ const NOT_OK: readonly Row[] = [
   ['every node is unsealed', 'west', () => oneNodeTells({ initialized: false }), 'warn', 'unsealed'],
   ['no reindex under way', 'west', tells('west', { reindex_in_progress: true }), 'fail', 'in progress'],
   ['Merkle tree not corrupted', 'east', tells('east', { corrupted_merkle_tree: true }), 'fail', 'corrupted'],
-  [
-    'generation slot free',
-    'west',
-    slot({ started: true, pgp_fingerprint: 'theirs', progress: 1 }),
-    'fail',
-    'somebody else with key theirs, progress 1 of 3',
-  ],
+  ['generation slot free', 'west', slot(theirs), 'fail', 'somebody else with key theirs, progress 1 of 3'],
   ['generation slot free', 'west', slot({ started: true }), 'fail', 'somebody else with a one-time password'],
-  ['generation slot free', 'west', () => answers('west', `GET /v1/${ATTEMPT}`, {}, 500), 'not-checkable', 'not'],
+  ['generation slot free', 'west', slotUnread, 'not-checkable', 'not'],
   ['enough key holders', 'west', slot({ required: 6 }), 'fail', '5 holders'],
-  ['enough key holders', 'west', () => answers('west', `GET /v1/${ATTEMPT}`, {}, 500), 'not-checkable', 'threshold'],
+  ['enough key holders', 'west', slotUnread, 'not-checkable', 'threshold'],
   ['credential works', 'east', () => writeFile(join(bench.directory, 'token'), 'x'), 'fail', 'PERMISSION_DENIED'],
   ['credential lives long enough', 'east', credential(ALL, 600_000), 'fail', 's left'],
-  ['credential may call sys/replication/dr/primary/demote', 'east', credential([]), 'fail', 'deny'],
-  [
-    'credential may call sys/replication/dr/primary/secondary-token',
-    'east',
-    credential([{ path: 'sys/replication/dr/primary/*', capabilities: ['update'] }]),
-    'fail',
-    'update',
-  ],
-  [
-    'credential may call kv/data/runbooks-marker',
-    'east',
-    credential([{ path: 'kv/data/*', capabilities: ['read'] }]),
-    'fail',
-    'read',
-  ],
-  [
-    'marker written and read back',
-    'east',
-    credential([{ path: 'kv/data/*', capabilities: ['read'] }]),
-    'fail',
-    'kv/data/runbooks-marker-after: PERMISSION_DENIED',
-  ],
+  [`${MAY} sys/replication/dr/primary/demote`, 'east', credential([]), 'fail', 'deny'],
+  [`${MAY} sys/replication/dr/primary/secondary-token`, 'east', updatesPrimary, 'fail', 'update'],
+  [`${MAY} kv/data/runbooks-marker`, 'east', readsMarkers, 'fail', 'read'],
+  ['marker written and read back', 'east', readsMarkers, 'fail', 'kv/data/runbooks-marker-after: PERMISSION_DENIED'],
   ['marker written and read back', 'east', credential([]), 'fail', 'no such mount, or no right'],
   ['marker written and read back', 'east', () => answers('east', MOUNT, {}, 403), 'fail', 'no such mount, or no right'],
   [
@@ -217,42 +194,13 @@ const NOT_OK: readonly Row[] = [
   ['marker written and read back', 'east', mounted({ local: true }), 'fail', 'a local mount at kv/'],
   ['marker written and read back', 'east', mounted({ options: null }), 'fail', 'NOT_FOUND'],
   ['batch token', 'west', batch({ type: 'service' }), 'fail', 'service', BY_BATCH],
-  [
-    'batch token',
-    'west',
-    () => void (process.env[BATCH] = `hvb.${randomUUID()}`),
-    'fail',
-    'not usable|DENIED',
-    BY_BATCH,
-  ],
+  ['batch token', 'west', unknownBatch, 'fail', 'not usable|DENIED', BY_BATCH],
   ['batch token lives long enough', 'west', batch({ ttlMs: 900_000 }), 'fail', 's left', BY_BATCH],
   ['batch token may promote and update-primary', 'west', batch({ policies: ['default'] }), 'fail', 'deny', BY_BATCH],
-  ['batch token taken by the secondary', 'west', batch({}), 'not-checkable', 'before version 2.0', BY_BATCH],
-  [
-    'batch token taken by the secondary',
-    'west',
-    both(batch({}), versions('2.0.3+ent', '2.0.3+ent')),
-    'not-checkable',
-    'its policy does not let it',
-    BY_BATCH,
-  ],
-  [
-    'batch token taken by the secondary',
-    'west',
-    both(batch({ policies: ['with-slot'] }), versions('2.0.3+ent', '2.0.3+ent'), () =>
-      answers('west', `GET /v1/${ATTEMPT}`, {}, 403),
-    ),
-    'fail',
-    'refused',
-    BY_BATCH,
-  ],
-  [
-    'other clusters can be read',
-    'north',
-    () => bench.cluster('north').kill(),
-    'warn',
-    'UNREACHABLE|CONNECTION_LOST|NO_ACTIVE',
-  ],
+  [TAKEN, 'west', batch({}), 'not-checkable', 'before version 2.0', BY_BATCH],
+  [TAKEN, 'west', both(batch({}), newVersions), 'not-checkable', 'its policy does not let it', BY_BATCH],
+  [TAKEN, 'west', both(batch({ policies: ['with-slot'] }), newVersions, slotRefuses), 'fail', 'refused', BY_BATCH],
+  ['other clusters can be read', 'north', () => bench.cluster('north').kill(), 'warn', SILENT],
 ];
 
 it.each(NOT_OK.map((row, index) => ({ index, row })))('$row.0 ($row.1), row $index', async ({ row }) => {
