@@ -43,16 +43,16 @@ export function awaitTold(access: ClusterAccess): Promise<ReplicationObservation
 }
 
 /** No node of the lost primary says that it is primary, and every sign that it is gone is still there. */
-export async function demandGone(sides: Sides, plan: RunbookPlan, memory: proof.ProofMemory): Promise<void> {
+export async function demandGone(sides: Sides, plan: RunbookPlan, memory: proof.ProofMemory = {}): Promise<void> {
   const execution = currentExecution();
-  const { clusters, signal, run } = execution;
+  const { clusters, signal } = execution;
   const { deployment, kind, cluster, otherCluster } = sides;
   const [candidate, lost] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
   const said = await proof.askRole(lost, signal, kind);
   refusePrimary(otherCluster, said, kind);
   // One that answers was demoted, or was never the primary, which the signs tell; a promotion of it by this run whose answer was lost must not come late.
-  const promotion = { deployment, gate: 'promote', candidate, other: lost } as const;
-  if (said.active !== undefined) await proof.proveNotPrimary(execution, run, promotion, signal, memory);
+  const promotion = { deployment, kind, gate: 'promote', candidate, other: lost } as const;
+  if (said.active !== undefined) await proof.proveNotPrimary(execution, promotion, memory);
   const against = await (kind === 'dr' ? signsAgainst : performanceSignsAgainst)(sides, plan);
   if (against.length > 0) throw spokeAgainst(against);
 }
@@ -91,7 +91,7 @@ export async function refusePrimaryMember({ deployment, cluster, otherCluster }:
   );
   for (const each of said) refusePrimary(each.name, each);
   const silent = said.filter(({ active }) => active === undefined);
-  await proof.refuseDoubtful(execution, execution.run, silent);
+  await proof.refuseDoubtful(execution, silent);
   return silent.map(({ name, nodes }) => ({
     severity: 'warning',
     code: 'dr-member-silent',
@@ -222,7 +222,7 @@ export async function fenceLostPrimary(input: {
   });
   const judged = { deployment, gate: gateOf('hook.fence'), requestedBy: plan.requestedBy, authority };
   await beforeSending(async () => {
-    await demandGone({ deployment, kind: 'dr', cluster: to, otherCluster: from }, plan, { kind: 'dr' });
+    await demandGone({ deployment, kind: 'dr', cluster: to, otherCluster: from }, plan);
     await demandSameOutage(judged, await readKind(access, 'dr', signal));
   });
   return callHook({ deployment, hook: 'fence', from, to });

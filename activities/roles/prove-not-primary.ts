@@ -6,12 +6,11 @@ import { findDeployment } from '../../src/inventory';
 import type { RecordedActivity, RunHistory } from '../../src/report/run-history';
 import { readHistory } from '../../src/report/run-history';
 import { clusterOf, fieldsOf, listOf } from '../../src/report/run-record';
-import type { RunContext } from '../../src/keys';
-import type { ActivityDependencies } from '../dependencies';
 import { STEPS_MS } from '../approvals/authority';
 import { historyOf } from '../approvals/arrived-signals';
 import { Deadline } from '../deadline';
 import type { ClusterAccess } from '../clusters';
+import type { ActivityContext } from '../execution';
 import { heartbeatAge, ifTold } from '../observe';
 import { readKind } from '../joining/onboarding-read';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
@@ -29,6 +28,7 @@ const CLOCKS_MS = 5_000;
 /** A promotion, and the cluster that must not be primary for it. */
 interface Promotion {
   readonly deployment: string;
+  readonly kind: ReplicationKind;
   /** Its validFor, and an hour, is how old a demotion may be that proves anything. */
   readonly gate: GateName;
   /** The cluster that is to be promoted. */
@@ -38,8 +38,6 @@ interface Promotion {
 
 /** What is remembered between proofs of one activity. */
 export interface ProofMemory {
-  /** Whose role it is about; `dr` where nothing is given. */
-  readonly kind?: ReplicationKind;
   /** How long a promotion in doubt must be without effect, ms. */
   readonly settleMs?: number;
   /** How long a standby may go on telling the role that the cluster had, ms. */
@@ -67,18 +65,15 @@ export interface RoleOpinions {
  * @throws RunbookError STATE_DIVERGED where it is primary; PRECONDITION_FAILED where it cannot be proven
  */
 export async function proveNotPrimary(
-  dependencies: ActivityDependencies,
-  run: RunContext,
+  { inventory, temporal, run, signal }: Pick<ActivityContext, 'inventory' | 'temporal' | 'run' | 'signal'>,
   promotion: Promotion,
-  signal: AbortSignal,
   memory: ProofMemory = {},
 ): Promise<string | undefined> {
-  const { other } = promotion;
+  const { deployment, other, kind, gate } = promotion;
   const { name } = other.entry;
-  const { kind = 'dr' } = memory;
   const first = await askOnceSettled(other, signal, kind, memory.lagMs ?? LAG_MS);
   refusePrimary(name, first, kind);
-  const record = readHistory(await historyOf(dependencies.temporal, run));
+  const record = readHistory(await historyOf(temporal, run));
   const promotions = promotionsIn(record, kind).filter((each) => clusterOf(each) === name);
   if (promotions.some(({ state }) => state === 'running'))
     throw unproven(name, first, `a promotion of ${name} is under way`, kind);
@@ -90,8 +85,8 @@ export async function proveNotPrimary(
     memory.settled = true;
     return undefined;
   }
-  const { gates } = findDeployment(dependencies.inventory, promotion.deployment);
-  const against = await againstDemotion(record, promotion, kind, gates[promotion.gate].validForMs + STEPS_MS, signal);
+  const { gates } = findDeployment(inventory, deployment);
+  const against = await againstDemotion(record, promotion, gates[gate].validForMs + STEPS_MS, signal);
   if (against !== undefined) throw unproven(name, first, against, kind);
   return undefined;
 }
@@ -111,8 +106,7 @@ function wasRefused({ state, failure }: RecordedActivity): boolean {
  * @throws RunbookError STATE_DIVERGED
  */
 export async function refuseDoubtful(
-  { temporal }: Pick<ActivityDependencies, 'temporal'>,
-  run: RunContext,
+  { temporal, run }: Pick<ActivityContext, 'temporal' | 'run'>,
   silent: readonly { readonly name: string }[],
 ): Promise<void> {
   if (silent.length === 0) return;
@@ -136,8 +130,7 @@ export async function refuseDoubtful(
  */
 async function againstDemotion(
   record: RunHistory,
-  { candidate, other }: Promotion,
-  kind: ReplicationKind,
+  { candidate, other, kind }: Promotion,
   countsForMs: number,
   signal: AbortSignal,
 ): Promise<string | undefined> {

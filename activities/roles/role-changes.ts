@@ -164,7 +164,7 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
       : undefined,
   ]);
   const approved = await approvedPromotion(input, clusterId, otherId);
-  const memory: ProofMemory = { kind };
+  const memory: ProofMemory = {};
   let seen: ReplicationObservation | undefined;
   let findings: readonly Finding[] = [];
 
@@ -264,10 +264,10 @@ async function demandDemoted(
 ): Promise<void> {
   const { deployment, kind, cluster, otherCluster } = input;
   const execution = currentExecution();
-  const { clusters, run, signal } = execution;
+  const { clusters } = execution;
   const [candidate, other] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
-  const proof = { deployment, gate: lastGateOf(plan, operation), candidate, other };
-  const former = await proveNotPrimary(execution, run, proof, signal, memory);
+  const proof = { deployment, kind, gate: lastGateOf(plan, operation), candidate, other };
+  const former = await proveNotPrimary(execution, proof, memory);
   // The old primary has every write: promoted back it needs no evidence.
   const back = plan.operations.some(
     (each) => each.operation === `${kind}.primary.demote` && each.on.cluster === cluster,

@@ -230,12 +230,13 @@ describe('the proof that a cluster is not primary', () => {
       log: { warn: () => undefined },
     } as unknown as ActivityDependencies);
     const client = { workflow: { getHandle: () => ({ fetchHistory: () => Promise.resolve({ events }) }) } };
-    const dependencies = { temporal: client, inventory: bench.inventory } as unknown as ActivityDependencies;
-    const signal = new AbortController().signal;
+    const { signal } = new AbortController();
+    const { inventory, run } = bench;
+    const execution = { temporal: client, inventory, run, signal } as unknown as Parameters<typeof proveNotPrimary>[0];
     const [candidate, other] = [clusters.of(DEPLOYMENT, 'west'), clusters.of(DEPLOYMENT, 'east')];
-    const promotion = { deployment: DEPLOYMENT, gate: 'go', candidate, other } as const;
+    const promotion = { deployment: DEPLOYMENT, kind: 'dr', gate: 'go', candidate, other } as const;
     try {
-      await proveNotPrimary(dependencies, bench.run, promotion, signal, { settleMs, lagMs: 300 });
+      await proveNotPrimary(execution, promotion, { settleMs, lagMs: 300 });
       return 'proven';
     } catch (error) {
       return failedOf(error).code;

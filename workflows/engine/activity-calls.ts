@@ -103,19 +103,12 @@ export const activities: StepCalls = new Proxy({} as StepCalls, {
   },
 });
 
-type Checks = Pick<
-  RunbookActivities,
-  | 'checkApprovals'
-  | 'checkControls'
-  | 'checkDecisions'
-  | 'checkDeclines'
-  | 'checkUnaskedShares'
-  | 'readRunbookInput'
-  | 'readSignalEvents'
->;
+type Kinds = typeof ACTIVITY_KINDS;
+/** What only reads: may be repeated at will. */
+type Reads = { [K in keyof Kinds as Kinds[K] extends 'read' ? K : never]: RunbookActivities[K] };
 
 /**
  * Checks of what people sent. Activities, and never local ones: what follows from a local activity is told before the
  * events of the same workflow task when it is replayed, and after them where a query was answered meanwhile.
  */
-export const checks: Checks = proxyActivities<Checks>({ ...READ, summary: 'Check what was sent' });
+export const checks = proxyActivities<Reads>({ ...READ, summary: 'Check what was sent' });
