@@ -6,7 +6,7 @@ import type {
   ReplicationObservation,
 } from '../src/contracts/observations';
 import type { ReplicationKind } from '../src/contracts/runbook-inputs';
-import { RunbookError, isRunbookError } from '../src/errors';
+import { RunbookError, isRunbookError, orElse } from '../src/errors';
 import { redact } from '../src/keys';
 import type { ClusterAccess } from './clusters';
 import { ceremonyToken } from './ceremony/ceremony-access';
@@ -95,7 +95,9 @@ async function observeNode(
 
 /** The seal of a cluster, as any node of it tells it, sealed or not; undefined where none does. */
 export async function observeSeal({ client }: ClusterAccess, signal: AbortSignal): Promise<ClusterObservation['seal']> {
-  const seal = await ifTold(client.sys.sealStatus({ signal, timeoutMs: NODE_TIMEOUT_MS }));
+  const seal = await client.sys
+    .sealStatus({ signal, timeoutMs: NODE_TIMEOUT_MS })
+    .catch(orElse(signal, () => undefined));
   if (seal === undefined) return undefined;
   const { type, recoverySeal = false, threshold, shares } = seal;
   return { type, recovery: recoverySeal, threshold, shares };
@@ -136,7 +138,7 @@ export async function withServerTime<S>(
 ): Promise<{ readonly status: S; readonly serverNow: number | undefined }> {
   const [status, health] = await Promise.all([
     read(),
-    ifTold(client.sys.health({ node, signal, timeoutMs: NODE_TIMEOUT_MS })),
+    client.sys.health({ node, signal, timeoutMs: NODE_TIMEOUT_MS }).catch(orElse(signal, () => undefined)),
   ]);
   return { status, serverNow: serverTime(health) };
 }
@@ -171,16 +173,6 @@ export async function readStatus(
   const { client } = access;
   const status = await client.atActiveNode((node) => client[kind].status({ node, signal }), { signal });
   return observeReplication(demandMode(access, status), undefined);
-}
-
-/** What a cluster tells; undefined where it does not tell it now. A cancellation is thrown. */
-export async function ifTold<T>(read: Promise<T>): Promise<T | undefined> {
-  try {
-    return await read;
-  } catch (error) {
-    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
-    return undefined;
-  }
 }
 
 /** What an active node tells of its mode; of one that restarts it is waited for. */

@@ -3,7 +3,7 @@ import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { Check, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { RunbookError } from '../../src/errors';
+import { RunbookError, orElse } from '../../src/errors';
 import { demandSameOutage, gateOf, verifyOperation } from '../approvals/authority';
 import { observeDeployment } from '../approvals/planning';
 import { mayBeOneSet } from '../checks/replication';
@@ -13,7 +13,7 @@ import { alsoGoneIn, readSigns, signsText, spokeAgainst } from '../evidence/fail
 import { currentExecution } from '../execution';
 import { callHook } from '../hooks/run-hook';
 import { kindName, readKind } from '../joining/onboarding-read';
-import { describeReplication, ifTold, readStatus } from '../observe';
+import { describeReplication, readStatus } from '../observe';
 import { identityOfLost } from '../plans/failover-sides';
 import { awaitState, beforeSending } from '../read-act-confirm';
 import { awaitClusterId } from '../tokens/operation-token';
@@ -118,7 +118,7 @@ export async function refuseSecondPrimary(
   const roots = await Promise.all(
     others.map(async (other) => {
       const { name } = other.entry;
-      const state = await ifTold(readStatus(other, kind, signal));
+      const state = await readStatus(other, kind, signal).catch(orElse(signal, () => undefined));
       if (state?.mode !== 'primary' || (kind === 'performance' && !mayBeOneSet(state.setId, setId)))
         return [name, state?.merkleRoot] as const;
       throw new RunbookError('STATE_DIVERGED', `${name} is ${kindName(kind)} primary of the same set.`, {

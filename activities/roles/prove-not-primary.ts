@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { GateName } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { RunbookError } from '../../src/errors';
+import { RunbookError, orElse } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import type { RecordedActivity, RunHistory } from '../../src/report/run-history';
 import { readHistory } from '../../src/report/run-history';
@@ -11,7 +11,7 @@ import { historyOf } from '../approvals/arrived-signals';
 import { Deadline } from '../deadline';
 import type { ClusterAccess } from '../clusters';
 import type { ActivityContext } from '../execution';
-import { heartbeatAge, ifTold } from '../observe';
+import { heartbeatAge } from '../observe';
 import { readKind } from '../joining/onboarding-read';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 
@@ -268,9 +268,10 @@ export async function askRole(
   kind: ReplicationKind = 'dr',
 ): Promise<RoleOpinions> {
   client.forgetActiveNode();
+  const silent = orElse(signal, () => undefined);
   const [activeNode, ...statuses] = await Promise.all([
-    ifTold(client.activeNode({ signal })),
-    ...entry.addresses.map((node) => ifTold(client[kind].status({ node, signal }))),
+    client.activeNode({ signal }).catch(silent),
+    ...entry.addresses.map((node) => client[kind].status({ node, signal }).catch(silent)),
   ]);
   const nodes = statuses.map((status) => status?.mode ?? 'does not answer');
   const active = activeNode === undefined ? undefined : statuses[entry.addresses.indexOf(activeNode)];

@@ -3,7 +3,7 @@ import type { ReplicationObservation, WalIndex } from '../../src/contracts/obser
 import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import {
   demandSameOutage,
   gateOf,
@@ -308,13 +308,13 @@ async function idWithWayBack(access: ClusterAccess, other: ClusterAccess, budget
   }
 }
 
-async function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
-  try {
-    return await readClusterId(access, signal);
-  } catch (error) {
-    if (!isRunbookError(error) || error.code === 'STATE_DIVERGED' || error.code === 'REQUEST_CANCELLED') throw error;
+/** Undefined where the cluster does not tell it; another cluster than the inventory means is refused. */
+function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
+  const silent = orElse(signal, (error) => {
+    if (error.code === 'STATE_DIVERGED') throw error;
     return undefined;
-  }
+  });
+  return readClusterId(access, signal).catch(silent);
 }
 
 /** The successor had everything a moment ago: for how long it may take to have the last writes too, ms. */
