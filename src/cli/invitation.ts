@@ -33,6 +33,9 @@ export interface PinOptions {
   readonly pins?: string;
 }
 
+/** The run that a holder named; without a connection nobody knows the namespace. */
+export type ExpectedRun = RunReference & { readonly namespace?: string };
+
 /** Who answers, and what they trust. */
 export interface HolderOptions extends PinOptions {
   readonly holder: string;
@@ -96,7 +99,7 @@ export async function pinAfterComparing(
   { pins: path, environment }: PinOptions,
   line: string,
   compared = false,
-): Promise<{ readonly pin: PinnedKey; readonly file: string }> {
+) {
   const file = pinsPath(context.env, path);
   const key = parsePublicKey(line.trim());
   if (key === undefined) throw notAKey();
@@ -122,7 +125,6 @@ export async function pinAfterComparing(
  * Checks what a holder was sent as their tool must (protocol: "Invitation"), shows it, and lets them confirm it.
  *
  * @param text the invitation as the run or somebody gave it, with what came along.
- * @param expected the run that the holder named; without a connection nobody knows the namespace.
  * @throws RunbookError with what to do about it; no share was asked for.
  */
 export async function readAndConfirm(
@@ -130,35 +132,32 @@ export async function readAndConfirm(
   options: HolderOptions,
   gives: 'share' | 'provide-token',
   text: string,
-  expected: { readonly namespace?: string; readonly workflowId: string; readonly runId?: string | undefined },
-): Promise<{ readonly request: CeremonyRequest; readonly confirmed: string }> {
+  expected: ExpectedRun,
+) {
   const { jws, keys } = findInvitation(text);
   const pins = await pinsFor(context, options, namedSigner(jws), keys);
   const request = await verifyRequest(jws, { pins, now: Date.now(), holder: options.holder });
   const { ns, wid, rid } = request.invitation;
-  if ((expected.namespace ?? ns) !== ns || wid !== expected.workflowId) {
+  if ((expected.namespace ?? ns) !== ns || wid !== expected.workflowId)
     throw new RunbookError('DOCUMENT_INVALID', 'The invitation belongs to another run than the one that you named.', {
       observed: oneLine(`${wid} in namespace ${ns}`),
       needed: `${expected.workflowId}${expected.namespace === undefined ? '' : ` in namespace ${expected.namespace}`}`,
       next: 'Ask the operators which run it is. If it is the one of the invitation, name that one.',
     });
-  }
-  if ((expected.runId ?? rid) !== rid) {
+  if ((expected.runId ?? rid) !== rid)
     throw new RunbookError('DOCUMENT_INVALID', 'The invitation is of an earlier run. Your share was not asked for.', {
       observed: oneLine(`run ${rid}`),
       needed: `the invitation of run ${expected.runId ?? ''}`,
       next: `Give the command without --invitation-file; or get the invitation of now: \`${shellLine('runbook', 'invitation', wid)}\``,
     });
-  }
   if (request.kind === 'rehearsal') refuseShare(options);
   // To standard error: standard output stays clean for --print and --json.
   for (const line of requestLines(request)) context.err(line);
-  if (gives === 'provide-token' && !asksForToken(request)) {
+  if (gives === 'provide-token' && !asksForToken(request))
     throw new RunbookError('INVALID_INPUT', 'This run asks for no operation token. Yours was not asked for.', {
       needed: 'a run that was started with token source "provided"',
       next: `What it asks for: ${nextCommandOf.status(expected.workflowId)}`,
     });
-  }
   if (gives === 'share' && asksForToken(request)) throw noShareWanted();
   return { request, confirmed: await confirm(context, options.confirm, request) };
 }
@@ -220,13 +219,12 @@ async function pinsFor(
   const observed = signer === undefined ? 'no readable signer' : `key ${spokenFingerprint(signer)}`;
   const given = workersKey === undefined ? undefined : parsePublicKey(workersKey.trim());
   if (workersKey !== undefined && given === undefined) throw notAKey();
-  if (given !== undefined && given.kid !== signer) {
+  if (given !== undefined && given.kid !== signer)
     throw new RunbookError('DOCUMENT_INVALID', 'The invitation is not signed with the key that you gave.', {
       observed,
       needed: `key ${spokenFingerprint(given.kid)}`,
       next: 'Your share was not asked for. Call the operators, at a number that you know.',
     });
-  }
   const key = given ?? keys.find(({ kid }) => kid === signer);
   if (key !== undefined && context.interactive && (await readPins(file)).length === 0)
     await pinAfterComparing(context, options, formatPublicKey(key));

@@ -28,7 +28,8 @@ export function newSigningKey(): {
   const privateKey = newEd25519PrivateKey();
   const jwk = privateKey.export({ format: 'jwk' });
   const { x } = jwk;
-  if (x === undefined) throw new RunbookError('INTERNAL', 'A new signing key has no public half.');
+  if (x === undefined)
+    throw new RunbookError('INTERNAL', 'A new signing key has no public half.', { next: 'Run the command again.' });
   return { key: { kid: thumbprint(x), x, privateKey }, jwk: new Secret('private-key', JSON.stringify(jwk)) };
 }
 

@@ -65,7 +65,7 @@ const FILES = [
   ...FOLDERS.flatMap((folder) => readdirSync(join(projectRoot(), folder)).map((name) => `${folder}/${name}`)),
   ...COMMANDS.map((name) => `src/cli/commands/${name}.ts`),
   ...HELPERS.map((name) => `src/cli/${name}.ts`),
-  'src/keys/pins.ts',
+  'src/keys/holder-keys.ts',
 ].filter((file) => file.endsWith('.ts') && file !== 'src/documents/documents.ts');
 
 /** Each `new RunbookError(...)` of a file, and whether it gives `next`. */

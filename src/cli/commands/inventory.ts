@@ -9,7 +9,6 @@ import type { PolicyKind } from '../../../activities/tokens/policies';
 import { RUNBOOK_NAMES } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
 import { GATE_NAMES } from '../../contracts/plan';
-import type { ReadinessPoint } from '../../contracts/readiness';
 import { GROUPS_ARE_OURS, groupRule } from '../../contracts/share-groups';
 import { isRunbookError, RunbookError } from '../../errors';
 import {
@@ -215,10 +214,7 @@ function lines(inventory: Inventory): string[] {
 }
 
 /** What readiness asks of the clusters, of each deployment; of this machine, and with its credentials. */
-export function livePoints(
-  inventory: Inventory,
-  signal: AbortSignal,
-): Promise<readonly { readonly deployment: string; readonly points: readonly ReadinessPoint[] }[]> {
+export function livePoints(inventory: Inventory, signal: AbortSignal) {
   const quiet = createLogger('silent');
   const names = [...inventory.deployments.keys()];
   return Promise.all(

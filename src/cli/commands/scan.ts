@@ -36,9 +36,8 @@ function scanCommand(host: CommandHost): Command {
   return withServerOptions(command).action(async (workflowId: string | undefined, options: ScanOptions) => {
     const { context } = host;
     const { files = [], runId } = options;
-    if (workflowId === undefined && options.files === undefined) {
+    if (workflowId === undefined && options.files === undefined)
       throw new RunbookError('INVALID_INPUT', 'Nothing to search.', { needed: 'a Workflow ID, --files, or both' });
-    }
     const canaries = await readCanaries(context, options);
     const search = new SecretSearch(canaries);
     const events =

@@ -17,7 +17,6 @@ import {
   spokenFingerprint,
   parsePublicKey,
 } from '../../documents';
-import type { CeremonyRequest } from '../../documents';
 import { isRunbookError, RunbookError } from '../../errors';
 import { readPins, notAKey } from '../../keys';
 import { newCommand, printResult, withRun, withServerOptions, withSession, collect } from '../command';
@@ -31,7 +30,7 @@ import {
   readAndConfirm,
   withPinningOptions,
 } from '../invitation';
-import type { HolderOptions } from '../invitation';
+import type { ExpectedRun, HolderOptions } from '../invitation';
 import { describe } from '../run';
 import { readSecret, readTextFile, signingKey } from '../secret-input';
 import { HOLDER_OPTION, giveSignal, personOf, withStatementOptions } from '../signals';
@@ -149,13 +148,7 @@ async function keep(
  * The signal's input: `{document}` where it is signed, else the plain members of the envelope. A refusal ends with the
  * command that this very person gives next.
  */
-async function answer(
-  context: CliContext,
-  gives: Gives,
-  options: ShareOptions,
-  text: string,
-  run: { readonly namespace?: string; readonly workflowId: string; readonly runId?: string | undefined },
-): Promise<{ readonly request: CeremonyRequest; readonly input: object }> {
+async function answer(context: CliContext, gives: Gives, options: ShareOptions, text: string, run: ExpectedRun) {
   try {
     const { request, confirmed } = await readAndConfirm(context, options, gives, text, run);
     const { holder } = options;

@@ -5,8 +5,6 @@ import type { Command } from 'commander';
 import { z } from 'zod';
 import { nextCommandOf } from '../../contracts/next-commands';
 import { GATE_NAMES } from '../../contracts/plan';
-import type { PlanDocument } from '../../contracts/plan';
-import type { Finding } from '../../contracts/run-facts';
 import { DECISION_ACTIONS, SIGNALS } from '../../contracts/signals';
 import { claimedPayload } from '../../documents';
 import { RunbookError } from '../../errors';
@@ -60,22 +58,20 @@ function approveCommand(host: CommandHost): Command {
     const { context } = host;
     const { gate, comment, planDigest, yes } = options;
     const verdict = options.reject === true ? 'reject' : 'approve';
-    if (yes === true && planDigest === undefined) {
+    if (yes === true && planDigest === undefined)
       throw new RunbookError('INVALID_INPUT', '--yes needs the plan by name: --plan-digest is missing.', {
         needed: '--plan-digest with the digest of the plan that you read',
         next: 'Nothing was sent. Without --yes the command shows the plan, with its digest in the first line, and asks.',
       });
-    }
     await withSession(context, options, async (session) => {
       const { run, plan, findings } = await planUnderApproval(session, workflowId);
       const name = await personOf(context, options.name);
-      if (planDigest !== undefined && planDigest !== plan.digest) {
+      if (planDigest !== undefined && planDigest !== plan.digest)
         throw new RunbookError('PRECONDITION_FAILED', 'The run has a different plan from the one that you name.', {
           observed: plan.digest,
           needed: planDigest,
           next: 'Nothing was sent. Read the current plan: without --plan-digest and --yes the command shows it, and asks.',
         });
-      }
       for (const line of [...approvalLines(plan, gate), ...unsignedLines(findings)]) context.err(line);
       if (yes !== true)
         await confirmed(context, `Type "${verdict}" to ${verdict} gate "${gate}"`, {
@@ -94,10 +90,7 @@ async function newestRun({ client }: TemporalSession, workflowId: string): Promi
 }
 
 /** The plan of the newest run, from the query, or from the history where no worker answers; its digest is checked. */
-async function planUnderApproval(
-  session: TemporalSession,
-  workflowId: string,
-): Promise<{ readonly run: ExactRun; readonly plan: PlanDocument; readonly findings: readonly Finding[] }> {
+async function planUnderApproval(session: TemporalSession, workflowId: string) {
   const run = await newestRun(session, workflowId);
   const status = await queryStatus(session.client, run);
   const plan =
@@ -106,18 +99,18 @@ async function planUnderApproval(
       : activityResults(await fetchEvents(session.client, run), (type) => type.startsWith('assess'))
           .map((result) => recordedPlan.safeParse(result).data?.plan)
           .findLast((found) => found !== undefined);
-  if (plan === undefined) {
+  if (plan === undefined)
     throw new RunbookError('NOT_FOUND', `The run ${workflowId} has no plan to approve yet.`, {
       next: nextCommandOf.status(workflowId),
     });
-  }
-  if (createHash('sha256').update(plan.text).digest('base64url') !== plan.digest) {
+  if (createHash('sha256').update(plan.text).digest('base64url') !== plan.digest)
     throw new RunbookError(
       'DOCUMENT_INVALID',
-      'The plan that the run shows does not have the digest that it names. Nothing was sent.',
-      { next: 'Approve nothing of this run: tell the operators that its plan was changed on the way.' },
+      'The plan does not have the digest that the run names. Nothing was sent.',
+      {
+        next: 'Approve nothing of this run: tell the operators that its plan was changed on the way.',
+      },
     );
-  }
   return { run, plan, findings: status?.findings ?? [] };
 }
 
@@ -157,11 +150,7 @@ function decideCommand(host: CommandHost): Command {
 const PARKED = /decision on parked step "([^"]*)" \(parking (\d+)\)/g;
 
 /** The parking that is meant, by its number, by its step, or because it is the only one. */
-async function openParking(
-  session: TemporalSession,
-  run: ExactRun,
-  { step, parking }: DecideOptions,
-): Promise<{ readonly step: string; readonly parkingNo: number }> {
+async function openParking(session: TemporalSession, run: ExactRun, { step, parking }: DecideOptions) {
   if (step !== undefined && parking !== undefined) return { step, parkingNo: Number(parking) };
   const { status, memo } = await readRunView(session, run);
   // Where no worker answers: what the run wrote down of what it waits for.
@@ -247,21 +236,19 @@ function declineCommand(host: CommandHost): Command {
     const holder = await personOf(context, options.holder, '--holder');
     await withSession(context, options, async (session) => {
       const { rid, cid, epoch, holders } = await requestOf(session.client, workflowId);
-      if (!holders.includes(holder)) {
+      if (!holders.includes(holder))
         throw new RunbookError('INVALID_INPUT', 'This run does not ask you for a key share. Nothing was sent.', {
           observed: holder,
           needed: `one of: ${holders.join(', ')}`,
           next: `If one of them is you, give your name exactly so. If none is, you are not asked. Who is: ${nextCommandOf.status(workflowId)}`,
         });
-      }
       const why = 'Why (everybody can read it; never a key share)';
       const reason = await wanted(context, options.reason, '--reason', why);
-      if (redact(reason) !== reason) {
+      if (redact(reason) !== reason)
         throw new RunbookError('INVALID_INPUT', 'The reason seems to hold a secret. Nothing was sent.', {
           needed: 'a few words; everybody can read them',
           next: `Give other words: ${nextCommandOf.decline(workflowId, holder)}. Was it your key share? It is now in the history of your shell: remove it there.`,
         });
-      }
       // To the very run that invited: a later run invites again.
       const run = { workflowId, runId: rid };
       const members = { cid, epoch, reason, name: holder };
