@@ -119,7 +119,9 @@ export async function serve(
     response.once('finish', () => (recorded.delivered = !socket.destroyed));
     send(response, incoming.method === 'HEAD', answer);
   } catch (error) {
-    if (error instanceof BrokenConnection && error.by === 'reset') socket.resetAndDestroy();
+    // Node resets no connection inside of TLS: there it is closed.
+    const resets = error instanceof BrokenConnection && error.by === 'reset' && !(socket instanceof TLSSocket);
+    if (resets) socket.resetAndDestroy();
     else if (error instanceof BrokenConnection || error instanceof HandlerPanic || socket.destroyed) socket.destroy();
     else {
       const answer = faultAnswer(error instanceof ServiceFault ? error : new ServiceFault(500, ['internal error']));
