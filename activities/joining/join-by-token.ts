@@ -24,7 +24,7 @@ import { verifyJoining } from './repoint-authority';
 
 /** How long the primary is given to become able to issue tokens, ms. */
 const ISSUE_BUDGET_MS = 60_000;
-/** After this time nothing is done anew: the rest of an attempt must fit into what Temporal gives it, ms. */
+/** So long after the activity began first nothing is done anew: the rest must fit into what Temporal gives it, ms. */
 const UNIT_BUDGET_MS = 5 * 60_000;
 /** How often public key, activation token and its use are done anew before the step parks. */
 const MAX_TRIES = 3;
@@ -105,7 +105,7 @@ export function mayHaveCalledBefore(): boolean {
 export async function joinByToken<S>(joining: JoinTarget, use: TokenUse<S>, again: boolean): Promise<ChangeResult> {
   const execution = currentExecution();
   const sent: { calls: number; calledAt?: number } = { calls: 0 };
-  const deadline = new Deadline(UNIT_BUDGET_MS);
+  const endsAt = performance.now() + UNIT_BUDGET_MS - execution.spentMs;
   let revoked = '';
   for (let tries = 1; ; tries += 1) {
     await verifyJoining(joining, { begun: false });
@@ -120,7 +120,7 @@ export async function joinByToken<S>(joining: JoinTarget, use: TokenUse<S>, agai
     const used =
       (await privateKeyGone(joining, activation, key)) ?? (await useActivationToken(joining, use, activation, sent));
     if (typeof used !== 'string') return { ...used, observed: used.observed + revoked };
-    if (tries === MAX_TRIES || deadline.isOver) throw notTaken(joining, tries, used);
+    if (tries === MAX_TRIES || performance.now() > endsAt) throw notTaken(joining, tries, used);
     execution.progress(`${used}; public key, token and call are done again`);
   }
 }
@@ -192,7 +192,7 @@ export async function issueActivationToken(
   const { source } = on;
   const execution = currentExecution();
   const { primary } = source.client[on.input.kind];
-  const deadline = new Deadline(ISSUE_BUDGET_MS);
+  const deadline = new Deadline(ISSUE_BUDGET_MS, undefined, execution.spentMs);
   for (;;) {
     try {
       return await deadline.poll(async () => {

@@ -108,6 +108,14 @@ it('412 and 500 for some seconds after a promotion are waited out', async () => 
   expect(made('issue')).toBe(3);
 });
 
+it('what earlier attempts spent counts: a primary that issues nothing is asked a few times more, and not for a minute', async () => {
+  bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: { status: 500 }, times: Infinity });
+  const failure = await bench.failure('updatePrimary', input(), { attempt: 2, spentMs: 60_000 });
+  expect(failure.retryable).toBe(false);
+  expect(failure.message).toContain('issued no activation token within 60 s');
+  expect([made('issue') < 8, made('update')]).toEqual([true, 0]);
+});
+
 it('a token that is refused for certain is not asked for again', async () => {
   bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: { status: 403 }, times: Infinity });
   expect(await bench.failure('updatePrimary', input())).toMatchObject({ code: 'PERMISSION_DENIED', retryable: false });

@@ -108,6 +108,8 @@ export interface CallOptions {
   readonly step?: Partial<StepContext>;
   /** Which attempt of Temporal this is; 1 where none is given. */
   readonly attempt?: number;
+  /** Since the first attempt was scheduled, ms. */
+  readonly spentMs?: number;
   /** Given the way to cancel the activity before it starts. */
   readonly onStart?: (cancel: () => void) => void;
 }
@@ -313,6 +315,10 @@ export class ActivityBench {
       workflowNamespace: run.ns,
       workflowExecution: { workflowId: run.wid, runId: run.rid },
       ...(options.attempt === undefined ? {} : { attempt: options.attempt }),
+      ...(options.spentMs !== undefined && {
+        scheduledTimestampMs: 1,
+        currentAttemptScheduledTimestampMs: 1 + options.spentMs,
+      }),
     };
     const step: StepContext = { name: 'a step', number: 1, attempt: 1, originalRunId: run.rid, ...options.step };
     const environment = this.environment(info, step);
