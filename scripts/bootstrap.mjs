@@ -27,18 +27,9 @@ const TASKS = {
   },
   test: async () => {
     await ensureTemporal();
-    await sideBySide(
-      async () => {
-        await node('Type check', TSC, '-p', 'tsconfig.json', '--noEmit');
-        await node("Type check of the holder's page", TSC, '-p', 'src/holder-page', '--noEmit');
-        // Some tests run the programs of the build as processes of their own.
-        await build();
-      },
-      () => {
-        const cache = ['--cache', '--cache-location', 'node_modules/.cache/eslint/'];
-        return node('Lint', program('eslint', 'bin/eslint.js'), '.', '--max-warnings', '0', ...cache);
-      },
-    );
+    const lint = ['.', '--max-warnings', '0', '--cache', '--cache-location', 'node_modules/.cache/eslint/'];
+    // Each on a core of its own; who fails first ends the task once both are done.
+    await Promise.all([checkAndBuild(), node('Lint', program('eslint', 'bin/eslint.js'), ...lint)]);
     process.env.RUNBOOKS_TEST_BUNDLE = 'dist/workflow-bundle.js';
     // Who names test files gets those.
     const named = taskArguments.some((each) => each.startsWith('test'));
@@ -76,8 +67,19 @@ function longTests() {
   return LONG_TESTS;
 }
 
+/** Makes sure that a Temporal server can be had, builds it where needed, and says which one it is. */
 async function ensureTemporal() {
-  await node('Temporal server', '-r', './scripts/register-typescript.cjs', 'scripts/ensure-temporal.ts');
+  const look = `require('./src/dev-server').findTemporalServer({ onProgress: console.log }).then(
+    ({ address, executable }) => console.log(address ?? [executable.version, executable.path].join(': ')),
+    ({ message }) => { console.error(message); process.exitCode = 1; });`;
+  await node('Temporal server', '-r', './scripts/register-typescript.cjs', '-e', look);
+}
+
+/** Some tests run the programs of the build as processes of their own. */
+async function checkAndBuild() {
+  await node('Type check', TSC, '-p', 'tsconfig.json', '--noEmit');
+  await node("Type check of the holder's page", TSC, '-p', 'src/holder-page', '--noEmit');
+  await build();
 }
 
 /** Without its type check, which `npm test` and `npm run build` make: whoever runs the demo waits for nothing else. */
@@ -85,12 +87,6 @@ async function build() {
   await node('Compile', TSC, '-p', 'tsconfig.build.json', '--noCheck');
   await node('Bundle the workflows', 'dist/scripts/bundle-workflows.js');
   await node("Bundle the holder's page", 'dist/scripts/bundle-holder-page.js');
-}
-
-/** Does several things at once, each on a core of its own; waits for all, and fails when one has failed. */
-async function sideBySide(...tasks) {
-  const results = await Promise.allSettled(tasks.map((work) => work()));
-  for (const result of results) if (result.status === 'rejected') throw result.reason;
 }
 
 /** A task could not be done; the message says why and the program that failed has said more. */

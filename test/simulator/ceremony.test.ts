@@ -1,4 +1,4 @@
-import { decrypt, generateKey, readMessage } from 'openpgp';
+import { generateKey } from 'openpgp';
 import {
   startSimulatedService,
   type SimulatedCluster,
@@ -56,23 +56,6 @@ describe('the generation of an operation token', () => {
     expect(west.snapshotState().operationTokens).toBe(0);
   });
 
-  it('encrypts the token to a PGP key', async () => {
-    const west = await start();
-    const { privateKey, publicKey } = await generateKey({ userIDs: [{ name: 'ceremony' }], format: 'object' });
-    const body = { pgp_key: Buffer.from(publicKey.write()).toString('base64') };
-    const started = await call(west, 'POST', `${BASE}/attempt`, { body });
-    expect(started.at()).toMatchObject({ otp: '', pgp_fingerprint: publicKey.getFingerprint() });
-    let encoded = '';
-    for (const key of west.keyShares.slice(1, 4)) {
-      const update = await call(west, 'POST', `${BASE}/update`, { body: { key, nonce: started.textAt('nonce') } });
-      encoded = update.textAt('encoded_token');
-    }
-    const message = await readMessage({ binaryMessage: Buffer.from(encoded, 'base64') });
-    const decrypted: { data: unknown } = await decrypt({ message, decryptionKeys: privateKey });
-    const deletion = { body: { dr_operation_token: String(decrypted.data) } };
-    expect((await call(west, 'POST', `${DR}/secondary/operation-token/delete`, deletion)).status).toBe(204);
-  });
-
   it('with a PGP key that cannot encrypt dies without an answer and leaves a token that nobody knows', async () => {
     const west = await start();
     const { publicKey } = await generateKey({ userIDs: [{ name: 'sign only' }], subkeys: [], format: 'object' });
@@ -109,32 +92,6 @@ describe('the generation of an operation token', () => {
     expect(last.at()).toMatchObject({ progress: 1, required: 1, complete: true });
     expect(last.textAt('encoded_root_token')).toBe(last.textAt('encoded_token'));
     expect(east.issuedSecrets).toContain(decoded(last.textAt('encoded_token'), started.textAt('otp')));
-  });
-
-  it('is unknown to another leader and reappears when the first one leads again', async () => {
-    const west = await start();
-    const nonce = (await call(west, 'POST', `${BASE}/attempt`)).textAt('nonce');
-    const key = west.keyShares[0];
-    expect((await call(west, 'POST', `${BASE}/update`, { body: { key, nonce } })).at('progress')).toBe(1);
-    west.leaderChange(1);
-    const elsewhere = await persistently(() => call(west, 'GET', `${BASE}/attempt`));
-    expect(elsewhere.at('started')).toBe(false);
-    const update = await call(west, 'POST', `${BASE}/update`, { body: { key, nonce } });
-    expect([update.status, update.at('errors')]).toEqual([400, ['no root generation in progress']]);
-    west.leaderChange(0);
-    await eventually(() => west.snapshotState().activeNode === 0);
-    const back = await call(west, 'GET', `${BASE}/attempt`);
-    expect(back.at()).toMatchObject({ started: true, progress: 1, nonce });
-  });
-
-  it('is lost when the process of the node ends', async () => {
-    const west = await start();
-    await call(west, 'POST', `${BASE}/attempt`);
-    await west.killNode(0);
-    await west.startNode(0);
-    west.leaderChange(0);
-    await eventually(() => west.snapshotState().activeNode === 0);
-    expect((await call(west, 'GET', `${BASE}/attempt`)).at('started')).toBe(false);
   });
 
   it('shares its slot with the generation of a root token', async () => {

@@ -48,21 +48,6 @@ describe('the key-value engine', () => {
 describe('paths filters', () => {
   const filter = (id: string) => `${PR}/primary/paths-filter/${id}`;
 
-  it('are written before a secondary exists, read, replaced and deleted', async () => {
-    const east = service.cluster('east');
-    const token = east.rootToken;
-    expect((await call(east, 'GET', filter('later'), { token })).status).toBe(404);
-    const deny = { mode: 'deny', paths: ['kv'] };
-    expect((await call(east, 'POST', filter('later'), { token, body: deny })).status).toBe(204);
-    expect((await call(east, 'GET', filter('later'), { token })).at('data')).toEqual({ mode: 'deny', paths: ['kv/'] });
-    expect((await call(east, 'POST', filter('later'), { token, body: { paths: ['secret/'] } })).status).toBe(204);
-    expect((await call(east, 'GET', filter('later'), { token })).at('data', 'mode')).toBe('allow');
-    expect((await call(east, 'POST', filter('later'), { token, body: { mode: 'block' } })).status).toBe(400);
-    expect((await call(east, 'POST', filter('later'), { token, body: { paths: ['kv/deeper'] } })).status).toBe(400);
-    expect((await call(east, 'DELETE', filter('later'), { token })).status).toBe(204);
-    expect((await call(east, 'GET', filter('later'), { token })).status).toBe(404);
-  });
-
   it('remove what is newly left out and bring what is newly let in', async () => {
     const [east, west, north] = [service.cluster('east'), service.cluster('west'), service.cluster('north')];
     const token = east.rootToken;

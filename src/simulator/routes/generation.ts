@@ -46,25 +46,23 @@ export class GenerationAttempts {
   constructor(private readonly cluster: SimulatedCluster) {}
 
   /** `GET attempt`. Shows an attempt of either strategy. */
-  read(): Promise<JsonObject> {
-    return this.#serialised(() => this.#status());
+  read(): JsonObject {
+    return this.#status();
   }
 
   /**
    * `POST attempt`. Without `otp` and `pgp_key` the service generates a one-time password and shows it once; with both,
    * the PGP key is not even looked at. A PGP key that cannot encrypt is accepted.
    */
-  start(strategy: Strategy, given: { readonly otp: string; readonly pgpKey: string }): Promise<JsonObject> {
-    return this.#serialised(async () => {
-      const { random } = this.cluster;
-      const generated = given.otp || given.pgpKey ? '' : random.base62(TOKEN_LENGTH);
-      const otp = given.otp || generated;
-      if (otp && Buffer.byteLength(otp) !== TOKEN_LENGTH) throw badRequest('OTP string is wrong length');
-      const pgpKey = otp ? undefined : await readPgpKey(given.pgpKey);
-      if (this.#attempt !== undefined) throw badRequest('root generation already in progress');
-      this.#attempt = { nonce: random.uuid(), strategy, otp, pgpKey, shares: [] };
-      return { ...this.#status(), otp: generated };
-    });
+  async start(strategy: Strategy, given: { readonly otp: string; readonly pgpKey: string }): Promise<JsonObject> {
+    const { random } = this.cluster;
+    const generated = given.otp || given.pgpKey ? '' : random.base62(TOKEN_LENGTH);
+    const otp = given.otp || generated;
+    if (otp && Buffer.byteLength(otp) !== TOKEN_LENGTH) throw badRequest('OTP string is wrong length');
+    const pgpKey = otp ? undefined : await readPgpKey(given.pgpKey);
+    if (this.#attempt !== undefined) throw badRequest('root generation already in progress');
+    this.#attempt = { nonce: random.uuid(), strategy, otp, pgpKey, shares: [] };
+    return { ...this.#status(), otp: generated };
   }
 
   /**
@@ -75,31 +73,27 @@ export class GenerationAttempts {
    * @throws HandlerPanic when the PGP key cannot encrypt: the token was issued, nobody learns it, and the attempt stays
    *   started at progress 0
    */
-  update(strategy: Strategy, given: { readonly key: string; readonly nonce: string }): Promise<JsonObject> {
-    return this.#serialised(async () => {
-      const share = decodeShare(given.key);
-      const attempt = this.#matchingAttempt(strategy, given.nonce);
-      if (attempt.shares.some((earlier) => earlier.equals(share)))
-        throw badRequest('given key has already been provided during this generation operation');
-      attempt.shares.push(share);
-      const answer = { ...this.#status(), otp_length: 0 };
-      if (attempt.shares.length < this.cluster.seal.threshold) return answer;
+  async update(strategy: Strategy, given: { readonly key: string; readonly nonce: string }): Promise<JsonObject> {
+    const share = decodeShare(given.key);
+    const attempt = this.#matchingAttempt(strategy, given.nonce);
+    if (attempt.shares.some((earlier) => earlier.equals(share)))
+      throw badRequest('given key has already been provided during this generation operation');
+    attempt.shares.push(share);
+    const answer = { ...this.#status(), otp_length: 0 };
+    if (attempt.shares.length < this.cluster.seal.threshold) return answer;
 
-      const { shares } = attempt;
-      attempt.shares = [];
-      this.#authenticate(shares);
-      const encoded = await encodeToken(attempt, this.#issueToken(attempt));
-      this.#attempt = undefined;
-      const encodedRootToken = strategy === 'generate-root' ? encoded : '';
-      return { ...answer, complete: true, encoded_token: encoded, encoded_root_token: encodedRootToken };
-    });
+    const { shares } = attempt;
+    attempt.shares = [];
+    this.#authenticate(shares);
+    const encoded = await encodeToken(attempt, this.#issueToken(attempt));
+    this.#attempt = undefined;
+    const encodedRootToken = strategy === 'generate-root' ? encoded : '';
+    return { ...answer, complete: true, encoded_token: encoded, encoded_root_token: encodedRootToken };
   }
 
   /** `DELETE attempt`: succeeds whether or not one is running, and whatever its strategy. */
-  cancel(): Promise<void> {
-    return this.#serialised(() => {
-      this.#attempt = undefined;
-    });
+  cancel(): void {
+    this.#attempt = undefined;
   }
 
   #matchingAttempt(strategy: Strategy, nonce: string): Attempt {
@@ -156,7 +150,8 @@ export class GenerationAttempts {
     };
   }
 
-  #serialised<T>(call: () => T | Promise<T>): Promise<T> {
+  /** Calls of a node are served one after the other. */
+  inTurn<T>(call: () => T | Promise<T>): Promise<T> {
     const result = this.#lastCall.then(call);
     this.#lastCall = result.catch(() => undefined);
     return result;
@@ -219,11 +214,15 @@ function looseField(body: JsonObject, name: string, described: string): string {
 }
 
 function generationRoutes(base: string, strategy: Strategy): Route[] {
-  const step = (what: string, run: (call: RouteCall, attempts: GenerationAttempts) => Promise<JsonObject | void>) =>
+  const step = (
+    what: string,
+    run: (call: RouteCall, attempts: GenerationAttempts) => Promise<JsonObject> | JsonObject | void,
+  ) =>
     route(what.replace(' ', ` ${base}/`), 'generation', async (call) => {
       if (strategy === 'dr-operation-token' && !call.cluster.isDrSecondary)
         throw badRequest('DR operation tokens can only be generated on a DR secondary');
-      const body = await run(call, call.node.attempts);
+      const { attempts } = call.node;
+      const body = await attempts.inTurn(() => run(call, attempts));
       return body === undefined ? NO_CONTENT : { status: 200, body };
     });
   return [
@@ -237,7 +236,7 @@ function generationRoutes(base: string, strategy: Strategy): Route[] {
     step('DELETE attempt', (_call, attempts) => attempts.cancel()),
     // Whatever the method: it is a share, and without a body none is there.
     ...['POST update', 'GET update', 'DELETE update'].map((what) =>
-      step(what, async ({ body }, attempts) => {
+      step(what, ({ body }, attempts) => {
         if (body === NO_BODY) throw badRequest('EOF');
         return attempts.update(strategy, {
           key: looseField(body, 'key', 'GenerateRootUpdateRequest.Key'),
