@@ -24,6 +24,7 @@ const RESULT: ReadinessResult = {
     point('warn', { about: 'failover' }),
     point('not-checkable', { id: 'certificate', source: 'not-checkable', reason: 'plain http' }),
     point('ok', { id: 'quorum' }),
+    point('ok', { id: 'quorum', cluster: 'east' }),
   ],
 };
 
@@ -43,7 +44,7 @@ describe('runbook readiness', () => {
     expect(exitCodeOf(new Error('x'))).toBe(1);
   });
 
-  it('prints verdicts, changes, and points, the worst first, with what is needed and what to do', () => {
+  it('prints verdicts, changes, and points, the worst first and what clusters share once, with what is needed and what to do', () => {
     expect(readinessText(RESULT)).toEqual([
       'Switchover: not ready. Failover: ready with warnings. Score 61 of 100 (90 at 2025-12-31T00:00:00.000Z).',
       '',
@@ -60,7 +61,7 @@ describe('runbook readiness', () => {
       '  ?     certificate (west)',
       '          observed: 7 (plain http)',
       '          needed:   5',
-      '  ok    quorum (west): 7',
+      '  ok    quorum (west, east): 7',
       '',
       'Nothing was changed.',
     ]);
