@@ -11,7 +11,7 @@ import type { Choice, OnFailure } from '../engine/parking';
 import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from '../engine/parking';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
-import { lastLook, rolesInWords } from './roles';
+import { lastLook, rolesInWords, tellAtTheEnd } from './roles';
 import { serviceBack } from './service-back';
 
 /** The side that serves after the change. */
@@ -264,8 +264,7 @@ async function leave({ run, kind, deployment, route: { from, to } }: Outage): Pr
   const next = some
     ? `Promote nothing. ${words.seeTo(primaries.join(', '))}, and let quiesced clients through.`
     : `Read both clusters first. Then promote ${from} (it holds every write) or ${to} by hand, never both.`;
-  run.state.finding({ severity: 'critical', code: some ? 'ended-in-outage' : words.noPrimary, text, next });
-  run.state.leftToDo.push(`${text} ${next}`);
+  tellAtTheEnd(run, some ? 'ended-in-outage' : words.noPrimary, text, next);
   return 'nowhere';
 }
 

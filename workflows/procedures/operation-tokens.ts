@@ -1,12 +1,11 @@
 import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyTarget, KeptToken, OperationTokenReference } from '../../src/contracts/ceremony';
-import type { TokenSource, TokenUse } from '../../src/contracts/runbook-inputs';
+import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import type { FailureFacts } from '../engine/failures';
 import { StepFailed, inParallel } from '../engine/failures';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import { ProvidedTokens } from './provided-tokens';
-import type { Parked } from './collection';
 import type { CeremonyKind, CeremonyRequest } from './token-ceremony';
 import { TokenCeremony } from './token-ceremony';
 
@@ -14,40 +13,7 @@ import { TokenCeremony } from './token-ceremony';
 const USED_FOR_MS = 23 * 3_600_000;
 
 /** A way from people to operation tokens, for several clusters from one ask. */
-export interface PeoplesTokens {
-  readonly source: Exclude<TokenSource, 'batch'>;
-  /** The fingerprint that tells our generation attempt from another's. */
-  readonly fingerprint: string | undefined;
-  /** Whether people were asked for this, so that nobody has to be asked again. */
-  covers(target: CeremonyTarget): boolean;
-  /** Invites people, unless an earlier part of the run did and they can still answer. */
-  ready(): Promise<void>;
-  /**
-   * Waits for what people must give before anything is changed.
-   *
-   * @param first - the cluster whose token is needed first; the first target where it is not said
-   */
-  collect(first?: string): Promise<void>;
-  /** Whether further tokens can be had for so long without asking anyone to give a share that he gave already, ms. */
-  lastsFor(ms: number): boolean;
-  /** Invites people anew, and waits as {@link collect}. Tokens that were made stay. */
-  collectAnew(): Promise<void>;
-  /**
-   * The token of one cluster.
-   *
-   * @param parked - choices beside `retry` where it parks; with `skipEffect` people may skip it
-   * @returns undefined where it was skipped
-   */
-  generate(cluster: string, uses: readonly TokenUse[], parked?: Parked): Promise<OperationTokenReference | undefined>;
-  /** Whether a token that was given is still the one to use: people may have given another one since. */
-  isCurrent(token: OperationTokenReference): boolean;
-  /** Whether the cluster takes the token in hand, looked up right now; what it refuses is used no more. */
-  takes(cluster: string): Promise<boolean>;
-  /** Destroys the keys. */
-  close(): Promise<void>;
-  /** As {@link close}, for a run that ends early. */
-  abandon(): Promise<void>;
-}
+export type PeoplesTokens = ProvidedTokens | TokenCeremony;
 
 /** Asks people for operation tokens: for key shares that make them, or for the tokens themselves; and shows what for. */
 export function tokensFromPeople(

@@ -4,7 +4,7 @@ import type { Run } from '../engine/run';
 import type { ChangeProgress } from './change-primary';
 import { refusedUntilFollowing } from './held-clients';
 import { repointPerformanceSecondary } from './repoint';
-import { lastLook } from './roles';
+import { lastLook, tellAtTheEnd } from './roles';
 
 /**
  * Every other secondary follows the cluster that serves, with its filter, and so does the cluster that does not: in parallel
@@ -122,11 +122,5 @@ async function tellRoles(run: Run, deployment: string, { from, to }: PromotionRo
   const next = some
     ? `Promote nothing. See that clients reach ${primaries.join(', ')}, and re-point the other secondaries to it with secondaryRepointing.`
     : `Read the performance status of ${to} once more. Where it is no primary, start performancePromotion again, or bring ${from} back.`;
-  run.state.finding({
-    severity: 'critical',
-    code: some ? 'promotion-ended-early' : 'no-performance-primary',
-    text,
-    next,
-  });
-  run.state.leftToDo.push(`${text} ${next}`);
+  tellAtTheEnd(run, some ? 'promotion-ended-early' : 'no-performance-primary', text, next);
 }

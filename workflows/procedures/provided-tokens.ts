@@ -57,6 +57,7 @@ export class ProvidedTokens extends Collection {
     return !this.closed && areAsked(this.#request.targets, target);
   }
 
+  /** Whether a token that was given is still the one to use: people may have given another one since. */
   isCurrent({ cluster, ...token }: OperationTokenReference): boolean {
     return token.source === 'sealed' && this.#usable(cluster)?.token === token.value;
   }
@@ -97,6 +98,7 @@ export class ProvidedTokens extends Collection {
     return taken && { source: 'sealed', cluster, value: taken.token };
   }
 
+  /** Whether the cluster takes the token in hand, looked up right now; what it refuses is used no more. */
   async takes(cluster: string): Promise<boolean> {
     const { deployment } = this.#request;
     const taken = this.#usable(cluster);

@@ -10,7 +10,7 @@ import { restoreProtection } from '../procedures/re-protection';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
-import { finishRun, lastLook } from '../procedures/roles';
+import { finishRun, lastLook, tellAtTheEnd } from '../procedures/roles';
 import { replaceLostPrimary } from '../procedures/replace-lost-primary';
 
 /**
@@ -201,8 +201,7 @@ async function tellFailoverLeft(
           `The failover ended with no cluster seen as primary${silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : ''}.${cutOff}`,
           `Clients have no primary. Start drFailover again, or bring ${fenced === undefined ? 'the old primary back' : `${route.from} back and take its fence away`}.`,
         ];
-  run.state.finding({ severity: 'critical', code, text, next });
-  run.state.leftToDo.push(`${text} ${next}`);
+  tellAtTheEnd(run, code, text, next);
 }
 
 /** What the hook did stays where it is when the run ends. */
