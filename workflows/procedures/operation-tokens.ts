@@ -219,7 +219,7 @@ export class OperationTokens {
     if (!this.#ceremony) await this.#askHolders(cluster, 'it is too old');
     if (!this.#ceremony) throw new TypeError('there is nobody to ask');
     // Those of whom nobody waited for the shares yet.
-    if (this.#ceremony.source === 'ceremony') await this.#ceremony.collect(cluster);
+    if (this.#ceremony.source === 'ceremony') await this.#ceremony.collect();
     const token = await this.#ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
     if (!token) return undefined;
     if (held) this.#old.push(held.token);
