@@ -6,17 +6,16 @@ import { QUERIES } from '../contracts/signals';
 import {
   asksForToken,
   confirmationOf,
-  findInvitation,
-  formatPublicKey,
-  namedSigner,
-  noShareWanted,
-  parsePublicKey,
   requestFacts,
   requestInShort,
-  spokenFingerprint,
   verifyRequest,
-} from '../documents';
-import type { CeremonyRequest, PinnedKey, PublicKeyEntry } from '../documents';
+} from '../documents/ceremony-request';
+import { findInvitation } from '../documents/pasted';
+import { formatPublicKey, parsePublicKey, spokenFingerprint } from '../documents/public-keys';
+import { namedSigner } from '../documents/invitation';
+import { noShareWanted } from '../documents/envelope';
+import type { CeremonyRequest } from '../documents/ceremony-request';
+import type { PinnedKey, PublicKeyEntry } from '../documents/public-keys';
 import { nextCommandOf } from '../contracts/next-commands';
 import { RunbookError } from '../errors';
 import { addPin, notAKey, readPins } from '../keys';

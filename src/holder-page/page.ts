@@ -6,16 +6,16 @@ import {
   asksForRecoveryShare,
   asksForToken,
   confirmationOf,
-  envelopeInput,
-  inWords,
-  parseShare,
-  readHolderKey,
   requestFacts,
   requestInShort,
-  spokenFingerprint,
-  noShareWanted,
-} from '../documents';
-import type { CeremonyRequest, SigningKey } from '../documents';
+  timeLeft,
+} from '../documents/ceremony-request';
+import { envelopeInput, noShareWanted } from '../documents/envelope';
+import { parseShare } from '../documents/key-shares';
+import { readHolderKey } from '../documents/signing-keys';
+import { spokenFingerprint } from '../documents/public-keys';
+import type { CeremonyRequest } from '../documents/ceremony-request';
+import type { SigningKey } from '../documents/signing-keys';
 import { Secret } from '../secret';
 import { box, byId, element, emptied, fillAll, linesOf } from './dom';
 import { readMadeFor, verifyPasted } from './trust';
@@ -246,8 +246,7 @@ function toggleShare(): void {
 
 function tick(): void {
   if (session === undefined) return;
-  const left = session.request.invitation.exp * 1000 - Date.now();
-  fillAll('left', left > 0 ? `${inWords(Math.floor(left / 1000) * 1000)} left.` : 'The invitation is expired.');
+  fillAll('left', timeLeft(session.request, Date.now()));
 }
 
 function pressOnEnter(fields: readonly string[], id: string): void {

@@ -1,13 +1,10 @@
 import { RunbookError } from '../errors';
-import {
-  findInvitation,
-  namedSigner,
-  parseFingerprint,
-  parsePublicKey,
-  spokenFingerprint,
-  verifyRequest,
-} from '../documents';
-import type { CeremonyRequest, PublicKeyEntry } from '../documents';
+import { findInvitation } from '../documents/pasted';
+import { namedSigner } from '../documents/invitation';
+import { parseFingerprint, parsePublicKey, spokenFingerprint } from '../documents/public-keys';
+import { verifyRequest } from '../documents/ceremony-request';
+import type { CeremonyRequest } from '../documents/ceremony-request';
+import type { PublicKeyEntry } from '../documents/public-keys';
 
 /** What was written into this copy of the page when it was made; all of it public. */
 export interface MadeFor {

@@ -28,7 +28,7 @@ import {
   terminalLine,
   terminalText,
 } from '../../src/contracts/words';
-import type { CeremonyRequest } from '../../src/documents';
+import type { CeremonyRequest } from '../../src/documents/ceremony-request';
 import type { Inventory } from '../../src/inventory';
 import { renderHtml } from '../../src/report/render-html';
 import { renderMarkdown } from '../../src/report/render-markdown';

@@ -1,5 +1,7 @@
 import { RunbookError } from '../../src/errors';
-import { findInvitation, formatPublicKey, parseFingerprint, parseShare, spokenFingerprint } from '../../src/documents';
+import { findInvitation } from '../../src/documents/pasted';
+import { formatPublicKey, parseFingerprint, spokenFingerprint } from '../../src/documents/public-keys';
+import { parseShare } from '../../src/documents/key-shares';
 import { newSigningKey } from '../../src/keys';
 
 const JWS = `eyJhbGciOiJFZDI1NTE5In0.${'Ab-_9'.repeat(60)}.${'Sig0'.repeat(20)}`;

@@ -1,5 +1,5 @@
 /** Clusters that unseal themselves: holders have recovery key shares, and nobody unseals a node by hand. */
-import { requestFacts, verifyRequest } from '../../src/documents';
+import { requestFacts, verifyRequest } from '../../src/documents/ceremony-request';
 import { waitingText } from '../../src/words/status';
 import { expectServiceOn } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';

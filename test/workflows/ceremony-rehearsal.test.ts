@@ -6,7 +6,7 @@ import { programVersion } from '../../src/dev-server/locations';
 import { rehearsalResult } from '../../src/contracts/rehearsals';
 import type { RehearsedPerson } from '../../src/contracts/rehearsals';
 import type { Report } from '../../src/contracts/report';
-import { envelopeInput } from '../../src/documents';
+import { envelopeInput } from '../../src/documents/envelope';
 import {
   addPin,
   createEnvelope,

@@ -4,19 +4,11 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { SIGNALS } from '../../contracts/signals';
 import { programVersion, projectRoot } from '../../dev-server/locations';
-import {
-  answerRequest,
-  answerWithToken,
-  asksForRecoveryShare,
-  envelopeInput,
-  formatPublicKey,
-  namedSigner,
-  parseOperationToken,
-  parseShare,
-  readEnvelopeText,
-  spokenFingerprint,
-  parsePublicKey,
-} from '../../documents';
+import { answerRequest, answerWithToken, asksForRecoveryShare } from '../../documents/ceremony-request';
+import { envelopeInput, readEnvelopeText } from '../../documents/envelope';
+import { formatPublicKey, spokenFingerprint, parsePublicKey } from '../../documents/public-keys';
+import { namedSigner } from '../../documents/invitation';
+import { parseOperationToken, parseShare } from '../../documents/key-shares';
 import { isRunbookError, RunbookError } from '../../errors';
 import { readPins, notAKey } from '../../keys';
 import { newCommand, printResult, withRun, withServerOptions, withSession, collect } from '../command';

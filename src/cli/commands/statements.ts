@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { nextCommandOf } from '../../contracts/next-commands';
 import { GATE_NAMES } from '../../contracts/plan';
 import { DECISION_ACTIONS, SIGNALS } from '../../contracts/signals';
-import { claimedPayload } from '../../documents';
+import { claimedPayload } from '../../documents/documents';
 import { RunbookError } from '../../errors';
 import { redact } from '../../keys/redaction';
 import { newCommand, withSession } from '../command';
