@@ -158,6 +158,8 @@ function plainFacts({ invitation, environment, digest }: VerifiedInvitation, now
   const kept =
     erasure === 'memory' ? 'is kept in memory' : 'is kept in a file system that may keep traces (erasure: best effort)';
   const life = inWords(useFor * 1000);
+  const whose = `goes to whoever has the private key of OpenPGP ${spelled(pgp)}`;
+  const forPerson = fact('THE TOKEN', [whose, 'compare this fingerprint with that person'], true);
   return [
     fact('What for', [`one ${root ? 'ROOT token' : 'DR operation token'} on ${number}`], root),
     ...(invitation.collects ? [fact('TOKEN', [GIVEN_AS_TOKEN], true)] : []),
@@ -167,27 +169,8 @@ function plainFacts({ invitation, environment, digest }: VerifiedInvitation, now
       return fact('Cluster', [cluster, `to ${usesInWords(uses)}`, ...share], drastic);
     }),
     ...whoAndWhy(invitation),
-    ...(root || invitation.forPerson
-      ? [
-          fact(
-            'THE TOKEN',
-            [
-              `goes to whoever has the private key of OpenPGP ${spelled(pgp)}`,
-              'compare this fingerprint with that person',
-            ],
-            true,
-          ),
-        ]
-      : []),
-    ...(invitation.keepFor === undefined
-      ? []
-      : [
-          fact(
-            'Kept',
-            [`sealed for the next run, for at most ${inWords(invitation.keepFor * 1000)}`, 'people approve that run'],
-            true,
-          ),
-        ]),
+    ...(root || invitation.forPerson ? [forPerson] : []),
+    ...(invitation.keepFor === undefined ? [] : [fact('Kept', keptLines(invitation.keepFor), true)]),
     signedBy(environment),
     fact('Holders', holderLines(invitation)),
     collected(invitation, now),
@@ -204,6 +187,11 @@ function plainFacts({ invitation, environment, digest }: VerifiedInvitation, now
     theCeremony(invitation, digest),
   ];
 }
+
+const keptLines = (seconds: number): string[] => [
+  `sealed for the next run, for at most ${inWords(seconds * 1000)}`,
+  'people approve that run',
+];
 
 function holderLines({ holders, standBy = [], groups = [], threshold }: Invitation): string[] {
   const asked = holders.filter((name) => !standBy.includes(name));

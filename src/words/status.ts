@@ -156,11 +156,7 @@ export function waitingText(workflowId: string, waiting: Waiting, time: Time): S
     case 'decision':
       return parkedText(waiting, commands);
     case 'window':
-      return {
-        title: 'Approved; waits for its change window',
-        text: `, which begins ${time(waiting.until)}.`,
-        lines: [],
-      };
+      return statement('Approved; waits for its change window', `, which begins ${time(waiting.until)}.`);
     case 'action':
       return {
         title: `Waits until people have done this: ${waiting.what}`,
