@@ -183,7 +183,7 @@ export const MUTATIONS = [
   {
     name: 'DR promotion: the other side is not looked at',
     file: changes,
-    text: 'const former = await proveNotPrimary(execution, run, proof, signal, memory);',
+    text: 'const former = await proveNotPrimary(execution, proof, memory);',
     replacement: 'const former = undefined;',
     test: roles,
     named: 'a secondary is not promoted while the other cluster says that it is primary',
@@ -300,7 +300,7 @@ export const MUTATIONS = [
   {
     name: 'performance promotion: it is not proven that the other side is no primary',
     file: changes,
-    text: 'const former = await proveNotPrimary(execution, run, proof, signal, memory);',
+    text: 'const former = await proveNotPrimary(execution, proof, memory);',
     replacement: 'const former = undefined;',
     test: performance,
     named: 'a silent primary that this run did not demote',
