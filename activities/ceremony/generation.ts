@@ -462,7 +462,7 @@ async function keepToken(
   return { next: 'token', ...received, findings, ...(closeAfterwards && { closeAfterwards: [...closeAfterwards] }) };
 }
 
-/** A disk that fails once is no reason for an alarm about a token that the run holds. */
+/** A record that fails once is no reason for an alarm about a token that the run holds. */
 async function insist(write: () => Promise<void>): Promise<boolean> {
   for (let tries = 1; tries <= MAX_WRITES; tries += 1) {
     const done = await write().then(

@@ -56,56 +56,29 @@ it('two different people who name it end it, and the finding names them and its 
   expect(await bench.call('cancelForeignAttempt', input)).toMatchObject({ outcome: 'already', calls: 0 });
 });
 
-it.each<[string, (theirs: string) => Promise<void>]>([
-  ['nobody', () => Promise.resolve()],
-  ['one person', (theirs) => decide('grace', about(theirs))],
-  [
-    'one person twice',
-    async (theirs) => {
-      for (const _time of [1, 2]) await decide('grace', about(theirs));
-    },
-  ],
-  [
-    'two people, one of whom only claims to be one',
-    async (theirs) => {
-      for (const by of ['grace', 'olga']) await decide(by, about(theirs));
-    },
-  ],
-  [
-    'two people who neither approve nor operate here',
-    async (theirs) => {
-      for (const by of ['ada', 'bert']) await decide(by, about(theirs));
-    },
-  ],
-  [
-    'two people about an attempt that was there before',
-    async (theirs) => {
-      for (const by of ['grace', 'henry'])
-        await decide(by, about(theirs.replace(/^./, (first) => (first === '0' ? '1' : '0'))));
-    },
-  ],
-  [
-    'two people about another cluster',
-    async (theirs) => {
-      for (const by of ['grace', 'henry']) await decide(by, about(theirs, 'east'));
-    },
-  ],
-  [
-    'two people who decided something else',
-    async (theirs) => {
-      for (const by of ['grace', 'henry']) await decide(by, about(theirs), 'retry');
-    },
-  ],
-  [
-    'two people in another run',
-    async (theirs) => {
-      for (const by of ['grace', 'henry'])
-        await decide(by, about(theirs), 'cancel-attempt', { ...bench.run, rid: 'another' });
-    },
-  ],
-])('%s: it is left alone', async (_who, decided) => {
+/** Who decided what about which attempt: `cancel-attempt` of the one in the slot of this run where nothing else is said. */
+interface Decided {
+  readonly by: readonly string[];
+  readonly about?: (theirs: string) => string;
+  readonly action?: 'retry';
+  readonly rid?: string;
+}
+const TWO = ['grace', 'henry'];
+const another = (theirs: string) => theirs.replace(/^./, (first) => (first === '0' ? '1' : '0'));
+
+it.each<[string, Decided]>([
+  ['nobody', { by: [] }],
+  ['one person', { by: ['grace'] }],
+  ['one person twice', { by: ['grace', 'grace'] }],
+  ['two people, one of whom only claims to be one', { by: ['grace', 'olga'] }],
+  ['two people who neither approve nor operate here', { by: ['ada', 'bert'] }],
+  ['two people about an attempt that was there before', { by: TWO, about: (theirs) => about(another(theirs)) }],
+  ['two people about another cluster', { by: TWO, about: (theirs) => about(theirs, 'east') }],
+  ['two people who decided something else', { by: TWO, action: 'retry' }],
+  ['two people in another run', { by: TWO, rid: 'another' }],
+])('%s: it is left alone', async (_who, { by, about: step = about, action, rid = bench.run.rid }) => {
   const theirs = await foreign();
-  await decided(theirs);
+  for (const name of by) await decide(name, step(theirs), action, { ...bench.run, rid });
   const failure = await cancel();
   expect(failure).toMatchObject({ code: 'NOT_APPROVED', retryable: false });
   expect(failure.details['observed']).toContain(`attempt ${attemptMark(theirs)} with a one-time password`);
