@@ -46,7 +46,7 @@ export class GenerationAttempts {
   constructor(private readonly cluster: SimulatedCluster) {}
 
   /** `GET attempt`. Shows an attempt of either strategy. */
-  read(): JsonObject {
+  async read(): Promise<JsonObject> {
     return this.#status();
   }
 
@@ -92,7 +92,7 @@ export class GenerationAttempts {
   }
 
   /** `DELETE attempt`: succeeds whether or not one is running, and whatever its strategy. */
-  cancel(): void {
+  async cancel(): Promise<void> {
     this.#attempt = undefined;
   }
 
