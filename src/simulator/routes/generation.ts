@@ -214,10 +214,7 @@ function looseField(body: JsonObject, name: string, described: string): string {
 }
 
 function generationRoutes(base: string, strategy: Strategy): Route[] {
-  const step = (
-    what: string,
-    run: (call: RouteCall, attempts: GenerationAttempts) => Promise<JsonObject> | JsonObject | void,
-  ) =>
+  const step = (what: string, run: (call: RouteCall, attempts: GenerationAttempts) => Promise<JsonObject | void>) =>
     route(what.replace(' ', ` ${base}/`), 'generation', async (call) => {
       if (strategy === 'dr-operation-token' && !call.cluster.isDrSecondary)
         throw badRequest('DR operation tokens can only be generated on a DR secondary');
