@@ -181,6 +181,14 @@ export const MUTATIONS = [
   },
   // Never two primaries.
   {
+    name: 'promotion: a standby that said primary and fell silent is forgotten',
+    file: 'activities/roles/prove-not-primary.ts',
+    text: "if (said.nodes.includes('primary')) sighted = said;",
+    replacement: '',
+    test: 'test/activities/proof-before-promotion.test.ts',
+    named: 'is primary where a node said so before all fell silent',
+  },
+  {
     name: 'DR promotion: the other side is not looked at',
     file: changes,
     text: 'const former = await proveNotPrimary(execution, proof, memory);',

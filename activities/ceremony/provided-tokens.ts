@@ -108,15 +108,12 @@ async function takeOne(
   const { receipt, provided } = await openProvidedToken(record, signal, person);
   const { envelopeDigest } = receipt;
   const verdict = (code: EnvelopeVerdictCode) => verdictOf(person, signal, { ...receipt, verdict: code });
-  if (receipt.verdict === 'plain-text-share')
-    return {
-      ...verdict(
-        PLAIN_TOKEN.test(JSON.stringify(signal.content ?? '').slice(0, 64 * 1024))
-          ? 'plain-text-token'
-          : 'plain-text-share',
-      ),
-      eventId: signal.eventId,
-    };
+  if (receipt.verdict === 'plain-text-share') {
+    const { content = '', eventId } = signal;
+    const text = typeof content === 'string' ? content : JSON.stringify(content);
+    const isToken = PLAIN_TOKEN.test(text.slice(0, 64 * 1024));
+    return { ...verdict(isToken ? 'plain-text-token' : 'plain-text-share'), eventId };
+  }
   if (provided === undefined) return verdict(receipt.verdict);
   const { cluster, token } = provided;
   const target = targets.find((each) => each.cluster === cluster);

@@ -256,7 +256,7 @@ export async function startDrReindex(
   return { ...resultOf(changed, observed), ...(changed.outcome === 'already' && { findings: [ofOthers] }) };
 }
 
-/** Waits until no reindex is under way; stage, rate and estimate are in the heartbeats. */
+/** Waits until no reindex is under way; stage and the service's own count are in the heartbeats. */
 export async function followDrReindex(input: OnCluster & { readonly epochBefore?: number | undefined }) {
   const { deployment, cluster, epochBefore } = input;
   const execution = currentExecution();

@@ -187,7 +187,7 @@ function sawPrimary({ state, result }: RecordedActivity, name: string, kind: Rep
 
 /**
  * Asks every node; where only standbys say primary they are asked again for a while: right after a demotion they tell what
- * was. The active node does not lag.
+ * was. The active node does not lag. What a standby said stands until an active node says otherwise.
  */
 export async function askOnceSettled(
   other: ClusterAccess,
@@ -196,9 +196,12 @@ export async function askOnceSettled(
   lagMs: number,
 ): Promise<RoleOpinions> {
   const deadline = new Deadline(lagMs, LAG_POLLS);
+  let sighted: RoleOpinions | undefined;
   for (;;) {
     const said = await deadline.poll(() => askRole(other, signal, kind));
-    if (said.active === 'primary' || !said.nodes.includes('primary') || deadline.isOver) return said;
+    if (said.nodes.includes('primary')) sighted = said;
+    if (said.active === 'primary' || !said.nodes.includes('primary') || deadline.isOver)
+      return said.active === undefined ? (sighted ?? said) : said;
     await delay(Math.min(SETTLE_POLL_MS, lagMs), undefined, { signal });
   }
 }

@@ -83,6 +83,19 @@ describe('a silent cluster that this run demoted', () => {
     expect(failed.details['next']).toContain('fence it');
   });
 
+  it('is primary where a node said so before all fell silent: somebody may have promoted it by hand', async () => {
+    await demoteAndKill();
+    await bench.cluster('east').restart();
+    demoted();
+    const primary = { status: 200, body: { data: { mode: 'primary' } } };
+    bench.service.faults.add({ cluster: 'east', endpoint: STATUS, action: primary });
+    bench.service.faults.add({ cluster: 'east', endpoint: STATUS, action: 'reset', skip: 1, times: Infinity });
+    bench.service.faults.add({ cluster: 'east', endpoint: /leader|health/, action: 'reset', times: Infinity });
+    const before = bench.calls('west', 'dr/secondary/promote');
+    const failed = await bench.failure('promoteSecondary', promotion());
+    expect([failed.code, bench.calls('west', 'dr/secondary/promote') - before]).toEqual(['STATE_DIVERGED', 0]);
+  });
+
   it('counts for the validFor of the go and an hour, by the server’s record', async () => {
     await demoteAndKill();
     demoted(Date.now() - HOUR - 11 * MINUTE);
