@@ -192,8 +192,14 @@ export async function requestOnce(
   const agent = new Agent({ connect: { rejectUnauthorized: true, ca, timeout: timeoutMs } });
   const over = AbortSignal.timeout(timeoutMs);
   try {
-    const options = { ...sent, dispatcher: agent, signal: AbortSignal.any([signal, over]) };
-    const { statusCode, body } = await request(url, options);
+    const { statusCode, body } = await request(url, {
+      ...sent,
+      dispatcher: agent,
+      signal: AbortSignal.any([signal, over]),
+      // Only `over` bounds it: undici's own limits are five minutes, a dump may take hours.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    });
     await readAll(body, read).catch(() => undefined);
     return { status: statusCode };
   } catch (error) {

@@ -4,7 +4,19 @@ import { createServer } from 'node:http';
 import type { IncomingHttpHeaders, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import type * as Undici from 'undici';
 import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
+
+/** The HTTP library's own limits, which are minutes, are shorter than any answer here. */
+jest.mock('undici', () => {
+  const undici = jest.requireActual<typeof Undici>('undici');
+  class Agent extends undici.Agent {
+    constructor(options?: Undici.Agent.Options) {
+      super({ headersTimeout: 100, bodyTimeout: 100, ...options });
+    }
+  }
+  return { ...undici, Agent };
+});
 
 const CANARY = 'hvs.canaryOfAHook0123456789';
 const HEADER = 'a-password-in-words-only';
@@ -211,6 +223,16 @@ describe('a call', () => {
       step: 'Release the clients',
       key: got[0]?.headers['idempotency-key'],
     });
+  });
+
+  it('may take as long as the inventory says: the HTTP library has no limit of its own', async () => {
+    answer = (response) =>
+      void setTimeout(() => {
+        response.writeHead(200).write('begun, ');
+        setTimeout(() => response.end('ended'), 300);
+      }, 1_500);
+    const { observed } = await bench.call('runHook', hook('release'));
+    expect(observed).toBe('release hook ended with status 200; its output: begun, ended');
   });
 
   it('fails with any other status, and follows no redirect', async () => {
