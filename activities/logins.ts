@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { readSecret } from '../src/inventory';
@@ -16,11 +17,13 @@ const PAUSE_MS = 15_000;
 const RIGHTS_AGE_MS = 60_000;
 /** What a token must live on for its renewal, or the login for another, to be waited for by nobody. */
 const ENOUGH_MS = 30_000;
+/** What was refused is not sent again for so long. */
+const REFUSED_MS = 5_000;
 /**
- * After a refusal of a login, the second one in a row, and so on: what was refused is not sent again for so long. A service
- * locks what logs in after five refusals, none of which is 15 minutes after the one before.
+ * A service locks an AppRole after five refusals, none of which is 15 minutes after the one before. Each worker sends what
+ * was refused twice within that time: two workers together stay below five.
  */
-const REFUSED_MS = [5_000, 30_000, 180_000, 16 * 60_000] as const;
+const LOCK = { countsMs: 15 * 60_000, firstMs: 30_000, secondMs: 16 * 60_000 } as const;
 /** For ending all tokens when the worker ends. */
 const CLOSE_MS = 5_000;
 
@@ -61,9 +64,14 @@ function bodyOf(login: Login): Promise<RequestBody> {
 }
 
 /** Tells whether a login is made with the same again; nothing of it can be read there. */
-function digestOf(body: RequestBody): string {
+async function digestOf(login: Login, body: RequestBody): Promise<string> {
   const sent = Object.entries(body).map(([name, value]) => [name, value instanceof Secret ? value.reveal() : value]);
-  return createHash('sha256').update(JSON.stringify(sent)).digest('hex');
+  // The client reads them at each call, and says what is wrong with them.
+  const files = login.method === 'cert' ? [login.certificateFile, login.keyFile] : [];
+  const shown = await Promise.all(files.map((file) => readFile(file, 'utf8').catch(() => '')));
+  return createHash('sha256')
+    .update(JSON.stringify([sent, shown]))
+    .digest('hex');
 }
 
 /** A client for logins, and for what is asked of their tokens: with the certificate where the login has one. */
@@ -103,8 +111,7 @@ interface Refusal {
   readonly error: RunbookError;
   /** Of what was sent. */
   readonly digest: string;
-  /** Refusals of the same before it. */
-  readonly before: number;
+  readonly at: number;
   /** Until when it stands for further logins. */
   readonly until: number;
 }
@@ -274,7 +281,7 @@ export class Logins {
   async #logIn(session: Session, { client, entry }: Serving): Promise<Held> {
     const { login, refused } = session;
     const body = await bodyOf(login);
-    const digest = digestOf(body);
+    const digest = await digestOf(login, body);
     const known = refused.get(entry.name);
     const last = known?.digest === digest ? known : undefined;
     if (last && Date.now() < last.until) throw last.error;
@@ -290,11 +297,11 @@ export class Logins {
         },
       );
       if (error.httpStatus !== 400 && error.httpStatus !== 403) throw failure;
-      const before = last ? last.before + 1 : 0;
-      const until = Date.now() + (REFUSED_MS[before] ?? REFUSED_MS[3]);
-      const again = `The same is not sent again before ${new Date(until).toISOString()}, so that the service does not lock it.`;
+      const at = Date.now();
+      const until = at + pauseAfter(login, last !== undefined && at - last.at < LOCK.countsMs);
+      const again = `The same is not sent again before ${new Date(until).toISOString()}: where the role was corrected, retry after that, or restart the workers.`;
       const told = failure.with({ next: `${failure.next ?? ''} ${again}` });
-      refused.set(entry.name, { error: told, digest, before, until });
+      refused.set(entry.name, { error: told, digest, at, until });
       throw told;
     });
     refused.delete(entry.name);
@@ -359,6 +366,12 @@ export class Logins {
     this.#clients.set(key, client);
     return client;
   }
+}
+
+/** Only of an AppRole does a service count refusals. */
+function pauseAfter({ method }: Login, again: boolean): number {
+  if (method !== 'approle') return REFUSED_MS;
+  return again ? LOCK.secondMs : LOCK.firstMs;
 }
 
 /** When a token is to be renewed or replaced. */

@@ -54,8 +54,8 @@ export const MUTATIONS = [
   {
     name: 'logins: what is refused is sent again until the service locks it',
     file: 'activities/logins.ts',
-    text: 'last.before + 1',
-    replacement: '0',
+    text: 'last !== undefined && at - last.at < LOCK.countsMs',
+    replacement: 'false',
     test: 'test/activities/logins.test.ts',
     named: 'that the service refuses says where and why',
   },

@@ -15,6 +15,12 @@ import { findCanaries } from '../support/canaries';
 import { setUpLogin } from '../support/logins';
 import type { LoginSetUp, RoleOptions } from '../support/logins';
 import { temporaryDirectory } from '../support/scenario';
+import {
+  FOREIGN_CERTIFICATE,
+  FOREIGN_KEY,
+  LOOPBACK_CERTIFICATE,
+  LOOPBACK_KEY,
+} from '../vault/support/loopback-certificate';
 
 const METHODS = ['approle', 'kubernetes', 'jwt', 'cert'] as const;
 const fixtures = join(__dirname, '../simulator/fixtures');
@@ -189,25 +195,25 @@ describe('a login', () => {
     expect(failed.message).toContain('The login by approle at auth/approle failed at east');
     expect(bench.leaks(failed, failed.message, failed.next)).toEqual([]);
     expect(failed.message).not.toContain('another-secret-id');
-    // A service locks what is refused a few times: the same is sent less and less often.
+    // A service locks a role that is refused five times, each less than 15 minutes after the one before.
     let passed = 0;
     const now = Date.now;
     const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + passed);
     try {
       for (const [ms, times] of [
         [0, 1],
+        [25_000, 1],
         [6_000, 2],
-        [6_000, 2],
-        [25_000, 3],
-        [60_000, 3],
-        [125_000, 4],
-        [10 * 60_000, 4],
+        [14 * 60_000, 2],
+        [3 * 60_000, 3],
+        [31_000, 4],
+        [15 * 60_000, 4],
       ] as const) {
         passed += ms;
         expect(await refusal(bench.of('west').credential())).toMatchObject({ message: failed.message });
         expect(bench.calls('/login')).toEqual(Array.from({ length: times }, () => 'east 400'));
       }
-      expect(failed.next).toMatch(/The same is not sent again before 2\d{3}-/);
+      expect(failed.next).toMatch(/The same is not sent again before 2\d{3}-.*, or restart the workers\./);
       // Another one is sent at once.
       await writeFile(file, secretId);
       await bench.write('east');
@@ -215,6 +221,33 @@ describe('a login', () => {
       clock.mockRestore();
     }
     expect(bench.calls('/login').slice(4)).toEqual(['east 200']);
+  });
+
+  it('by cert that is refused is sent again after 5 s, and at once where its files were replaced', async () => {
+    await open('cert');
+    const write = (certificate: string, key: string) =>
+      Promise.all([
+        writeFile(join(directory, 'cert-certificate'), certificate),
+        writeFile(join(directory, 'cert-key'), key),
+      ]);
+    await write(FOREIGN_CERTIFICATE, FOREIGN_KEY);
+    let passed = 0;
+    const now = Date.now;
+    const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + passed);
+    try {
+      for (const times of [1, 2, 3, 4, 5, 6]) {
+        await refusal(bench.of('east').credential());
+        await refusal(bench.of('east').credential());
+        expect(bench.calls('/login')).toEqual(Array.from({ length: times }, () => 'east 400'));
+        passed += 6_000;
+      }
+      await refusal(bench.of('east').credential());
+      await write(LOOPBACK_CERTIFICATE, LOOPBACK_KEY);
+      await bench.write('east');
+    } finally {
+      clock.mockRestore();
+    }
+    expect(bench.calls('/login').slice(7)).toEqual(['east 200']);
   });
 
   it('is made nowhere else where no cluster of the DR set serves: a cluster of another set is asked nothing', async () => {
