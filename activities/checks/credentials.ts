@@ -19,6 +19,7 @@ export interface CredentialFacts {
   readonly usable: boolean;
   /** Code of the error where it is not; of a login what it failed at. */
   readonly error?: string;
+  readonly httpStatus?: number | undefined;
   /** Seconds left; undefined = no end. */
   readonly ttlSeconds?: number;
   /** Of the whole life of the token, seconds. */
@@ -51,8 +52,8 @@ export async function credentialFacts(
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
     const named = token === undefined ? error : await diagnoseServerError(primary.client, error, { token, signal });
-    const { code, message } = isRunbookError(named) ? named : error;
-    return { usable: false, error: code === 'CREDENTIAL_UNAVAILABLE' ? message : code, capabilities: {} };
+    const { code, message, httpStatus } = isRunbookError(named) ? named : error;
+    return { usable: false, error: code === 'CREDENTIAL_UNAVAILABLE' ? message : code, httpStatus, capabilities: {} };
   }
 }
 
@@ -76,11 +77,11 @@ export function mendCredential({ name, deployment, credential }: ClusterEntry): 
     : `Renew the credential of ${name} at its source: ${describeSource(credential)}. \`runbook policy ${deployment} --commands\` says how to make one.`;
 }
 
-export function credentialWorks(entry: ClusterEntry, { usable, error }: CredentialFacts): Check {
+export function credentialWorks(entry: ClusterEntry, { usable, error, httpStatus }: CredentialFacts): Check {
   return check('credential works', entry.name, usable, {
     observed: usable ? 'accepted' : (error ?? 'not usable'),
     needed: 'a token that the cluster accepts',
-    next: BROKEN.has(error ?? '') ? stopBroken(entry.name) : mendCredential(entry),
+    next: BROKEN.has(error ?? '') ? stopBroken(entry.name, httpStatus) : mendCredential(entry),
   });
 }
 
@@ -88,8 +89,16 @@ export function credentialWorks(entry: ClusterEntry, { usable, error }: Credenti
 export const BROKEN: ReadonlySet<string> = new Set(['AUDIT_DEVICE_BLOCKED', 'SERVICE_ERROR']);
 
 /** The way out where a primary answers and serves nobody. Sealing by its API needs a call that works. */
-export function stopBroken(cluster: string): string {
-  return `Either the storage of ${cluster} is full (\`df\` on its nodes, "no space left on device" in the log of the service), or its audit device is blocked (no new line in the audit log). A drSwitchover writes on ${cluster} and cannot work until it serves again: free its audit devices and its storage. Where that takes too long: stop the service on every node of ${cluster} (\`systemctl stop vault\`; sealing it by a call fails while its audit device is blocked), keep it cut off from its clients, then start drFailover.`;
+export function stopBroken(cluster: string, httpStatus: number | undefined): string {
+  // With 501 or 502 it is something else.
+  const [why, mend] =
+    httpStatus === 500
+      ? [
+          `Either the storage of ${cluster} is full (\`df\` on its nodes, "no space left on device" in the log of the service), or its audit device is blocked (no new line in the audit log).`,
+          'free its audit devices and its storage',
+        ]
+      : [`Calls to ${cluster} fail inside of the service: read its log.`, 'mend what it says'];
+  return `${why} A drSwitchover writes on ${cluster} and cannot work until it serves again: ${mend}. Where that takes too long: stop the service on every node of ${cluster} (\`systemctl stop vault\`; sealing it by a call fails while its audit device is blocked), keep it cut off from its clients, then start drFailover.`;
 }
 
 /** Seconds for which a credential must live on: one that the worker renews, or replaces by another login, may be shorter. */

@@ -104,8 +104,8 @@ export async function checkMarker(
   }
 }
 
-function mendMarker(cluster: string, path: string | undefined, { code, next }: RunbookError): string {
-  if (BROKEN.has(code)) return stopBroken(cluster);
+function mendMarker(cluster: string, path: string | undefined, { code, next, httpStatus }: RunbookError): string {
+  if (BROKEN.has(code)) return stopBroken(cluster, httpStatus);
   return path !== undefined && code === 'PERMISSION_DENIED'
     ? `Give the policy of the credential of ${cluster}: path "${path}" { capabilities = ["create", "read", "update"] }`
     : (next ?? `See that ${cluster} takes the workers' credential and answers for its key-value engine.`);

@@ -1,3 +1,4 @@
+import { BROKEN, stopBroken } from '../checks/credentials';
 import { quotasOfRuns } from '../checks/quiesce';
 import type { OnCluster, OfKind } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
@@ -131,16 +132,21 @@ export async function proveWrite(
   const { cluster } = input;
   const execution = currentExecution();
   const { access, credential, limits } = clusterToServe(input);
+  let last: unknown;
   try {
     await awaitState(execution, {
       read: async () => {
+        last = undefined;
         const options = { token: await credential(), signal: execution.signal, timeoutMs: MARKER_TIMEOUT_MS };
         const { beside } = markerPlaces(await placeOf(input, access));
         return named(
           access,
           options,
           access.client.keyValue.write({ ...beside, data: { writtenOn: cluster } }, options),
-        );
+        ).catch((error: unknown): never => {
+          last = error;
+          throw error;
+        });
       },
       until: () => true,
       budgetMs: limits.serviceReadyMs,
@@ -151,8 +157,14 @@ export async function proveWrite(
   } catch (error) {
     if (!isRunbookError(error)) throw error;
     const text = `${cluster} is primary and clients were let through, but it took no write of the workers: ${error.code}${error.observed === undefined ? '' : `, ${error.observed}`}.`;
-    const next = `See at once whether clients can write to ${cluster}. ${error.next ?? ''}`.trim();
-    throw error.with({ retryable: false, findings: [{ severity: 'critical', code: 'write-not-proven', text, next }] });
+    const broken = isRunbookError(last) && BROKEN.has(last.code) ? stopBroken(cluster, last.httpStatus) : undefined;
+    const mend = broken ?? error.next;
+    const next = `See at once whether clients can write to ${cluster}. ${mend ?? ''}`.trim();
+    throw error.with({
+      retryable: false,
+      next: mend,
+      findings: [{ severity: 'critical', code: 'write-not-proven', text, next }],
+    });
   }
   return { writtenAt: Date.now(), observed: 'write done' };
 }

@@ -119,10 +119,10 @@ async function brokenPrimaries({ observations, access }: Observed, signal: Abort
   const primaries = observations.filter(({ dr }) => dr?.mode === 'primary');
   const judged = primaries.map(async ({ cluster }) => {
     const primary = access(cluster);
-    const { error = '' } = await credentialFacts(primary, () => primary.credential(), [DEMOTE], signal);
+    const { error = '', httpStatus } = await credentialFacts(primary, () => primary.credential(), [DEMOTE], signal);
     const observed = `it answers as primary, and calls with a token fail (${error})`;
     const needed = 'a primary that serves, or one that does not answer';
-    const next = stopBroken(cluster);
+    const next = stopBroken(cluster, httpStatus);
     return check('no primary is broken', cluster, !BROKEN.has(error), { observed, needed, next });
   });
   return (await Promise.all(judged)).filter(({ verdict }) => verdict === 'fail');

@@ -99,6 +99,20 @@ describe('service', () => {
     });
   });
 
+  it.each([
+    [500, true],
+    [502, false],
+  ])('a write that is answered %i to the end names a full storage: %s', async (status, full) => {
+    bench.limit({ serviceReadyMs: 500 });
+    const endpoint = 'POST /v1/kv/data/runbooks-marker-after';
+    bench.service.faults.add({ endpoint, action: { status }, times: Infinity });
+    const { details } = await bench.failure('proveWrite', ready);
+    for (const { next } of [details, (details['findings'] as { next?: unknown }[])[0] ?? {}]) {
+      expect(next).toContain('stop the service on every node of east');
+      expect(String(next).includes('storage of east is full')).toBe(full);
+    }
+  });
+
   it('names a blocked audit device instead of a cluster that never gets ready', async () => {
     const before = await marker();
     bench.limit({ serviceReadyMs: 1_000 });
