@@ -1,3 +1,4 @@
+import { CHECK_FAILED } from '../contracts/alarms';
 import { sidesOfSwitchover } from '../contracts/plan';
 import { readinessResult } from '../contracts/readiness';
 import { verdictWords } from '../contracts/readiness-words';
@@ -52,9 +53,16 @@ function count(total: number, noun: string): string {
   return `${total} ${noun}${total === 1 ? '' : 's'}`;
 }
 
-function planned({ preconditions }: Report): string {
-  const failed = preconditions.filter(({ verdict }) => verdict === 'fail').length;
-  return failed === 0 ? 'every checked precondition holds' : `${count(failed, 'precondition')} failed`;
+/** What stands against it: the first failed check in full, or why a run that checked nothing was refused. */
+function planned({ preconditions, findings }: Report): string {
+  const failed = preconditions.filter(({ verdict }) => verdict === 'fail');
+  const [first] = failed;
+  const refusal = findings.find(({ code }) => code === CHECK_FAILED);
+  if (!first) return refusal?.text.replace(/\.$/, '') ?? 'every checked precondition holds';
+  const { name, cluster, observed } = first;
+  const where = cluster === undefined ? '' : ` (${cluster})`;
+  const others = failed.length === 1 ? '' : ', the first';
+  return `${count(failed.length, 'precondition')} failed${others}: ${name}${where}: ${observed.replace(/\.$/, '')}`;
 }
 
 /** The runbooks that are about who is primary: a report says of them that there was no outage. */
@@ -117,12 +125,15 @@ function endedHeadline(report: Report): Toned {
     case 'completed':
       return readinessHeadline(report) ?? { text: `Completed: ${completed(report) ?? what}.`, tone: 'good' };
     case 'planned':
-      return { text: `Planned only: nothing was touched, and ${planned(report)}.`, tone: 'neutral' };
+      return { text: `Planned only: ${what}. Nothing was touched, and ${planned(report)}.`, tone: 'neutral' };
     case 'refused':
-      return { text: `Refused: ${planned(report)}.${untouched}`, tone: 'bad' };
+      return { text: `Refused: ${what}. ${planned(report)}.${untouched}`, tone: 'bad' };
     case 'rolled-back': {
       const old = sidesOf(report)?.from ?? 'the old primary';
-      return { text: `Rolled back: ${old} was promoted back; the switchover did not happen.`, tone: 'warning' };
+      return {
+        text: `Rolled back: ${what}. ${old} was promoted back; the switchover did not happen.`,
+        tone: 'warning',
+      };
     }
     case 'running': {
       const now = report.carryingOut ? ` ${report.carryingOut}` : '';

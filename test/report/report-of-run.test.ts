@@ -2,12 +2,14 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Ajv2020 from 'ajv/dist/2020';
 import { reportJsonSchema } from '../../src/contracts/report';
+import type { RunOutcome } from '../../src/contracts/run-facts';
+import { headlineOf } from '../../src/report/headlines';
 import { reportOf } from '../../src/report/report-of-run';
 import { finishedSwitchover, TIMES } from './support/switchover';
 import { withTail } from '../../src/report/run-record';
 import type { ReportStep } from '../../src/contracts/report';
 import { decided, parked, RunBuilder } from './support/run-builder';
-import { DIGEST, IDENTITY, INPUT, PLAN, when } from './support/switchover-data';
+import { DIGEST, IDENTITY, INPUT, PLAN, PRECONDITIONS, when } from './support/switchover-data';
 
 const iso = (at: number): string => new Date(when(at)).toISOString();
 const position = ({ number, name }: ReportStep): string => `${number} ${name}`;
@@ -161,6 +163,50 @@ describe('the end of a run', () => {
       .ended(20, 'refused')
       .failed(30, 'PRECONDITION_FAILED', 'Nothing was touched.');
     expect(reportOf(run.build())).toMatchObject({ outcome: 'refused', findings: [] });
+  });
+
+  it('that was refused, or only planned, is headed by the first check that failed, and the clusters', () => {
+    const headline = (outcome: RunOutcome, checks: readonly object[]) => {
+      const preconditions = [...PRECONDITIONS, ...checks];
+      const [step, plan] = [
+        { name: 'Read', number: 1 },
+        { text: JSON.stringify(PLAN), digest: DIGEST },
+      ];
+      const run = new RunBuilder()
+        .started('drSwitchover', INPUT)
+        .activity({
+          ...{ type: 'assessDrSwitchover', step, result: { preconditions, plan } },
+          scheduledAt: 1,
+          endedAt: 9,
+        })
+        .ended(20, outcome);
+      return headlineOf(reportOf(run.build())).text;
+    };
+    const failed = {
+      name: 'Heartbeat',
+      cluster: 'west',
+      observed: '40 s old.',
+      needed: 'at most 10 s',
+      verdict: 'fail',
+    };
+    expect(headline('refused', [failed])).toBe(
+      'Refused: drSwitchover of payments (east to west). 1 precondition failed: Heartbeat (west): 40 s old. Nothing was demoted or promoted.',
+    );
+    expect(headline('planned', [failed, { ...failed, name: 'Quorum', cluster: undefined }])).toBe(
+      'Planned only: drSwitchover of payments (east to west). Nothing was touched, and 2 preconditions failed, the first: Heartbeat (west): 40 s old.',
+    );
+    expect(headline('planned', [])).toContain('and every checked precondition holds.');
+    const failure = {
+      kind: 'finding',
+      severity: 'warning',
+      code: 'check-failed',
+      text: 'to: no such cluster.',
+    } as const;
+    const unread = new RunBuilder()
+      .started('drSwitchover', INPUT)
+      .fact({ ...failure, at: when(5) })
+      .ended(20, 'refused');
+    expect(headlineOf(reportOf(unread.build())).text).toContain('(west). to: no such cluster. Nothing was');
   });
 
   it('that failed before it could say anything is told with the failure', () => {
