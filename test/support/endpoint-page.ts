@@ -54,32 +54,57 @@ export function parametersOf(endpoint: string): readonly string[] {
   return end === undefined ? [] : [...authorised, ...(PARAMETERS[end] ?? [])];
 }
 
-/** How an operator reaches each parameter. */
+const SECONDARY_ID = "the secondary's cluster ID";
+/** How an operator reaches each parameter. Where that differs by endpoint, the end of the path stands before it. */
 const REACHED: Readonly<Record<string, string>> = {
   primary_cluster_addr: 'inventory: `advertisedClusterAddress` of the cluster; `node-address` leaves it to the service',
-  id: "the secondary's cluster ID, under which its paths filter is kept; inputs: `id` of `secondaryDecommission`, `ids` of `filterReconciliation`, `outside` of both onboardings",
-  ttl: 'inventory: `limits.activationToken`, `10m`; input: `outside.ttl`, `30m`',
+  'secondary-token id': `${SECONDARY_ID}; input: \`outside.id\` of both onboardings`,
+  'revoke-secondary id': `${SECONDARY_ID}, or by which the primary knows it; input: \`id\` of \`secondaryDecommission\``,
+  ':id id': `${SECONDARY_ID}; inputs: \`ids\` of \`filterReconciliation\`, \`outside.id\` of \`performanceSecondaryOnboarding\``,
+  ttl: 'inventory: `limits.activationToken`, `10m`; input: `outside.ttl` of both onboardings, `30m`',
   secondary_public_key:
-    'made by the secondary for each token; inputs: `form` (`public-key`, `wrapped`), `outside.publicKey`',
-  token:
-    'issued by the run, and never shown; blank with `secondaryDecommission` and `{"afterwards": "forget-primary"}`',
+    'made by the secondary for each token; inputs: `form` (`public-key`, `wrapped`), `outside.publicKey` of both onboardings',
+  'secondary/enable token': 'the activation token, issued by the run, and never shown',
+  'secondary/update-primary token':
+    'the activation token, issued by the run, and never shown; blank with `secondaryDecommission` and `{"afterwards": "forget-primary"}`',
   primary_api_addr: 'inventory: `apiAddressForPeers` of the primary, with a wrapped token',
   ca_file: 'inventory: `caFileOnPeers` of the primary, with a wrapped token',
   ca_path: 'inventory: `caPathOnPeers` of the primary, with a wrapped token',
-  update_primary_addrs:
-    'inputs: `form: addresses` of `secondaryRepointing`, with `addresses` or what is known of the primary; `repoint: addresses` of `performancePromotion`',
+  'dr/secondary/update-primary update_primary_addrs':
+    'inputs: `form` (`addresses`) and `addresses` of `secondaryRepointing`; without the second, what is known of the primary',
+  'performance/secondary/update-primary update_primary_addrs':
+    'inputs: `form` (`addresses`) and `addresses` of `secondaryRepointing`; without the second, what is known of the primary; `repoint` (`addresses`) of `performancePromotion`',
   dr_operation_token: 'input: `tokenSource`; inventory: `ceremony.tokenSource`, `batchToken`, `batchTokens`',
-  force: 'promotion: gate `force` only, unless `{"offerForce": false}`; reindex: input `force` of `drReindex`',
-  pgp_key: "the ceremony's own key; a person's for a root token: `recipientPgpKey` of `rootTokenCeremony`",
+  'dr/secondary/promote force': 'gate `force` of `drFailover` only, unless `{"offerForce": false}`',
+  'performance/secondary/promote force':
+    'gate `force` of an unplanned `performancePromotion` only, unless `{"offerForce": false}`',
+  'secondary/reindex force': 'input: `force` of `drReindex`',
+  pgp_key: "the ceremony's own key; a person's: input `recipient` of `operationTokenCeremony`",
   key: 'given by the key holders, sealed: `runbook share`',
   nonce: 'read from the attempt that this run started',
-  diff: 'input `diff` of `drReindex`',
-  skip_flush: 'input `skipFlush` of `drReindex`',
-  mode: 'inventory: `pathsFilters`; inputs: `filter`, `filters`, `ids`; `allow` where none is given, as in the interface',
+  diff: 'input: `diff` of `drReindex`',
+  skip_flush: 'input: `skipFlush` of `drReindex`',
+  mode: 'inventory: `pathsFilters`; inputs: `filter` of `performanceSecondaryOnboarding`, `filters` and `ids` of `filterReconciliation`; `allow` where none is given, as in the interface',
   paths: 'as `mode`; an empty list is sent as such',
 };
 
-export const EXPLAINED_PARAMETERS: readonly string[] = Object.keys(REACHED);
+const entryFor = (endpoint: string, parameter: string) =>
+  Object.entries(REACHED).find(([key]) => {
+    const [end = '', name = end] = key.split(' ');
+    return name === parameter && (end === name || endpoint.endsWith(end));
+  });
+
+/** How an operator reaches each parameter of a call, the one in its path included. */
+export function reachedBy(endpoint: string): readonly (readonly [parameter: string, how: string | undefined])[] {
+  const names = [...(endpoint.endsWith('/:id') ? ['id'] : []), ...parametersOf(endpoint)];
+  return names.map((name) => [name, entryFor(endpoint, name)?.[1]]);
+}
+
+/** What is explained, and by which no parameter of any call is reached. */
+export const EXPLAINED_IN_VAIN: readonly string[] = Object.keys(REACHED).filter(
+  (key) =>
+    !INTERFACE_ROWS.some(({ endpoint }) => reachedBy(endpoint).some(([name]) => entryFor(endpoint, name)?.[0] === key)),
+);
 
 const PAGE = join(ROOT, 'docs', 'endpoints.md');
 
@@ -112,28 +137,23 @@ const inCode = (names: readonly string[]) => names.map((each) => `\`${each}\``).
 export function endpointPage(recorded: ReadonlyMap<string, RecordedCall>): string {
   const lines = INTERFACE_ROWS.map(({ endpoint, method }) => {
     const { runbooks = [], parameters = [] } = recorded.get(endpoint) ?? {};
-    return `| \`${endpoint}\` | \`${method}\` | ${inCode(parameters)} | ${inCode(runbooks) || 'not yet'} |`;
+    const reached = reachedBy(endpoint).map(([name, how = 'not yet']) => `\`${name}\`: ${how}`);
+    const cells = [`\`${endpoint}\``, `\`${method}\``, reached.join('<br>'), inCode(parameters)];
+    return `| ${cells.join(' | ')} | ${inCode(runbooks) || 'not yet'} |`;
   });
-  const reached = Object.entries(REACHED).map(([name, how]) => `| \`${name}\` | ${how} |`);
   return `# Endpoints
 
 The 34 endpoints of the replication administration interface: the method of the client that calls each, the parameters
-that activities really sent in the tests, and the runbooks whose activities called it.
+that activities really sent in the tests, how an operator reaches each, and the runbooks whose activities called it.
 
 Rows and methods come from the client's table. Parameters and runbooks are recorded: a test fails when a runbook makes a
 call that is not listed here, and when a parameter of the interface was sent by no activity.
 \`rm docs/endpoints.md && UPDATE_DOCS=1 npx jest -w 1 test/workflows test/activities\` records them again. A run that a
 failover took over counts as what it was started as: so \`drReindex\` stands at the promotion.
 
-| endpoint | client method | parameters | runbooks |
-|---|---|---|---|
+| endpoint | client method | how an operator reaches each parameter | parameters that were sent | runbooks |
+|---|---|---|---|---|
 ${lines.join('\n')}
-
-## How an operator reaches each parameter
-
-| parameter | reached by |
-|---|---|
-${reached.join('\n')}
 `;
 }
 
