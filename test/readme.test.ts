@@ -225,7 +225,7 @@ describe.each(['SECURITY.md', 'test/behaviours.md'])('%s', (path) => {
     const checked: string[] = [];
     const missing: string[] = [];
     // A quoted name belongs to the test file that was named last before it.
-    for (const [, named, words] of page(path).text.matchAll(/`(test\/[\w./-]+\.test\.ts)`|"([^"\n]+)"/g)) {
+    for (const [, named, words] of page(path).text.matchAll(/`(test\/[\w./-]+\.ts)`|"([^"\n]+)"/g)) {
       if (named !== undefined) file = named;
       const source = existsSync(join(ROOT, file)) ? readFileSync(join(ROOT, file), 'utf8').replaceAll("\\'", "'") : '';
       if (words !== undefined) checked.push(words);
