@@ -49,12 +49,12 @@ Exit codes:
   return program;
 }
 
-/** The name of a key, or a public key, that begins with a hyphen: one in 64 does. No option is as long. */
-const HYPHENATED_KEY = /^-[A-Za-z0-9_-]{42}(?::[A-Za-z0-9_-]{43})?$/;
+/** The name of a key, a public key, or the digest of a plan that begins with a hyphen: one in 64 does. No option is as long. */
+const HYPHENATED = /^-[A-Za-z0-9_-]{42}(?::[A-Za-z0-9_-]{43})?$/;
 
 /** A space before such a word keeps it from being read as an option. The commands trim it. */
-function keyNotOption(word: string): string {
-  return HYPHENATED_KEY.test(word) ? ` ${word}` : word;
+function notAnOption(word: string): string {
+  return HYPHENATED.test(word) ? ` ${word}` : word;
 }
 
 /** Commands neither end the process nor write past the context. */
@@ -91,7 +91,7 @@ export async function runCli(words: readonly string[], given: CliContext): Promi
   const program = buildProgram({ context, finish: (given) => (code = given) }, asked ?? '');
   try {
     refuseUnsafeStart(processFacts(given.env));
-    await program.parseAsync(words.map(keyNotOption), { from: 'user' });
+    await program.parseAsync(words.map(notAnOption), { from: 'user' });
     return code;
   } catch (error) {
     if (error instanceof CommanderError) {

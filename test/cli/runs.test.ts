@@ -161,8 +161,17 @@ describe('a switchover by the command line alone', () => {
 
   it('start, share, approve and watch lead to the end; status names each missing person with the command', async () => {
     const { workflowId } = scenario;
-    const start = `start drSwitchover --deployment ${scenario.name} --to west --reason test --requested-by olga`;
-    expect((await typed(start, { env })).code).toBe(0);
+    const input = `drSwitchover --deployment ${scenario.name} --to west --requested-by olga --reason`;
+    const looked = JSON.parse((await typed(`plan ${input} test --json`, { env })).out) as { workflowId: string };
+    const { planText = '' } = await scenario.attach(looked.workflowId).status();
+    // The digest of one plan in 64 begins with a hyphen, and is no option: by its reason, this one does.
+    const digestWith = (reason: string) =>
+      createHash('sha256')
+        .update(planText.replace('"reason":"test"', `"reason":"${reason}"`))
+        .digest('base64url');
+    const reasons = Array.from({ length: 2_000 }, (_, index) => `test-${index}`);
+    const reason = reasons.find((each) => digestWith(each).startsWith('-')) ?? 'test';
+    expect((await typed(`start ${input} ${reason}`, { env })).code).toBe(0);
     const run = scenario.attach();
     await run.waitsFor('shares');
 
@@ -183,6 +192,7 @@ describe('a switchover by the command line alone', () => {
       expect(await scenario.leaks([given.out, given.err])).toEqual([]);
     }
     const { planDigest } = await run.waitsFor('approval', ({ gate }) => gate === 'plan');
+    expect(planDigest).toBe(digestWith(reason));
     // Who attaches later sees when each receipt was given, not when they look.
     const [gaveAt = 0] = (await run.status()).receipts.map(({ at }) => at);
     const attached = await cli(['watch', workflowId, '--timeout', '0'], { env });

@@ -52,7 +52,8 @@ function approveCommand(host: CommandHost): Command {
     .option(...NAME_OPTION)
     .option('--reject', 'reject instead of approving')
     .option('--comment <text>', 'shown in the report')
-    .option('--plan-digest <digest>', 'approve only if this is the plan')
+    // One in 64 begins with a hyphen, and comes with a space before it.
+    .option('--plan-digest <digest>', 'approve only if this is the plan', (digest) => digest.trim())
     .option('-y, --yes', 'do not ask (for scripts); needs --plan-digest');
   return withStatementOptions(command).action(async (workflowId: string, options: ApproveOptions) => {
     const { context } = host;
