@@ -179,13 +179,18 @@ export class Cast {
     } else if (waiting.for === 'action') this.onAction(waiting.what);
   }
 
-  /** Runs `runbook` as this person and gives its exit code. */
+  /** Runs `runbook` as this person and gives its exit code. What is hidden otherwise is shown where it did not end well. */
   async play(name: string, words: readonly string[], showAll = true): Promise<number | string> {
+    const hidden: string[] = [];
     const { ended } = this.#stage.runbook(words, (line, stream) => {
-      if (this.#showAll && (showAll || stream === 'out')) this.#say(`      ${name}> ${line}`);
+      const said = `      ${name}> ${line}`;
+      if (this.#showAll && (showAll || stream === 'out')) this.#say(said);
+      else hidden.push(said);
     });
     const code = await ended;
-    if (code !== 0) this.#say(`      ${name}> ended with ${code}`);
+    if (code === 0) return code;
+    for (const line of hidden) this.#say(line);
+    this.#say(`      ${name}> ended with ${code}`);
     return code;
   }
 
