@@ -1,14 +1,28 @@
 #!/bin/sh
 # Makes what the worker of the laboratory needs beside its inventory: the key that seals values, the workers' signing key,
-# and one token file for each cluster of the simulated service. Keys are made once, tokens anew at each start.
+# and a token file for each cluster of the simulated service. Keys are made once, the token anew at each start: it has the
+# policy that `runbook policy` prints, lives 32 days, and serves both clusters. No worker sees the root token.
 set -eu
 umask 077
 cd /run/laboratory
 
 [ -e seal-keys ] || runbook keys seal --output seal-keys
 [ -e workers.key ] || runbook keys workers --output workers.key
+runbook policy payments --runbook all > policy.hcl
 node -e '
   const { readFileSync, writeFileSync } = require("node:fs");
   const { clusters } = JSON.parse(readFileSync("/run/simulator/state.json", "utf8"));
-  for (const { name, rootToken } of clusters) writeFileSync(`${name}.token`, rootToken, { mode: 0o600 });
+  const east = clusters.find(({ name }) => name === "east");
+  const asAdministrator = async (path, body) => {
+    const headers = { "x-vault-token": east.rootToken };
+    const answer = await fetch(`${east.addresses[0]}/v1/${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+    if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+    return answer.status === 204 ? {} : answer.json();
+  };
+  (async () => {
+    await asAdministrator("sys/policies/acl/runbooks", { policy: readFileSync("policy.hcl", "utf8") });
+    const { auth } = await asAdministrator("auth/token/create", { policies: ["runbooks"], ttl: "768h" });
+    // A DR secondary has the tokens of its primary.
+    for (const { name } of clusters) writeFileSync(`${name}.token`, auth.client_token, { mode: 0o600 });
+  })();
 '

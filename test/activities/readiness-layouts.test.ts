@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import type { ReadinessResult } from '../../src/contracts/readiness';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ceremonyToken, workersToken } from '../support/least-privilege';
 import { pointName, pointsOf } from '../support/readiness';
 
 const VERSION = '2.0.3+ent';
@@ -12,10 +13,13 @@ const BATCH_POLICY = ['promote', 'update-primary'].map((each) => ({
   capabilities: ['update'],
 }));
 
+const DR_SETS = { main: ['east', 'west'], europe: ['eu', 'euro'] };
+
 /** Credentials come from variables, so that each test can change one. */
 const variable = (name: string, what: string) => `TEST_READINESS_${name}_${what}`.toUpperCase();
 const given: string[] = [];
-function give(name: string, what: 'credential' | 'ceremony' | 'batch', value: string): void {
+const KINDS = ['credential', 'ceremony', 'batch'] as const;
+function give(name: string, what: (typeof KINDS)[number], value: string): void {
   given.push(variable(name, what));
   process.env[variable(name, what)] = value;
 }
@@ -39,7 +43,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
         performance: { primary: 'east', secondaries: [{ name: 'eu', filter: { mode: 'deny', paths: ['secret/'] } }] },
         tls: { certificateFile: CERTIFICATE, keyFile: join(FIXTURES, 'loopback-key.pem') },
       },
-      drSets: { main: ['east', 'west'], europe: ['eu', 'euro'] },
+      drSets: DR_SETS,
       cluster: (name) => ({
         caFile: CERTIFICATE,
         credential: { env: variable(name, 'credential') },
@@ -53,9 +57,16 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
       },
     });
     bench.openRuns = new Map();
-    for (const { name, rootToken } of bench.service.clusters.values()) {
-      give(name, 'credential', rootToken);
-      give(name, 'ceremony', rootToken);
+    for (const [primary = '', secondary = ''] of Object.values(DR_SETS)) {
+      const [cluster, { inventory }] = [bench.cluster(primary), bench];
+      const [credential, ceremony] = [
+        workersToken(cluster, inventory, DEPLOYMENT),
+        ceremonyToken(cluster, inventory, DEPLOYMENT),
+      ];
+      for (const name of [primary, secondary]) {
+        give(name, 'credential', credential);
+        give(name, 'ceremony', ceremony);
+      }
     }
     bench.cluster('east').writePolicy('dr-operations', BATCH_POLICY);
     give('west', 'batch', bench.cluster('east').createToken({ policies: ['dr-operations'], type: 'batch' }));
@@ -90,7 +101,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
 
   it('without any stored credential that a DR secondary of version 2.0 accepts, failover is red', async () => {
     const east = bench.cluster('east');
-    const batch = process.env[variable('west', 'batch')] ?? '';
+    const [credential = '', ceremony = '', batch = ''] = KINDS.map((kind) => process.env[variable('west', kind)]);
     give('west', 'batch', east.createToken({ policies: ['dr-operations'], type: 'batch', ttlMs: 60_000 }));
     give('west', 'ceremony', east.createToken({ policies: ['default'] }));
     // It may do everything, and is no root token: no DR secondary takes it.
@@ -109,8 +120,8 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
 
     // The batch token is such a credential, and makes a ceremony unnecessary.
     const withBatch = await check();
-    give('west', 'ceremony', east.rootToken);
-    give('west', 'credential', east.rootToken);
+    give('west', 'ceremony', ceremony);
+    give('west', 'credential', credential);
     expect(pointsOf(withBatch, 'fail')).toEqual([]);
     expect(point(withBatch, 'stored-credential', 'west')?.observed).toBe(
       `the batch token, instead of a ceremony by ${VERSION}`,

@@ -1,5 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import Ajv from 'ajv';
 import addFormats from 'ajv-formats';
 import { parse } from 'yaml';
@@ -7,6 +9,9 @@ import { DYNAMIC_CONFIG, SEARCH_ATTRIBUTES } from '../../src/dev-server';
 import { projectRoot } from '../../src/dev-server/locations';
 import { parseInventory } from '../../src/inventory';
 import { parseTopology } from '../../src/simulator';
+import { ActivityBench } from '../support/activity-environment';
+import { callNode } from '../support/by-hand';
+import { temporaryDirectory } from '../support/scenario';
 
 interface Service {
   readonly image: string;
@@ -132,6 +137,57 @@ describe('docker-compose.yml', () => {
     expect(approvers.length).toBeGreaterThanOrEqual(2);
     const thresholds = parseTopology(read('deploy', 'topology.yaml')).clusters.map(({ seal }) => seal?.threshold ?? 1);
     expect(deployments.get('payments')?.ceremony.holders.length).toBeGreaterThan(Math.max(...thresholds));
+  });
+});
+
+describe('the laboratory as deploy/prepare-laboratory.sh leaves it', () => {
+  const directory = temporaryDirectory('laboratory');
+  let bench: ActivityBench;
+
+  /** The script as it is, but for where files are; `runbook` is the program of the build. */
+  async function prepare(): Promise<void> {
+    const clusters = [...bench.service.clusters.values()].map(({ name, addresses, rootToken }) => {
+      return { name, addresses, rootToken };
+    });
+    writeFileSync(join(directory, 'state.json'), JSON.stringify({ clusters }));
+    symlinkSync(join(projectRoot(), 'dist', 'src', 'cli', 'main.js'), join(directory, 'runbook'));
+    const script = read('deploy', 'prepare-laboratory.sh').replaceAll(/\/run\/(laboratory|simulator)/g, directory);
+    const PATH = `${directory}:${process.env['PATH'] ?? ''}`;
+    const RUNBOOKS_INVENTORY = join(projectRoot(), 'deploy', 'inventory.yaml');
+    // Beside this process, which serves what it calls.
+    await promisify(execFile)('sh', ['-c', script], { env: { PATH, RUNBOOKS_INVENTORY } });
+  }
+
+  beforeAll(async () => {
+    const { clusters, dr } = parseTopology(read('deploy', 'topology.yaml'));
+    const { deployments } = parse(read('deploy', 'inventory.yaml')) as Record<string, Record<string, object>>;
+    const { quiesce } = deployments?.['payments'] as { readonly quiesce: string };
+    bench = await ActivityBench.start({
+      topology: { clusters: clusters.map(({ name, nodes, seal }) => ({ name, nodes, seal })), dr },
+      cluster: (name) => ({ credential: { file: join(directory, `${name}.token`) } }),
+      deployment: { laboratory: true, quiesce },
+    });
+    await prepare();
+    bench.service.advance();
+  });
+  afterAll(() => bench.stop());
+
+  it('gives the workers a token with the printed policy that lasts, and no root token', async () => {
+    const [east, west] = ['east', 'west'].map((name) => readFileSync(join(directory, `${name}.token`), 'utf8'));
+    expect(west).toBe(east);
+    const { apiAddress } = bench.cluster('east');
+    const { text } = await callNode(apiAddress, 'GET', 'auth/token/lookup-self', { token: east });
+    const { data } = JSON.parse(text) as { readonly data: { readonly ttl: number } };
+    expect(data).toMatchObject({ policies: ['default', 'runbooks'] });
+    expect(data.ttl).toBeGreaterThan(31 * 24 * 3_600);
+  });
+
+  it('lets a switchover begin with nothing but its target', async () => {
+    const { preconditions } = await bench.call('assessDrSwitchover', { input: bench.input({}) });
+    expect(preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
+    expect(preconditions).toContainEqual(
+      expect.objectContaining({ name: 'clients can be stopped by a quota', verdict: 'ok' }),
+    );
   });
 });
 

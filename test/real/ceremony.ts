@@ -7,7 +7,7 @@ import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { Proxy } from './proxy';
 import type { Plan } from './proxy';
-import { provenAndRevoked, realService } from './real-service';
+import { makeWorkersToken, provenAndRevoked, realService } from './real-service';
 import type { RealServer } from './real-service';
 
 export const ATTEMPT = 'POST sys/generate-root/attempt';
@@ -32,6 +32,8 @@ export class RealCeremonies {
     const shown = proxies.map(({ address }) => address);
     const scenario = await Scenario.start({
       service: await realService(server, shown),
+      makeWorkersToken: (policy) => makeWorkersToken(server, policy),
+      rights: { runbooks: ['rootTokenCeremony'] },
       drSets: { main: ['real'] },
       deployment: {
         ceremony: { holders: ['ada', 'bert', 'cleo', 'dora', 'emil'], collectFor: '30m', useFor: '30m' },

@@ -25,7 +25,7 @@ jest.setTimeout(120_000);
 const server = realServer();
 if (server) {
   describe('a first night on a real server', () => {
-    const signal = AbortSignal.timeout(110_000);
+    let signal: AbortSignal;
     const mount = `night-${randomUUID().slice(0, 8)}`;
     const lines: string[] = [];
     const secrets = new Map<string, string>();
@@ -83,6 +83,9 @@ if (server) {
       await asRoot('POST', `sys/policies/acl/${mount}`, { policy: policyText(policy) });
     }
 
+    beforeEach(() => {
+      signal = AbortSignal.timeout(110_000);
+    });
     beforeAll(async () => {
       rootToken = (await readFile(server.tokenFile, 'utf8')).trim();
       directory = await mkdtemp(join(tmpdir(), 'night-'));

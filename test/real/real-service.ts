@@ -68,6 +68,19 @@ export async function realService(server: RealServer, addresses = server.address
   return service as unknown as SimulatedService;
 }
 
+/** The administrator gives the workers a token with this policy, and no other: none of them holds the root token. */
+export async function makeWorkersToken(server: RealServer, policy: string): Promise<string> {
+  const token = (await readFile(server.tokenFile, 'utf8')).trim();
+  const written = await callReal(server, 'POST', `sys/policies/acl/${WORKERS_POLICY}`, { token, body: { policy } });
+  expect(written.status).toBe(204);
+  const body = { policies: [WORKERS_POLICY], ttl: '1h' };
+  const { auth } = (await callReal(server, 'POST', 'auth/token/create', { token, body })).body;
+  expect(auth).toMatchObject({ policies: ['default', WORKERS_POLICY] });
+  return (auth as { readonly client_token: string }).client_token;
+}
+
+const WORKERS_POLICY = 'runbooks-workers';
+
 interface CallOptions {
   readonly token?: string;
   readonly body?: unknown;

@@ -48,13 +48,22 @@ export function workersToken(
   { runbooks = RUNBOOK_NAMES, kinds = ['credential'], ttlMs = WORKERS_TOKEN_MS }: WorkersRights = {},
 ): string {
   const name = `runbooks-${deployment}`;
-  // A performance secondary has the policies of its primary.
-  let writer = cluster;
-  for (let { source } = writer.streams.performance; source !== undefined; { source } = writer.streams.performance)
-    writer = source;
   const rules = kinds.flatMap((kind) => printedRules(inventory, deployment, kind, runbooks));
-  writePrintedPolicy(writer, name, rules);
+  writePrintedPolicy(policyWriter(cluster), name, rules);
   return cluster.createToken({ policies: [name], ttlMs });
+}
+
+/** What `ceremonyCredential` is for: a batch token that holds ceremonies on the DR secondaries of this cluster's set. */
+export function ceremonyToken(cluster: SimulatedCluster, inventory: Inventory, deployment: string): string {
+  const name = 'runbooks-ceremony';
+  writePrintedPolicy(policyWriter(cluster), name, printedRules(inventory, deployment, 'ceremonyCredential'));
+  return cluster.createToken({ policies: [name], type: 'batch', ttlMs: WORKERS_TOKEN_MS });
+}
+
+/** A performance secondary has the policies of its primary. */
+function policyWriter(cluster: SimulatedCluster): SimulatedCluster {
+  const { source } = cluster.streams.performance;
+  return source === undefined ? cluster : policyWriter(source);
 }
 
 const WORKERS_TOKEN_MS = 30 * 24 * 3_600_000;

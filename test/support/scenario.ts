@@ -9,6 +9,7 @@ import type { Client, WorkflowHandle } from '@temporalio/client';
 import pino from 'pino';
 import { Records } from '../../activities';
 import type { RunbookActivities } from '../../activities';
+import { policyFor, policyText } from '../../activities/tokens/policies';
 import { ceremonyWorkflowId, deploymentWorkflowId } from '../../src/contracts/names';
 import { recordWorkflowId } from '../../src/contracts/record';
 import type { Finding } from '../../src/contracts/run-facts';
@@ -22,7 +23,7 @@ import type { Deployment, Inventory } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
 import { newSealKey, newSigningKey, SealKeyring } from '../../src/keys';
 import type { SigningKey } from '../../src/keys';
-import { SimulatedCluster, startSimulatedService } from '../../src/simulator';
+import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedService, Topology } from '../../src/simulator';
 import { startWorker } from '../../src/worker';
 import type { RunningWorker } from '../../src/worker';
@@ -71,6 +72,8 @@ const LIMITS = {
 export interface ScenarioOptions extends SiteOptions {
   /** In the place of the simulated one; stopped with the scenario. */
   readonly service?: SimulatedService;
+  /** Of a service that is not simulated: its administrator makes the workers a token with this policy. */
+  readonly makeWorkersToken?: (policy: string) => Promise<string>;
   /** Clusters and sets; east (primary) and west (DR secondary), one node each, where nothing is given. */
   readonly topology?: Partial<Topology>;
   /** Members of the deployment in the inventory, beside clusters; a function where they name what the service made. */
@@ -171,21 +174,28 @@ export class Scenario {
     await writeFile(join(this.directory, 'seal-keys'), this.#sealKeys.reveal(), { mode: 0o600 });
     for (const { name, rootToken } of this.service.clusters.values())
       this.#secrets.set(`root token of ${name}`, rootToken);
+    const made = await this.#tokenOfAdministrator();
+    if (made !== undefined) this.#secrets.set('workers token', made);
     for (const { name } of withTokenFiles(this.service))
-      await writeFile(this.tokenFileOf(name), this.workersToken(name), { mode: 0o600 });
+      await writeFile(this.tokenFileOf(name), made ?? this.workersToken(name), { mode: 0o600 });
     await writeFile(join(this.directory, 'inventory.yaml'), this.inventoryText(), { mode: 0o600 });
     this.#secrets.set('workers signing key', String((JSON.parse(this.#workersJwk.reveal()) as { d: string }).d));
     this.#secrets.set('seal key', this.#sealKeys.reveal().split(':')[1] ?? '');
   }
 
+  /** Undefined where the service is simulated. */
+  async #tokenOfAdministrator(): Promise<string | undefined> {
+    const { inventory } = this;
+    const { makeWorkersToken, rights } = this.options;
+    const policy = () => policyFor(inventory, findDeployment(inventory, this.name), 'credential', rights?.runbooks);
+    return makeWorkersToken?.(policyText(policy()));
+  }
+
   /** Another token of the workers for a cluster, with the printed policy of its deployment. */
   workersToken(name: string): string {
-    const cluster = this.service.cluster(name);
-    // Of a real server, in whose tests people do what a policy would be needed for.
-    if (!(cluster instanceof SimulatedCluster)) return this.service.cluster(name).rootToken;
     const others = Object.entries(this.options.otherDeployments ?? {});
     const [deployment = this.name] = others.find(([, other]) => other.cluster === name) ?? [];
-    return workersToken(cluster, this.inventory, deployment, this.options.rights);
+    return workersToken(this.service.cluster(name), this.inventory, deployment, this.options.rights);
   }
 
   inventoryText(): string {
