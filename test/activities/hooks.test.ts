@@ -229,7 +229,7 @@ describe('a call', () => {
     answer = (response) =>
       void setTimeout(() => {
         response.writeHead(200).write('begun, ');
-        setTimeout(() => response.end('ended'), 300);
+        setTimeout(() => response.end('ended'), 1_500);
       }, 1_500);
     const { observed } = await bench.call('runHook', hook('release'));
     expect(observed).toBe('release hook ended with status 200; its output: begun, ended');
