@@ -139,6 +139,9 @@ it('docs/first-hour.md: at most eight commands from a clone to a green plan, one
     ['signing key', d],
     ['seal key', (await read('seal-keys')).trim().split(':')[1] ?? ''],
   ]);
-  const written = await Promise.all(['inventory.yaml', 'worker.env', 'env.sh', 'policy.hcl', 'schedules.sh'].map(read));
+  const names = ['inventory.yaml', 'worker.env', 'env.sh'];
+  const written = await Promise.all(
+    [...names, 'policy.hcl', 'schedules.sh', 'replication-runbooks-worker.service'].map(read),
+  );
   expect(findCanaries([...shown, ...written].join('\n'), secrets)).toEqual([]);
 });

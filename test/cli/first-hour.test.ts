@@ -1,4 +1,4 @@
-/** What a team does once: init, join, add-person. The whole page with its programs: test/long/first-hour.test.ts. */
+/** What a team does once: init, join, add-person. The whole page with its programs: test/cli/first-hour-page.test.ts. */
 import { execFile } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
@@ -73,6 +73,14 @@ it('init reads the clusters, makes the keys once, and writes an inventory of one
     'ada, ben, cyd have not joined: in payments they cannot approve (any gate), decide about a parked step,',
   );
   expect(check.out).toContain('dan, eve have not joined: in payments they cannot give a key share');
+  expect(check.out).toContain(`${join(folder, 'site', 'workers.token')} is not on this machine`);
+  const unit = await readFile(join(folder, 'site', 'replication-runbooks-worker.service'), 'utf8');
+  expect(unit).toContain(`EnvironmentFile=${join(folder, 'site', 'worker.env')}\n`);
+  expect(unit).toMatch(/^ExecStart=\S+ --max-semi-space-size=4 --max-old-space-size=1024 \S+\/main\.js worker$/m);
+  expect(unit).not.toMatch(/usr\/bin\/env|usr\/local|opt\/replication/);
+  expect(initialised.out).toContain(
+    `sudo cp ${join(folder, 'site', 'replication-runbooks-worker.service')} /etc/systemd/`,
+  );
   const secret = JSON.parse(await readFile(join(folder, 'site', 'workers.key'), 'utf8')) as { d: string };
   expect(initialised.out).toContain(`runbook plan drSwitchover --deployment payments --to west --reason 'first plan'`);
   expect(initialised.out + initialised.err + text).not.toContain(secret.d);
@@ -298,7 +306,11 @@ describe('doctor', () => {
   }
   const doctor = (env: NodeJS.ProcessEnv) =>
     cli(['doctor', '--json'], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1', ...env } });
-  const found = ({ out }: CliResult) => new Map((JSON.parse(out) as Findings).findings.map((each) => [each.id, each]));
+  const found = ({ out }: CliResult) => {
+    const { findings } = JSON.parse(out) as Findings;
+    expect(findings.filter(({ verdict, next }) => verdict !== 'ok' && next === undefined)).toEqual([]);
+    return new Map(findings.map((each) => [each.id, each]));
+  };
   const host = () => ({
     RUNBOOKS_INVENTORY: inventory,
     RUNBOOKS_SEAL_KEYS_FILE: join(folder, 'site', 'seal-keys'),

@@ -1,9 +1,10 @@
 /** The package that `npm pack` makes, as somebody has it who installed it. */
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { projectRoot } from '../../src/dev-server/locations';
+import { startSimulatedService } from '../../src/simulator';
 import { cli } from './support';
 
 const run = promisify(execFile);
@@ -21,11 +22,31 @@ it('puts `runbook` there with its version, help and all that it needs of the bui
     expect(paths).toEqual(expect.arrayContaining(['LICENSE', 'dist/workflow-bundle.js', 'dist/holder-page.html']));
     expect(paths.filter((path) => /^(src|test|scripts|activities|workflows)\//.test(path))).toEqual([]);
     await run('tar', ['-xzf', join(directory, packed?.filename ?? '')], { cwd: directory });
-    const runbook = async (...words: string[]) =>
-      (await run(process.execPath, [join(directory, 'package', 'dist/src/cli/main.js'), ...words])).stdout;
+    const installed = join(directory, 'package');
+    const manifest = JSON.parse(await readFile(join(installed, 'package.json'), 'utf8')) as {
+      bin: { runbook: string };
+    };
+    const bin = join(directory, 'bin');
+    // As npm does it.
+    const program = join(installed, manifest.bin.runbook);
+    await mkdir(bin);
+    await chmod(program, 0o755);
+    await symlink(program, join(bin, 'runbook'));
+    const env = { ...process.env, PATH: `${bin}:${process.env['PATH'] ?? ''}` };
+    const runbook = async (...words: string[]) => (await run('runbook', words, { env })).stdout;
     expect((await runbook('--version')).trim()).toBe(packed?.version);
     expect(await runbook('--help')).toContain('A switchover, by the people who do it');
     expect(await runbook('runbooks', 'drSwitchover')).toContain('acceptLoss');
+    const service = await startSimulatedService({ clusters: [{ name: 'east', nodes: 1 }] });
+    const site = join(directory, 'site');
+    const of = ['--directory', site, '--deployment', 'payments', '--people', 'ada'];
+    const east = `east=${service.cluster('east').addresses.join(',')}`;
+    try {
+      expect(await runbook('init', '--yes', ...of, '--cluster', east)).toContain('runbook join production/ada/');
+    } finally {
+      await service.stop();
+    }
+    expect(await readFile(join(site, 'replication-runbooks-worker.service'), 'utf8')).toContain(` ${program} worker\n`);
     expect(await runbook('holder-page', '--output', join(directory, 'page.html'))).toContain('SHA-256');
   } finally {
     await rm(directory, { recursive: true });

@@ -1,8 +1,12 @@
+import { spawn } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
+import { msToTs } from '@temporalio/common/lib/time';
 import { clock } from '../../src/contracts/words';
+import { projectRoot } from '../../src/dev-server/locations';
 import { addPin, formatPublicKey } from '../../src/keys';
 import { Scenario } from '../support/scenario';
 import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
@@ -18,6 +22,8 @@ function environment(taskQueue: string): NodeJS.ProcessEnv {
     RUNBOOKS_TASK_QUEUE: taskQueue,
   };
 }
+
+const PROGRAM = join(projectRoot(), 'dist', 'src', 'cli', 'main.js');
 
 /** Runs a command line whose words hold no spaces. */
 const typed = (line: string, given: Typed) => cli(line.split(' '), given);
@@ -37,7 +43,11 @@ describe('without a worker', () => {
     const started = JSON.parse(first.out) as { workflowId: string; runId: string; link: string };
     expect(started.workflowId).toBe(workflowId);
     expect(started.link).toContain(encodeURIComponent(workflowId));
-    const second = await cli(['start', 'drSwitchover', '--input', input], { env });
+    const directory = await mkdtemp(join(tmpdir(), 'input-'));
+    const file = join(directory, 'switchover.json');
+    await writeFile(file, input);
+    const second = await cli(['start', 'drSwitchover', '--input', file], { env });
+    await rm(directory, { recursive: true });
     expect(second.code).toBe(3);
     expect(second.err).toContain('LOCK_HELD');
     expect(second.err).toContain(started.runId);
@@ -68,6 +78,26 @@ describe('without a worker', () => {
     },
   );
 
+  it.each([
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const)('the program ends by %s with %i where nobody polls', async (signal, code) => {
+    const child = spawn(process.execPath, [PROGRAM, 'plan', 'drSwitchover', '--input', input], {
+      env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), ...env },
+      stdio: ['ignore', 'ignore', 'pipe'],
+      timeout: 60_000,
+      killSignal: 'SIGKILL',
+    });
+    const ended = once(child, 'exit');
+    let said = '';
+    child.stderr.on('data', (chunk: Buffer) => {
+      const told = /nobody polls/.test(said);
+      said += chunk.toString();
+      if (!told && /nobody polls/.test(said)) child.kill(signal);
+    });
+    expect([await ended, said]).toEqual([[code, null], expect.stringContaining('nobody polls')]);
+  });
+
   it('doctor says which versions of this program poll, where they differ from its own', async () => {
     const client = await temporalClient();
     const { namespace } = temporalServer();
@@ -85,6 +115,19 @@ describe('without a worker', () => {
     await Promise.all(polling);
     expect(seen.out).toMatch(/ {2}warn {2}workers\n +observed: .*, version 0\.0\.1\n +needed: +this program is /);
     expect(seen.code).toBe(7);
+  });
+
+  it('doctor says what creates a namespace that is missing, and search attributes that it has not', async () => {
+    const { workflowService } = await temporalClient();
+    const namespace = `bare-${randomUUID().slice(0, 8)}`;
+    const missing = await cli(['doctor'], { env: { ...env, TEMPORAL_NAMESPACE: namespace } });
+    expect(missing.out).toContain(`temporal operator namespace create -n ${namespace} --retention 30d`);
+    await workflowService.registerNamespace({ namespace, workflowExecutionRetentionPeriod: msToTs('1 day') });
+    const bare = await cli(['doctor'], { env: { ...env, TEMPORAL_NAMESPACE: namespace } });
+    expect(bare.out).toContain(`temporal operator namespace update -n ${namespace} --retention 30d`);
+    expect(bare.out).toContain(
+      `temporal operator search-attribute create -n ${namespace} --name RunbookDeployment --type Keyword`,
+    );
   });
 
   it('watch gives up after the time that it was given, and list shows the run', async () => {
@@ -150,6 +193,7 @@ describe('a switchover by the command line alone', () => {
     const watched = await cli(['watch', scenario.name], { env });
     const why = 'FAILED: a DR primary and its secondary';
     expect([watched.code, watched.out]).toEqual([3, expect.stringContaining(why)]);
+    expect(watched.out).toContain('the input of an earlier run, which the start form of the Web UI fills in?');
     const [, summary = ''] = watched.out.split(': REFUSED');
     expect(summary.trimStart()).toMatch(new RegExp(`^${why}`));
     const { out } = await cli(['status', workflowId], { env });

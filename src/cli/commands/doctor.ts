@@ -9,7 +9,7 @@ import { hasJoined, loadInventory, readSigningKey } from '../../inventory';
 import type { Inventory } from '../../inventory';
 import { formatPublicKey, isMemoryBacked, parsePublicKey, readPins, SealKeyring, spokenFingerprint } from '../../keys';
 import { redact } from '../../keys/redaction';
-import { checkProcess, processFacts } from '../../process-guard';
+import { checkProcess, DEBUGGING_VARIABLE, processFacts } from '../../process-guard';
 import { taskQueueSetting, workerSettings } from '../../worker/settings';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
@@ -35,6 +35,9 @@ const point =
 /** A command by itself, as the text of what mends something. */
 const command = (...words: readonly string[]) => `\`${shellLine(...words)}\``;
 
+/** A key that is there is kept. */
+const JOIN = 'With the line that the operators sent you: `runbook join LINE`';
+
 /** What one look may take, ms: they all happen at the same time. */
 const LOOK_MS = 12_000;
 
@@ -54,11 +57,11 @@ function doctorCommand({ context, finish }: CommandHost): Command {
     const inventory = await read.catch(() => undefined);
     const found = await Promise.all([
       look('inventory', async () => inventoryPoints(context, await read), '`runbook inventory check`'),
-      look('temporal', () => temporalPoints(context, options)),
+      look('temporal', () => temporalPoints(context, options), '`temporal operator cluster health`'),
       look('worker host', () => workerPoints(context, inventory), '`runbook keys seal --output FILE`'),
-      look('pins', () => pinPoints(context, inventory)),
-      look('you', () => personPoints(context, inventory)),
-      look('clusters', () => clusterPoints(context, inventory)),
+      look('pins', () => pinPoints(context, inventory), JOIN),
+      look('you', () => personPoints(context, inventory), JOIN),
+      look('clusters', () => clusterPoints(context, inventory), '`runbook inventory check --live`'),
     ]);
     const findings = found.flat();
     const code = exitCodeOfPoints(findings);
@@ -68,16 +71,17 @@ function doctorCommand({ context, finish }: CommandHost): Command {
 }
 
 /** A look that fails, or takes too long, is a finding: the others are shown all the same. */
-async function look(id: string, work: () => Promise<readonly Point[]>, mend?: string): Promise<readonly Point[]> {
+async function look(id: string, work: () => Promise<readonly Point[]>, mend: string): Promise<readonly Point[]> {
   const over = new AbortController();
   const late = delay(LOOK_MS, undefined, { signal: over.signal }).then(
-    () => [point(id)('fail', `no answer within ${LOOK_MS / 1_000} s`)],
+    () => [point(id)('fail', `no answer within ${LOOK_MS / 1_000} s`, mend)],
     () => [],
   );
   try {
     return await Promise.race([work(), late]);
   } catch (error) {
-    if (!isRunbookError(error)) return [point(id)('fail', redact(error instanceof Error ? error.message : 'failed'))];
+    if (!isRunbookError(error))
+      return [point(id)('fail', redact(error instanceof Error ? error.message : 'failed'), mend)];
     const { code, message, observed, needed, next = mend } = error;
     const seen = observed === undefined ? '' : ` (${observed})`;
     return [{ id, verdict: 'fail', observed: `${code}: ${message}${seen}`, needed, next }];
@@ -92,16 +96,18 @@ async function inventoryOf({ env }: CliContext): Promise<Inventory | undefined> 
   return path ? loadInventory(path) : undefined;
 }
 
+const SETTINGS = 'On the worker host, what "runbook init" wrote: `. /etc/replication-runbooks/env.sh`';
+
 function inventoryPoints({ env }: CliContext, inventory: Inventory | undefined): Point[] {
   const say = point('inventory');
   if (inventory === undefined) {
-    const next = 'On the worker host, what "runbook init" wrote: `. /etc/replication-runbooks/env.sh`';
-    return [say('not-checkable', 'none here (RUNBOOKS_INVENTORY): what it says cannot be looked at', next)];
+    return [say('not-checkable', 'none here (RUNBOOKS_INVENTORY): what it says cannot be looked at', SETTINGS)];
   }
   return [say('ok', `${env['RUNBOOKS_INVENTORY'] ?? ''}: no mistakes`), ...joinedPoints(inventory)];
 }
 
 const RETENTION_DAYS = 30;
+const SEARCH_ATTRIBUTE_NAMES = Object.keys(SEARCH_ATTRIBUTES) as (keyof typeof SEARCH_ATTRIBUTES)[];
 
 function temporalPoints(context: CliContext, options: ServerOptions): Promise<Point[]> {
   return withSession(context, options, async (session) => {
@@ -135,15 +141,14 @@ async function searchAttributes({ client, namespace }: TemporalSession): Promise
     const { customAttributes } = await client.withDeadline(Date.now() + 5_000, () =>
       client.connection.operatorService.listSearchAttributes({ namespace }),
     );
-    const missing = Object.keys(SEARCH_ATTRIBUTES).filter((name) => !(name in customAttributes));
+    const missing = SEARCH_ATTRIBUTE_NAMES.filter((name) => !(name in customAttributes));
     if (missing.length === 0) return say('ok', Object.keys(SEARCH_ATTRIBUTES).join(', '));
-    return say(
-      'not-checkable',
-      `not registered: ${missing.join(', ')}. They are optional`,
-      'deploy/create-namespace.sh',
-    );
+    const named = missing.flatMap((name) => ['--name', name, '--type', SEARCH_ATTRIBUTES[name]]);
+    const next = command('temporal', 'operator', 'search-attribute', 'create', '-n', namespace, ...named);
+    return say('not-checkable', `not registered: ${missing.join(', ')}. They are optional`, next);
   } catch {
-    return say('not-checkable', 'the server does not list them; runs do without');
+    const next = command('temporal', 'operator', 'search-attribute', 'list', '-n', namespace);
+    return say('not-checkable', 'the server does not list them; runs do without', next);
   }
 }
 
@@ -165,7 +170,8 @@ async function pollers({ env }: CliContext, session: TemporalSession): Promise<P
   const observed = `${pollersInWords(queue, seen)}, version ${versions.join(', ')}`;
   if (versions.every((version) => version === programVersion())) return say('ok', observed);
   const needed = `this program is ${programVersion()}`;
-  const next = 'Give all of them the same version (docs/operations.md, "Upgrading").';
+  const next =
+    'Give all hosts the same version (docs/operations.md, "Upgrading"), and on each: `sudo systemctl restart replication-runbooks-worker`';
   return { ...say('warn', observed, next), needed };
 }
 
@@ -173,7 +179,7 @@ async function pollers({ env }: CliContext, session: TemporalSession): Promise<P
 async function workerPoints({ env }: CliContext, inventory: Inventory | undefined): Promise<Point[]> {
   const say = point('worker host');
   if (!env['RUNBOOKS_SEAL_KEYS_FILE'] && !env['RUNBOOKS_SEAL_KEYS'])
-    return [say('not-checkable', `${hostname()} is none (RUNBOOKS_SEAL_KEYS_FILE)`)];
+    return [say('not-checkable', `${hostname()} is none (RUNBOOKS_SEAL_KEYS_FILE)`, SETTINGS)];
   const { sealKeys, keyDirectory, keyStorage } = workerSettings(env);
   SealKeyring.parse(sealKeys.reveal());
   const source = inventory?.workers.signingKey;
@@ -183,17 +189,22 @@ async function workerPoints({ env }: CliContext, inventory: Inventory | undefine
     ...(await look("workers' key", () => signingKeyPoints(source), '`runbook keys workers --output FILE`')),
     ...(await Promise.all(files.map(modePoints))).flat(),
     await storagePoint(keyDirectory, keyStorage === 'disk'),
-    ...checkProcess(processFacts(env)).map((weakness) =>
-      point('memory')('warn', weakness, 'docs/operations.md, "The worker\'s process"; the systemd unit does it'),
-    ),
+    ...checkProcess(processFacts(env)).map((weakness) => point('memory')('warn', weakness, mendOf(weakness))),
   ];
+}
+
+/** What {@link checkProcess} says of swap, of core dumps, or of a debugger that was allowed. */
+function mendOf(weakness: string): string {
+  if (weakness.startsWith('swap')) return '`sudo swapoff -a`';
+  if (weakness.startsWith(DEBUGGING_VARIABLE)) return `In the worker's shell: \`unset ${DEBUGGING_VARIABLE}\``;
+  return "In the worker's shell: `ulimit -c 0`; its systemd unit does it";
 }
 
 async function storagePoint(directory: string, diskAllowed: boolean): Promise<Point> {
   const say = point('key storage');
   if (await isMemoryBacked(directory)) return say('ok', `${directory} is in memory`);
-  if (diskAllowed) return say('warn', `${directory} is on a disk: erased keys may be found there`);
   const next = '`export RUNBOOKS_KEY_DIR=/dev/shm/replication-runbooks/keys`';
+  if (diskAllowed) return say('warn', `${directory} is on a disk: erased keys may be found there`, next);
   return say('fail', `${directory} is on a disk`, next);
 }
 
@@ -216,12 +227,7 @@ async function pinPoints({ env }: CliContext, inventory: Inventory | undefined):
   const none = "no workers' key is pinned here";
   const shown = pins.map(({ environment, kid }) => `${environment} ${spokenFingerprint(kid)}`).join('; ');
   const key = inventory && (await readSigningKey(inventory.workers.signingKey).catch(() => undefined));
-  if (key === undefined)
-    return [
-      pins.length > 0
-        ? say('ok', shown)
-        : say('warn', none, 'With the line that the operators sent you: `runbook join LINE`'),
-    ];
+  if (key === undefined) return [pins.length > 0 ? say('ok', shown) : say('warn', none, JOIN)];
   if (pins.some(({ kid }) => kid === key.kid)) return [say('ok', "the workers' key is pinned here")];
   const next = command('runbook', 'keys', 'trust', DEFAULT_ENVIRONMENT, formatPublicKey(key));
   if (pins.length === 0) return [say('not-checkable', `${none}. Only people need one`, next)];
@@ -235,11 +241,14 @@ async function personPoints({ env }: CliContext, inventory: Inventory | undefine
   if (!name) return [say('not-checkable', 'nobody is named (RUNBOOKS_PERSON)', '`export RUNBOOKS_PERSON=YOUR-NAME`')];
   const file = personalKeyFile(env, name);
   const isThere = (await stat(file).catch(() => undefined)) !== undefined;
-  if (!isThere) return [say('fail', `${name} has no key at ${file}`, 'With your line: `runbook join LINE`')];
+  if (!isThere) return [say('fail', `${name} has no key at ${file}`, JOIN)];
   const line = (await readFile(publicLineFile(file), 'utf8').catch(() => '')).trim();
   const kid = parsePublicKey(line.split('/')[1] ?? '')?.kid;
-  if (inventory === undefined || kid === undefined)
-    return [say('not-checkable', `${name}, key ${file}. Whether the inventory lists it cannot be seen here`)];
+  if (inventory === undefined || kid === undefined) {
+    const next =
+      kid === undefined ? JOIN : `On the worker host: ${command('runbook', 'inventory', 'add-person', line)}`;
+    return [say('not-checkable', `${name}, key ${file}. Whether the inventory lists it cannot be seen here`, next)];
+  }
   const person = inventory.people.get(name);
   if (person?.publicKeys.some((key) => key.kid === kid) === true)
     return [say('ok', `${name}, with a key that the inventory lists`)];

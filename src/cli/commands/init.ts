@@ -93,6 +93,9 @@ function initCommand({ context }: CommandHost): Command {
     });
 }
 
+/** Of the worker under systemd. */
+const UNIT = 'replication-runbooks-worker.service';
+
 function filesIn(directory: string) {
   return {
     inventory: join(directory, 'inventory.yaml'),
@@ -100,6 +103,7 @@ function filesIn(directory: string) {
     shell: join(directory, 'env.sh'),
     program: join(directory, 'bin', 'runbook'),
     schedules: join(directory, 'schedules.sh'),
+    unit: join(directory, UNIT),
     signingKey: join(directory, 'workers.key'),
     sealKeys: join(directory, 'seal-keys'),
     policy: join(directory, 'policy.hcl'),
@@ -454,7 +458,8 @@ function settingsText(env: NodeJS.ProcessEnv, { files }: Facts): string {
 }
 
 /**
- * For people at a shell of the worker host: the same settings, the program where it is not on the PATH, and the schedules.
+ * For people at a shell of the worker host: the same settings, the program where it is not on the PATH, the schedules,
+ * and the unit.
  * The program takes the place of its shell, so that signals reach it.
  */
 async function writeScripts({ files, deployment }: Facts, taskQueue: string): Promise<void> {
@@ -462,10 +467,27 @@ async function writeScripts({ files, deployment }: Facts, taskQueue: string): Pr
   const shell = filled('env.sh', { shell: files.shell, settings: shellWord(files.settings), bin: shellWord(bin) });
   await writeFile(files.shell, shell, { mode: 0o640 });
   await mkdir(bin, { recursive: true });
-  const program = shellWord(join(projectRoot(), 'dist', 'src', 'cli', 'main.js'));
-  await writeFile(files.program, filled('runbook', { program }), { mode: 0o755 });
+  await writeFile(files.program, filled('runbook', { program: shellWord(program()) }), { mode: 0o755 });
+  await writeFile(files.unit, unitText(files), { mode: 0o644 });
   const schedules = filled('schedules.sh', { deployment, shell: files.shell, taskQueue: shellWord(taskQueue) });
   await writeFile(files.schedules, schedules, { mode: 0o755 });
+}
+
+const program = () => join(projectRoot(), 'dist', 'src', 'cli', 'main.js');
+
+/** The unit of deploy/ with the places of this installation. */
+function unitText({ settings }: Files): string {
+  const places = [
+    ['/opt/replication-runbooks', projectRoot()],
+    ['/etc/replication-runbooks/worker.env', settings],
+    ['/usr/bin/env node', process.execPath],
+    ['/usr/local/bin/runbook', shellWord(program())],
+  ] as const;
+  return places.reduce(
+    // In a unit % begins a specifier.
+    (text, [usual, here]) => text.replaceAll(usual, () => here.replaceAll('%', '%%')),
+    readFileSync(join(projectRoot(), 'deploy', UNIT), 'utf8'),
+  );
 }
 
 function nextSteps(
@@ -482,6 +504,10 @@ function nextSteps(
     policyCommand: withoutLogin ? shellLine('runbook', 'policy', deployment, '--commands') : undefined,
     join: join.map((line) => shellLine('runbook', 'join', line)),
     plan: shellLine('runbook', 'plan', ...plan),
+    unit: shellWord(files.unit),
+    chown: shellLine('sudo', 'chown', '-R', 'replication-runbooks:', directory),
+    // ProtectHome= of the unit.
+    hidden: [process.execPath, program()].find((file) => /^\/(home|root)\//.test(file)),
   });
   return text.trimEnd().split('\n');
 }
