@@ -1,12 +1,20 @@
 /** People hear of readiness when it changes, once, and when nobody checks it any more; a check that finds the same is silent. */
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import pino from 'pino';
 import { tellOverdueReadiness } from '../../activities';
+import type { ReadinessResult } from '../../src/contracts/readiness';
 import { endsSoon } from '../../activities/readiness/credentials';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { WebhookServer } from '../support/notification-servers';
 import { SOUND_VERSION } from '../support/readiness';
 import { pair } from '../support/scenario';
 
+const BATCH = 'TEST_READINESS_BATCH';
+const BATCH_POLICY = ['promote', 'update-primary'].map((each) => ({
+  path: `sys/replication/dr/secondary/${each}`,
+  capabilities: ['update'],
+}));
 let bench: ActivityBench;
 let hook: WebhookServer;
 beforeAll(async () => {
@@ -14,6 +22,7 @@ beforeAll(async () => {
   process.env['TEST_READINESS_URL'] = hook.origin;
   bench = await ActivityBench.start({
     topology: pair(1, SOUND_VERSION),
+    cluster: (name) => (name === 'west' ? { batchToken: { env: BATCH } } : {}),
     deployment: {
       laboratory: true,
       readiness: { overdueAfter: '2h', independent: true, snapshots: { takenAt: new Date().toISOString() } },
@@ -21,6 +30,8 @@ beforeAll(async () => {
     },
   });
   bench.openRuns = new Map();
+  bench.cluster('east').writePolicy('dr-operations', BATCH_POLICY);
+  batchTokenLives(3_600_000);
 });
 afterAll(async () => {
   expect(bench.leaks()).toEqual([]);
@@ -29,6 +40,10 @@ afterAll(async () => {
 beforeEach(() => {
   hook.posted.length = 0;
 });
+
+function batchTokenLives(ttlMs: number): void {
+  process.env[BATCH] = bench.cluster('east').createToken({ policies: ['dr-operations'], type: 'batch', ttlMs });
+}
 
 const check = async () => (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
 
@@ -56,6 +71,30 @@ it('a verdict that changes is told, worse and better, and one that stays is not'
   west.unsealNode(0);
   while ((await check()).switchover === 'not-ready') bench.service.advance();
   expect(hook.posted.map(({ body }) => body).at(-1)).toMatchObject({ event: 'readiness-changed', severity: 'info' });
+});
+
+it('a token or a batch token that nears its end is told once, although the verdict stays what it was', async () => {
+  const told = () => hook.posted.splice(0).map(({ body }) => [body['event'], JSON.stringify(body['details'])]);
+  const worse = (point: string) => [['readiness-changed', expect.stringContaining(`worse: ${point}`)]];
+  const west = bench.service.cluster('west');
+  west.sealNode(0);
+  expect(await check()).toMatchObject({ switchover: 'not-ready', failover: 'not-ready' });
+  hook.posted.length = 0;
+
+  const soon = { policies: ['root'], ttlMs: 600_000 };
+  await writeFile(join(bench.directory, 'token'), bench.cluster('east').createToken(soon));
+  expect(await check()).toMatchObject({ switchover: 'not-ready', failover: 'not-ready' });
+  expect(told()).toEqual(worse('credential-life'));
+  await check();
+  expect(told()).toEqual([]);
+
+  west.unsealNode(0);
+  const batch = ({ points }: ReadinessResult) => points.find(({ id }) => id === 'batch-token')?.verdict;
+  while (batch(await check()) !== 'ok') bench.service.advance();
+  hook.posted.length = 0;
+  batchTokenLives(600_000);
+  expect(await check()).toMatchObject({ switchover: 'not-ready', failover: 'not-ready' });
+  expect(told()).toEqual(worse('batch-token'));
 });
 
 it('a credential that nothing renews is noticed before its end', () => {

@@ -6,7 +6,7 @@ import { reportOf } from '../../src/report/report-of-run';
 import type { ActivitySpecification } from './support/run-builder';
 import { RunBuilder } from './support/run-builder';
 import { finishedSwitchover } from './support/switchover';
-import { DIGEST, INPUT, when } from './support/switchover-data';
+import { DIGEST, INPUT, observation, when } from './support/switchover-data';
 
 const report = (builder: RunBuilder): Report => reportOf(builder.build());
 
@@ -84,6 +84,26 @@ Gates: where people approve what comes next.
       })
       .ended(2_300, 'aborted');
     expect(renderMarkdown(report(history))).toMatchSnapshot();
+  });
+
+  it('shows the end of a run that ended: its gate, the last state of both kinds, both clusters', () => {
+    const performance = { mode: 'secondary', state: 'stream-wals', lastRemoteWal: '42', peers: [] };
+    const history = new RunBuilder()
+      .started('drFailover', INPUT)
+      .activity({
+        type: 'readDeployment',
+        step: { name: 'Read the final state', number: 1 },
+        facts: [{ kind: 'gate', gate: 'plan', state: 'opened', at: when(1), planDigest: DIGEST, by: [] }],
+        scheduledAt: 2,
+        endedAt: 9,
+        result: { observations: [{ ...observation('east', 'primary', 5), performance }] },
+      })
+      .ended(20, 'completed', { result: { from: 'east', to: 'west' } });
+    const text = renderMarkdown(report(history));
+    expect(text).toContain('**Completed: payments failed over from east to west.**');
+    expect(text).toContain('| open when the run ended |');
+    expect(text).not.toContain('still open');
+    expect(text).toMatch(/\| east \|.*\| primary, running, WAL 4711 \| secondary, stream-wals, WAL 42 \|/);
   });
 
   it('lets nothing that people wrote become layout, a link or HTML', () => {
