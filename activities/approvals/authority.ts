@@ -163,7 +163,7 @@ function isOfAnotherInventory(plan: RunbookPlan): boolean {
 }
 
 const INVENTORY_AS_APPROVED =
-  'people, gates, clusters, hooks, ceremony, quiesce and snapshot as the plan was approved with';
+  'people, gates, clusters, hooks, ceremony, quiesce, walStill limits and snapshot as the plan was approved with';
 const PUT_BACK =
   'Put the inventory back as it was when people approved, and decide retry; or end the run and start again: the new plan names the inventory of now.';
 

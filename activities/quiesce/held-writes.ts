@@ -49,7 +49,7 @@ export async function seeHeldWrites(
   const seconds = `${walStillMs / 1000} s`;
   if (rose <= BigInt(walStillEntries)) {
     const byPeople = by === 'hook' ? 'the quiesce hook succeeded' : 'the approvers attested that no client writes';
-    const how = `${quota?.observed ?? byPeople}, and then the WAL index of ${name} rose by ${rose} within ${seconds}, as by its own upkeep`;
+    const how = `${quota?.observed ?? byPeople}, and then the WAL index of ${name} rose by ${rose} within ${seconds} (at most ${walStillEntries} allowed)`;
     return { wal, how, holds: (answered) => (quota ? performance.now() - quota.since < QUOTA_HOLDS_MS : answered) };
   }
   if (choices['acceptLoss'] === 'bounded') return undefined;

@@ -253,13 +253,13 @@ function inventoryError(error: unknown): RunbookError {
 }
 
 /**
- * What an approval rests on beside the plan: people, gates, clusters, hooks, how clients are kept still, what a snapshot is
- * taken before, and whom the ceremony asks. A plan names it, as base64url(SHA-256), and what it approves is not begun by
+ * What an approval rests on beside the plan: people, gates, clusters, hooks, how clients are kept still and what counts as
+ * still, what a snapshot is taken before, and whom the ceremony asks. A plan names it, as base64url(SHA-256), and what it approves is not begun by
  * another inventory. Of the people those who have to do with this deployment.
  */
 export function inventoryDigest(inventory: Inventory, deployment: string): string {
   const found = findDeployment(inventory, deployment);
-  const { clusters, drSets, ceremony, gates, operators, laboratory, hooks, quiesce, snapshot } = found;
+  const { clusters, drSets, ceremony, gates, operators, laboratory, hooks, quiesce, snapshot, limits } = found;
   const { holders, standBy, tokenProviders = [], groups } = ceremony;
   const named = new Set([...holders, ...standBy, ...tokenProviders]);
   const ofGates = Object.values(gates).flatMap((gate) => gate.groups);
@@ -267,7 +267,9 @@ export function inventoryDigest(inventory: Inventory, deployment: string): strin
   const concerned = [...inventory.people].filter(
     ([name, person]) => named.has(name) || person.groups.some((group) => counting.has(group)),
   );
-  const rules = { clusters, drSets, ceremony, gates, operators, laboratory, hooks, snapshot, quiesce };
+  const { walStillMs, walStillEntries } = limits;
+  const still = { walStillMs, walStillEntries };
+  const rules = { clusters, drSets, ceremony, gates, operators, still, laboratory, hooks, snapshot, quiesce };
   const content = { people: new Map(concerned), ...rules };
   return createHash('sha256').update(JSON.stringify(content, inOrder), 'utf8').digest('base64url');
 }

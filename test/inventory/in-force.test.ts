@@ -80,6 +80,8 @@ it('has one digest whatever the order of its members, and another where a person
     ['collectFor: 20m', 'collectFor: 21m'],
     ['    marker:', '    snapshot: { to: /var/lib/snapshots }\n    marker:'],
     ['    marker:', '    quiesce: quota\n    marker:'],
+    ['    limits: { ', '    limits: { walStill: 3s, '],
+    ['    limits: { ', '    limits: { walStillEntries: 3, '],
     ["'user:dan'", "'user:dana'"],
   ] as const) {
     expect(EXAMPLE).toContain(was);

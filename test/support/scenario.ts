@@ -247,7 +247,9 @@ export class Scenario {
     const workers = this.#workersInventory && limitsOf(this.#workersInventory);
     if (!usual || !changed || !workers) return;
     for (const name of Object.keys(changed) as (keyof typeof changed)[]) {
-      const get = () => (only === undefined || Context.current().info.activityType === only ? changed : usual)[name];
+      // The digest of an inventory is made outside of activities too.
+      const same = only === undefined || changed[name] === usual[name];
+      const get = () => (same || Context.current().info.activityType === only ? changed : usual)[name];
       Object.defineProperty(workers, name, { configurable: true, enumerable: true, get });
     }
   }
