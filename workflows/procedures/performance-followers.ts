@@ -114,11 +114,11 @@ export async function tellPromotionLeft(
 /** Without its primary, and the outcome of the promotion may not be known. */
 async function tellRoles(run: Run, deployment: string, { from, to }: PromotionRoute): Promise<void> {
   const { primaries, silent } = await lastLook(run, deployment, [to], 'performance');
-  const told = silent.length > 0 ? 'nothing' : 'it is none';
+  const told = silent.length > 0 ? 'did not answer' : 'said that it is not primary';
   const some = primaries.length > 0;
   const text = some
     ? `The promotion of ${to} was ended early; ${primaries.join(' and ')} said to be performance primary afterwards.`
-    : `The promotion of ${to} was ended early, with no cluster seen as performance primary; ${to} said: ${told}.`;
+    : `The promotion of ${to} was ended early, with no cluster seen as performance primary; ${to} ${told}.`;
   const next = some
     ? `Promote nothing. See that clients reach ${primaries.join(', ')}, and re-point the other secondaries to it with secondaryRepointing.`
     : `Read the performance status of ${to} once more. Where it is no primary, start performancePromotion again, or bring ${from} back.`;
