@@ -130,7 +130,7 @@ export class OperationTokens {
     const authority = this.#authority;
     if (!authority) throw new TypeError('nobody approved this run yet');
     const isGone = ({ code, outcomeKnown }: FailureFacts) =>
-      outcomeKnown && ['PRECONDITION_FAILED', 'NOT_APPROVED'].includes(code) && this.#fallBack !== undefined;
+      outcomeKnown && code === 'PRECONDITION_FAILED' && this.#fallBack !== undefined;
     try {
       const { token: value } = await this.#run.step(
         `Take the kept operation token of ${cluster}`,

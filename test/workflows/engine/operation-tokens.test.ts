@@ -63,20 +63,18 @@ describe('a kept token that cannot be taken', () => {
     outcomeKnown: true,
   };
 
-  it.each(['PRECONDITION_FAILED', 'NOT_APPROVED'])(
-    'for certain, with %s: the holders are asked instead',
-    async (code) => {
-      const { tokens, findings } = making({ ...gone, code });
-      expect(await tokens.of('west')).toEqual({ source: 'sealed', cluster: 'west', value: 'token 1' });
-      expect(findings.map((each) => each.code)).toEqual(['kept-token-refused']);
-      expect(findings[0]?.text).toContain(
-        'cannot be used: The record keeps none. Observed: another run took it. The key',
-      );
-    },
-  );
+  it('for certain: the holders are asked instead', async () => {
+    const { tokens, findings } = making(gone);
+    expect(await tokens.of('west')).toEqual({ source: 'sealed', cluster: 'west', value: 'token 1' });
+    expect(findings.map((each) => each.code)).toEqual(['kept-token-refused']);
+    expect(findings[0]?.text).toContain(
+      'cannot be used: The record keeps none. Observed: another run took it. The key',
+    );
+  });
 
   it.each([
     ['its outcome is not known', { ...gone, outcomeKnown: false }],
+    ['it is not approved, as nothing of this run is by another inventory', { ...gone, code: 'NOT_APPROVED' }],
     ['the record cannot be read', { ...gone, code: 'RECORD_UNAVAILABLE' }],
   ])('parks where %s', async (_, failure) => {
     await expect(making(failure).tokens.of('west')).rejects.toThrow('parked');
