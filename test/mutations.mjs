@@ -100,6 +100,22 @@ export const MUTATIONS = [
     named: 'a comparison that fails is no proof',
   },
   {
+    name: 'clients are held while a pause holds the run',
+    file: 'workflows/engine/run.ts',
+    text: 'this.#outage || this.state.holdsClients) return;',
+    replacement: 'this.#outage) return;',
+    test: 'test/workflows/outage-faults.test.ts',
+    named: 'nobody is waited for while clients are held',
+  },
+  {
+    name: 'outage: a candidate that is silent parks the demotion, with the clients held',
+    file: 'workflows/procedures/change-primary.ts',
+    text: '(cluster === newPrimary && SILENT.includes(code))',
+    replacement: '(cluster !== newPrimary && SILENT.includes(code))',
+    test: 'test/workflows/outage-reads.test.ts',
+    named: 'because the candidate is silent',
+  },
+  {
     name: 'outage: after a demotion that may have been sent the old primary is taken to serve on',
     file: 'workflows/procedures/change-primary.ts',
     text: 'mayBeSent ||= !outcomeKnown;',
@@ -990,8 +1006,8 @@ export const MUTATIONS = [
   {
     name: 'inventory: the plan does not name how clients are kept still, nor what a snapshot is taken before',
     file: 'src/inventory/load.ts',
-    text: 'laboratory, hooks, snapshot, quiesce };',
-    replacement: 'laboratory, hooks, ...[snapshot, quiesce].slice(2) };',
+    text: 'still, laboratory, hooks, snapshot, quiesce };',
+    replacement: 'laboratory, hooks, ...[still, snapshot, quiesce].slice(3) };',
     test: 'test/inventory/in-force.test.ts',
   },
   {

@@ -61,6 +61,7 @@ export function notificationFacts(inventory: Inventory, deployment: string, noti
         .catch('run'),
       tookOver: z.enum(RUNBOOK_NAMES).optional().catch(undefined),
       inOutage: z.boolean().optional().catch(undefined),
+      clientsHeld: z.boolean().optional().catch(undefined),
       since: time.optional().catch(undefined),
       outcome: runOutcome.optional().catch(undefined),
       streaming: z.object({ secondary: cluster, primary: cluster }).optional().catch(undefined),

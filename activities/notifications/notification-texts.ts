@@ -89,6 +89,7 @@ export function plainText({ text, details, commands, link, runbook, workflowId, 
 /** What happened, in one sentence of ours. */
 function sentenceOf(facts: NotificationFacts): string {
   const { event, runbook, tookOver, waiting, inOutage, since, streaming, finding, outcome, readiness } = facts;
+  const keptOut = facts.clientsHeld === true ? ' Clients may be kept out meanwhile.' : '';
   switch (event) {
     case 'started':
       return tookOver === undefined
@@ -96,10 +97,10 @@ function sentenceOf(facts: NotificationFacts): string {
         : `${tookOver} was taken over: it goes on as ${runbook}.`;
     case 'waiting-for-people':
     case 'parked':
-      return `${runbook} ${inWords(waiting)}.${inOutage === true ? ' No cluster serves clients.' : ''}`;
+      return `${runbook} ${inWords(waiting)}.${inOutage === true ? ' No cluster serves clients.' : keptOut}`;
     case 'reminder':
     case 'escalation':
-      return `${runbook} still ${inWords(waiting)}${since === undefined ? '' : `, since ${new Date(since).toISOString()}`}.`;
+      return `${runbook} still ${inWords(waiting)}${since === undefined ? '' : `, since ${new Date(since).toISOString()}`}.${keptOut}`;
     case 'stand-by-called':
       return `${runbook} now asks who stands by for a key share.`;
     case 'holders-too-few':
@@ -123,7 +124,7 @@ function sentenceOf(facts: NotificationFacts): string {
     case 'readiness-overdue':
       return `No readiness check has ended since ${new Date(since ?? 0).toISOString()}: see to its Schedule and its runs.`;
     case 'finished':
-      return `${runbook} ended${outcome === undefined ? '' : `: ${outcome}`}.${inOutage === true ? ' It was ended inside the outage.' : ''}`;
+      return `${runbook} ended${outcome === undefined ? '' : `: ${outcome}`}.${inOutage === true ? ' It was ended inside the outage.' : keptOut.replace('meanwhile', 'still')}`;
   }
 }
 

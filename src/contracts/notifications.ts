@@ -53,6 +53,8 @@ export interface Notification {
   readonly tookOver?: RunbookName;
   /** No cluster serves clients. */
   readonly inOutage?: boolean;
+  /** The run holds clients off a cluster that could serve them. */
+  readonly clientsHeld?: boolean;
   /** `readiness-changed`: the verdicts, and those of the check before. */
   readonly readiness?: ReadinessVerdicts & { readonly before?: ReadinessVerdicts };
   /** `reminder`, `escalation`: since when it is waited for; `readiness-overdue`: the last check. Epoch milliseconds. */

@@ -130,8 +130,9 @@ function endedHeadline(report: Report): Toned {
       return { text: `Refused: ${what}. ${planned(report)}.${untouched}`, tone: 'bad' };
     case 'rolled-back': {
       const old = sidesOf(report)?.from ?? 'the old primary';
+      const became = report.outage ? 'was promoted back' : 'was not demoted, and serves on';
       return {
-        text: `Rolled back: ${what}. ${old} was promoted back; the switchover did not happen.`,
+        text: `Rolled back: ${what}. ${old} ${became}; the switchover did not happen.`,
         tone: 'warning',
       };
     }

@@ -232,8 +232,9 @@ it('a last look without an answer leaves no doubt: nothing was sent', async () =
     times: Infinity,
   });
   expect(await bench.failure('demotePrimary', drDemotion(authority))).toMatchObject({
-    retryable: false,
-    details: { outcomeKnown: true },
+    ...{ code: 'CONNECTION_LOST', retryable: false },
+    // By this the run knows that it is the candidate that is silent.
+    details: { cluster: 'west', outcomeKnown: true },
   });
   expect(made('demote')).toBe(0);
 });

@@ -161,6 +161,11 @@ describe('notify', () => {
     expect(new Set([began, first, second].map((body) => body?.['dedup_key'])).size).toBe(3);
   });
 
+  it('a run that waits while it holds clients says so', async () => {
+    await notify({ ...parked, clientsHeld: true });
+    expect(chat.posted[0]?.body['text']).toContain('Clients may be kept out meanwhile.');
+  });
+
   it('only who wants an event is told of it', async () => {
     const finished = { ...parked, event: 'finished', waiting: undefined, outcome: 'completed' } as const;
     expect(await notify({ ...finished, leftToDo: ['revoke the token'] })).toEqual({ told: 2, failed: [] });

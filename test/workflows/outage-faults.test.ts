@@ -9,6 +9,7 @@ import { actions, at, parksInTime, refusePromotion, underWay, writeRightBeforeDe
 import { Scenario, temporaryDirectory } from '../support/scenario';
 import { cell } from '../support/matrix';
 import { reportOf } from '../support/reports';
+import { headlineOf } from '../../src/report/headlines';
 
 const directory = temporaryDirectory('outage');
 
@@ -58,7 +59,7 @@ describe('faults in the outage', () => {
     stuck.it(
       'a primary that goes on writing serves on: the run rolls back by itself, also after a gate that was asked again',
       async (scenario) => {
-        scenario.limit({ walStill: '500ms' }, 'demotePrimary');
+        scenario.limit({ walStill: '500ms' });
         const run = await scenario.start();
         await run.people({ go: false });
         await approveLongAgo(scenario, run, 'go');
@@ -74,11 +75,41 @@ describe('faults in the outage', () => {
         });
         expect(report.outage).toBeUndefined();
         const finding = report.findings.find(({ code }) => code === 'not-demoted');
+        expect(finding?.next).toBe('Mend that, then start the runbook again.');
+        expect(headlineOf(report).text).toContain('east was not demoted, and serves on');
         expect(finding?.text).toMatch(
           /Clients still write to east.*rose by \d+ within 0\.5 s\..*limits\.walStillEntries/,
         );
         expect(report.steps).toContainEqual(expect.objectContaining({ name: 'Release the clients', outcome: 'done' }));
         expect(report.leftToDo).toEqual([expect.stringContaining('east is the primary')]);
+        expect(scenario.calls('east', CHANGING.demote)).toBe(0);
+        await expectServiceOn(scenario, 'east');
+      },
+    );
+
+    stuck.it(
+      'nobody is waited for while clients are held: a secondary that falls behind ends the run, whatever was to be paused',
+      async (scenario) => {
+        const caughtUp = 'Write a marker on east and wait until west has it';
+        scenario.limit({ catchUp: '1s' });
+        const run = await scenario.start({ go: 'auto' });
+        await run.waitsFor('approval');
+        await run.control('pause', { reason: 'look first', before: caughtUp });
+        await run.until('the pause is noted', ({ receipts }) => receipts.some(({ signal }) => signal === 'pause'));
+        scenario.service.cluster('west').holdStream('dr', true);
+        await run.people({ go: false });
+        const { code } = await run.failure();
+        scenario.service.cluster('west').holdStream('dr', false);
+        const report = await reportOf(run);
+
+        expect([code, report.outcome, report.parkings]).toEqual(['CONFIRMATION_TIMEOUT', 'aborted', []]);
+        expect(report.steps.map(({ name, outcome }) => `${name}: ${outcome}`)).toEqual(
+          expect.arrayContaining([`${caughtUp}: failed`, 'Release the clients: done']),
+        );
+        expect(report.findings).toContainEqual(
+          expect.objectContaining({ code: 'check-failed', next: 'Mend that, then start the runbook again.' }),
+        );
+        expect(report.clientsHeld?.totalMs).toBeGreaterThan(0);
         expect(scenario.calls('east', CHANGING.demote)).toBe(0);
         await expectServiceOn(scenario, 'east');
       },

@@ -115,6 +115,17 @@ describe('a demotion that was refused', () => {
     expect(done.findings[0]?.text).toContain('rose by 9');
   });
 
+  const silent = { ...UNREACHABLE, cluster: 'west' };
+
+  it.each(['CONFIRMATION_TIMEOUT', 'UNREACHABLE', 'REQUEST_TIMEOUT', 'NO_ACTIVE_NODE', 'SERVICE_SEALED'])(
+    'because the candidate is silent, by %s, lets the old primary serve on',
+    async (code) => {
+      const done = await change({ 'Demote east': [{ ...silent, code }] }, { east: 'primary' });
+      expect(done).toMatchObject({ side: 'old', steps: ['Demote east', READ], parked: [] });
+      expect(done.findings).toEqual([expect.objectContaining({ code: 'not-demoted' })]);
+    },
+  );
+
   it('by a go that was asked again and rejected, lets the old primary serve on', async () => {
     const done = await change({}, { east: 'primary', rejected: true });
     expect(done).toMatchObject({ side: 'old', steps: ['Demote east', READ], parked: [], findings: [] });
@@ -123,6 +134,8 @@ describe('a demotion that was refused', () => {
   it.each([
     ['may have been sent', [{ ...writes, outcomeKnown: false }], undefined],
     ['may have been sent by an earlier try', [{ ...UNREACHABLE, outcomeKnown: false }, writes], undefined],
+    ['may have been sent, and the candidate is silent', [{ ...silent, outcomeKnown: false }], undefined],
+    ['met an old primary that is silent', [{ ...silent, cluster: 'east' }], undefined],
     ['was refused for another reason', [{ ...writes, code: 'PERMISSION_DENIED' }], undefined],
     ['was refused, and the input wants people to be asked', [writes], 'park'],
   ] as const)('parks where it %s', async (_, failures, onStuck) => {

@@ -80,7 +80,7 @@ export class Notifications {
     const mark = Symbol(key);
     this.#open.set(key, mark);
     const event = waiting.for === 'decision' ? 'parked' : 'waiting-for-people';
-    const severity = this.state.serviceIsOut ? 'critical' : event === 'parked' ? 'warning' : 'info';
+    const severity = this.#keptOut ? 'critical' : event === 'parked' ? 'warning' : 'info';
     this.#tell({ event, severity, subject: `wait:${key}`, waiting });
     void CancellationScope.nonCancellable(() => this.#remind(site, key, mark));
   }
@@ -88,7 +88,7 @@ export class Notifications {
   /** Something happened to what is waited for: it is told with what is waited for now. */
   ofWait(key: string, event: NotificationEvent, words: string, severity: NotificationSeverity = 'info'): void {
     const waiting = this.state.waiting.get(key);
-    const told = this.state.serviceIsOut ? 'critical' : severity;
+    const told = this.#keptOut ? 'critical' : severity;
     this.#tell({ event, severity: told, subject: `wait:${key}`, words, ...(waiting && { waiting }) });
   }
 
@@ -134,7 +134,7 @@ export class Notifications {
 
   finished(outcome: RunOutcome, leftToDo: readonly string[]): void {
     this.#open.clear();
-    const critical = this.state.serviceIsOut || this.state.findings.some((each) => each.severity === 'critical');
+    const critical = this.#keptOut || this.state.findings.some((each) => each.severity === 'critical');
     const severity = critical ? 'critical' : outcome === 'completed' && leftToDo.length === 0 ? 'info' : 'warning';
     const [first, ...others] = this.state.findings.filter(({ code }) => code === CHECK_FAILED);
     const words = first && `${others.length > 0 ? `${others.length + 1} checks failed. ` : ''}${first.text}`;
@@ -149,6 +149,11 @@ export class Notifications {
       code: 'notification-pending',
       text: `${this.#pending} notifications were still under way when the run ended.`,
     });
+  }
+
+  /** What is waited for keeps clients out. */
+  get #keptOut(): boolean {
+    return this.state.serviceIsOut || this.state.holdsClients;
   }
 
   async #remind(site: NotificationFacts, key: string, mark: symbol): Promise<void> {
@@ -168,13 +173,13 @@ export class Notifications {
       const now = Date.now();
       if (now >= escalateAt) {
         escalateAt = Infinity;
-        this.#tell({ event: 'escalation', severity: this.state.serviceIsOut ? 'critical' : 'warning', ...about });
+        this.#tell({ event: 'escalation', severity: this.#keptOut ? 'critical' : 'warning', ...about });
       }
       if (now >= remindAt) {
         reminders += 1;
         const doubled = site.remindAfterMs * 2 ** Math.max(0, reminders - STEADY_REMINDERS);
         remindAt = now + Math.min(doubled, Math.max(site.remindAfterMs, LONGEST_INTERVAL_MS));
-        this.#tell({ event: 'reminder', severity: this.state.serviceIsOut ? 'critical' : 'info', ...about });
+        this.#tell({ event: 'reminder', severity: this.#keptOut ? 'critical' : 'info', ...about });
       }
     }
   }
@@ -191,6 +196,7 @@ export class Notifications {
       number: this.#number,
       at: Date.now(),
       ...(this.state.serviceIsOut && { inOutage: true }),
+      ...(this.state.holdsClients && { clientsHeld: true }),
     };
     this.#pending += 1;
     void CancellationScope.nonCancellable(() => this.#deliver(deployment, notification)).then(() => {

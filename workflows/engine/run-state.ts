@@ -52,6 +52,7 @@ export class RunState {
   asked: Asked | undefined;
   outageSince: number | undefined;
   serviceBackAt: number | undefined;
+  clientsHeld = false;
   acknowledgedRunId: string | undefined;
   /** Tells people outside of the run; silent until the site is known. */
   readonly notifications: Notifications = new Notifications(this);
@@ -108,6 +109,11 @@ export class RunState {
   /** Whether clients have no primary, as far as the run knows. */
   get serviceIsOut(): boolean {
     return this.outageSince !== undefined && this.serviceBackAt === undefined;
+  }
+
+  /** Before the change: whatever waits then keeps clients out of a cluster that could serve them. */
+  get holdsClients(): boolean {
+    return this.clientsHeld && this.outageSince === undefined;
   }
 
   /** The context of an activity call. */

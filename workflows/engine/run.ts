@@ -60,6 +60,7 @@ export class Run {
     if ((held === undefined) !== (this.#held === undefined))
       this.state.fact({ kind: 'clients', held: held !== undefined });
     this.#held = held;
+    this.state.clientsHeld = held !== undefined;
   }
 
   /**
@@ -305,9 +306,9 @@ export class Run {
 
   async #holdBefore(name: string): Promise<void> {
     this.#throwBetweenSteps();
-    // Also where it is not held: what was to be held inside the outage is held after it.
+    // Also where it is not held: what was to be held while clients are kept out is held after it.
     const pause = this.#pauses.before(name);
-    if (!pause || this.#outage) return;
+    if (!pause || this.#outage || this.state.holdsClients) return;
     this.state.paused = true;
     this.state.wait('resume', { for: 'resume', by: pause.by.name, reason: pause.reason });
     await this.waitFor(() => !this.#pauses.holds);
@@ -324,7 +325,9 @@ export class Run {
         this.#pauses.end();
       } else {
         const now = order.before === undefined ? 'at the next step' : heldBefore(this.state, order.before);
-        noteControl(this.state, action, order, this.#outage ? 'noted: the run is held once a cluster serves' : now);
+        const later = this.state.holdsClients && HELD_LATER;
+        const inOutage = this.#outage && 'noted: the run is held once a cluster serves';
+        noteControl(this.state, action, order, inOutage || later || now);
         this.#pauses.ask(order);
       }
     }
@@ -411,6 +414,9 @@ export class Run {
 }
 
 const SKIPPED = Symbol('skipped');
+
+const HELD_LATER =
+  'noted: clients are held off, and nobody is waited for; the run is held after the change. An abort ends it before';
 
 const ENDS_LATER = 'noted: the run ends once a cluster serves, and until then only a step that parks has choices';
 

@@ -189,7 +189,7 @@ function endingOf(run: Run, error: unknown): Ending {
   if (!failure) throw error;
   return {
     // "Refused" says that nothing was touched.
-    outcome: run.state.outageSince === undefined ? 'refused' : 'aborted',
+    outcome: run.state.outageSince === undefined && !run.held ? 'refused' : 'aborted',
     failure: failureOf(failure),
   };
 }

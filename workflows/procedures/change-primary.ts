@@ -55,18 +55,37 @@ type Outage = PrimaryChange & { readonly run: Run };
 /** What comes next in the outage: planned, decided by a person, or the side where service is. */
 type Next = OutageDecision['choice'] | Side;
 
-/** Writes a marker on the primary and waits until the secondary has it, and so every write before it. */
+/** A candidate that does not answer cannot take over: before anything was sent that is as certain as a refusal. */
+const SILENT = [
+  ...['CONFIRMATION_TIMEOUT', 'UNREACHABLE', 'CONNECTION_LOST', 'REQUEST_TIMEOUT'],
+  ...['NO_ACTIVE_NODE', 'SERVICE_UNAVAILABLE', 'SERVICE_SEALED'],
+];
+/** Where the run ends: "then retry", as a step says, would lead nowhere. */
+const START_AGAIN = 'Mend that, then start the runbook again.';
+
+/**
+ * Writes a marker on the primary and waits until the secondary has it, and so every write before it. Where clients are held
+ * a failure ends the run, which lets them through; it parks where a worker, or a person, is missing for that too.
+ */
 export async function proveCaughtUp(
   run: Run,
   kind: ReplicationKind,
   deployment: string,
   { from, to }: { readonly from: string; readonly to: string },
 ): Promise<MarkerResult> {
-  const { findings, ...marker } = await run.step(
-    `Write a marker on ${from} and wait until ${to} has it`,
-    (call) => call.writeMarker({ deployment, kind, cluster: from, secondary: to }),
-    { note: ({ wal, reached }) => `last_${kind}_wal ${wal}, last_remote_wal of ${to} ${reached ?? 'not read'}` },
-  );
+  const { findings, ...marker } = await run
+    .step(
+      `Write a marker on ${from} and wait until ${to} has it`,
+      (call) => call.writeMarker({ deployment, kind, cluster: from, secondary: to }),
+      {
+        note: ({ wal, reached }) => `last_${kind}_wal ${wal}, last_remote_wal of ${to} ${reached ?? 'not read'}`,
+        onFailure: ({ code }) =>
+          run.held && !['WORKER_UNREACHABLE', 'RUN_WAS_RESET'].includes(code) ? 'throw' : 'park',
+      },
+    )
+    .catch((error: unknown): never => {
+      throw error instanceof StepFailed ? new StepFailed(error.step, { ...error.failure, next: START_AGAIN }) : error;
+    });
   run.state.noteFindings(findings);
   return marker;
 }
@@ -107,8 +126,8 @@ async function nextOf(outage: Outage, part: (outage: Outage) => Promise<Next>): 
 }
 
 /**
- * The demotion, and what it cost. Where it was refused for certain by what was observed, the old primary serves on and
- * nobody is held until a person decides; what an earlier try of it may have sent is for people.
+ * The demotion, and what it cost. Where it was refused for certain by what was observed, or the candidate is silent, the
+ * old primary serves on and nobody is held until a person decides; what an earlier try of it may have sent is for people.
  */
 async function demote(outage: Outage): Promise<Next> {
   const { run, kind, deployment, route, approvals, gate, acceptLoss, onStuck } = outage;
@@ -124,9 +143,10 @@ async function demote(outage: Outage): Promise<Next> {
       }),
     {
       choices: [PROMOTE_BACK, LEAVE],
-      onFailure: ({ code, outcomeKnown }) => {
+      onFailure: ({ code, cluster, outcomeKnown }) => {
         mayBeSent ||= !outcomeKnown;
-        return code === 'PRECONDITION_FAILED' && !mayBeSent && onStuck === 'promote-back' ? 'throw' : 'park';
+        const refused = code === 'PRECONDITION_FAILED' || (cluster === newPrimary && SILENT.includes(code));
+        return refused && !mayBeSent && onStuck === 'promote-back' ? 'throw' : 'park';
       },
     },
   );
@@ -150,12 +170,12 @@ async function demote(outage: Outage): Promise<Next> {
   return acceptLoss === 'bounded' ? 'promote-secondary' : 'promote-back';
 }
 
-function tellNotDemoted({ run, route: { from } }: Outage, { message, observed, needed, next }: FailureFacts): void {
+function tellNotDemoted({ run, route: { from } }: Outage, { message, observed, needed }: FailureFacts): void {
   const seen = observed === undefined ? '' : ` Observed: ${observed}.`;
   const wanted = needed === undefined ? '' : ` Needed: ${needed}.`;
   run.state.finding({
-    ...{ severity: 'warning', code: 'not-demoted', next },
-    text: `The demotion of ${from} was refused before anything was sent, and ${from} serves on: ${message}${seen}${wanted}`,
+    ...{ severity: 'warning', code: 'not-demoted', next: START_AGAIN },
+    text: `${from} was not demoted, and nothing was sent: ${message}${seen}${wanted}`,
   });
 }
 

@@ -52,17 +52,19 @@ export async function quiesceClients(run: Run, { deployment, kind, route, approv
     if (run.held) run.state.leftToDo.push(stillHeld(run.held));
   });
   if (quiesce === 'hook') {
-    run.held = { by: 'hook', canRelease: hooks.release };
-    await run.step('Quiesce the clients', (call) => call.runHook({ deployment, hook: 'quiesce', from, to }));
+    await run.step('Quiesce the clients', (call) => {
+      run.held = { by: 'hook', canRelease: hooks.release };
+      return call.runHook({ deployment, hook: 'quiesce', from, to });
+    });
     return;
   }
   // In the history before anything is changed: what was there is known to whoever goes on.
   const before = await run.step(`Read the quotas of ${from}`, (call) => call.readQuotas({ deployment, cluster: from }));
-  run.held = { by: 'quota', cluster: from, before };
   await run.step('Quiesce the clients', (call) =>
-    approvals.begin(gate, (authority) =>
-      call.quiesceByQuota({ deployment, kind, cluster: from, otherCluster: to, authority }),
-    ),
+    approvals.begin(gate, (authority) => {
+      run.held = { by: 'quota', cluster: from, before };
+      return call.quiesceByQuota({ deployment, kind, cluster: from, otherCluster: to, authority });
+    }),
   );
 }
 
