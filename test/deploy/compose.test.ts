@@ -146,9 +146,9 @@ describe('the laboratory as deploy/prepare-laboratory.sh leaves it', () => {
 
   /** The script as it is, but for where files are; `runbook` is the program of the build. */
   async function prepare(): Promise<void> {
-    const clusters = [...bench.service.clusters.values()].map(({ name, addresses, rootToken }) => {
-      return { name, addresses, rootToken };
-    });
+    const clusters = [...bench.service.clusters.values()].map(({ name, addresses, rootToken }) => ({
+      ...{ name, addresses, rootToken },
+    }));
     writeFileSync(join(directory, 'state.json'), JSON.stringify({ clusters }));
     symlinkSync(join(projectRoot(), 'dist', 'src', 'cli', 'main.js'), join(directory, 'runbook'));
     const script = read('deploy', 'prepare-laboratory.sh').replaceAll(/\/run\/(laboratory|simulator)/g, directory);
