@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import Ajv from 'ajv';
@@ -150,7 +150,9 @@ describe('the laboratory as deploy/prepare-laboratory.sh leaves it', () => {
       ...{ name, addresses, rootToken },
     }));
     writeFileSync(join(directory, 'state.json'), JSON.stringify({ clusters }));
-    symlinkSync(join(projectRoot(), 'dist', 'src', 'cli', 'main.js'), join(directory, 'runbook'));
+    const program = join(projectRoot(), 'dist', 'src', 'cli', 'main.js');
+    chmodSync(program, 0o755);
+    symlinkSync(program, join(directory, 'runbook'));
     const script = read('deploy', 'prepare-laboratory.sh').replaceAll(/\/run\/(laboratory|simulator)/g, directory);
     const PATH = `${directory}:${process.env['PATH'] ?? ''}`;
     const RUNBOOKS_INVENTORY = join(projectRoot(), 'deploy', 'inventory.yaml');

@@ -1,10 +1,5 @@
 /** What a change of a paths filter sends and removes, against a model that looks at every path of a small tree. */
-import {
-  canonicalPaths,
-  diffFilters,
-  needsApproval,
-  regionsInWords,
-} from '../../../activities/filters/paths-filters';
+import { canonicalPaths, diffFilters, needsApproval, regionsInWords } from '../../../activities/filters/paths-filters';
 import type { FilterState } from '../../../src/contracts/activities';
 
 const allow = (...paths: string[]): FilterState => ({ mode: 'allow', paths });
