@@ -44,7 +44,7 @@ function payments(deployment: Readonly<Record<string, unknown>> = {}): Promise<S
 
 const HOOK = { command: [process.execPath, '--version'], timeout: '30s', idempotent: true };
 
-const BY_HOOK = { quiesce: 'hook', hooks: { quiesce: HOOK, release: HOOK } };
+const BY_HOOK = { quiesce: 'hook', hooks: { quiesce: HOOK, traffic: HOOK, release: HOOK } };
 
 const planned = new Lane(() => payments(BY_HOOK));
 const stopped = new Lane(() => payments(BY_HOOK));
@@ -134,7 +134,12 @@ describe('a performance secondary that becomes the performance primary', () => {
       expect(report.outage?.peopleMs).toBe(0);
       const steps = report.steps.map(({ name }) => name);
       expect(steps.indexOf('Quiesce the clients')).toBeLessThan(steps.indexOf('Demote east'));
-      expect(steps.indexOf('Release the clients')).toBe(steps.indexOf('Wait until europe serves') + 1);
+      const served = steps.indexOf('Wait until europe serves');
+      const back = ['Lead the clients to the new primary', 'Release the clients'];
+      expect(steps.slice(served + 1, served + 3)).toEqual(back);
+      expect(report.steps[served + 1]?.activities).toMatchObject([
+        { type: 'runHook', observed: expect.stringContaining('traffic hook ended with exit code 0') as string },
+      ]);
       await expectSet(scenario, 'europe', ['asia', 'east']);
       // The DR sets of both stay as they were: west has what east has.
       expect(scenario.state('west').dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
