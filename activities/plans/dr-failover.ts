@@ -77,7 +77,8 @@ export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>
   const heard = lastHeardAt([observerOf(to, 'dr'), ...witnesses(found).observers]);
   const known = await readWalSamples(context, input.deployment, context.signal, heard);
   const bound = lossBound(known.samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
-  const loss = lossOf(from, to, bound, heard);
+  const bounded = lossOf(from, to, bound);
+  const loss = sinceHeard(bounded, from.cluster, heard);
   const readable = access(from.cluster).credential();
   const [tokens, credentialReadable] = await Promise.all([
     observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true),
@@ -89,7 +90,7 @@ export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>
     ...successorChecks(found),
     ...fenceHook(input, deployment),
     credentialAfterwards(access(from.cluster).entry, access(to.cluster).entry, credentialReadable),
-    lossKnown(to.cluster, loss),
+    lossKnown(to.cluster, bounded),
     ...silent.map((each) =>
       otherReadable(each, `${each.cluster} is not re-pointed by this run; make sure that it is not a primary.`),
     ),
@@ -214,20 +215,21 @@ function lossKnown(to: string, { loss, why }: FailoverLoss): Check {
 }
 
 /** Where the old primary was demoted and still answers, its tree tells more than any sample. */
-function lossOf(
-  from: ClusterObservation,
-  to: ClusterObservation,
-  { bound, why }: LossBound,
-  heard: number | undefined,
-): FailoverLoss {
+function lossOf(from: ClusterObservation, to: ClusterObservation, { bound, why }: LossBound): FailoverLoss {
   const demoted = from.dr?.mode === 'secondary' && from.dr.merkleRoot !== undefined;
   if (demoted && from.dr?.merkleRoot === to.dr?.merkleRoot)
     return { loss: 'none', why: `${from.cluster} was demoted, and both have the same Merkle root` };
-  const last = heard === undefined ? 'at no time that is told' : `at ${new Date(heard).toISOString()}`;
-  const told = `${why}; a secondary heard ${from.cluster} last ${last}, and ${to.cluster} has last remote WAL ${to.dr?.lastRemoteWal ?? 'not told'}`;
+  const told = `${why}; ${to.cluster} has last remote WAL ${to.dr?.lastRemoteWal ?? 'not told'}`;
   return bound === undefined
     ? { loss: 'unknown', why: `bound unknown: ${told}` }
     : { loss: 'bounded', boundWalEntries: bound, why: told };
+}
+
+/** The last heartbeat is told with the loss alone: the signs tell how long ago it was when each was read. */
+function sinceHeard(loss: FailoverLoss, from: string, heard: number | undefined): FailoverLoss {
+  if (loss.loss === 'none') return loss;
+  const last = heard === undefined ? 'at no time that is told' : `at ${new Date(heard).toISOString()}`;
+  return { ...loss, why: `${loss.why}; a secondary heard ${from} last ${last}` };
 }
 
 function lossText({ loss, boundWalEntries: bound, why }: FailoverLoss): string {

@@ -239,7 +239,9 @@ describe('a switchover by the command line alone', () => {
     // Nobody signs whatever happens to be shown.
     const blind = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace', '--yes'], { env });
     expect([blind.code, blind.err]).toEqual([3, expect.stringContaining('--plan-digest is missing')]);
-    const plan = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace'], { env, answers: ['approve'] });
+    const narrow = { env, answers: ['approve'], columns: 80 };
+    const plan = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace'], narrow);
+    expect(plan.err.split('\n').filter((line) => line.length > 80)).toEqual([]);
     expect([plan.code, plan.err]).toEqual([0, expect.stringContaining('Demote east')]);
     expect(plan.err).toMatch(/^ {2}Requested by: olga, as the start of the run says, unverified$/m);
     await run.waitsFor('approval', ({ gate }) => gate === 'go');

@@ -25,6 +25,8 @@ export interface Typed {
   /** Answers to questions, in order; without one left the test fails. A function is told what was shown until then. */
   readonly answers?: readonly (string | ((shown: string) => string))[];
   readonly stop?: AbortSignal;
+  /** How wide both terminals are; without a width nothing is wrapped. */
+  readonly columns?: number;
   /** Both terminals show colours. */
   readonly colours?: boolean;
   /** Is told each line for people as it comes. */
@@ -53,6 +55,7 @@ export async function cli(words: readonly string[], typed: Typed = {}): Promise<
       typed.hear?.(line);
     },
     colours: () => ({ out: typed.colours === true, err: typed.colours === true }),
+    ...(typed.columns && { columns: () => ({ out: typed.columns, err: typed.columns }) }),
     interactive: typed.interactive ?? true,
     keyWorkFactor: 4,
     readInput: () => Promise.resolve(typed.input ?? ''),

@@ -26,7 +26,7 @@ export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drRejoin: 194,
   performanceRejoin: 140,
   secondaryRepointing: 142,
-  performancePromotion: 148,
+  performancePromotion: 152,
   performanceSecondaryOnboarding: 143,
   primaryEnablement: 70,
   filterReconciliation: 78,

@@ -47,6 +47,9 @@ describe('an unplanned DR failover', () => {
     expect(report).toMatchObject({ outcome: 'completed', parkings: [], loss: { loss: 'unknown' } });
     expect(report.loss?.why).toContain('bound unknown');
     expect(report.outage?.startedBecause).toContain('the last heartbeat of east');
+    // One last heartbeat, wherever it is told.
+    const heard = [...JSON.stringify(report).matchAll(/heard east last at (\d[\d:.T-]+Z)/g)].map(([, at]) => at);
+    expect(new Set(heard)).toEqual(new Set([report.outage?.startedAt]));
     expect(report.outage?.totalMs).toBeGreaterThan(0);
     expect(report.outage?.peopleMs).toBeGreaterThan(0);
     // Nobody else of this deployment can say that east is gone, and no hook fences it.

@@ -47,7 +47,6 @@ const HOOK = { command: [process.execPath, '--version'], timeout: '30s', idempot
 const BY_HOOK = { quiesce: 'hook', hooks: { quiesce: HOOK, traffic: HOOK, release: HOOK } };
 
 const planned = new Lane(() => payments(BY_HOOK));
-const stopped = new Lane(() => payments(BY_HOOK));
 const unplanned = new Lane(() => payments({ pathsFilters: { asia: FILTER, europe: 'none' } }));
 
 const start = (scenario: Scenario, input: object) => scenario.run(RUNBOOK, input);
@@ -94,7 +93,7 @@ function refusePromotion(scenario: Scenario, cluster: string): void {
 }
 
 describe('a performance secondary that becomes the performance primary', () => {
-  runLanes(planned, stopped, unplanned);
+  runLanes(planned, unplanned);
 
   describe('planned', () => {
     planned.it(
