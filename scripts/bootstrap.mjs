@@ -40,7 +40,8 @@ const TASKS = {
     await ensureTemporal();
     // Workers that are killed run as processes of their own.
     await build();
-    await node('Long tests', JEST, ...longTests(), ...taskArguments);
+    // They kill and flood: more of them at once would fail for want of a processor.
+    await node('Long tests', JEST, ...longTests(), '--maxWorkers=4', ...taskArguments);
   },
   // All the seeded orders of shares and events; RUNBOOKS_CEREMONY_SEEDS and _FROM choose others.
   'test:ceremony': async () => {

@@ -279,7 +279,11 @@ describe('rotation of the seal keys while a run holds a token', () => {
     // Nobody heeds it: the token of west is wanted, and does not open.
     await run.approve('go', 'henry');
     const parked = await run.waitsFor('decision');
-    expect(parked).toMatchObject({ step: 'Promote west', code: 'SEALED_VALUE_INVALID', observed: `no key ${kid}` });
+    expect(parked).toMatchObject({
+      step: 'Promote west',
+      code: 'SEALED_VALUE_INVALID',
+      observed: `RUNBOOKS_SEAL_KEYS lacks the entry ${kid}`,
+    });
     expect(parked.next).toContain('behind the others');
     expect(parked.choices.map(({ action }) => action)).toContain('retry');
     await host.stop();
