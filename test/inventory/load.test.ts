@@ -66,9 +66,10 @@ describe('an inventory', () => {
 
   it('as the documentation shows it is valid', async () => {
     const page = await readFile(join(__dirname, '../../docs/inventory.md'), 'utf8');
-    const [, example = ''] = /```yaml\n([\s\S]*?)```/.exec(page) ?? [];
+    const [example = '', more = ''] = [...page.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, block = '']) => block);
     expect(example).toContain('<kid>:<x>');
-    expect(mistakes(example.replaceAll('<kid>:<x>', KEY))).toEqual([]);
+    for (const text of [example, example + more]) expect(mistakes(text.replaceAll('<kid>:<x>', KEY))).toEqual([]);
+    expect(more).toContain('notifications:');
   });
 });
 
