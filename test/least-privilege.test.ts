@@ -37,7 +37,7 @@ const ELSEWHERE = [
   ...['keyValue.readSecret', 'keyValue.writeSecret'],
 ];
 
-const inventory = exampleInventory();
+const inventory = exampleInventory(true);
 const rules = (...options: [Parameters<typeof printedRules>[2]?, Parameters<typeof printedRules>[3]?]) =>
   printedRules(inventory, 'payments', ...options);
 const pathOf = (endpoint: string) => endpoint.replace(/^\w+ \//, '');
