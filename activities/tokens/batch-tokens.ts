@@ -271,7 +271,7 @@ function tooMuch(
       severity: 'warning',
       code: 'batch-token-too-broad',
       text: `The batch token of ${cluster} may do more than DR operations need: ${broad.join(', ')}. It cannot be revoked.`,
-      next: `Write policy ${policy} as docs/operations.md has it, and look at policy "default".`,
+      next: `Write policy ${policy} as \`runbook policy DEPLOYMENT --for batchToken\` prints it, and look at policy "default".`,
     },
   ];
 }

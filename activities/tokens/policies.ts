@@ -3,7 +3,7 @@ import { RUNBOOK_NAMES } from '../../src/contracts/names';
 import type { Deployment, Inventory } from '../../src/inventory';
 import { ENDPOINTS } from '../../src/vault';
 
-/* The least that each kind of credential of the inventory must be allowed: `runbook policy` and docs/operations.md. */
+/* The least that each kind of credential of the inventory must be allowed: `runbook policy`. */
 
 /** A path of a policy with the capabilities on it. */
 export interface PolicyGrant {

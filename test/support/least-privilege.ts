@@ -88,29 +88,3 @@ export function askedByService(method: string, path: string): Credential | undef
   const pattern = (text: string) => text.replace(/:\w+/g, ':id');
   return ROUTES.find((each) => each.method === method && pattern(each.path) === pattern(path))?.credential;
 }
-
-export const POLICIES_BEGIN = '<!-- policies: generated, see test/least-privilege.test.ts -->';
-export const POLICIES_END = '<!-- policies: end -->';
-
-/** The part of docs/operations.md as it must be. */
-export function policiesPart(): string {
-  const inventory = exampleInventory();
-  const printed = (command: string, kind: PolicyKind) => [
-    `### \`${command}\``,
-    '',
-    '```hcl',
-    policyText(policyFor(inventory, findDeployment(inventory, 'payments'), kind)),
-    '```',
-    '',
-  ];
-  return [
-    POLICIES_BEGIN,
-    '',
-    'What it prints for the [smallest inventory](inventory.md#example); with performance secondaries it is more:',
-    '',
-    ...printed('runbook policy payments', 'credential'),
-    ...printed('runbook policy payments --for batchToken', 'batchToken'),
-    ...printed('runbook policy payments --for ceremonyCredential', 'ceremonyCredential'),
-    POLICIES_END,
-  ].join('\n');
-}
