@@ -66,18 +66,15 @@ const REACHED: Readonly<Record<string, string>> = {
     'made by the secondary for each token; inputs: `form` (`public-key`, `wrapped`), `outside.publicKey` of both onboardings',
   'secondary/enable token': 'the activation token, issued by the run, and never shown',
   'secondary/update-primary token':
-    'the activation token, issued by the run, and never shown; blank with `secondaryDecommission` and `{"afterwards": "forget-primary"}`',
+    'likewise; blank with `secondaryDecommission` and `{"afterwards": "forget-primary"}`',
   primary_api_addr: 'inventory: `apiAddressForPeers` of the primary, with a wrapped token',
   ca_file: 'inventory: `caFileOnPeers` of the primary, with a wrapped token',
-  ca_path: 'inventory: `caPathOnPeers` of the primary, with a wrapped token',
-  'dr/secondary/update-primary update_primary_addrs':
-    'inputs: `form` (`addresses`) and `addresses` of `secondaryRepointing`; without the second, what is known of the primary',
-  'performance/secondary/update-primary update_primary_addrs':
-    'inputs: `form` (`addresses`) and `addresses` of `secondaryRepointing`; without the second, what is known of the primary; `repoint` (`addresses`) of `performancePromotion`',
+  ca_path: 'inventory: `caPathOnPeers`, likewise',
+  update_primary_addrs:
+    'inputs: `form` (`addresses`) and `addresses` of `secondaryRepointing`, `repoint` (`addresses`) of `performancePromotion`; else what is known of the primary',
   dr_operation_token: 'input: `tokenSource`; inventory: `ceremony.tokenSource`, `batchToken`, `batchTokens`',
-  'dr/secondary/promote force': 'gate `force` of `drFailover` only, unless `{"offerForce": false}`',
-  'performance/secondary/promote force':
-    'gate `force` of an unplanned `performancePromotion` only, unless `{"offerForce": false}`',
+  'secondary/promote force':
+    'gate `force` of `drFailover` and of an unplanned `performancePromotion`, unless `{"offerForce": false}`',
   'secondary/reindex force': 'input: `force` of `drReindex`',
   pgp_key: "the ceremony's own key; a person's: input `recipient` of `operationTokenCeremony`",
   key: 'given by the key holders, sealed: `runbook share`',
@@ -135,25 +132,30 @@ const inCode = (names: readonly string[]) => names.map((each) => `\`${each}\``).
 
 /** docs/endpoints.md with what is recorded. */
 export function endpointPage(recorded: ReadonlyMap<string, RecordedCall>): string {
-  const lines = INTERFACE_ROWS.map(({ endpoint, method }) => {
+  const calls = INTERFACE_ROWS.map(({ endpoint, method }) => {
     const { runbooks = [], parameters = [] } = recorded.get(endpoint) ?? {};
-    const reached = reachedBy(endpoint).map(([name, how = 'not yet']) => `\`${name}\`: ${how}`);
-    const cells = [`\`${endpoint}\``, `\`${method}\``, reached.join('<br>'), inCode(parameters)];
-    return `| ${cells.join(' | ')} | ${inCode(runbooks) || 'not yet'} |`;
+    return `| \`${endpoint}\` | \`${method}\` | ${inCode(parameters)} | ${inCode(runbooks) || 'not yet'} |`;
+  });
+  const reached = Object.entries(REACHED).map(([key, how]) => {
+    const [end = '', name] = key.split(' ');
+    return `| \`${name ?? end}\`${name === undefined ? '' : ` of \`${end}\``} | ${how} |`;
   });
   return `# Endpoints
 
-The 34 endpoints of the replication administration interface: the method of the client that calls each, the parameters
-that activities really sent in the tests, how an operator reaches each, and the runbooks whose activities called it.
-
-Rows and methods come from the client's table. Parameters and runbooks are recorded: a test fails when a runbook makes a
-call that is not listed here, and when a parameter of the interface was sent by no activity.
+The 34 endpoints of the replication administration interface. Endpoints and methods come from the client's table;
+parameters and runbooks are what activities really sent in the tests, which fail where one is missing.
 \`rm docs/endpoints.md && UPDATE_DOCS=1 npx jest -w 1 test/workflows test/activities\` records them again. A run that a
 failover took over counts as what it was started as: so \`drReindex\` stands at the promotion.
 
-| endpoint | client method | how an operator reaches each parameter | parameters that were sent | runbooks |
-|---|---|---|---|---|
-${lines.join('\n')}
+| endpoint | client method | parameters that were sent | runbooks |
+|---|---|---|---|
+${calls.join('\n')}
+
+## How an operator reaches each parameter
+
+| parameter | by |
+|---|---|
+${reached.join('\n')}
 `;
 }
 
