@@ -14,6 +14,7 @@ import { currentExecution } from '../execution';
 import { personLookup } from '../approvals/person-lookup';
 import { siteFacts } from '../approvals/planning';
 import type { Records } from '../record';
+import { RecordTable } from '../record-table';
 import { handleOf, undecodable, verdictOf } from './ceremony';
 import { rosterOfRehearsal } from './ceremony-roster';
 import { escapeUntrusted } from '../../src/contracts/words';
@@ -39,7 +40,7 @@ export async function assessRehearsal(input: {
   const execution = currentExecution();
   const { clusters, inventory, records } = execution;
   const roster = rosterOfRehearsal(clusters.deployment(input.deployment), input.holders, Date.now());
-  const known = await lastRehearsals(records, 'rehearsed', input.deployment);
+  const known = await rehearsals.all(records, input.deployment);
   const people = roster.map(({ name, standBy }) => {
     const attestation = inventory.people.get(name)?.attestation ?? 'claimed';
     /** ISO time of the last success that this site knows of. */
@@ -88,7 +89,13 @@ export async function noteRehearsalDeclines(input: {
   for (const { by, reason = '', at } of judged) {
     if (by === undefined) continue;
     const declined = { holder: by.name, how: by.how, at: new Date(at).toISOString(), reason };
-    await keepRehearsal(records, 'declined', { version: 1, deployment, ...declined, wid: run.wid, rid: run.rid });
+    await keepRehearsal(records, declinedRehearsals, {
+      version: 1,
+      deployment,
+      ...declined,
+      wid: run.wid,
+      rid: run.rid,
+    });
   }
   return {
     verdicts: judged.map(({ at: _at, ...verdict }) =>
@@ -121,7 +128,7 @@ export async function openRehearsal(input: {
       const { holder, how, kid, tool } = answer;
       const at = new Date(signal.at).toISOString();
       const facts = { deployment, holder, at, how, kid, tool, workers: signingKey.kid };
-      await keepRehearsal(records, 'rehearsed', { version: 1, ...facts, wid: run.wid, rid: run.rid });
+      await keepRehearsal(records, rehearsals, { version: 1, ...facts, wid: run.wid, rid: run.rid });
       proofs.push({ name: holder, how, tool, at });
     }
     if (verdict.code === 'share-in-rehearsal') findings.push(shareInRehearsal(run.wid, verdict.holder?.name));
@@ -199,35 +206,19 @@ export type RehearsalRecord = z.infer<typeof successSchema>;
 const declineSchema = z.strictObject({ ...members, reason: z.string() });
 export type DeclinedRehearsal = z.infer<typeof declineSchema>;
 
-const SCHEMAS = { rehearsed: successSchema, declined: declineSchema } as const;
-type Kind = keyof typeof SCHEMAS;
-type Last<K extends Kind> = z.infer<(typeof SCHEMAS)[K]>;
+/** Of each person the last time, by name. */
+export const rehearsals = new RecordTable('rehearsed', successSchema);
+export const declinedRehearsals = new RecordTable('declined', declineSchema);
 
 /**
  * Keeps the last time that a person rehearsed, or declined to. An older one than what is known is left out.
  *
  * @throws ZodError before anything is written where it is none
  */
-export async function keepRehearsal<K extends Kind>(records: Records, kind: K, last: Last<K>): Promise<void> {
-  const checked = SCHEMAS[kind].parse(last);
-  const key = `${kind}:${checked.holder}`;
-  await records.change(checked.deployment, (values) => {
-    const known = SCHEMAS[kind].safeParse(values.get(key)).data;
-    return known !== undefined && known.at >= checked.at ? undefined : { put: { [key]: checked } };
-  });
-}
-
-/** Of each person the last time, by name. */
-export async function lastRehearsals<K extends Kind>(
+export async function keepRehearsal<Last extends RehearsalRecord | DeclinedRehearsal>(
   records: Records,
-  kind: K,
-  deployment: string,
-): Promise<ReadonlyMap<string, Last<K>>> {
-  const { values } = await records.read(deployment);
-  const schema: z.ZodType<Last<K>> = SCHEMAS[kind] as unknown as z.ZodType<Last<K>>;
-  const last = [...values].flatMap(([key, value]) => {
-    const known = key.startsWith(`${kind}:`) ? schema.safeParse(value).data : undefined;
-    return known === undefined ? [] : [[known.holder, known] as const];
-  });
-  return new Map(last);
+  table: RecordTable<Last>,
+  last: Last,
+): Promise<void> {
+  await table.put(records, last.deployment, last.holder, last, (now) => now === undefined || now.at < last.at);
 }

@@ -8,11 +8,10 @@ import { recordWorkflowId } from '../../src/contracts/record';
 import { orphanFinding } from '../../src/contracts/alarms';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { RunContext } from '../../src/keys';
-import type { RecordChanges, Records } from '../record';
+import type { Records } from '../record';
+import { RecordTable } from '../record-table';
 import type { ActivityDependencies } from '../dependencies';
 import { tellNow } from '../notifications/notifications';
-
-const PREFIX = 'token:';
 
 const entrySchema = z.strictObject({
   version: z.literal(1),
@@ -59,6 +58,7 @@ const entrySchema = z.strictObject({
   at: z.string(),
 });
 export type LedgerEntry = z.infer<typeof entrySchema>;
+const tokens = new RecordTable('token', entrySchema);
 
 /**
  * The generated tokens that a deployment's record knows of: cluster, run and state, never a readable token. It outlives
@@ -97,7 +97,7 @@ export class TokenLedger {
 
   /** For an entry whose token never was, or is proven dead. */
   async remove({ id, deployment }: LedgerEntry): Promise<void> {
-    await this.#records.change(deployment, () => ({ removed: [PREFIX + id] }));
+    await tokens.remove(this.#records, deployment, id);
   }
 
   /**
@@ -109,7 +109,7 @@ export class TokenLedger {
   async settle(read: LedgerEntry, becomes: LedgerEntry | undefined): Promise<boolean> {
     const still = (now: LedgerEntry | undefined) => now?.state === read.state && now.at === read.at;
     return becomes === undefined
-      ? this.#change(read, still, { removed: [PREFIX + read.id] })
+      ? tokens.remove(this.#records, read.deployment, read.id, still)
       : this.#put(becomes, still);
   }
 
@@ -124,15 +124,14 @@ export class TokenLedger {
   }
 
   async all(deployment: string): Promise<LedgerEntry[]> {
-    const { values } = await this.#records.read(deployment);
-    return [...values].flatMap(([key, value]) => (key.startsWith(PREFIX) ? (entryOf(value) ?? []) : []));
+    return [...(await tokens.all(this.#records, deployment)).values()];
   }
 
   /** @returns whether it counts: `still` judges what the record holds right before it is written */
   async #put(entry: LedgerEntry, still: (now: LedgerEntry | undefined) => boolean): Promise<boolean> {
     let counts: boolean | undefined;
     try {
-      counts = await this.#change(entry, still, { put: { [PREFIX + entry.id]: entry } });
+      counts = await tokens.put(this.#records, entry.deployment, entry.id, entry, still);
       return counts;
     } finally {
       const isNews = entry.state === 'orphan' && entry.toldAt === undefined && counts !== false;
@@ -141,16 +140,6 @@ export class TokenLedger {
         await this.settle(entry, { ...entry, toldAt: new Date().toISOString() }).catch(() => undefined);
       }
     }
-  }
-
-  async #change(
-    { id, deployment }: LedgerEntry,
-    still: (now: LedgerEntry | undefined) => boolean,
-    changes: RecordChanges,
-  ): Promise<boolean> {
-    return this.#records.change(deployment, (values) =>
-      still(entryOf(values.get(PREFIX + id))) ? changes : undefined,
-    );
   }
 }
 
@@ -175,10 +164,6 @@ function takenBy({ cluster, id }: LedgerEntry): RunbookError {
       next: 'Decide retry: another attempt gets a number of its own. Find out who writes to the namespace.',
     },
   );
-}
-
-function entryOf(value: unknown): LedgerEntry | undefined {
-  return entrySchema.safeParse(value).data;
 }
 
 const DEADLINE_MS = 5_000;

@@ -6,7 +6,7 @@ import type { Deployment, GatePolicy, Inventory, Person, RosterAt } from '../../
 import { approversOf, endOfTerm, holdersOf, rosterAt } from '../../src/inventory';
 import { evaluateGate } from '../../src/keys';
 import type { DeclinedRehearsal, RehearsalRecord } from '../ceremony/rehearsal';
-import { lastRehearsals } from '../ceremony/rehearsal';
+import { declinedRehearsals, rehearsals } from '../ceremony/rehearsal';
 import { judgeRoster, rehearsingPeople } from '../ceremony/ceremony-roster';
 import { answer, holds, judged, readPoints, unread } from './point';
 import type { Answer, Asked, Verdicts } from './point';
@@ -149,8 +149,8 @@ export async function rehearsalPoints({ deployment, execution, now }: ReadinessC
   const { inventory, signingKey, records, signal } = execution;
   const facts = { people: inventory.people, workers: signingKey.kid };
   const read = async () => ({
-    successes: await lastRehearsals(records, 'rehearsed', deployment.name),
-    declines: await lastRehearsals(records, 'declined', deployment.name),
+    successes: await rehearsals.all(records, deployment.name),
+    declines: await declinedRehearsals.all(records, deployment.name),
   });
   const asked = rehearsingPeople(deployment, now).map(({ name, standBy }): Asked<Awaited<ReturnType<typeof read>>> => {
     const input = JSON.stringify({ deployment: deployment.name, holders: [name], reason: 'WHY' });

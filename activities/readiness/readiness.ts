@@ -9,7 +9,7 @@ import { openRun } from '../checks/runs';
 import { readWalSamples } from '../evidence/wal-samples';
 import { currentExecution } from '../execution';
 import type { ActivityContext } from '../execution';
-import { proofKey } from '../tokens/batch-token-proof';
+import { batchTokenProofs } from '../tokens/batch-token-proof';
 import {
   clockPoints,
   identityPoints,
@@ -23,7 +23,7 @@ import { credentialPoints, tokenPoints } from './credentials';
 import { peoplePoints, rehearsalPoints } from './people';
 import { codeOf, pointsOf, unread, within } from './point';
 import { runPoints, samplerPoints, workerPoints } from './site';
-import { tellChange, earlierReadiness, summarise } from './summary';
+import { lastCheck, tellChange, summarise } from './summary';
 import { readTopology } from './topology';
 import type { ReadinessContext, ServiceContext } from './topology';
 import { quiescePoints, upkeepPoints } from './upkeep';
@@ -125,29 +125,22 @@ async function allPoints(signal: AbortSignal, groups: Groups): Promise<readonly 
   return (await Promise.all(points)).flat();
 }
 
-const KEY = 'readiness';
-
 /**
  * What the record has of the last check that ended. A check stands by itself: where that cannot be read there is nothing to
  * compare with.
  */
 function lastReadiness(execution: ActivityContext, deployment: string) {
-  return recorded(execution, 'the last readiness check cannot be read', async () => {
-    const { values } = await execution.records.read(deployment);
-    return earlierReadiness.safeParse(values.get(KEY)).data;
-  });
+  return recorded(execution, 'the last readiness check cannot be read', () =>
+    lastCheck.get(execution.records, deployment),
+  );
 }
 
 /** Keeps a check for the next one. Where that fails the next one has less to compare, and this one is no worse. */
 async function keepReadiness({ execution, proofs }: ReadinessContext, result: ReadinessResult): Promise<void> {
   await recorded(execution, 'this readiness check cannot be kept', () => {
-    const known = [...proofs].map(([cluster, proof]) => [proofKey(cluster), proof] as const);
-    const removed = known.flatMap(([key, proof]) => (proof === undefined ? [key] : []));
-    const put = {
-      [KEY]: earlierReadiness.parse({ ...result, runId: execution.run.rid }),
-      ...Object.fromEntries(known.filter(([, proof]) => proof !== undefined)),
-    };
-    return execution.records.change(result.deployment, () => ({ put, removed }));
+    const { put } = lastCheck.changes([['', { ...result, runId: execution.run.rid }]]);
+    const proven = batchTokenProofs.changes(proofs);
+    return execution.records.change(result.deployment, () => ({ ...proven, put: { ...put, ...proven.put } }));
   });
 }
 

@@ -7,10 +7,11 @@ import { findDeployment } from '../../src/inventory';
 import type { ActivityDependencies } from '../dependencies';
 import type { ActivityContext } from '../execution';
 import { tellNow } from '../notifications/notifications';
+import { RecordTable } from '../record-table';
 import type { Topology } from './topology';
 
 /** The check before, as far as it is kept and compared. An earlier version kept no verdicts. */
-export const earlierReadiness = z.object({
+const earlierReadiness = z.object({
   runId: z.string(),
   at: z.string(),
   score: z.number(),
@@ -19,6 +20,7 @@ export const earlierReadiness = z.object({
   points: z.array(readinessPoint.pick({ id: true, about: true, cluster: true, verdict: true })),
 });
 export type EarlierReadiness = z.infer<typeof earlierReadiness>;
+export const lastCheck = new RecordTable('readiness', earlierReadiness);
 
 type RoleChange = 'switchover' | 'failover';
 /** Of each level. */
@@ -165,8 +167,7 @@ export async function tellOverdueReadiness(
   let since: string | undefined;
   // Of several workers that sweep, the one whose write is taken tells.
   const noted = await dependencies.records.change(deployment, (values) => {
-    const { at } = (values.get('readiness') ?? {}) as { readonly at?: unknown };
-    since = typeof at === 'string' ? at : undefined;
+    since = lastCheck.from(values)?.at;
     const late = since !== undefined && Date.now() - Date.parse(since) > overdueAfterMs;
     return late && values.get(TOLD) !== since ? { put: { [TOLD]: since } } : undefined;
   });

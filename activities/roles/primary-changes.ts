@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { isRunbookError } from '../../src/errors';
 import type { ActivityDependencies } from '../dependencies';
+import { RecordTable } from '../record-table';
 
-const KEY = 'primary-change';
 /** Clients have no primary meanwhile: what takes longer goes on by itself. */
 const NOTE_MS = 1_000;
 
@@ -16,6 +16,7 @@ const primaryChange = z.object({
 });
 /** The last change of the primary of a deployment, as the activity that promoted noted it. */
 export type PrimaryChange = z.infer<typeof primaryChange>;
+const lastChange = new RecordTable('primary-change', primaryChange);
 
 /** Notes in the record that a cluster became primary. Where that cannot be written, the promotion stands all the same. */
 export async function notePrimaryChange(
@@ -23,12 +24,10 @@ export async function notePrimaryChange(
   deployment: string,
   change: PrimaryChange,
 ): Promise<void> {
-  const noting = records
-    .change(deployment, () => ({ put: { [KEY]: change } }))
-    .catch((error: unknown) => {
-      const code = isRunbookError(error) ? error.code : 'INTERNAL';
-      log.warn({ deployment, code }, 'the change of the primary is not in the record: no cool-down is counted from it');
-    });
+  const noting = lastChange.put(records, deployment, '', change).catch((error: unknown) => {
+    const code = isRunbookError(error) ? error.code : 'INTERNAL';
+    log.warn({ deployment, code }, 'the change of the primary is not in the record: no cool-down is counted from it');
+  });
   await Promise.race([noting, delay(NOTE_MS, undefined, { ref: false })]);
 }
 
@@ -38,8 +37,7 @@ export async function lastPrimaryChange(
   deployment: string,
 ): Promise<{ readonly last?: PrimaryChange } | undefined> {
   try {
-    const { values } = await records.read(deployment);
-    const last = primaryChange.safeParse(values.get(KEY)).data;
+    const last = await lastChange.get(records, deployment);
     return last === undefined ? {} : { last };
   } catch (error) {
     log.warn(

@@ -5,6 +5,7 @@ import type { Secret } from '../../src/secret';
 import type { CredentialFacts } from '../checks/credentials';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
+import { RecordTable } from '../record-table';
 import { readBatchToken } from './operation-token';
 
 /** An older proof counts for nothing: the policy may have been emptied since. */
@@ -16,16 +17,14 @@ const proofSchema = z.object({
   at: z.iso.datetime(),
   /** ISO; absent where the token has no end. */
   endsAt: z.iso.datetime().optional(),
-  capabilities: z.record(z.string(), z.array(z.string())),
+  capabilities: z.record(z.string(), z.array(z.string()).readonly()),
   /** SHA-256 of the token, base64url: whether it is still the one that is kept. */
   digest: z.string(),
 });
 export type BatchTokenProof = z.infer<typeof proofSchema>;
 
-/** Where the record keeps the proof for a DR secondary. */
-export function proofKey(cluster: string): string {
-  return `batch-token:${cluster}`;
-}
+/** By DR secondary. */
+export const batchTokenProofs = new RecordTable('batch-token', proofSchema);
 
 /** What is kept of a token that was found to be ready. */
 export function proofOf(
@@ -33,12 +32,12 @@ export function proofOf(
   { ttlSeconds, capabilities }: Pick<CredentialFacts, 'ttlSeconds' | 'capabilities'>,
 ): BatchTokenProof {
   const now = Date.now();
-  return proofSchema.parse({
+  return {
     at: new Date(now).toISOString(),
     ...(ttlSeconds !== undefined && { endsAt: new Date(now + ttlSeconds * 1000).toISOString() }),
     capabilities,
     digest: digestOf(token),
-  });
+  };
 }
 
 /** What was proven of the token that is kept now; or why nothing counts. */
@@ -48,8 +47,10 @@ export type ProvenBefore = { readonly facts: CredentialFacts; readonly told: str
 export async function provenBefore(deployment: string, secondary: ClusterAccess): Promise<ProvenBefore> {
   const { records, signal } = currentExecution();
   try {
-    const [token, { values }] = await Promise.all([readBatchToken(secondary), records.read(deployment)]);
-    const proof = proofSchema.safeParse(values.get(proofKey(secondary.entry.name))).data;
+    const [token, proof] = await Promise.all([
+      readBatchToken(secondary),
+      batchTokenProofs.get(records, deployment, secondary.entry.name),
+    ]);
     if (!proof) return { why: 'no readiness check proved it while a primary answered' };
     if (proof.digest !== digestOf(token)) return { why: `it is another token than the one proven at ${proof.at}` };
     if (Date.now() - Date.parse(proof.at) > GOOD_FOR_MS) return { why: `it was proven last at ${proof.at}` };

@@ -14,7 +14,7 @@ import { chooseSet, opensCeremonies } from '../plans/batch-token-rotation';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 import { TOO_MUCH, neededGrants, policyCommand, rightsIn, roleCommand } from './batch-token-policy';
 import { storeOf } from './batch-token-store';
-import { proofKey, proofOf } from './batch-token-proof';
+import { batchTokenProofs, proofOf } from './batch-token-proof';
 import { readClusterId } from './operation-token';
 import { BATCH_TOKEN_GRANTS, hclOf } from './policies';
 import type { PolicyGrant } from './policies';
@@ -99,9 +99,9 @@ export async function rotateBatchToken(input: RotationInput) {
   const kept = await store.read(signal);
   if (kept?.reveal() !== token.reveal()) throw notKept(store.where);
   const proof = proofOf(token, { ttlSeconds: proven.ttlSeconds, capabilities: proven.rights });
-  const put = Object.fromEntries(members.map((member) => [proofKey(member.entry.name), proof]));
+  const changes = batchTokenProofs.changes(members.map((member) => [member.entry.name, proof]));
   await execution.records
-    .change(name, () => ({ put }))
+    .change(name, () => changes)
     .catch((error: unknown) =>
       execution.log.warn({ error: String(error) }, 'the proof of the batch token was not kept'),
     );

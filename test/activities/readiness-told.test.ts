@@ -113,7 +113,7 @@ it('that no check ends any more is told once, by whichever worker sweeps first',
   };
   const lastCheck = (ageMs: number) =>
     bench.records.change(DEPLOYMENT, () => ({
-      put: { readiness: { at: new Date(Date.now() - ageMs).toISOString() } },
+      put: { readiness: { at: new Date(Date.now() - ageMs).toISOString(), runId: 'before', score: 0, points: [] } },
     }));
   await lastCheck(3_600_000);
   await sweep();

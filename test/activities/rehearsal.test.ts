@@ -1,7 +1,7 @@
 /** Activities of a rehearsal: no call of the service, no foreign keys, records of successes, and what readiness makes of them. */
 import { randomUUID } from 'node:crypto';
 import { judgeRehearsal } from '../../activities/readiness/people';
-import { keepRehearsal, lastRehearsals } from '../../activities/ceremony/rehearsal';
+import { declinedRehearsals, keepRehearsal, rehearsals } from '../../activities/ceremony/rehearsal';
 import type { DeclinedRehearsal, RehearsalRecord } from '../../activities/ceremony/rehearsal';
 import { rosterOfRehearsal } from '../../activities/ceremony/ceremony-roster';
 import type { Records } from '../../activities';
@@ -107,15 +107,15 @@ describe('the activities', () => {
     });
     const declined = await signDocument(DOCUMENT_TYPES.decline, of(bench.run.rid), bench.person('cleo').key);
     const arrived = bench.signaled('decline', [{ document: declined }]);
-    const kept = async (kind: 'rehearsed' | 'declined') => [
-      ...(await lastRehearsals(bench.records, kind, DEPLOYMENT)).keys(),
+    const kept = async (table: typeof rehearsals | typeof declinedRehearsals) => [
+      ...(await table.all(bench.records, DEPLOYMENT)).keys(),
     ];
     const ceremony = { ...own, holders: ['ada', 'bert', 'cleo', '../x'] };
     const other = await bench.call('noteRehearsalDeclines', { deployment: 'other', ceremony, arrived });
     expect(other.verdicts).toMatchObject([{ accepted: false, text: expect.stringContaining('not asked') as string }]);
     const path = await bench.failure('noteRehearsalDeclines', { deployment: '../../x', ceremony, arrived });
     expect(path).toMatchObject({ code: 'INVALID_INPUT', retryable: false });
-    expect(await kept('declined')).toEqual([]);
+    expect(await kept(declinedRehearsals)).toEqual([]);
     const bert = await signDocument(
       DOCUMENT_TYPES.decline,
       { ...of(bench.run.rid), name: 'bert' },
@@ -124,10 +124,10 @@ describe('the activities', () => {
     const counting = bench.signaled('decline', [{ document: bert }]);
     const noted = await bench.call('noteRehearsalDeclines', { deployment: 'other', ceremony, arrived: counting });
     expect(noted.verdicts).toMatchObject([{ accepted: true }]);
-    expect(await kept('declined')).toEqual(['bert']);
+    expect(await kept(declinedRehearsals)).toEqual(['bert']);
     const answers = bench.signaled('share', [await answerOf('bert', own.invitation)]);
     await bench.call('openRehearsal', { deployment: 'other', ceremony: own, arrived: answers });
-    expect((await kept('rehearsed')).sort()).toEqual(['ada', 'bert']);
+    expect((await kept(rehearsals)).sort()).toEqual(['ada', 'bert']);
     const foreign = await create({ ...bench.run, rid: randomUUID() });
     const failed = await bench.failure('noteRehearsalDeclines', { deployment: DEPLOYMENT, ceremony: foreign, arrived });
     expect(failed.code).toBe('KEY_RECORD_MISSING');
@@ -160,12 +160,12 @@ describe('the record', () => {
     const [one, other] = [bench.records, bench.recordsOfAWorker()];
     const at = (day: number) => `2026-03-${String(day).padStart(2, '0')}T10:00:00.000Z`;
     const keep = (records: Records, changes: Partial<RehearsalRecord>) =>
-      keepRehearsal(records, 'rehearsed', recorded(changes));
+      keepRehearsal(records, rehearsals, recorded(changes));
     await Promise.all([3, 9, 5].flatMap((day) => [keep(one, { at: at(day) }), keep(other, { at: at(day - 1) })]));
     await keep(one, { at: at(4) });
     await keep(other, { holder: 'bert' });
     await keep(other, { deployment: 'payments-eu' });
-    const known = await lastRehearsals(other, 'rehearsed', 'payments');
+    const known = await rehearsals.all(other, 'payments');
     expect([...known].map(([name, { at: last }]) => [name, last]).sort()).toEqual([
       ['ada', at(9)],
       ['bert', at(1)],
@@ -175,10 +175,10 @@ describe('the record', () => {
   it('takes nothing that is no rehearsal, and says so where it cannot be written', async () => {
     const before = bench.recordServer.values('record:payments');
     for (const changes of [{ deployment: '../../x' }, { holder: '../x' }, { at: 'today' }])
-      await expect(keepRehearsal(bench.records, 'rehearsed', recorded(changes))).rejects.toThrow();
+      await expect(keepRehearsal(bench.records, rehearsals, recorded(changes))).rejects.toThrow();
     expect(bench.recordServer.values('record:payments')).toEqual(before);
     bench.recordServer.failure = new Error('silent');
-    await expect(keepRehearsal(bench.records, 'declined', declinedBy('ada'))).rejects.toMatchObject({
+    await expect(keepRehearsal(bench.records, declinedRehearsals, declinedBy('ada'))).rejects.toMatchObject({
       code: 'RECORD_UNAVAILABLE',
     });
     bench.recordServer.failure = undefined;

@@ -1,7 +1,7 @@
 /** A rehearsal of a key ceremony: everybody goes the whole way with a value that means nothing, and no cluster is called. */
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { lastRehearsals } from '../../activities/ceremony/rehearsal';
+import { declinedRehearsals, rehearsals } from '../../activities/ceremony/rehearsal';
 import { programVersion } from '../../src/dev-server/locations';
 import { rehearsalResult } from '../../src/contracts/rehearsals';
 import type { RehearsedPerson } from '../../src/contracts/rehearsals';
@@ -85,7 +85,7 @@ describe('ceremonyRehearsal', () => {
     await replayRun(run);
     expect(await readdir(join(scenario.directory, 'keys'))).toEqual(['key-home']);
     // Kept for `readiness`, in the record and beyond the run.
-    const kept = await lastRehearsals(scenario.recordsOfAWorker(), 'rehearsed', scenario.name);
+    const kept = await rehearsals.all(scenario.recordsOfAWorker(), scenario.name);
     expect(kept.size).toBe(5);
     expect(kept.get('ada')).toMatchObject({
       ...{ holder: 'ada', how: 'signed', kid: scenario.person('ada').key.kid, tool: TOOL },
@@ -189,7 +189,7 @@ describe('ceremonyRehearsal', () => {
     ]);
     expect(report.leftToDo[1]).toContain('emil did not rehearse (declined, UNVERIFIED: no access yet;');
     expect(report.receipts[0]?.text).toContain(`Next: \`runbook decline ${id()}\`, with \`--key-file\``);
-    expect((await lastRehearsals(scenario.recordsOfAWorker(), 'declined', scenario.name)).size).toBe(2);
+    expect((await declinedRehearsals.all(scenario.recordsOfAWorker(), scenario.name)).size).toBe(2);
     await replayRun(run);
   });
 

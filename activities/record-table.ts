@@ -1,0 +1,85 @@
+import type { z } from 'zod';
+import type { RecordChanges, Records } from './record';
+
+type Values = ReadonlyMap<string, unknown>;
+
+/**
+ * What the record keeps of one kind: entries by name, each under `<prefix>:<name>`; or a single one, under the prefix
+ * itself, whose name is empty. What does not fit the schema is not there when it is read, and is never written.
+ */
+export class RecordTable<T> {
+  readonly #prefix: string;
+  readonly #schema: z.ZodType<T>;
+
+  constructor(prefix: string, schema: z.ZodType<T>) {
+    this.#prefix = prefix;
+    this.#schema = schema;
+  }
+
+  /** Every entry by its name. */
+  async all(records: Records, deployment: string): Promise<ReadonlyMap<string, T>> {
+    const { values } = await records.read(deployment);
+    const named = [...values.keys()].filter((key) => key.startsWith(`${this.#prefix}:`));
+    return new Map(
+      named.flatMap((key) => {
+        const name = key.slice(this.#prefix.length + 1);
+        const entry = this.from(values, name);
+        return entry === undefined ? [] : [[name, entry] as const];
+      }),
+    );
+  }
+
+  async get(records: Records, deployment: string, name = ''): Promise<T | undefined> {
+    return this.from((await records.read(deployment)).values, name);
+  }
+
+  /**
+   * Writes one entry.
+   *
+   * @param counts judges what the record holds right before it is written
+   * @returns whether it was written
+   * @throws ZodError before anything is written where it does not fit the schema
+   */
+  async put(records: Records, deployment: string, name: string, entry: T, counts = always<T>): Promise<boolean> {
+    return this.#change(records, deployment, name, this.changes([[name, entry]]), counts);
+  }
+
+  /** As {@link put}: takes one entry away. */
+  async remove(records: Records, deployment: string, name: string, counts = always<T>): Promise<boolean> {
+    return this.#change(records, deployment, name, this.changes([[name, undefined]]), counts);
+  }
+
+  /** Of several entries, or of several tables, that are written at once. Undefined takes an entry away. */
+  changes(entries: Iterable<readonly [name: string, entry: T | undefined]>): Required<RecordChanges> {
+    const put: Record<string, unknown> = {};
+    const removed: string[] = [];
+    for (const [name, entry] of entries) {
+      if (entry === undefined) removed.push(this.#keyOf(name));
+      else put[this.#keyOf(name)] = this.#schema.parse(entry);
+    }
+    return { put, removed };
+  }
+
+  /** One entry of what was read of the record. */
+  from(values: Values, name = ''): T | undefined {
+    return this.#schema.safeParse(values.get(this.#keyOf(name))).data;
+  }
+
+  #keyOf(name: string): string {
+    return name === '' ? this.#prefix : `${this.#prefix}:${name}`;
+  }
+
+  #change(
+    records: Records,
+    deployment: string,
+    name: string,
+    changes: RecordChanges,
+    counts: (now: T | undefined) => boolean,
+  ): Promise<boolean> {
+    return records.change(deployment, (values) => (counts(this.from(values, name)) ? changes : undefined));
+  }
+}
+
+function always<T>(_now: T | undefined): boolean {
+  return true;
+}
