@@ -37,13 +37,18 @@ export async function observeWithHealths(
   const options = { signal, timeoutMs: NODE_TIMEOUT_MS };
   const read = async (node: string) => ({ node, status: await client.sys.replicationStatus({ ...options, node }) });
   const began = performance.now();
+  const asked = Promise.all(entry.addresses.map((address) => observeNode(client, address, signal)));
+  const leadsAlone = async (address: string) =>
+    (await asked).every(({ health: told }) => told && leads(told.health) === (told.address === address));
   const [nodes, seal, active] = await Promise.all([
-    Promise.all(entry.addresses.map((address) => observeNode(client, address, signal))),
+    asked,
     observeSeal(access, signal),
-    client.atActiveNode(read, options).catch((error: unknown) => {
-      if (signal.aborted) throw error;
-      return { error: errorText(error) };
-    }),
+    client
+      .atActiveNode(read, { ...options, evidence: { of: 'every node', leads: leadsAlone } })
+      .catch((error: unknown) => {
+        if (signal.aborted) throw error;
+        return { error: errorText(error) };
+      }),
   ]);
   const healths = nodes.flatMap((node) => node.health ?? []);
   const health = healths.map((each) => each.health);
@@ -60,7 +65,7 @@ export async function observeWithHealths(
   // Where the active node had to be looked for, the clock of the first wave is older than the status.
   const isLate = performance.now() - began > CLOCK_TOLERANCE_MS / 2;
   const serverNow = isLate
-    ? (await withServerTime(client, activeNode, signal, () => Promise.resolve())).serverNow
+    ? serverTime(await healthOf(client, activeNode, signal))
     : serverTime(health.find(({ node }) => node === activeNode));
   const dr = observeReplication(status.dr, serverNow);
   const observation: ClusterObservation = {
@@ -129,21 +134,17 @@ async function observeAttempt(
   }
 }
 
-/** A status together with the clock of the node that gave it: `server_time_utc` of its health, exact to a second. */
-export async function withServerTime<S>(
-  client: ServiceClient,
-  node: string,
-  signal: AbortSignal,
-  read: () => Promise<S>,
-): Promise<{ readonly status: S; readonly serverNow: number | undefined }> {
-  const [status, health] = await Promise.all([
-    read(),
-    client.sys.health({ node, signal, timeoutMs: NODE_TIMEOUT_MS }).catch(orElse(signal, () => undefined)),
-  ]);
-  return { status, serverNow: serverTime(health) };
+/** What one node says of itself, with its clock: `server_time_utc`, exact to a second. */
+export function healthOf(client: ServiceClient, node: string, signal: AbortSignal): Promise<Health | undefined> {
+  return client.sys.health({ node, signal, timeoutMs: NODE_TIMEOUT_MS }).catch(orElse(signal, () => undefined));
 }
 
-function serverTime(health: Health | undefined): number | undefined {
+/** Whether a node says of itself that it leads: what `is_self` of `sys/leader` says too. */
+function leads(health: Health | undefined): boolean {
+  return health !== undefined && !health.standby && (health.status === 200 || health.status === 472);
+}
+
+export function serverTime(health: Health | undefined): number | undefined {
   return health?.serverTimeUtc === undefined ? undefined : health.serverTimeUtc * 1_000;
 }
 
@@ -159,9 +160,11 @@ export async function readActive(
   read: (node: string) => Promise<ReplicationStatus>,
 ): Promise<ReplicationObservation> {
   const { client } = access;
-  const timed = (node: string) => withServerTime(client, node, signal, () => read(node));
-  const { status, serverNow } = await client.atActiveNode(timed, { signal });
-  return observeReplication(demandMode(access, status), serverNow);
+  let asked: Promise<Health | undefined> | undefined;
+  const both = (node: string) => Promise.all([read(node), (asked = healthOf(client, node, signal))]);
+  const evidence = { of: 'itself', leads: async () => leads(await asked) } as const;
+  const [status, health] = await client.atActiveNode(both, { signal, evidence });
+  return observeReplication(demandMode(access, status), serverTime(health));
 }
 
 /** As {@link readActive}, where nothing depends on the age of a heartbeat: the clock is not asked for, and none is told. */

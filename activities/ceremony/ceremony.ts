@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { CeremonyHandle, CeremonyTarget, EnvelopeVerdict } from '../../src/contracts/ceremony';
 import { keepForMs } from '../../src/contracts/ceremony';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
+import type { ClusterObservation } from '../../src/contracts/observations';
 import type { EnvelopeReceipt } from '../../src/contracts/receipts';
 import { isUndecodable } from '../../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../../src/errors';
@@ -15,7 +16,7 @@ import { personLookup } from '../approvals/person-lookup';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { observeSeal } from '../observe';
-import { readClusterId } from '../tokens/operation-token';
+import { readIdentity } from '../tokens/operation-token';
 import { ceremonyToken, endpointsOf } from './ceremony-access';
 import { invitedNow, providersNow } from './ceremony-roster';
 
@@ -50,15 +51,23 @@ export async function createCeremony(input: {
   const keepMs = input.keepFor === undefined ? undefined : keepForMs(input.keepFor);
   if (input.keepFor !== undefined && keepMs === undefined)
     throw new RunbookError('INVALID_INPUT', 'A token is kept for 7 days at most.');
-  const [first] = input.targets;
+  const seen = await Promise.all(
+    input.targets.map(async (target) => {
+      const access = clusters.of(input.deployment, target.cluster);
+      const [{ clusterId, version }, seal] = await Promise.all([
+        readIdentity(access, signal),
+        observeSeal(access, signal),
+      ]);
+      return { ...target, access, clusterId, version, seal };
+    }),
+  );
+  const [first] = seen;
   if (!first) throw new RunbookError('INVALID_INPUT', 'A ceremony needs a target.');
   const targets = await Promise.all(
-    input.targets.map(async ({ cluster, uses }): Promise<InvitationTarget> => {
-      const access = clusters.of(input.deployment, cluster);
-      const seal = await observeSeal(access, signal);
+    seen.map(async ({ cluster, uses, access, clusterId, seal }): Promise<InvitationTarget> => {
       return {
         cluster,
-        clusterId: await readClusterId(access, signal),
+        clusterId,
         addresses: [...access.entry.addresses],
         caSha256: await fileDigest(access.entry.caFile),
         uses: kind === 'root-token' ? ['root-token.generate'] : [...uses],
@@ -67,7 +76,7 @@ export async function createCeremony(input: {
     }),
   );
   const tokens = collects === 'tokens';
-  const required = tokens ? 1 : await readThreshold(clusters.of(input.deployment, first.cluster), kind, signal);
+  const required = tokens ? 1 : await readThreshold(first, kind, signal);
   const invited = tokens ? providersNow(deployment) : invitedNow(deployment, required);
   const { collectForMs, useForMs } = deployment.ceremony;
   const created = await createInvitation(keyRecords, signingKey, run, {
@@ -113,8 +122,11 @@ async function fileDigest(file: string | undefined): Promise<string> {
 }
 
 /** The key shares that the service requires: of the generation attempt where it can be read, else of the seal. */
-async function readThreshold(access: ClusterAccess, kind: GeneratedTokenKind, signal: AbortSignal): Promise<number> {
-  const { version } = await access.client.sys.health({ signal });
+async function readThreshold(
+  { access, version, seal }: Pick<ClusterObservation, 'version' | 'seal'> & { readonly access: ClusterAccess },
+  kind: GeneratedTokenKind,
+  signal: AbortSignal,
+): Promise<number> {
   try {
     const token = await ceremonyToken(access, version, kind, signal);
     const { required } = await endpointsOf(access, kind).readAttempt({ token, signal });
@@ -124,8 +136,7 @@ async function readThreshold(access: ClusterAccess, kind: GeneratedTokenKind, si
     const passes = kind === 'operation-token' || isRunbookError(error, 'CEREMONY_CLOSED');
     if (!isRunbookError(error) || signal.aborted || !passes) throw error;
   }
-  const { threshold } = await access.client.sys.sealStatus({ signal });
-  if (threshold !== undefined && threshold > 0) return threshold;
+  if (seal?.threshold !== undefined && seal.threshold > 0) return seal.threshold;
   throw new RunbookError('RESPONSE_INVALID', `${access.entry.name} does not tell how many key shares it requires.`, {
     cluster: access.entry.name,
   });

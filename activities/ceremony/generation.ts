@@ -10,7 +10,7 @@ import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { satisfiesGroups, MAX_SETS, countSets, setsToTry } from '../../src/contracts/share-groups';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import type { KeyRecord, OpenedShare } from '../../src/keys';
 import { isEncryptedOnlyTo, openShares, openToken, readOwnInvitation } from '../../src/keys';
@@ -160,7 +160,14 @@ export async function completeGeneration(
   let answer: Awaited<ReturnType<typeof give>>;
   let givers: readonly string[];
   try {
-    const shares = await openInHand(execution, record, attempt.set, attempt.set.length);
+    // A share that finds no active node was certainly not sent; one that goes to the former one leaves a doubt.
+    access.client.forgetActiveNode();
+    const { signal } = execution;
+    const [shares] = await Promise.all([
+      openInHand(execution, record, attempt.set, attempt.set.length),
+      noting(),
+      access.client.activeNode({ signal }).catch(orElse(signal, () => undefined)),
+    ]);
     const deployment = findDeployment(execution.inventory, input.deployment);
     givers = holdersOf(shares);
     requireGroups(deployment, givers, record.threshold, cluster);
@@ -172,10 +179,7 @@ export async function completeGeneration(
       await noTokenOf(execution, noted);
       return { next: 'again', findings: [] };
     }
-    await noting();
     await demandUsable(execution, cluster, record.destroyAfter);
-    // A share that finds no active node was certainly not sent; one that goes to the former one leaves a doubt.
-    access.client.forgetActiveNode();
     execution.doubt.mayHaveSent = true;
     answer = await give(slot, last.share, seen.nonce);
   } catch (error) {

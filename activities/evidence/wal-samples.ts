@@ -8,7 +8,7 @@ import { walSamplerIdPrefix, walSampling } from '../../src/contracts/wal-samples
 import type { SealKeyring } from '../../src/keys';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
-import { heartbeatAge, observeReplication, withServerTime } from '../observe';
+import { healthOf, heartbeatAge, observeReplication, serverTime } from '../observe';
 import type { ActivityDependencies } from '../dependencies';
 
 /** Rows of one cluster at one time that a result keeps: some 300 bytes each, far below Temporal's limit of a payload. */
@@ -60,9 +60,11 @@ async function sampleCluster({ entry, client }: ClusterAccess, signal: AbortSign
   try {
     const options = { signal, timeoutMs: TIMEOUT_MS };
     const node = await client.activeNode(options);
-    const { status, serverNow } = await withServerTime(client, node, signal, () =>
+    const [status, health] = await Promise.all([
       client.sys.replicationStatus({ ...options, node }),
-    );
+      healthOf(client, node, signal),
+    ]);
+    const serverNow = serverTime(health);
     return {
       cluster,
       answered: true,

@@ -66,6 +66,9 @@ interface TokenSource {
   readonly source: ClusterAccess;
 }
 
+/** An activation token, and the node that made the key to which it is encrypted. */
+type Activation = ActivationToken & { readonly keyNode: string | undefined };
+
 export type TokenParameters = JoinParameters & { readonly token: Secret<'activation-token'> };
 
 /** The call that uses an activation token, and how its effect is seen. */
@@ -117,24 +120,19 @@ export async function joinByToken<S>(joining: JoinTarget, use: TokenUse<S>, agai
     const activation = await issueActivationToken(joining, wanted, () => {
       revoked = `; the id ${joining.clusterId} was revoked before`;
     });
-    const used =
-      (await privateKeyGone(joining, activation, key)) ?? (await useActivationToken(joining, use, activation, sent));
+    const used = await useActivationToken(joining, use, { ...activation, keyNode: key?.node }, sent);
     if (typeof used !== 'string') return { ...used, observed: used.observed + revoked };
     if (tries === MAX_TRIES || performance.now() > endsAt) throw notTaken(joining, tries, used);
     execution.progress(`${used}; public key, token and call are done again`);
   }
 }
 
-/** @returns why a token cannot be used any more that only the node can read which made the key */
-async function privateKeyGone(
-  { target: { client, entry } }: JoinTarget,
-  { form }: ActivationToken,
-  key: SecondaryPublicKey | undefined,
-): Promise<string | undefined> {
-  if (form === 'wrapped') return undefined;
-  client.forgetActiveNode();
-  if ((await client.activeNode({ signal: currentExecution().signal })) === key?.node) return undefined;
-  return `the active node of ${entry.name} changed: the private key of the activation is gone`;
+const KEY_GONE = 'the private key of the activation is gone';
+
+/** Only the node that made the key reads a token that is encrypted to it: it must lead still, as was asked a moment ago. */
+async function demandPrivateKey({ target: { client, entry } }: JoinTarget, { form, keyNode }: Activation) {
+  if (form === 'wrapped' || (await client.activeNode({ signal: currentExecution().signal })) === keyNode) return;
+  throw new RunbookError('PRECONDITION_FAILED', `The active node of ${entry.name} changed.`, { observed: KEY_GONE });
 }
 
 /** Update-primary by token may drop the filter: it is there again before the secondary is let in once more. */
@@ -226,10 +224,11 @@ export async function issueActivationToken(
 async function useActivationToken<S>(
   joining: JoinTarget,
   { read, until, prepare, observed, ...use }: TokenUse<S>,
-  { token, form }: ActivationToken,
+  activation: Activation,
   sent: { calls: number; calledAt?: number },
 ): Promise<ChangeResult | string> {
   const { source, target } = joining;
+  const { token, form } = activation;
   const execution = currentExecution();
   const { apiAddressForPeers: primaryApiAddr, caFileOnPeers: caFile, caPathOnPeers: caPath } = source.entry;
   const cluster = target.entry.name;
@@ -241,7 +240,11 @@ async function useActivationToken<S>(
       read: () => read(sent.calls > 0),
       until: (state) => until(state, sent.calls > 0),
       act: async () => {
-        const send = await beforeSending(prepare);
+        const send = await beforeSending(async () => {
+          const prepared = await prepare();
+          await demandPrivateKey(joining, activation);
+          return prepared;
+        });
         await execution.assertCurrentAttempt();
         sent.calls += 1;
         sent.calledAt ??= Date.now();
@@ -250,6 +253,8 @@ async function useActivationToken<S>(
     });
     return resultOf({ outcome: changed.outcome, ...sent }, observed ?? use.describe(changed.state));
   } catch (error) {
+    if (isRunbookError(error) && error.observed === KEY_GONE)
+      return `the active node of ${cluster} changed: ${KEY_GONE}`;
     // While it may be under way, another token would revoke the id that it uses: the secondary would follow nobody.
     if (isRunbookError(error) && NOT_TAKEN.has(error.code) && sent.calls > 0 && !execution.doubt.mayHaveSent)
       return `${cluster} did not take the activation token (${error.code})`;

@@ -49,9 +49,7 @@ async function byToken(input: UpdatePrimary): Promise<ChangeResult> {
   const clusterId = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs));
   const joining = joinTargetOf(input, 'update-primary', clusterId);
   const { source } = joining;
-  await verifyJoining(joining, { begun: true });
-  await readPrimary(joining);
-  const addresses = await primaryAddresses(source, signal);
+  const [addresses] = await Promise.all([primaryAddresses(source, signal), readPrimary(joining)]);
   const attached = (state: ReplicationObservation) => isAttached(state, addresses, heartbeatAgeMs);
   const needed = `${secondary} knows ${primary} as its ${kindName(kind)} primary`;
   const reading = {

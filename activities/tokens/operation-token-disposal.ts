@@ -50,27 +50,30 @@ export async function deleteOperationTokens(input: {
   const entries = (await ledgerOf(execution).open(deployment)).filter(isSealed);
   const known = entries.filter(({ wid }) => wid === execution.run.wid);
   const asked = input.tokens.filter((token) => token.source === 'sealed');
-  const disposals: TokenDisposal[] = [];
-  const findings: Finding[] = [];
-  const again = `the next run on ${deployment} deletes it`;
-  for (const token of asked) {
-    const entry = known.find(({ sealed }) => sealed === token.value);
-    const disposal = entry ? await disposeSealed(entry) : await deleteToken(deployment, token, execution.run);
-    disposals.push(disposal);
-    if (disposal.state !== 'deleted')
-      findings.push(notDeleted(disposal, `The operation token of ${token.cluster}`, again));
-  }
-  for (const entry of known) {
-    // Earlier runs may have left a token behind that could not be deleted then: it can be now. What this run itself keeps
-    // for another one goes too: it was stopped before it could say so.
+  // Earlier runs may have left a token behind that could not be deleted then: it can be now. What this run itself keeps
+  // for another one goes too: it was stopped before it could say so.
+  const left = known.filter((entry) => {
     const isForAnother = isReserved(entry) && !isOfSameRun(entry, { ...execution.run, cluster: entry.cluster });
-    if (isForAnother || asked.some(({ value }) => value === entry.sealed)) continue;
-    const disposal = await disposeSealed(entry);
-    if (disposal.state === 'deleted') disposals.push(disposal);
-    const of = `The operation token of ${entry.cluster}, made by an earlier run,`;
-    if (disposal.state === 'unproven') findings.push(notDeleted(disposal, of, again));
-  }
-  return { disposals, findings };
+    return !isForAnother && !asked.some(({ value }) => value === entry.sealed);
+  });
+  const done = await Promise.all([
+    ...asked.map(async (token) => {
+      const entry = known.find(({ sealed }) => sealed === token.value);
+      const disposal = await (entry ? disposeSealed(entry) : deleteToken(deployment, token, execution.run));
+      return { disposal, of: `The operation token of ${token.cluster}`, isOurs: true };
+    }),
+    ...left.map(async (entry) => {
+      const of = `The operation token of ${entry.cluster}, made by an earlier run,`;
+      return { disposal: await disposeSealed(entry), of, isOurs: false };
+    }),
+  ]);
+  const again = `the next run on ${deployment} deletes it`;
+  return {
+    disposals: done.flatMap(({ disposal, isOurs }) => (isOurs || disposal.state === 'deleted' ? [disposal] : [])),
+    findings: done
+      .filter(({ disposal: { state }, isOurs }) => state === 'unproven' || (isOurs && state !== 'deleted'))
+      .map(({ disposal, of }) => notDeleted(disposal, of, again)),
+  };
 }
 
 /** What tokens the record of a deployment holds, and what can be done about them now. */

@@ -90,6 +90,7 @@ export function awaitIdentity(access: ClusterAccess, execution: Execution, budge
 interface Identity {
   readonly clusterId: string;
   readonly version: string | undefined;
+  readonly drMode: string | undefined;
 }
 
 /** `sys/health` cluster_id of a cluster, compared with the inventory's pin where there is one. */
@@ -97,8 +98,8 @@ export async function readClusterId(access: ClusterAccess, signal: AbortSignal):
   return (await readIdentity(access, signal)).clusterId;
 }
 
-async function readIdentity(access: ClusterAccess, signal: AbortSignal): Promise<Identity> {
-  const { clusterId, version } = await access.client.sys.health({ signal });
+export async function readIdentity(access: ClusterAccess, signal: AbortSignal): Promise<Identity> {
+  const { clusterId, version, replicationDrMode: drMode } = await access.client.sys.health({ signal });
   const { name, clusterId: pinned } = access.entry;
   if (clusterId === undefined)
     throw new RunbookError('SERVICE_SEALED', `${name} tells no cluster ID: it is sealed or not initialised.`, {
@@ -112,7 +113,7 @@ async function readIdentity(access: ClusterAccess, signal: AbortSignal): Promise
       next: 'Correct the addresses or the pinned clusterId in the inventory.',
     });
   }
-  return { clusterId, version };
+  return { clusterId, version, drMode };
 }
 
 const TRIES = 4;
@@ -141,7 +142,7 @@ export async function deleteToken(
   const { cluster } = token;
   try {
     const access = clusters.of(deployment, cluster);
-    const clusterId = await readClusterId(access, signal);
+    const { clusterId, drMode } = await readIdentity(access, signal);
     const drOperationToken = await openValue(sealKeyring, binding, token.value, {
       kind: 'operation-token',
       cluster,
@@ -149,6 +150,8 @@ export async function deleteToken(
       use: 'dr.operation-token.delete',
       forDeletion: true,
     });
+    // It would refuse, and would go on taking the token once it is a secondary again.
+    if (drMode === 'primary') return { cluster, state: 'kept', text: `${cluster} is primary, and deletes none now` };
     let accepted = false;
     // An answer was lost here, or with an attempt before this one: the token may be dead already.
     let mayBeDead = deletion?.sentBefore ?? execution.doubt.mayHaveSent;
@@ -171,11 +174,12 @@ export async function deleteToken(
         execution.progress(`${error.code} at ${cluster}`);
         mayBeDead ||= !error.outcomeKnown;
         if (error.outcomeKnown && !error.retryable) {
+          if (accepted && REFUSALS.has(error.code))
+            return { cluster, state: 'deleted', text: 'deleted, and refused afterwards' };
           const mode = await modeOf(access, signal);
           if (mode !== undefined && mode !== 'secondary')
             return { cluster, state: 'kept', text: `${cluster} is ${mode} and refuses deletion (${error.code})` };
           if (!REFUSALS.has(error.code)) return { cluster, state: 'unproven', text: error.code };
-          if (accepted) return { cluster, state: 'deleted', text: 'deleted, and refused afterwards' };
           // A node that restarts refuses living tokens too: only a refusal that stays counts, and only after a deletion.
           if (tries === TRIES && mayBeDead)
             return { cluster, state: 'deleted', text: 'its deletion lost its answer, and it is refused since' };

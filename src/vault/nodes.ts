@@ -11,6 +11,7 @@ import type {
   CallOptions,
   Caller,
   ClusterTarget,
+  LeaderEvidence,
   RequestDescription,
   ServiceAnswer,
   ServiceClientOptions,
@@ -95,11 +96,17 @@ export class NodeCaller implements Caller {
     this.agreedUntil = 0;
   }
 
-  async atActiveNode<T>(read: (node: string) => Promise<T>, options: CallOptions = {}): Promise<T> {
+  async atActiveNode<T>(
+    read: (node: string) => Promise<T>,
+    { evidence, ...options }: CallOptions & { readonly evidence?: LeaderEvidence | undefined } = {},
+  ): Promise<T> {
     const { ledLast } = this;
     if (ledLast === undefined) return read((await this.findAnew(options)).address);
     const early = settled(read(ledLast.address));
-    const leadsStill = performance.now() < this.agreedUntil && (await this.saysThatItLeads(ledLast, options));
+    const counts = evidence?.of === 'every node' || performance.now() < this.agreedUntil;
+    const leads = evidence?.leads ?? (() => this.saysThatItLeads(ledLast, options));
+    const leadsStill = counts && (await leads(ledLast.address));
+    if (leadsStill && evidence?.of === 'every node') this.agreeOn(ledLast);
     const node = leadsStill ? ledLast : await this.findAnew(options);
     if (node !== ledLast) return read(node.address);
     const result = await early;
@@ -246,7 +253,10 @@ export class NodeCaller implements Caller {
         },
       );
     }
-    const node = agreeOnActiveNode(this.cluster, opinions);
+    return this.agreeOn(agreeOnActiveNode(this.cluster, opinions));
+  }
+
+  private agreeOn(node: NodeAddress): NodeAddress {
     this.keep(node);
     this.agreedUntil = performance.now() + AGREEMENT_MS;
     return node;

@@ -4,7 +4,7 @@ import type { GeneratedTokenKind } from './answers';
 import { ENDPOINTS } from './endpoints';
 import type { Endpoint, generationEndpoints } from './endpoints';
 import { NodeCaller } from './nodes';
-import type { CallOptions, Caller, ClusterTarget, ServiceClientOptions } from './types';
+import type { CallOptions, Caller, ClusterTarget, LeaderEvidence, ServiceClientOptions } from './types';
 
 /** A method for each endpoint of a table. */
 export type Methods<T> = {
@@ -57,11 +57,15 @@ export class ServiceClient {
   /**
    * Reads from the node that is active by agreement. The node that led last is read in the same wave in which all are asked
    * who leads; what it says counts only where the answers of that wave name it, else the new one is read. For a second
-   * after all agreed, and until a role is changed, that node alone is asked, and says that it leads still.
+   * after all agreed, and until a role is changed, that node alone is asked, and says that it leads still. Where `read`
+   * itself asks what says so, `evidence` gives it, and nothing more is asked.
    *
    * @throws RunbookError as {@link activeNode}, or what `read` throws of the node that leads
    */
-  atActiveNode<T>(read: (node: string) => Promise<T>, options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<T> {
+  atActiveNode<T>(
+    read: (node: string) => Promise<T>,
+    options?: Pick<CallOptions, 'signal' | 'timeoutMs'> & { readonly evidence?: LeaderEvidence },
+  ): Promise<T> {
     return this.caller.atActiveNode(read, options);
   }
 

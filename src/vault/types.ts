@@ -23,6 +23,13 @@ export interface CallOptions {
   readonly node?: string;
 }
 
+/** What a caller asks for anyway, in the wave of its read, and what tells who leads as `sys/leader` does. */
+export interface LeaderEvidence {
+  /** `every node`: all answered, and this one alone says that it leads: they agree anew. Else it is its own word alone. */
+  readonly of: 'itself' | 'every node';
+  readonly leads: (node: string) => Promise<boolean>;
+}
+
 export interface ServiceClientOptions {
   /** Default 30 000 ms. */
   readonly requestTimeoutMs?: number;
