@@ -61,7 +61,10 @@ async function byToken(input: UpdatePrimary): Promise<ChangeResult> {
   };
   const underWayMs = execution.changeUnderWayMs ?? CHANGE_TIMEOUT_MS;
   const before = await awaitSettled(execution, { ...reading, until: attached }, underWayMs);
-  if (attached(before)) return resultOf({ outcome: 'already', calls: 0 }, needed);
+  if (attached(before)) {
+    await verifyJoining(joining, { begun: true });
+    return resultOf({ outcome: 'already', calls: 0 }, needed);
+  }
   demandRole(secondary, kind, 'secondary', before);
   const use = {
     ...reading,

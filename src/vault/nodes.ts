@@ -62,7 +62,7 @@ export class NodeCaller implements Caller {
   private active: { readonly node: NodeAddress; readonly until: number } | undefined;
   /** The node that was agreed on last, however long ago. */
   private ledLast: NodeAddress | undefined;
-  /** Until when what all nodes agreed on needs the word of that node alone, ms of `performance.now()`. */
+  /** Until when what all nodes agreed on needs the word of that node alone, ms of `performance.now()`; 0: ask all anew. */
   private agreedUntil = 0;
   /** Tokens that came in the place of one that a change of roles was refused for, and when, ms of `performance.now()`. */
   private readonly replacements = new WeakMap<Secret, number>();
@@ -103,7 +103,7 @@ export class NodeCaller implements Caller {
     const { ledLast } = this;
     if (ledLast === undefined) return read((await this.findAnew(options)).address);
     const early = settled(read(ledLast.address));
-    const counts = evidence?.of === 'every node' || performance.now() < this.agreedUntil;
+    const counts = this.agreedUntil > (evidence?.of === 'every node' ? 0 : performance.now());
     const leads = evidence?.leads ?? (() => this.saysThatItLeads(ledLast, options));
     const leadsStill = counts && (await leads(ledLast.address));
     if (leadsStill && evidence?.of === 'every node') this.agreeOn(ledLast);

@@ -25,7 +25,7 @@ export interface CallOptions {
 
 /** What a caller asks for anyway, in the wave of its read, and what tells who leads as `sys/leader` does. */
 export interface LeaderEvidence {
-  /** `every node`: all answered, and this one alone says that it leads: they agree anew. Else it is its own word alone. */
+  /** `every node`: all answered, and this one alone says that it leads: they agree anew, unless it was forgotten. */
   readonly of: 'itself' | 'every node';
   readonly leads: (node: string) => Promise<boolean>;
 }

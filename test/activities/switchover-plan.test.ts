@@ -134,6 +134,10 @@ const BY_BATCH = { tokenSource: 'batch' };
 const ALL = [{ path: '*', capabilities: ['create', 'read', 'update', 'delete', 'list', 'sudo'] }];
 
 const twoSealed: Arrange = () => [1, 2].forEach((node) => bench.cluster('west').sealNode(node));
+const nobodyLeads: Arrange = () => {
+  answers('west', 'GET /v1/sys/leader', {}, 503);
+  answers('west', 'GET /v1/sys/health', { ...HEALTH, standby: true }, 472);
+};
 const slotUnread: Arrange = () => answers('west', `GET /v1/${ATTEMPT}`, {}, 500);
 const slotRefuses: Arrange = () => answers('west', `GET /v1/${ATTEMPT}`, {}, 403);
 const newVersions = versions('2.0.3+ent', '2.0.3+ent');
@@ -153,7 +157,7 @@ const NOT_OK: readonly Row[] = [
   ['every node is unsealed', 'west', () => bench.cluster('west').sealNode(2), 'warn', 'sealed'],
   ['quorum', 'west', twoSealed, 'fail', '1 of 3'],
   ['every node is unsealed', 'west', twoSealed, 'fail', 'sealed'],
-  ['one active node', 'west', () => answers('west', 'GET /v1/sys/leader', {}, 503), 'fail', 'NO_ACTIVE_NODE'],
+  ['one active node', 'west', nobodyLeads, 'fail', 'NO_ACTIVE_NODE'],
   ['DR primary', 'north', () => undefined, 'fail', 'secondary', { from: 'north' }],
   ['DR primary', 'east', tells('east', { state: 'idle' }), 'fail', 'idle'],
   ['DR secondary, streaming', 'west', tells('west', { state: 'merkle-diff' }), 'fail', 'merkle-diff'],

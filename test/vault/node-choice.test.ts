@@ -95,6 +95,31 @@ describe('the choice of the node', () => {
     expect(questions()).toBe(3);
   });
 
+  it('takes what a read asks anyway for the word of the leader, and for the agreement of all until that is forgotten', async () => {
+    second.on(STATUS, disabled);
+    const client = bothClient();
+    const read = (of: 'itself' | 'every node', said = true) =>
+      client.atActiveNode((node) => client.dr.status({ node }), { evidence: { of, leads: async () => said } });
+    const questions = () => [first, second].map(({ requests }) => requests.filter(isLeader).length);
+    const isLeader = ({ path }: { readonly path: string }) => path === '/v1/sys/leader';
+    await read('itself');
+    await read('itself');
+    expect(questions()).toEqual([1, 1]);
+    await read('itself', false);
+    expect(questions()).toEqual([2, 2]);
+    const later = jest.spyOn(performance, 'now').mockReturnValue(performance.now() + 1_500);
+    await read('every node');
+    await read('itself');
+    expect(questions()).toEqual([2, 2]);
+    later.mockReturnValue(performance.now() + 1_500);
+    await read('itself');
+    later.mockRestore();
+    expect(questions()).toEqual([3, 3]);
+    client.forgetActiveNode();
+    await read('every node');
+    expect(questions()).toEqual([4, 4]);
+  });
+
   it('finds the active node in time although another node is silent', async () => {
     first.on('GET sys/leader', { action: 'hang' });
     expect(await bothClient().activeNode()).toBe(second.address);
