@@ -3,15 +3,13 @@ import type { FailoverRoute } from '../../activities/plans/dr-failover';
 import { ApplicationFailure } from '@temporalio/common';
 import type { Authority } from '../../src/contracts/activities';
 import { APPROVALS_TOO_OLD } from '../../src/contracts/plan';
-import type { Finding } from '../../src/contracts/run-facts';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { Approvals } from '../../workflows/engine/approvals';
 import { approvePlan } from '../../workflows/procedures/approved-plan';
-import { RunStopped, StepFailed, failureFacts } from '../../workflows/engine/failures';
+import { RunStopped } from '../../workflows/engine/failures';
 import { passGate } from '../../workflows/engine/gates';
-import type { Run } from '../../workflows/engine/run';
-import type { FailureFacts } from '../../workflows/engine/failures';
 import { failOver } from '../../workflows/runbooks/dr-failover';
+import { fakeRun } from '../support/fake-run';
 
 jest.mock('../../workflows/procedures/approved-plan', () => ({ approvePlan: jest.fn() }));
 jest.mock('../../workflows/engine/gates', () => ({ passGate: jest.fn() }));
@@ -39,10 +37,7 @@ async function endsEarly(
   primaries: readonly string[],
   promote?: (asked: { readonly authority: Authority }) => Promise<unknown>,
 ) {
-  const told: Finding[] = [];
-  const leftToDo: string[] = [];
-  const ends: (() => Promise<void>)[] = [];
-  const call = {
+  const calls = {
     awaitPrimaryGone: () => Promise.resolve({ observed: 'gone', at: 0 }),
     fenceLostPrimary: fence,
     promoteSecondary: promote,
@@ -54,33 +49,11 @@ async function endsEarly(
         })),
       }),
   };
-  const nothing = () => undefined;
-  const step = (
-    name: string,
-    body: (calls: typeof call) => Promise<unknown>,
-    options?: { readonly onFailure?: (failure: FailureFacts) => 'throw' | 'park' },
-  ) =>
-    body(call).catch((error: unknown) => {
-      const failure = failureFacts(error);
-      throw failure && options?.onFailure?.(failure) === 'throw' ? new StepFailed(name, failure) : error;
-    });
-  const run = {
-    state: {
-      outageSince: 0,
-      fact: nothing,
-      finding: (each: Finding) => void told.push(each),
-      leftToDo,
-      enterPhase: nothing,
-    },
-    onEnd: (end: () => Promise<void>) => void ends.push(end),
-    abortable: (body: () => Promise<unknown>) => body(),
-    step,
-    skippableStep: (_name: string, _effect: string, body: (calls: typeof call) => Promise<unknown>) => body(call),
-    cleanUp: step,
-    outage: promote
-      ? (body: () => Promise<unknown>) => body()
-      : () => Promise.reject(new RunStopped('grace', 'enough')),
-  } as unknown as Run;
+  const stopped = () => Promise.reject(new RunStopped('grace', 'enough'));
+  const { run, findings, leftToDo, end } = fakeRun({
+    ...{ calls, state: { outageSince: 0 } },
+    run: promote ? {} : { outage: stopped },
+  });
   jest.mocked(approvePlan).mockImplementation(async (_run, request) => {
     const assessed = { observations: [], preconditions: [], plan: {}, route: ROUTE, site: {}, gates: {} } as never;
     await request.beforeGate?.(assessed);
@@ -92,8 +65,8 @@ async function endsEarly(
     return { route: ROUTE, assessed, approvals, tokens } as never;
   });
   await expect(failOver(run, input)).rejects.toBeDefined();
-  for (const end of ends) await end();
-  const [last] = told.slice(-1);
+  await end();
+  const last = findings.at(-1);
   expect(leftToDo).toEqual([`${last?.text} ${last?.next}`]);
   return { code: last?.code, said: leftToDo.join(' ') };
 }

@@ -1,7 +1,7 @@
 /** A run that ends while it holds clients lets them through where a cluster is known to serve. */
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Run } from '../../workflows/engine/run';
 import { quiesceClients } from '../../workflows/procedures/held-clients';
+import { fakeRun } from '../support/fake-run';
 
 jest.mock('@temporalio/workflow', () => ({
   ...jest.requireActual<object>('@temporalio/workflow'),
@@ -14,7 +14,7 @@ type Mode = 'primary' | 'secondary' | 'silent';
 async function endOf(outage: { outageSince?: number; serviceBackAt?: number }, east: Mode, west: Mode) {
   const released: unknown[] = [];
   const seen = { east, west };
-  const call = {
+  const calls = {
     readQuotas: () => Promise.resolve({ exempt: ['sys/health'], auditLogging: false }),
     readDeployment: () =>
       Promise.resolve({
@@ -25,14 +25,7 @@ async function endOf(outage: { outageSince?: number; serviceBackAt?: number }, e
     quiesceByQuota: () => Promise.resolve({}),
     releaseQuota: ({ cluster }: { cluster: string }) => Promise.resolve(void released.push(cluster)),
   };
-  let end: () => Promise<void> = () => Promise.reject(new Error('nothing was registered'));
-  const leftToDo: string[] = [];
-  const run = {
-    state: { leftToDo, ...outage },
-    onEnd: (cleanUp: typeof end) => (end = cleanUp),
-    step: (_: string, body: (calls: typeof call) => unknown) => body(call),
-    cleanUp: (_: string, body: (calls: typeof call) => unknown) => body(call),
-  } as unknown as Run;
+  const { run, leftToDo, end } = fakeRun({ calls, state: outage });
   const approvals = { begin: (_: string, body: (authority: object) => unknown) => body({}) };
   const route = { from: 'east', to: 'west', quiesce: 'quota', hooks: { release: false } } as const;
   await quiesceClients(run, { deployment: 'payments', kind: 'dr', route, approvals: approvals as never, gate: 'go' });

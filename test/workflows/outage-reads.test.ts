@@ -1,10 +1,9 @@
 /** Inside an outage a step that only reads, or that sent nothing, waits for no person: the old primary serves. */
 import type { FailureFacts } from '../../workflows/engine/failures';
-import { OutageDecision, RunStopped, StepFailed } from '../../workflows/engine/failures';
-import type { OnFailure } from '../../workflows/engine/parking';
-import type { Run } from '../../workflows/engine/run';
+import { RunStopped } from '../../workflows/engine/failures';
 import { changePrimary } from '../../workflows/procedures/change-primary';
 import type { PrimaryChange } from '../../workflows/procedures/change-primary';
+import { fakeRun } from '../support/fake-run';
 
 jest.mock('../../workflows/procedures/service-back', () => ({ serviceBack: jest.fn() }));
 
@@ -29,9 +28,6 @@ interface Asked {
  */
 async function change(failing: Readonly<Record<string, readonly FailureFacts[]>>, given: Asked = {}) {
   const { acceptLoss = 'none', onStuck = 'promote-back', compared = {}, east, rejected } = given;
-  const steps: string[] = [];
-  const parked: string[] = [];
-  const findings: { readonly code: string; readonly text: string }[] = [];
   const observations = east === undefined ? [] : [{ cluster: 'east', performance: { mode: east } }];
   const calls = {
     demotePrimary: () => Promise.resolve({}),
@@ -39,29 +35,7 @@ async function change(failing: Readonly<Record<string, readonly FailureFacts[]>>
     readDeployment: () => Promise.resolve({ observations }),
     promoteSecondary: () => Promise.resolve({}),
   };
-  const step = async (
-    name: string,
-    body: (call: typeof calls) => Promise<unknown>,
-    { onFailure }: { onFailure?: OnFailure },
-  ) => {
-    steps.push(name);
-    const failures = failing[name] ?? [];
-    for (const failure of failures) {
-      const then = typeof onFailure === 'function' ? onFailure(failure) : onFailure;
-      if (then === 'throw') throw new StepFailed(name, failure);
-      parked.push(name);
-    }
-    if (failures.length > 0) throw new OutageDecision('leave');
-    return body(calls);
-  };
-  const state = {
-    ...{ leftToDo: [], enterPhase: () => undefined },
-    finding: (finding: (typeof findings)[0]) => void findings.push(finding),
-  };
-  const run = {
-    ...{ state, step, cleanUp: () => Promise.resolve() },
-    skippableStep: (name: string, _effect: string, body: never, options: never) => step(name, body, options),
-  } as unknown as Run;
+  const { run, ...told } = fakeRun({ calls, failing });
   const asked = {
     ...{ kind: 'performance', deployment: 'payments', gate: 'promote', onStuck, acceptLoss },
     route: { from: 'east', to: 'west', hooks: {} },
@@ -72,7 +46,7 @@ async function change(failing: Readonly<Record<string, readonly FailureFacts[]>>
     },
     marker: { wal: '7' },
   } as unknown as PrimaryChange;
-  return { side: await changePrimary(run, asked), steps, parked, findings };
+  return { side: await changePrimary(run, asked), ...told };
 }
 
 it('a comparison that fails is no proof: the plan decides which cluster serves, at once', async () => {

@@ -1,7 +1,7 @@
 /** A failover after a switchover that was terminated: the quota of that switchover came along to the new primary. */
-import { StepFailed } from '../../workflows/engine/failures';
-import type { Run } from '../../workflows/engine/run';
+import { stepFailure } from '../../workflows/engine/failures';
 import { serviceBack } from '../../workflows/procedures/service-back';
+import { fakeRun } from '../support/fake-run';
 
 jest.mock('@temporalio/workflow', () => ({
   ...jest.requireActual<object>('@temporalio/workflow'),
@@ -11,30 +11,14 @@ jest.mock('@temporalio/workflow', () => ({
 /** Service comes back at west: what it said of itself, and whether its quotas can be read; what was released, and told. */
 async function back(ready: object | undefined, quotas: 'read' | 'refused' = 'read', held?: object) {
   const released: unknown[] = [];
-  const leftToDo: string[] = [];
-  const failed = () => Promise.reject(new StepFailed('', { code: 'UNREACHABLE', message: '', outcomeKnown: true }));
-  const call = {
+  // Where it parked it would be thrown as it is.
+  const failed = () => Promise.reject(stepFailure('UNREACHABLE', ''));
+  const calls = {
     awaitServiceReady: () => (ready ? Promise.resolve(ready) : failed()),
     releaseQuota: ({ cluster }: { cluster: string }) =>
       quotas === 'read' ? Promise.resolve({ released: released.push(cluster) }) : failed(),
   };
-  const run = {
-    held,
-    state: { leftToDo, finding: () => undefined, noteFindings: () => undefined },
-    skippableStep: async (
-      _name: string,
-      _effect: string,
-      body: (calls: typeof call) => Promise<unknown>,
-      options: never,
-    ) => {
-      const { onFailure } = options as { onFailure?: (failure: object) => string };
-      return body(call).catch((error: unknown) => {
-        // Anything else would park it, in the outage.
-        expect(onFailure?.({ code: 'UNREACHABLE' })).toBe('throw');
-        throw error;
-      });
-    },
-  } as unknown as Run;
+  const { run, leftToDo } = fakeRun({ calls, run: { held } });
   const hooks = { traffic: false, probe: false };
   const west = { primary: 'west', from: 'east', credentialOf: 'east' };
   await serviceBack(run, { kind: 'dr', deployment: 'payments', hooks, ...west });

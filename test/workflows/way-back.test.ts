@@ -9,6 +9,7 @@ import { approvePlan } from '../../workflows/procedures/approved-plan';
 import { RunStopped } from '../../workflows/engine/failures';
 import type { Run } from '../../workflows/engine/run';
 import { changePrimary } from '../../workflows/procedures/change-primary';
+import { fakeRun } from '../support/fake-run';
 
 jest.mock('../../workflows/procedures/approved-plan', () => ({
   ...jest.requireActual<object>('../../workflows/procedures/approved-plan'),
@@ -37,20 +38,10 @@ async function change(
   runbook: (input: unknown) => Promise<unknown>,
   { leftMs = 3_600_000, ...more }: { leftMs?: number; input?: object; route?: object },
 ): Promise<readonly string[]> {
-  const happened: string[] = [];
-  const call = { writeMarker: () => Promise.resolve({ wal: '7', reached: '7' }) };
-  mockRun = {
-    state: { finding: () => undefined, noteFindings: () => undefined, enterPhase: () => undefined },
-    onEnd: () => undefined,
-    stop: (stopped: Error) => stopped,
-    skippableStep: (name: string) => Promise.resolve(void happened.push(name)),
-    abortable: (body: () => Promise<unknown>) => body(),
-    outage: (body: () => Promise<unknown>) => body(),
-    step: (name: string, body: (calls: typeof call) => Promise<unknown>) => {
-      happened.push(name);
-      return name === 'Quiesce the clients' ? undefined : body(call);
-    },
-  } as unknown as Run;
+  const [marker, done] = [{ wal: '7', reached: '7' }, () => Promise.resolve({})];
+  const calls = { writeMarker: () => Promise.resolve(marker), takeSnapshot: done, runHook: done };
+  const { run, steps: happened } = fakeRun({ calls });
+  mockRun = run;
   const tokens = {
     of: (cluster: string) => Promise.resolve(void happened.push(`token of ${cluster}`)),
     lastsFor: (ms: number) => ms < leftMs,
@@ -117,8 +108,7 @@ describe.each([
 describe('every runbook that changes something', () => {
   const takeWindow = RUNBOOK_NAMES.filter((name) => 'window' in RUNBOOK_INPUTS[name].shape);
   // A run without any step: what tries one fails otherwise.
-  const atItsGate = () =>
-    (mockRun = { state: {}, abortable: (body: () => Promise<unknown>) => body() } as unknown as Run);
+  const atItsGate = () => ({ run: mockRun } = fakeRun({ run: { step: undefined, skippableStep: undefined } }));
   const input = { deployment: 'payments', window: ENDED };
 
   it.each(takeWindow)('%s takes a change window: what was approved is not begun after it', async (name) => {

@@ -8,7 +8,7 @@ import { approvePlan } from '../../../workflows/procedures/approved-plan';
 import type { Approved, TokenNeed } from '../../../workflows/procedures/approved-plan';
 import { RunStopped } from '../../../workflows/engine/failures';
 import { passGate } from '../../../workflows/engine/gates';
-import type { Run } from '../../../workflows/engine/run';
+import { fakeRun } from '../../support/fake-run';
 
 jest.mock('../../../workflows/engine/gates', () => ({ passGate: jest.fn() }));
 jest.mock('../../../workflows/procedures/token-ceremony', () => ({
@@ -43,35 +43,14 @@ const LATER = 2 * 3_600_000;
 const VALID_FOR = 4 * 3_600_000;
 const gate = jest.mocked(passGate);
 
-/** As much of a run as approving needs: steps are carried out at once, and nobody waits. */
-function fakeRun(reading: readonly ((step: string) => Route)[]) {
-  const readings = [...reading];
-  const findings: string[] = [];
-  const steps: string[] = [];
-  const nothing = () => undefined;
-  const state = {
-    enterPhase: nothing,
-    learnSite: nothing,
-    site: { searchAttributesRegistered: false },
-    wait: nothing,
-    waitOver: nothing,
-    runbook: 'drFailover',
-    finding: ({ code }: { readonly code: string }) => void findings.push(code),
+/** A run that reads these routes, one after the other; waiting for the clock takes no time. */
+function reading(routes: readonly ((step: string) => Route)[]) {
+  const readings = [...routes];
+  const waitFor = (_until: unknown, milliseconds: number) => {
+    jest.advanceTimersByTime(milliseconds);
+    return Promise.resolve(false);
   };
-  const run = {
-    state,
-    tokens: undefined,
-    onEnd: nothing,
-    stop: (stopped: RunStopped) => stopped,
-    waitFor: (_until: unknown, milliseconds: number) => {
-      jest.advanceTimersByTime(milliseconds);
-      return Promise.resolve(false);
-    },
-    step: (name: string, body: (call: unknown) => unknown) => {
-      steps.push(name);
-      return body(undefined);
-    },
-  };
+  const { run, findings, steps } = fakeRun({ run: { waitFor } });
   const assess = (): Promise<Assessment<Route>> => {
     const route = (readings.length > 1 ? readings.shift() : readings[0])?.(steps.at(-1) ?? '') ?? { heir: 'west' };
     const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: VALID_FOR };
@@ -84,7 +63,7 @@ function fakeRun(reading: readonly ((step: string) => Route)[]) {
       gates: { promote: policy, force: policy, wipe: policy },
     } as unknown as Assessment<Route>);
   };
-  return { run: run as unknown as Run, assess, findings, steps };
+  return { run, assess, steps, codes: () => findings.map(({ code }) => code) };
 }
 
 const input = (window?: { readonly notBefore?: string; readonly notAfter: string }) => ({
@@ -95,7 +74,7 @@ const input = (window?: { readonly notBefore?: string; readonly notAfter: string
 });
 
 async function approve(
-  { run, assess }: ReturnType<typeof fakeRun>,
+  { run, assess }: ReturnType<typeof reading>,
   more: {
     readonly window?: { readonly notBefore?: string; readonly notAfter: string };
     readonly gate?: (assessed: Assessment<Route>) => GateName | undefined;
@@ -135,7 +114,7 @@ describe('a change window', () => {
       jest.advanceTimersByTime(LATER);
       return Promise.resolve([]);
     });
-    await expect(approve(fakeRun([west, north]), { window: WINDOW })).rejects.toHaveProperty(...tooLate);
+    await expect(approve(reading([west, north]), { window: WINDOW })).rejects.toHaveProperty(...tooLate);
     expect(opened()).toHaveLength(2);
   });
 
@@ -144,11 +123,11 @@ describe('a change window', () => {
       jest.advanceTimersByTime(LATER);
       return { heir: 'west' };
     };
-    await expect(approve(fakeRun([west, late]), { window: WINDOW })).rejects.toHaveProperty(...tooLate);
+    await expect(approve(reading([west, late]), { window: WINDOW })).rejects.toHaveProperty(...tooLate);
   });
 
   it('has ended for what a further gate allows after it', async () => {
-    const world = fakeRun([west]);
+    const world = reading([west]);
     const approved = await approve(world, { window: WINDOW });
     gate.mockImplementationOnce(() => {
       jest.advanceTimersByTime(LATER);
@@ -158,10 +137,10 @@ describe('a change window', () => {
   });
 
   it('that was waited for makes what was read old, also where nobody was asked', async () => {
-    const world = fakeRun([west]);
+    const world = reading([west]);
     await approve(world, { window: { notBefore: '2026-03-01T12:30:00Z', ...WINDOW }, gate: () => undefined });
     expect(world.steps).toEqual(['Read and check the deployment', 'Read and check again']);
-    const open = fakeRun([west]);
+    const open = reading([west]);
     await approve(open, { window: WINDOW, gate: () => undefined });
     expect(open.steps).toEqual(['Read and check the deployment']);
   });
@@ -172,7 +151,7 @@ describe('approvals that an activity judges too old right before a change', () =
     ApplicationFailure.create({ type: 'NOT_APPROVED', message: 'too old', details: [{ about, outcomeKnown }] });
 
   it('park their step; the next try asks the same gate again, and goes on with the new ones', async () => {
-    const world = fakeRun([west]);
+    const world = reading([west]);
     gate.mockResolvedValueOnce(['old']).mockResolvedValueOnce(['new']);
     const { approvals } = await approve(world, { gate: () => 'wipe' });
     const seen: (readonly unknown[])[] = [];
@@ -196,7 +175,7 @@ describe('approvals that an activity judges too old right before a change', () =
   });
 
   it('nobody is waited for while it is not known what an earlier try sent: the next one looks first', async () => {
-    const world = fakeRun([west]);
+    const world = reading([west]);
     const { approvals } = await approve(world, { gate: () => 'wipe' });
     const tries = [tooOld(APPROVALS_TOO_OLD, false), undefined];
     const begin = () =>
@@ -210,7 +189,7 @@ describe('approvals that an activity judges too old right before a change', () =
   });
 
   it('nobody is asked again where new ones would not help', async () => {
-    const world = fakeRun([west]);
+    const world = reading([west]);
     const { approvals } = await approve(world, { gate: () => 'wipe' });
     const begin = () => approvals.begin('wipe', () => Promise.reject(tooOld()));
     await expect(begin()).rejects.toThrow('too old');
@@ -221,7 +200,7 @@ describe('approvals that an activity judges too old right before a change', () =
 
 describe('a go', () => {
   it('is asked once everything was read again, and counts beside the approvals of the plan', async () => {
-    const world = fakeRun([west]);
+    const world = reading([west]);
     gate.mockResolvedValueOnce(['plan']).mockResolvedValueOnce(['go']);
     const { approvals } = await approve(world, { go: 'force' });
     expect(approvals.authority.approvals).toEqual(['plan', 'go']);
@@ -235,7 +214,7 @@ describe('a go', () => {
 
 describe('a further gate inside an outage', () => {
   it('is not followed by a window that has ended', async () => {
-    const world = fakeRun([west]);
+    const world = reading([west]);
     const approved = await approve(world, { window: WINDOW });
     Object.assign(world.run.state, { serviceIsOut: true });
     gate.mockImplementationOnce(() => {
@@ -249,7 +228,7 @@ describe('a further gate inside an outage', () => {
 
 describe('a plan that changed while people were waited for', () => {
   it('is approved at the gate that it needs, and not at the one that the first reading needed', async () => {
-    await approve(fakeRun([west, north]), {
+    await approve(reading([west, north]), {
       gate: ({ route }) => (route?.heir === 'west' ? 'promote' : 'wipe'),
     });
     expect(opened()).toEqual([
@@ -268,20 +247,20 @@ describe('a plan that changed while people were waited for', () => {
       })),
       essential: { cluster: heir, uses: ['dr.promote'] },
     });
-  const changing = () => fakeRun([() => ({ heir: 'west', others: ['north'] }), north]);
+  const changing = () => reading([() => ({ heir: 'west', others: ['north'] }), north]);
 
   it('asks the holders again where they were asked for other operations on its targets', async () => {
     const world = changing();
     const { tokens } = await approve(world, { tokens: need(false) });
     expect(collected).toEqual([['west', 'north'], ['north']]);
-    expect(world.findings).toEqual(['plan-changed', 'shares-asked-again']);
+    expect(world.codes()).toEqual(['plan-changed', 'shares-asked-again']);
     expect(tokens?.covers({ cluster: 'north', uses: ['dr.promote'] })).toBe(true);
   });
 
   it('asks no holder again where they were asked for everybody who may become the target', async () => {
     const world = changing();
     const { tokens } = await approve(world, { tokens: need(true) });
-    expect(world.findings).toEqual(['plan-changed']);
+    expect(world.codes()).toEqual(['plan-changed']);
     expect(tokens?.covers({ cluster: 'north', uses: ['dr.promote'] })).toBe(true);
   });
 });

@@ -3,7 +3,7 @@ import type * as TemporalWorkflow from '@temporalio/workflow';
 import { checks } from '../../../workflows/engine/activity-calls';
 import { RunStopped } from '../../../workflows/engine/failures';
 import { passGate } from '../../../workflows/engine/gates';
-import type { Run } from '../../../workflows/engine/run';
+import { fakeRun } from '../../support/fake-run';
 
 jest.mock('@temporalio/workflow', () => ({
   ...jest.requireActual<typeof TemporalWorkflow>('@temporalio/workflow'),
@@ -14,7 +14,6 @@ jest.mock('../../../workflows/engine/activity-calls', () => ({ checks: { checkAp
 const START = Date.parse('2026-03-01T12:00:00Z');
 const VALID_FOR = 4 * 3_600_000;
 const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: VALID_FOR };
-const nothing = () => undefined;
 
 beforeEach(() => jest.useFakeTimers({ now: START }));
 afterEach(() => jest.useRealTimers());
@@ -24,10 +23,8 @@ describe('a gate that was met and opens again', () => {
 
   /** A run to which these contents are signalled at each opening; what `waiting` holds arrived before. */
   function signalledRun(how: 'signed' | 'principal' | 'claimed', contents: readonly unknown[]) {
-    const receipts: object[] = [];
     const waiting: { readonly arrival: number; readonly input: unknown; readonly receivedAt: number }[] = [];
     let arrivals = 0;
-    let handle: ((items: readonly object[]) => Promise<void>) | undefined;
     const arrive = (input: unknown) => {
       arrivals += 1;
       return { arrival: arrivals, input, receivedAt: Date.now() };
@@ -44,27 +41,16 @@ describe('a gate that was met and opens again', () => {
         ...{ satisfied: true, missing: [], approvedBy: [], rejectedBy: undefined },
       } as never),
     );
-    const run = {
-      gatesMet: new Map(),
-      state: {
-        fact: nothing,
-        wait: nothing,
-        waitOver: nothing,
-        receipt: nothing,
-        receiptsOf: (batch: readonly object[]) => void receipts.push(...batch),
-      },
-      signals: { on: (_name: string, to: typeof handle) => void (handle = to) },
-      waitFor: (ready: () => boolean) =>
-        Promise.resolve().then(async () => {
-          const before = waiting.splice(0);
-          if (before.length > 0) await handle?.(before);
-          for (const input of contents) {
-            jest.advanceTimersByTime(1);
-            if (!ready()) await handle?.([arrive(input)]);
-          }
-          return ready();
-        }),
-    } as unknown as Run;
+    const waitFor = async (ready: () => boolean) => {
+      const before = waiting.splice(0);
+      if (before.length > 0) await send('approve', before);
+      for (const input of contents) {
+        jest.advanceTimersByTime(1);
+        if (!ready()) await send('approve', [arrive(input)]);
+      }
+      return ready();
+    };
+    const { run, receipts, send } = fakeRun({ run: { waitFor } });
     const open = () => passGate(run, { gate: 'go', planDigest: 'digest', policy, requestedBy: 'olga' });
     return { open, receipts, early: (input: unknown) => waiting.push(arrive(input)) };
   }
@@ -117,22 +103,14 @@ describe('a gate that nobody approves', () => {
   const open = async (serviceIsOut: boolean) => {
     const waits: unknown[] = [];
     const limits: unknown[] = [];
-    const state = {
-      serviceIsOut,
-      fact: nothing,
-      waitOver: nothing,
-      wait: (_: string, each: unknown) => waits.push(each),
+    const waitFor = (_ready: () => boolean, limit?: number) => {
+      limits.push(limit);
+      return limit === undefined ? Promise.reject(new RunStopped('grace', 'aborted')) : Promise.resolve(false);
     };
-    const run = {
-      gatesMet: new Map(),
-      state,
-      signals: { on: nothing },
-      stop: (stopped: RunStopped) => stopped,
-      waitFor: (_ready: () => boolean, limit?: number) => {
-        limits.push(limit);
-        return limit === undefined ? Promise.reject(new RunStopped('grace', 'aborted')) : Promise.resolve(false);
-      },
-    } as unknown as Run;
+    const { run } = fakeRun({
+      state: { serviceIsOut, wait: (_: string, each: unknown) => waits.push(each) },
+      run: { waitFor },
+    });
     const request = { gate: 'force', planDigest: 'digest', policy, requestedBy: 'olga', again: 'too old' } as const;
     const by = await passGate(run, request).catch((error: unknown) => (error as RunStopped).by);
     return { by, limits, waits };

@@ -1,11 +1,10 @@
 /** How long a token that was made is used, what becomes of it then, and what is done where the record keeps none any more. */
 import type { FailureFacts } from '../../../workflows/engine/failures';
-import { StepFailed } from '../../../workflows/engine/failures';
-import type { StepOptions } from '../../../workflows/engine/parking';
+import { OutageDecision } from '../../../workflows/engine/failures';
 import type { CeremonyTarget, OperationTokenReference } from '../../../src/contracts/ceremony';
 import { OperationTokens } from '../../../workflows/procedures/operation-tokens';
-import type { Run } from '../../../workflows/engine/run';
 import type { TokenCeremony } from '../../../workflows/procedures/token-ceremony';
+import { fakeRun } from '../../support/fake-run';
 
 const HOUR = 3_600_000;
 const TARGETS: readonly CeremonyTarget[] = [{ cluster: 'west', uses: ['dr.promote'] }];
@@ -14,23 +13,13 @@ afterEach(() => jest.restoreAllMocks());
 
 /** A run whose ceremony makes tokens with numbers, what is deleted at its end, and what it tells. */
 function making(failure?: FailureFacts) {
-  const findings: { readonly code: string; readonly text: string }[] = [];
   const deleted: unknown[] = [];
   const deleteOperationTokens = ({ tokens }: { readonly tokens: readonly unknown[] }) => {
     deleted.push(...tokens);
     return Promise.resolve({ disposals: [], findings: [] });
   };
-  const run = {
-    onEnd: () => undefined,
-    state: { finding: (finding: (typeof findings)[0]) => void findings.push(finding) },
-    // Taking a kept token fails so.
-    step: (name: string, _body: unknown, { onFailure }: StepOptions<unknown>) => {
-      const then = failure && typeof onFailure === 'function' ? onFailure(failure) : 'park';
-      return Promise.reject(failure && then === 'throw' ? new StepFailed(name, failure) : new Error('parked'));
-    },
-    skippableStep: (_name: string, _effect: string, body: (call: unknown) => unknown) =>
-      body({ deleteOperationTokens }),
-  } as unknown as Run;
+  const failing = failure && { 'Take the kept operation token of west': [failure] };
+  const { run, findings } = fakeRun({ calls: { deleteOperationTokens }, ...(failing && { failing }) });
   let made = 0;
   const ceremony = {
     generate: (cluster: string) => Promise.resolve({ source: 'sealed', cluster, value: `token ${++made}` }),
@@ -77,6 +66,6 @@ describe('a kept token that cannot be taken', () => {
     ['it is not approved, as nothing of this run is by another inventory', { ...gone, code: 'NOT_APPROVED' }],
     ['the record cannot be read', { ...gone, code: 'RECORD_UNAVAILABLE' }],
   ])('parks where %s', async (_, failure) => {
-    await expect(making(failure).tokens.of('west')).rejects.toThrow('parked');
+    await expect(making(failure).tokens.of('west')).rejects.toBeInstanceOf(OutageDecision);
   });
 });

@@ -2,13 +2,12 @@
 import { ApplicationFailure } from '@temporalio/common';
 import type * as TemporalWorkflow from '@temporalio/workflow';
 import type { EnvelopeVerdict } from '../../../src/contracts/ceremony';
-import type { Finding, Receipt } from '../../../src/contracts/run-facts';
 import type { Waiting } from '../../../src/contracts/run-status';
 import type { InboxItem, SignalName } from '../../../src/contracts/signals';
 import type * as ActivityCalls from '../../../workflows/engine/activity-calls';
 import { checks } from '../../../workflows/engine/activity-calls';
-import type { Run } from '../../../workflows/engine/run';
 import { TokenCeremony } from '../../../workflows/procedures/token-ceremony';
+import { fakeRun } from '../../support/fake-run';
 
 jest.mock('@temporalio/workflow', () => ({
   ...jest.requireActual<typeof TemporalWorkflow>('@temporalio/workflow'),
@@ -56,40 +55,6 @@ function collecting({
   outageSince?: number;
   serviceBackAt?: number;
 }) {
-  const findings: Finding[] = [];
-  const receipts: Receipt[] = [];
-  const waiting = new Map<string, Waiting>();
-  const processors = new Map<SignalName, (items: readonly InboxItem[]) => Promise<void>>();
-  const nothing = () => undefined;
-  const run = {
-    inOutage: false,
-    state: {
-      ...outage,
-      serviceIsOut: outage.outageSince !== undefined && outage.serviceBackAt === undefined,
-      deployment: 'payments',
-      runbook: 'drFailover',
-      waiting,
-      fact: nothing,
-      finding: (finding: Finding) => void findings.push(finding),
-      receipt: (receipt: Receipt) => void receipts.push(receipt),
-      wait: (key: string, what: Waiting) => void waiting.set(key, what),
-      waitOver: (key: string) => void waiting.delete(key),
-      notifications: { ofWait: nothing },
-      besideSteps: <T>(_name: string, body: () => Promise<T>) => body(),
-    },
-    signals: {
-      on: (name: SignalName, processor: (items: readonly InboxItem[]) => Promise<void>) =>
-        processors.set(name, processor),
-    },
-    step: (_name: string, body: (call: unknown) => unknown) => body({ createCeremony }),
-    stop: (stopped: Error) => stopped,
-    waitFor: async (done: () => boolean) => {
-      if (timesUp-- > 0) return false;
-      while (!done() && !over) await settled();
-      // Nobody goes on after the test.
-      return over ? new Promise<never>(() => undefined) : true;
-    },
-  };
   let over = false;
   let epochs = 0;
   const opening: Pending<Opened>[] = [];
@@ -103,7 +68,19 @@ function collecting({
     opening.push(pending);
     return pending.result;
   });
-  const collection = new TokenCeremony(run as unknown as Run, {
+  const waitFor = async (done: () => boolean) => {
+    if (timesUp-- > 0) return false;
+    while (!done() && !over) await settled();
+    // Nobody goes on after the test.
+    return over ? new Promise<never>(() => undefined) : true;
+  };
+  const serviceIsOut = outage.outageSince !== undefined && outage.serviceBackAt === undefined;
+  const { run, findings, receipts, waiting, send } = fakeRun({
+    calls: { createCeremony },
+    state: { ...outage, serviceIsOut },
+    run: { waitFor },
+  });
+  const collection = new TokenCeremony(run, {
     ...{ deployment: 'payments', runbook: 'drFailover', reason: 'a test', requestedBy: 'olga' },
     ...{ targets: [], inputDigest: 'digest' },
   });
@@ -114,7 +91,7 @@ function collecting({
     opening,
     epochs: () => epochs,
     shares: () => waiting.get('shares') as Extract<Waiting, { for: 'shares' }> | undefined,
-    send: (signal: SignalName, arrival: number) => processors.get(signal)?.([item(signal, arrival)]),
+    send: (signal: SignalName, arrival: number) => send(signal, [item(signal, arrival)]),
     /** Ends what waits, so that nothing goes on beside the next test. */
     stop: () => {
       over = true;

@@ -1,0 +1,88 @@
+import type { Finding, Receipt } from '../../src/contracts/run-facts';
+import type { Waiting } from '../../src/contracts/run-status';
+import type { InboxItem, SignalName } from '../../src/contracts/signals';
+import type { StepCalls } from '../../workflows/engine/activity-calls';
+import type { FailureFacts } from '../../workflows/engine/failures';
+import { OutageDecision, StepFailed, failureFacts } from '../../workflows/engine/failures';
+import type { StepOptions } from '../../workflows/engine/parking';
+import type { Run } from '../../workflows/engine/run';
+
+interface Script {
+  /** What the activities give. */
+  readonly calls?: object;
+  /** How steps fail, one failure after the other; where one parks it is tried again, and in the end left. */
+  readonly failing?: Readonly<Record<string, readonly FailureFacts[]>>;
+  /** What the run knows of itself. */
+  readonly state?: object;
+  /** Whatever else of a run is not as below: `waitFor` for one, because nobody waits here. */
+  readonly run?: object;
+}
+
+type Body = (call: StepCalls) => Promise<unknown>;
+type Processor = (items: readonly Partial<InboxItem>[]) => Promise<void>;
+
+/** As much of a run as a procedure needs: steps are carried out at once, by script, and what is told is kept. */
+export function fakeRun({ calls = {}, failing = {}, state = {}, run = {} }: Script = {}) {
+  const steps: string[] = [];
+  const parked: string[] = [];
+  const findings: Finding[] = [];
+  const receipts: Receipt[] = [];
+  const leftToDo: string[] = [];
+  const waiting = new Map<string, Waiting>();
+  const processors = new Map<SignalName, Processor | undefined>();
+  const ends: (() => Promise<void>)[] = [];
+  const nothing = () => undefined;
+  const step = async (name: string, body: Body, { onFailure }: StepOptions<unknown> = {}) => {
+    steps.push(name);
+    const throws = (failure: FailureFacts) =>
+      (typeof onFailure === 'function' ? onFailure(failure) : onFailure) === 'throw';
+    const failures = failing[name] ?? [];
+    for (const failure of failures) {
+      if (throws(failure)) throw new StepFailed(name, failure);
+      parked.push(name);
+    }
+    if (failures.length > 0) throw new OutageDecision('leave');
+    try {
+      return await body(calls as StepCalls);
+    } catch (error) {
+      const failure = failureFacts(error);
+      throw failure && throws(failure) ? new StepFailed(name, failure) : error;
+    }
+  };
+  const faked = {
+    gatesMet: new Map(),
+    state: {
+      ...{ deployment: 'payments', runbook: 'drFailover', site: { searchAttributesRegistered: false } },
+      ...{ leftToDo, waiting, notifications: { ofWait: nothing } },
+      ...{ enterPhase: nothing, learnSite: nothing, fact: nothing, noteFindings: nothing },
+      finding: (finding: Finding) => void findings.push(finding),
+      receipt: (receipt: Receipt) => void receipts.push(receipt),
+      receiptsOf: (batch: readonly Receipt[]) => void receipts.push(...batch),
+      wait: (key: string, what: Waiting) => void waiting.set(key, what),
+      waitOver: (key: string) => void waiting.delete(key),
+      besideSteps: <T>(_name: string, body: () => Promise<T>) => body(),
+      ...state,
+    },
+    signals: { on: (name: SignalName, to: Processor | undefined) => void processors.set(name, to) },
+    inOutage: false,
+    onEnd: (end: () => Promise<void>) => void ends.push(end),
+    stop: (stopped: Error) => stopped,
+    step,
+    skippableStep: (name: string, _effect: string, body: Body, options?: StepOptions<unknown>) =>
+      step(name, body, options),
+    cleanUp: step,
+    abortable: (body: () => Promise<unknown>) => body(),
+    outage: (body: () => Promise<unknown>) => body(),
+    ...run,
+  };
+  return {
+    run: faked as unknown as Run,
+    ...{ steps, parked, findings, receipts, leftToDo, waiting },
+    /** Gives these to what looks at signals of the name. */
+    send: (name: SignalName, items: readonly Partial<InboxItem>[]) => processors.get(name)?.(items),
+    /** Ends the run: its clean-ups, in the order in which they were registered. */
+    end: async () => {
+      for (const end of ends.splice(0)) await end();
+    },
+  };
+}
