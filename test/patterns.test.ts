@@ -4,7 +4,6 @@ import { findInvitation } from '../src/documents/pasted';
 import { holdsKeyShare } from '../src/contracts/plain-shares';
 import { redactText } from '../src/vault/redact';
 import { missingSealKeys, newSealKey, redact, SealKeyring } from '../src/keys';
-import { canary, SecretSearch } from '../src/cli/secret-search';
 import { readSources } from './support/source-graph';
 
 /**
@@ -91,11 +90,6 @@ describe('every pattern of the sources', () => {
 
 describe('what reads texts of others', () => {
   const keyring = SealKeyring.parse(newSealKey().reveal());
-  const search = (text: string) => {
-    const [planted] = [canary('planted', 'a secret of this test')].flatMap((each) => each ?? []);
-    const searched = new SecretSearch(planted === undefined ? [] : [planted]);
-    searched.value('here', text);
-  };
   const pasted = (text: string) => {
     try {
       findInvitation(text.slice(0, 64 * 1024));
@@ -127,7 +121,6 @@ describe('what reads texts of others', () => {
     ['the search for sealed values', (text: string) => missingSealKeys(keyring, { payloads: [Buffer.from(text)] }), 2],
     ['the search for key shares in a signal', (text: string) => holdsKeyShare({ text }), 4],
     ['what a holder pastes', pasted, 2],
-    ['a scan', search, 40],
   ])('%s: in a time that grows with the length alone', (_what, look, factor) => {
     const slow = HOSTILE.filter((each) => !isQuick(() => look(filled(each, LENGTH / 8)), LIMIT_MS * factor));
     expect(slow).toEqual([]);

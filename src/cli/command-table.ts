@@ -36,7 +36,6 @@ const TABLE = {
     'statements',
   ],
   report: ['what a run did; a worker answers for one that is open, failed or was terminated', 'runs'],
-  scan: ['search a history, and files, for secrets; proves presence, never absence', 'scan'],
   init: ['set up a deployment: reads the clusters, makes the keys, writes inventory and settings', 'init'],
   join: ["pin the workers' key and make your own, on your machine, from the line that the operators sent", 'keys'],
   doctor: ['what is missing here, each finding with what mends it; changes nothing', 'doctor'],

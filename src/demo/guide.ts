@@ -48,7 +48,6 @@ export function guideLines({ server, payments, environment, environmentFile }: S
     '',
     '5. Afterwards:',
     command('report', workflowId),
-    command('scan', workflowId),
     `  ${server.uiAddress}/namespaces/${server.namespace}/workflows`,
     '',
     '6. Would it work at all? In the Web UI with input {"deployment":"payments"}, or:',

@@ -135,7 +135,7 @@ describe('without a worker', () => {
     expect(err).toContain('runbook worker');
   });
 
-  it.each([['status'], ['watch'], ['report'], ['scan'], ['share', '--holder', 'ada'], ['pause', '--name', 'grace']])(
+  it.each([['status'], ['watch'], ['report'], ['share', '--holder', 'ada'], ['pause', '--name', 'grace']])(
     '%s ends with 5 for a run that does not exist',
     async (name, ...more) => {
       const { code, err } = await cli([name, 'deployment:nonexistent', ...more], { env });
@@ -253,15 +253,10 @@ describe('a switchover by the command line alone', () => {
     expect([watched.code, watched.out]).toEqual([0, expect.stringContaining('COMPLETED')]);
     expect(watched.out).toContain('Service is back');
 
-    const canaries = join(directory, 'canaries');
-    await writeFile(canaries, ['ada', 'bert', 'cleo'].map((holder) => scenario.person(holder).share).join('\n'));
-    const scanned = await cli(['scan', workflowId, '--canary-file', canaries], { env });
-    expect([scanned.code, scanned.out]).toEqual([0, expect.stringContaining('0 found')]);
-
     const markdown = await cli(['report', workflowId], { env });
     expect(markdown.out).toContain('Completed');
     expect((await cli(['report', workflowId, '--format', 'pdf'], { env })).code).toBe(2);
-    expect(await scenario.leaks([watched.out, scanned.out, markdown.out])).toEqual([]);
+    expect(await scenario.leaks([watched.out, markdown.out])).toEqual([]);
   });
 
   it('report --verify proves each form of a report by the history, and says what somebody changed', async () => {

@@ -2,10 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import { inspect } from 'node:util';
 import { serialize } from 'node:v8';
-import { canary, SecretSearch } from '../../src/cli/secret-search';
 import { Secret } from '../../src/secret';
 import { newSealKey, openShares, openValue, parseShare, SealKeyring, sealValue } from '../../src/keys';
 import { ActivityBench } from '../support/activity-environment';
+import { SecretSearch } from '../support/secret-search';
 
 const RUN = { ns: 'default', wid: 'deployment:payments', rid: randomUUID() };
 const TOKEN = 'hvs.CANARYofTheOverwrittenBuffer';
@@ -89,23 +89,22 @@ describe('bytes that held a secret', () => {
 });
 
 describe('errors and prints', () => {
-  const search = (secret: string, value: unknown) => {
-    const made = canary('the secret', secret);
-    const found = new SecretSearch(made === undefined ? [] : [made]);
-    found.value('here', value);
-    found.value('printed', inspect(value, { depth: null, showHidden: true }));
-    found.value('printed raw', inspect(value, { depth: null, showHidden: true, customInspect: false, getters: true }));
-    found.value('as JSON', JSON.stringify(value));
-    return found.findings.filter(({ kind }) => kind === 'canary');
+  const searched = (secret: string, value: unknown) => {
+    const search = new SecretSearch(new Map([['the secret', secret]]));
+    search.value('here', value);
+    search.value('printed', inspect(value, { depth: null, showHidden: true }));
+    search.value('printed raw', inspect(value, { depth: null, showHidden: true, customInspect: false, getters: true }));
+    search.value('as JSON', JSON.stringify(value));
+    return search.found;
   };
 
   it('show nothing of a secret, however they are printed, cloned or joined into a text', () => {
     const secret = new Secret('operation-token', TOKEN);
     const error = new Error(`about ${String(secret)}`, { cause: Object.assign(new Error('x'), { details: [secret] }) });
     for (const value of [secret, { secret }, [secret], error, new Map([[secret, secret]]), serialize({ ...secret })])
-      expect(search(TOKEN, value)).toEqual([]);
-    expect(search(TOKEN, structuredClone({ secret }))).toEqual([]);
-    expect(search(TOKEN, Object.entries(secret))).toEqual([]);
+      expect(searched(TOKEN, value)).toEqual([]);
+    expect(searched(TOKEN, structuredClone({ secret }))).toEqual([]);
+    expect(searched(TOKEN, Object.entries(secret))).toEqual([]);
   });
 
   it('hold no share, token or key that an activity failed over', async () => {
@@ -149,7 +148,7 @@ describe('errors and prints', () => {
       record.keys.identity.reveal(),
       ...bench.cluster('west').issuedSecrets,
     ];
-    for (const secret of secrets) for (const failure of failures) expect(search(secret, failure)).toEqual([]);
+    for (const secret of secrets) for (const failure of failures) expect(searched(secret, failure)).toEqual([]);
     expect(bench.leaks()).toEqual([]);
     await bench.stop();
   });
