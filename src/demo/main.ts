@@ -3,15 +3,14 @@ import { printError } from '../cli/errors';
 import { processContext } from '../cli/context';
 import { guideLines } from './guide';
 import { startStage } from './stage';
-import { PLAIN_ACTS, SWITCHOVER_ACTS, tour, TOUR } from './stories';
+import { demonstrate, PLAIN_ACTS, SWITCHOVER_ACTS } from './stories';
 
 const USAGE = `npm run demo                    a planned switchover of a simulated deployment, all people played; ends by itself
-npm run demo -- --tour          every runbook once, one after the other, all people played; ends by itself
 npm run demo -- --plain         without hooks: the service's own quota, AppRole, policies, canaries; a switchover, a failover, a rejoin
 npm run demo -- --interactive   the same deployment, but you play the people; runs until Ctrl-C`;
 
 async function main(words: readonly string[]): Promise<number> {
-  const unknown = words.filter((word) => !['--interactive', '--plain', '--tour'].includes(word));
+  const unknown = words.filter((word) => !['--interactive', '--plain'].includes(word));
   if (unknown.length > 0) {
     console.error(USAGE);
     return unknown.every((word) => word === '--help' || word === '-h') ? 0 : 2;
@@ -28,8 +27,7 @@ async function main(words: readonly string[]): Promise<number> {
       await Promise.race([aborted(stop.signal), stage.worker.ended]);
       return stop.signal.aborted ? 0 : 1;
     }
-    const acts = plain ? PLAIN_ACTS : words.includes('--tour') ? TOUR : SWITCHOVER_ACTS;
-    const well = await tour(stage, acts, say, stop.signal);
+    const well = await demonstrate(stage, plain ? PLAIN_ACTS : SWITCHOVER_ACTS, say, stop.signal);
     say(
       `  Demonstration: ${well ? 'all as it should be' : 'NOT as it should be'}, ${((Date.now() - begin) / 1000).toFixed(1)} s`,
     );

@@ -17,9 +17,7 @@ import { simulatedCommand } from './programs';
 
 /** The environment for which the workers' key is pinned. */
 const ENVIRONMENT = 'demo';
-const DR_SETS = { main: ['east', 'west', 'north', 'spare'], europe: ['europe', 'europe-dr'], asia: ['asia'] } as const;
-/** Clusters without replication: what an onboarding may wipe. */
-const UNUSED = ['spare', 'asia'] as const;
+const DR_SETS = { main: ['east', 'west', 'north'], europe: ['europe', 'europe-dr'] };
 const TOKEN_LIFE_MS = 24 * 3_600_000;
 const GATE = { approvals: 1, groups: ['approvers'], excludeRequester: true };
 const HOOKS = ['quiesce', 'release', 'traffic', 'fence', 'unfence', 'dump'] as const;
@@ -28,7 +26,7 @@ const HOOKS = ['quiesce', 'release', 'traffic', 'fence', 'unfence', 'dump'] as c
 export interface Site {
   readonly topology: Topology;
   /** Members of the deployment in the inventory, beside clusters, people and gates. */
-  members(directory: string, clientsAddress: string): Readonly<Record<string, unknown>>;
+  members(clientsAddress: string): Readonly<Record<string, unknown>>;
   /** How workers get a token, where they have no file with one. */
   credential?(service: SimulatedService, directory: string): Promise<Readonly<Record<string, unknown>>>;
   /** The cluster to which hooks lead the clients; without one they try every address that they know. */
@@ -37,7 +35,7 @@ export interface Site {
 
 /**
  * `east` primary with the DR secondaries `west` and `north`; `europe`, a performance secondary of `east` with a paths
- * filter, and `europe-dr`, its DR secondary; `spare` and `asia` without replication.
+ * filter, and `europe-dr`, its DR secondary.
  */
 const TOPOLOGY: Topology = {
   seed: 7,
@@ -49,8 +47,6 @@ const TOPOLOGY: Topology = {
     { name: 'north', nodes: 1 },
     { name: 'europe', nodes: 1 },
     { name: 'europe-dr', nodes: 1 },
-    { name: 'spare', nodes: 3 },
-    { name: 'asia', nodes: 1 },
   ],
   performance: {
     primary: 'east',
@@ -88,8 +84,6 @@ export interface Payments {
   readonly clientsAddress: string;
   /** Command with which a person ends clusters, restarts them, cuts them off from each other. */
   readonly simulatedCommand: readonly [string, ...string[]];
-  /** What people do after a cluster was wiped: makes a new token for the workers and puts it where they read it. */
-  newCredential(cluster: string): Promise<void>;
   /** What workers and the command line need in their environment. */
   readonly environment: Readonly<Record<string, string>>;
   /** Ends the service and the clients' address and removes the directory. */
@@ -147,7 +141,7 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
             tokenSource: 'ceremony',
           },
           gates: { plan: { ...GATE, validFor: '4h' }, go: { ...GATE, validFor: '10m' } },
-          ...site.members(directory, clientsAddress),
+          ...site.members(clientsAddress),
         },
       },
     });
@@ -165,7 +159,6 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
     return {
       ...{ service, directory, inventoryFile, people, clients, clientsAddress },
       simulatedCommand: [...simulatedCommand(), stateFile],
-      newCredential: credentials.renew,
       environment,
       stop,
     };
@@ -175,11 +168,10 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
   }
 }
 
-function membersOf(directory: string, clientsAddress: string): Readonly<Record<string, unknown>> {
+function membersOf(clientsAddress: string): Readonly<Record<string, unknown>> {
   return {
     drSets: DR_SETS,
-    batchTokens: { main: { sink: { file: join(directory, 'main-batch-token') } } },
-    pathsFilters: { europe: { mode: 'deny', paths: ['us-customers/'] }, asia: 'none' },
+    pathsFilters: { europe: { mode: 'deny', paths: ['us-customers/'] } },
     // A deployment of a demonstration is switched over and back within minutes.
     limits: { coolDown: '1s', primaryGone: '10s', heartbeatAge: '5s' },
     objectives: { outage: '30s', loss: 'none', unprotected: '5m' },
@@ -218,14 +210,16 @@ async function writeWorkersKeys(
 
 const ALL = ['create', 'read', 'update', 'delete', 'list'];
 
-/** What `runbook policy` prints for every runbook, and no more, on each cluster that has policies of its own. */
+/** What `runbook policy` prints for every runbook, and no more. */
 function writePolicies(service: SimulatedService, inventory: Inventory): void {
-  const deployment = findDeployment(inventory, DEPLOYMENT);
-  for (const kind of ['credential', 'createRoleAndPolicy'] as const) {
-    const { name: policy, grants } = policyFor(inventory, deployment, kind, RUNBOOK_NAMES);
-    const rules = grants.map(({ path, capabilities }) => ({ path, capabilities: [...capabilities] }));
-    for (const cluster of ['east', ...UNUSED]) service.clusters.get(cluster)?.writePolicy(policy, rules);
-  }
+  const { name: policy, grants } = policyFor(
+    inventory,
+    findDeployment(inventory, DEPLOYMENT),
+    'credential',
+    RUNBOOK_NAMES,
+  );
+  const rules = grants.map(({ path, capabilities }) => ({ path, capabilities: [...capabilities] }));
+  service.cluster('east').writePolicy(policy, rules);
 }
 
 /** Tokens that may do what runbooks and clients need, and no more. A DR secondary has those of its primary. */
@@ -233,23 +227,17 @@ async function writeCredentials(directory: string, service: SimulatedService) {
   const folder = join(directory, 'tokens');
   await mkdir(folder, { mode: 0o700 });
   const east = service.cluster('east');
-  const others = ['europe', ...UNUSED].filter((name) => service.clusters.has(name));
   east.writePolicy('clients', [
     { path: 'secret/*', capabilities: ALL },
     { path: 'kv/*', capabilities: ALL },
   ]);
-  const fileOf = (cluster: string): string => {
-    if (UNUSED.some((name) => name === cluster)) return join(folder, cluster);
-    return join(folder, cluster.startsWith('europe') ? 'europe' : 'main');
-  };
-  const renew = async (cluster: string, policies = ['runbooks']): Promise<void> => {
-    const token = service.cluster(cluster).createToken({ policies, ttlMs: TOKEN_LIFE_MS });
-    await writeFile(fileOf(cluster), token, { mode: 0o600 });
-  };
-  await renew('east', ['runbooks', 'runbooks-batch-setup']);
-  for (const name of others) await renew(name);
+  const fileOf = (cluster: string) => join(folder, cluster.startsWith('europe') ? 'europe' : 'main');
+  for (const name of ['east', 'europe']) {
+    const token = service.clusters.get(name)?.createToken({ policies: ['runbooks'], ttlMs: TOKEN_LIFE_MS });
+    if (token !== undefined) await writeFile(fileOf(name), token, { mode: 0o600 });
+  }
   const clientsToken = east.createToken({ policies: ['clients'], ttlMs: TOKEN_LIFE_MS });
-  return { fileOf, renew, clientsToken };
+  return { fileOf, clientsToken };
 }
 
 /* A site as most are before anybody has built anything for runbooks: `npm run demo -- --plain`. */

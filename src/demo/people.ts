@@ -68,14 +68,14 @@ function signingWords({ keyFile, passphraseFile }: DemoPerson): string[] {
   return ['--key-file', keyFile, '--passphrase-file', passphraseFile];
 }
 
-/** The words after `runbook` with which a holder answers an invitation without being asked anything; a rehearsal without a share. */
+/** The words after `runbook` with which a holder answers an invitation without being asked anything. */
 export function shareWords(
-  { shareFile, ...holder }: DemoPerson,
+  { shareFile = '', ...holder }: DemoPerson,
   workflowId = deploymentWorkflowId(DEPLOYMENT),
   confirmed = 'west',
 ): string[] {
-  const words = ['share', workflowId, '--holder', holder.name, ...signingWords(holder), '--confirm', confirmed];
-  return shareFile === undefined ? words : [...words, '--share-file', shareFile];
+  const words = ['share', workflowId, '--holder', holder.name, ...signingWords(holder)];
+  return [...words, '--confirm', confirmed, '--share-file', shareFile];
 }
 
 /** The words after `runbook` with which an approver approves a gate; where the plan is named, without being asked anything. */
@@ -116,23 +116,13 @@ export async function follow(
 
 /** The people of the demonstration. Each act is a process of its own, as on a machine of its own. */
 export class Cast {
-  readonly #stage: Stage;
-  readonly #say: (line: string) => void;
-  readonly #showAll: boolean;
   readonly #acted = new Set<string>();
-  /** What people do outside of a run while it waits for them. */
-  readonly onAction: (what: string) => void;
 
   constructor(
-    stage: Stage,
-    say: (line: string) => void,
-    { showAll = true, onAction = () => undefined }: { showAll?: boolean; onAction?: (what: string) => void } = {},
-  ) {
-    this.#stage = stage;
-    this.#say = say;
-    this.#showAll = showAll;
-    this.onAction = onAction;
-  }
+    private readonly stage: Stage,
+    private readonly say: (line: string) => void,
+    private readonly showAll: boolean,
+  ) {}
 
   /** What the run waits for is done by those whom it concerns, once. */
   answer(status: RunStatus): void {
@@ -141,7 +131,7 @@ export class Cast {
 
   #answer({ workflowId, runId, invitation }: RunStatus, waiting: Waiting): void {
     if (waiting.for === 'shares') {
-      const holders = [...this.#stage.payments.people.values()].filter(({ shareFile }) => shareFile !== undefined);
+      const holders = [...this.stage.payments.people.values()].filter(({ shareFile }) => shareFile !== undefined);
       // The first holder shows what a holder gets to see.
       holders
         .slice(0, waiting.threshold)
@@ -153,20 +143,9 @@ export class Cast {
             index === 0,
           ),
         );
-    } else if (waiting.for === 'rehearsal') {
-      waiting.missing.forEach((name, index) => {
-        const holder = this.#stage.payments.people.get(name);
-        if (holder !== undefined)
-          this.#act(
-            `rehearse ${runId} ${name} ${waiting.epoch}`,
-            holder,
-            shareWords({ ...holder, shareFile: undefined }, workflowId, DEPLOYMENT),
-            index === 0,
-          );
-      });
     } else if (waiting.for === 'approval') {
       for (const name of ['grace', 'henry'].slice(0, waiting.gate === 'force' ? 2 : 1)) {
-        const approver = this.#stage.payments.people.get(name);
+        const approver = this.stage.payments.people.get(name);
         const words = approver && approveWords(approver, waiting.gate, workflowId, waiting.planDigest);
         if (words)
           this.#act(
@@ -176,21 +155,21 @@ export class Cast {
             waiting.gate !== 'go',
           );
       }
-    } else if (waiting.for === 'action') this.onAction(waiting.what);
+    }
   }
 
   /** Runs `runbook` as this person and gives its exit code. What is hidden otherwise is shown where it did not end well. */
   async play(name: string, words: readonly string[], showAll = true): Promise<number | string> {
     const hidden: string[] = [];
-    const { ended } = this.#stage.runbook(words, (line, stream) => {
+    const { ended } = this.stage.runbook(words, (line, stream) => {
       const said = `      ${name}> ${line}`;
-      if (this.#showAll && (showAll || stream === 'out')) this.#say(said);
+      if (this.showAll && (showAll || stream === 'out')) this.say(said);
       else hidden.push(said);
     });
     const code = await ended;
     if (code === 0) return code;
-    for (const line of hidden) this.#say(line);
-    this.#say(`      ${name}> ended with ${code}`);
+    for (const line of hidden) this.say(line);
+    this.say(`      ${name}> ended with ${code}`);
     return code;
   }
 

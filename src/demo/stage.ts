@@ -66,7 +66,7 @@ export async function startStage({ reportDirectory, plain = false, say }: StageO
     say(
       plain
         ? 'Simulated service east (primary, writes canaries), west (DR secondary, unseals itself); key-value version 2, no hooks'
-        : 'Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr, spare, asia',
+        : 'Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr',
     );
     payments.clients.startWriting();
     say(

@@ -1,4 +1,3 @@
-import { generateKey } from 'openpgp';
 import { readReport, summaryLines } from '../cli/read-report';
 import { activityResults, fetchEvents, runLink } from '../cli/run';
 import { connectTemporal } from '../cli/temporal';
@@ -38,15 +37,13 @@ async function reportFiles({ client }: TemporalSession, run: Parameters<typeof f
   return Array.isArray(files) ? files.filter((file): file is string => typeof file === 'string') : [];
 }
 
-/** One run of the tour. */
+/** One run of a demonstration. */
 interface Act {
   readonly runbook: RunbookName;
   /** Why now, in a few words. */
   readonly title: string;
   /** The input, beside deployment, reason and requester. */
-  readonly input: (
-    payments: Payments,
-  ) => Readonly<Record<string, unknown>> | Promise<Readonly<Record<string, unknown>>>;
+  readonly input: Readonly<Record<string, unknown>>;
   /** What happens to the simulated clusters before it. */
   readonly before?: (payments: Payments) => void | Promise<void>;
   /** Every write that clients were told of must be there afterwards. */
@@ -60,111 +57,9 @@ export const SWITCHOVER_ACTS: readonly Act[] = [
   {
     runbook: 'drSwitchover',
     title: 'demonstration of a planned switchover',
-    input: () => ({ to: 'west' }),
+    input: { to: 'west' },
     losesNothing: true,
     isShown: true,
-  },
-];
-
-/** Every runbook once, in an order in which each finds what it is for; the deployment is at the end as at the beginning. */
-export const TOUR: readonly Act[] = [
-  {
-    runbook: 'walSampler',
-    title: 'samples, for readiness and for a failover',
-    input: () => ({ samples: 4, everySeconds: 0.25 }),
-  },
-  {
-    runbook: 'ceremonyRehearsal',
-    title: 'all holders go the whole way with a value that means nothing',
-    input: () => ({ collectFor: '10m' }),
-  },
-  {
-    runbook: 'batchTokenRotation',
-    title: 'a batch token for the day without key holders; role and policy are made, too',
-    input: () => ({ createRoleAndPolicy: true }),
-  },
-  { runbook: 'readiness', title: 'would a switchover and a failover start now?', input: () => ({}) },
-  {
-    runbook: 'filterReconciliation',
-    title: 'europe must not see secret/ either',
-    input: () => ({ filters: { europe: { mode: 'deny', paths: ['us-customers/', 'secret/'] } } }),
-  },
-  {
-    runbook: 'filterReconciliation',
-    title: 'and back to what the inventory wants: wider, so a gate',
-    input: () => ({}),
-  },
-  { runbook: 'merkleCheck', title: 'is the tree of west sound?', input: () => ({ cluster: 'west' }) },
-  { runbook: 'drReindex', title: 'it is made anew all the same', input: () => ({ cluster: 'west', force: true }) },
-  {
-    runbook: 'secondaryDecommission',
-    title: 'north is revoked and forgets its primary',
-    input: () => ({ kind: 'dr', primary: 'east', secondary: 'north' }),
-  },
-  {
-    runbook: 'secondaryRepointing',
-    title: 'north gets a new activation token and follows east again',
-    input: () => ({ kind: 'dr', primary: 'east', secondary: 'north' }),
-  },
-  {
-    runbook: 'drSecondaryOnboarding',
-    title: 'spare is wiped and becomes a DR secondary',
-    input: () => ({ primary: 'east', secondary: 'spare' }),
-  },
-  {
-    runbook: 'secondaryDecommission',
-    title: 'spare leaves again',
-    input: () => ({ kind: 'dr', primary: 'east', secondary: 'spare', afterwards: 'disable' }),
-  },
-  {
-    runbook: 'primaryEnablement',
-    title: 'asia becomes a DR primary',
-    input: () => ({ kind: 'dr', cluster: 'asia' }),
-  },
-  { runbook: 'replicationTeardown', title: 'and ends it', input: () => ({ kind: 'dr', cluster: 'asia' }) },
-  {
-    runbook: 'operationTokenCeremony',
-    title: 'a token for north, kept for the next run',
-    input: () => ({ cluster: 'north', uses: ['dr.update-primary'], keepFor: '1h' }),
-  },
-  { runbook: 'operationTokenDisposal', title: 'which is deleted and proven dead', input: () => ({ cluster: 'north' }) },
-  {
-    runbook: 'rootTokenCeremony',
-    title: 'a root token of east that only its recipient can read',
-    input: async () => ({ cluster: 'east', recipientPgpKey: await recipientKey() }),
-  },
-  {
-    runbook: 'drFailover',
-    title: 'east is gone',
-    before: async ({ service }) => service.cluster('east').kill(),
-    input: () => ({ to: 'west' }),
-  },
-  {
-    runbook: 'drRejoin',
-    title: 'east is back, and thinks that it is primary',
-    before: async ({ service }) => service.cluster('east').restart(),
-    input: () => ({ cluster: 'east' }),
-  },
-  {
-    runbook: 'batchTokenRotation',
-    title: 'west is primary now, and makes the next one',
-    input: () => ({}),
-  },
-  {
-    runbook: 'drSwitchover',
-    title: 'back to east, with the batch token: no key holder is asked',
-    input: () => ({ to: 'east', go: 'auto', tokenSource: 'batch' }),
-  },
-  {
-    runbook: 'performanceSecondaryOnboarding',
-    title: 'asia is wiped and becomes a performance secondary',
-    input: () => ({ primary: 'east', secondary: 'asia', filter: 'none' }),
-  },
-  {
-    runbook: 'performancePromotion',
-    title: 'asia becomes the performance primary',
-    before: (payments) => payments.newCredential('asia'),
-    input: () => ({ to: 'asia' }),
   },
 ];
 
@@ -173,39 +68,33 @@ export const PLAIN_ACTS: readonly Act[] = [
   {
     runbook: 'walSampler',
     title: 'samples, for the loss bound of a failover',
-    input: () => ({ samples: 4, everySeconds: 0.25 }),
+    input: { samples: 4, everySeconds: 0.25 },
   },
-  { runbook: 'readiness', title: 'would a switchover and a failover start now?', input: () => ({}) },
+  { runbook: 'readiness', title: 'would a switchover and a failover start now?', input: {} },
   {
     runbook: 'drSwitchover',
     title: "to west; the service's own quota holds the clients, nothing may be lost",
-    input: () => ({ to: 'west' }),
+    input: { to: 'west' },
     losesNothing: true,
   },
   {
     runbook: 'walSampler',
     title: 'samples of the new primary',
-    input: () => ({ samples: 4, everySeconds: 0.25 }),
+    input: { samples: 4, everySeconds: 0.25 },
   },
   {
     runbook: 'drFailover',
     title: 'west is gone, with clients that write',
     before: async ({ service }) => service.cluster('west').kill(),
-    input: () => ({ to: 'east' }),
+    input: { to: 'east' },
   },
   {
     runbook: 'drRejoin',
     title: 'west is back, and thinks that it is primary',
     before: async ({ service }) => service.cluster('west').restart(),
-    input: () => ({ cluster: 'west' }),
+    input: { cluster: 'west' },
   },
 ];
-
-/** The public key of somebody who gets a root token: base64 of the binary key. */
-async function recipientKey(): Promise<string> {
-  const { publicKey } = await generateKey({ userIDs: [{ name: 'olga' }], format: 'binary', type: 'ecc' });
-  return Buffer.from(publicKey).toString('base64');
-}
 
 interface Ended {
   readonly act: Act;
@@ -215,7 +104,7 @@ interface Ended {
 }
 
 /** Acts one after the other: started by the command line, all people played. Gives whether each of them completed. */
-export async function tour(
+export async function demonstrate(
   stage: Stage,
   acts: readonly Act[],
   say: (line: string) => void,
@@ -254,11 +143,11 @@ async function perform(
   const input = {
     deployment: DEPLOYMENT,
     ...(asks ? { reason: act.title, requestedBy: OPERATOR } : {}),
-    ...(await act.input(payments)),
+    ...act.input,
   };
-  const people = new Cast(stage, say, { showAll: act.isShown === true, onAction: () => unsealAll(payments) });
+  const people = new Cast(stage, say, act.isShown === true);
   const begin = Date.now();
-  const workflowId = lockWorkflowId(act.runbook, input) ?? `${act.runbook}:${DEPLOYMENT}:tour`;
+  const workflowId = lockWorkflowId(act.runbook, input) ?? `${act.runbook}:${DEPLOYMENT}:demo`;
   if (lockWorkflowId(act.runbook, input) === undefined) {
     await session.client.workflow.start(act.runbook, {
       workflowId,
@@ -286,11 +175,4 @@ async function perform(
   const outcome = kept ? report.outcome : 'writes are missing';
   say(`  ${act.runbook}: ${outcome}, ${seconds.toFixed(1)} s, ${report.historyEvents} events`);
   return { act, outcome, seconds, events: report.historyEvents };
-}
-
-/** What people do while a run waits for sealed standbys. */
-function unsealAll({ service }: Payments): void {
-  for (const { name, addresses } of service.clusters.values()) {
-    addresses.forEach((_, index) => service.cluster(name).unsealNode(index));
-  }
 }

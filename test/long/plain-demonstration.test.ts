@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startStage } from '../../src/demo/stage';
 import type { Stage } from '../../src/demo/stage';
-import { PLAIN_ACTS, tour } from '../../src/demo/stories';
+import { demonstrate, PLAIN_ACTS } from '../../src/demo/stories';
 
 jest.setTimeout(300_000);
 
@@ -24,7 +24,7 @@ describe('a site without hooks and static tokens', () => {
   });
 
   it('switches over without loss while clients write and the primary writes canaries, fails over, and rejoins', async () => {
-    const well = await tour(stage, PLAIN_ACTS, say, AbortSignal.timeout(280_000));
+    const well = await demonstrate(stage, PLAIN_ACTS, say, AbortSignal.timeout(280_000));
     const text = lines.join('\n');
     if (!well) throw new Error(text);
     expect(text).toContain('every acknowledged write is there');
