@@ -181,7 +181,7 @@ export function tailOf(history: History): RunTail | undefined {
 
 type HistoryDigest = NonNullable<Report['history']>;
 
-/** The members of an event's attributes that count, wherever they stand: a new one of a later server changes no digest. */
+/** The members of principal and attributes that count, wherever they stand: a new one of a later server changes no digest. */
 const MEMBERS: ReadonlySet<string> = new Set(
   `acceptedRequest activityId activityType applicationFailureInfo attempt cause data details failure identity input
   lastFailure message meta name originalExecutionRunId outcome parentWorkflowExecution payloads reason result runId
@@ -190,7 +190,7 @@ const MEMBERS: ReadonlySet<string> = new Set(
   ),
 );
 
-/** Members in the order of their names, numbers as decimal strings, bytes as base64 (docs/operations.md has it in words). */
+/** Members in the order of their names, numbers as decimal strings, bytes as base64. */
 function canonical(value: unknown): unknown {
   if (typeof value === 'string') return value;
   if (value instanceof Uint8Array) return Buffer.from(value).toString('base64');
@@ -209,7 +209,10 @@ function lineOf({ eventId, eventType, eventTime, principal, ...event }: Event): 
 }
 
 /**
- * SHA-256 over the first events of a run, in a form that any later look at the same history gives again.
+ * SHA-256 over the first events of a run, in a form that any later look at the same history gives again: for each event
+ * one line of JSON and a line feed, `[ID, type, time, principal, attributes]`. ID and type are decimal strings, time is
+ * `seconds.nanoseconds` with nine digits; of principal and attributes the members of `MEMBERS`, each object as a list of
+ * `[name, value]` in the order of the names, numbers as decimal strings, bytes as base64.
  *
  * @param upTo - how many; all where nothing is given
  */

@@ -68,7 +68,7 @@ it('a history is never trusted to have a shape', () => {
   expect(readHistory({})).toMatchObject({ activities: [], eventCount: 0 });
 });
 
-/** The digest of a history: the form is the one of docs/operations.md, to the letter. */
+/** The digest of a history: the form is the one that `digestOf` tells, to the letter. */
 
 /** As the client gives it, with plain numbers where it has Long. */
 const event = (eventId: number, eventType: number, attributes: object) => ({
