@@ -21,7 +21,6 @@ export interface ActivityDependencies {
   readonly reportDirectory: string | undefined;
   /** What outlives runs, of each deployment. */
   readonly records: Records;
-  readonly searchAttributesRegistered: boolean;
   /** `host:port` of the Temporal server, where the worker connected itself. */
   readonly temporalAddress?: string | undefined;
   /** See `Execution`; for tests. */

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates the namespace of the runs and registers their search attributes. May run again at any time.
+# Creates the namespace of the runs. May run again at any time.
 # TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE say where.
 set -eu
 
@@ -16,8 +16,3 @@ done
 # Reports are made from histories, so these must be kept as long as a report may be asked for.
 temporal operator namespace describe -n "$TEMPORAL_NAMESPACE" ||
   temporal operator namespace create -n "$TEMPORAL_NAMESPACE" --retention 30d
-
-temporal operator search-attribute create --namespace "$TEMPORAL_NAMESPACE" \
-  --name RunbookDeployment --type Keyword \
-  --name RunbookPhase --type Keyword \
-  --name RunbookName --type Keyword

@@ -24,7 +24,7 @@ export function observeDeployment(
 }
 
 export async function siteFacts(
-  { inventory, searchAttributesRegistered, reportDirectory, temporal }: ActivityDependencies,
+  { inventory, reportDirectory, temporal }: ActivityDependencies,
   deployment: string,
 ): Promise<SiteFacts> {
   const found = inventory.deployments.get(deployment);
@@ -32,7 +32,6 @@ export async function siteFacts(
   const unsigned = found && decidersOf(inventory, found).some(({ attestation }) => attestation !== 'signed');
   const startedBy = await starterOf(temporal);
   const site = {
-    searchAttributesRegistered,
     reportFiles: reportDirectory !== undefined,
     ...(startedBy && { startedBy }),
     uiAddress: inventory.temporal.uiAddress,

@@ -59,7 +59,6 @@ export interface SiteFacts {
   readonly reportFiles?: boolean;
   /** Whom the server saw start this run; absent where it records nobody, or another run started it. */
   readonly startedBy?: Attested;
-  readonly searchAttributesRegistered: boolean;
   /** Base of links to the Web UI, where the inventory gives one. */
   readonly uiAddress?: string;
   /** The groups of which key shares must come, in words; absent where the inventory names none. */

@@ -49,7 +49,7 @@ interface FoundExecutable {
 }
 
 /** Options of `temporal server start-dev` without which this project cannot use a Temporal CLI. */
-const NEEDED_FLAGS = ['--http-port', '--ui-port', '--search-attribute', '--dynamic-config-value'];
+const NEEDED_FLAGS = ['--http-port', '--ui-port', '--dynamic-config-value'];
 const EXECUTABLE_NAME = process.platform === 'win32' ? 'temporal.exe' : 'temporal';
 const DOWNLOAD_DEADLINE_MS = 180_000;
 const REPORT_EVERY_MS = 15_000;

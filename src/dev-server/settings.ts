@@ -10,12 +10,5 @@ export const DYNAMIC_CONFIG = {
   'history.timerProcessorMaxPollRPS': 5000,
 } as const satisfies Readonly<Record<string, number | boolean | string>>;
 
-/** Search attributes of the runs, by name, with their type. Runs set them only where the server has them registered. */
-export const SEARCH_ATTRIBUTES = {
-  RunbookDeployment: 'Keyword',
-  RunbookPhase: 'Keyword',
-  RunbookName: 'Keyword',
-} as const;
-
 /** The namespace that every Temporal server has, used where none is named. */
 export const DEFAULT_NAMESPACE = 'default';

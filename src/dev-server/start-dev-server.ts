@@ -10,11 +10,11 @@ import {
 } from './find-temporal-server';
 import type { OnProgress, TemporalExecutable } from './find-temporal-server';
 import { freePorts } from './ports';
-import { DEFAULT_NAMESPACE, DYNAMIC_CONFIG, SEARCH_ATTRIBUTES } from './settings';
+import { DEFAULT_NAMESPACE, DYNAMIC_CONFIG } from './settings';
 
 /** How a dev server is started. It keeps everything in memory, and forgets it when it ends. */
 interface DevServerOptions {
-  /** Created beside `default`, with the same search attributes. */
+  /** Created beside `default`. */
   readonly moreNamespaces?: readonly string[];
   /** Takes a line for people while the server is looked for or built. */
   readonly onProgress?: OnProgress;
@@ -63,7 +63,7 @@ export async function obtainTemporalServer(options: DevServerOptions): Promise<T
   if ('executable' in found) return start(found.executable, options);
   const { address } = found;
   const namespace = process.env['TEMPORAL_NAMESPACE'] ?? DEFAULT_NAMESPACE;
-  const answer = await isServing(address, [namespace], []);
+  const answer = await isServing(address, [namespace]);
   if (answer !== 'serving') {
     throw new RunbookError(
       'TEMPORAL_UNAVAILABLE',
@@ -86,8 +86,7 @@ export async function obtainTemporalServer(options: DevServerOptions): Promise<T
 }
 
 /**
- * Starts a Temporal dev server with the settings of this project and waits until it serves its namespaces with the search
- * attributes of the runbooks.
+ * Starts a Temporal dev server with the settings of this project and waits until it serves its namespaces.
  *
  * @throws RunbookError `TEMPORAL_UNAVAILABLE` where no executable can be had, or the server ends or does not answer.
  */
@@ -131,7 +130,7 @@ async function startOnce(
   const deadline = Date.now() + START_DEADLINE_MS;
   let answer = 'it has not said that it listens';
   while (ended === undefined && Date.now() < deadline) {
-    if (listens) answer = await isServing(address, namespaces, Object.keys(SEARCH_ATTRIBUTES));
+    if (listens) answer = await isServing(address, namespaces);
     if (answer === 'serving' && server.pid !== undefined) {
       // A program that forgets to stop the server must still be able to end; the server then ends too.
       server.unref();
@@ -160,30 +159,19 @@ function startParameters(
     ...['--metrics-port', String(ports.metrics), ...(flags.disableNewsFetch ? ['--ui-disable-news-fetch'] : [])],
     ...namespaces.flatMap((each) => ['--namespace', each]),
     ...Object.entries(DYNAMIC_CONFIG).flatMap(([key, value]) => ['--dynamic-config-value', `${key}=${value}`]),
-    ...Object.entries(SEARCH_ATTRIBUTES).flatMap(([name, type]) => ['--search-attribute', `${name}=${type}`]),
   ];
 }
 
 /**
- * Whether the server at `address` serves: it is healthy, knows the namespaces, and has the search attributes registered.
+ * Whether the server at `address` serves: it is healthy, and knows the namespaces.
  *
  * @returns `serving`, or what is missing, in words.
  */
-async function isServing(
-  address: string,
-  namespaces: readonly string[],
-  searchAttributes: readonly string[],
-): Promise<string> {
+async function isServing(address: string, namespaces: readonly string[]): Promise<string> {
   const connection = Connection.lazy({ address, connectTimeout: CALL_DEADLINE_MS });
   try {
     return await connection.withDeadline(Date.now() + CALL_DEADLINE_MS, async () => {
-      for (const namespace of namespaces) {
-        await connection.workflowService.describeNamespace({ namespace });
-        if (searchAttributes.length === 0) continue;
-        const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
-        const missing = searchAttributes.filter((name) => customAttributes?.[name] === undefined);
-        if (missing.length > 0) return `search attributes are not registered yet: ${missing.join(', ')}`;
-      }
+      for (const namespace of namespaces) await connection.workflowService.describeNamespace({ namespace });
       return 'serving';
     });
   } catch (error) {

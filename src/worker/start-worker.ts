@@ -17,7 +17,6 @@ import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue } from '../contr
 import { RunbookError } from '../errors';
 import { InventoryInForce, inventoryDigest, readSigningKey } from '../inventory';
 import type { Inventory } from '../inventory';
-import { SEARCH_ATTRIBUTES } from '../dev-server/settings';
 import { KeyRecords, SealKeyring, missingSealKeys } from '../keys';
 import { connectionSettings, DATA_CONVERTER } from './connection';
 import { createLogger, installLogger, releaseRuntime } from './logging';
@@ -136,7 +135,6 @@ async function prepare(
         ...{ temporal, namespace, taskQueue, keyring: sealKeyring },
         alarm: (deployment, finding) => tellRecordAlarm(dependencies, namespace, deployment, finding),
       }),
-      searchAttributesRegistered: await searchAttributesRegistered(connection, namespace),
       temporalAddress: opened.address,
     };
     const clusters = new Clusters(dependencies);
@@ -307,24 +305,6 @@ export async function sweepKeys(
     for (const { cid, epoch, why } of destroyed) log.info({ cid, epoch, state: why }, 'Ceremony keys destroyed');
   } catch (error) {
     log.warn({ error }, 'Sweeping the ceremony keys failed; the next sweep tries again');
-  }
-}
-
-const SEARCH_ATTRIBUTES_DEADLINE_MS = 5_000;
-
-/**
- * Whether the server has every search attribute of the runbooks. Runs write them only then: an attribute that is not
- * registered fails a workflow task for ever. A server that does not say (no operator service, no permission) counts as
- * "no".
- */
-export async function searchAttributesRegistered(connection: NativeConnection, namespace: string): Promise<boolean> {
-  try {
-    const { customAttributes } = await connection.withDeadline(Date.now() + SEARCH_ATTRIBUTES_DEADLINE_MS, () =>
-      connection.operatorService.listSearchAttributes({ namespace }),
-    );
-    return Object.keys(SEARCH_ATTRIBUTES).every((name) => name in customAttributes);
-  } catch {
-    return false;
   }
 }
 

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import Ajv from 'ajv';
 import addFormats from 'ajv-formats';
 import { parse } from 'yaml';
-import { DYNAMIC_CONFIG, SEARCH_ATTRIBUTES } from '../../src/dev-server';
+import { DYNAMIC_CONFIG } from '../../src/dev-server';
 import { projectRoot } from '../../src/dev-server/locations';
 import { parseInventory } from '../../src/inventory';
 import { parseTopology } from '../../src/simulator';
@@ -63,12 +63,6 @@ describe('docker-compose.yml', () => {
     expect(volumes).toContain(`./deploy/dynamic-config.yaml:${environment?.['DYNAMIC_CONFIG_FILE_PATH']}:ro`);
     const expected = Object.entries(DYNAMIC_CONFIG).map(([key, value]) => [key, [{ value }]]);
     expect(parse(read('deploy', 'dynamic-config.yaml'))).toEqual(Object.fromEntries(expected));
-  });
-
-  it('registers the search attributes of the runbooks', () => {
-    const script = read('deploy', 'create-namespace.sh');
-    const registered = [...script.matchAll(/--name (\S+) --type (\S+)/g)].map(([, name, type]) => [name, type]);
-    expect(registered).toEqual(Object.entries(SEARCH_ATTRIBUTES));
   });
 
   it('hides reset and terminate in the Web UI', () => {

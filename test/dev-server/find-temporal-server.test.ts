@@ -5,7 +5,7 @@ import { findTemporalServer } from '../../src/dev-server';
 import { downloadTemporal, temporalRecipe } from '../../src/dev-server/find-temporal-server';
 import type { TemporalRecipe } from '../../src/dev-server/find-temporal-server';
 
-const FLAGS = '--http-port x --ui-port x --search-attribute x --dynamic-config-value x';
+const FLAGS = '--http-port x --ui-port x --dynamic-config-value x';
 const temporalScript = (version: string, flags = FLAGS): string =>
   `#!/bin/sh\nif [ "$1" = --version ]; then echo 'temporal version ${version}'; else echo '${flags}'; fi\n`;
 /** A go command that "compiles" the given text to the file after -o, and notes each build. */

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { WEB_UI } from '../../workflows/engine/current-details';
-import { SEARCH_ATTRIBUTES, startDevServer } from '../../src/dev-server';
+import { startDevServer } from '../../src/dev-server';
 import { projectRoot } from '../../src/dev-server/locations';
 import * as ports from '../../src/dev-server/ports';
 import { temporalClient, temporalServer } from '../support/temporal-server';
@@ -29,13 +29,11 @@ async function untilGone(pid: number): Promise<void> {
 }
 
 describe('the server of the test run', () => {
-  it('serves its namespace with the search attributes of the runbooks', async () => {
+  it('serves its namespace', async () => {
     const client = await temporalClient();
     const { namespace } = temporalServer();
     const { namespaceInfo } = await client.workflowService.describeNamespace({ namespace });
-    const { customAttributes } = await client.connection.operatorService.listSearchAttributes({ namespace });
     expect(namespaceInfo?.name).toBe(namespace);
-    expect(Object.keys(customAttributes ?? {})).toEqual(expect.arrayContaining(Object.keys(SEARCH_ATTRIBUTES)));
   });
 
   it('serves the HTTP API', async () => {

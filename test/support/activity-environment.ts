@@ -173,7 +173,6 @@ export class ActivityBench {
       temporal: this.#temporal(),
       reportDirectory: join(directory, 'reports'),
       records: this.records,
-      searchAttributesRegistered: false,
       changeUnderWayMs,
       log,
     };

@@ -52,7 +52,7 @@ export function fakeRun({ calls = {}, failing = {}, state = {}, run = {} }: Scri
   const faked = {
     gatesMet: new Map(),
     state: {
-      ...{ deployment: 'payments', runbook: 'drFailover', site: { searchAttributesRegistered: false } },
+      ...{ deployment: 'payments', runbook: 'drFailover', site: {} },
       ...{ leftToDo, waiting, notifications: { ofWait: nothing } },
       ...{ enterPhase: nothing, learnSite: nothing, fact: nothing, noteFindings: nothing },
       finding: (finding: Finding) => void findings.push(finding),

@@ -15,7 +15,7 @@ import { startWorker } from '../../src/worker';
 import type { RunningWorker, WorkerOptions, WorkerSettings } from '../../src/worker';
 import { projectRoot } from '../../src/dev-server/locations';
 import { InventoryInForce, parseInventory } from '../../src/inventory';
-import { readInventoryAgain, searchAttributesRegistered, sweepKeys } from '../../src/worker/start-worker';
+import { readInventoryAgain, sweepKeys } from '../../src/worker/start-worker';
 import { quietRuntime } from '../support/temporal-runtime';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 import { workflowBundle } from '../support/workflow-bundle';
@@ -258,12 +258,6 @@ describe('starting a worker', () => {
     expect(await one.ended).toEqual([143, null]);
     later.close();
   }, 180_000);
-
-  it('finds the search attributes of the runbooks registered, and says no where it cannot ask', async () => {
-    const connection = await temporalNativeConnection();
-    expect(await searchAttributesRegistered(connection, temporalServer().namespace)).toBe(true);
-    expect(await searchAttributesRegistered(connection, 'no-such-namespace')).toBe(false);
-  });
 });
 
 describe('the sweeper of ceremony keys', () => {

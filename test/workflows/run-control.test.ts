@@ -70,7 +70,6 @@ describe('people control a run', () => {
         /approval of gate plan.*3 key shares|3 key shares.*approval of gate plan/,
       ) as string,
     });
-    expect(described.searchAttributes).toMatchObject({ RunbookDeployment: [name], RunbookName: ['drSwitchover'] });
     const details = await currentDetails(run);
     expect(details).not.toMatch(/^\s*\|.*\|/m);
     expect(details).toContain(`runbook approve ${scenario.workflowId} --gate plan`);

@@ -1,4 +1,4 @@
-import { setCurrentDetails, upsertMemo, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import { setCurrentDetails, upsertMemo, workflowInfo } from '@temporalio/workflow';
 import { alarmsFirst, isOrphanAlarm } from '../../src/contracts/alarms';
 import type { SiteFacts } from '../../src/contracts/activities';
 import type { Asked } from '../../src/contracts/asked';
@@ -56,7 +56,7 @@ export class RunState {
   acknowledgedRunId: string | undefined;
   /** Tells people outside of the run; silent until the site is known. */
   readonly notifications: Notifications = new Notifications(this);
-  site: SiteFacts = { searchAttributesRegistered: false };
+  site: SiteFacts = {};
   /** What the activities of the steps were given and gave. */
   readonly activities = new ActivityLog((findings) => this.noteFindings(findings));
   readonly #facts: RunFact[] = [];
@@ -82,12 +82,9 @@ export class RunState {
     this.enterPhase('checking');
   }
 
-  /** Takes what the workers know of the site. Unregistered search attributes would fail the task for ever. */
+  /** Takes what the workers know of the site. */
   learnSite(site: SiteFacts): void {
     this.site = site;
-    if (site.searchAttributesRegistered) {
-      upsertSearchAttributes({ RunbookDeployment: [this.deployment], RunbookName: [this.runbook] });
-    }
     this.notifications.begin(site.notifications);
   }
 

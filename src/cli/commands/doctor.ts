@@ -3,7 +3,6 @@ import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { programVersion } from '../../dev-server/locations';
-import { SEARCH_ATTRIBUTES } from '../../dev-server/settings';
 import { isRunbookError } from '../../errors';
 import { hasJoined, loadInventory, readSigningKey } from '../../inventory';
 import type { Inventory } from '../../inventory';
@@ -107,7 +106,6 @@ function inventoryPoints({ env }: CliContext, inventory: Inventory | undefined):
 }
 
 const RETENTION_DAYS = 30;
-const SEARCH_ATTRIBUTE_NAMES = Object.keys(SEARCH_ATTRIBUTES) as (keyof typeof SEARCH_ATTRIBUTES)[];
 
 function temporalPoints(context: CliContext, options: ServerOptions): Promise<Point[]> {
   return withSession(context, options, async (session) => {
@@ -129,27 +127,9 @@ function temporalPoints(context: CliContext, options: ServerOptions): Promise<Po
       days >= RETENTION_DAYS
         ? ofNamespace('ok', kept)
         : ofNamespace('warn', `${kept}: reports are made from them`, mend('update')),
-      await searchAttributes(session),
       await pollers(context, session),
     ];
   });
-}
-
-async function searchAttributes({ client, namespace }: TemporalSession): Promise<Point> {
-  const say = point('search attributes');
-  try {
-    const { customAttributes } = await client.withDeadline(Date.now() + 5_000, () =>
-      client.connection.operatorService.listSearchAttributes({ namespace }),
-    );
-    const missing = SEARCH_ATTRIBUTE_NAMES.filter((name) => !(name in customAttributes));
-    if (missing.length === 0) return say('ok', Object.keys(SEARCH_ATTRIBUTES).join(', '));
-    const named = missing.flatMap((name) => ['--name', name, '--type', SEARCH_ATTRIBUTES[name]]);
-    const next = command('temporal', 'operator', 'search-attribute', 'create', '-n', namespace, ...named);
-    return say('not-checkable', `not registered: ${missing.join(', ')}. They are optional`, next);
-  } catch {
-    const next = command('temporal', 'operator', 'search-attribute', 'list', '-n', namespace);
-    return say('not-checkable', 'the server does not list them; runs do without', next);
-  }
 }
 
 /** A live worker polls at least this often. */
