@@ -98,6 +98,11 @@ describe('faults in the outage', () => {
         await run.until('the pause is noted', ({ receipts }) => receipts.some(({ signal }) => signal === 'pause'));
         scenario.service.cluster('west').holdStream('dr', true);
         await run.people({ go: false });
+        const held = await run.until('it ended, or is held', ({ phase, waiting }) => {
+          const resume = waiting.filter((each) => each.for === 'resume');
+          return (phase === 'finished' || resume.length > 0) && resume;
+        });
+        expect(held).toEqual([]);
         const { code } = await run.failure();
         scenario.service.cluster('west').holdStream('dr', false);
         const report = await reportOf(run);
