@@ -225,7 +225,7 @@ describe('a switchover by the command line alone', () => {
         input: scenario.person(holder).share ?? '',
       });
       expect([given.code, given.out]).toEqual([0, expect.stringContaining(`${holder} (UNVERIFIED): accepted`)]);
-      expect(await scenario.leaks([given.out, given.err])).toEqual([]);
+      scenario.shows(given.out, given.err);
     }
     const { planDigest } = await run.waitsFor('approval', ({ gate }) => gate === 'plan');
     expect(planDigest).toBe(digestWith(reason));
@@ -256,7 +256,7 @@ describe('a switchover by the command line alone', () => {
     const markdown = await cli(['report', workflowId], { env });
     expect(markdown.out).toContain('Completed');
     expect((await cli(['report', workflowId, '--format', 'pdf'], { env })).code).toBe(2);
-    expect(await scenario.leaks([watched.out, markdown.out])).toEqual([]);
+    scenario.shows(watched.out, markdown.out);
   });
 
   it('report --verify proves each form of a report by the history, and says what somebody changed', async () => {

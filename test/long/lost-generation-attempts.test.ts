@@ -69,7 +69,6 @@ describe('a generation attempt that is lost in the middle of a generation', () =
       expect(report.findings.filter(({ severity }) => severity === 'critical')).toEqual([]);
       expect(east.snapshotState().operationTokens).toBe(1);
       await expectServiceOn(scenario, 'east');
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 
@@ -99,7 +98,6 @@ describe('a generation attempt that is lost in the middle of a generation', () =
       expect(statuses(scenario, 'east', CHANGING.startAttempt)).toHaveLength(1);
       expect(west.snapshotState().operationTokens).toBe(1);
       await expectServiceOn(scenario, 'west');
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 
@@ -160,7 +158,6 @@ describe('a generation attempt that is lost in the middle of a generation', () =
     expect(statuses(scenario, 'east', CANCEL)).toEqual([204]);
     expect(scenario.calls('west', 'dr/primary/demote')).toBe(0);
     await expectServiceOn(scenario, 'west');
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
   });
 
   others.it(

@@ -85,7 +85,6 @@ describe('a deployment with several secondaries', () => {
       expect(report.parkings).toHaveLength(1);
       expect(scenario.state('west').dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
       expect(drPrimaries(scenario)).toEqual(['east', 'europe']);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 
@@ -115,7 +114,6 @@ describe('a deployment with several secondaries', () => {
       expect(scenario.state('west').filters).toContain(id);
       await expectFiltered(scenario, 'west');
       expect(drPrimaries(scenario)).toEqual(['west', 'europe']);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 });

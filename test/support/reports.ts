@@ -4,12 +4,17 @@ import type { TestRun } from './scenario';
 import { temporalClient, temporalServer } from './temporal-server';
 
 /** The report of a run, as `runbook report` reads it now. */
-export async function reportOf(run: Pick<TestRun, 'handle'>): Promise<Report> {
+export async function reportOf(run: Pick<TestRun, 'handle'> & Partial<Pick<TestRun, 'scenario'>>): Promise<Report> {
   const { workflowId } = run.handle;
   const { runId } = await run.handle.describe();
   const { namespace, address } = temporalServer();
   const client = await temporalClient();
-  return readReport({ client, namespace, address, close: () => Promise.resolve() }, { workflowId, runId });
+  const report = await readReport(
+    { client, namespace, address, close: () => Promise.resolve() },
+    { workflowId, runId },
+  );
+  run.scenario?.shows(JSON.stringify(report));
+  return report;
 }
 
 /** How far the run came and how it was closed: what differs between two reports of the same deeds. */

@@ -111,6 +111,8 @@ export class Scenario {
   #worker: RunningWorker | undefined;
   #running: Promise<void> | undefined;
   #handles: WorkflowHandle[] = [];
+  readonly #shown = new Set<string>();
+  readonly #handedOver: string[] = [];
   readonly #runs: { readonly workflowId: string; readonly runId: string | undefined }[] = [];
   #limits: Readonly<Record<string, unknown>> = {};
   #workersInventory: Inventory | undefined;
@@ -377,16 +379,32 @@ export class Scenario {
     return new TestRun(this, handle);
   }
 
-  /** Names of secrets that stand readable in the histories of all runs so far, or in what the workers logged. */
-  async leaks(more: readonly string[] = []): Promise<string[]> {
-    const texts = [this.logLines.join('\n'), ...more];
+  /** What people were shown: searched for secrets at the end. */
+  shows(...texts: readonly string[]): void {
+    for (const text of texts) this.#shown.add(text);
+  }
+
+  /** Secrets by name that are searched for too. */
+  guards(secrets: ReadonlyMap<string, string>): void {
+    for (const [name, secret] of secrets) this.#secrets.set(name, secret);
+  }
+
+  /** A secret that people are handed readably, as they asked. */
+  handsOver(secret: string): void {
+    this.#handedOver.push(secret);
+  }
+
+  /** Names of secrets that stand readable in the histories of all runs, in what the workers logged, or was shown. */
+  async #leaks(): Promise<string[]> {
+    const texts = [this.logLines.join('\n'), ...this.#shown];
     for (const handle of this.#handles) texts.push(historyText(await handle.fetchHistory()));
     const record = this.client.workflow.getHandle(recordWorkflowId(this.name));
     texts.push(historyText(await record.fetchHistory().catch(() => ({}))));
     for (const cluster of this.service.clusters.values()) {
       cluster.issuedSecrets.forEach((token, index) => this.#secrets.set(`token ${index} of ${cluster.name}`, token));
     }
-    return texts.flatMap((text) => findCanaries(text, this.#secrets));
+    for (const [name, secret] of this.#secrets) if (this.#handedOver.includes(secret)) this.#secrets.delete(name);
+    return [...new Set(texts.flatMap((text) => findCanaries(text, this.#secrets)))];
   }
 
   /** What a cluster is now. */
@@ -413,14 +431,17 @@ export class Scenario {
     return [...new Set(lines)].join('\n\n');
   }
 
+  /** Ends all of it; fails where a secret was found. */
   async stop(): Promise<void> {
     open.delete(this);
+    const leaks = await this.#leaks();
     const record = this.client.workflow.getHandle(recordWorkflowId(this.name));
     await record.terminate('end of the test').catch(() => undefined);
     for (const handle of this.#handles) await handle.terminate('end of the test').catch(() => undefined);
     await this.stopWorker();
     await this.service.stop();
     await rm(this.directory, { recursive: true, force: true });
+    if (leaks.length > 0) throw new Error(`readable in a history, a log or what was shown: ${leaks.join(', ')}`);
   }
 }
 
@@ -444,7 +465,7 @@ export function openScenario(give: (opened: Scenario) => void, options?: Scenari
 /** One run of a runbook, as the people around it see it. */
 export class TestRun {
   constructor(
-    private readonly scenario: Scenario,
+    readonly scenario: Scenario,
     readonly handle: WorkflowHandle,
   ) {}
 

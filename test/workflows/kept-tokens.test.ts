@@ -44,7 +44,6 @@ describe('a token that the record keeps', () => {
     expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
     expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toContainEqual(['west', 'kept']);
     await expectServiceOn(scenario, 'west');
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
   });
 
   kept.it('serves the next failover: nobody is asked for a share', async (scenario) => {
@@ -64,7 +63,6 @@ describe('a token that the record keeps', () => {
     expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([]);
     expect(statuses(scenario, 'east', CHANGING.promote)).toEqual([200]);
     await expectServesAlone(scenario, 'east');
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
   });
 
   kept.it(
@@ -105,7 +103,6 @@ describe('a token that the record keeps', () => {
     const token = await decrypted(recipient, report);
     expect(scenario.service.cluster('east').issuedSecrets).toContain(token);
     expect(report.leftToDo.join()).toContain('runbook start operationTokenDisposal --input');
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
 
     const disposal = { provided: 'east' };
     const first = await scenario.run('operationTokenDisposal', disposal);
@@ -121,6 +118,5 @@ describe('a token that the record keeps', () => {
     const refused = await second.report();
     expect(refused.result).toMatchObject({ deleted: 0, outcome: 'refused' });
     expect(refused.leftToDo.join()).toContain('was refused before anything was deleted');
-    expect(await scenario.leaks([JSON.stringify(refused)])).toEqual([]);
   });
 });

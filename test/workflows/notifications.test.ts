@@ -75,7 +75,6 @@ describe('notifications of a run', () => {
     const demotion = report.steps.find(({ name }) => name === 'Demote west' || name === 'Demote east');
     expect(Date.parse(demotion?.startedAt ?? '')).toBeLessThan(Date.parse(unanswered?.at ?? ''));
     expect(report.steps.map(({ name }) => name)).not.toContain('notify');
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     expect(JSON.stringify(report)).not.toContain('secret-of-');
   });
 

@@ -140,7 +140,6 @@ describe('faults in the outage', () => {
         expect(report.outage?.peopleMs).toBeGreaterThan(0);
         expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([200]);
         await expectServiceOn(scenario, 'west');
-        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
       },
     );
   });
@@ -175,7 +174,6 @@ describe('faults in the outage', () => {
       expect(report.loss?.why).toContain('what was written between that read and the demotion');
       await expectServiceOn(scenario, 'west');
       expect(scenario.state('east').dr.discardedEntries).toBeGreaterThan(0);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     });
   });
 
@@ -240,7 +238,6 @@ describe('faults in the outage', () => {
         expect(statuses(scenario, 'east', CHANGING.promote)).toHaveLength(1);
         expect(scenario.calls('west', 'dr/secondary/promote')).toBe(0);
         await expectServiceOn(scenario, 'east');
-        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
       },
     );
   });
@@ -365,7 +362,6 @@ describe('faults in the outage', () => {
         expect(report.findings).toContainEqual(expect.objectContaining({ severity: 'critical', code: 'no-primary' }));
         expect(report.leftToDo[0]).toContain('no cluster seen as primary');
         expect(drPrimaries(scenario)).toEqual([]);
-        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
       },
     );
   });

