@@ -218,6 +218,7 @@ describe('a key share in plain text, while a failover collects shares', () => {
 
   it('is refused although clients have no primary, and nobody is asked to use it', async () => {
     expect(await sealed('ada')).toMatchObject({ verdict: 'accepted' });
+    for (const name of ['cleo', 'emil']) scenario.handsOver(scenario.person(name).share ?? '');
     for (const plainShare of [{ holder: 'emil', share: scenario.person('emil').share }, scenario.person('cleo').share])
       expect(await send(plainShare)).toMatchObject({ verdict: 'refused', code: 'plain-text-share' });
     expect((await run.waitsFor('shares')).held).toEqual(['ada']);

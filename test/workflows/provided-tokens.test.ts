@@ -154,7 +154,7 @@ describe('a provided operation token', () => {
       await provide(scenario, rejoin, 'east');
       const rejoined = await rejoin.report();
       expect(rejoined).toMatchObject({ outcome: 'completed', result: { streams: true } });
-      await expectClean(scenario, rejoin, rejoined);
+      await expectClean(scenario, rejoin);
     },
   );
 
