@@ -43,11 +43,11 @@ export function shellLines(from: Page): string[] {
     .filter((line) => line !== '' && !line.startsWith('#'));
 }
 
-/** Words of a simple command line: quotes are understood, expansions are not; ends at a redirection or a pipe. */
+/** Words of a simple command line: quotes are understood, expansions are not; ends at a redirection, a pipe or an ampersand. */
 export function shellWords(line: string): string[] {
   const words: string[] = [];
   for (const [word] of line.matchAll(/(?:[^\s"']+|"[^"]*"|'[^']*')+/g)) {
-    if (word === '>' || word === '|') break;
+    if (['>', '|', '&'].includes(word)) break;
     words.push(
       word.replace(/"([^"]*)"|'([^']*)'/g, (_whole, double?: string, single?: string) => double ?? single ?? ''),
     );
