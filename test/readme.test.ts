@@ -7,7 +7,6 @@ import { buildProgram } from '../src/cli/program';
 import { RUNBOOK_NAMES } from '../src/contracts/names';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
 import { SIGNALS } from '../src/contracts/signals';
-import { approvalPayload, decisionPayload } from '../src/contracts/payloads';
 import { ERROR_CODES } from '../src/errors';
 import type { Page } from './support/documents';
 import { ROOT, allPages, codeBlocks, codeSpans, deadLinks, page, shellLines, shellWords } from './support/documents';
@@ -118,16 +117,10 @@ describe('commands', () => {
 });
 
 describe('JSON objects', () => {
-  it('are inputs of runbooks, approvals and decisions that validate', () => {
-    const objects = [README, WEB_UI]
-      .flatMap((from) => codeBlocks(from, 'json'))
-      .map((block) => JSON.parse(block) as Record<string, unknown>);
-    const seen = objects.map((object) => {
-      if ('gate' in object) return approvalPayload.parse(object) && 'approval';
-      if ('step' in object) return decisionPayload.parse(object) && 'decision';
-      return RUNBOOK_INPUTS.drSwitchover.parse(object) && 'drSwitchover';
-    });
-    expect(new Set(seen)).toEqual(new Set(['approval', 'decision', 'drSwitchover']));
+  it('are inputs of a switchover that validate', () => {
+    const objects = [README, WEB_UI].flatMap((from) => codeBlocks(from, 'json'));
+    expect(objects.length).toBeGreaterThan(1);
+    for (const object of objects) RUNBOOK_INPUTS.drSwitchover.parse(JSON.parse(object));
   });
 
   it('are not given for signals: the table has every one, with the command that prints it', () => {

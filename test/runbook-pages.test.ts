@@ -17,6 +17,19 @@ function pathOf(runbook: string): string {
   return `docs/runbooks/${runbook.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}.md`;
 }
 
+/** The first cells of the table of members. */
+function membersOf(text: string): string[] {
+  const [, table = ''] = /^\| member \| default \| meaning \|\n(.*?)\n\n/ms.exec(text) ?? [];
+  const cells = table.split('\n').map((row) => row.split(' | ')[0] ?? '');
+  return cells.flatMap((cell) => [...cell.matchAll(/`(\w+)`/g)].map(([, member = '']) => member));
+}
+
+it('the members that many runbooks take are members of some', () => {
+  const taken = new Set(RUNBOOK_NAMES.flatMap((name) => inputFields(name).map((field) => field.name)));
+  expect(membersOf(COMMON_MEMBERS).length).toBeGreaterThan(5);
+  expect(membersOf(COMMON_MEMBERS).filter((member) => !taken.has(member))).toEqual([]);
+});
+
 describe.each(RUNBOOK_NAMES)('the page of %s', (name) => {
   it('exists, and the README links it in a row with its purpose', () => {
     expect(existsSync(join(ROOT, pathOf(name)))).toBe(true);
@@ -37,6 +50,11 @@ describe.each(RUNBOOK_NAMES)('the page of %s', (name) => {
       (field) => !text.includes(`\`${field.name}\``) && !common.includes(`\n| \`${field.name}\` | `),
     );
     expect(missing.map((field) => field.name)).toEqual([]);
+  });
+
+  it('names no member that the runbook does not take', () => {
+    const taken = inputFields(name).map((field) => field.name);
+    expect(membersOf(page(pathOf(name)).text).filter((member) => !taken.includes(member))).toEqual([]);
   });
 
   it('says when to use it, what it asks of whom, what it changes, how to undo it', () => {
