@@ -177,6 +177,16 @@ describe('names of things', () => {
     expect([...named].filter((name) => !code.includes(name) && !sdk.includes(name))).toEqual([]);
   });
 
+  it('steps, findings and limits are those of the code', () => {
+    const code = ['workflows', 'activities', 'src'].map(sources).join('\n');
+    const known = code.replace(/\$\{(?:[^{}]|\{[^{}]*\})*\}/g, '...');
+    const named = GUIDES.filter(({ path }) => path.startsWith('docs/'))
+      .flatMap(codeSpans)
+      .filter((span) => /^[A-Z][a-z]+ .*\.\.\.|^[a-z]+(-[a-z]+)+$|^limits\.\w+$/.test(span));
+    expect(named.length).toBeGreaterThan(60);
+    expect(named.filter((span) => !known.includes(span.replace('limits.', '')))).toEqual([]);
+  });
+
   it('files of the project exist', () => {
     const named = GUIDES.flatMap(codeSpans).filter(
       (span) =>
