@@ -112,7 +112,7 @@ const MEMBERS = {
   reason: text(2_000),
   recipientPgpKey: text(20_000),
   rejected: list(list(positive)),
-  samples: positive.max(1_000),
+  samples: positive.max(200),
   secondaries: list(clusterName),
   signals: list(z.looseObject({ signal: text(200), arrival: positive }), MOST_ARRIVALS),
   targets: list(z.looseObject({ cluster: clusterName, uses: list(tokenUse) })),

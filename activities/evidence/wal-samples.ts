@@ -11,8 +11,6 @@ import { currentExecution } from '../execution';
 import { healthOf, heartbeatAge, observeReplication, serverTime } from '../observe';
 import type { ActivityDependencies } from '../dependencies';
 
-/** Rows of one cluster at one time that a result keeps: some 300 bytes each, far below Temporal's limit of a payload. */
-const ROWS_KEPT = 1_000;
 const TIMEOUT_MS = 3_000;
 /* Samples of WAL indexes, heartbeats and canaries (interface 4.1 and 4.2: `status`; unauthenticated). */
 
@@ -41,18 +39,10 @@ export async function sampleWal(input: {
     deployment,
     from,
     to: Date.now(),
-    taken: samples.length,
-    samples: thinned(samples, Math.max(2, Math.floor(ROWS_KEPT / accesses.length))),
+    samples,
   };
   const facts = { deployment, kind: 'wal-samples', time: sampling.to } as const;
   return { ...sampling, attested: attest(sealKeyring, facts, sampling) };
-}
-
-/** At most `most` samples, evenly spread, the last one always among them. */
-export function thinned(samples: readonly WalSample[], most: number): WalSample[] {
-  let stride = 1;
-  while (Math.ceil(samples.length / stride) > most) stride *= 2;
-  return samples.filter((_, index) => (samples.length - 1 - index) % stride === 0);
 }
 
 async function sampleCluster({ entry, client }: ClusterAccess, signal: AbortSignal): Promise<SampledCluster> {
@@ -199,9 +189,6 @@ interface KnownNow {
   readonly received?: string | undefined;
 }
 
-/** A change of the lag smaller than this is none, WAL entries per minute. */
-const STEADY_PER_MINUTE = 10;
-
 /** Reads DR replication of one cluster out of a sample; undefined where it did not answer or does not replicate. */
 function sampledDr(sample: WalSample, cluster: string): SampledReplication | undefined {
   const found = sample.clusters.find((each) => each.cluster === cluster)?.dr;
@@ -225,42 +212,7 @@ function sinceRoles(samples: readonly WalSample[], primary: string, secondary: s
   return sorted.slice(other + 1);
 }
 
-/** The lag at each sample that tells both sides, WAL entries. Nothing streamed yet (`0`) is not lag, and gives no point. */
-function lagPoints(samples: readonly WalSample[], primary: string, secondary: string) {
-  return sinceRoles(samples, primary, secondary).flatMap((sample) => {
-    const written = sampledDr(sample, primary)?.lastWal;
-    const received = sampledDr(sample, secondary)?.lastRemoteWal;
-    if (written === undefined || received === undefined || BigInt(received) === 0n) return [];
-    return [{ at: sample.at, entries: atLeastNone(BigInt(written) - BigInt(received)) }];
-  });
-}
-
 const atLeastNone = (entries: bigint): bigint => (entries > 0n ? entries : 0n);
-
-/** Whether the secondary falls behind, by a line through all samples; not known of fewer than two. */
-export function lagTrend(samples: readonly WalSample[], primary: string, secondary: string) {
-  const points = lagPoints(samples, primary, secondary);
-  const [first, last] = [points[0], points.at(-1)];
-  if (!first || !last || last.at === first.at) {
-    const why = `${points.length} samples tell the WAL of both ${primary} and ${secondary}; a trend needs two`;
-    return { trend: 'not-known', why } as const;
-  }
-  const perMinute = Math.round(slopePerMs(points) * 60_000 * 100) / 100;
-  const trend = Math.abs(perMinute) < STEADY_PER_MINUTE ? 'steady' : perMinute > 0 ? 'growing' : 'shrinking';
-  const minutes = Math.round((last.at - first.at) / 6_000) / 10;
-  const why = `lag ${first.entries} to ${last.entries} WAL entries over ${minutes} minutes, ${perMinute} per minute`;
-  return { trend, why } as const;
-}
-
-/** Slope of the line of least squares. */
-function slopePerMs(points: readonly { readonly at: number; readonly entries: bigint }[]): number {
-  const origin = points[0]?.at ?? 0;
-  const mean = (of: (x: number, y: number) => number) =>
-    points.reduce((sum, { at, entries }) => sum + of(at - origin, Number(entries)), 0) / points.length;
-  const [mx, my] = [mean((x) => x), mean((_, y) => y)];
-  const spread = mean((x) => (x - mx) ** 2);
-  return spread === 0 ? 0 : mean((x, y) => (x - mx) * (y - my)) / spread;
-}
 
 /**
  * What a failover to the secondary loses as far as samples prove it: what the primary had written at its last sample
@@ -289,10 +241,8 @@ export function lossBound(
     .flatMap((sample) => sampledDr(sample, secondary)?.lastRemoteWal ?? [])
     .reduce((most, each) => (BigInt(each) > most ? BigInt(each) : most), 0n);
   const received = now.received === undefined ? receivedThen : BigInt(now.received);
-  const perMinute = Math.max(0, Math.round(slopePerMs(written) * 60_000));
-  const rate = written.length < 2 ? '' : ` (it wrote about ${perMinute} entries per minute before)`;
   const wrote = `${primary} had written up to WAL ${told.entries} at its last sample (${age})`;
-  const after = `what ${primary} wrote after that sample is not known${rate}`;
+  const after = `what ${primary} wrote after that sample is not known`;
   if (received === 0n) {
     const why = `${wrote}; what ${secondary} received is not told; ${after}`;
     return { bound: undefined, sampleAt: told.at, why };

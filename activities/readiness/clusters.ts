@@ -1,5 +1,4 @@
 import type { ReadinessPoint } from '../../src/contracts/readiness';
-import type { WalSample } from '../../src/contracts/wal-samples';
 import {
   aliveByHeartbeat,
   everyNodeAnswers,
@@ -15,7 +14,6 @@ import {
 import { defectsOf, noneOlder, versionsOf, versionsText } from '../checks/versions';
 import type { Concern } from '../checks/versions';
 import { describeReplication } from '../observe';
-import { lagTrend } from '../evidence/wal-samples';
 import { describeFilter } from '../filters/paths-filters';
 import { answer, checked, holds, judged, unknowable, unread, pointsOf, readPoints } from './point';
 import type { Answer, Verdicts } from './point';
@@ -250,8 +248,8 @@ export function skewOf(serverSecond: number, askedAt: number, answeredAt: number
 /** A switchover refuses; a failover starts, and loses what did not arrive. */
 const COSTS_DATA: Verdicts = { switchover: 'fail', failover: 'warn' };
 
-/** Streaming, life of the connection, canary, lag and its trend, trees. Pure. */
-export function replicationPoints({ deployment, sets }: Topology, samples: readonly WalSample[]): ReadinessPoint[] {
+/** Streaming, life of the connection, canary, lag, trees. Pure. */
+export function replicationPoints({ deployment, sets }: Topology): ReadinessPoint[] {
   const { heartbeatAgeMs, lagWalEntries } = deployment.limits;
   return sets.flatMap((set) => [
     ...set.secondaries.flatMap((each) => [
@@ -259,7 +257,6 @@ export function replicationPoints({ deployment, sets }: Topology, samples: reado
       ...checked('heartbeat', aliveByHeartbeat(each.observation, 'dr', heartbeatAgeMs), COSTS_DATA, whyNotRead(each)),
       ...canary(each, deployment.readiness.canaryAgeMs),
       ...lagOf(each, set, lagWalEntries),
-      ...trend(each, set, samples),
     ]),
     ...set.members.flatMap((each) => [
       ...tree(each),
@@ -293,23 +290,6 @@ function lagOf(reading: ClusterReading, { primaries }: DrSet, limit: number): Re
   const compared = lag('dr', primary?.observation ?? observation, observation, limit, sameRoot);
   const why = primaries.length === 1 ? undefined : 'there is no primary to compare with';
   return checked('lag', compared, COSTS_DATA, whyNotRead(reading) ?? why);
-}
-
-function trend({ name }: ClusterReading, { primaries: [primary] }: DrSet, samples: readonly WalSample[]) {
-  return judged({
-    id: 'lag-trend',
-    cluster: name,
-    source: 'temporal',
-    needed: 'the lag does not grow',
-    next: `${name} falls behind: look at the write load, the link, and logshipper buffers.`,
-    judge: () => {
-      if (primary === undefined) return unread('there is no primary to compare with');
-      const found = lagTrend(samples, primary.name, name);
-      if (found.trend === 'not-known')
-        return answer('warn', 'not known', { reason: found.why, next: 'Let walSampler run on a schedule.' });
-      return holds(found.trend !== 'growing', 'warn', `${found.trend}: ${found.why}`);
-    },
-  });
 }
 
 function tree(reading: ClusterReading): ReadinessPoint[] {

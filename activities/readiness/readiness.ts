@@ -52,7 +52,6 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
   execution.progress('reading credentials, certificates, filters');
   const points = await allPoints(signal, {
     ...serviceGroups(execution.inventory, context, runWorks),
-    replication: () => replicationPoints(topology, sampled.samples),
     'wal-sampler': () => samplerPoints(deployment, sampled, context.now),
     runs: () => runPoints(context, held),
     worker: () => workerPoints(context),
@@ -76,6 +75,7 @@ function serviceGroups(inventory: Inventory, context: ServiceContext, runWorks: 
     roles: () => rolePoints(context),
     versions: () => versionPoints(context),
     clocks: () => clockPoints(context),
+    replication: () => replicationPoints(context),
     people: () => peoplePoints(inventory, context, context.now),
     upkeep: () => upkeepPoints(context),
     quiesce: () => quiescePoints(context, runWorks),
@@ -101,9 +101,7 @@ export async function assessService(
     const topology = await readTopology({ clusters, signal }, findDeployment(inventory, name));
     const access = (cluster: string) => clusters.of(name, cluster);
     const context: ServiceContext = { ...topology, execution: { signal }, access, now: Date.now(), proofs: new Map() };
-    // A trend needs samples, which only a worker reads.
-    const lagging = { replication: () => replicationPoints(topology, []).filter(({ id }) => id !== 'lag-trend') };
-    return await allPoints(signal, { ...serviceGroups(inventory, context, Promise.resolve(false)), ...lagging });
+    return await allPoints(signal, serviceGroups(inventory, context, Promise.resolve(false)));
   } finally {
     await clusters.close();
     await Promise.all(clusters.all(name).map(({ client }) => client.close()));

@@ -213,8 +213,8 @@ export const RUNBOOK_INPUTS = {
   walSampler: z
     .strictObject({
       deployment: deploymentName,
-      /** How many samples one run takes. */
-      samples: z.int().min(1).max(1_000).default(12),
+      /** How many samples one run takes: its result has all of them, some 300 bytes for each cluster. */
+      samples: z.int().min(1).max(200).default(12),
       /** Seconds between two samples. */
       everySeconds: z.number().min(0.1).max(3_600).default(5),
     })

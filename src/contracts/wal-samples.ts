@@ -48,9 +48,7 @@ export const walSampling = z.object({
   deployment: z.string(),
   from: z.number(),
   to: z.number(),
-  /** Samples that were taken. */
-  taken: z.number(),
-  /** The samples kept, oldest first: of very many only every second, fourth, ... one, and always the last. */
+  /** Oldest first. */
   samples: z.array(walSample),
   /** The mark of the worker that took them: what has none is not believed. */
   attested: z.string().optional(),

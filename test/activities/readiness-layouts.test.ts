@@ -80,7 +80,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
   it('judges every set for itself; certificates, filters and batch token are seen', async () => {
     const result = await check();
     expect(pointsOf(result, 'fail')).toEqual([]);
-    expect(pointsOf(result, 'warn')).toEqual(['lag-trend (euro) both', 'lag-trend (west) both', 'wal-sampler both']);
+    expect(pointsOf(result, 'warn')).toEqual(['wal-sampler both']);
     const candidates = result.candidates.map(({ drSet, cluster }) => `${drSet}: ${cluster}`);
     expect(candidates).toEqual(['main: west', 'europe: euro']);
     const good = Object.fromEntries(

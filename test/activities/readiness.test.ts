@@ -151,13 +151,8 @@ const FAULTS: readonly Fault[] = [
     verdicts: [NOT, WARNED],
   },
   {
-    name: 'much is weak at once: lag that grows, one audit device, an old snapshot, a ceremony, an orphan token',
+    name: 'much is weak at once: one audit device, an old snapshot, a ceremony, an orphan token',
     arrange: together(
-      (bench) => {
-        const before = bench.closedRuns;
-        bench.closedRuns = [closedSampling(bench.sealKeyring, DEPLOYMENT, [10, 200, 500])];
-        return () => (bench.closedRuns = before);
-      },
       ({ service }) => {
         const { auditDevices } = service.cluster('east');
         auditDevices.delete('socket/');
@@ -177,7 +172,6 @@ const FAULTS: readonly Fault[] = [
     warn: [
       'audit-devices (east) both',
       'ceremony-run (west) both',
-      'lag-trend (west) both',
       'recorded-tokens both',
       'snapshot (east) both',
     ],

@@ -35,7 +35,7 @@ export function closedSampling(keyring: SealKeyring, deployment: string, lags: r
       ],
     };
   });
-  const content = { deployment, from: now, to: now, taken: lags.length, samples };
+  const content = { deployment, from: now, to: now, samples };
   const attested = attest(keyring, { deployment, kind: 'wal-samples', time: now }, content);
   return {
     workflowId: `${walSamplerIdPrefix(deployment)}1`,

@@ -148,7 +148,7 @@ describe('operationTokenDisposal', () => {
   it('orphans are alarms, and tokens of open runs are left alone', async () => {
     const sampler = await scenario.startRunbook(
       'walSampler',
-      { deployment: scenario.name, samples: 1_000, everySeconds: 10 },
+      { deployment: scenario.name, samples: 200, everySeconds: 10 },
       `walSampler:${scenario.name}:open`,
     );
     const { runId: rid } = await sampler.handle.describe();

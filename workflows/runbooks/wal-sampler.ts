@@ -6,7 +6,7 @@ import { runbook } from '../engine/runbook';
 /**
  * Records WAL indexes, lag, heartbeats and canaries of every cluster of a deployment, and the times in which one did not
  * answer. Meant for a Temporal Schedule: one activity and no report, so that a run costs eleven events. Its result is
- * read by the failover (loss bound), by readiness (lag trend) and by people.
+ * read by the failover (loss bound) and by people.
  */
 export const walSampler = runbook('walSampler', sample);
 

@@ -1,5 +1,5 @@
 /** What samples prove of a loss and of a lag, and what they do not. */
-import { thinned, lagTrend, lossBound, readWalSamples } from '../../../activities/evidence/wal-samples';
+import { lossBound, readWalSamples } from '../../../activities/evidence/wal-samples';
 import type { SampledCluster, WalSample } from '../../../src/contracts/wal-samples';
 
 const MINUTE = 60_000;
@@ -28,9 +28,7 @@ describe('loss bound', () => {
     expect({ bound, sampleAt }).toEqual({ bound: '20', sampleAt: MINUTE });
     expect(why).toContain('120 s old');
     expect(why).toContain('lacks at least 20');
-    expect(why).toContain(
-      'what east wrote after that sample is not known (it wrote about 600 entries per minute before)',
-    );
+    expect(why).toContain('what east wrote after that sample is not known');
   });
 
   it('is 0 where the secondary has all of the last sample, and still says that later writes are not known', () => {
@@ -79,36 +77,6 @@ describe('loss bound', () => {
     ];
     expect(lossBound(samples, 'east', 'west', now(3)).bound).toBe('5');
   });
-});
-
-describe('lag trend', () => {
-  const falling = [0, 1, 2, 3].map((minute) => sample(minute, primary(`${minute * 1_000 + 100}`), secondary('100')));
-
-  it.each([
-    ['growing', falling, '1000 per minute'],
-    ['shrinking', falling.map((each, index) => ({ ...each, at: (3 - index) * MINUTE })), '-1000 per minute'],
-    [
-      'steady',
-      [0, 1, 2].map((minute) => sample(minute, primary(`${minute * 500 + 7}`), secondary(`${minute * 500 + 1}`))),
-      ', 0 per minute',
-    ],
-    ['not-known', falling.slice(0, 1), '1 samples'],
-    // A secondary that streamed nothing has no lag.
-    ['not-known', [0, 1].map((minute) => sample(minute, primary('100'), secondary('0'))), '0 samples'],
-  ])('is %s by a line through all samples', (trend, samples, why) => {
-    const found = lagTrend(samples, 'east', 'west');
-    expect(found.trend).toBe(trend);
-    expect(found.why).toContain(why);
-  });
-});
-
-it('of very many samples evenly spread ones are kept, and always the last', () => {
-  const many = Array.from({ length: 1_000 }, (_, index) => sample(index));
-  const kept = thinned(many, 300);
-  expect(kept.length).toBeLessThanOrEqual(300);
-  expect(kept.at(-1)).toBe(many.at(-1));
-  expect(new Set(kept.slice(1).map(({ at }, index) => at - (kept[index]?.at ?? 0))).size).toBe(1);
-  expect(thinned(many.slice(0, 12), 300)).toHaveLength(12);
 });
 
 it('a visibility store that cannot be asked gives no samples, and never an error', async () => {
