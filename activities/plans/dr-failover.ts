@@ -282,7 +282,6 @@ function failoverPlan(
   { tokenSource, fencing, hooks, loss, kept }: FailoverRoute,
   ofTokens: readonly string[],
 ): PlanDocument {
-  const { offerForce } = input;
   const snapshot = snapshotWanted(deployment, 'forced-promotion', to.cluster, true);
   const from = lost.cluster;
   const byName = (a: { readonly cluster: string }, b: { readonly cluster: string }) =>
@@ -303,7 +302,7 @@ function failoverPlan(
       kept && { operation: 'operation-token.take-for-failover', on, detail: kept.entry },
       hook && { operation: 'hook.fence', on: pair.with, with: on },
       { operation: 'dr.secondary.promote', ...pair },
-      offerForce && { operation: 'dr.secondary.promote-force', ...pair },
+      { operation: 'dr.secondary.promote-force', ...pair },
       ...members.map(({ cluster }) => ({
         operation: 'dr.secondary.repoint-after-promotion' as const,
         on: identityOfMember(findCluster(deployment, cluster), to.dr?.setId),
@@ -326,15 +325,14 @@ function failoverPlan(
       `${from} believes that it is primary when it comes back: keep it fenced until drRejoin has demoted it. It may revoke or rotate what was renewed meanwhile.`,
       followers.length > 0 &&
         `${to.cluster} takes over the performance role too: ${followers.map(({ cluster }) => cluster).join(', ')} must follow it.`,
-      offerForce &&
-        `Where ${to.cluster} refuses because it knows to lack writes, a forced promotion can be asked for at gate force; it needs approvals of its own.`,
-      offerForce && snapshot.warning,
+      `Where ${to.cluster} refuses because it knows to lack writes, a forced promotion can be asked for at gate force; it needs approvals of its own.`,
+      snapshot.warning,
     ],
     steps: [
       token.begin,
       hook && `Fence ${from}`,
       `Promote ${to.cluster}; where it refuses beyond its budget, park`,
-      offerForce && snapshot.step,
+      snapshot.step,
       `Wait until ${to.cluster} serves${hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
       `See that ${to.cluster} takes a write`,
       ...members.map(({ cluster }) => `Point ${cluster} at ${to.cluster}, where it answers`),
@@ -344,7 +342,6 @@ function failoverPlan(
     choices: {
       fencing,
       tokenSource,
-      offerForce,
       loss: loss.loss,
       ...(alsoGone.length > 0 && { alsoGone: alsoGone.join(', ') }),
     },

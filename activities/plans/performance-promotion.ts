@@ -304,7 +304,7 @@ function promotionPlan(
   });
   const followers = route.old ? [...others, route.old] : others;
   const named = [from.cluster, to.cluster, ...others.map(({ cluster }) => cluster)];
-  const { acceptLoss, overrideDrSecondary, offerForce, acknowledgeKnownBugs } = input;
+  const { acceptLoss, overrideDrSecondary, acknowledgeKnownBugs } = input;
   return planDocument({
     runbook: 'performancePromotion',
     input,
@@ -316,12 +316,12 @@ function promotionPlan(
       planned && { operation: 'performance.primary.demote', on: former, with: next },
       planned && promote(former, next, 'promote'),
       ...(planned ? [candidate, ...others].map((each) => follow(each, former)) : []),
-      !planned && offerForce && promote(next, former, 'promote-force'),
+      !planned && promote(next, former, 'promote-force'),
     ],
     warnings: [...(warnings ?? []), ...(planned ? [from, to].flatMap(missingNodes) : [])],
     steps,
     choices: {
-      ...{ mode, repoint, acceptLoss, overrideDrSecondary, offerForce, acknowledgeKnownBugs, quiesce },
+      ...{ mode, repoint, acceptLoss, overrideDrSecondary, acknowledgeKnownBugs, quiesce },
       ...Object.fromEntries(
         [...followers, candidate].map(({ cluster, filter }) => [`filter of ${cluster}`, describeFilter(filter)]),
       ),
@@ -357,7 +357,7 @@ function warningsOf(
 }
 
 function stepsOf(
-  { acceptLoss, offerForce }: InputOf<'performancePromotion'>,
+  { acceptLoss }: InputOf<'performancePromotion'>,
   { from, to, mode, hooks, others, old, repoint }: PromotionRoute,
   quiesce: Quiescing,
   snapshot: string | false,
@@ -373,8 +373,8 @@ function stepsOf(
     planned && comparisonStep(from, quiesce.by, acceptLoss),
     planned
       ? `Promote ${to}; where that is refused promote ${from} back`
-      : `Promote ${to}${offerForce ? '; where that is refused, people may ask at gate "force"' : ''}`,
-    !planned && offerForce && snapshot,
+      : `Promote ${to}; where that is refused, people may ask at gate "force"`,
+    !planned && snapshot,
     `Wait until ${to} serves${hooks.traffic ? ', lead the clients there' : ''}`,
     quiesce.step !== undefined && 'Release the clients',
     `See that ${to} takes a write`,

@@ -82,8 +82,6 @@ export const RUNBOOK_INPUTS = {
     /** How it is made sure that the old primary serves nobody: by the `fence` hook, or attested by the approvers. */
     fencing: z.enum(['auto', 'hook', 'attested']).default('auto'),
     tokenSource: tokenSourceChoice.optional(),
-    /** Whether the `force` gate may be opened at all, where the promotion is refused for as long as its budget lasts. */
-    offerForce: z.boolean().default(true),
   }),
   /** The input of `drRejoin`: a former primary is back after a failover. */
   drRejoin: z.strictObject({ ...rejoining, tokenSource: tokenSourceChoice.optional() }),
@@ -176,8 +174,6 @@ export const RUNBOOK_INPUTS = {
     quiesce: quiesceMeans.optional(),
     /** Unplanned: promotes although a usable DR secondary of the failed primary could be promoted instead. */
     overrideDrSecondary: z.boolean().default(false),
-    /** Unplanned: whether the `force` gate may be opened at all. */
-    offerForce: z.boolean().default(true),
     /** Re-points the others although a version of the service has a known defect in update-primary (facts 8.11). */
     acknowledgeKnownBugs: z.boolean().default(false),
   }),

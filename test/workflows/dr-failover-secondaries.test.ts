@@ -79,7 +79,7 @@ describe('a failover in a deployment with several secondaries', () => {
     'of a performance secondary with a DR secondary of its own: that one takes its place in the performance set',
     async (scenario) => {
       await scenario.service.cluster('europe').kill();
-      const run = await startFailover(scenario, { offerForce: false });
+      const run = await startFailover(scenario);
       await failoverPeople(run);
       const report = await run.report();
 

@@ -116,11 +116,11 @@ describe('an unplanned DR failover', () => {
     stuck.it(cell('drFailover', 'parked, abort', 'promotion refused'), async (scenario) => {
       scenario.limit({ promote: '1s' });
       await fallBehind(scenario);
-      const run = await startFailover(scenario, { fencing: 'attested', offerForce: false });
+      const run = await startFailover(scenario, { fencing: 'attested' });
       await failoverPeople(run);
       const waiting = await parked(run);
       expect(waiting.code).toBe('NOT_CAUGHT_UP');
-      expect(actions(waiting)).toEqual(['retry', 'abort']);
+      expect(actions(waiting)).toEqual(['retry', 'force', 'abort']);
       await run.decide('abort');
       const report = await run.report();
 

@@ -24,8 +24,6 @@ export interface LostPrimary {
     readonly hooks: { readonly traffic: boolean; readonly probe: boolean };
   };
   readonly approvals: Approvals;
-  /** Whether people may give up what the secondary knows to lack. */
-  readonly offerForce: boolean;
   /** For DR: the operation token, generated again where what was made before people were waited for does not open any more. */
   readonly token: () => Promise<OperationTokenReference | undefined>;
   /** For DR: whether another token can be had in the place of one that the secondary refused. */
@@ -106,11 +104,11 @@ const NOT_CAUGHT_UP: Readonly<Record<ReplicationKind, readonly string[]>> = {
 /** Refused for certain, and nothing is under way: more time, the force gate, or the end. */
 async function decide(
   run: Run,
-  { kind, route: { to }, offerForce }: LostPrimary,
+  { kind, route: { to } }: LostPrimary,
   failure: FailureFacts,
 ): Promise<'retry' | 'force'> {
   const abort: Choice = { action: 'abort', effect: 'end the run here: this run leaves no cluster as primary' };
-  const offered = offerForce && NOT_CAUGHT_UP[kind].includes(failure.code) ? [FORCE] : [];
+  const offered = NOT_CAUGHT_UP[kind].includes(failure.code) ? [FORCE] : [];
   const { action, by, reason } = await run.park(`Promote ${to}`, failure, [RETRY, ...offered, abort]);
   if (action === 'abort') throw run.stop(new RunStopped(by.name, reason));
   return action === 'force' ? 'force' : 'retry';

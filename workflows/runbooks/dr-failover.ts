@@ -44,9 +44,9 @@ export async function failOver(run: Run, input: InputOf<'drFailover'>): Promise<
   });
 
   // 3.-4. From the promotion until B serves nothing stops the run. Where B refuses for certain, people decide.
-  const { deployment, offerForce } = input;
+  const { deployment } = input;
   await replaceLostPrimary(run, {
-    ...{ kind: 'dr', deployment, route, approvals, offerForce },
+    ...{ kind: 'dr', deployment, route, approvals },
     token: () => tokens.of(route.to),
     otherToken: (failure) => tokens.replaceRefused(route.to, failure),
   });

@@ -78,14 +78,14 @@ async function promoteUnplanned(
   approved: Promotion,
 ): Promise<Ending> {
   const { route, approvals } = approved;
-  const { deployment, offerForce } = input;
+  const { deployment } = input;
   run.state.outageBegan(undefined, `${route.from} is gone, since when is not known: from the start of this run`);
   const progress: PromotionProgress = { serves: false, following: new Set(), finished: false };
   run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
 
   // 2.-3. Promote, and see that it serves; where that is refused for certain, people decide: `force` has a gate of its own.
   await replaceLostPrimary(run, {
-    ...{ kind: 'performance', deployment, route, approvals, offerForce },
+    ...{ kind: 'performance', deployment, route, approvals },
     token: () => Promise.resolve(undefined),
   });
   progress.primary = 'new';
