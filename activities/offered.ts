@@ -19,7 +19,7 @@ export {
   readPathsFilters,
   writePathsFilter,
 } from './filters/filters';
-export { runHook, awaitDump, probeService } from './hooks/run-hook';
+export { runHook, probeService } from './hooks/run-hook';
 export { readRunbookInput } from './run-beginning';
 export { checkFormerPrimaryDemoted, describeSplit, unfenceFormerPrimary } from './joining/rejoin';
 export { enableSecondary } from './joining/enable-secondary';

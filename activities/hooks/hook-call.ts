@@ -15,7 +15,7 @@ import type { Secret } from '../../src/secret';
 export interface HookFacts {
   readonly hook: string;
   readonly deployment: string;
-  /** The cluster that is, or was, primary: the one that is fenced, unfenced or dumped. */
+  /** The cluster that is, or was, primary: the one that is fenced or unfenced. */
   readonly from: string;
   /** The cluster that clients are led to. */
   readonly to: string;
@@ -196,7 +196,7 @@ export async function requestOnce(
       ...sent,
       dispatcher: agent,
       signal: AbortSignal.any([signal, over]),
-      // Only `over` bounds it: undici's own limits are five minutes, a dump may take hours.
+      // Only `over` bounds it: undici's own limits are five minutes, a snapshot may take hours.
       headersTimeout: 0,
       bodyTimeout: 0,
     });

@@ -28,11 +28,6 @@ export async function runHook(
   return callHook(input);
 }
 
-/** The `dump` hook, which may run for hours: saves what `from` holds. */
-export async function awaitDump(input: HookInput): Promise<ChangeResult> {
-  return callHook({ ...input, hook: 'dump' });
-}
-
 /** Waits until the clients' address answers as the inventory's probe expects it. */
 export async function probeService(input: { readonly deployment: string; readonly budgetMs?: number }) {
   const { deployment, budgetMs } = input;
@@ -141,7 +136,6 @@ const STEPS: Readonly<Record<HookName, (from: string) => string>> = {
   traffic: () => 'Lead the clients to the new primary',
   fence: (from) => `Fence ${from}`,
   unfence: (from) => `Unfence ${from}`,
-  dump: (from) => `Save what ${from} holds`,
   snapshot: (from) => `Take a snapshot of ${from}`,
 };
 

@@ -159,7 +159,7 @@ function splitFindings(split: {
       severity: 'warning',
       code: 'writes-after-split-lost',
       text: `What ${former} wrote after ${primary} had become primary is lost when it joins: ${amount}. ${why}.`,
-      next: `Compare with what clients of ${former} believe to have written; a dump from before its demotion is the only copy.`,
+      next: `Compare with what clients of ${former} believe to have written; a snapshot from before its demotion is the only copy.`,
     },
     {
       severity: 'warning',

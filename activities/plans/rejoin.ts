@@ -46,7 +46,7 @@ export interface RejoinRoute {
   readonly filter?: KnownFilter;
   /** Of the former primary, before its demotion. */
   readonly snapshot: boolean;
-  readonly hooks: { readonly dump: boolean; readonly unfence: boolean };
+  readonly hooks: { readonly unfence: boolean };
 }
 
 type RejoinInput = InputOf<'drRejoin'> | InputOf<'performanceRejoin'>;
@@ -107,7 +107,7 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
     ...(tokens && { tokenSource: tokens.source }),
     ...(filter && { filter: filter.known }),
     snapshot: isPrimary && snapshot.wanted,
-    hooks: { dump: hooks.dump !== undefined, unfence: hooks.unfence !== undefined },
+    hooks: { unfence: hooks.unfence !== undefined },
   };
   return {
     ...base,
@@ -285,8 +285,8 @@ function rejoinPlan(
     warnings: [
       `Whoever approves attests that ${cluster} is still fenced: no clients reach it, it reaches no database or cloud, and its cluster port is closed.`,
       `Everything that ${cluster} wrote after ${serving} had become primary is lost: the data of ${serving} replace it.`,
-      hooks.dump && demotes
-        ? `The dump hook saves what ${cluster} holds before it is demoted; nobody else reads it back.`
+      snapshot !== false
+        ? `A snapshot saves what ${cluster} holds before it is demoted; nobody else reads it back.`
         : `Nothing of what ${cluster} wrote is saved by this run${demotes ? ': save what is needed before approving' : ''}.`,
       known &&
         (known.filter
@@ -303,7 +303,6 @@ function rejoinPlan(
     steps: [
       tokenSource === 'ceremony' && `Collect ${keyShares(former.seal?.recovery)} for an operation token on ${cluster}`,
       `State what ${cluster} wrote after the split`,
-      demotes && hooks.dump && `Save what ${cluster} holds (dump hook)`,
       snapshot,
       demotes && `Demote ${cluster}, where ${serving} serves as primary at that moment`,
       'Ask gate "unfence"',

@@ -37,7 +37,6 @@ export const ACTIVITY_KINDS = {
   assessSecondaryRepointing: 'read',
   assessTokenDisposal: 'read',
   awaitDrStreaming: 'wait',
-  awaitDump: 'long-change',
   awaitOutsideSecondary: 'wait',
   awaitPerformanceSecondaries: 'wait',
   awaitPrimaryGone: 'wait',

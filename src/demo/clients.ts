@@ -139,7 +139,6 @@ export class Clients {
       // Simulated clusters have no network of their own that could be cut off.
       case 'fence':
       case 'unfence':
-      case 'dump':
         return `${hook} of the demonstration: nothing to do`;
     }
     return undefined;

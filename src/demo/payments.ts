@@ -20,7 +20,7 @@ const ENVIRONMENT = 'demo';
 const DR_SETS = { main: ['east', 'west', 'north'], europe: ['europe', 'europe-dr'] };
 const TOKEN_LIFE_MS = 24 * 3_600_000;
 const GATE = { approvals: 1, groups: ['approvers'], excludeRequester: true };
-const HOOKS = ['quiesce', 'release', 'traffic', 'fence', 'unfence', 'dump'] as const;
+const HOOKS = ['quiesce', 'release', 'traffic', 'fence', 'unfence'] as const;
 
 /** What one simulated site has that another has not. */
 export interface Site {

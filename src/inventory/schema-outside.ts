@@ -16,8 +16,8 @@ import {
 
 /** Longer than this Temporal ends the attempt: what takes longer is begun by the hook, and watched elsewhere. */
 const LONGEST_MS = 150_000;
-/** A dump of what a cluster wrote may take long. */
-const LONGEST_DUMP_MS = 5 * 3_600_000;
+/** A snapshot may take long. */
+const LONGEST_SNAPSHOT_MS = 5 * 3_600_000;
 
 /** Headers that the call sets itself, or that would change where it goes. */
 const RESERVED_HEADERS =
@@ -84,8 +84,7 @@ export const hooks = z
     traffic: hook().optional(),
     fence: hook().optional(),
     unfence: hook().optional(),
-    dump: hook(LONGEST_DUMP_MS).optional(),
-    snapshot: hook(LONGEST_DUMP_MS).optional(),
+    snapshot: hook(LONGEST_SNAPSHOT_MS).optional(),
     probe: probe.optional(),
   })
   .default({});

@@ -10,6 +10,11 @@ export interface Mistake {
 
 export const UNKNOWN_FIELD = 'unknown field';
 
+/** Members that an inventory had once, and what takes their place. */
+export const ENDED: ReadonlyMap<string, string> = new Map([
+  ['dump', 'there is no such hook any more: use hooks.snapshot, with demotion in snapshot.before'],
+]);
+
 /** The name that a mistyped one was perhaps meant to be, as the end of a sentence; empty where none is near. */
 export function meant(word: string, names: Iterable<string>): string {
   const [nearest] = [...names]

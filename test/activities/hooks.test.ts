@@ -54,7 +54,6 @@ beforeAll(async () => {
         release: { url: address, headers: { authorization: { env: 'TEST_HOOK_HEADER' } }, timeout: '60s' },
         fence: { url: address },
         unfence: { url: address },
-        dump: script('echo saved'),
         probe: { url: address, expectStatus: [200, 204] },
       },
     },
@@ -89,9 +88,6 @@ describe('a command', () => {
     const result = await bench.call('runHook', hook('quiesce'));
     expect(result).toMatchObject({ outcome: 'done', calls: 1 });
     expect(result.observed).toMatch(/^quiesce hook ended with exit code 0; its output: quiet\nand \{"hook":"quiesce"/);
-    expect(await bench.call('awaitDump', { deployment: DEPLOYMENT, from: 'east', to: 'west' })).toMatchObject({
-      observed: 'dump hook ended with exit code 0; its output: saved',
-    });
   });
 
   it('that fails says its exit code and its output, redacted', async () => {
@@ -300,7 +296,7 @@ it.each([
   expect(got.length).toBe(observed === 'no answer within 1 s' ? 1 : 0);
 });
 
-it.each(['fence', 'unfence', 'dump', 'probe', 'constructor'])(
+it.each(['fence', 'unfence', 'snapshot', 'probe', 'constructor'])(
   'the %s hook is not run as a hook that needs no plan',
   async (name) => {
     const asked = { ...hook('quiesce'), hook: name as 'quiesce' };

@@ -49,7 +49,7 @@ deployments:
         url: https://firewall.example/fence
         headers: { authorization: { env: FENCE_TOKEN } }
         idempotent: true
-      dump: { command: [/opt/dump], timeout: 2h }
+      snapshot: { command: [/opt/snapshot], timeout: 2h }
       probe: { url: 'https://payments.example/health', expectStatus: [200, 204] }
 `;
 

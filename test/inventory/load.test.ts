@@ -47,7 +47,7 @@ describe('an inventory', () => {
           timeoutMs: 30_000,
           idempotent: true,
         },
-        dump: { kind: 'command', timeoutMs: 7_200_000 },
+        snapshot: { kind: 'command', timeoutMs: 7_200_000 },
         probe: { kind: 'probe', expectStatus: [200, 204] },
       },
     });
@@ -152,6 +152,7 @@ describe('mistakes', () => {
     ['a reserved header', QUIESCE, `${CALL}, headers: { Host: { env: HOST } } }`, 'the call sets this header itself'],
     ['a hook by plain http', QUIESCE, `${CALL.replace('https', 'http')} }`, 'plain http is allowed on loopback'],
     ['a hook that takes longer than an attempt may', 'timeout: 20s', 'timeout: 20m', 'takes at most 150 s'],
+    ['a hook that ended', 'snapshot: { command', 'dump: { command', 'hooks.dump: there is no such hook any more'],
     ['another version', 'version: 1', 'version: 2', 'inventories of version 1'],
   ])('%s', (_what, from, to, message) => {
     const found = mistakes(changed(from, to));

@@ -97,7 +97,6 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   notify: 'people',
   requestTakeOver: 'people',
   assessReadiness: 'people',
-  awaitDump: 'open',
   awaitServiceReady: 'reads',
   proveWrite: 'open',
   disposeLedgerToken: 'open',

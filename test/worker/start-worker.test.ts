@@ -109,12 +109,12 @@ describe('starting a worker', () => {
     const env = { RUNBOOKS_SEAL_KEYS: 'k1:c2VjcmV0LWNhbmFyeQ==', TEMPORAL_ADDRESS: '127.0.0.1:1' };
     const starting = (hooks: object) =>
       startWorker({ settings: settings('refused'), inventory: inventory(hooks), env, log });
-    await expect(starting({ dump: { command: ['/opt/dump'] } })).rejects.toMatchObject({
+    await expect(starting({ snapshot: { command: ['/opt/snapshot'] } })).rejects.toMatchObject({
       code: 'INVALID_INPUT',
       message: expect.stringContaining('RUNBOOKS_SEAL_KEYS stands in the environment') as string,
-      observed: expect.stringMatching(/^command hooks: dump of /) as string,
+      observed: expect.stringMatching(/^command hooks: snapshot of /) as string,
     });
-    await expect(starting({ dump: { url: 'https://127.0.0.1:1/dump' } })).rejects.not.toMatchObject({
+    await expect(starting({ snapshot: { url: 'https://127.0.0.1:1/snapshot' } })).rejects.not.toMatchObject({
       message: expect.stringContaining('RUNBOOKS_SEAL_KEYS') as string,
     });
   });

@@ -23,8 +23,9 @@ const hooked = new Lane(() =>
   Scenario.start({
     topology: { ...pair(3), timing: { standbyModeLagMs: 700 } },
     deployment: {
+      snapshot: { to: 'hook' },
       hooks: {
-        dump: { url: hooks.url('dump'), timeout: '60s' },
+        snapshot: { url: hooks.url('snapshot'), timeout: '60s' },
         unfence: { url: hooks.url('unfence'), timeout: '60s' },
       },
     },
@@ -120,7 +121,7 @@ describe('a former primary comes back', () => {
     });
     expect(findings(report)).toEqual(['writes-after-split-lost', 'leases-of-two-primaries']);
     expect(report.leftToDo).toEqual([expect.stringContaining('start drSwitchover')]);
-    expect(hooks.calls).toEqual(['dump', 'unfence']);
+    expect(hooks.calls).toEqual(['snapshot', 'unfence']);
     expect(unfencedAs).toBe('secondary');
     expect(statuses(scenario, 'east', 'POST /v1/sys/replication/dr/primary/disable')).toEqual([]);
     expect(role(scenario, 'east')).toMatchObject({ mode: 'secondary', state: 'stream-wals', connectedTo: 'west' });
@@ -167,7 +168,7 @@ describe('a former primary comes back', () => {
     async (scenario) => {
       await splitPrimaries(scenario, 'east', 'west');
       scenario.limit({ demote: '2s' });
-      hooks.on('dump', async () => {
+      hooks.on('snapshot', async () => {
         await scenario.service.cluster('west').kill();
         return 204;
       });
@@ -189,14 +190,14 @@ describe('a former primary comes back', () => {
     cell(
       NAME,
       'parked, skip',
-      'the dump hook fails and its output is shown; it took so long that the plan is approved again',
+      'the snapshot hook fails and its output is shown; it took so long that the plan is approved again',
     ),
     async (scenario) => {
-      hooks.on('dump', () => 500);
+      hooks.on('snapshot', () => 500);
       const run = await rejoin(scenario, 'east');
       await run.shares();
       await approveLongAgo(scenario, run, 'plan');
-      const parked = await run.waitsFor('decision', (waiting) => waiting.step === 'Save what east holds');
+      const parked = await run.waitsFor('decision', (waiting) => waiting.step === 'Take a snapshot of east');
       expect(parked).toMatchObject({ code: 'HOOK_FAILED', observed: 'status 500' });
       await run.decide('skip');
       await approveAgain(run, 'plan');
@@ -207,7 +208,7 @@ describe('a former primary comes back', () => {
       // Nobody gave a key share twice, and it was demoted once.
       expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
       expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([200]);
-      expect(report.leftToDo).toContainEqual(expect.stringContaining('lost without a copy'));
+      expect(report.leftToDo).toContainEqual(expect.stringContaining('there is no snapshot of east from before its demotion'));
       expect(report.steps.filter(({ name }) => name === 'Demote east').at(-1)?.outcome).toBe('done');
     },
   );

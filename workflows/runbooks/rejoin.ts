@@ -55,10 +55,9 @@ async function rejoin(
   if ('outcome' in approved) return approved;
   const { route, tokens, approvals } = approved;
 
-  // 2. What is lost is said, and saved where there is a hook, while it is still there.
+  // 2. What is lost is said, and saved where the inventory wants a snapshot, while it is still there.
   run.state.enterPhase('working');
   const split = await describeSplit(run, input, route);
-
   const before = { deployment: input.deployment, cluster: route.cluster, event: 'demotion' } as const;
   await takeSnapshot(run, route.snapshot, before, approvals.authority);
 
@@ -70,7 +69,7 @@ async function rejoin(
   // DANGER: what the former primary is the only one to hold is out of reach from here on. Refused while nobody serves.
   if (former === 'primary')
     await run.step(`Demote ${secondary}`, (call) =>
-      // A dump may have taken hours.
+      // A snapshot may have taken hours.
       approvals.begin(gate, (authority) => {
         const sides = { deployment, kind, cluster: secondary, otherCluster: primary };
         return call.demotePrimary({ ...sides, former: true, authority });
@@ -115,11 +114,11 @@ function join(run: Run, { filter }: RejoinRoute, target: RepointTarget, tokens: 
   return repointPerformanceSecondary(run, target, { form: 'token', known: filter });
 }
 
-/** Step 2. After a demotion nothing can be dumped any more: what is there may be replaced at any time. */
+/** Step 2, while it is still there to be read. */
 async function describeSplit(
   run: Run,
   { deployment }: RejoinInput,
-  { kind, cluster, primary, former, hooks }: RejoinRoute,
+  { kind, cluster, primary }: RejoinRoute,
 ): Promise<SplitFacts | undefined> {
   const split = await run.skippableStep(
     `State what ${cluster} wrote after the split`,
@@ -133,13 +132,6 @@ async function describeSplit(
       ...(boundWalEntries === undefined ? { loss: 'unknown' } : { loss: 'bounded', boundWalEntries }),
       why,
     });
-  }
-  if (hooks.dump && former === 'primary') {
-    await run.skippableStep(
-      `Save what ${cluster} holds`,
-      `what ${cluster} wrote after the split is lost without a copy`,
-      (call) => call.awaitDump({ deployment, from: cluster, to: primary }),
-    );
   }
   return split;
 }
