@@ -396,12 +396,12 @@ export const MUTATIONS = [
     named: 'is refused where the roots differ',
   },
   {
-    name: 'evidence of no loss: a comparison of an earlier demotion counts',
+    name: 'evidence of no loss: what the history says of a comparison counts',
     file: 'activities/evidence/data-evidence.ts',
-    text: 'compared.scheduledEventId > demotion.scheduledEventId &&',
-    replacement: '',
+    text: 'if (held !== undefined && hasReached(await readStatus(newPrimary, kind, signal), held)) return;',
+    replacement: "if (held !== undefined || activities.some(({ type }) => type === 'compareAfterDemotion')) return;",
     test: noLoss,
-    named: 'needs the comparison of this demotion',
+    named: 'believes no comparison',
   },
 
   // A secondary joins, and nothing is wiped or cut off that is in use.

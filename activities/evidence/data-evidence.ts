@@ -222,8 +222,8 @@ interface Evidence {
 /**
  * A plan that accepts no loss binds the activity itself: inputs and results in a history may be made up, and what the
  * clusters say right before the call counts first. Before a promotion: both clusters have the same Merkle root; or a worker
- * of ours marked that clients were held at the demotion, and the new primary has W; or, where one of them does not tell its
- * root, the comparison after the demotion said so; or a person decided to go on all the same.
+ * of ours marked that clients were held at the demotion, and the new primary has W; or a person decided to go on all the
+ * same.
  *
  * @throws RunbookError PRECONDITION_FAILED
  */
@@ -240,7 +240,6 @@ export async function demandNoLoss(
   const { activities } = readHistory(await historyOf(temporal, run));
   const held = believedEvidence(sealKeyring, run, { deployment, kind, from, to }, evidenceOf(activities, kind, from));
   if (held !== undefined && hasReached(await readStatus(newPrimary, kind, signal), held)) return;
-  if ((former === undefined || next === undefined) && comparedSinceDemotion(activities, kind, from, to)) return;
   const decisions = await decisionsOf(deployment);
   const goesOn = decisions.some(
     ({ action, step }) => action === 'promote-secondary' || (action === 'skip' && step === COMPARE_STEP),
@@ -266,27 +265,4 @@ function evidenceOf(activities: readonly RecordedActivity[], kind: ReplicationKi
       clusterOf(each) === from,
   );
   return last?.type === 'demotePrimary' && last.state === 'completed' ? fieldsOf(last.result['evidence']) : {};
-}
-
-/** The comparison belongs to the last demotion of the old primary, whoever it was that demoted it. */
-function comparedSinceDemotion(
-  activities: readonly RecordedActivity[],
-  kind: ReplicationKind,
-  from: string,
-  to: string,
-): boolean {
-  const demotion = activities.findLast((each) => of(each, 'demotePrimary', { kind }) && clusterOf(each) === from);
-  if (demotion === undefined) return false;
-  const { loss, oldPrimaryRoot } = fieldsOf(demotion.result['evidence']);
-  // That clients were held counts with the mark of a worker alone.
-  const equal = loss === 'none' && typeof oldPrimaryRoot === 'string';
-  if (demotion.state === 'completed' && demotion.input['otherCluster'] === to && equal) return true;
-  const compared = activities.findLast(
-    (each) => of(each, 'compareAfterDemotion', { oldPrimary: from, newPrimary: to }) && each.state === 'completed',
-  );
-  return (
-    compared !== undefined &&
-    compared.scheduledEventId > demotion.scheduledEventId &&
-    compared.result['loss'] === 'none'
-  );
 }

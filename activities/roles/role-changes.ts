@@ -138,9 +138,11 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
     changed.outcome === 'done' && held?.holds(answered)
       ? { wal: held.wal, how: held.how, sides: { deployment, kind, from: cluster, to: otherCluster } }
       : undefined;
-  const evidence =
-    equalRoots(cluster, changed.state.merkleRoot, otherCluster, roots.get(otherCluster)) ??
-    (proven && heldEvidence(sealKeyring, run, { ...proven.sides, wal: proven.wal, at: Date.now() }, proven.how));
+  const mark =
+    proven && heldEvidence(sealKeyring, run, { ...proven.sides, wal: proven.wal, at: Date.now() }, proven.how);
+  const equal = equalRoots(cluster, changed.state.merkleRoot, otherCluster, roots.get(otherCluster));
+  // The mark is what the promotion believes where this cluster falls silent before it.
+  const evidence = equal ? { ...mark, ...equal } : mark;
   const seen = `no other ${kindName(kind)} primary in its set${evidence ? '; nothing is lost' : ''}`;
   return { ...resultOf(changed, `${observed}; ${seen}`), walBefore: written, ...(evidence && { evidence }) };
 }

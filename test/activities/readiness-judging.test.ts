@@ -55,7 +55,7 @@ it.each<[string, string, string[], string, string, boolean]>([
   ['never negative', '95', ['root'], '90', '0 WAL entries', true],
   ['exact above 2^53', '18446744073709551114', ['root'], '18446744073709551615', '501 WAL entries', false],
 ])('lag is %s', (_name, lastRemoteWal, roots, lastWal, observed, good) => {
-  const points = find(replicationPoints(pair({ lastRemoteWal }, roots, lastWal), []), 'lag');
+  const points = find(replicationPoints(pair({ lastRemoteWal }, roots, lastWal)), 'lag');
   const verdicts = points.map(({ about, verdict }) => `${about} ${verdict}`);
   expect(verdicts).toEqual(good ? ['both ok'] : ['switchover fail', 'failover warn']);
   expect(points[0]?.observed).toContain(observed);
