@@ -125,14 +125,13 @@ async function demandApproval(
   const detail = describeFilter(filter);
   const writing = { operation: 'performance.primary.paths-filter', on: primary, with: on, detail } as const;
   const enabling = { operation: 'performance.secondary.enable', ...pair, detail } as const;
-  const following = { ...pair, filter, begun: true };
+  const following = { ...pair, filter, form: 'token', begun: true } as const;
   await verifyOneOf([
     () => verifyBeginning(approved, writing),
     ...(needsApproval(before, filter)
       ? []
       : [
-          () => verifyFollowing(deployment, authority, { ...following, form: 'token' as const }),
-          () => verifyFollowing(deployment, authority, { ...following, form: 'addresses' as const }),
+          () => verifyFollowing(deployment, authority, following),
           () => verifyOperation(approved, enabling),
         ]),
   ]);

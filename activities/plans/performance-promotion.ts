@@ -80,7 +80,7 @@ export async function assessPerformancePromotion(
     ? snapshotWanted(deployment, 'demotion', from.cluster)
     : snapshotWanted(deployment, 'forced-promotion', to.cluster);
   const route: PromotionRoute = {
-    ...{ mode: input.mode, from: from.cluster, to: to.cluster, repoint: input.repoint, others, candidate },
+    ...{ mode: input.mode, from: from.cluster, to: to.cluster, others, candidate },
     silent: silent.map(({ cluster }) => cluster),
     ...(planned && !older && { old: fromInventory(deployment, from) }),
     ...(older && { staysOut: `${from.cluster} stays out until it is upgraded to the version of ${to.cluster}.` }),
@@ -162,8 +162,7 @@ function successorChecks({ input, observed, to, others, silent }: Promotion): Ch
     }),
     ...others.flatMap((each) => [
       versionsInOrder(to, each),
-      ...(input.repoint === 'token' ? [] : [hasId(each)]),
-      noKnownDefect(each, 'performance', `update-primary by ${input.repoint}`, input.acknowledgeKnownBugs),
+      noKnownDefect(each, 'performance', 'update-primary by token', input.acknowledgeKnownBugs),
     ]),
     ...silent.map((each) =>
       otherReadable(
@@ -172,16 +171,6 @@ function successorChecks({ input, observed, to, others, silent }: Promotion): Ch
       ),
     ),
   ];
-}
-
-/** By addresses a secondary keeps its id, under which its filter must be: one that tells none cannot be re-pointed so. */
-function hasId(observation: ClusterObservation): Check {
-  const id = observation.performance?.secondaryId;
-  return check('its id is known', observation.cluster, Boolean(id), {
-    observed: id ? `id ${id}` : `${roleText(observation, 'performance')}, no id`,
-    needed: 'the id of its activation token, which it keeps: its paths filter is written under it',
-    next: 'Start again with {"repoint": "token"}.',
-  });
 }
 
 /**
@@ -196,10 +185,9 @@ async function filtersOf(promotion: Promotion) {
     findFilter(source, observed.access(cluster), pathsFilters[cluster], currentExecution().signal);
   const [own, ...found] = await Promise.all([
     source && find(to.cluster),
-    ...others.map(async ({ cluster, performance }) => {
+    ...others.map(async ({ cluster }) => {
       const { known, judged, warnings } = await find(cluster);
-      const addressesId = performance?.secondaryId || undefined;
-      return { follower: { cluster, ...known, addressesId }, judged, warnings };
+      return { follower: { cluster, ...known }, judged, warnings };
     }),
   ]);
   const candidate = own ? { cluster: to.cluster, ...own.known } : fromInventory(observed.deployment, to);
@@ -286,7 +274,7 @@ function promotionPlan(
   route: PromotionRoute,
   { warnings, steps }: Pick<Parameters<typeof planDocument>[0], 'warnings' | 'steps'>,
 ): PlanDocument {
-  const { mode, repoint, others, candidate, quiesce } = route;
+  const { mode, others, candidate, quiesce } = route;
   const { of, observations } = observed;
   const planned = mode === 'planned';
   const [former, next] = [identityOf(from), identityOf(to)];
@@ -321,7 +309,7 @@ function promotionPlan(
     warnings: [...(warnings ?? []), ...(planned ? [from, to].flatMap(missingNodes) : [])],
     steps,
     choices: {
-      ...{ mode, repoint, acceptLoss, overrideDrSecondary, acknowledgeKnownBugs, quiesce },
+      ...{ mode, acceptLoss, overrideDrSecondary, acknowledgeKnownBugs, quiesce },
       ...Object.fromEntries(
         [...followers, candidate].map(({ cluster, filter }) => [`filter of ${cluster}`, describeFilter(filter)]),
       ),
@@ -331,11 +319,11 @@ function promotionPlan(
 
 function warningsOf(
   { acceptLoss }: InputOf<'performancePromotion'>,
-  { from, to, mode, others, old, staysOut, candidate, repoint }: PromotionRoute,
+  { from, to, mode, others, old, staysOut, candidate }: PromotionRoute,
   preconditions: readonly Check[],
 ) {
   const planned = mode === 'planned';
-  const exposed = [...(repoint === 'token' ? others : []), ...(old ? [old] : [])];
+  const exposed = [...others, ...(old ? [old] : [])];
   const usable = preconditions.find(
     ({ name, verdict }) => name.startsWith('no DR secondary') && verdict === 'warn',
   )?.observed;
@@ -358,13 +346,13 @@ function warningsOf(
 
 function stepsOf(
   { acceptLoss }: InputOf<'performancePromotion'>,
-  { from, to, mode, hooks, others, old, repoint }: PromotionRoute,
+  { from, to, mode, hooks, others, old }: PromotionRoute,
   quiesce: Quiescing,
   snapshot: string | false,
 ) {
   const planned = mode === 'planned';
-  const follow = (each: Follower, form: 'token' | 'addresses'): string =>
-    `Point ${each.cluster} at ${to} by ${form}, with ${describeFilter(each.filter)} on ${to}, and compare it`;
+  const follow = (each: Follower): string =>
+    `Point ${each.cluster} at ${to} by token, with ${describeFilter(each.filter)} on ${to}, and compare it`;
   return [
     planned && snapshot,
     quiesce.step,
@@ -378,8 +366,8 @@ function stepsOf(
     `Wait until ${to} serves${hooks.traffic ? ', lead the clients there' : ''}`,
     quiesce.step !== undefined && 'Release the clients',
     `See that ${to} takes a write`,
-    ...others.map((each) => follow(each, repoint)),
-    old && follow(old, 'token'),
+    ...others.map(follow),
+    old && follow(old),
     FINAL_STATE,
   ];
 }

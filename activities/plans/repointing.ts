@@ -56,8 +56,7 @@ export async function assessSecondaryRepointing(
     activation: input.form === 'public-key' || input.form === 'wrapped' ? input.form : 'auto',
     ...(given && { addresses: given }),
     ...(tokens && { tokenSource: tokens.source }),
-    ...(filter && { filter: filter.known }),
-    ...(form === 'addresses' && id && { addressesId: id }),
+    ...(filter && { filter: { ...filter.known, ...(form === 'addresses' && id && { id }) } }),
   };
   const update = { 'sys/replication/performance/secondary/update-primary': ['update'] };
   const checks = [

@@ -204,17 +204,13 @@ export interface RepointingRoute {
   readonly addresses?: readonly string[];
   /** Where the operation token comes from; absent where none is needed. */
   readonly tokenSource?: TokenSource;
-  /** Of a performance secondary. */
+  /** Of a performance secondary, under the id that it will have: by addresses it keeps its own. */
   readonly filter?: KnownFilter;
-  /** By addresses: the id that it has, and keeps. */
-  readonly addressesId?: string;
 }
 
 /** A secondary that is to follow the new primary, with the filter that it must have there. */
 export interface Follower extends KnownFilter {
   readonly cluster: string;
-  /** The id that it has now, and keeps where it follows by addresses; absent where it has none. */
-  readonly addressesId?: string;
 }
 
 /** What `performancePromotion` follows. */
@@ -223,7 +219,6 @@ export interface PromotionRoute {
   /** The performance primary, or the one that is gone. */
   readonly from: string;
   readonly to: string;
-  readonly repoint: 'token' | 'addresses';
   /** Every other secondary that answers. */
   readonly others: readonly Follower[];
   /** The others that do not answer: people re-point them later. */

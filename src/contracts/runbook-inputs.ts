@@ -166,8 +166,6 @@ export const RUNBOOK_INPUTS = {
     from: clusterName.optional(),
     /** `planned`: the old primary answers and is demoted first. `unplanned`: it is gone. */
     mode: z.enum(['planned', 'unplanned']).default('planned'),
-    /** How the other secondaries are re-pointed; addresses need no filter to be written again. */
-    repoint: z.enum(['token', 'addresses']).default('token'),
     /** Planned: the greatest loss at which the promotion goes on; otherwise the old primary is promoted back. */
     acceptLoss: z.enum(['none', 'bounded']).default('none'),
     /** Planned: how clients are kept still; as the inventory says where it is not given. */

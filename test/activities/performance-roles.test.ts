@@ -251,23 +251,6 @@ it('update-primary by token serves the secondary and the primary of the approved
   });
 });
 
-it('by addresses a filter belongs under the id that the secondary has, which is no cluster ID once it was wiped', async () => {
-  const asia = bench.cluster('asia');
-  const wiped = (secondaryId: string) => {
-    const role = asia.effectiveRole('performance');
-    if (role.mode !== 'secondary') throw new Error(role.mode);
-    asia.setRole('performance', { ...role, secondaryId }, bench.service.now());
-  };
-  wiped('id-of-its-token');
-  const { route, plan } = await assess({ repoint: 'addresses' });
-  expect(route?.others).toEqual([{ cluster: 'asia', id: asia.clusterId, addressesId: 'id-of-its-token' }]);
-  expect(plan).toBeDefined();
-  wiped('');
-  expect((await assess({ repoint: 'addresses' })).preconditions).toContainEqual(
-    expect.objectContaining({ name: 'its id is known', cluster: 'asia', verdict: 'fail' }),
-  );
-});
-
 it('addresses are given only while their primary is one, knows the secondary and keeps its filter', async () => {
   const addresses = {
     ...({ kind: 'performance', by: 'addresses' } as const),

@@ -23,13 +23,8 @@ export async function followNewPrimary(
 ): Promise<string[]> {
   const [primary, followers] = followersOf(route, served);
   const follow = async (follower: Follower): Promise<string[]> => {
-    // Addresses bring no certificate: a cluster that was demoted, or never followed this one, needs a token.
-    const form = follower === route.old || served === 'old' ? 'token' : route.repoint;
     const pair = { deployment, primary, secondary: follower.cluster, authority };
-    // By addresses the id stays, which is not the cluster ID where the secondary was wiped since.
-    const id = form === 'token' ? follower.id : follower.addressesId;
-    if (id === undefined) throw new TypeError('the plan says which id a secondary keeps');
-    const follows = await repointPerformanceSecondary(run, pair, { form, known: { ...follower, id } });
+    const follows = await repointPerformanceSecondary(run, pair, { form: 'token', known: follower });
     if (follows) following.add(follower.cluster);
     return follows ? [] : [notFollowing(follower, primary, route)];
   };

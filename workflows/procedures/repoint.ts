@@ -89,27 +89,26 @@ function parametersOf({ form, activation, addresses }: UpdateWay) {
 export interface PerformanceWay extends UpdateWay {
   /** The filter that it must have, where an approved plan says so; else it is read on the primary. */
   readonly known?: KnownFilter;
-  /** The primary keeps the filter already, and nothing is written there. */
-  readonly kept?: boolean;
 }
 
 /**
- * Points a performance secondary at a primary. Its paths filter is written first, under the id that it will have, so that
- * what was filtered never leaves, and made sure of again after update-primary by token, which may drop it.
+ * Points a performance secondary at a primary. By token its paths filter is written first, under the id that it will have,
+ * so that what was filtered never leaves, and made sure of again after update-primary, which may drop it. By addresses
+ * nothing is written: the primary keeps the filter under the id that the secondary has.
  *
  * @returns whether it follows with its filter; false where people skipped a step or it did not come
  */
 export async function repointPerformanceSecondary(
   run: Run,
   target: RepointTarget,
-  { known, kept = false, ...way }: PerformanceWay,
+  { known, ...way }: PerformanceWay,
 ): Promise<boolean> {
   const { deployment, primary, secondary } = target;
   const { form } = way;
   const found = known ?? (await readFilterOf(run, target));
   if (!found) return false;
   const { filter } = found;
-  const before = kept ? 'kept' : await writeFilter(run, target, found, 'before');
+  const before = form === 'addresses' ? 'kept' : await writeFilter(run, target, found, 'before');
   if (before === undefined) return false;
   const expected: ExpectedFilter = { filter: filter ?? 'none' };
   const [name, effect] =

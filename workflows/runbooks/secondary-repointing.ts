@@ -54,7 +54,7 @@ function point(
   approvals: Approvals,
   tokens: OperationTokens | undefined,
 ): Promise<boolean> {
-  const { kind, form, activation, addresses, primary, secondary, filter, addressesId } = route;
+  const { kind, form, activation, addresses, primary, secondary, filter } = route;
   const begin: BeginApproved = (carryOut) => approvals.begin('repoint', carryOut);
   const target = { deployment, primary, secondary, authority: approvals.authority, begin };
   if (kind === 'dr') {
@@ -62,9 +62,7 @@ function point(
     return repointDrSecondary(run, tokens, target, { form, activation, addresses });
   }
   if (!filter) throw new TypeError('the plan says which filter a performance secondary has');
-  // By addresses nothing is written on the primary, which keeps the filter under the id that the secondary has.
-  const known = form === 'token' ? filter : { ...filter, id: addressesId ?? filter.id };
-  return repointPerformanceSecondary(run, target, { form, activation, addresses, known, kept: form === 'addresses' });
+  return repointPerformanceSecondary(run, target, { form, activation, addresses, known: filter });
 }
 
 function leftUndone({ kind, primary, secondary }: RepointingRoute): string {
