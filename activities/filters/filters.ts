@@ -130,10 +130,7 @@ async function demandApproval(
     () => verifyBeginning(approved, writing),
     ...(needsApproval(before, filter)
       ? []
-      : [
-          () => verifyFollowing(deployment, authority, following),
-          () => verifyOperation(approved, enabling),
-        ]),
+      : [() => verifyFollowing(deployment, authority, following), () => verifyOperation(approved, enabling)]),
   ]);
 }
 

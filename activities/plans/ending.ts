@@ -4,7 +4,7 @@ import type { Check } from '../../src/contracts/plan';
 import type { InputOf, ReplicationKind, TokenSource } from '../../src/contracts/runbook-inputs';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check } from '../checks/check';
-import { hasRole, isConnected, noDrSecondary, roleText } from '../checks/replication';
+import { hasRole, noDrSecondary, roleText } from '../checks/replication';
 import type { TokenAssessment } from '../checks/tokens';
 import { CONNECTION, cutOffDetail, othersConnected } from '../ending/replication-end';
 import { currentExecution } from '../execution';
@@ -180,8 +180,6 @@ export interface DecommissionRoute {
   readonly primary: string;
   /** The id by which the primary knows the secondary. */
   readonly id: string;
-  /** Whether the primary knows the id; else it was revoked before, and only the secondary's side is left. */
-  readonly known: boolean;
   /** The cluster of the inventory that has this id and answers; absent where there is none. */
   readonly secondary?: string;
   readonly afterwards: InputOf<'secondaryDecommission'>['afterwards'];
@@ -205,13 +203,11 @@ export async function assessSecondaryDecommission(
   const found = identify(input, primary, observed.observations);
   const { id, secondary } = found;
   if (id === undefined) return { ...base, preconditions: [role, found.judged] };
-  const known = (primary[kind]?.knownSecondaries ?? []).includes(id);
   const revoke = { [`sys/replication/${kind}/primary/revoke-secondary`]: ['update'] };
   const onSecondary = await judgeAfterwards(observed, input, secondary);
   const route: DecommissionRoute = {
     primary: primary.cluster,
     id,
-    known,
     secondary: secondary?.cluster,
     afterwards: secondary ? afterwards : 'nothing',
     tokenSource: onSecondary.source,
@@ -222,9 +218,9 @@ export async function assessSecondaryDecommission(
     preconditions: [
       role,
       found.judged,
-      idKnown(input, primary, id, secondary, known),
-      ...(known ? anotherStays(input, primary, id, observed.deployment.limits.heartbeatAgeMs) : []),
-      ...(known ? await observed.rights(primary.cluster, revoke) : []),
+      idKnown(input, primary, id),
+      ...anotherStays(input, primary, id, observed.deployment.limits.heartbeatAgeMs),
+      ...(await observed.rights(primary.cluster, revoke)),
       ...(onSecondary.checks ?? []),
     ],
     route,
@@ -234,7 +230,7 @@ export async function assessSecondaryDecommission(
 
 /** Which id is meant, and which cluster of the inventory has it. */
 function identify(
-  { kind, id: asked, secondary: named, afterwards }: InputOf<'secondaryDecommission'>,
+  { kind, id: asked, secondary: named }: InputOf<'secondaryDecommission'>,
   primary: ClusterObservation,
   observations: readonly ClusterObservation[],
 ) {
@@ -255,15 +251,12 @@ function identify(
   const secondary = observations.find(({ cluster }) => cluster === named);
   const ids = secondary ? idsOf(secondary) : [];
   if (ids.length === 0) {
-    // One that is gone for good can be revoked by its id; what is to be done on it is left to people.
-    const byId = asked !== undefined && afterwards === 'nothing';
     const judged = check('the secondary answers', named, false, {
       observed: secondary?.error ?? 'it is the primary, or not readable',
       needed: 'its ids can be read',
-      next: 'Give its "id", as known_secondaries of the primary has it, with {"afterwards": "nothing"}.',
-      otherwise: byId ? 'warn' : 'fail',
+      next: 'Give its "id" alone, as known_secondaries of the primary has it: then what is to be done on it is left to people.',
     });
-    return { id: byId ? asked : undefined, secondary: undefined, judged };
+    return { id: undefined, secondary: undefined, judged };
   }
   const id = asked ?? ids.find((one) => primary[kind]?.knownSecondaries?.includes(one ?? '')) ?? ids[0];
   const good = id !== undefined && ids.includes(id);
@@ -276,28 +269,13 @@ function identify(
   return { id: good ? id : undefined, secondary, judged };
 }
 
-/** An id that the primary does not know was revoked before, or never was: then only a disconnected secondary is dealt with. */
-function idKnown(
-  { kind, secondary: named, afterwards }: InputOf<'secondaryDecommission'>,
-  primary: ClusterObservation,
-  id: string,
-  secondary: ClusterObservation | undefined,
-  known: boolean,
-): Check {
-  const seen = secondary?.[kind];
-  const orphan =
-    named !== undefined &&
-    seen?.mode === 'secondary' &&
-    seen.setId === primary[kind]?.setId &&
-    !isConnected(seen) &&
-    afterwards !== 'nothing';
-  return check('the primary knows the id', primary.cluster, known, {
-    observed: `known: ${(primary[kind]?.knownSecondaries ?? []).join(', ') || 'none'}`,
+/** One that was revoked before is in no list any more, and neither is a mistyped one. */
+function idKnown({ kind }: InputOf<'secondaryDecommission'>, primary: ClusterObservation, id: string): Check {
+  const known = primary[kind]?.knownSecondaries ?? [];
+  return check('the primary knows the id', primary.cluster, known.includes(id), {
+    observed: `known: ${known.join(', ') || 'none'}`,
     needed: id,
-    next: orphan
-      ? `It was revoked before: only ${named} is dealt with.`
-      : 'Read known_secondaries in the status of the primary: only an id in it can be revoked.',
-    otherwise: orphan ? 'warn' : 'fail',
+    next: 'Read known_secondaries in the status of the primary: only an id in it can be revoked. The role of a secondary that was revoked before ends by replicationTeardown.',
   });
 }
 
@@ -343,7 +321,7 @@ async function filterOf({ access }: Observed, primary: string, id: string): Prom
 
 function decommissionPlan(
   input: InputOf<'secondaryDecommission'>,
-  { id, known, afterwards, filterLeft }: DecommissionRoute,
+  { id, afterwards, filterLeft }: DecommissionRoute,
   primary: ClusterObservation,
   secondary: ClusterObservation | undefined,
   ofTokens: readonly string[],
@@ -356,7 +334,7 @@ function decommissionPlan(
     input,
     clusters: [primary, ...(secondary ? [secondary] : [])],
     operations: [
-      known && {
+      {
         operation: `${kind}.primary.revoke-secondary`,
         on: identityOf(primary),
         ...(target && { with: target }),
@@ -370,11 +348,10 @@ function decommissionPlan(
         },
     ],
     warnings: [
-      known && `${name} is cut off from ${primary.cluster} at once, and comes back only with a new activation token.`,
-      known &&
-        (kind === 'dr'
-          ? `${name} gets no more writes: it cannot take over without losing what comes after.`
-          : `Clients of ${name} read what it has now, and their writes to shared data fail.`),
+      `${name} is cut off from ${primary.cluster} at once, and comes back only with a new activation token.`,
+      kind === 'dr'
+        ? `${name} gets no more writes: it cannot take over without losing what comes after.`
+        : `Clients of ${name} read what it has now, and their writes to shared data fail.`,
       acknowledgeLastSecondary &&
         kind === 'dr' &&
         `${primary.cluster} may have no connected DR secondary afterwards: if it fails then, its data is gone.`,
@@ -384,8 +361,8 @@ function decommissionPlan(
       !secondary && `Nothing is done on ${name}: it is not in the inventory, or does not answer.`,
     ],
     steps: [
-      known && `Revoke ${name} (id ${id}) on ${primary.cluster}`,
-      known && `See that ${primary.cluster} has no such peer any more`,
+      `Revoke ${name} (id ${id}) on ${primary.cluster}`,
+      `See that ${primary.cluster} has no such peer any more`,
       afterwards === 'forget-primary' && `Make ${name} forget its primary; it stays a secondary with its data`,
       afterwards === 'disable' && `Disable ${kindName(kind)} replication on ${name}`,
     ],

@@ -208,7 +208,9 @@ describe('a former primary comes back', () => {
       // Nobody gave a key share twice, and it was demoted once.
       expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
       expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([200]);
-      expect(report.leftToDo).toContainEqual(expect.stringContaining('there is no snapshot of east from before its demotion'));
+      expect(report.leftToDo).toContainEqual(
+        expect.stringContaining('there is no snapshot of east from before its demotion'),
+      );
       expect(report.steps.filter(({ name }) => name === 'Demote east').at(-1)?.outcome).toBe('done');
     },
   );

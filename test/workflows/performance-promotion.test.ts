@@ -17,7 +17,6 @@ const PROMOTE = `POST ${BASE}/secondary/promote`;
 const TOKEN = `POST ${BASE}/primary/secondary-token`;
 const REVOKE = `POST ${BASE}/primary/revoke-secondary`;
 const UPDATE = `POST ${BASE}/secondary/update-primary`;
-const ASIA_ID = 'id-of-its-token';
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 
 /**

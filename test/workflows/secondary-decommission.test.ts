@@ -195,42 +195,59 @@ describe('a secondary is cut off for good', () => {
     return Promise.resolve();
   });
 
+  /** Asia, which is revoked in the body, follows east again after it. */
+  async function attachedAgain(scenario: Scenario, body: () => Promise<void>): Promise<void> {
+    const clusters = ['east', 'asia'].map((name) => scenario.service.cluster(name));
+    const before = clusters.map((each) => [each, each.role('performance')] as const);
+    await body();
+    scenario.service.faults.clear();
+    for (const [each, role] of before) each.setRole('performance', role, scenario.service.now());
+    scenario.service.advance();
+  }
+
   performance.it(
     cell(NAME, 'abort at', 'the wait until it is gone: the report says what is left on it'),
     async (scenario) => {
-      const silent = { cluster: 'asia', endpoint: 'GET /v1/sys/replication/performance/status', times: Infinity };
-      at(scenario, 'after', 'east', of('performance', LOST[0]), () => {
-        scenario.service.faults.add({ ...silent, action: { status: 503 } });
+      await attachedAgain(scenario, async () => {
+        const silent = { cluster: 'asia', endpoint: 'GET /v1/sys/replication/performance/status', times: Infinity };
+        at(scenario, 'after', 'east', of('performance', LOST[0]), () => {
+          scenario.service.faults.add({ ...silent, action: { status: 503 } });
+        });
+        const run = await decommission(scenario, 'performance', { secondary: 'asia', afterwards: 'disable' });
+        await run.approve('revoke');
+        await run.approve('disable');
+        await run.until('the wait', ({ steps }) => steps.some(({ name }) => name === 'See that asia is gone'));
+        await run.control('abort', { reason: 'called away' });
+        const report = await ended(run);
+        expect(report.outcome).toBe('aborted');
+        expect(report.leftToDo).toContainEqual(expect.stringContaining('asia is still a performance secondary'));
+        expect(scenario.state('east').performance.knownSecondaries).toEqual([]);
+        // It was revoked: its role ends by replicationTeardown.
+        scenario.service.faults.clear();
+        const again = await (await decommission(scenario, 'performance', { secondary: 'asia' })).failure();
+        expect(again.message).toContain('the primary knows the id');
       });
-      const run = await decommission(scenario, 'performance', { secondary: 'asia', afterwards: 'disable' });
-      await run.approve('revoke');
-      await run.approve('disable');
-      await run.until('the wait', ({ steps }) => steps.some(({ name }) => name === 'See that asia is gone'));
-      await run.control('abort', { reason: 'called away' });
-      const report = await ended(run);
-      expect(report.outcome).toBe('aborted');
-      expect(report.leftToDo).toContainEqual(expect.stringContaining('asia is still a performance secondary'));
-      expect(scenario.state('east').performance.knownSecondaries).toEqual([]);
     },
   );
 
-  performance.it(
-    cell(NAME, 'parked, skip', 'started again after the revocation; the secondary refuses to be disabled'),
-    async (scenario) => {
+  performance.it(cell(NAME, 'parked, skip', 'the secondary refuses to be disabled'), (scenario) =>
+    attachedAgain(scenario, async () => {
       refuse(scenario);
       const run = await decommission(scenario, 'performance', { secondary: 'asia', afterwards: 'disable' });
+      await run.approve('revoke');
       await run.approve('disable');
       await run.decide('skip', 'Disable performance replication on asia');
       const report = await ended(run);
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo).toContainEqual(expect.stringContaining('asia stays a performance secondary'));
       expect(scenario.state('asia').performance).toMatchObject({ mode: 'secondary', connectedTo: undefined });
-    },
+    }),
   );
 
   performance.it(cell(NAME, 'lost answer', of('performance', LOST[1])), async (scenario) => {
     const fault = loseAnswer(scenario, 'asia', of('performance', LOST[1]));
     const run = await decommission(scenario, 'performance', { secondary: 'asia', afterwards: 'disable' });
+    await run.approve('revoke');
     await run.approve('disable');
     const report = await ended(run);
     expect(fault.hits).toBe(1);

@@ -21,13 +21,13 @@ async function decommission(run: Run, input: InputOf<'secondaryDecommission'>): 
   const approved = await approvePlan<DecommissionRoute>(run, {
     input,
     assess: (call, again) => call.assessSecondaryDecommission({ input, ...again }),
-    gate: ({ route }) => (route && !route.known && route.afterwards === 'disable' ? 'disable' : 'revoke'),
+    gate: () => 'revoke',
     tokens: tokenNeed,
   });
   if ('outcome' in approved) return approved;
   const { route, tokens, approvals } = approved;
   // Both approvals before the first change: a rejection of the second leaves nothing half done.
-  if (route.afterwards === 'disable' && route.known) {
+  if (route.afterwards === 'disable') {
     run.state.enterPhase('waiting-for-people');
     await approvals.further('disable');
   }
@@ -36,7 +36,7 @@ async function decommission(run: Run, input: InputOf<'secondaryDecommission'>): 
 
   // 2. The primary's side. From here on a run that is stopped says what is left.
   run.state.enterPhase('working');
-  if (route.known) await cutOff(run, input, route, approvals);
+  await cutOff(run, input, route, approvals);
 
   // 3. The secondary's side.
   await settle(run, input, route, approvals, tokens);
@@ -113,7 +113,7 @@ function secondarySide(
     const name = named ?? `the secondary with the id ${id}`;
     return `Nothing was done on ${name}: on it, send update-primary with "token": "" so that it forgets its primary, or disable its ${kindName(kind)} replication. It keeps a copy of the data either way: erase it where it is not wanted.`;
   }
-  return `${cluster} is still a ${kindName(kind)} secondary with a copy of the data and looks for its primary: start secondaryDecommission for it again, or disable it with replicationTeardown {"kind": "${kind}", "cluster": "${cluster}"}.`;
+  return `${cluster} is still a ${kindName(kind)} secondary with a copy of the data and looks for its primary: disable it with replicationTeardown {"kind": "${kind}", "cluster": "${cluster}"}.`;
 }
 
 /** The filter of a revoked performance secondary is not touched: it keeps data away should the id be used again. */
