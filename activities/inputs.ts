@@ -68,7 +68,7 @@ function all<T extends z.ZodType, N extends Member | OfOneKind>(type: T, ...name
  */
 const MEMBERS = {
   ...all(z.boolean(), 'calledBefore', 'filtered', 'former', 'mayBeSent', 'sealedIsKnown', 'wayBack'),
-  ...all(z.number().min(0).max(3_600_000), 'budgetMs', 'everyMs'),
+  ...all(z.number().min(0).max(3_600_000), 'everyMs'),
   ...all(clusterName, 'cluster', 'credentialOf', 'from', 'newPrimary', 'oldPrimary', 'otherCluster', 'primary'),
   ...all(clusterName, 'secondary', 'to'),
   ...all(text(20), 'collectFor', 'keepFor'),

@@ -1,4 +1,4 @@
-import type { ChangeResult } from '../../src/contracts/activities';
+import type { ChangeResult, OnDeployment } from '../../src/contracts/activities';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { HookEntry, HookName } from '../../src/inventory';
 import { deploymentWorkflowId } from '../../src/contracts/names';
@@ -29,8 +29,7 @@ export async function runHook(
 }
 
 /** Waits until the clients' address answers as the inventory's probe expects it. */
-export async function probeService(input: { readonly deployment: string; readonly budgetMs?: number }) {
-  const { deployment, budgetMs } = input;
+export async function probeService({ deployment }: OnDeployment) {
   const execution = currentExecution();
   const { hooks, limits } = execution.clusters.deployment(deployment);
   const { probe } = hooks;
@@ -48,7 +47,7 @@ export async function probeService(input: { readonly deployment: string; readonl
       throw new RunbookError('UNREACHABLE', "The clients' address does not answer.");
     },
     until: (status) => probe.expectStatus.includes(status),
-    budgetMs: budgetMs ?? limits.serviceReadyMs,
+    budgetMs: limits.serviceReadyMs,
     describe: (status) => `status ${status}`,
     needed: `status ${probe.expectStatus.join(' or ')} at the clients' address`,
     pollMs: 250,
@@ -183,7 +182,7 @@ function failed(hook: HookName, entry: HookEntry, ended: HookEnd, again: boolean
     retryable,
     outcomeKnown: !begun,
     observed: seen,
-    needed: entry.kind === 'command' ? 'exit code 0' : `status ${entry.expectStatus.join(' or ')}`,
+    needed: entry.kind === 'command' ? 'exit code 0' : 'a status from 200 to 299',
     next: begun
       ? 'See what the hook did and why it failed; retry runs it again.'
       : 'It was not begun. Correct the inventory or bring its receiver back; retry runs it.',

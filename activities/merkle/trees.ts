@@ -31,11 +31,6 @@ export interface MerkleCheckResult {
   readonly findings: readonly Finding[];
 }
 
-/** Pages of one subtree that a result names; the counts are of all. */
-const PAGES_NAMED = 20;
-/** Subpages of one page that a result names: there are at most 256. */
-const SUBPAGES_NAMED = 32;
-
 type Judged = Pick<MerkleCheckResult, 'verdict' | 'text' | 'rootCorrupted' | 'damage' | 'findings'>;
 
 /**
@@ -91,10 +86,6 @@ function damageOf({ id, treeType, corruptedSubtreeRoot, corruptedPages }: Merkle
     /** How many pages hold damage, and how many of their subpages. */
     pages: corruptedPages.length,
     subpages: corruptedPages.reduce((sum, { subpages }) => sum + subpages.length, 0),
-    /** The first of these pages; a page without subpages is corrupted as a whole. */
-    first: corruptedPages
-      .slice(0, PAGES_NAMED)
-      .map(({ page, subpages }) => ({ page, subpages: subpages.slice(0, SUBPAGES_NAMED) })),
   };
 }
 
@@ -262,20 +253,12 @@ export async function followDrReindex(input: OnCluster & { readonly epochBefore?
   const execution = currentExecution();
   const { clusters, signal } = execution;
   const access = clusters.of(deployment, cluster);
-  const began = Date.now();
-  const seenForMs = new Map<string, number>();
-  let [stage, since] = ['', began];
   const state = await awaitState(execution, {
     // A node that is busy with its tree may be silent for long: only the budget ends the wait.
     read: () => readReindex(access, signal),
     until: ({ inProgress }) => !inProgress,
     budgetMs: clusters.deployment(deployment).limits.reindexMs,
-    describe: (seen) => {
-      const now = Date.now();
-      if (stage !== '') seenForMs.set(stage, (seenForMs.get(stage) ?? 0) + now - since);
-      [stage, since] = [seen.stage ?? 'stage not told', now];
-      return describeReindex(seen);
-    },
+    describe: describeReindex,
     needed: `the end of the reindex of ${cluster}`,
     cluster,
     pollMs: FOLLOW_POLL_MS,
@@ -288,18 +271,8 @@ export async function followDrReindex(input: OnCluster & { readonly epochBefore?
       next: `A node that is killed or loses leadership loses its reindex. Look at the nodes of ${cluster}; retry starts it again.`,
     });
   }
-  const endedAt = Date.now();
-  const stages = [...seenForMs].map(([name, ms]) => ({ stage: name, seenForMs: ms }));
-  const inWords = stages.map((each) => `${each.stage} ${Math.round(each.seenForMs / 1_000)} s`).join(', ');
-  return {
-    /** `last_reindex_epoch` after, seconds; absent where this version does not tell it. */
-    epoch: state.epoch,
-    /** The stages that were seen, in the words of the service, and for how long each, ms. */
-    stages,
-    followedForMs: endedAt - began,
-    observed: `${describeReindex(state)}; stages seen: ${inWords || 'none'}`,
-    endedAt,
-  };
+  // `last_reindex_epoch` after, seconds; absent where this version does not tell it.
+  return { epoch: state.epoch, observed: describeReindex(state), endedAt: Date.now() };
 }
 
 function refuseUnlessSecondary({ mode }: ReindexState, cluster: string): void {

@@ -5,7 +5,7 @@ import type { Check, PlanDocument } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
 import { findCluster } from '../../src/inventory';
-import type { ClusterEntry, Deployment } from '../../src/inventory';
+import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
 import { BROKEN, credentialFacts, stopBroken } from '../checks/credentials';
@@ -18,7 +18,6 @@ import { witnesses } from '../evidence/failover-evidence';
 import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-samples';
 import type { LossBound } from '../evidence/wal-samples';
 import { currentExecution } from '../execution';
-import { describeLogin } from '../logins';
 import { behindBy, findFailoverSides, identityOfLost, identityOfMember } from './failover-sides';
 import type { FailoverSides } from './failover-sides';
 import { snapshotWanted } from '../snapshots/snapshots';
@@ -68,7 +67,7 @@ export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>
   const { input } = request;
   const context = currentExecution();
   const observed = await observe(request);
-  const { deployment, observations, access } = observed;
+  const { deployment, observations } = observed;
   const base = observed.base({ promote: true, force: true });
   const found = findFailoverSides(deployment, input, observations);
   const broken = await brokenPrimaries(observed, context.signal);
@@ -79,17 +78,12 @@ export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>
   const bound = lossBound(known.samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
   const bounded = lossOf(from, to, bound);
   const loss = sinceHeard(bounded, from.cluster, heard);
-  const readable = access(from.cluster).credential();
-  const [tokens, credentialReadable] = await Promise.all([
-    observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true),
-    readable.then(Boolean, () => false),
-  ]);
+  const tokens = await observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true);
   const judged = [
     ...judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs }),
     ...broken,
     ...successorChecks(found),
     ...fenceHook(input, deployment),
-    credentialAfterwards(access(from.cluster).entry, access(to.cluster).entry, credentialReadable),
     lossKnown(to.cluster, bounded),
     ...silent.map((each) =>
       otherReadable(each, `${each.cluster} is not re-pointed by this run; make sure that it is not a primary.`),
@@ -190,21 +184,6 @@ function fenceHook({ fencing }: InputOf<'drFailover'>, { hooks }: Deployment): C
   const needed = 'hooks.fence in the inventory';
   const next = 'Add the hook, or start with {"fencing": "attested"}.';
   return [check('fence hook', undefined, hooks.fence !== undefined, { observed, needed, next })];
-}
-
-/** With what the write after the promotion is made: a token from before, or a login at the new primary. */
-function credentialAfterwards(from: ClusterEntry, to: ClusterEntry, readable: boolean): Check {
-  if ('method' in to.credential)
-    return check('credential after the promotion', to.name, true, {
-      observed: `${describeLogin(to.credential)}: where no token from before counts, the worker logs in at ${to.name} once it serves`,
-      needed: 'a token of the old primary, or a login at the new one',
-    });
-  return check('credential from before', from.name, readable, {
-    observed: readable ? 'can be read; whether it still counts is seen after the promotion' : 'cannot be read',
-    needed: 'a token that the old primary gave out',
-    next: `Put a token that ${from.name} gave out at its source: without one no write after the promotion proves that service is back.`,
-    otherwise: 'warn',
-  });
 }
 
 const LOSS_BOUND = 'loss bound';

@@ -10,7 +10,7 @@ import { crossChecks } from './checks';
 import { findDeployment, hasJoined } from './lookup';
 import { inventorySchema } from './schema';
 import type { BatchTokenSource, ParsedDeployment, ParsedInventory, Person } from './schema';
-import { ENDED, UNKNOWN_FIELD, meant, mistakesOf } from './schema-values';
+import { UNKNOWN_FIELD, insteadOf, meant, mistakesOf } from './schema-values';
 import type { Mistake } from './schema-values';
 
 /** One cluster: its nodes' API addresses and the sources of its credentials. */
@@ -98,7 +98,7 @@ export function parseInventory(text: string, name: string): Inventory {
 function nearestField(mistake: Mistake): Mistake {
   const { path, message } = mistake;
   if (message !== UNKNOWN_FIELD) return mistake;
-  const instead = ENDED.get(String(path.at(-1)));
+  const instead = insteadOf(path);
   if (instead !== undefined) return { path, message: instead };
   const schema = JSON.stringify(z.toJSONSchema(inventorySchema, { io: 'input', unrepresentable: 'any' }));
   // Every member that is described is one: `"caFile":{"type": ...}`.

@@ -41,18 +41,14 @@ const hook = (longestMs = LONGEST_MS) => {
         .array(z.string().min(1))
         .min(1)
         .refine((words) => words[0]?.startsWith('/'), 'a command starts with the absolute path of a program'),
-      /** As whom it runs, by number; only a worker that runs as root can. */
-      user: z.strictObject({ uid: z.int().min(1), gid: z.int().min(1) }).optional(),
       ...common,
     })
     .transform((given) => ({ kind: 'command' as const, ...inMs(given) }));
   const call = z
     .strictObject({
       url: webAddress,
-      method: z.enum(['POST', 'PUT', 'PATCH', 'DELETE']).default('POST'),
       /** The value of each header is read from its source at every use. */
       headers: z.record(headerName, credentialSource).default({}),
-      expectStatus: z.array(z.int().min(200).max(599)).min(1).default([200, 201, 202, 204]),
       caFile: absolutePath.optional(),
       ...common,
     })

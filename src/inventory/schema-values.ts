@@ -10,10 +10,21 @@ export interface Mistake {
 
 export const UNKNOWN_FIELD = 'unknown field';
 
-/** Members that an inventory had once, and what takes their place. */
-export const ENDED: ReadonlyMap<string, string> = new Map([
-  ['dump', 'there is no such hook any more: use hooks.snapshot, with demotion in snapshot.before'],
-]);
+/** Members that an inventory had once, by the end of their path, and what takes their place. */
+const ENDED: readonly (readonly [where: RegExp, instead: string])[] = [
+  [/\.hooks\.dump$/, 'there is no such hook any more: use hooks.snapshot, with demotion in snapshot.before'],
+  [/\.hooks\.\w+\.user$/, 'take it away: a command runs as the worker; where it must not, use a call (url)'],
+  [
+    /\.hooks\.\w+\.(method|expectStatus)$/,
+    'take it away: a call is a POST, and any status from 200 to 299 its success',
+  ],
+];
+
+/** What takes the place of a member that ended. */
+export function insteadOf(path: readonly PropertyKey[]): string | undefined {
+  const written = path.map((part) => `.${String(part)}`).join('');
+  return ENDED.find(([where]) => where.test(written))?.[1];
+}
 
 /** The name that a mistyped one was perhaps meant to be, as the end of a sentence; empty where none is near. */
 export function meant(word: string, names: Iterable<string>): string {

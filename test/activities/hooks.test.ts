@@ -5,7 +5,7 @@ import type { IncomingHttpHeaders, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type * as Undici from 'undici';
-import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 /** The HTTP library's own limits, which are minutes, are shorter than any answer here. */
 jest.mock('undici', () => {
@@ -71,7 +71,7 @@ beforeEach(() => {
 });
 afterEach(() => expect(bench.leaks()).toEqual([]));
 
-const IDEMPOTENT = () => ({ url: address, method: 'PUT', idempotent: true, expectStatus: [204], timeout: '60s' });
+const IDEMPOTENT = () => ({ url: address, idempotent: true, timeout: '60s' });
 
 /** A bench with one hook of its own. */
 async function withQuiesce<T>(entry: object, body: (own: ActivityBench) => Promise<T>): Promise<T> {
@@ -139,17 +139,6 @@ describe('a command', () => {
     expect(seen).not.toContain(secret);
     expect(seen).not.toContain(HEADER);
     expect(seen).not.toMatch(/^(HOME|TMPDIR|USER)=/m);
-  });
-
-  it('runs as the user of the inventory, who cannot look into the worker, or not at all', async () => {
-    const entry = script('id -u; id -G; cat /proc/$PPID/environ 2>&1', { user: { uid: 65534, gid: 65534 } });
-    await withQuiesce(entry, async (own) => {
-      const end = await own.call('runHook', hook('quiesce')).catch(failedOf);
-      const text = JSON.stringify(end);
-      // Only root may run a program as somebody else.
-      if (process.getuid?.() === 0) expect(text).toMatch(/65534\\n65534\\n.*Permission denied/);
-      else expect(end).toMatchObject({ code: 'HOOK_FAILED', details: { outcomeKnown: true } });
-    });
   });
 });
 
@@ -236,7 +225,7 @@ describe('a call', () => {
     expect(await bench.failure('runHook', hook('release'))).toMatchObject({
       code: 'HOOK_FAILED',
       retryable: false,
-      details: { observed: 'status 307', needed: 'status 200 or 201 or 202 or 204' },
+      details: { observed: 'status 307', needed: 'a status from 200 to 299' },
     });
     expect(got).toHaveLength(1);
   });
@@ -346,14 +335,17 @@ describe('the probe', () => {
 
   it('fails with the last status within its budget, and shows nothing of the body', async () => {
     statuses(503);
-    const failure = await bench.failure('probeService', { deployment: DEPLOYMENT, budgetMs: 300 });
+    bench.limit({ serviceReadyMs: 300 });
+    const failure = await bench.failure('probeService', { deployment: DEPLOYMENT });
+    bench.limit();
     expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', details: { observed: 'status 503' } });
   });
 
   it('refuses to claim anything where the inventory has none, and says that nobody answers', async () => {
     const dead = await ActivityBench.start({ deployment: { hooks: { probe: { url: 'http://127.0.0.1:1/' } } } });
     const bare = await ActivityBench.start();
-    const ask = { deployment: DEPLOYMENT, budgetMs: 100 };
+    dead.limit({ serviceReadyMs: 100 });
+    const ask = { deployment: DEPLOYMENT };
     expect((await bare.failure('probeService', ask)).code).toBe('PRECONDITION_FAILED');
     expect((await dead.failure('probeService', ask)).details['observed']).toContain('UNREACHABLE');
     await Promise.all([dead.stop(), bare.stop()]);

@@ -97,11 +97,10 @@ describe('the verdict of a Merkle check', () => {
   const tree = { id: '1', treeType: 'replicated', corruptedSubtreeRoot: false, corruptedPages: [] };
   const report = (more: object) => ({ healthy: false, corruptedRoot: false, subtrees: [tree], ...more });
 
-  it('names the first of very many pages, and counts all', () => {
+  it('counts the damaged pages and subpages', () => {
     const corruptedPages = Array.from({ length: 300 }, (_, page) => ({ page, corrupted: false, subpages: [1, 2] }));
     const judged = judgeMerkleReport('west', report({ subtrees: [{ ...tree, corruptedPages }] }), true);
     expect(judged).toMatchObject({ verdict: 'corrupted', damage: [{ pages: 300, subpages: 600 }] });
-    expect(judged.damage[0]?.first).toHaveLength(20);
   });
 
   it('is corrupted where only the root is, and no subtree is named', () => {

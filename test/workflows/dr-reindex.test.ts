@@ -65,7 +65,7 @@ describe('drReindex', () => {
       parkings: [],
       result: {
         before: { verdict: 'corrupted' },
-        reindex: { epoch: expect.any(Number) as number, followedForMs: expect.any(Number) as number },
+        reindex: { epoch: expect.any(Number) as number },
         after: { verdict: 'sound' },
       },
     });

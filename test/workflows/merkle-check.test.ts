@@ -120,16 +120,7 @@ describe('merkleCheck', () => {
         merkle: {
           verdict: 'corrupted',
           rootCorrupted: true,
-          damage: [
-            {
-              subtree: '1',
-              treeType: 'replicated',
-              rootCorrupted: true,
-              pages: 1,
-              subpages: 2,
-              first: [{ page: 5, subpages: [28, 30] }],
-            },
-          ],
+          damage: [{ subtree: '1', treeType: 'replicated', rootCorrupted: true, pages: 1, subpages: 2 }],
         },
       });
       expect(report.findings).toEqual([
