@@ -329,34 +329,20 @@ function warnOfSealKeys(keyring: SealKeyring, log: Logger) {
 }
 
 /**
- * A command hook that runs as the worker's user can read the worker's environment: seal keys do not stand there. As another
- * user it runs only where the worker is root.
+ * A command hook can read the worker's environment: seal keys do not stand there.
  *
  * @throws RunbookError `INVALID_INPUT`
  */
 function refuseWhatHooksCouldRead({ deployments }: Inventory, env: NodeJS.ProcessEnv): void {
   const commands = [...deployments.values()].flatMap(({ name, hooks }) =>
-    Object.entries(hooks).flatMap(([hook, entry]) =>
-      entry?.kind === 'command' ? [{ what: `${hook} of ${name}`, user: entry.user }] : [],
-    ),
+    Object.entries(hooks).flatMap(([hook, entry]) => (entry?.kind === 'command' ? [`${hook} of ${name}`] : [])),
   );
-  const others = commands.filter(({ user }) => user !== undefined);
-  const observed = (hooks: typeof commands) => `command hooks: ${hooks.map(({ what }) => what).join(', ')}`;
-  if (others.length > 0 && process.getuid?.() !== 0)
-    throw new RunbookError(
-      'INVALID_INPUT',
-      'The inventory has hooks that run as another user, which only root can do.',
-      {
-        observed: observed(others),
-        next: 'Make them HTTP hooks, which is better; or take `user` away; or run the worker as root.',
-      },
-    );
   if (commands.length > 0 && (env['RUNBOOKS_SEAL_KEYS'] ?? '') !== '')
     throw new RunbookError(
       'INVALID_INPUT',
       'RUNBOOKS_SEAL_KEYS stands in the environment, which command hooks can read.',
       {
-        observed: observed(commands),
+        observed: `command hooks: ${commands.join(', ')}`,
         next: 'Put the keys into a file, and name it with RUNBOOKS_SEAL_KEYS_FILE; or make the hooks HTTP hooks.',
       },
     );
