@@ -16,7 +16,6 @@ import {
   onePrimary,
   otherReadable,
   rolesOf,
-  roleText,
   sameSet,
   streams,
   takesPart,
