@@ -4,6 +4,7 @@ import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { kindName } from '../joining/onboarding-read';
 import { describeReplication, heartbeatAge, isAlive } from '../observe';
 import { asWarning, check } from './check';
+import { supportedVersion } from './versions';
 
 /* What a cluster says of its nodes. */
 
@@ -52,12 +53,13 @@ export function oneActiveNode({ cluster, reachable, activeNode, error }: Cluster
   });
 }
 
-/** A cluster that takes part in a change: a node that is down or sealed is for the approvers to see, as long as the rest is a quorum. */
-export function takesPart(observation: ClusterObservation): Check[] {
+/** A cluster that takes part in a change: a node that is down or sealed is for the approvers to see, as long as the rest is a quorum; unplanned, so is an old version. */
+export function takesPart(observation: ClusterObservation, { planned = true } = {}): Check[] {
   const enough = quorum(observation);
   const nodes = [everyNodeAnswers(observation), everyNodeUnsealed(observation)];
   const judged = enough.verdict === 'ok' ? nodes.map((each) => asWarning(each)) : nodes;
-  return [oneActiveNode(observation), enough, ...judged];
+  const version = supportedVersion(observation);
+  return [oneActiveNode(observation), enough, ...judged, planned ? version : asWarning(version)];
 }
 
 /** What the approvers must know of a side. Without the error, which may be another one at the next reading. */

@@ -13,7 +13,7 @@ import type { ClusterAccess } from '../clusters';
 import { provenBefore } from '../tokens/batch-token-proof';
 import { keptTokenFor } from '../tokens/kept-tokens';
 import { readBatchToken } from '../tokens/operation-token';
-import { compareVersions, majorVersion } from './versions';
+import { majorVersion } from './versions';
 import { asWarning, check, notCheckable } from './check';
 import type { CredentialFacts } from './credentials';
 import { CREDENTIAL_LIFE_SECONDS, credentialFacts, missingRights, rightsText } from './credentials';
@@ -24,9 +24,6 @@ export const REVOKE = 'sys/replication/dr/primary/revoke-secondary';
 export const PROMOTE = 'sys/replication/dr/secondary/promote';
 export const UPDATE_PRIMARY = 'sys/replication/dr/secondary/update-primary';
 export const ATTEMPT = 'sys/replication/dr/secondary/generate-operation-token/attempt';
-
-/** The first version whose Merkle check proves a token without changing anything. */
-const PROVES_FROM = '1.15.0';
 
 type Taken = 'taken' | 'refused' | 'not-checkable';
 
@@ -225,11 +222,10 @@ async function batchTokenTaken(
 /** What is judged before people are asked for an operation token that they generate themselves. */
 function providedChecks(
   { shareGroups, ceremony }: Deployment,
-  { cluster, version }: ClusterObservation,
+  { cluster }: ClusterObservation,
   holders: readonly string[],
 ): Check[] {
   const unseen = shareGroups.length > 0 && ceremony.tokenProviders === undefined;
-  const proves = version !== undefined && compareVersions(version, PROVES_FROM) >= 0;
   return [
     check('people who may provide tokens', cluster, holders.length > 0 && !unseen, {
       observed: unseen
@@ -239,12 +235,6 @@ function providedChecks(
         ? `ceremony.tokenProviders in the inventory, because of ceremony.groups (${groupRule(shareGroups)})`
         : 'at least one',
       next: 'List them in ceremony.tokenProviders of the inventory.',
-    }),
-    check('a provided token can be proven', cluster, proves, {
-      observed: version === undefined ? 'version not told' : `version ${version}`,
-      needed: `${PROVES_FROM} or newer, whose Merkle check takes the token and changes nothing`,
-      next: 'Let the holders seal their shares, or prepare a batch token.',
-      otherwise: 'warn',
     }),
   ];
 }

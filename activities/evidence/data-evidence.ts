@@ -96,7 +96,7 @@ export async function writeMarker(
       cluster,
       observed: describeReplication({ mode, ...rest }),
       needed: `a primary that tells last_${kind}_wal`,
-      next: 'Version 1.4 or later of the service is needed.',
+      next: `Look at the status of ${cluster}.`,
     });
   }
   const reached = secondary === undefined ? {} : await awaitReached(input, secondary, wal);

@@ -1,6 +1,6 @@
 import type { OnCluster, Authority, ChangeResult } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
-import { RunbookError, isRunbookError, orElse } from '../../src/errors';
+import { RunbookError, orElse } from '../../src/errors';
 import { findCluster } from '../../src/inventory';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
@@ -12,17 +12,14 @@ import { ANSWER_BUDGET_MS, awaitClusterId, openOperationToken } from '../tokens/
 import type { Finding } from '../../src/contracts/run-facts';
 import type { MerkleReport, MerkleSubtree } from '../../src/vault';
 
-/** `not-available`: this version of the service has no check, which says nothing of the tree. */
-export type MerkleVerdict = 'sound' | 'corrupted' | 'not-available';
-
 /** A Merkle check in plain words (interface section 2: Merkle check result). */
 export interface MerkleCheckResult {
   readonly cluster: string;
   readonly clusterId: string;
-  readonly verdict: MerkleVerdict;
+  readonly verdict: 'sound' | 'corrupted';
   /** One sentence. */
   readonly text: string;
-  readonly rootCorrupted?: boolean;
+  readonly rootCorrupted: boolean;
   /** Of each damaged subtree. */
   readonly damage: readonly ReturnType<typeof damageOf>[];
   readonly checkedAt: number;
@@ -66,15 +63,6 @@ export function judgeMerkleReport(
   const next = `Reindex ${cluster}: \`runbook start drReindex\`. Until then do not rely on it for a failover.`;
   const findings: Finding[] = [{ severity: 'critical', code: 'merkle-tree-corrupted', text, next }];
   return { verdict: 'corrupted', text, rootCorrupted: report.corruptedRoot, damage, findings };
-}
-
-/** A version without the check: nothing is known, which is not health. */
-export function merkleNotAvailable(cluster: string, version: string | undefined, code: string): Judged {
-  const text = `The Merkle tree of ${cluster} was not checked: version ${version ?? 'unknown'} of the service has no Merkle check (${code}).`;
-  const next =
-    'Nothing is known of the tree. Compare merkle_root with the primary while it is not written to, or upgrade.';
-  const findings: Finding[] = [{ severity: 'warning', code: 'merkle-check-not-available', text, next }];
-  return { verdict: 'not-available', text, damage: [], findings };
 }
 
 function damageOf({ id, treeType, corruptedSubtreeRoot, corruptedPages }: MerkleSubtree) {
@@ -177,15 +165,9 @@ export async function probeMerkleTree(
   const options = { signal, timeoutMs: Math.min(CHECK_TIMEOUT_MS, limits.reindexMs) };
   const judged = await awaitState(execution, {
     read: async () => {
-      try {
-        const report = await access.client.dr.secondary.merkleCheck({ drOperationToken }, options);
-        const { corrupted } = await readReindex(access, signal);
-        return judgeMerkleReport(cluster, report, corrupted);
-      } catch (error) {
-        if (!isRunbookError(error, 'NOT_FOUND') && !isRunbookError(error, 'METHOD_NOT_ALLOWED')) throw error;
-        const { version } = await access.client.sys.health({ signal });
-        return merkleNotAvailable(cluster, version, error.code);
-      }
+      const report = await access.client.dr.secondary.merkleCheck({ drOperationToken }, options);
+      const { corrupted } = await readReindex(access, signal);
+      return judgeMerkleReport(cluster, report, corrupted);
     },
     until: () => true,
     budgetMs: ANSWER_BUDGET_MS,

@@ -111,7 +111,7 @@ async function judgeCeremony(
     gates: { ceremony: gateFacts(inventory, deployment, 'ceremony', key !== undefined) },
     preconditions: [
       ...(recipient ? [recipientUsable(cluster, recipient)] : []),
-      ...takesPart({ ...observation, reachable: reachable && clusterId !== undefined }),
+      ...takesPart({ ...observation, reachable: reachable && clusterId !== undefined }, { planned: false }),
       kind === 'root-token'
         ? noDrSecondary(observation, 'anything but a DR secondary', theirs)
         : hasRole(observation, 'dr', 'secondary', 'Operation tokens exist on DR secondaries only.'),

@@ -13,7 +13,7 @@ import { everyNodeAnswers, everyNodeUnsealed, hasRole, healthyTree, otherReadabl
 import { clientHooksOf } from '../checks/quiesce';
 import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf } from '../checks/signs';
 import { DEMOTE, PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
-import { compareVersions, noneOlder, versionsOf, versionsText } from '../checks/versions';
+import { compareVersions, noneOlder, supportedVersion, versionsOf, versionsText } from '../checks/versions';
 import { witnesses } from '../evidence/failover-evidence';
 import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-samples';
 import type { LossBound } from '../evidence/wal-samples';
@@ -141,6 +141,7 @@ function successorChecks({ from, to, others, ranking }: FailoverSides): Check[] 
     ),
     ...healthyTree(to, 'dr'),
     versionsAfterLoss(from, to),
+    asWarning(supportedVersion(to)),
     ...others
       .filter((each) => noneOlder(to, each).verdict === 'fail')
       .map((each) => asWarning({ ...noneOlder(to, each), name: 'other secondaries can follow' })),

@@ -21,7 +21,7 @@ import {
   otherReadable,
   roleText,
 } from '../checks/replication';
-import { noneOlder } from '../checks/versions';
+import { noneOlder, supportedVersion } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { describeFilter, filterOfId, filterUnder, needsApproval, notMounted } from '../filters/paths-filters';
 import { advertised, othersOfSet } from '../joining/enable-secondary';
@@ -203,6 +203,7 @@ function primaryChecks(
   const mode = primary[kind]?.mode;
   return [
     oneActiveNode(primary),
+    supportedVersion(primary),
     check('no DR secondary', cluster, dr !== undefined && dr.mode !== 'secondary' && dr.mode !== 'bootstrapping', {
       observed: rolesText(primary),
       needed: 'a cluster that is no DR secondary: that one has the roles of its primary and none of its own',

@@ -24,7 +24,7 @@ import type { Quiescing } from '../checks/quiesce';
 import { clientHooksOf, quiescing } from '../checks/quiesce';
 import { goneChecks } from '../checks/signs';
 import type { Rights } from '../checks/credentials';
-import { compareVersions, noKnownDefect, versionsInOrder } from '../checks/versions';
+import { compareVersions, versionsInOrder } from '../checks/versions';
 import { lookUpMarker, markerRights } from '../evidence/marker';
 import { currentExecution } from '../execution';
 import { describeFilter, findFilter, keptAway } from '../filters/paths-filters';
@@ -150,7 +150,7 @@ function plannedChecks({ observed, from, to }: Promotion): Check[] {
 function successorChecks({ input, observed, to, others, silent }: Promotion): Check[] {
   const protects = observed.othersOf(input.to).filter((each) => each.dr?.mode === 'secondary');
   return [
-    ...takesPart(to),
+    ...takesPart(to, { planned: input.mode === 'planned' }),
     hasRole(to, 'performance', 'secondary', `Only a performance secondary can be promoted.`),
     ...healthyTree(to, 'performance'),
     check('DR secondary of the new primary', to.cluster, protects.length > 0, {
@@ -159,10 +159,7 @@ function successorChecks({ input, observed, to, others, silent }: Promotion): Ch
       next: `Onboard a DR secondary of ${to.cluster} before or soon after.`,
       otherwise: 'warn',
     }),
-    ...others.flatMap((each) => [
-      versionsInOrder(to, each),
-      noKnownDefect(each, 'performance', 'update-primary by token', input.acknowledgeKnownBugs),
-    ]),
+    ...others.map((each) => versionsInOrder(to, each)),
     ...silent.map((each) =>
       otherReadable(
         each,
@@ -291,7 +288,7 @@ function promotionPlan(
   });
   const followers = route.old ? [...others, route.old] : others;
   const named = [from.cluster, to.cluster, ...others.map(({ cluster }) => cluster)];
-  const { acceptLoss, overrideDrSecondary, acknowledgeKnownBugs } = input;
+  const { acceptLoss, overrideDrSecondary } = input;
   return planDocument({
     runbook: 'performancePromotion',
     input,
@@ -308,7 +305,7 @@ function promotionPlan(
     warnings: [...(warnings ?? []), ...(planned ? [from, to].flatMap(missingNodes) : [])],
     steps,
     choices: {
-      ...{ mode, acceptLoss, overrideDrSecondary, acknowledgeKnownBugs, quiesce },
+      ...{ mode, acceptLoss, overrideDrSecondary, quiesce },
       ...Object.fromEntries(
         [...followers, candidate].map(({ cluster, filter }) => [`filter of ${cluster}`, describeFilter(filter)]),
       ),

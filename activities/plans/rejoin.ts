@@ -17,7 +17,7 @@ import {
   servesAsPrimary,
 } from '../checks/replication';
 import { UPDATE_PRIMARY } from '../checks/tokens';
-import { noKnownDefect, noneOlder } from '../checks/versions';
+import { noneOlder, supportedVersion } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { describeFilter, findFilter } from '../filters/paths-filters';
 import { kindName } from '../joining/onboarding-read';
@@ -76,7 +76,7 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
   const primary = servingPrimary(kind, input, others);
   if ('verdict' in primary) return { ...base, preconditions: [primary] };
   const former = observed.of(cluster);
-  const judged = [...rejoinChecks(kind, deployment, former, primary), ...performanceChecks(kind, input, former)];
+  const judged = rejoinChecks(kind, deployment, former, primary);
   const mode = former[kind]?.mode;
   if (!isMember(mode)) return { ...base, preconditions: judged };
   const isPrimary = mode === 'primary';
@@ -163,6 +163,9 @@ function rejoinChecks(
     ...(former.reachable ? formerRole(kind, former, primary, deployment.limits.heartbeatAgeMs) : []),
     ...(isMember(mode) ? [sameSet(kind, primary, former, otherSet)] : []),
     noneOlder(primary, former),
+    supportedVersion(former),
+    // A DR secondary has no role of its own.
+    ...(kind === 'dr' ? [] : [noDrSecondary(former, OWN_ROLE, `Name the DR primary of ${cluster} instead.`)]),
     // Fencing cannot be seen from here; what contradicts it can.
     notCheckable('the former primary is fenced', cluster, {
       observed: 'cannot be seen by this program',
@@ -172,16 +175,7 @@ function rejoinChecks(
   ];
 }
 
-/** What only a rejoin of the performance set asks: a DR secondary has no role of its own, and a defect is acknowledged. */
-function performanceChecks(kind: ReplicationKind, input: RejoinInput, former: ClusterObservation): Check[] {
-  if (kind === 'dr') return [];
-  const acknowledged = 'acknowledgeKnownBugs' in input && input.acknowledgeKnownBugs;
-  const next = `Name the DR primary of ${former.cluster} instead.`;
-  return [
-    noDrSecondary(former, 'a cluster with a performance role of its own', next),
-    noKnownDefect(former, kind, 'update-primary by token', acknowledged),
-  ];
-}
+const OWN_ROLE = 'a cluster with a performance role of its own';
 
 const isMember = (mode: string | undefined) => mode === 'primary' || mode === 'secondary';
 

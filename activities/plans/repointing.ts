@@ -7,7 +7,7 @@ import { identityOf, planDocument } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
 import { hasRole, mayBeOneSet, missingNodes, onePrimary, roleText, sameSet, takesPart } from '../checks/replication';
 import { UPDATE_PRIMARY } from '../checks/tokens';
-import { compareVersions, noKnownDefect, versionsInOrder, versionsOf, versionsText } from '../checks/versions';
+import { versionsInOrder } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { describeFilter, findFilter } from '../filters/paths-filters';
 import { follows, primaryAddresses } from '../joining/following';
@@ -17,9 +17,6 @@ import { isAlive } from '../observe';
 import type { Observed, PlanInput } from './observed';
 import { observe } from './observed';
 import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, issuingRights, tokenSteps } from './words';
-
-/** `update_primary_addrs` exists from this version on. */
-const ADDRESSES_SINCE = '1.13.0';
 
 interface Pair {
   readonly input: InputOf<'secondaryRepointing'>;
@@ -68,7 +65,7 @@ export async function assessSecondaryRepointing(
       : []),
   ];
   const warnings = (tokens ?? filter)?.warnings ?? [];
-  return { ...base, preconditions: checks, route, plan: repointingPlan(pair, route, checks, warnings) };
+  return { ...base, preconditions: checks, route, plan: repointingPlan(pair, route, warnings) };
 }
 
 function repointingChecks(pair: Pair, addresses: ReadonlySet<string>): Check[] {
@@ -89,9 +86,6 @@ function repointingChecks(pair: Pair, addresses: ReadonlySet<string>): Check[] {
     onePrimary(kind, inSet),
     sameSet(kind, primary, secondary, otherSet),
     versionsInOrder(primary, secondary),
-    ...[primary, secondary].map((each) =>
-      noKnownDefect(each, kind, `update-primary by ${form}`, input.acknowledgeKnownBugs),
-    ),
     ...connection(pair, addresses),
   ];
 }
@@ -110,15 +104,8 @@ function addressesForm({ input, primary, secondary }: Pair): Check[] {
   const next = 'Start again with {"form": "token"}.';
   const { [input.kind]: own } = secondary;
   const id = own?.secondaryId ?? '';
-  const versions = [...versionsOf(primary), ...versionsOf(secondary)];
-  const knowIt = versions.length > 0 && versions.every((version) => compareVersions(version, ADDRESSES_SINCE) >= 0);
   const known = primary[input.kind]?.knownSecondaries ?? [];
   return [
-    check('addresses can be given', input.secondary, knowIt, {
-      observed: versionsText(primary, secondary),
-      needed: `version ${ADDRESSES_SINCE} or later`,
-      next,
-    }),
     check('attached before, and not demoted since', input.secondary, id !== '', {
       observed: id === '' ? `${roleText(secondary, input.kind)}, no id` : `id ${id}`,
       needed: 'a secondary with the id of its activation token: addresses are not allowed on a demoted cluster',
@@ -164,7 +151,6 @@ function connection({ input, observed, primary, secondary }: Pair, addresses: Re
 function repointingPlan(
   { input, primary, secondary }: Pair,
   { kind, form, activation, addresses, tokenSource, filter: known }: RepointingRoute,
-  checks: readonly Check[],
   warnings: readonly string[],
 ): PlanDocument {
   const [to, cluster] = [primary.cluster, secondary.cluster];
@@ -193,9 +179,6 @@ function repointingPlan(
         ? `Until ${cluster} streams again it protects nothing: do not plan a failover to it meanwhile.`
         : `Until ${cluster} streams again its clients read old data, and their writes fail.`,
       `What ${cluster} has and ${to} has not is removed from ${cluster} when their data is compared.`,
-      ...checks
-        .filter(({ name, verdict }) => name.startsWith('no known defect') && verdict === 'warn')
-        .map((each) => `Acknowledged defect on ${each.cluster ?? 'a cluster'}: ${each.observed}`),
       ...warnings,
       ...[primary, secondary].flatMap(missingNodes),
     ],
@@ -218,7 +201,6 @@ function repointingPlan(
       ...(addresses && { addresses: addresses.join(', ') }),
       ...(tokenSource && { tokenSource }),
       ...(known && { filter: inWords, filterId: known.id }),
-      acknowledgeKnownBugs: input.acknowledgeKnownBugs,
     },
   });
 }

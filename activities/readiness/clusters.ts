@@ -12,7 +12,6 @@ import {
   streams,
 } from '../checks/replication';
 import { defectsOf, noneOlder, versionsOf, versionsText } from '../checks/versions';
-import type { Concern } from '../checks/versions';
 import { describeReplication } from '../observe';
 import { describeFilter } from '../filters/paths-filters';
 import { answer, checked, holds, judged, unknowable, unread, pointsOf, readPoints } from './point';
@@ -149,9 +148,6 @@ function performanceRoles({ clusters }: Topology): ReadinessPoint[] {
   ];
 }
 
-/** What a switchover and a failover do, as the table of defects names it. */
-const CONCERNS: readonly Concern[] = ['update-primary by token', 'merkle trees', 'operation tokens', 'role changes'];
-
 /** Versions of every node, their order along each replication, and known defects. */
 export function versionPoints({ clusters, sets }: Topology): ReadinessPoint[] {
   const ofClusters = clusters.flatMap((reading) => {
@@ -171,7 +167,7 @@ export function versionPoints({ clusters, sets }: Topology): ReadinessPoint[] {
         id: 'known-bugs',
         cluster: name,
         needed: 'no known defect that concerns changes of roles',
-        judge: told(() => defectsIn(reading, versions)),
+        judge: told(() => defectsIn(versions)),
       },
     );
   });
@@ -201,11 +197,8 @@ function versionOrder({ observation }: ClusterReading, { primaries: [primary] }:
   });
 }
 
-function defectsIn({ observation }: ClusterReading, versions: readonly string[]): Answer {
-  const replicates = (['dr', 'performance'] as const).filter((kind) =>
-    ['primary', 'secondary'].includes(observation[kind]?.mode ?? ''),
-  );
-  const { text, fixed } = defectsOf(versions, CONCERNS, replicates);
+function defectsIn(versions: readonly string[]): Answer {
+  const { text, fixed } = defectsOf(versions);
   return holds(fixed === '', 'warn', text, { next: `Upgrade to one of ${fixed}, or later.` });
 }
 

@@ -378,7 +378,7 @@ function untoldWal(cluster: string, kind: ReplicationKind, state: ReplicationObs
     cluster,
     observed: describeReplication(state),
     needed: `${cluster} tells its last ${kindName(kind)} WAL index`,
-    next: 'Start again with {"acceptLoss": "bounded"}, or upgrade the service to 1.4 or later.',
+    next: 'Start again with {"acceptLoss": "bounded"}.',
   });
 }
 

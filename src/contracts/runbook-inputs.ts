@@ -86,11 +86,7 @@ export const RUNBOOK_INPUTS = {
   /** The input of `drRejoin`: a former primary is back after a failover. */
   drRejoin: z.strictObject({ ...rejoining, tokenSource: tokenSourceChoice.optional() }),
   /** The input of `performanceRejoin`: a former performance primary is back after an unplanned promotion. */
-  performanceRejoin: z.strictObject({
-    ...rejoining,
-    /** Re-points although the service's version has a known defect in update-primary (facts 8.11). */
-    acknowledgeKnownBugs: z.boolean().default(false),
-  }),
+  performanceRejoin: z.strictObject(rejoining),
   /** The input of `drSecondaryOnboarding`: a cluster without replication becomes DR secondary. It is wiped. */
   drSecondaryOnboarding: z.strictObject({ ...askedForChange, ...onboarded }).refine(oneOfBoth, oneNeeded),
   /** The input of `performanceSecondaryOnboarding`. The cluster is wiped. */
@@ -118,8 +114,6 @@ export const RUNBOOK_INPUTS = {
       /** With form `addresses`: where the primary is tried, in this order; what is known of it where none is given. */
       addresses: z.array(clusterAddress).min(1).max(20).optional(),
       tokenSource: tokenSourceChoice.optional(),
-      /** Re-points although the service's version has a known defect in update-primary (facts 8.11). */
-      acknowledgeKnownBugs: z.boolean().default(false),
     })
     .refine(({ form, addresses }) => addresses === undefined || form === 'addresses', {
       message: 'addresses are given with {"form": "addresses"}',
@@ -172,8 +166,6 @@ export const RUNBOOK_INPUTS = {
     quiesce: quiesceMeans.optional(),
     /** Unplanned: promotes although a usable DR secondary of the failed primary could be promoted instead. */
     overrideDrSecondary: z.boolean().default(false),
-    /** Re-points the others although a version of the service has a known defect in update-primary (facts 8.11). */
-    acknowledgeKnownBugs: z.boolean().default(false),
   }),
   /** The input of `filterReconciliation`: the paths filters become what is wanted. */
   filterReconciliation: z.strictObject({

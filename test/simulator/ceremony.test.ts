@@ -182,11 +182,6 @@ describe('an operation token', () => {
     expect(done.at('data', 'reindex_in_progress')).toBeUndefined();
     expect(Number(done.textAt('data', 'last_reindex_epoch'))).toBeGreaterThan(1_600_000_000);
     expect(done.at('data', 'corrupted_merkle_tree')).toBe(false);
-
-    west.version = '1.14.9+ent';
-    expect((await call(west, 'POST', `${DR}/secondary/merkle-check`, { body, token })).status).toBe(404);
-    const status = await call(west, 'GET', `${DR}/status`);
-    expect(status.at('data', 'corrupted_merkle_tree')).toBeUndefined();
   });
 });
 

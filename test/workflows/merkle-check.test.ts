@@ -131,16 +131,6 @@ describe('merkleCheck', () => {
     },
   );
 
-  lane.it('a version without the check is told as not available, never as sound', async (scenario) => {
-    for (const cluster of scenario.service.clusters.values()) cluster.version = '1.14.9+ent';
-    const report = await (await start(scenario)).report();
-    for (const cluster of scenario.service.clusters.values()) cluster.version = '1.21.4+ent';
-
-    expect(report).toMatchObject({ outcome: 'completed', result: { merkle: { verdict: 'not-available' } } });
-    expect(report.findings).toEqual([expect.objectContaining({ code: 'merkle-check-not-available' })]);
-    expect(JSON.stringify(report.result)).not.toContain('sound');
-  });
-
   lane.it(cell('merkleCheck', 'parked, retry', 'the check'), async (scenario) => {
     scenario.service.faults.add({ cluster: 'west', endpoint: MERKLE_CHECK, action: { status: 400 } });
     const run = await start(scenario);

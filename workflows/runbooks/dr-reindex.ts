@@ -62,25 +62,14 @@ async function reindex(run: Run, input: InputOf<'drReindex'>): Promise<Ending> {
   };
 }
 
-/** A sound tree is left alone, and so is one that cannot be checked and is not said to be corrupted. */
-function refusalOf(
-  { cluster, force }: InputOf<'drReindex'>,
-  route: ReindexRoute,
-  { verdict, text }: MerkleCheckResult,
-) {
+/** A sound tree is left alone. */
+function refusalOf({ force }: InputOf<'drReindex'>, route: ReindexRoute, { verdict, text }: MerkleCheckResult) {
   if (force || verdict === 'corrupted' || route.corruptedByStatus) return undefined;
-  const next = 'Start again with {"force": true} to reindex all the same.';
-  return verdict === 'sound'
-    ? stepFailure('PRECONDITION_FAILED', `${text} A reindex would mend nothing; none was started.`, {
-        observed: 'sound',
-        needed: 'a corrupted tree, or "force": true',
-        next: `Lag and a broken connection are not mended by a reindex. ${next}`,
-      })
-    : stepFailure('PRECONDITION_FAILED', `${text} Whether a reindex would help is not known; none was started.`, {
-        observed: `not available, and the status of ${cluster} does not say corrupted_merkle_tree`,
-        needed: 'a corrupted tree, or "force": true',
-        next,
-      });
+  return stepFailure('PRECONDITION_FAILED', `${text} A reindex would mend nothing; none was started.`, {
+    observed: 'sound',
+    needed: 'a corrupted tree, or "force": true',
+    next: 'Lag and a broken connection are not mended by a reindex. Start again with {"force": true} to reindex all the same.',
+  });
 }
 
 /** One step: where it parks, `retry` reads the state first, follows what is under way, and starts what was lost. */

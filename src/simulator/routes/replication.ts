@@ -1,14 +1,6 @@
 import { issueActivationToken, PUBLIC_KEY_BYTES } from '../activation';
 import type { SimulatedCluster } from '../cluster';
-import {
-  atLeastVersion,
-  badRequest,
-  NO_CONTENT,
-  parseDuration,
-  ServiceFault,
-  type JsonObject,
-  type ServiceAnswer,
-} from '../messages';
+import { badRequest, NO_CONTENT, parseDuration, type JsonObject, type ServiceAnswer } from '../messages';
 import {
   demotePrimary,
   disableReplication,
@@ -28,9 +20,6 @@ import { route, type Credential, type Route, type RouteCall } from './route';
 const BRIEFLY_UNAVAILABLE = 'Vault will be unavailable for a brief period and will resume service shortly.';
 const FOUND_PRIMARY =
   'Vault has successfully found secondary information; it may take a while to perform setup tasks. Vault will be unavailable until these tasks and initial sync complete.';
-
-/** Merkle checks, and what the status says of corruption. */
-const MERKLE_CHECKS_SINCE = '1.15.0';
 
 /** What both kinds have. */
 function commonRoutes(kind: ReplicationKind): Route[] {
@@ -126,7 +115,6 @@ function reindex(call: RouteCall): ServiceAnswer {
 }
 
 function merkleCheck(call: RouteCall): ServiceAnswer {
-  if (!atLeastVersion(call.cluster.version, MERKLE_CHECKS_SINCE)) throw new ServiceFault(404, []);
   const corrupted = call.cluster.corruptedPages;
   const trees: JsonObject = {};
   for (const [index, tree] of (['replicated', 'local'] as const).entries()) {
@@ -199,9 +187,8 @@ function treeFields(cluster: SimulatedCluster, kind: ReplicationKind): JsonObjec
   return {
     merkle_root: cluster.storage.rootOf(kind),
     last_reindex_epoch: reindex === undefined || running ? '0' : String(Math.floor(reindex.endsAt / 1_000)),
-    ...(atLeastVersion(cluster.version, MERKLE_CHECKS_SINCE)
-      ? { corrupted_merkle_tree: cluster.corruptedPages !== undefined, last_corruption_check_epoch: NEVER }
-      : {}),
+    corrupted_merkle_tree: cluster.corruptedPages !== undefined,
+    last_corruption_check_epoch: NEVER,
     ssct_generation_counter: 0,
     ...(running ? reindexFields(reindex, now) : {}),
   };

@@ -1,42 +1,27 @@
-import type { Concern } from '../../../activities/checks/versions';
-import { compareVersions, knownBugs } from '../../../activities/checks/versions';
+import { compareVersions, defectsOf, supportedVersion } from '../../../activities/checks/versions';
 
-const ids = (version: string, concern: Concern) =>
-  knownBugs(version)
-    .filter(({ concerns }) => concerns.includes(concern))
-    .map(({ id }) => id);
+it.each([
+  [
+    'seal-wrap-quorum-loss',
+    ['1.19.18', '1.20.12', '1.21.7', '2.0.2'],
+    ['1.18.9', '1.19.19', '1.20.13', '1.21.8', '2.0.3'],
+  ],
+  ['seal-rewrap-on-role-change', ['1.16.0', 'v1.20.20+ent.hsm'], ['1.21.0', '2.0.0']],
+])('%s is told of exactly the versions that have it (facts 8.11)', (id, affected, free) => {
+  const told = [...affected, ...free].filter((version) => defectsOf([version]).text.includes(`${id}: `));
+  expect(told).toEqual(affected);
+  expect(defectsOf([])).toEqual({ text: 'version not told: none known', fixed: '' });
+});
 
-describe('defects known of a version of the service (facts 8.11)', () => {
-  it.each<[string, Concern, readonly string[], readonly string[]]>([
-    [
-      'update-primary-data-loss',
-      'update-primary by token',
-      ['1.9.3', '1.11.11', '1.12.8+ent', '1.13.4+ent.hsm', 'v1.14.0'],
-      ['1.11.12', '1.12.9+ent', '1.13.5', '1.14.1', '1.21.4+ent'],
-    ],
-    [
-      'update-primary-addresses-panic',
-      'update-primary by addresses',
-      ['1.13.3+ent', '1.13.4', '1.14.0+ent'],
-      ['1.13.2', '1.13.5', '1.14.1'],
-    ],
-    ['merkle-diff-atomicity', 'merkle trees', ['1.12.20', '1.13.5', '1.14.1'], ['1.13.6', '1.14.2', '1.15.0']],
-    [
-      'seal-wrap-quorum-loss',
-      'role changes',
-      ['1.19.18', '1.20.12', '1.21.7', '2.0.2'],
-      ['1.18.9', '1.19.19', '1.20.13', '1.21.8', '2.0.3'],
-    ],
-    ['operation-token-command-line', 'operation tokens', ['0.9.5', '0.9.6'], ['0.9.4', '0.9.7', '1.0.0']],
-    ['consul-storage-enable-panic', 'secondary enable', ['1.21.4'], ['2.0.0']],
-  ])('%s concerns %s on exactly the versions that have it', (id, concern, affected, free) => {
-    expect([...affected, ...free].filter((version) => ids(version, concern).includes(id))).toEqual(affected);
-  });
-
-  it('says nothing of what is no version', () => {
-    expect(knownBugs('')).toEqual([]);
-    expect(knownBugs('not told')).toEqual([]);
-  });
+it.each([
+  [['1.16.0'], 'ok'],
+  [['1.21.4+ent', '2.0.0'], 'ok'],
+  [['1.21.4', '1.15.16+ent'], 'fail'],
+  [['v1.9.0'], 'fail'],
+  [[], 'ok'],
+])('a cluster of %j takes part: %s', (versions, verdict) => {
+  const nodes = versions.map((version) => ({ address: 'a', reachable: true, version }));
+  expect(supportedVersion({ cluster: 'east', at: 0, reachable: true, nodes }).verdict).toBe(verdict);
 });
 
 it.each([
