@@ -141,7 +141,7 @@ function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observations 
 function sideChecks(input: InputOf<'drSwitchover'>, { deployment }: Observed, { from, to, others }: Sides): Check[] {
   const { heartbeatAgeMs, lagWalEntries } = deployment.limits;
   return [
-    ...[from, to].flatMap(takesPart),
+    ...[from, to].flatMap((each) => takesPart(each)),
     servesAsPrimary(from, 'dr', `The DR primary is not ${from.cluster}: correct "from".`),
     streams(to, 'dr'),
     sameSet('dr', from, to, `${to.cluster} replicates from another primary.`),

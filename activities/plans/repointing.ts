@@ -80,7 +80,7 @@ function repointingChecks(pair: Pair, addresses: ReadonlySet<string>): Check[] {
   return [
     ...(kind === 'dr' ? [oneDrSet(pair)] : []),
     ...(form === 'addresses' ? addressesForm(pair) : []),
-    ...[primary, secondary].flatMap(takesPart),
+    ...[primary, secondary].flatMap((each) => takesPart(each)),
     hasRole(primary, kind, 'primary', `Name the ${name} primary; status says which cluster it is.`),
     hasRole(secondary, kind, 'secondary', noSecondary),
     onePrimary(kind, inSet),
