@@ -62,12 +62,12 @@ export function exitCodeOfOutcome(outcome: string): ExitCode {
   return outcome === 'running' ? EXIT.pending : EXIT.failed;
 }
 
-/** The exit code that belongs to what a readiness check found: for one of its questions, or for both. */
-export function exitCodeOfReadiness(
-  result: Pick<ReadinessResult, 'switchover' | 'failover'>,
-  about?: 'switchover' | 'failover',
-): ExitCode {
-  const verdicts = about === undefined ? [result.switchover, result.failover] : [result[about]];
+/** The exit code that belongs to what a readiness check found. */
+export function exitCodeOfReadiness({
+  switchover,
+  failover,
+}: Pick<ReadinessResult, 'switchover' | 'failover'>): ExitCode {
+  const verdicts = [switchover, failover];
   if (verdicts.includes('not-ready')) return EXIT.refused;
   return verdicts.includes('ready-with-warnings') ? EXIT.warned : EXIT.ok;
 }

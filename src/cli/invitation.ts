@@ -1,8 +1,5 @@
 import { join } from 'node:path';
-import type { Client } from '@temporalio/client';
 import type { Command } from 'commander';
-import { z } from 'zod';
-import { QUERIES } from '../contracts/signals';
 import {
   asksForToken,
   confirmationOf,
@@ -20,9 +17,10 @@ import { nextCommandOf } from '../contracts/next-commands';
 import { RunbookError } from '../errors';
 import { addPin, notAKey, readPins } from '../keys';
 import type { CliContext } from './context';
-import { activityResults, fetchEvents, queryRun } from './run';
+import { readAnsweredView } from './run';
 import type { RunReference } from './run';
 import { askAgain, confirmed, personalFolder } from './secret-input';
+import type { TemporalSession } from './temporal';
 import { oneLine, shellLine } from './text';
 
 /** Pinned workers' keys, and how one is pinned on the way. */
@@ -40,7 +38,6 @@ export interface HolderOptions extends PinOptions {
   readonly holder: string;
   readonly confirm?: string;
   readonly shareFile?: string;
-  readonly shareStdin?: boolean;
 }
 
 export const PINS_OPTION = [
@@ -68,23 +65,17 @@ export function pinsPath(env: NodeJS.ProcessEnv, given?: string): string {
 }
 
 /**
- * The newest invitation of a run: from the query, or from the history where no worker answers.
+ * The newest invitation of a run, as it says now.
  *
- * @throws RunbookError `NOT_FOUND` where the run has none.
+ * @throws RunbookError `NOT_FOUND` where the run has none; see {@link readAnsweredView}.
  */
-export async function fetchInvitation(client: Client, run: RunReference): Promise<string> {
-  const answered = await queryRun<unknown>(client, run, QUERIES.invitation);
-  if (typeof answered === 'string') return answered;
-  const events = await fetchEvents(client, run);
-  const recorded = activityResults(events, (type) => type === 'createCeremony' || type === 'createRehearsal');
-  const newest = recorded.map((result) => recordedInvitation.safeParse(result).data).findLast((each) => each);
-  if (newest !== undefined) return newest.invitation;
-  throw new RunbookError('NOT_FOUND', `The run ${run.workflowId} has no invitation: it asks for no key shares now.`, {
-    next: `Look at what it does: ${nextCommandOf.status(run.workflowId)}`,
+export async function fetchInvitation(session: TemporalSession, workflowId: string) {
+  const { runId, status } = await readAnsweredView(session, { workflowId });
+  if (status.invitation !== undefined) return { runId, invitation: status.invitation };
+  throw new RunbookError('NOT_FOUND', `The run ${workflowId} has no invitation: it asks for no key shares now.`, {
+    next: `Look at what it does: ${nextCommandOf.status(workflowId)}`,
   });
 }
-
-const recordedInvitation = z.object({ invitation: z.string() });
 
 /**
  * Pins a workers' key after the person compared its fingerprint, with an operator by voice or with their own note.
@@ -180,10 +171,10 @@ export function requestLines(request: CeremonyRequest, now = Date.now()): string
 }
 
 /** A rehearsal asks for no share: one that is handed in all the same is not even read. */
-function refuseShare({ shareFile, shareStdin }: HolderOptions): void {
-  if (shareFile === undefined && shareStdin !== true) return;
+function refuseShare({ shareFile }: HolderOptions): void {
+  if (shareFile === undefined) return;
   throw new RunbookError('INVALID_INPUT', 'This is a REHEARSAL: it asks for no key share, and none was read.', {
-    needed: 'the same command without --share-file and --share-stdin',
+    needed: 'the same command without --share-file',
     next: 'Never give your key share to a rehearsal: this command makes a value that means nothing.',
   });
 }

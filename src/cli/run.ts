@@ -95,6 +95,24 @@ export async function readRunView(
   };
 }
 
+/**
+ * Reads a run that a worker answers for: what people say to it rests on what it says of itself now.
+ *
+ * @throws RunbookError `NOT_FOUND`; `REPORT_UNAVAILABLE` where no worker answers.
+ */
+export async function readAnsweredView(
+  session: TemporalSession,
+  run: RunReference,
+): Promise<RunView & { readonly status: RunStatus }> {
+  const { status, ...view } = await readRunView(session, run);
+  if (status !== undefined) return { ...view, status };
+  throw new RunbookError('REPORT_UNAVAILABLE', 'No worker answers for this run. Nothing was sent.', {
+    observed: pollersInWords(view.taskQueue, view.pollers),
+    needed: 'a worker of its task queue, which says what the run waits for',
+    next: `On a worker host: \`runbook worker\`. Then give the same command again. What is known without one: ${nextCommandOf.status(view.workflowId)}`,
+  });
+}
+
 /** @throws RunbookError `NOT_FOUND`. */
 export function describe(client: Client, run: RunReference): Promise<WorkflowExecutionDescription> {
   return client.workflow.getHandle(run.workflowId, run.runId).describe().catch(refuseUnknown(run));
@@ -117,20 +135,16 @@ function refuseUnknown({ workflowId }: RunReference): (error: unknown) => never 
   };
 }
 
-/** Answer of a query, or undefined where no worker answers in time or the run does not know it. */
-export async function queryRun<T>(
+/** The `status` of a run, or undefined where no worker answers in time, or the run is none of ours. */
+export function queryStatus(
   client: Client,
   run: RunReference,
-  query: string,
   withinMs = QUERY_DEADLINE_MS,
-): Promise<T | undefined> {
+): Promise<RunStatus | undefined> {
   const handle = client.workflow.getHandle(run.workflowId, run.runId);
-  return client.withDeadline(Date.now() + withinMs, () => handle.query<T>(query)).catch(() => undefined);
-}
-
-/** The `status` of a run, or undefined where no worker answers in time: within 3 s unless told otherwise. */
-export function queryStatus(client: Client, run: RunReference, withinMs?: number): Promise<RunStatus | undefined> {
-  return queryRun<RunStatus>(client, run, QUERIES.status, withinMs);
+  return client
+    .withDeadline(Date.now() + withinMs, () => handle.query<RunStatus>(QUERIES.status))
+    .catch(() => undefined);
 }
 
 /** Who polls a task queue, in words. */
@@ -187,18 +201,6 @@ function ageOf(time: { readonly seconds?: unknown } | null | undefined): number 
 function firstValue(payloads: temporal.api.common.v1.IPayloads | null | undefined): unknown {
   const [first] = payloads?.payloads ?? [];
   return first === undefined ? undefined : payloadConverter.fromPayload<unknown>(first);
-}
-
-/** Results of the completed activities of the types that are wanted, oldest first. */
-export function activityResults(events: readonly HistoryEvent[], wanted: (type: string) => boolean): unknown[] {
-  const scheduled = new Set(
-    events.flatMap(({ eventId, activityTaskScheduledEventAttributes: attributes }) =>
-      wanted(attributes?.activityType?.name ?? '') ? [String(eventId)] : [],
-    ),
-  );
-  return events.flatMap(({ activityTaskCompletedEventAttributes: attributes }) =>
-    attributes && scheduled.has(String(attributes.scheduledEventId)) ? [firstValue(attributes.result)] : [],
-  );
 }
 
 /** The inputs of the signals of a name, oldest first; the run counts them in this order, from 1. */

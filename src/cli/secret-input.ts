@@ -12,27 +12,21 @@ import { printError } from './errors';
 /** Where a share or a token may come from. Never from an argument: those are visible to every user of the machine. */
 interface SecretSource {
   readonly file: string | undefined;
-  readonly stdin: boolean | undefined;
-  /** Of the hidden prompt, where it comes from neither. */
+  /** Of the hidden prompt, where it comes from no file. */
   readonly question: string;
 }
 
 /**
- * Reads a secret from a file, standard input, or a hidden prompt. A person at a terminal may mistype it twice.
+ * Reads a secret from a file (`-`: standard input) or a hidden prompt. A person at a terminal may mistype it twice.
  *
  * @throws RunbookError `INVALID_INPUT` where it is none; what was typed is never repeated.
  */
 export async function readSecret<T>(
   context: CliContext,
-  { file, stdin, question }: SecretSource,
+  { file, question }: SecretSource,
   parse: (text: string) => T,
 ): Promise<T> {
-  if (file !== undefined && stdin === true)
-    throw new RunbookError('INVALID_INPUT', 'Both a file and standard input are given.', {
-      needed: 'one of them',
-      next: 'Give the same command with one of them, or with none: then you are asked.',
-    });
-  if (stdin === true) return parse(await context.readInput());
+  if (file === '-') return parse(await context.readInput());
   if (file === undefined) return askAgain(context, async () => parse(await context.askHidden(question)));
   const mode = (await stat(file).catch(() => undefined))?.mode ?? 0;
   // A mistake, but not ours to refuse in the middle of a ceremony.

@@ -1,5 +1,7 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { readReport, summaryLines } from '../cli/read-report';
-import { activityResults, fetchEvents, runLink } from '../cli/run';
+import { runLink } from '../cli/run';
 import { connectTemporal } from '../cli/temporal';
 import type { TemporalSession } from '../cli/temporal';
 import { columns } from '../cli/text';
@@ -30,11 +32,10 @@ async function clientsSawEverything({ payments }: Stage, say: (line: string) => 
   return primary !== undefined && lost.length === 0;
 }
 
-/** Paths of the report's files, as the run's last activity gave them. */
-async function reportFiles({ client }: TemporalSession, run: Parameters<typeof fetchEvents>[1]): Promise<string[]> {
-  const last: unknown = activityResults(await fetchEvents(client, run), (type) => type === 'writeReportFiles').at(-1);
-  const files: unknown = typeof last === 'object' && last !== null && 'files' in last ? last.files : undefined;
-  return Array.isArray(files) ? files.filter((file): file is string => typeof file === 'string') : [];
+/** Paths of the report's files. */
+async function reportFiles({ environment }: Stage, runId: string): Promise<string[]> {
+  const entries = await readdir(environment['RUNBOOKS_REPORT_DIR'] ?? '', { recursive: true, withFileTypes: true });
+  return entries.flatMap(({ name, parentPath }) => (name.startsWith(runId) ? [join(parentPath, name)] : []));
 }
 
 /** One run of a demonstration. */
@@ -169,7 +170,7 @@ async function perform(
   const kept = !act.losesNothing || (await clientsSawEverything(stage, say));
   const run = { workflowId, runId };
   if (act.isShown) {
-    for (const file of await reportFiles(session, run)) say(`  Report: ${file}`);
+    for (const file of await reportFiles(stage, runId)) say(`  Report: ${file}`);
     say(`  Web UI: ${runLink(stage.environment, session.namespace, run) ?? stage.server.uiAddress}`);
   }
   const outcome = kept ? report.outcome : 'writes are missing';

@@ -154,7 +154,7 @@ export function readEnvelopeText(text: string): { readonly document: string } | 
     return z.union([document, tokenEnvelopePayload, envelopePayload]).parse(JSON.parse(text));
   } catch {
     throw new RunbookError('INVALID_INPUT', 'This is not an envelope; nothing was sent.', {
-      needed: 'the one line that "runbook share --output" or the holder\'s page made',
+      needed: 'the one line that "runbook share --print" or the holder\'s page made',
       next: 'Ask the holder for the whole line. Did he send a key share instead? Treat it as exposed: tell the operators now.',
     });
   }

@@ -43,7 +43,7 @@ export interface WorkerOptions {
   readonly log?: Logger;
   /** Whether all open runs are replayed before the first poll. Default: true. */
   readonly replay?: boolean;
-  /** Start although a run that holds a lock does not replay. Default: whether `RUNBOOKS_IGNORE_REPLAY_FAILURES` is `yes`. */
+  /** Start although a run that holds a lock does not replay. Default: false. */
   readonly ignoreReplayFailures?: boolean | undefined;
 }
 
@@ -118,7 +118,7 @@ async function prepare(
     const code = workflowCode(options.bundle);
     const rules = {
       locks: locksOf(inventory),
-      ignoreFailures: options.ignoreReplayFailures ?? env['RUNBOOKS_IGNORE_REPLAY_FAILURES'] === 'yes',
+      ignoreFailures: options.ignoreReplayFailures ?? false,
       log,
       look: warnOfSealKeys(sealKeyring, log),
     };

@@ -188,12 +188,13 @@ it('join makes a passphrase and shows it once, compares first, and makes nothing
   const env = machineOf('gil');
   const line = (lines[0] ?? '').replace('/ada/', '/gil/');
   const keyFile = join(env.XDG_CONFIG_HOME, 'replication-runbooks', 'gil.key');
-  const own = ['--own-passphrase'];
+  const short = join(env.XDG_CONFIG_HOME, 'short');
+  await mkdir(env.XDG_CONFIG_HOME, { recursive: true });
+  await writeFile(short, 'short');
   const tries: readonly (readonly [words: readonly string[], answers: readonly string[]])[] = [
     [[], ['no']],
     [[], ['yes', 'wrong']],
-    [own, ['short']],
-    [own, [PASSPHRASE, `${PASSPHRASE}2`]],
+    [['--passphrase-file', short], ['yes']],
   ];
   expect((await cli(['join', `${line}x`], { env })).code).toBe(3);
   for (const [words, answers] of tries)

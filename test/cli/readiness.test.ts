@@ -30,13 +30,11 @@ const RESULT: ReadinessResult = {
 
 describe('runbook readiness', () => {
   it.each([
-    ['ready', 'ready', undefined, 0],
-    ['ready', 'ready-with-warnings', undefined, 7],
-    ['ready-with-warnings', 'not-ready', undefined, 3],
-    ['ready', 'not-ready', 'switchover', 0],
-    ['not-ready', 'ready-with-warnings', 'failover', 7],
-  ] as const)('switchover %s and failover %s, asked about %s: exit code %i', (switchover, failover, about, code) => {
-    expect(exitCodeOfReadiness({ switchover, failover }, about)).toBe(code);
+    ['ready', 'ready', 0],
+    ['ready', 'ready-with-warnings', 7],
+    ['ready-with-warnings', 'not-ready', 3],
+  ] as const)('switchover %s and failover %s: exit code %i', (switchover, failover, code) => {
+    expect(exitCodeOfReadiness({ switchover, failover })).toBe(code);
   });
 
   it('a run that ended with a failure tells its exit code as an error of the command does', () => {
@@ -67,7 +65,7 @@ describe('runbook readiness', () => {
     ]);
   });
 
-  it('gives up waiting where no worker answers, and says that the check goes on; wrong questions are refused', async () => {
+  it('gives up waiting where no worker answers, and says that the check goes on', async () => {
     const { address, namespace } = temporalServer();
     const deployment = `nobody-${randomUUID().slice(0, 8)}`;
     const env = {
@@ -78,6 +76,5 @@ describe('runbook readiness', () => {
     const { code, err } = await cli(['readiness', deployment, '--timeout', '0.2'], { env });
     await (await temporalClient()).workflow.getHandle(`readiness:${deployment}`).terminate('end of the test');
     expect([code, err]).toEqual([4, expect.stringContaining(`runbook status readiness:${deployment}`)]);
-    expect((await cli(['readiness', deployment, '--about', 'rejoin'], { env })).code).toBe(2);
   });
 });

@@ -59,6 +59,19 @@ describe('without a worker', () => {
     expect(out).toContain('nobody polls task queue');
   });
 
+  it('approve, decide and share send nothing, and say what must run first', async () => {
+    const words = [
+      ['approve', '--gate', 'plan', '--name', 'grace'],
+      ['decide', '--action', 'retry'],
+      ['share', '--holder', 'ada'],
+    ];
+    const all = words.map(([command = '', ...more]) => cli([command, workflowId, ...more], { env }));
+    for (const { code, err } of await Promise.all(all)) {
+      expect([code, err]).toEqual([4, expect.stringContaining('No worker answers for this run. Nothing was sent.')]);
+      expect(err).toMatch(/observed: nobody polls task queue nobody-polls[^]*next: [^]*runbook worker\n/);
+    }
+  });
+
   it.each([['plan', 'drSwitchover'], ['readiness']])(
     '%s says within 3 s that nobody polls, goes on waiting, and ends when the person ends it',
     async (command, ...words) => {
@@ -220,7 +233,7 @@ describe('a switchover by the command line alone', () => {
     const kept = ['--output', join(directory, 'invitation')];
     expect((await cli(['invitation', workflowId, ...kept], { env })).code).toBe(0);
     for (const holder of ['ada', 'bert', 'cleo']) {
-      const given = await cli(['share', workflowId, '--holder', holder, '--confirm', 'west', '--share-stdin'], {
+      const given = await cli(['share', workflowId, '--holder', holder, '--confirm', 'west', '--share-file', '-'], {
         env,
         input: scenario.person(holder).share ?? '',
       });
@@ -308,8 +321,7 @@ describe('a switchover by the command line alone', () => {
     const old = ['--holder', 'ada', '--invitation-file', join(directory, 'invitation'), '--confirm', 'west'];
     const late = await cli(['share', scenario.name, ...old], { env });
     expect([late.code, late.err, late.questions]).toEqual([3, expect.stringContaining('is of an earlier run'), []]);
-    const parked = ['--step', 'Demote west', '--action', 'retry', '--reason', 'no such parking', '--name', 'grace'];
-    const decided = await cli(['decide', workflowId, ...parked], { env });
+    const decided = await cli(['decide', workflowId, '--action', 'retry', '--name', 'grace'], { env });
     expect([decided.code, decided.err]).toEqual([3, expect.stringContaining('no parked step')]);
     const nobody = await cli(['decide', scenario.name, '--parking', '7', '--action', 'retry'], { env });
     expect([nobody.code, nobody.err]).toEqual([3, expect.stringContaining('needed: parking 7')]);

@@ -1,10 +1,9 @@
 /** `runbook share` in a rehearsal: it says so, asks for no share, takes none, and makes the value itself. */
-import { readFile } from 'node:fs/promises';
 import { programVersion } from '../../src/dev-server/locations';
 import { createRehearsal, openRehearsalAnswer } from '../../src/keys';
 import type { CreatedInvitation } from '../../src/keys';
 import { lookup, RUN } from '../keys/builders';
-import { claimedAda, cli, HolderBench } from './support';
+import { claimedAda, HolderBench } from './support';
 import type { Typed } from './support';
 
 const WID = 'rehearsal:payments';
@@ -51,23 +50,21 @@ it('says that it is one, asks for nothing but the name of the deployment, and pr
   expect((await opened(out)).answer).toEqual({ holder: 'ada', how: 'claimed', tool: `runbook ${VERSION}` });
 });
 
-it("signs with the holder's key, which is what is rehearsed, into a file that somebody else sends", async () => {
+it("signs with the holder's key, which is what is rehearsed", async () => {
   const passphrase = 'correct horse battery staple';
   const { file: keyFile, person } = await bench.holderKey(passphrase);
-  const output = bench.path('ada.envelope');
-  const words = ['--invitation-file', file, '--pins', bench.pins, '--output', output, '--confirm', 'payments'];
-  const given = await cli(['share', WID, '--holder', 'ada', ...words, '--key-file', keyFile], {
-    answers: [passphrase],
-  });
+  const given = await share(['--confirm', 'payments', '--key-file', keyFile], { answers: [passphrase] });
   expect(given.code).toBe(0);
-  const { answer } = await opened(await readFile(output, 'utf8'), lookup(person));
+  const { answer } = await opened(given.out, lookup(person));
   expect(answer).toMatchObject({ holder: 'ada', how: 'signed', kid: person.publicKeys[0]?.kid });
 });
 
 it('takes no share, neither from a file nor from standard input, and does not even read it', async () => {
   const shareFile = await bench.file('share.txt', SHARE, 0o644);
-  for (const words of [['--share-file', shareFile], ['--share-stdin']]) {
-    const { code, out, err, questions } = await share([...words, '--confirm', 'payments'], { input: SHARE });
+  for (const from of [shareFile, '-']) {
+    const { code, out, err, questions } = await share(['--share-file', from, '--confirm', 'payments'], {
+      input: SHARE,
+    });
     expect([code, out, questions]).toEqual([3, '', []]);
     expect(err).toContain('it asks for no key share, and none was read');
     expect(err).not.toContain('Warning: other users');

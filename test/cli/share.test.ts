@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises';
 import {
   formatPublicKey,
   examineEnvelope,
@@ -104,7 +103,7 @@ describe('runbook share', () => {
   it.each(['an option', 'the environment'])("signs with the holder's key where %s names one", async (way) => {
     const passphrase = 'correct horse battery staple';
     const { file, person } = await bench.holderKey(passphrase);
-    const words = ['--confirm', 'west', '--share-stdin', ...(way === 'an option' ? ['--key-file', file] : [])];
+    const words = ['--confirm', 'west', '--share-file', '-', ...(way === 'an option' ? ['--key-file', file] : [])];
     const env = way === 'an option' ? {} : { RUNBOOKS_KEY_FILE: file };
     const { out, code } = await share(words, { answers: [passphrase], input: `${SHARE}\n`, env });
     expect(code).toBe(0);
@@ -249,19 +248,6 @@ describe('runbook share', () => {
     expect((await share(words, { answers: ['yes', 'west', SHARE] }, file)).code).toBe(0);
   });
 
-  it('offline: from an invitation file to an envelope file that nobody else can read', async () => {
-    const file = bench.path('ada.envelope');
-    const words = ['share', RUN.wid, '--holder', 'ada', '--invitation-file', invitationFile, '--pins', bench.pins];
-    const { code, out, err } = await cli([...words, '--output', file], { answers: ['west', SHARE] });
-    expect(code).toBe(0);
-    expect(out).toBe('');
-    expect(err).not.toContain(SHARE);
-    expect(err).toContain(`  runbook share ${RUN.wid} --envelope-file ${file}\n`);
-    const text = await readFile(file, 'utf8');
-    expect(text.trim().split('\n')).toHaveLength(1);
-    expect(await opened(JSON.parse(text))).toBe(SHARE);
-  });
-
   it('passes nothing on but envelopes: a share in the clear is not sent for anybody', async () => {
     for (const text of [SHARE, JSON.stringify({ share: SHARE }), JSON.stringify(SHARE), '']) {
       const file = await bench.file('not-an-envelope', text);
@@ -329,7 +315,9 @@ describe('runbook provide-token', () => {
     ['an ordinary service token', `hvs.CAES${'Ab3'.repeat(30)}`, 'another kind'],
     ['the encoded token', 'Qz7'.repeat(12), 'not decoded'],
   ])('refuses %s, and repeats nothing of it', async (_what, typed, words) => {
-    const { code, out, err } = await provide(tokens, ['--confirm', 'west', '--token-stdin'], { input: `${typed}\n` });
+    const { code, out, err } = await provide(tokens, ['--confirm', 'west', '--token-file', '-'], {
+      input: `${typed}\n`,
+    });
     expect([code, out]).toEqual([3, '']);
     expect(err).toMatch(new RegExp(words, 'i'));
     expect(err).not.toContain(typed);

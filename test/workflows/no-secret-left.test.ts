@@ -199,7 +199,7 @@ describe('a switchover with a ceremony, by processes', () => {
     writeFileSync(file, share('ada'), { mode: 0o600 });
     planted.add(file);
     const ada = start('ada', [...asked('ada'), '--share-file', file]);
-    const bert = start('bert', [...asked('bert'), '--share-stdin']);
+    const bert = start('bert', [...asked('bert'), '--share-file', '-']);
     bert.child.stdin?.end(`${share('bert')}\n`);
     const cleo = start('cleo', asked('cleo'), 'terminal');
     await cleo.says('Your key share');

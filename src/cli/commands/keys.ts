@@ -166,7 +166,6 @@ const LAST_CHARACTERS = 5;
 interface JoinOptions extends CommonOptions {
   readonly environment?: string;
   readonly keyFile?: string;
-  readonly ownPassphrase?: boolean;
   readonly passphraseFile?: string;
   readonly pins?: string;
   readonly yes?: boolean;
@@ -174,14 +173,13 @@ interface JoinOptions extends CommonOptions {
 
 /** `runbook join`: all that one person does, once, on their own machine. */
 function joinCommand({ context }: CommandHost): Command {
-  return newCommand('join', [
-    'runbook join production/ada/KID:KEY',
-    'runbook join production/ada/KID:KEY --own-passphrase   (asks for a passphrase instead of making one)',
-  ])
+  return newCommand('join', ['runbook join production/ada/KID:KEY'])
     .argument('<line>', 'as "runbook init" printed it for you')
     .option('--key-file <file>', 'your key (default: RUNBOOKS_KEY_FILE, or NAME.key in your configuration folder)')
-    .option('--own-passphrase', 'ask for the passphrase (default: make one, and print it once on standard error)')
-    .option('--passphrase-file <file>', 'read the passphrase from a file')
+    .option(
+      '--passphrase-file <file>',
+      'read the passphrase from a file (default: make one, and print it once on standard error)',
+    )
     .option(...PINS_OPTION)
     .option('-y, --yes', "do not ask: the workers' fingerprint was compared already, and the passphrase is kept by you")
     .action(async (line: string, options: JoinOptions) => {
@@ -227,26 +225,16 @@ async function ownKey(context: CliContext, options: JoinOptions, keyFile: string
   return made;
 }
 
-/** The passphrase of a new key: made and shown once, or from a file, or asked for. */
+/** The passphrase of a new key: made and shown once, or from a file. */
 async function newPassphrase(context: CliContext, options: JoinOptions): Promise<Secret<'passphrase'>> {
-  const { passphraseFile, ownPassphrase } = options;
-  if (passphraseFile === undefined && ownPassphrase !== true) return madePassphrase(context, options);
-  const asked = passphraseFile === undefined;
-  const typed = asked
-    ? await context.askHidden('Passphrase for the new key')
-    : (await readTextFile(passphraseFile)).trim();
-  const next = 'Run the command again; without --own-passphrase and --passphrase-file it makes a passphrase for you.';
-  if (typed.length < SHORTEST_PASSPHRASE)
-    throw new RunbookError('INVALID_INPUT', 'The passphrase is too short.', {
-      needed: `at least ${SHORTEST_PASSPHRASE} characters, or one that is made for you`,
-      next,
-    });
-  if (asked && (await context.askHidden('The passphrase again')) !== typed)
-    throw new RunbookError('INVALID_INPUT', 'The two passphrases differ; no key was made.', {
-      needed: 'the same passphrase twice',
-      next,
-    });
-  return new Secret('passphrase', typed);
+  const { passphraseFile } = options;
+  if (passphraseFile === undefined) return madePassphrase(context, options);
+  const passphrase = new Secret('passphrase', (await readTextFile(passphraseFile)).trim());
+  if (passphrase.reveal().length >= SHORTEST_PASSPHRASE) return passphrase;
+  throw new RunbookError('INVALID_INPUT', 'The passphrase is too short.', {
+    needed: `at least ${SHORTEST_PASSPHRASE} characters, or one that is made for you`,
+    next: 'Run the command again; without --passphrase-file it makes a passphrase for you.',
+  });
 }
 
 /** A passphrase is shown once; a person proves that they kept it before anything rests on it. */

@@ -20,10 +20,7 @@ export const commands = (host: CommandHost): Command[] => [
 /** `runbook worker`: serves the task queues until Ctrl-C or SIGTERM. */
 function workerCommand({ context }: CommandHost): Command {
   return newCommand('worker', ['RUNBOOKS_INVENTORY=inventory.yaml RUNBOOKS_SEAL_KEYS_FILE=seal-keys runbook worker'])
-    .option(
-      '--ignore-replay-failures',
-      'start although an open run that holds a lock does not fit this version (RUNBOOKS_IGNORE_REPLAY_FAILURES=yes)',
-    )
+    .option('--ignore-replay-failures', 'start although an open run that holds a lock does not fit this version')
     .addHelpText('after', '\nIts variables are listed in docs/cli.md. It logs JSON lines on standard error.')
     .action(async ({ ignoreReplayFailures }: CommonOptions & { readonly ignoreReplayFailures?: true }) => {
       for (const weakness of checkProcess(processFacts(context.env))) context.err(`Warning: ${weakness}.`);
@@ -60,7 +57,6 @@ async function onceTemporalAnswers<T>({ stop, err }: CliContext, start: () => Pr
 
 interface SimulatorOptions extends CommonOptions {
   readonly stateFile: string;
-  readonly controlPort?: string;
 }
 
 /** `runbook simulator`: the simulated service from a topology file. */
@@ -71,12 +67,10 @@ function simulatorCommand({ context }: CommandHost): Command {
       '--state-file <file>',
       'where addresses, tokens and key shares are written (mode 0600; removed at the end)',
     )
-    .option('--control-port <port>', 'port of the control endpoint for faults (default: a free one)')
-    .action(async (topology: string, { stateFile, controlPort }: SimulatorOptions) => {
+    .action(async (topology: string, { stateFile }: SimulatorOptions) => {
       await runSimulatorProgram({
         topologyFile: resolve(topology),
         stateFile: resolve(stateFile),
-        ...(controlPort !== undefined && { controlPort: Number(controlPort) }),
         log: context.err,
       });
     });

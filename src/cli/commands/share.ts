@@ -38,10 +38,7 @@ export const commands = (host: CommandHost): Command[] => [
 
 interface ShareOptions extends StatementOptions, HolderOptions {
   readonly tokenFile?: string;
-  readonly tokenStdin?: boolean;
   readonly invitationFile?: string;
-  /** Write the signal's input to this file instead of sending it. */
-  readonly output?: string;
   /** Send an envelope that somebody made elsewhere. */
   readonly envelopeFile?: string;
 }
@@ -57,12 +54,10 @@ function shareCommand(host: CommandHost): Command {
     'runbook share deployment:payments --holder ada --print   (prints one line to paste as signal "share" in the Web UI)',
     'runbook share deployment:payments --holder ada --share-file share.txt --confirm west   (for scripts)',
     'offline, without any connection, from what "runbook invitation" wrote:',
-    'runbook share deployment:payments --holder ada --invitation-file invitation.txt --output ada.envelope',
+    'runbook share deployment:payments --holder ada --invitation-file invitation.txt --print > ada.envelope',
     'and anybody who has a connection sends it:',
     'runbook share deployment:payments --envelope-file ada.envelope',
-  ])
-    .option('--share-file <file>', 'read the key share from a file (default: hidden prompt)')
-    .option('--share-stdin', 'read the key share from standard input');
+  ]).option('--share-file <file>', 'read the key share from a file, or - for standard input (default: hidden prompt)');
   const confirmed = 'the name of the first target cluster (in a rehearsal: of the deployment)';
   return givingCommand(host, command, 'share', confirmed);
 }
@@ -74,9 +69,7 @@ function provideTokenCommand(host: CommandHost): Command {
     'runbook provide-token deployment:payments --holder ada --key-file ~/ada.key   (signed, where the inventory lists your key)',
     'runbook provide-token deployment:payments --holder ada --token-file token.txt --confirm west   (for scripts)',
     'runbook provide-token deployment:payments --holder ada --print   (one line to paste as signal "share" in the Web UI)',
-  ])
-    .option('--token-file <file>', 'read the token from a file (default: hidden prompt)')
-    .option('--token-stdin', 'read the token from standard input');
+  ]).option('--token-file <file>', 'read the token from a file, or - for standard input (default: hidden prompt)');
   return givingCommand(host, command, 'provide-token', 'the name of the cluster on which the token was generated');
 }
 
@@ -85,12 +78,11 @@ function givingCommand(host: CommandHost, command: Command, gives: Gives, confir
     .option(...HOLDER_OPTION)
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of asking the run')
     .option('--confirm <cluster>', `${confirmed}, instead of typing it when asked`)
-    .option('--output <file>', "write the signal's input to a file instead of sending it")
     .option('--envelope-file <file>', 'send an envelope that a holder made offline; asks for nothing');
   withStatementOptions(withPinningOptions(command));
   return command.action(async (workflowId: string, given: ShareOptions) => {
     const { context } = host;
-    const { envelopeFile, invitationFile, print, output } = given;
+    const { envelopeFile, invitationFile, print } = given;
     if (envelopeFile !== undefined) {
       const envelope = readEnvelopeText(await readTextFile(envelopeFile));
       return withSession(context, given, (session) =>
@@ -98,42 +90,21 @@ function givingCommand(host: CommandHost, command: Command, gives: Gives, confir
       );
     }
     const options = { ...given, holder: await personOf(context, given.holder, '--holder') };
-    const sends = print !== true && output === undefined;
     const inFile = invitationFile === undefined ? undefined : await readTextFile(invitationFile);
-    if (inFile !== undefined && !sends) {
+    if (inFile !== undefined && print === true) {
       const { input } = await answer(context, gives, options, inFile, { workflowId });
-      return keep(context, gives, options, workflowId, input);
+      return context.out(jsonText(input));
     }
     await withSession(context, options, async (session) => {
       const { client, namespace } = session;
-      const text = inFile ?? (await fetchInvitation(client, { workflowId }));
+      const text = inFile ?? (await fetchInvitation(session, workflowId)).invitation;
       const runId = inFile === undefined ? undefined : (await describe(client, { workflowId })).runId;
       const { request, input } = await answer(context, gives, options, text, { namespace, workflowId, runId });
-      if (!sends) return keep(context, gives, options, workflowId, input);
       // To the very run that invited: a later run must not get it.
       const run = { workflowId, runId: request.invitation.rid };
       await giveSignal(host, options, session, run, SIGNALS.share, input);
     });
   });
-}
-
-/** The envelope for somebody else to send: one line, on standard output or in a file. Nothing in it is readable. */
-async function keep(
-  context: CliContext,
-  gives: Gives,
-  { output }: ShareOptions,
-  workflowId: string,
-  input: object,
-): Promise<void> {
-  const line = jsonText(input);
-  if (output === undefined) {
-    context.out(line);
-    return;
-  }
-  await writeFile(output, `${line}\n`, { mode: 0o600 });
-  context.err(`Envelope: ${output}. It is encrypted. Anybody may send it, with`);
-  context.err(`  ${shellLine('runbook', gives, workflowId, '--envelope-file', output)}`);
-  context.err('or by pasting its one line as the input of signal "share" in the Web UI.');
 }
 
 /**
@@ -147,14 +118,14 @@ async function answer(context: CliContext, gives: Gives, options: ShareOptions, 
     const key = await signingKey(context, options, holder);
     if (gives === 'provide-token') {
       const question = `The operation token of ${confirmed}`;
-      const source = { file: options.tokenFile, stdin: options.tokenStdin, question };
+      const source = { file: options.tokenFile, question };
       const token = await readSecret(context, source, parseOperationToken);
       const envelope = await answerWithToken(request, { holder, signingKey: key, cluster: confirmed, token });
       return { request, input: envelopeInput(envelope) };
     }
     const tool = `runbook ${programVersion()}`;
     const question = asksForRecoveryShare(request) ? 'Your recovery key share' : 'Your key share';
-    const source = { file: options.shareFile, stdin: options.shareStdin, question };
+    const source = { file: options.shareFile, question };
     const share = () => readSecret(context, source, parseShare);
     const envelope = await answerRequest(request, { holder, tool, signingKey: key, share });
     if (request.kind === 'rehearsal')
@@ -173,7 +144,6 @@ function again(gives: Gives, workflowId: string, given: ShareOptions): string {
     ...{ '--holder': given.holder, '--key-file': given.keyFile, '--invitation-file': given.invitationFile },
     ...{ '--workers-key': given.workersKey, '--environment': environment, '--pins': given.pins },
     ...{ '--address': given.address, '--namespace': given.namespace, '--profile': given.profile },
-    '--output': given.output,
   };
   const options = Object.entries(named).flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
   return shellLine('runbook', gives, workflowId, ...options, ...(given.print === true ? ['--print'] : []));
@@ -198,7 +168,7 @@ function invitationCommand({ context }: CommandHost): Command {
     .option(...PINS_OPTION);
   return withServerOptions(withRun(command)).action(async (workflowId: string, options: InvitationOptions) => {
     const { output: file, pins } = options;
-    const invitation = await withSession(context, options, ({ client }) => fetchInvitation(client, { workflowId }));
+    const { invitation } = await withSession(context, options, (session) => fetchInvitation(session, workflowId));
     const signer = namedSigner(invitation);
     const key = (await readPins(pinsPath(context.env, pins))).find(({ kid }) => kid === signer);
     const workersKey = key && formatPublicKey(key);

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { userInfo } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
-import { Option } from 'commander';
 import type { Command } from 'commander';
 import { RUNBOOK_NAMES, lockWorkflowId } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
@@ -260,41 +259,32 @@ async function startRun(
   }
 }
 
-interface ReadinessOptions extends ServerOptions {
-  readonly about?: 'switchover' | 'failover';
-  readonly timeout: number;
-}
-
 /** `runbook readiness`: starts the check, waits for it, and prints its points; the exit code tells the verdict. */
 function readinessCommand(host: CommandHost): Command {
-  const command = newCommand('readiness', [
-    'runbook readiness payments',
-    'runbook readiness payments --about failover --json',
-  ])
+  const command = newCommand('readiness', ['runbook readiness payments', 'runbook readiness payments --json'])
     .argument('<deployment>')
-    .addOption(
-      new Option('--about <question>', 'only this one decides the exit code').choices(['switchover', 'failover']),
-    )
     .option('--timeout <seconds>', 'give up waiting after so long; the check goes on', seconds, 120);
-  return withServerOptions(command).action(async (deployment: string, options: ReadinessOptions) => {
-    const { context, finish } = host;
-    const input = await buildInput(context, 'readiness', { deployment });
-    await withSession(context, options, async (session) => {
-      const workflowId = lockWorkflowId('readiness', { deployment }) ?? '';
-      // The question is the same: a check that runs already answers it.
-      await startRun(host, session, 'readiness', workflowId, input, 'USE_EXISTING');
-      const waiting = { what: 'the check', run: { workflowId }, timeoutMs: options.timeout * 1_000 };
-      const report = await waitForReport(host, session, waiting);
-      if (report === undefined) return;
-      const found = readinessResult.safeParse(report.result);
-      if (!found.success) {
-        context.err(`The check ended as "${report.outcome}" without a verdict.`);
-        return finish(report.outcome === 'completed' ? EXIT.failed : exitCodeOfOutcome(report.outcome));
-      }
-      printResult(context, options, found.data, readinessText(found.data));
-      finish(exitCodeOfReadiness(found.data, options.about));
-    });
-  });
+  return withServerOptions(command).action(
+    async (deployment: string, options: ServerOptions & { readonly timeout: number }) => {
+      const { context, finish } = host;
+      const input = await buildInput(context, 'readiness', { deployment });
+      await withSession(context, options, async (session) => {
+        const workflowId = lockWorkflowId('readiness', { deployment }) ?? '';
+        // The question is the same: a check that runs already answers it.
+        await startRun(host, session, 'readiness', workflowId, input, 'USE_EXISTING');
+        const waiting = { what: 'the check', run: { workflowId }, timeoutMs: options.timeout * 1_000 };
+        const report = await waitForReport(host, session, waiting);
+        if (report === undefined) return;
+        const found = readinessResult.safeParse(report.result);
+        if (!found.success) {
+          context.err(`The check ended as "${report.outcome}" without a verdict.`);
+          return finish(report.outcome === 'completed' ? EXIT.failed : exitCodeOfOutcome(report.outcome));
+        }
+        printResult(context, options, found.data, readinessText(found.data));
+        finish(exitCodeOfReadiness(found.data));
+      });
+    },
+  );
 }
 
 /** The verdicts, what changed, and all points. */

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
-import type { Client } from '@temporalio/client';
 import { Option } from 'commander';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { nextCommandOf } from '../../contracts/next-commands';
 import { GATE_NAMES } from '../../contracts/plan';
+import type { RunStatus } from '../../contracts/run-status';
 import { DECISION_ACTIONS, SIGNALS } from '../../contracts/signals';
 import { claimedPayload } from '../../documents/documents';
 import { RunbookError } from '../../errors';
@@ -13,7 +13,7 @@ import { newCommand, withSession } from '../command';
 import type { CommandHost } from '../command';
 import { fetchInvitation } from '../invitation';
 import { approvalLines, unsignedLines } from '../render-plan';
-import { activityResults, describe, fetchEvents, queryStatus, readRunView } from '../run';
+import { describe, readAnsweredView } from '../run';
 import { confirmed, refusePlainShare } from '../secret-input';
 import {
   HOLDER_OPTION,
@@ -86,25 +86,15 @@ function approveCommand(host: CommandHost): Command {
   });
 }
 
-async function newestRun({ client }: TemporalSession, workflowId: string): Promise<ExactRun> {
-  return { workflowId, runId: (await describe(client, { workflowId })).runId };
-}
-
-/** The plan of the newest run, from the query, or from the history where no worker answers; its digest is checked. */
+/** The plan of the newest run; its digest is checked. */
 async function planUnderApproval(session: TemporalSession, workflowId: string) {
-  const run = await newestRun(session, workflowId);
-  const status = await queryStatus(session.client, run);
-  const plan =
-    status?.planText !== undefined && status.planDigest !== undefined
-      ? { text: status.planText, digest: status.planDigest }
-      : activityResults(await fetchEvents(session.client, run), (type) => type.startsWith('assess'))
-          .map((result) => recordedPlan.safeParse(result).data?.plan)
-          .findLast((found) => found !== undefined);
-  if (plan === undefined)
+  const { runId, status } = await readAnsweredView(session, { workflowId });
+  const { planText, planDigest, findings } = status;
+  if (planText === undefined || planDigest === undefined)
     throw new RunbookError('NOT_FOUND', `The run ${workflowId} has no plan to approve yet.`, {
       next: nextCommandOf.status(workflowId),
     });
-  if (createHash('sha256').update(plan.text).digest('base64url') !== plan.digest)
+  if (createHash('sha256').update(planText).digest('base64url') !== planDigest)
     throw new RunbookError(
       'DOCUMENT_INVALID',
       'The plan does not have the digest that the run names. Nothing was sent.',
@@ -112,13 +102,10 @@ async function planUnderApproval(session: TemporalSession, workflowId: string) {
         next: 'Approve nothing of this run: tell the operators that its plan was changed on the way.',
       },
     );
-  return { run, plan, findings: status?.findings ?? [] };
+  return { run: { workflowId, runId }, plan: { text: planText, digest: planDigest }, findings };
 }
 
-const recordedPlan = z.object({ plan: z.object({ text: z.string(), digest: z.string() }) });
-
 interface DecideOptions extends StatementOptions {
-  readonly step?: string;
   readonly action: string;
   readonly parking?: string;
 }
@@ -126,50 +113,38 @@ interface DecideOptions extends StatementOptions {
 /** `runbook decide`: says what happens with a parked step. */
 function decideCommand(host: CommandHost): Command {
   const command = newCommand('decide', [
-    'runbook decide payments --parking 1 --action retry',
-    'runbook decide deployment:payments --step "Demote east" --action retry --reason "network is back" --name ada',
+    'runbook decide payments --action retry   (the one step that is parked)',
+    'runbook decide deployment:payments --parking 1 --action retry --reason "network is back" --name ada',
   ])
     .option('--parking <number>', 'number of the parking, as status shows it')
-    .option('--step <step>', 'name of the parked step, in place of the number')
     .addOption(new Option('--action <action>', 'what to do').choices(DECISION_ACTIONS).makeOptionMandatory())
     .option('--reason <text>', 'why; shown in the report (default: you are asked)')
     .option(...NAME_OPTION);
   return withStatementOptions(command).action(async (workflowId: string, options: DecideOptions) => {
     await withSession(host.context, options, async (session) => {
       const { action } = options;
-      const run = await newestRun(session, workflowId);
-      const parked = await openParking(session, run, options);
+      const view = await readAnsweredView(session, { workflowId });
+      const parked = openParking(view.status, options.parking);
       const name = await personOf(host.context, options.name);
       const reason = await wanted(host.context, options.reason, '--reason', 'Why (everybody can read it)');
       const members = { ...parked, action, reason, name };
+      const run = { workflowId, runId: view.runId };
       await giveStatement(host, options, session, run, [SIGNALS.decide, 'decision'], members);
     });
   });
 }
 
-/** As the memo of a run has it. */
-const PARKED = /decision on parked step "([^"]*)" \(parking (\d+)\)/g;
-
-/** The parking that is meant, by its number, by its step, or because it is the only one. */
-async function openParking(session: TemporalSession, run: ExactRun, { step, parking }: DecideOptions) {
-  if (step !== undefined && parking !== undefined) return { step, parkingNo: Number(parking) };
-  const { status, memo } = await readRunView(session, run);
-  // Where no worker answers: what the run wrote down of what it waits for.
-  const noted = [...(memo?.waitingFor ?? '').matchAll(PARKED)].map(([, name = '', no]) => ({
-    step: name,
-    parkingNo: Number(no),
-  }));
-  const open = status?.waiting.flatMap((waiting) => (waiting.for === 'decision' ? [waiting] : [])) ?? noted;
-  const meant = (each: (typeof open)[number]) =>
-    parking === undefined ? step === undefined || each.step === step : each.parkingNo === Number(parking);
-  const [found, ...others] = open.filter(meant);
+/** The parking that is meant, by its number or because it is the only one. */
+function openParking({ waiting, workflowId }: RunStatus, parking: string | undefined) {
+  const open = waiting.flatMap((each) => (each.for === 'decision' ? [each] : []));
+  const [found, ...others] = open.filter(({ parkingNo }) => parking === undefined || parkingNo === Number(parking));
   if (found !== undefined && others.length === 0) return { step: found.step, parkingNo: found.parkingNo };
   const which = found === undefined ? 'No such step is parked' : 'Several steps are parked';
   const named = open.map((each) => `"${each.step}" (parking ${each.parkingNo})`).join(', ');
   throw new RunbookError('PRECONDITION_FAILED', `${which}. Nothing was sent.`, {
     observed: open.length === 0 ? 'no parked step' : `parked: ${named}`,
     needed: parking === undefined ? `--parking with its number` : `parking ${parking}`,
-    next: nextCommandOf.status(run.workflowId),
+    next: nextCommandOf.status(workflowId),
   });
 }
 
@@ -236,7 +211,7 @@ function declineCommand(host: CommandHost): Command {
     const { context } = host;
     const holder = await personOf(context, options.holder, '--holder');
     await withSession(context, options, async (session) => {
-      const { rid, cid, epoch, holders } = await requestOf(session.client, workflowId);
+      const { rid, cid, epoch, holders } = await requestOf(session, workflowId);
       if (!holders.includes(holder))
         throw new RunbookError('INVALID_INPUT', 'This run does not ask you for a key share. Nothing was sent.', {
           observed: holder,
@@ -266,8 +241,9 @@ const invited = z.object({ rid: z.string(), cid: z.string(), epoch: z.number(), 
  * What the newest invitation of the run says. Its signature is not looked at: a decline gives nothing away, and the run
  * checks that it names its own ceremony.
  */
-async function requestOf(client: Client, workflowId: string): Promise<z.infer<typeof invited>> {
-  const parsed = invited.safeParse(claimedPayload(await fetchInvitation(client, { workflowId })));
+async function requestOf(session: TemporalSession, workflowId: string): Promise<z.infer<typeof invited>> {
+  const { invitation } = await fetchInvitation(session, workflowId);
+  const parsed = invited.safeParse(claimedPayload(invitation));
   if (parsed.success) return parsed.data;
   throw new RunbookError('DOCUMENT_INVALID', 'The run shows an invitation that is none. Nothing was sent.', {
     needed: 'an invitation that the workers made',
