@@ -138,7 +138,8 @@ export function endpointPage(recorded: ReadonlyMap<string, RecordedCall>): strin
   });
   const reached = Object.entries(REACHED).map(([key, how]) => {
     const [end = '', name] = key.split(' ');
-    return `| \`${name ?? end}\`${name === undefined ? '' : ` of \`${end}\``} | ${how} |`;
+    const where = end === ':id' ? ' in a path' : ` of \`${end}\``;
+    return `| \`${name ?? end}\`${name === undefined ? '' : where} | ${how} |`;
   });
   return `# Endpoints
 
