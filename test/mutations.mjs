@@ -842,12 +842,20 @@ export const MUTATIONS = [
     named: 'a number that the record has for another token',
   },
   {
-    name: 'report: a promotion that was done hides a later one whose outcome nobody knows',
-    file: 'src/report/left-to-do.ts',
-    text: "(each) => each.state === 'completed' || isUndecided(each)",
-    replacement: "(each) => each.state === 'completed'",
-    test: 'test/report/left-to-do.test.ts',
-    named: 'of a failover: says what is known of it',
+    name: 'a change whose outcome nobody knows is not left to do',
+    file: 'workflows/engine/left-to-do.ts',
+    text: 'failureFacts(error)?.outcomeKnown !== true',
+    replacement: 'false as boolean',
+    test: 'test/workflows/left-to-do.test.ts',
+    named: 'a change whose outcome nobody knows',
+  },
+  {
+    name: 'a run that is terminated during a change does not say so',
+    file: 'workflows/engine/left-to-do.ts',
+    text: 'this.add(unknown, about);\n    let next',
+    replacement: 'let next',
+    test: 'test/workflows/left-to-do.test.ts',
+    named: 'a change whose outcome nobody knows',
   },
 
   // Who is who.

@@ -266,7 +266,7 @@ export function reportOf(given: RunRecord): Report {
     finalState: listOf(state['observations']) as Report['finalState'],
     result: ending?.result,
     carryingOut: close || ending ? undefined : run.carryingOut,
-    leftToDo: leftToDoOf(run, plan?.content, findings),
+    leftToDo: leftToDoOf(run, findings),
     historyEvents: run.events,
   };
 }

@@ -107,6 +107,8 @@ export interface RunRecord {
   readonly activities: readonly ActivityRecord[];
   readonly signals: readonly SignalRecord[];
   readonly facts: readonly RunFact[];
+  /** What people have to do where the run ends now, beside what follows from the rest. */
+  readonly left: readonly string[];
   readonly phase: string;
   readonly waitingFor?: string;
   readonly carryingOut?: string;

@@ -12,9 +12,8 @@ const report = (builder: RunBuilder): Report => reportOf(builder.build());
 
 describe('Markdown', () => {
   it('says outcome, outage, loss, who approved, what is left and findings first', () => {
-    const lines = renderMarkdown(reportOf(finishedSwitchover().terminatedAt(68_499, 'wrong button'))).split(
-      '\n## Run\n',
-    )[0];
+    const run = finishedSwitchover().left('The promotion of west was under way.').terminatedAt(68_499, 'wrong button');
+    const lines = renderMarkdown(reportOf(run)).split('\n## Run\n')[0];
     expect(lines).toBe(`# drSwitchover: payments
 
 **Terminated: drSwitchover of payments (east to west) was ended from outside and ran no clean-up. Service is not proven to be back.**
@@ -40,7 +39,7 @@ Gates: where people approve what comes next.
 
 ## Left to do
 
-- The promotion of west was under way and its outcome was not recorded: read sys/replication/dr/status of east and west first. Only one of them may be primary.
+- The promotion of west was under way.
 - A DR operation token of west was generated and is not proven deleted: treat it as live, and delete it with secondary/operation-token/delete.
 - The keys of ceremony c-1, round 1 on key home home-1 were not destroyed: check that a worker with that key directory runs and removes them.
 

@@ -226,7 +226,7 @@ describe('the end of a run', () => {
     expect(JSON.stringify(report)).not.toContain('canary-7f3a');
   });
 
-  it('by termination: what Temporal never took is not ordered, and leaves nothing to do', () => {
+  it('by termination: what Temporal never took is not ordered', () => {
     const run = new RunBuilder()
       .started('drSwitchover', INPUT)
       .activity({ type: 'runHook', step: { name: 'Hold', number: 1 }, scheduledAt: 10, endedAt: 20 })
@@ -238,14 +238,11 @@ describe('the end of a run', () => {
       });
     const close = { how: 'terminated', at: when(30), reason: 'enough' } as const;
     const told = (ordered: Readonly<Record<string, number>>) => {
-      const { steps, leftToDo } = reportOf(withTail(run.build(), { close, ordered, events: 9 }));
-      return [steps.map(({ outcome }) => outcome), leftToDo.join()] as const;
+      const { steps } = reportOf(withTail(run.build(), { close, ordered, events: 9 }));
+      return steps.map(({ outcome }) => outcome);
     };
-    expect(told({ runHook: 1 })).toEqual([['done', 'not-ordered'], '']);
-    expect(told({ runHook: 1, demotePrimary: 1 })).toEqual([
-      ['done', 'running'],
-      expect.stringContaining('The demotion of east was under way and its outcome was not recorded'),
-    ]);
+    expect(told({ runHook: 1 })).toEqual(['done', 'not-ordered']);
+    expect(told({ runHook: 1, demotePrimary: 1 })).toEqual(['done', 'running']);
   });
 
   it('gives the steps without activities their line', () => {

@@ -4,12 +4,15 @@ import type { InboxItem, SignalName } from '../../src/contracts/signals';
 import type { StepCalls } from '../../workflows/engine/activity-calls';
 import type { FailureFacts } from '../../workflows/engine/failures';
 import { OutageDecision, StepFailed, failureFacts } from '../../workflows/engine/failures';
+import { LeftToDo } from '../../workflows/engine/left-to-do';
 import type { StepOptions } from '../../workflows/engine/parking';
 import type { Run } from '../../workflows/engine/run';
 
 interface Script {
-  /** What the activities give. */
-  readonly calls?: object;
+  /** What activities give, by name. */
+  readonly calls?: Readonly<Record<string, unknown>>;
+  /** What all others give; without it none may be called. */
+  readonly otherwise?: object;
   /** How steps fail, one failure after the other; where one parks it is tried again, and in the end left. */
   readonly failing?: Readonly<Record<string, readonly FailureFacts[]>>;
   /** What the run knows of itself. */
@@ -22,16 +25,26 @@ type Body = (call: StepCalls) => Promise<unknown>;
 type Processor = (items: readonly Partial<InboxItem>[]) => Promise<void>;
 
 /** As much of a run as a procedure needs: steps are carried out at once, by script, and what is told is kept. */
-export function fakeRun({ calls = {}, failing = {}, state = {}, run = {} }: Script = {}) {
+export function fakeRun({ calls = {}, otherwise, failing = {}, state = {}, run = {} }: Script = {}) {
   const steps: string[] = [];
   const parked: string[] = [];
   const findings: Finding[] = [];
   const receipts: Receipt[] = [];
-  const leftToDo: string[] = [];
+  const left = new LeftToDo();
   const waiting = new Map<string, Waiting>();
   const processors = new Map<SignalName, Processor | undefined>();
   const ends: (() => Promise<void>)[] = [];
   const nothing = () => undefined;
+  // What a run that is ended there says.
+  const leftAt: Record<string, string> = {};
+  const call = new Proxy({} as StepCalls, {
+    get: (_target, name: string) => (input: never) => {
+      leftAt[name] = left.texts.join('\n');
+      const activity = calls[name] ?? (otherwise && (() => Promise.resolve(otherwise)));
+      if (typeof activity !== 'function') throw new TypeError(`no activity ${name}`);
+      return (activity as (given: unknown) => unknown)(input);
+    },
+  });
   const step = async (name: string, body: Body, { onFailure }: StepOptions<unknown> = {}) => {
     steps.push(name);
     const throws = (failure: FailureFacts) =>
@@ -43,7 +56,7 @@ export function fakeRun({ calls = {}, failing = {}, state = {}, run = {} }: Scri
     }
     if (failures.length > 0) throw new OutageDecision('leave');
     try {
-      return await body(calls as StepCalls);
+      return await body(call);
     } catch (error) {
       const failure = failureFacts(error);
       throw failure && throws(failure) ? new StepFailed(name, failure) : error;
@@ -53,8 +66,8 @@ export function fakeRun({ calls = {}, failing = {}, state = {}, run = {} }: Scri
     gatesMet: new Map(),
     state: {
       ...{ deployment: 'payments', runbook: 'drFailover', site: {} },
-      ...{ leftToDo, waiting, notifications: { ofWait: nothing } },
-      ...{ enterPhase: nothing, learnSite: nothing, fact: nothing, noteFindings: nothing },
+      ...{ left, waiting, notifications: { ofWait: nothing, protectedAgain: nothing } },
+      ...{ enterPhase: nothing, learnSite: nothing, fact: nothing, outageBegan: nothing, noteFindings: nothing },
       finding: (finding: Finding) => void findings.push(finding),
       receipt: (receipt: Receipt) => void receipts.push(receipt),
       receiptsOf: (batch: readonly Receipt[]) => void receipts.push(...batch),
@@ -77,7 +90,7 @@ export function fakeRun({ calls = {}, failing = {}, state = {}, run = {} }: Scri
   };
   return {
     run: faked as unknown as Run,
-    ...{ steps, parked, findings, receipts, leftToDo, waiting },
+    ...{ steps, parked, findings, receipts, left, leftAt, waiting },
     /** Gives these to what looks at signals of the name. */
     send: (name: SignalName, items: readonly Partial<InboxItem>[]) => processors.get(name)?.(items),
     /** Ends the run: its clean-ups, in the order in which they were registered. */

@@ -25,12 +25,12 @@ async function endOf(outage: { outageSince?: number; serviceBackAt?: number }, e
     quiesceByQuota: () => Promise.resolve({}),
     releaseQuota: ({ cluster }: { cluster: string }) => Promise.resolve(void released.push(cluster)),
   };
-  const { run, leftToDo, end } = fakeRun({ calls, state: outage });
+  const { run, left, end } = fakeRun({ calls, state: outage });
   const approvals = { begin: (_: string, body: (authority: object) => unknown) => body({}) };
   const route = { from: 'east', to: 'west', quiesce: 'quota', hooks: { release: false } } as const;
   await quiesceClients(run, { deployment: 'payments', kind: 'dr', route, approvals: approvals as never, gate: 'go' });
   await end();
-  return { released, held: leftToDo.length > 0 };
+  return { released, held: left.texts.length > 0 };
 }
 
 it.each([

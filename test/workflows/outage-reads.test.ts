@@ -45,6 +45,7 @@ async function change(failing: Readonly<Record<string, readonly FailureFacts[]>>
       authority: {},
     },
     marker: { wal: '7' },
+    becamePrimary: () => undefined,
   } as unknown as PrimaryChange;
   return { side: await changePrimary(run, asked), ...told };
 }

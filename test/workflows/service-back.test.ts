@@ -18,11 +18,11 @@ async function back(ready: object | undefined, quotas: 'read' | 'refused' = 'rea
     releaseQuota: ({ cluster }: { cluster: string }) =>
       quotas === 'read' ? Promise.resolve({ released: released.push(cluster) }) : failed(),
   };
-  const { run, leftToDo } = fakeRun({ calls, run: { held } });
+  const { run, left } = fakeRun({ calls, run: { held } });
   const hooks = { traffic: false, probe: false };
   const west = { primary: 'west', from: 'east', credentialOf: 'east' };
   await serviceBack(run, { kind: 'dr', deployment: 'payments', hooks, ...west });
-  return { released, told: leftToDo.join('\n') };
+  return { released, told: left.texts.join('\n') };
 }
 
 it('a quota that came along to the new primary is deleted, also where that was not seen to serve', async () => {

@@ -18,6 +18,7 @@ import { escapeUntrusted } from '../../src/contracts/words';
 import { carryingOutText } from '../../src/words/status';
 import { currentDetails } from './current-details';
 import { ActivityLog, inStep } from './interceptors';
+import { LeftToDo } from './left-to-do';
 import { Notifications } from './notifications';
 
 /** Receipts that the status query shows; the report has all that are kept. */
@@ -36,7 +37,7 @@ export class RunState {
   readonly receipts: (Receipt & { readonly at: number })[] = [];
   readonly findings: Finding[] = [];
   /** What people still have to do after this run, beside what its ending says. */
-  readonly leftToDo: string[] = [];
+  readonly left = new LeftToDo();
   readonly waiting = new Map<string, Waiting>();
   /** Decisions that are under way. */
   #carryingOut: readonly CarryingOut[] = [];
@@ -263,6 +264,7 @@ export class RunState {
       activities: this.activities.records,
       signals: this.signals,
       facts: this.#facts,
+      left: this.left.texts,
       phase: this.phase,
       waitingFor: this.#waitingFor(),
       carryingOut: this.#carryingOutInWords(),

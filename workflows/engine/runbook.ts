@@ -138,7 +138,7 @@ async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unkn
     const ending = await runBody(runbook, run, input);
     await run.cleanUpAll();
     noteFailure(state, ending);
-    const leftToDo = [...(ending.leftToDo ?? []), ...state.leftToDo];
+    const leftToDo = [...(ending.leftToDo ?? []), ...state.left.texts];
     const { outcome } = ending;
     state.notifications.finished(
       outcome,
@@ -236,7 +236,7 @@ function failureOf(failure: FailureFacts): ApplicationFailure {
 
 /** The result without a report, where the ending says so and nobody would miss anything. */
 function foundOut({ state }: Run, { withoutReport, failure, outcome, result }: Ending): FoundOut | undefined {
-  const more = state.findings.length + state.receipts.length + state.leftToDo.length;
+  const more = state.findings.length + state.receipts.length + state.left.texts.length;
   if (withoutReport !== true || failure || more > 0) return undefined;
   end(state, outcome, [], result);
   return { outcome, result };
@@ -256,7 +256,7 @@ function end(state: RunState, outcome: RunOutcome, leftToDo: readonly string[], 
 /** Has the report written to files, where a worker keeps some. */
 async function writeReport(run: Run, { outcome, leftToDo = [], result }: Ending): Promise<undefined> {
   const { state } = run;
-  end(state, outcome, [...leftToDo, ...state.leftToDo], result);
+  end(state, outcome, [...leftToDo, ...state.left.texts], result);
   if (state.site.reportFiles === false) return;
   // What was done is done: a full disk must not turn it into a failed run.
   await run.cleanUp('Write the report', async (call) => {

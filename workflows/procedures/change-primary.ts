@@ -9,21 +9,14 @@ import { OutageDecision, RunStopped, StepFailed, TakenOver, isStop, readInOutage
 import type { OperationTokens } from './operation-tokens';
 import type { Choice, OnFailure } from '../engine/parking';
 import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from '../engine/parking';
+import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
-import { lastLook, rolesInWords, tellAtTheEnd } from './roles';
+import { lastLook, promotionInDoubt, rolesInWords, statusOf, tellAtTheEnd } from './roles';
 import { serviceBack } from './service-back';
 
 /** The side that serves after the change. */
 export type Side = 'new' | 'old';
-
-/** How far a change came, for what must be told where its run ends early. */
-export interface ChangeProgress {
-  /** Which side became primary; absent until then. */
-  primary?: Side;
-  /** It was seen to serve. */
-  serves: boolean;
-}
 
 /** A planned change of the primary: both sides answer, and nothing may be lost. */
 export type PrimaryChange = Change &
@@ -47,7 +40,8 @@ interface Change {
   readonly marker: MarkerResult;
   /** A paths filter may keep the marker itself away from the new primary. */
   readonly markerFiltered?: boolean;
-  readonly progress?: ChangeProgress;
+  /** Says what is left to do once this side is primary. */
+  readonly becamePrimary: (side: Side) => void;
 }
 
 type Outage = PrimaryChange & { readonly run: Run };
@@ -139,7 +133,9 @@ async function demote(outage: Outage): Promise<Next> {
     (call) =>
       approvals.begin(gate, (authority) => {
         const sides = { deployment, kind, cluster: oldPrimary, otherCluster: newPrimary };
-        return call.demotePrimary({ ...sides, authority, reached: outage.marker.wal });
+        const order = () => call.demotePrimary({ ...sides, authority, reached: outage.marker.wal });
+        const { inDoubt, done } = demotionLeft(outage);
+        return run.state.left.during(rolesOf(kind), inDoubt, order, done);
       }),
     {
       choices: [PROMOTE_BACK, LEAVE],
@@ -168,6 +164,15 @@ async function demote(outage: Outage): Promise<Next> {
     text: `The plan accepts ${acceptLoss === 'bounded' ? 'a' : 'no'} loss, and none could not be proven: ${why}`,
   });
   return acceptLoss === 'bounded' ? 'promote-secondary' : 'promote-back';
+}
+
+/** What is left to do where the run ends during the demotion, and after it. */
+function demotionLeft({ kind, route: { from, to } }: Outage): { readonly inDoubt: string; readonly done: string } {
+  const { noneIs, then, next } = WORDS[kind].demoted(from, to);
+  return {
+    inDoubt: `The demotion of ${from} was under way and its outcome was not recorded: read ${statusOf(kind)} of ${from}. If it is a secondary, ${noneIs}: ${then}.`,
+    done: `${from} is demoted and nothing was promoted: ${noneIs}. ${next}`,
+  };
 }
 
 function tellNotDemoted({ run, route: { from } }: Outage, { message, observed, needed }: FailureFacts): void {
@@ -226,17 +231,20 @@ async function promote(outage: Outage, { step, choices, onFailure, ...pair }: Pr
   await run.step(
     step,
     async (call) => {
+      const token = await tokenOf();
       const sides = { deployment, kind, ...pair, authority: approvals.authority };
-      return call.promoteSecondary({ ...sides, mode: 'planned', token: await tokenOf() });
+      const inDoubt = promotionInDoubt(kind, pair.cluster, pair.otherCluster);
+      const order = () => call.promoteSecondary({ ...sides, mode: 'planned', token });
+      return run.state.left.during(rolesOf(kind), inDoubt, order);
     },
     { choices, onFailure },
   );
 }
 
 /** Service is back when the cluster was seen to serve; clients that were held are let through. */
-async function serve({ run, kind, deployment, route, marker, markerFiltered, progress }: Outage, side: Side) {
+async function serve({ run, kind, deployment, route, marker, markerFiltered, becamePrimary }: Outage, side: Side) {
   const { from, to, hooks } = route;
-  if (progress) progress.primary = side;
+  becamePrimary(side);
   await serviceBack(run, {
     kind,
     deployment,
@@ -246,7 +254,6 @@ async function serve({ run, kind, deployment, route, marker, markerFiltered, pro
     marker: side === 'new' && markerFiltered ? undefined : marker,
     hooks,
   });
-  if (progress) progress.serves = run.state.serviceBackAt !== undefined;
 }
 
 const WORDS = {
@@ -255,12 +262,22 @@ const WORDS = {
     noPrimary: 'no-primary',
     outage: 'the outage',
     seeTo: (primaries: string) => `See that clients reach ${primaries}`,
+    demoted: (from: string, to: string) => ({
+      noneIs: 'clients have no primary',
+      then: `promote ${to}, or promote ${from} back`,
+      next: `Promote ${to}, or promote ${from} back; both need a DR operation token of the cluster that is promoted.`,
+    }),
   },
   performance: {
     primary: 'performance primary',
     noPrimary: 'no-performance-primary',
     outage: 'the change of roles',
     seeTo: (primaries: string) => `Re-point the other secondaries to ${primaries} with secondaryRepointing`,
+    demoted: (from: string) => ({
+      noneIs: 'no cluster is performance primary',
+      then: 'promote it back, or another secondary, never both',
+      next: `Promote ${from} back, which holds every write, or another secondary, never both; then re-point every secondary by token.`,
+    }),
   },
 };
 
@@ -269,7 +286,6 @@ function tellTakenOver({ run, kind, route: { from, to } }: Outage): void {
   if (kind === 'dr') return;
   const text = `A failover took this run over while the performance primary changed from ${from} to ${to}: read the performance status of both. Where neither is primary, promote ${from} (it holds every write) or ${to}, never both.`;
   run.state.finding({ severity: 'critical', code: WORDS[kind].noPrimary, text });
-  run.state.leftToDo.push(text);
 }
 
 /** A person ended the run inside the outage: the report says what was read last, never what is hoped. */
@@ -277,6 +293,8 @@ async function leave({ run, kind, deployment, route: { from, to } }: Outage): Pr
   const words = WORDS[kind];
   const { primaries, silent } = await lastLook(run, deployment, [from, to], kind);
   const some = primaries.length > 0;
+  // What was seen counts more than what was done, where nobody is silent.
+  if (silent.length === 0) run.state.left.settle(rolesOf(kind));
   const noAnswer = silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : '';
   const text = some
     ? `The run was ended inside ${words.outage}. ${primaries.join(' and ')} said to be ${words.primary}.`
@@ -289,12 +307,8 @@ async function leave({ run, kind, deployment, route: { from, to } }: Outage): Pr
 }
 
 /** How a run ends whose change ended with a primary. */
-export function endingOf(
-  { kind, route: { from, to } }: PrimaryChange,
-  side: Side,
-  leftToDo: readonly string[],
-): Ending {
-  if (side === 'new') return { outcome: 'completed', leftToDo };
+export function endingOf({ kind, route: { from, to } }: PrimaryChange, side: Side): Ending {
+  if (side === 'new') return { outcome: 'completed' };
   const why = `${from} is the ${WORDS[kind].primary}, and has every write. Find out why ${to} did not become ${WORDS[kind].primary} before the next try.`;
-  return { outcome: 'rolled-back', leftToDo: [why, ...leftToDo] };
+  return { outcome: 'rolled-back', leftToDo: [why] };
 }

@@ -236,7 +236,7 @@ export abstract class Collection {
     if (!decision || decision.action === 'retry') return false;
     const { action, by, reason } = decision;
     if (action === 'skip') {
-      run.state.leftToDo.push(`"${step}" was skipped: ${skipEffect ?? ''}.`);
+      run.state.left.add(`"${step}" was skipped: ${skipEffect ?? ''}.`);
       return true;
     }
     if (action === 'abort') throw run.stop(new RunStopped(by.name, reason));

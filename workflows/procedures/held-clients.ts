@@ -46,14 +46,13 @@ export async function quiesceClients(run: Run, { deployment, kind, route, approv
     if (serving !== undefined) {
       await run.cleanUp('Release the clients', async (call) => {
         await letThrough(call, held, { deployment, from: serving === from ? to : from, to: serving });
-        run.held = undefined;
+        noLongerHeld(run);
       });
     }
-    if (run.held) run.state.leftToDo.push(stillHeld(run.held));
   });
   if (quiesce === 'hook') {
     await run.step('Quiesce the clients', (call) => {
-      run.held = { by: 'hook', canRelease: hooks.release };
+      hold(run, { by: 'hook', canRelease: hooks.release });
       return call.runHook({ deployment, hook: 'quiesce', from, to });
     });
     return;
@@ -62,11 +61,24 @@ export async function quiesceClients(run: Run, { deployment, kind, route, approv
   const before = await run.step(`Read the quotas of ${from}`, (call) => call.readQuotas({ deployment, cluster: from }));
   await run.step('Quiesce the clients', (call) =>
     approvals.begin(gate, (authority) => {
-      run.held = { by: 'quota', cluster: from, before };
+      hold(run, { by: 'quota', cluster: from, before });
       return call.quiesceByQuota({ deployment, kind, cluster: from, otherCluster: to, authority });
     }),
   );
 }
+
+/** They are told to be held before anything holds them. */
+function hold(run: Run, held: HeldClients): void {
+  run.held = held;
+  run.state.left.add(stillHeld(held), HELD);
+}
+
+function noLongerHeld(run: Run): void {
+  run.held = undefined;
+  run.state.left.settle(HELD);
+}
+
+const HELD = 'clients that are held';
 
 /**
  * Where clients belong once a run ends that still holds them: before an outage the old primary, later the one of both that
@@ -105,7 +117,7 @@ export async function releaseClients(run: Run, release: Release): Promise<void> 
     (call) => letThrough(call, held, release),
     { choices: [] },
   );
-  if (released) run.held = undefined;
+  if (released) noLongerHeld(run);
 }
 
 function letThrough(call: StepCalls, held: HeldClients, { deployment, from, to }: Release) {

@@ -1,17 +1,13 @@
 import type { Authority, Follower, PromotionRoute } from '../../src/contracts/activities';
 import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
-import type { ChangeProgress } from './change-primary';
 import { refusedUntilFollowing } from './held-clients';
 import { repointPerformanceSecondary } from './repoint';
-import { lastLook, tellAtTheEnd } from './roles';
+import { followingOf, lastLook, tellAtTheEnd } from './roles';
 
 /**
  * Every other secondary follows the cluster that serves, with its filter, and so does the cluster that does not: in parallel
  * and each on its own, so that one that fails holds no other. A promotion forgets all secondaries, also where the old primary was promoted back.
- *
- * @param following - gets the names of those that were seen following
- * @returns what people still have to do
  */
 export async function followNewPrimary(
   run: Run,
@@ -19,17 +15,21 @@ export async function followNewPrimary(
   route: PromotionRoute,
   authority: Authority,
   served: 'new' | 'old',
-  following: Set<string>,
-): Promise<string[]> {
+): Promise<void> {
   const [primary, followers] = followersOf(route, served);
-  const follow = async (follower: Follower): Promise<string[]> => {
+  const follow = async (follower: Follower): Promise<void> => {
     const pair = { deployment, primary, secondary: follower.cluster, authority };
-    const follows = await repointPerformanceSecondary(run, pair, { form: 'token', known: follower });
-    if (follows) following.add(follower.cluster);
-    return follows ? [] : [notFollowing(follower, primary, route)];
+    await repointPerformanceSecondary(run, pair, { form: 'token', known: follower });
   };
-  const left = await inParallel(followers.map(follow));
-  return [...left.flat(), ...afterwards(deployment, route, served)];
+  await inParallel(followers.map(follow));
+}
+
+/** What is left to do from the moment at which a cluster is performance primary; each follower that is seen settles its own. */
+export function leaveFollowers(run: Run, deployment: string, route: PromotionRoute, served: 'new' | 'old'): void {
+  const [primary, followers] = followersOf(route, served);
+  for (const follower of followers)
+    run.state.left.add(notFollowing(follower, primary, route), followingOf(follower.cluster));
+  for (const text of afterwards(deployment, route, served)) run.state.left.add(text);
 }
 
 /** The cluster that became primary, and who is to follow it. */
@@ -68,46 +68,8 @@ function afterwards(
   ];
 }
 
-/** How far a promotion came, for what must be told however its run ends. */
-export interface PromotionProgress extends ChangeProgress {
-  /** Who was seen following it. */
-  readonly following: Set<string>;
-  finished: boolean;
-}
-
-/**
- * Where the run ended early, by a person or because a failover took it over: who said last to be performance primary, or
- * who was not seen following the new one. A planned promotion that ends without a primary tells that itself, at once.
- */
-export async function tellPromotionLeft(
-  run: Run,
-  deployment: string,
-  route: PromotionRoute,
-  progress: PromotionProgress,
-): Promise<void> {
-  const { primary, serves, following, finished } = progress;
-  if (finished) return;
-  const { state } = run;
-  if (primary === undefined) {
-    if (route.mode === 'unplanned') await tellRoles(run, deployment, route);
-    return;
-  }
-  const [name, followers] = followersOf(route, primary);
-  const astray = followers.filter(({ cluster }) => !following.has(cluster));
-  state.finding({
-    severity: serves ? 'warning' : 'critical',
-    code: 'promotion-ended-early',
-    text: `${name} became performance primary${serves ? '' : ', and was not seen to serve'}; the run ended before ${astray.map(({ cluster }) => cluster).join(', ') || 'the final state'} was seen${astray.length > 0 ? ' following it' : ''}.`,
-    next: `See that clients reach ${name}; promote nothing.`,
-  });
-  state.leftToDo.push(
-    ...astray.map((each) => notFollowing(each, name, route)),
-    ...afterwards(deployment, route, primary),
-  );
-}
-
-/** Without its primary, and the outcome of the promotion may not be known. */
-async function tellRoles(run: Run, deployment: string, { from, to }: PromotionRoute): Promise<void> {
+/** An unplanned promotion that ended without a primary, or without knowing of one: who said last to be it. */
+export async function tellNotPromoted(run: Run, deployment: string, { from, to }: PromotionRoute): Promise<void> {
   const { primaries, silent } = await lastLook(run, deployment, [to], 'performance');
   const told = silent.length > 0 ? 'did not answer' : 'said that it is not primary';
   const some = primaries.length > 0;

@@ -8,6 +8,8 @@ import type { Choice } from '../engine/parking';
 import { RETRY } from '../engine/parking';
 import type { Run } from '../engine/run';
 import { StepFailed } from '../engine/failures';
+import { rolesOf } from '../engine/left-to-do';
+import { promotionInDoubt } from './roles';
 import { serviceBack } from './service-back';
 import { takeSnapshot } from './snapshots';
 
@@ -26,6 +28,8 @@ export interface LostPrimary {
   readonly approvals: Approvals;
   /** For DR: the operation token, generated again where what was made before people were waited for does not open any more. */
   readonly token: () => Promise<OperationTokenReference | undefined>;
+  /** Says what is left to do once the secondary is primary. */
+  readonly becamePrimary: () => void;
   /** For DR: whether another token can be had in the place of one that the secondary refused. */
   readonly otherToken?: (failure: FailureFacts) => Promise<boolean>;
 }
@@ -67,7 +71,7 @@ export async function replaceLostPrimary(run: Run, lost: LostPrimary): Promise<v
  */
 async function promoteAndServe(
   run: Run,
-  { kind, deployment, route: { from, to, hooks }, approvals }: LostPrimary,
+  { kind, deployment, route: { from, to, hooks }, approvals, becamePrimary }: LostPrimary,
   token: OperationTokenReference | undefined,
   force: boolean,
 ): Promise<FailureFacts | undefined> {
@@ -76,7 +80,10 @@ async function promoteAndServe(
     // DANGER: should the old primary still serve somebody, there are two primaries from here on.
     await run.step(
       force ? `Promote ${to} by force` : `Promote ${to}`,
-      (call) => call.promoteSecondary({ ...sides, token, mode: force ? 'forced' : 'unplanned' }),
+      (call) =>
+        run.state.left.during(rolesOf(kind), promotionInDoubt(kind, to, from, `, and keep ${from} fenced`), () =>
+          call.promoteSecondary({ ...sides, token, mode: force ? 'forced' : 'unplanned' }),
+        ),
       { onFailure: ({ outcomeKnown }) => (outcomeKnown ? 'throw' : 'park') },
     );
   } catch (error) {
@@ -86,6 +93,7 @@ async function promoteAndServe(
       throw run.stop(new RunStopped('an operator', `left the promotion of ${to} as it is`));
     throw error;
   }
+  becamePrimary();
   await serviceBack(run, { kind, deployment, primary: to, from, credentialOf: from, hooks });
   return undefined;
 }

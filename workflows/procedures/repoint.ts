@@ -1,9 +1,11 @@
 import type { RunbookActivities } from '../../activities';
 import type { Authority, ExpectedFilter, KnownFilter } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { StepCalls } from '../engine/activity-calls';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import type { OperationTokens } from './operation-tokens';
+import { followingOf, kindName, statusOf } from './roles';
 
 export const STOP_HERE: Choice = {
   action: 'abort',
@@ -47,8 +49,10 @@ export async function repointDrSecondary(
     (call) => call.awaitDrStreaming({ deployment, primary, secondary }),
     { choices: [STOP_HERE] },
   );
-  if (streaming) run.state.notifications.protectedAgain(secondary, primary);
-  return streaming !== undefined;
+  if (!streaming) return false;
+  run.state.notifications.protectedAgain(secondary, primary);
+  run.state.left.settle(followingOf(secondary));
+  return true;
 }
 
 type UpdatePrimary = Parameters<RunbookActivities['updatePrimary']>[0];
@@ -65,7 +69,13 @@ async function point(
     name,
     effect,
     (call) =>
-      begin(async (authority) => call.updatePrimary({ deployment, primary, secondary, authority, ...(await how()) })),
+      begin(async (authority) => {
+        const parameters = await how();
+        const { kind } = parameters;
+        const inDoubt = `${secondary} may have been pointed at ${primary} (${kindName(kind)}): read ${statusOf(kind)} of it. Where it does not follow, start secondaryRepointing, or revoke its id on ${primary}.`;
+        const order = () => call.updatePrimary({ deployment, primary, secondary, authority, ...parameters });
+        return run.state.left.during(`pointing ${secondary}`, inDoubt, order);
+      }),
     { choices: [STOP_HERE] },
   );
   return pointed !== undefined;
@@ -132,7 +142,9 @@ export async function repointPerformanceSecondary(
   if (!pointed) return false;
   const follows = await seenFollowing(run, deployment, primary, [secondary], `Wait until ${secondary} follows`);
   const equal = await sameFilterOnBothSides(run, target, found);
-  return follows.has(secondary) && after !== undefined && equal;
+  const isDone = follows.has(secondary) && after !== undefined && equal;
+  if (isDone) run.state.left.settle(followingOf(secondary));
+  return isDone;
 }
 
 /** Reads what the primary keeps for the secondary; `undefined` where people skipped it. */
@@ -143,6 +155,16 @@ function readFilterOf(run: Run, { deployment, primary, secondary }: RepointTarge
     (call) => call.readPathsFilter({ deployment, primary, secondary }),
     { choices: [STOP_HERE] },
   );
+}
+
+/** Writes a paths filter; where nobody knows what became of that, it is left to do to read it. */
+export function writingFilter(
+  run: Run,
+  call: StepCalls,
+  filter: Parameters<RunbookActivities['writePathsFilter']>[0],
+): ReturnType<RunbookActivities['writePathsFilter']> {
+  const inDoubt = `The paths filter of ${filter.id} on ${filter.cluster} may have been written: read it before a secondary is connected under that id.`;
+  return run.state.left.during(`filter of ${filter.id}`, inDoubt, () => call.writePathsFilter(filter));
 }
 
 /** @returns `undefined` where people skipped it: before update-primary nothing is sent then */
@@ -158,7 +180,7 @@ async function writeFilter(
     when === 'before'
       ? `${secondary} is not re-pointed: it would receive what its filter kept away from it`
       : `${secondary} may receive what its filter kept away from it`,
-    (call) => call.writePathsFilter({ deployment, cluster: primary, secondary, id, filter, authority }),
+    (call) => writingFilter(run, call, { deployment, cluster: primary, secondary, id, filter, authority }),
     { choices: [STOP_HERE], skipNeedsTwo: when === 'after' },
   );
   return written && (written.outcome === 'already' ? 'already' : 'done');

@@ -7,6 +7,28 @@ export function kindName(kind: ReplicationKind): string {
   return kind === 'dr' ? 'DR' : 'performance';
 }
 
+/** The call that tells the role of a cluster. */
+export function statusOf(kind: ReplicationKind): string {
+  return `sys/replication/${kind}/status`;
+}
+
+/** Under what it is left to do that a secondary follows its primary. */
+export const followingOf = (secondary: string) => `following ${secondary}`;
+
+/** What is left to do where nobody knows what became of a promotion. */
+export function promotionInDoubt(kind: ReplicationKind, cluster: string, other: string, keep = ''): string {
+  return `The promotion of ${cluster} was under way and its outcome was not recorded: read ${statusOf(kind)} of ${other} and ${cluster} first${keep}. Only one of them may be ${kind === 'dr' ? 'primary' : 'performance primary'}.`;
+}
+
+/** What is left to do where nobody knows whether a role ended. */
+export function disablingInDoubt(kind: ReplicationKind, role: 'primary' | 'secondary', cluster: string): string {
+  const cost =
+    role === 'primary'
+      ? 'its secondaries are cut off for good, and still look for it'
+      : 'it becomes a secondary again only by being wiped, and its primary may still know its id';
+  return `${cluster} may have been disabled as ${kindName(kind)} ${role}: read ${statusOf(kind)} of it. If it is disabled, ${cost}.`;
+}
+
 /** The roles of every cluster, for the timeline. */
 export function rolesInWords({ observations }: { readonly observations: readonly ClusterObservation[] }): string {
   const mode = (each: ClusterObservation, kind: ReplicationKind) => each[kind]?.mode ?? 'not read';
@@ -65,7 +87,7 @@ export async function lastLook(
 /** What a run says last that ends without knowing that a cluster serves: the worst of its findings, and left to do. */
 export function tellAtTheEnd(run: Run, code: string, text: string, next: string): void {
   run.state.finding({ severity: 'critical', code, text, next });
-  run.state.leftToDo.push(`${text} ${next}`);
+  run.state.left.add(`${text} ${next}`);
 }
 
 /** After a kind of replication was disabled on a cluster: every node says so. */

@@ -1,6 +1,7 @@
 import type { MarkerResult } from '../../activities/evidence/data-evidence';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { readInOutage } from '../engine/failures';
+import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
 import { releaseClients } from './held-clients';
 
@@ -25,6 +26,10 @@ export interface Serving extends Promoted {
 /** The end of an outage: the new primary serves, clients are led there, and a probe through their address succeeds. */
 export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   const { kind, deployment, primary, from, credentialOf, marker, hooks } = serving;
+  run.state.left.add(
+    `${primary} became primary, but was not seen to serve: check that clients reach it and can write.`,
+    rolesOf(kind),
+  );
   const waiting = run.skippableStep(
     `Wait until ${primary} serves`,
     `go on; that ${primary} serves is then not proven`,
@@ -40,7 +45,6 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   const ready = await readInOutage(waiting, ({ code, message, observed, next }) => {
     const text = `${primary} was promoted, and not seen to serve: ${code}: ${message}${observed === undefined ? '' : ` Observed: ${observed}.`} Nobody was waited for: clients are led there where it says that it is primary.`;
     run.state.finding({ severity: 'critical', code: 'service-not-proven', text, next });
-    run.state.leftToDo.push(`See that clients reach ${primary}: it was promoted, and not seen to serve in time.`);
   });
   const readyAt = Date.now();
   run.state.noteFindings(ready?.findings);
@@ -67,7 +71,9 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
     );
     probed = seen !== undefined;
   }
-  if (ready || probed) run.state.serviceBackAt = probed ? Date.now() : readyAt;
+  if (!ready && !probed) return;
+  run.state.serviceBackAt = probed ? Date.now() : readyAt;
+  run.state.left.settle(rolesOf(kind));
 }
 
 /** Deletes what a run that ended left there; read first, so that nothing is done where there is none. */
@@ -83,7 +89,7 @@ async function releaseLeftBehind(
     { choices: [], onFailure: () => (seen ? 'park' : 'throw') },
   );
   await readInOutage(releasing, ({ code }) => {
-    run.state.leftToDo.push(
+    run.state.left.add(
       `Whether a quota of a run that ended refuses the clients of ${primary} is not known (${code}): \`vault list sys/quotas/rate-limit\` there, and \`vault delete sys/quotas/rate-limit/runbooks-...\`.`,
     );
   });
@@ -97,5 +103,7 @@ export async function seeWrite(run: Run, { kind, deployment, primary, credential
     (call) => call.proveWrite({ kind, deployment, cluster: primary, credentialOf, marker }),
   );
   // Where it was not seen to serve before.
-  if (written) run.state.serviceBackAt ??= Date.now();
+  if (!written) return;
+  run.state.serviceBackAt ??= Date.now();
+  run.state.left.settle(rolesOf(kind));
 }

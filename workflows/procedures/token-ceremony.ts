@@ -212,9 +212,9 @@ export class TokenCeremony extends Collection {
     const { state } = this.run;
     const text = `The ceremony calls of ${cluster} were open to everybody when its token was generated.`;
     const left = `${text} ${close.join(' ')}`;
-    if (state.leftToDo.includes(left)) return;
+    if (state.left.has(left)) return;
     state.finding({ severity: 'warning', code: 'ceremony-calls-open', text, next: close.join(' ') });
-    state.leftToDo.push(left);
+    state.left.add(left);
   }
 
   /**

@@ -4,9 +4,8 @@ import type { Approvals } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import { planned } from '../engine/approvals';
-import { failureFacts } from '../engine/failures';
 import type { ReprotectInput } from '../procedures/re-protection';
-import { restoreProtection } from '../procedures/re-protection';
+import { leaveFollowing, restoreProtection } from '../procedures/re-protection';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
@@ -23,7 +22,7 @@ export const drFailover = runbookInParts('drFailover', failOver);
 /** The body, also for a run of another runbook that a failover took over: it goes on with the shares and tokens held. */
 export async function failOver(run: Run, input: InputOf<'drFailover'>): Promise<Ending> {
   // 0.-1. Evidence, plan and loss bound; the holders in parallel; gate promote; the evidence again.
-  const progress: FailoverProgress = { promoted: false, finished: false };
+  const progress: FailoverProgress = { promoted: false };
   const approved = await run.abortable(() =>
     approvePlan<FailoverRoute>(run, {
       input,
@@ -40,7 +39,7 @@ export async function failOver(run: Run, input: InputOf<'drFailover'>): Promise<
   // 2. B's token, and the fence: the last things that can be stopped at will.
   await run.abortable(async () => {
     await tokens.of(route.to);
-    await fence(run, input.deployment, route, approvals, progress);
+    await fence(run, input.deployment, route, approvals);
   });
 
   // 3.-4. From the promotion until B serves nothing stops the run. Where B refuses for certain, people decide.
@@ -49,16 +48,17 @@ export async function failOver(run: Run, input: InputOf<'drFailover'>): Promise<
     ...{ kind: 'dr', deployment, route, approvals },
     token: () => tokens.of(route.to),
     otherToken: (failure) => tokens.replaceRefused(route.to, failure),
+    becamePrimary: () => {
+      progress.promoted = true;
+      leaveProtection(run, deployment, route);
+    },
   });
-  progress.promoted = true;
   run.state.enterPhase('re-protecting');
 
   // 5.-7. Secondaries, tokens, final state.
   // The loss as the approvers were told it: one figure everywhere.
   const told = { ...route, loss: progress.route?.loss ?? route.loss };
-  const ending = await run.abortable(() => finish(run, input, told, { tokens, authority: approvals.authority }));
-  progress.finished = true;
-  return ending;
+  return run.abortable(() => finish(run, input, told, { tokens, authority: approvals.authority }));
 }
 
 /**
@@ -85,7 +85,7 @@ async function gatherEvidence(
   progress: FailoverProgress,
 ): Promise<void> {
   const { from, to, lastHeardAt, loss, findings } = route;
-  if (!progress.route) run.onEnd(() => tellFailoverLeft(run, deployment, progress));
+  if (!progress.route) run.onEnd(() => tellNotPromoted(run, deployment, progress));
   progress.route = route;
   // The outage of a run that was taken over inside of its own began there.
   if (run.state.outageSince === undefined) {
@@ -106,25 +106,18 @@ async function fence(
   deployment: string,
   { from, to, fencing }: FailoverRoute,
   approvals: Approvals,
-  progress: FailoverProgress,
 ): Promise<void> {
   if (fencing === 'attested') return;
   await run.skippableStep(
     `Fence ${from}`,
     `nothing but the word of those who approved says that ${from} is cut off`,
     (call) =>
-      approvals.begin('promote', async (authority) => {
-        const before = progress.fenced;
-        progress.fenced = before ?? 'unknown';
-        try {
-          const done = await call.fenceLostPrimary({ deployment, from, to, authority });
-          progress.fenced = 'done';
-          return done;
-        } catch (error) {
-          // Known means here that the hook was not begun; one that failed may have done a part.
-          if (failureFacts(error)?.outcomeKnown === true) progress.fenced = before;
-          throw error;
-        }
+      approvals.begin('promote', (authority) => {
+        // What the hook did stays where it is when the run ends; one that failed may have done a part.
+        const inDoubt = `The fence hook of this run was started for ${from} and did not say that it succeeded: ${from} may be cut off, or a part of it.`;
+        const done = `The fence hook of this run cut ${from} off: its clients do not reach it. Take its fence away where ${from} is to serve again.`;
+        const order = () => call.fenceLostPrimary({ deployment, from, to, authority });
+        return run.state.left.during(FENCE, inDoubt, order, done);
       }),
     { skipNeedsTwo: true },
   );
@@ -138,14 +131,12 @@ async function finish(
   { tokens, authority }: Pick<ReprotectInput, 'tokens' | 'authority'>,
 ): Promise<Ending> {
   const { deployment } = input;
-  const { from, to, otherDrSecondaries, performanceSecondaries, silentDrSecondaries } = route;
-  const covered = (cluster: string) => tokens.covers({ cluster, uses: ['dr.update-primary'] });
-  const later = [...silentDrSecondaries, ...otherDrSecondaries.filter((cluster) => !covered(cluster))];
-  const notFollowing = await restoreProtection(run, {
+  const { from, to, otherDrSecondaries, performanceSecondaries } = route;
+  await restoreProtection(run, {
     deployment,
     primary: to,
     credentialOf: from,
-    drSecondaries: otherDrSecondaries.filter(covered),
+    drSecondaries: otherDrSecondaries.filter((cluster) => tokens.covers({ cluster, uses: ['dr.update-primary'] })),
     performanceSecondaries,
     tokens,
     authority,
@@ -153,7 +144,6 @@ async function finish(
   await finishRun(run, deployment, tokens);
   return {
     outcome: 'completed',
-    leftToDo: [...notFollowing, ...later.map((cluster) => notRepointed(cluster, to)), rejoinLater(deployment, route)],
     result: { from, to, fencing: route.fencing, loss: route.loss },
   };
 }
@@ -161,58 +151,40 @@ async function finish(
 /** How far the run came, for what must be told however it ends. */
 interface FailoverProgress {
   route?: FailoverRoute;
-  /** Whether the fence hook cut the old primary off; absent where it was not run, or refused before. */
-  fenced?: 'done' | 'unknown';
   promoted: boolean;
-  finished: boolean;
 }
 
-/** Where the run ends early: who said last to be primary, or who does not follow yet. */
-async function tellFailoverLeft(
-  run: Run,
-  deployment: string,
-  { route, fenced, promoted, finished }: FailoverProgress,
-): Promise<void> {
-  if (!route || finished) return;
-  if (promoted) {
-    run.state.leftToDo.push(
-      ...[...route.otherDrSecondaries, ...route.silentDrSecondaries].map((cluster) => notRepointed(cluster, route.to)),
-      ...route.performanceSecondaries.map(
-        (cluster) => `Read the performance status of ${cluster}; where it does not follow ${route.to}, re-point it.`,
-      ),
-      rejoinLater(deployment, route),
-    );
-    return;
-  }
+/** Where the run ends before the promotion: who said last to be primary. */
+async function tellNotPromoted(run: Run, deployment: string, { route, promoted }: FailoverProgress): Promise<void> {
+  if (!route || promoted) return;
   // Also one that this run is not about: a promotion is refused because another member is primary.
   const members = [route.from, route.to, ...route.otherDrSecondaries, ...route.silentDrSecondaries];
   const { primaries, silent } = await lastLook(run, deployment, members);
   const served = primaries.join(' and ');
-  const cutOff = fenced === undefined ? '' : ` ${fencedText(route.from, fenced)}`;
   const [code, text, next] =
     primaries.length > 0
       ? [
           'failover-ended-early',
-          `The failover ended; ${served} said to be primary.${cutOff}`,
-          `See that clients reach ${served}.${fenced !== undefined && primaries.includes(route.from) ? ` Take the fence of ${route.from} away for that.` : ''}`,
+          `The failover ended; ${served} said to be primary.`,
+          `See that clients reach ${served}.`,
         ]
       : [
           'no-primary',
-          `The failover ended with no cluster seen as primary${silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : ''}.${cutOff}`,
-          `Clients have no primary. Start drFailover again, or bring ${fenced === undefined ? 'the old primary back' : `${route.from} back and take its fence away`}.`,
+          `The failover ended with no cluster seen as primary${silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : ''}.`,
+          `Clients have no primary. Start drFailover again, or bring ${route.from} back, without its fence.`,
         ];
   tellAtTheEnd(run, code, text, next);
 }
 
-/** What the hook did stays where it is when the run ends. */
-function fencedText(from: string, fenced: 'done' | 'unknown'): string {
-  return fenced === 'done'
-    ? `The fence hook of this run cut ${from} off: its clients do not reach it.`
-    : `The fence hook of this run was started for ${from} and did not say that it succeeded: ${from} may be cut off, or a part of it.`;
-}
+/** Under what it is left to do that the fence hook cut the old primary off. */
+const FENCE = 'fence of the old primary';
 
-function notRepointed(cluster: string, to: string): string {
-  return `${cluster} was not re-pointed: when it answers, issue an activation token on ${to} and use it with update-primary on ${cluster}.`;
+/** What is left to do from the promotion on: everybody follows the new primary, and the old one stays fenced. */
+function leaveProtection(run: Run, deployment: string, route: FailoverRoute): void {
+  const { to: primary, otherDrSecondaries, silentDrSecondaries, performanceSecondaries } = route;
+  const drSecondaries = [...otherDrSecondaries, ...silentDrSecondaries];
+  leaveFollowing(run, { primary, drSecondaries, performanceSecondaries });
+  run.state.left.add(rejoinLater(deployment, route), FENCE);
 }
 
 function rejoinLater(deployment: string, { from, to }: FailoverRoute): string {

@@ -2,7 +2,7 @@ import type { ReindexRoute } from '../../activities/plans/merkle';
 import type { MerkleCheckResult } from '../../activities/merkle/trees';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
-import { failureFacts, stepFailure } from '../engine/failures';
+import { stepFailure } from '../engine/failures';
 import type { OperationTokens } from '../procedures/operation-tokens';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
@@ -80,36 +80,25 @@ async function carryOut(
   approvals: Approvals,
   tokens: OperationTokens,
 ) {
-  let begun: 'may have been started' | 'was started' | undefined;
-  run.onEnd(() => {
-    if (begun !== undefined) {
-      run.state.leftToDo.push(
-        `A reindex of ${cluster} ${begun} and was not seen to end: it cannot be cancelled. Watch reindex_in_progress in its DR status, kill no node of it meanwhile, and check it with merkleCheck afterwards.`,
-      );
-    }
-    return Promise.resolve();
-  });
+  const { left } = run.state;
+  const notEnded = (begun: string) =>
+    `A reindex of ${cluster} ${begun} and was not seen to end: it cannot be cancelled. Watch reindex_in_progress in its DR status, kill no node of it meanwhile, and check it with merkleCheck afterwards.`;
   await tokens.of(cluster);
   const result = await run.step(`Reindex ${cluster}`, async (call) => {
-    const before = begun;
-    begun ??= 'may have been started';
     const options = { diff, force, skipFlush };
     // The check before it may have taken hours.
     await approvals.begin('reindex', async (authority) => {
       const token = await tokens.of(cluster);
-      try {
-        return await call.startDrReindex({ deployment, cluster, token, authority, options, epochBefore });
-      } catch (error) {
-        if (failureFacts(error)?.outcomeKnown === true) begun = before;
-        throw error;
-      }
+      const order = () => call.startDrReindex({ deployment, cluster, token, authority, options, epochBefore });
+      return left.during(REINDEX, notEnded('may have been started'), order, notEnded('was started'));
     });
-    begun = 'was started';
     return call.followDrReindex({ deployment, cluster, epochBefore });
   });
-  begun = undefined;
+  left.settle(REINDEX);
   return result;
 }
+
+const REINDEX = 'reindex under way';
 
 function leftToDo({ cluster, skipFlush }: InputOf<'drReindex'>, after: MerkleCheckResult | undefined): string[] {
   return [

@@ -3,7 +3,7 @@ import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { awaitWindow } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan, collectAgainWhereShort } from '../procedures/approved-plan';
-import { restoreProtection } from '../procedures/re-protection';
+import { leaveFollowing, restoreProtection } from '../procedures/re-protection';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
@@ -58,16 +58,19 @@ async function switchOver(run: Run, input: InputOf<'drSwitchover'>): Promise<End
   });
 
   // 2.-4. The outage: demote A, compare, promote B, see that it serves. A stop waits, or is offered as a choice.
-  const means = { route, marker, approvals, gate: go ?? 'plan', tokens, acceptLoss, onStuck } as const;
+  const becamePrimary = (side: Side) => leaveProtection(run, route, side);
+  const means = { route, marker, approvals, gate: go ?? 'plan', tokens, acceptLoss, onStuck, becamePrimary } as const;
   const change: PrimaryChange = { kind: 'dr', deployment, ...means };
   const primary = await run.outage(() => changePrimary(run, change));
   if (primary === 'nowhere') return { outcome: 'aborted' };
 
   // 5., 6. Every other secondary and the former primary follow. 7. Tokens and keys deleted, the final state read.
   return run.abortable(async () => {
-    const left = await protect(run, change, route, primary);
+    const { authority } = approvals;
+    const means = { tokens, authority, credentialOf: route.from, marker };
+    await restoreProtection(run, { deployment, ...followersOf(route, primary), ...means });
     await finishRun(run, deployment, tokens);
-    return endingOf(change, primary, left);
+    return endingOf(change, primary);
   });
 }
 
@@ -90,20 +93,23 @@ function operationTokensOf({ from, to, otherDrSecondaries, tokenSource, kept }: 
 }
 
 /** The former primary, where its version lets it, and every other secondary follow the new one. */
-async function protect(
-  run: Run,
-  { deployment, marker, tokens, approvals: { authority } }: PrimaryChange & { readonly kind: 'dr' },
+function followersOf(
   { from, to, rejoin, quiesce, otherDrSecondaries, performanceSecondaries }: SwitchoverRoute,
   side: Side,
-): Promise<string[]> {
+) {
   const [primary, former] = side === 'new' ? [to, from] : [from, to];
   const rejoins = side === 'old' || rejoin;
   const drSecondaries = [...(rejoins ? [former] : []), ...otherDrSecondaries];
-  const means = { tokens, authority, credentialOf: from, marker, quiesce };
-  const left = await restoreProtection(run, { deployment, primary, drSecondaries, performanceSecondaries, ...means });
-  if (rejoins) return left;
-  return [
-    ...left,
-    `${former} stays out until it is upgraded to the version of ${primary}; then give it an activation token from ${primary}.`,
-  ];
+  return { primary, former, rejoins, drSecondaries, performanceSecondaries, quiesce };
+}
+
+/** What is left to do from the moment at which a side is primary. */
+function leaveProtection(run: Run, route: SwitchoverRoute, side: Side): void {
+  const followers = followersOf(route, side);
+  const { primary, former, rejoins } = followers;
+  leaveFollowing(run, followers);
+  if (!rejoins)
+    run.state.left.add(
+      `${former} stays out until it is upgraded to the version of ${primary}; then give it an activation token from ${primary}.`,
+    );
 }

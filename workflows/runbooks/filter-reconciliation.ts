@@ -1,6 +1,7 @@
 import type { SecondaryFilters } from '../../activities/filters/paths-filters';
 import type { FilterChange, FilterRoute } from '../../activities/plans/filter-reconciliation';
 import { approvePlan } from '../procedures/approved-plan';
+import { writingFilter } from '../procedures/repoint';
 import { stepFailure } from '../engine/failures';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
@@ -88,7 +89,7 @@ async function changeFilter(
       approvals.begin('filter', (authority) =>
         wanted === 'none'
           ? call.deletePathsFilter({ deployment, cluster, id, secondary, authority })
-          : call.writePathsFilter({ deployment, cluster, id, filter: wanted, secondary, authority }),
+          : writingFilter(run, call, { deployment, cluster, id, filter: wanted, secondary, authority }),
       ),
     { skipNeedsTwo: true },
   );

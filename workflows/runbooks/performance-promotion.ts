@@ -8,8 +8,7 @@ import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import type { PromotionProgress } from '../procedures/performance-followers';
-import { followNewPrimary, tellPromotionLeft } from '../procedures/performance-followers';
+import { followNewPrimary, leaveFollowers, tellNotPromoted } from '../procedures/performance-followers';
 import type { PrimaryChange, Side } from '../procedures/change-primary';
 import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-primary';
 import { quiesceClients } from '../procedures/held-clients';
@@ -58,18 +57,18 @@ async function promotePlanned(run: Run, input: InputOf<'performancePromotion'>, 
   });
 
   // 2.-4. Without a primary, from the demotion until a cluster serves. A stop is offered as a choice.
-  const progress: PromotionProgress = { serves: false, following: new Set(), finished: false };
-  run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
-  const means = { route, marker, approvals, gate: 'promote', acceptLoss, progress } as const;
+  const becamePrimary = (side: Side) => leaveFollowers(run, deployment, route, side);
+  const means = { route, marker, approvals, gate: 'promote', acceptLoss, becamePrimary } as const;
   const markerFiltered = route.candidate.filter !== undefined;
   const change: PrimaryChange = { kind: 'performance', deployment, ...means, onStuck: 'promote-back', markerFiltered };
   const primary = await run.outage(() => changePrimary(run, change));
   if (primary === 'nowhere') return { outcome: 'aborted' };
 
   // 5. The others follow.
-  return run.abortable(async () =>
-    endingOf(change, primary, await finish(run, deployment, route, approvals.authority, primary, progress)),
-  );
+  return run.abortable(async () => {
+    await finish(run, deployment, route, approvals.authority, primary);
+    return endingOf(change, primary);
+  });
 }
 
 async function promoteUnplanned(
@@ -80,23 +79,27 @@ async function promoteUnplanned(
   const { route, approvals } = approved;
   const { deployment } = input;
   run.state.outageBegan(undefined, `${route.from} is gone, since when is not known: from the start of this run`);
-  const progress: PromotionProgress = { serves: false, following: new Set(), finished: false };
-  run.onEnd(() => tellPromotionLeft(run, deployment, route, progress));
+  let isPromoted = false;
+  run.onEnd(async () => {
+    if (!isPromoted) await tellNotPromoted(run, deployment, route);
+  });
 
   // 2.-3. Promote, and see that it serves; where that is refused for certain, people decide: `force` has a gate of its own.
   await replaceLostPrimary(run, {
     ...{ kind: 'performance', deployment, route, approvals },
     token: () => Promise.resolve(undefined),
+    becamePrimary: () => {
+      isPromoted = true;
+      leaveFollowers(run, deployment, route, 'new');
+    },
   });
-  progress.primary = 'new';
-  progress.serves = run.state.serviceBackAt !== undefined;
   run.state.enterPhase('re-protecting');
 
   // 4. The others follow.
-  return run.abortable(async () => ({
-    outcome: 'completed',
-    leftToDo: await finish(run, deployment, route, approvals.authority, 'new', progress),
-  }));
+  return run.abortable(async () => {
+    await finish(run, deployment, route, approvals.authority, 'new');
+    return { outcome: 'completed' };
+  });
 }
 
 async function finish(
@@ -105,14 +108,11 @@ async function finish(
   route: PromotionRoute,
   authority: Authority,
   served: Side,
-  progress: PromotionProgress,
-): Promise<string[]> {
+): Promise<void> {
   const [primary, credentialOf] = served === 'new' ? [route.to, route.to] : [route.from, route.from];
-  const [left] = await inParallel([
-    followNewPrimary(run, deployment, route, authority, served, progress.following),
-    seeWrite(run, { kind: 'performance', deployment, primary, credentialOf }).then(() => []),
+  await inParallel([
+    followNewPrimary(run, deployment, route, authority, served),
+    seeWrite(run, { kind: 'performance', deployment, primary, credentialOf }),
   ]);
   await finishRun(run, deployment);
-  progress.finished = true;
-  return left ?? [];
 }

@@ -11,7 +11,7 @@ import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { finishRun, kindName } from '../procedures/roles';
+import { finishRun, followingOf, kindName } from '../procedures/roles';
 import { takeSnapshot } from '../procedures/snapshots';
 
 /**
@@ -31,6 +31,9 @@ export const performanceRejoin = runbook(
   (run, input) => rejoin(run, 'performance', input, (call) => call.assessPerformanceRejoin({ input })),
   { failOver },
 );
+
+/** Under what it is left to do that the former primary is fenced, or not any more. */
+const FENCE = 'fence of the former primary';
 
 type RejoinInput = InputOf<'drRejoin'> | InputOf<'performanceRejoin'>;
 
@@ -62,10 +65,17 @@ async function rejoin(
   await takeSnapshot(run, route.snapshot, before, approvals.authority);
 
   // 3. One primary: the former one stops being one before anything can reach it.
-  const progress: Progress = { unfenced: 'no', streams: false };
-  run.onEnd(async () => void run.state.leftToDo.push(...undone(route, progress)));
   const { deployment } = input;
   const { cluster: secondary, primary, former } = route;
+  const { left } = run.state;
+  left.add(
+    `${secondary} is fenced, as far as this run knows: keep it so until it is seen to be a ${kindName(kind)} secondary.`,
+    FENCE,
+  );
+  left.add(
+    `${secondary} does not follow ${primary}: start ${kind}Rejoin again, which goes on from what it finds.`,
+    followingOf(secondary),
+  );
   // DANGER: what the former primary is the only one to hold is out of reach from here on. Refused while nobody serves.
   if (former === 'primary')
     await run.step(`Demote ${secondary}`, (call) =>
@@ -77,22 +87,21 @@ async function rejoin(
     );
 
   // 4. Only then it is let out.
-  const authority = await unfence(run, input, approved, progress);
+  const authority = await unfence(run, input, approved);
 
   // 5. It joins by token, its paths filter first: addresses are not allowed after a demotion.
   run.state.enterPhase('re-protecting');
-  progress.streams = await join(run, route, { deployment, primary, secondary, authority }, tokens);
+  const streams = await join(run, route, { deployment, primary, secondary, authority }, tokens);
   const filtered = route.filter?.filter !== undefined;
-  const roots = progress.streams
-    ? await compareRoots(run, { deployment, kind, primary, secondary, filtered })
-    : undefined;
+  if (streams) left.settle(FENCE);
+  const roots = streams ? await compareRoots(run, { deployment, kind, primary, secondary, filtered }) : undefined;
 
   // 6. Nothing of ours stays behind, and the last look is in the report.
-  const left = unconnected(run, route, await finishRun(run, deployment, tokens));
+  const notConnected = unconnected(run, route, await finishRun(run, deployment, tokens));
   return {
     outcome: 'completed',
     leftToDo: [
-      ...left,
+      ...notConnected,
       `${primary} stays primary. To lead service back to ${secondary}, start ${kind === 'dr' ? 'drSwitchover' : 'performancePromotion'} to it once it has streamed for a while and the cool-down has passed.`,
     ],
     result: {
@@ -101,7 +110,7 @@ async function rejoin(
       wasDemotedBefore: former === 'secondary',
       lost: split?.observed ?? 'what was written after the split was not read',
       lostWalEntriesAtMost: split?.atMostWalEntries ?? 'unknown',
-      streams: progress.streams,
+      streams,
       merkleRoots: roots ?? 'not compared',
     },
   };
@@ -140,12 +149,7 @@ async function describeSplit(
  * Step 4, by hook or by people. Without a hook the approval says that people did it: hours may have passed since it was
  * seen that no node is primary, so that it is looked at before people are told, and again after them.
  */
-async function unfence(
-  run: Run,
-  input: RejoinInput,
-  { route, approvals }: Approved<RejoinRoute>,
-  progress: Progress,
-): Promise<Authority> {
+async function unfence(run: Run, input: RejoinInput, { route, approvals }: Approved<RejoinRoute>): Promise<Authority> {
   const { deployment } = input;
   const { kind, cluster: secondary, primary, hooks } = route;
   const see = (name: string) =>
@@ -173,9 +177,12 @@ async function unfence(
   run.state.waitOver('unfence');
   run.state.enterPhase('working');
   if (!hooks.unfence) {
-    progress.unfenced = 'unseen';
+    run.state.left.add(
+      `${secondary} was let out of its fence, and was not seen to be demoted since: fence it again until every node of it says secondary.`,
+      FENCE,
+    );
     await see(`See again that no node of ${secondary} is primary`);
-    progress.unfenced = 'yes';
+    run.state.left.settle(FENCE);
     return authority;
   }
   const unfenced = await run.skippableStep(
@@ -183,7 +190,7 @@ async function unfence(
     `${secondary} stays fenced unless people take the fence away by hand`,
     (call) => call.unfenceFormerPrimary({ deployment, kind, primary, secondary, authority }),
   );
-  if (unfenced) progress.unfenced = 'yes';
+  if (unfenced) run.state.left.settle(FENCE);
   return authority;
 }
 
@@ -206,28 +213,4 @@ function unconnected(
     .filter((each) => each.cluster !== cluster && each[kind]?.mode === 'secondary')
     .filter((each) => each[kind]?.peers.every((peer) => !peer.connected))
     .map((each) => `${each.cluster} is connected to no primary: point it at ${primary} with secondaryRepointing.`);
-}
-
-/** What a run that ended early left, the most urgent first. */
-function undone({ kind, cluster, primary }: RejoinRoute, { unfenced, streams }: Progress): string[] {
-  if (streams) return [];
-  return [
-    ...(unfenced === 'no'
-      ? [
-          `${cluster} is fenced, as far as this run knows: keep it so until it is seen to be a ${kindName(kind)} secondary.`,
-        ]
-      : []),
-    ...(unfenced === 'unseen'
-      ? [
-          `${cluster} was let out of its fence, and was not seen to be demoted since: fence it again until every node of it says secondary.`,
-        ]
-      : []),
-    `${cluster} does not follow ${primary}: start ${kind}Rejoin again, which goes on from what it finds.`,
-  ];
-}
-
-interface Progress {
-  /** `unseen`: people let it out, and nobody has looked at its nodes since. */
-  unfenced: 'no' | 'unseen' | 'yes';
-  streams: boolean;
 }

@@ -5,7 +5,7 @@ import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { kindName, finishRun, seeDisabled } from '../procedures/roles';
+import { disablingInDoubt, finishRun, kindName, seeDisabled } from '../procedures/roles';
 
 /**
  * One kind of replication ends on one cluster, primary or secondary. The other kind stays as it is, and no data is
@@ -29,17 +29,20 @@ async function tearDown(run: Run, input: InputOf<'replicationTeardown'>): Promis
   const { route, tokens, approvals } = approved;
 
   // 2. The role ends. A run that is stopped afterwards says what is left all the same.
-  if (route.role !== 'disabled') {
+  const { role } = route;
+  if (role !== 'disabled') {
     await tokens?.of(cluster);
     run.state.enterPhase('working');
     await run.step(`Disable ${kindName(kind)} replication on ${cluster}`, (call) =>
       approvals.begin('disable', async (authority) => {
         const ending = { deployment, kind, cluster, authority };
-        if (route.role === 'primary') return call.disablePrimary(ending);
-        return call.disableSecondary({ ...ending, token: await tokens?.of(cluster) });
+        const token = role === 'primary' ? undefined : await tokens?.of(cluster);
+        return run.state.left.during(`disabling ${cluster}`, disablingInDoubt(kind, role, cluster), () =>
+          role === 'primary' ? call.disablePrimary(ending) : call.disableSecondary({ ...ending, token }),
+        );
       }),
     );
-    run.state.leftToDo.push(...leftToDo(input, route));
+    for (const text of leftToDo(input, route)) run.state.left.add(text);
   }
 
   // 3. Every node says so; nothing of ours stays behind; the last look is in the report.

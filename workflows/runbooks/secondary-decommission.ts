@@ -8,7 +8,7 @@ import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { kindName, finishRun, seeDisabled } from '../procedures/roles';
+import { disablingInDoubt, finishRun, kindName, seeDisabled, statusOf } from '../procedures/roles';
 
 /**
  * A secondary is cut off for good: revoked on its primary, then made to forget the primary, or its replication disabled.
@@ -62,15 +62,18 @@ async function cutOff(
 ): Promise<void> {
   const { deployment, kind } = input;
   const { primary: cluster, id, secondary } = route;
-  await run.step(`Revoke ${secondary ?? id} on ${cluster}`, (call) =>
-    approvals.begin('revoke', (authority) =>
-      call.revokeSecondary({ deployment, kind, cluster, id, secondary, authority }),
-    ),
+  const whose = secondary ?? id;
+  const inDoubt = `${whose} on ${cluster} may have been revoked: read known_secondaries in ${statusOf(kind)} of ${cluster}. Where the id ${id} is missing, ${whose} is cut off: finish with secondaryDecommission, or connect it again with secondaryRepointing.`;
+  await run.step(`Revoke ${whose} on ${cluster}`, (call) =>
+    approvals.begin('revoke', (authority) => {
+      const order = () => call.revokeSecondary({ deployment, kind, cluster, id, secondary, authority });
+      return run.state.left.during(SECONDARY_SIDE, inDoubt, order, secondarySide(input, route));
+    }),
   );
-  run.state.leftToDo.push(secondarySide(input, route), ...filterLeft(input, route));
+  for (const text of filterLeft(input, route)) run.state.left.add(text);
   await run.skippableStep(
-    `See that ${secondary ?? id} is gone`,
-    `whether ${secondary ?? id} is disconnected from ${cluster} is not known`,
+    `See that ${whose} is gone`,
+    `whether ${whose} is disconnected from ${cluster} is not known`,
     (call) => call.awaitSecondaryGone({ deployment, cluster, kind, id, secondary }),
   );
 }
@@ -95,14 +98,20 @@ async function settle(
     (call) =>
       approvals.begin(forgets ? 'revoke' : 'disable', async (authority) => {
         const ending = { deployment, kind, cluster, authority, token: await tokens?.of(cluster) };
-        return forgets ? call.forgetPrimary(ending) : call.disableSecondary(ending);
+        const inDoubt = forgets
+          ? `${cluster} may have been made to forget its ${kindName(kind)} primary: read ${statusOf(kind)} of it. Where it knows no primary any more, secondaryRepointing connects it again, without a wipe.`
+          : disablingInDoubt(kind, 'secondary', cluster);
+        return run.state.left.during(`settling ${cluster}`, inDoubt, () =>
+          forgets ? call.forgetPrimary(ending) : call.disableSecondary(ending),
+        );
       }),
   );
   if (!settled) return;
-  const at = run.state.leftToDo.indexOf(secondarySide(input, route));
-  if (at >= 0) run.state.leftToDo.splice(at, 1);
+  run.state.left.settle(SECONDARY_SIDE);
   if (!forgets) await seeDisabled(run, { deployment, kind, cluster });
 }
+
+const SECONDARY_SIDE = 'side of the secondary';
 
 /** What is left to do on the secondary once its primary has revoked it. */
 function secondarySide(

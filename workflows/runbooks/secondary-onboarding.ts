@@ -8,8 +8,8 @@ import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import type { PlanRequest } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
-import { compareRoots, sameFilterOnBothSides } from '../procedures/repoint';
-import { kindName, finishRun } from '../procedures/roles';
+import { compareRoots, sameFilterOnBothSides, writingFilter } from '../procedures/repoint';
+import { finishRun, followingOf, kindName, statusOf } from '../procedures/roles';
 import { takeSnapshot } from '../procedures/snapshots';
 import { failOver } from './dr-failover';
 import type { Seals } from '../../activities/joining/onboarding-read';
@@ -44,22 +44,35 @@ async function onboard(
   // 2. A snapshot where the inventory wants one, and a primary to follow.
   run.state.enterPhase('working');
   await takeSnapshot(run, route.snapshot, { deployment, cluster: secondary, event: 'wipe' }, approvals.authority);
-  if (route.enablesPrimary) await enablePrimary(run, { deployment, kind, cluster: primary }, approvals, 'wipe');
+  const inVain = 'and nothing was connected to it';
+  if (route.enablesPrimary) {
+    const { outcome } = await enablePrimary(run, { deployment, kind, cluster: primary }, approvals, 'wipe');
+    if (outcome === 'done')
+      run.state.left.add(
+        `${primary} was made ${kindName(kind)} primary ${inVain}: where it is to be none, end that with replicationTeardown {"kind": "${kind}", "cluster": "${primary}"}.`,
+        PREPARED.primary,
+      );
+  }
 
   // 3. The paths filter stands before there is an activation token: what it keeps away never leaves.
-  if (filter)
-    await run.step(`Write the paths filter of ${secondary} on ${primary}`, (call) => {
+  if (filter) {
+    const { outcome } = await run.step(`Write the paths filter of ${secondary} on ${primary}`, (call) => {
       const { authority } = approvals;
       const whose = outside ? undefined : secondary;
-      return call.writePathsFilter({ deployment, cluster: primary, id, filter, secondary: whose, authority });
+      return writingFilter(run, call, { deployment, cluster: primary, id, filter, secondary: whose, authority });
     });
+    if (outcome === 'done')
+      run.state.left.add(
+        `The paths filter of ${id} on ${primary} was written ${inVain}: read it before a secondary is connected under that id.`,
+        PREPARED.filter,
+      );
+  }
   if (outside) return admitOutside(run, deployment, { ...route, outside }, approvals);
 
   // 4. The wipe: public key, activation token and enable. It is refused unless exactly that filter stands.
-  let streams = false;
-  run.onEnd(async () => {
-    if (!streams) run.state.leftToDo.push(notStreaming(route));
-  });
+  const { left } = run.state;
+  // Also where the enable is refused: the primary may know its id by then.
+  left.add(notStreaming(route), followingOf(secondary));
   let calledBefore = false;
   const expected = kind === 'performance' ? { filter: filter ?? ('none' as const) } : undefined;
   await run.step(
@@ -77,8 +90,10 @@ async function onboard(
     { choices: [STOP_HERE] },
   );
 
+  left.settle(PREPARED.primary, PREPARED.filter);
+
   // 5. People unseal its standbys, and the first copy comes to its end.
-  streams = await followUntilStreaming(run, deployment, route);
+  if (await followUntilStreaming(run, deployment, route)) left.settle(followingOf(secondary));
 
   // 6. A write arrives, and both sides hold the same.
   await proveReplication(run, deployment, route);
@@ -104,13 +119,10 @@ async function admitOutside(
   const { kind, primary: cluster, id, filter, outside } = route;
   const expected = kind === 'performance' ? { filter: filter ?? ('none' as const) } : undefined;
   const revoke = { deployment, kind, primary: cluster, id, afterwards: 'nothing', reason: `${id} did not join` };
-  let connected = false;
-  run.onEnd(async () => {
-    if (!connected)
-      run.state.leftToDo.push(
-        `${id} was not seen connected to ${cluster}. Where it is not to join any more, start secondaryDecommission with ${JSON.stringify(revoke)}.`,
-      );
-  });
+  run.state.left.add(
+    `${id} was not seen connected to ${cluster}. Where it is not to join any more, start secondaryDecommission with ${JSON.stringify(revoke)}.`,
+    followingOf(id),
+  );
   const issued = await run.step(
     `Issue an activation token for ${id} on ${cluster}`,
     (call) =>
@@ -119,6 +131,7 @@ async function admitOutside(
       ),
     { choices: [STOP_HERE] },
   );
+  run.state.left.settle(PREPARED.primary, PREPARED.filter);
   run.state.enterPhase('waiting-for-people');
   run.state.wait('outside', {
     for: 'action',
@@ -136,7 +149,8 @@ async function admitOutside(
     { choices: [STOP_HERE] },
   );
   run.state.waitOver('outside');
-  connected = seen !== undefined;
+  const connected = seen !== undefined;
+  if (connected) run.state.left.settle(followingOf(id));
   await finishRun(run, deployment);
   return { outcome: 'completed', result: { encryptedToken: issued.encryptedToken, connected } };
 }
@@ -148,10 +162,17 @@ export async function enablePrimary(
   approvals: Approvals,
   gate: 'plan' | 'wipe',
 ): Promise<ChangeResult> {
-  return run.step(`Enable ${asked.cluster} as ${kindName(asked.kind)} primary`, (call) =>
-    approvals.begin(gate, (authority) => call.enablePrimary({ ...asked, authority })),
+  const { kind, cluster } = asked;
+  const inDoubt = `${cluster} may have been made ${kindName(kind)} primary: read ${statusOf(kind)} of it. If it is primary and is to be none, end that with replicationTeardown {"kind": "${kind}", "cluster": "${cluster}"}.`;
+  return run.step(`Enable ${cluster} as ${kindName(kind)} primary`, (call) =>
+    approvals.begin(gate, (authority) =>
+      run.state.left.during(PREPARED.primary, inDoubt, () => call.enablePrimary({ ...asked, authority })),
+    ),
   );
 }
+
+/** Under what is left to do what was prepared and is not used yet. */
+const PREPARED = { primary: 'primary that was enabled', filter: 'filter that was written' };
 
 /** Where the run ends without having seen the secondary stream. */
 function notStreaming({ kind, primary, secondary, id }: SecondaryOnboardingRoute): string {

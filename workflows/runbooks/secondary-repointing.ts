@@ -9,7 +9,7 @@ import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { finishRun } from '../procedures/roles';
+import { finishRun, followingOf } from '../procedures/roles';
 
 /**
  * A secondary follows another primary of its set: by activation token, with which a performance secondary may receive what
@@ -35,6 +35,7 @@ async function repoint(run: Run, input: InputOf<'secondaryRepointing'>): Promise
 
   // 2. Point it at the primary, and see that it follows.
   run.state.enterPhase('working');
+  run.state.left.add(leftUndone(route), followingOf(route.secondary));
   const follows = await point(run, deployment, route, approvals, tokens);
 
   // 3. What can be said of the data.
@@ -44,7 +45,7 @@ async function repoint(run: Run, input: InputOf<'secondaryRepointing'>): Promise
 
   // 4. Nothing of ours stays behind, and the last look is in the report.
   await finishRun(run, deployment, tokens);
-  return { outcome: 'completed', leftToDo: follows ? [] : [leftUndone(route)] };
+  return { outcome: 'completed' };
 }
 
 function point(

@@ -54,6 +54,7 @@ export class RunBuilder {
   readonly #activities: ActivitySpecification[] = [];
   readonly #changes: { readonly at: number; readonly change: Change }[] = [];
   readonly #facts: RunFact[] = [];
+  readonly #left: string[] = [];
   readonly #signals: { readonly name: string; readonly at: number }[] = [];
 
   started(runbook: string, input: object): this {
@@ -69,6 +70,12 @@ export class RunBuilder {
 
   fact(fact: RunFact): this {
     this.#facts.push(fact);
+    return this;
+  }
+
+  /** What the run said is left to do. */
+  left(...texts: readonly string[]): this {
+    this.#left.push(...texts);
     return this;
   }
 
@@ -135,6 +142,7 @@ export class RunBuilder {
       events: this.times().filter(within).length,
       activities,
       signals: this.#numbered().filter(({ at }) => within(at - START)),
+      left: this.#left,
       facts: facts.toSorted((one, other) => one.at - other.at),
       phase: 'checking',
     };
