@@ -73,8 +73,7 @@ const REACHED: Readonly<Record<string, string>> = {
   update_primary_addrs:
     'inputs: `form` (`addresses`) and `addresses` of `secondaryRepointing`; else what is known of the primary',
   dr_operation_token: 'input: `tokenSource`; inventory: `ceremony.tokenSource`, `batchToken`, `batchTokens`',
-  'secondary/promote force':
-    'gate `force` of `drFailover` and of an unplanned `performancePromotion`',
+  'secondary/promote force': 'gate `force` of `drFailover` and of an unplanned `performancePromotion`',
   'secondary/reindex force': 'input: `force` of `drReindex`',
   pgp_key: "the ceremony's own key; a person's: input `recipient` of `operationTokenCeremony`",
   key: 'given by the key holders, sealed: `runbook share`',
