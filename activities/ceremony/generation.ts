@@ -16,6 +16,7 @@ import type { KeyRecord, OpenedShare } from '../../src/keys';
 import { isEncryptedOnlyTo, openShares, openToken, readOwnInvitation } from '../../src/keys';
 import type { Secret } from '../../src/secret';
 import type { GeneratedTokenKind } from '../../src/vault';
+import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
 import { personLookup } from '../approvals/person-lookup';
@@ -95,9 +96,9 @@ export async function startGeneration(input: StartInput): Promise<Started | Gene
   const execution = currentExecution();
   // Nothing that is sent here makes a token, and an attempt of this run that is there is cancelled first.
   execution.doubt.mayHaveSent = false;
-  const generation = await prepare(input, execution, true);
+  const [generation, signals] = await Promise.all([prepare(input, execution, true), arrivedShares(input.shares)]);
   const { record, slot, cluster } = generation;
-  const set = nextSet(execution, input, record, await openInHand(execution, record, input.shares, record.threshold));
+  const set = nextSet(execution, input, record, await openInHand(execution, record, signals, record.threshold));
   const { destroyAfter } = await execution.keyRecords.markFirstBurst(record, Date.now());
   try {
     for (let lost = input.lost; lost <= MAX_LOST; lost += 1) {
@@ -153,7 +154,7 @@ export async function completeGeneration(
   const execution = currentExecution();
   execution.doubt.mayHaveSent = false;
   const { attempt } = input;
-  const generation = await prepare(input, execution, false);
+  const [generation, signals] = await Promise.all([prepare(input, execution, false), arrivedShares(attempt.set)]);
   const { access, record, slot, cluster, kind } = generation;
   const noted = { ...entryOf(generation, attempt), state: 'under-way' } as const;
   const noting = beginNote(execution, noted);
@@ -163,15 +164,14 @@ export async function completeGeneration(
     // A share that finds no active node was certainly not sent; one that goes to the former one leaves a doubt.
     access.client.forgetActiveNode();
     const { signal } = execution;
-    const [shares] = await Promise.all([
-      openInHand(execution, record, attempt.set, attempt.set.length),
+    const [inHand] = await Promise.all([
+      openLast(execution, record, signals),
       noting(),
       access.client.activeNode({ signal }).catch(orElse(signal, () => undefined)),
     ]);
-    const deployment = findDeployment(execution.inventory, input.deployment);
-    givers = holdersOf(shares);
-    requireGroups(deployment, givers, record.threshold, cluster);
-    const last = shares.at(-1);
+    givers = inHand.givers;
+    requireGroups(findDeployment(execution.inventory, input.deployment), givers, record.threshold, cluster);
+    const { last } = inHand;
     const seen = await readAttempt(execution, slot);
     const waits = isThis(slot, attempt, seen) && seen.progress === seen.required - 1;
     if (!last || !waits || seen.nonce === undefined) {
@@ -338,29 +338,45 @@ interface ArrivedShare extends OpenedShare {
   readonly arrival: number;
 }
 
+/** The signals that brought shares, in the order of the numbers. */
+function arrivedShares(arrivals: readonly number[]): Promise<readonly ArrivedSignal[]> {
+  return new ArrivedSignals(currentExecution().run).all('share', arrivals);
+}
+
 /**
- * The shares that signals brought, in the order of the numbers.
+ * The shares that signals brought, in their order.
  *
  * @throws RunbookError SHARES_MISSING where fewer than `needed` fit together
  */
 async function openInHand(
-  { run, inventory }: ActivityContext,
+  { inventory }: ActivityContext,
   record: KeyRecord,
-  arrivals: readonly number[],
+  signals: readonly ArrivedSignal[],
   needed: number,
 ): Promise<ArrivedShare[]> {
-  const signals = await new ArrivedSignals(run).all('share', arrivals);
   const { shares, receipts } = await openShares(record, signals, personLookup(inventory));
   const arrivalOf = new Map(
     receipts.flatMap(({ verdict, envelopeDigest }, index) =>
       verdict === 'accepted' ? [[envelopeDigest, signals[index]?.arrival ?? 0] as const] : [],
     ),
   );
-  if (shares.length >= needed)
-    return shares.map((share) => ({ ...share, arrival: arrivalOf.get(share.envelopeDigest) ?? 0 }));
-  throw new RunbookError('SHARES_MISSING', `Only ${shares.length} of ${needed} key shares verify.`, {
+  if (shares.length < needed) throw sharesMissing(receipts, needed);
+  return shares.map((share) => ({ ...share, arrival: arrivalOf.get(share.envelopeDigest) ?? 0 }));
+}
+
+/** The last share of a set, which alone is opened, and whose shares the set has: the others were given already. */
+async function openLast({ inventory }: ActivityContext, record: KeyRecord, signals: readonly ArrivedSignal[]) {
+  const { shares, receipts } = await openShares(record, signals, personLookup(inventory), signals.length - 1);
+  const givers = new Set(receipts.flatMap(({ verdict, holder }) => (verdict === 'accepted' ? (holder ?? []) : [])));
+  if (givers.size < signals.length) throw sharesMissing(receipts, signals.length);
+  return { last: shares[0], givers: [...givers] };
+}
+
+function sharesMissing(receipts: readonly EnvelopeReceipt[], needed: number): RunbookError {
+  const fit = receipts.filter(({ verdict }) => verdict === 'accepted').length;
+  return new RunbookError('SHARES_MISSING', `Only ${fit} of ${needed} key shares verify.`, {
     about: UNFIT_SHARES,
-    observed: `${shares.length}${unfitInWords(receipts)}`,
+    observed: `${fit}${unfitInWords(receipts)}`,
     needed: `${needed}`,
     next: 'Who is named gives his share again, or a further holder gives his.',
   });

@@ -131,6 +131,9 @@ describe('key shares', () => {
     await run.control('pause', { reason: 'to look', before: 'Read the final state' });
     await run.approve('go', 'henry');
     await run.waitsFor('resume');
+    await run.until('the ceremony is over', ({ steps }) =>
+      steps.some(({ name, state }) => name === 'Destroy the ceremony keys' && state === 'done'),
+    );
     expect(await send(late)).toMatchObject({ verdict: 'refused', code: 'no-ceremony' });
     await run.control('resume', { reason: 'seen' });
     report = await run.report();

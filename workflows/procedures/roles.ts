@@ -1,5 +1,6 @@
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
 
 /** A kind of replication in a sentence. */
@@ -44,13 +45,15 @@ export async function finishRun(
   tokens?: { readonly dispose: () => Promise<void> },
 ): Promise<readonly ClusterObservation[]> {
   run.state.enterPhase('finishing');
-  await tokens?.dispose();
-  const seen = await run.skippableStep(
-    'Read the final state',
-    'the report has no final state',
-    (call) => call.readDeployment({ deployment }),
-    { note: rolesInWords },
-  );
+  const [, seen] = await inParallel([
+    tokens?.dispose().then(() => undefined) ?? Promise.resolve(undefined),
+    run.skippableStep(
+      'Read the final state',
+      'the report has no final state',
+      (call) => call.readDeployment({ deployment }),
+      { note: rolesInWords },
+    ),
+  ]);
   return seen?.observations ?? [];
 }
 
