@@ -21,8 +21,6 @@ export interface ActivityDependencies {
   readonly reportDirectory: string | undefined;
   /** What outlives runs, of each deployment. */
   readonly records: Records;
-  /** `host:port` of the Temporal server, where the worker connected itself. */
-  readonly temporalAddress?: string | undefined;
   /** See `Execution`; for tests. */
   readonly changeUnderWayMs?: number | undefined;
   readonly log: Logger;

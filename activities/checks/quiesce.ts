@@ -109,6 +109,8 @@ function nothingKeepsStill(from: string, acceptLoss: Wanted['acceptLoss']): Chec
   });
 }
 
+export const QUOTA_POSSIBLE = 'clients can be stopped by a quota';
+
 async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Promise<Check> {
   const { name } = primary.entry;
   const needed = 'no rate-limit quota, and no rate-limit headers in answers';
@@ -119,7 +121,7 @@ async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Pro
     await takingRequests(primary, signal);
     const headers = config.enableRateLimitResponseHeaders ? ['enable_rate_limit_response_headers is on'] : [];
     const others = othersAmong(names);
-    return check('clients can be stopped by a quota', name, others.length + headers.length === 0, {
+    return check(QUOTA_POSSIBLE, name, others.length + headers.length === 0, {
       observed: [...others, ...headers].join(', ') || 'no other quota',
       needed,
       next: 'Quiesce by hook instead (hooks.quiesce and hooks.release): a quota with a path wins against ours, and with these headers clients would sleep on after the release.',
@@ -130,7 +132,7 @@ async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Pro
     const elsewhere = error.cluster !== undefined && error.cluster !== name;
     const { observed = error.code } = elsewhere ? error : {};
     const why = elsewhere ? { needed: error.needed ?? needed, next: error.next ?? next } : { needed, next };
-    return check('clients can be stopped by a quota', name, false, { observed, ...why });
+    return check(QUOTA_POSSIBLE, name, false, { observed, ...why });
   }
 }
 

@@ -125,14 +125,16 @@ async function assessBatchToken(question: TokenQuestion) {
   return { isReady: bad.length === 0, checks, warnings, unused };
 }
 
+export const FREE_SLOT = 'generation slot free';
+
 /** The single slot of generation attempts must be free, or hold our own attempt. */
 export function freeSlot({ cluster, attempt }: ClusterObservation, ownFingerprint: string | undefined): Check {
-  if (!attempt) return notCheckable('generation slot free', cluster, { observed: 'not readable', needed: 'free' });
+  if (!attempt) return notCheckable(FREE_SLOT, cluster, { observed: 'not readable', needed: 'free' });
   // An attempt with a one-time password has no fingerprint: it is nobody's of ours.
   const own = ownFingerprint !== undefined && attempt.fingerprint === ownFingerprint;
   const whose = own ? 'of this run' : 'of somebody else';
   const key = attempt.fingerprint ? `key ${attempt.fingerprint}` : 'a one-time password';
-  return check('generation slot free', cluster, !attempt.started || own, {
+  return check(FREE_SLOT, cluster, !attempt.started || own, {
     observed: attempt.started
       ? `an attempt ${whose} with ${key}, progress ${attempt.progress} of ${attempt.required}`
       : 'free',

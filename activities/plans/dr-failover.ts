@@ -82,12 +82,8 @@ export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>
   const judged = [
     ...judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs }),
     ...broken,
-    ...successorChecks(found),
-    ...fenceHook(input, deployment),
+    ...successorChecks(input, observed, found),
     lossKnown(to.cluster, bounded),
-    ...silent.map((each) =>
-      otherReadable(each, `${each.cluster} is not re-pointed by this run; make sure that it is not a primary.`),
-    ),
   ];
   const { hooks } = deployment;
   const route: FailoverRoute = {
@@ -123,8 +119,12 @@ async function brokenPrimaries({ observations, access }: Observed, signal: Abort
   return (await Promise.all(judged)).filter(({ verdict }) => verdict === 'fail');
 }
 
-/** Whether the successor can become primary, and what people must know of it. */
-function successorChecks({ from, to, others, ranking }: FailoverSides): Check[] {
+/** Whether the successor can become primary, and what people must know of it and of those that have to follow. */
+export function successorChecks(
+  input: InputOf<'drFailover'>,
+  { deployment }: Observed,
+  { from, to, others, silent, ranking }: FailoverSides,
+): Check[] {
   const { cluster } = to;
   const other = `${cluster} cannot be promoted as it is: look at its nodes, or name another one with {"to": ...}.`;
   return [
@@ -146,6 +146,10 @@ function successorChecks({ from, to, others, ranking }: FailoverSides): Check[] 
       .filter((each) => noneOlder(to, each).verdict === 'fail')
       .map((each) => asWarning({ ...noneOlder(to, each), name: 'other secondaries can follow' })),
     ...furthestAhead(to, ranking),
+    ...fenceHook(input, deployment),
+    ...silent.map((each) =>
+      otherReadable(each, `${each.cluster} is not re-pointed by this run; make sure that it is not a primary.`),
+    ),
   ];
 }
 

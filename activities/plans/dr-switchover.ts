@@ -3,6 +3,7 @@ import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
 import type { InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
+import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
@@ -62,24 +63,18 @@ export async function assessDrSwitchover(
   const base = observed.base({ plan: true, go: input.go === 'required' });
   const sides = findSides(input, observed);
   if ('verdict' in sides) return { ...base, preconditions: [sides] };
-  const { from, to, others, drSecondaries, performanceSecondaries } = sides;
-  const quiesce = await quiescing(deployment, input, observed.access(from.cluster), to.cluster, context.signal);
+  const { from, to, drSecondaries, performanceSecondaries } = sides;
   const snapshot = snapshotWanted(deployment, 'demotion', from.cluster);
-  const rights = { ...quiesce.rights, [DEMOTE]: ['update'], [SECONDARY_TOKEN]: ['update', 'sudo'], ...snapshot.rights };
-  const [tokens, credential, changes] = await Promise.all([
+  const [tokens, { quiesce, checks }, changes] = await Promise.all([
     observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true),
-    observed.markerRights(from.cluster, rights, true),
+    formerChecks(input, observed, sides),
     lastPrimaryChange(context, deployment.name),
   ]);
   const judged = [
     ...sideChecks(input, observed, sides),
-    ...quiesce.checks,
-    ...credential,
+    ...checks,
     ...(await tokenChecks(observed, tokens, sides)),
     coolDown(changes, deployment.limits.coolDownMs, Date.now()),
-    ...[...others, ...performanceSecondaries]
-      .filter(({ reachable }) => !reachable)
-      .map((each) => otherReadable(each, `${each.cluster} may need attention after the switchover.`)),
   ];
   const route: SwitchoverRoute = {
     from: from.cluster,
@@ -104,8 +99,20 @@ export async function assessDrSwitchover(
   return { ...base, preconditions: judged, route, plan: switchoverPlan(input, route, sides, told) };
 }
 
+/** What a switchover does on the old primary before its demotion: clients, marker, rights. */
+export async function formerChecks(
+  input: InputOf<'drSwitchover'>,
+  { deployment, access, markerRights, signal }: Observed,
+  { from, to }: Pick<Sides, 'from' | 'to'>,
+): Promise<{ readonly quiesce: Quiescing; readonly checks: readonly Check[] }> {
+  const quiesce = await quiescing(deployment, input, access(from.cluster), to.cluster, signal);
+  const snapshot = snapshotWanted(deployment, 'demotion', from.cluster);
+  const rights = { ...quiesce.rights, [DEMOTE]: ['update'], [SECONDARY_TOKEN]: ['update', 'sudo'], ...snapshot.rights };
+  return { quiesce, checks: [...quiesce.checks, ...(await markerRights(from.cluster, rights, true))] };
+}
+
 /** Who is primary is read, never configured. */
-function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observations }: Observed) {
+export function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observations }: Observed) {
   const inSet = [of(input.to), ...othersOf(input.to)];
   const [to] = inSet;
   const primaries = inSet.filter((each) => each.dr?.mode === 'primary');
@@ -138,19 +145,33 @@ function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observations 
   };
 }
 
-function sideChecks(input: InputOf<'drSwitchover'>, { deployment }: Observed, { from, to, others }: Sides): Check[] {
-  const { heartbeatAgeMs, lagWalEntries } = deployment.limits;
+/** What is read of the clusters: both sides, and the others that have to follow. */
+export function sideChecks(
+  input: InputOf<'drSwitchover'>,
+  { deployment }: Observed,
+  { from, to, others, performanceSecondaries }: Sides,
+): Check[] {
   return [
     ...[from, to].flatMap((each) => takesPart(each)),
     servesAsPrimary(from, 'dr', `The DR primary is not ${from.cluster}: correct "from".`),
-    streams(to, 'dr'),
+    ...inStep(deployment, from, to),
     sameSet('dr', from, to, `${to.cluster} replicates from another primary.`),
     onePrimary('dr', [from, to, ...others]),
-    aliveByHeartbeat(to, 'dr', heartbeatAgeMs),
-    lag('dr', from, to, lagWalEntries),
     versionsForSwitch(from, to, input.acknowledgeNewerSecondary),
     ...[from, to].flatMap((each) => healthyTree(each, 'dr')),
+    ...[...others, ...performanceSecondaries]
+      .filter(({ reachable }) => !reachable)
+      .map((each) => otherReadable(each, `${each.cluster} may need attention after the switchover.`)),
   ];
+}
+
+/** Whether a DR secondary has what its primary has, and hears it. */
+export function inStep(
+  { limits: { heartbeatAgeMs, lagWalEntries } }: Deployment,
+  from: ClusterObservation,
+  to: ClusterObservation,
+): Check[] {
+  return [streams(to, 'dr'), aliveByHeartbeat(to, 'dr', heartbeatAgeMs), lag('dr', from, to, lagWalEntries)];
 }
 
 /** A newer secondary can take over, but the old primary cannot follow it. */
@@ -165,8 +186,8 @@ function versionsForSwitch(from: ClusterObservation, to: ClusterObservation, ack
 }
 
 /** Where the operation tokens come from must be ready before the outage, for the way there and the way back. */
-async function tokenChecks(
-  { access }: Observed,
+export async function tokenChecks(
+  { access, signal }: Observed,
   { source, checks }: TokenAssessment,
   { from, drSecondaries }: Sides,
 ): Promise<Check[]> {
@@ -187,7 +208,6 @@ async function tokenChecks(
         }),
       ];
     case 'ceremony': {
-      const { signal } = currentExecution();
       const others = drSecondaries.map(async (each) => {
         const entry = await ceremonyEntryOf(access(each.cluster), each, signal);
         return ceremonyCallsAllowed(each.cluster, 'operation-token', each.version, entry);

@@ -3,11 +3,13 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check, GateName } from '../../src/contracts/plan';
 import type { TokenSourceChoice } from '../../src/contracts/runbook-inputs';
 import { drSetOf, findCluster } from '../../src/inventory';
+import type { Deployment } from '../../src/inventory';
 import { gateFacts, observeDeployment, siteFacts } from '../approvals/planning';
 import { credentialFacts, credentialLives, credentialMay, credentialWorks, mayCall } from '../checks/credentials';
 import type { Rights } from '../checks/credentials';
 import { assessTokenSource } from '../checks/tokens';
 import { checkMarker } from '../evidence/marker';
+import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 
 /** What every plan is made of. */
@@ -17,28 +19,19 @@ export interface PlanInput<I> {
   readonly ownFingerprint?: string | undefined;
 }
 
-/** A deployment as it was read for a plan: every check looks at this, and at what it reads itself. */
-export type Observed = Awaited<ReturnType<typeof observe>>;
+/** A deployment as it was read: every check looks at this, and at what it reads itself. */
+export type Observed = ReturnType<typeof observedOf>;
 
-/**
- * Reads every cluster of a deployment at once; one that does not answer is an observation too.
- *
- * @param named - the clusters that the input names
- * @throws RunbookError UNKNOWN_DEPLOYMENT, UNKNOWN_CLUSTER
- */
-export async function observe(
-  {
-    input: { deployment: name, tokenSource: wanted },
-    ownFingerprint,
-  }: PlanInput<{ readonly deployment: string; readonly tokenSource?: TokenSourceChoice | undefined }>,
-  named: readonly (string | undefined)[] = [],
+/** Names where the token of a DR operation comes from; the inventory does where nothing is named. */
+type Asking = PlanInput<{ readonly tokenSource?: TokenSourceChoice | undefined }>;
+
+/** What was read of a deployment, and what checks read beside. */
+export function observedOf(
+  { access, signal }: { readonly access: (cluster: string) => ClusterAccess; readonly signal: AbortSignal },
+  deployment: Deployment,
+  observations: readonly ClusterObservation[],
+  { input: { tokenSource: wanted }, ownFingerprint }: Asking,
 ) {
-  const context = currentExecution();
-  const { clusters, inventory, signal } = context;
-  const deployment = clusters.deployment(name);
-  for (const each of named) if (each !== undefined) findCluster(deployment, each);
-  const [observations, site] = await Promise.all([observeDeployment(clusters, name, signal), siteFacts(context, name)]);
-  const access = (cluster: string) => clusters.of(name, cluster);
   /** One of them. */
   const of = (cluster: string): ClusterObservation => {
     const found = observations.find((each) => each.cluster === cluster);
@@ -53,6 +46,7 @@ export async function observe(
   return {
     deployment,
     observations,
+    signal,
     of,
     othersOf,
     access,
@@ -79,6 +73,27 @@ export async function observe(
         ...{ primary: primary && access(primary.cluster), wanted, paths, ownFingerprint, signal, takesKept },
       });
     },
+  };
+}
+
+/**
+ * Reads every cluster of a deployment at once; one that does not answer is an observation too.
+ *
+ * @param named - the clusters that the input names
+ * @throws RunbookError UNKNOWN_DEPLOYMENT, UNKNOWN_CLUSTER
+ */
+export async function observe(
+  asking: Asking & PlanInput<{ readonly deployment: string }>,
+  named: readonly (string | undefined)[] = [],
+) {
+  const context = currentExecution();
+  const { clusters, inventory, signal } = context;
+  const { deployment: name } = asking.input;
+  const deployment = clusters.deployment(name);
+  for (const each of named) if (each !== undefined) findCluster(deployment, each);
+  const [observations, site] = await Promise.all([observeDeployment(clusters, name, signal), siteFacts(context, name)]);
+  return {
+    ...observedOf({ access: (cluster) => clusters.of(name, cluster), signal }, deployment, observations, asking),
     /** The first part of an assessment. Each gate with whether it is needed. */
     base: (gates: Partial<Record<GateName, boolean>>) => ({
       observations,

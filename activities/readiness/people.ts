@@ -1,5 +1,4 @@
-import type { GateName } from '../../src/contracts/plan';
-import type { ReadinessPoint } from '../../src/contracts/readiness';
+import type { Check, GateName } from '../../src/contracts/plan';
 import { canSatisfyGroups } from '../../src/contracts/share-groups';
 import { escapeUntrusted } from '../../src/contracts/words';
 import type { Deployment, GatePolicy, Inventory, Person, RosterAt } from '../../src/inventory';
@@ -8,110 +7,104 @@ import { evaluateGate } from '../../src/keys';
 import type { DeclinedRehearsal, RehearsalRecord } from '../ceremony/rehearsal';
 import { declinedRehearsals, rehearsals } from '../ceremony/rehearsal';
 import { judgeRoster, rehearsingPeople } from '../ceremony/ceremony-roster';
-import { answer, holds, judged, readPoints, unread } from './point';
-import type { Answer, Asked, Verdicts } from './point';
+import { check } from '../checks/check';
+import { readChecks, unread } from './point';
+import type { Judged } from './point';
 import type { DrSet, ReadinessContext, Topology } from './topology';
 
 const DAY_MS = 86_400_000;
 
-/** The gates that a switchover, a failover and what follows them open. */
-const GATES: readonly (readonly [GateName, Verdicts])[] = [
-  ['plan', { switchover: 'fail' }],
-  ['go', { switchover: 'fail' }],
-  ['promote', { failover: 'fail' }],
-  ['force', { failover: 'fail' }],
-  ['unfence', { failover: 'warn' }],
-];
+/** The gates that a switchover, a failover and what follows them open, and what one means that cannot be met. */
+const GATES = [
+  ['plan', 'switchover', 'fail'],
+  ['go', 'switchover', 'fail'],
+  ['promote', 'failover', 'fail'],
+  ['force', 'failover', 'fail'],
+  ['unfence', 'failover', 'warn'],
+] as const;
 
 /** Holders for the threshold, approvers for each gate, and how it is known who they are. Pure. */
-export function peoplePoints(inventory: Inventory, { deployment, sets }: Topology, now: number): ReadinessPoint[] {
+export function peopleChecks(inventory: Inventory, { deployment, sets }: Topology, now: number): Judged[] {
   return [
     ...sets.flatMap((set) => {
       const thresholds = set.secondaries.flatMap(({ observation }) => observation.attempt?.required ?? []);
       const needed = thresholds.length === 0 ? undefined : Math.max(...thresholds);
-      return [...holders(deployment, set, needed, now), ...terms(deployment, set, needed, now)];
+      return [holders(deployment, set, needed, now), ...terms(deployment, set, needed, now)];
     }),
-    ...GATES.flatMap(([gate, otherwise]) => gatePoint(inventory, deployment, gate, otherwise)),
+    ...GATES.map(([gate, about, otherwise]) => ({ ...gateCheck(inventory, deployment, gate, otherwise), about })),
     ...attestations(inventory, deployment),
   ];
 }
 
 /** Whether those in office suffice for the threshold and the groups, and whether one of them may be missing. */
-function holders(deployment: Deployment, { name: set }: DrSet, threshold: number | undefined, now: number) {
-  const { good, observed, needed, next } = judgeRoster(deployment, threshold, now);
-  return judged({
-    id: `holders.${set}`,
-    source: 'attested',
-    needed: `as many holders as the service requires key shares (${needed}), and one more for each`,
-    next,
-    judge: () => {
-      if (deployment.ceremony.tokenSource === 'batch')
-        return answer('ok', `${observed}; none needed: the token source is batch`);
-      if (threshold === undefined) return unread('no DR secondary tells its threshold');
-      const roster = rosterAt(deployment, now);
-      const names = everybody(roster);
-      if (!good)
-        return answer('fail', observed, {
-          reason: names.length < threshold ? undefined : `no ${threshold} of them satisfy the groups`,
-        });
-      if (names.length === threshold)
-        return answer('warn', observed, { reason: 'all of them must be there, at any hour' });
-      const without = (name: string) => names.filter((each) => each !== name);
-      const alone = names.filter((name) => !canSatisfyGroups(roster.groups, without(name), threshold));
-      const reason = `the groups cannot be satisfied without ${alone.join(', nor without ')}`;
-      return holds(alone.length === 0, 'warn', observed, { reason });
-    },
+function holders(deployment: Deployment, { name: set }: DrSet, threshold: number | undefined, now: number): Judged {
+  const { good, observed, needed: least, next } = judgeRoster(deployment, threshold, now);
+  const name = `holders.${set}`;
+  const needed = `as many holders as the service requires key shares (${least}), and one more for each`;
+  if (deployment.ceremony.tokenSource === 'batch')
+    return check(name, undefined, true, { observed: `${observed}; none needed: the token source is batch`, needed });
+  if (threshold === undefined) return unread({ name, needed }, 'no DR secondary tells its threshold');
+  const roster = rosterAt(deployment, now);
+  const names = everybody(roster);
+  const without = (each: string) => names.filter((one) => one !== each);
+  const alone = names.filter((each) => !canSatisfyGroups(roster.groups, without(each), threshold));
+  const why = () => {
+    if (!good) return names.length < threshold ? undefined : `no ${threshold} of them satisfy the groups`;
+    if (names.length === threshold) return 'all of them must be there, at any hour';
+    return alone.length === 0 ? undefined : `the groups cannot be satisfied without ${alone.join(', nor without ')}`;
+  };
+  const reason = why();
+  return check(name, undefined, good && reason === undefined, {
+    observed: reason === undefined ? observed : `${observed}: ${reason}`,
+    ...{ needed, next },
+    otherwise: good ? 'warn' : 'fail',
   });
 }
 
 /** Whose term ends soon. A site without terms is not told of them. */
-function terms(deployment: Deployment, { name: set }: DrSet, threshold: number | undefined, now: number) {
+function terms(deployment: Deployment, { name: set }: DrSet, threshold: number | undefined, now: number): Judged[] {
   const { ceremony, readiness } = deployment;
   if (ceremony.terms.length === 0) return [];
   const inOffice = everybody(rosterAt(deployment, now));
   const soon = now + readiness.termWarningMs;
-  return judged({
-    id: `terms.${set}`,
-    source: 'attested',
-    needed: `terms of office that last longer than ${Math.round(readiness.termWarningMs / DAY_MS)} days`,
-    next: 'Elect who comes next and list them in the inventory, or prolong the term there.',
-    judge: () => {
-      const ending = ceremony.terms.filter((term) => {
-        const end = endOfTerm(term);
-        return end !== undefined && end > now && end <= soon && inOffice.includes(term.name);
-      });
-      if (ending.length === 0) return answer('ok', `${inOffice.length} in office, no term ends soon`);
-      const then = judgeRoster(deployment, threshold, soon);
-      const names = ending.map(({ name, until }) => `${name} until ${until ?? ''}`).join(', ');
-      return answer('warn', `${names}; then ${everybody(rosterAt(deployment, soon)).length} in office`, {
-        reason: then.good ? undefined : `the roster would be too small: ${then.needed}`,
-      });
-    },
+  const ending = ceremony.terms.filter((term) => {
+    const end = endOfTerm(term);
+    return end !== undefined && end > now && end <= soon && inOffice.includes(term.name);
   });
+  const then = judgeRoster(deployment, threshold, soon);
+  const names = ending.map(({ name, until }) => `${name} until ${until ?? ''}`).join(', ');
+  const left = `${names}; then ${everybody(rosterAt(deployment, soon)).length} in office`;
+  return [
+    check(`terms.${set}`, undefined, ending.length === 0, {
+      observed:
+        ending.length === 0
+          ? `${inOffice.length} in office, no term ends soon`
+          : `${left}${then.good ? '' : `: the roster would be too small: ${then.needed}`}`,
+      needed: `terms of office that last longer than ${Math.round(readiness.termWarningMs / DAY_MS)} days`,
+      next: 'Elect who comes next and list them in the inventory, or prolong the term there.',
+      otherwise: 'warn',
+    }),
+  ];
 }
 
 function everybody({ holders: asked, standBy }: RosterAt): string[] {
   return [...asked, ...standBy];
 }
 
-function gatePoint(inventory: Inventory, deployment: Deployment, gate: GateName, otherwise: Verdicts) {
+function gateCheck(inventory: Inventory, deployment: Deployment, gate: GateName, otherwise: 'fail' | 'warn'): Check {
   const policy = deployment.gates[gate];
   const members = approversOf(inventory, deployment, gate);
   const names = members.map(({ name }) => name);
-  return judged({
-    id: `gate.${gate}`,
-    source: 'attested',
+  const blocked = names.filter((name) => !canBeMet(policy, members, name));
+  // Somebody must be left who may ask.
+  const mayAsk = [...inventory.people.keys()].some((name) => !blocked.includes(name));
+  const canBe = canBeMet(policy, members, undefined);
+  const reason = canBe && blocked.length > 0 ? `; it cannot be met where ${blocked.join(' or ')} asks` : '';
+  return check(`gate.${gate}`, undefined, canBe && mayAsk, {
+    observed: `${names.length} may approve: ${names.join(', ') || 'nobody'}${reason}`,
     needed: `${policy.approvals} of ${policy.groups.join(' and ')}${policy.excludeRequester ? ', without the one who asks' : ''}`,
     next: `Put more people into the groups of gate ${gate}, or change its policy.`,
-    judge: () => {
-      const observed = `${names.length} may approve: ${names.join(', ') || 'nobody'}`;
-      if (!canBeMet(policy, members, undefined)) return answer(otherwise, observed);
-      const blocked = names.filter((name) => !canBeMet(policy, members, name));
-      const reason = `it cannot be met where ${blocked.join(' or ')} asks`;
-      // Somebody must be left who may ask.
-      const mayAsk = [...inventory.people.keys()].some((name) => !blocked.includes(name));
-      return holds(mayAsk, otherwise, mayAsk && blocked.length > 0 ? `${observed}; ${reason}` : observed, { reason });
-    },
+    otherwise,
   });
 }
 
@@ -122,48 +115,36 @@ function canBeMet(policy: GatePolicy, members: readonly Person[], requester: str
 }
 
 /** A claim is a name that anybody may use. */
-function attestations(inventory: Inventory, deployment: Deployment): ReadinessPoint[] {
+function attestations(inventory: Inventory, deployment: Deployment): Judged[] {
   const groups = new Set(GATES.flatMap(([gate]) => deployment.gates[gate].groups));
   const about = {
     holders: holdersOf(inventory, deployment),
     approvers: [...inventory.people.values()].filter((person) => person.groups.some((group) => groups.has(group))),
   };
-  return Object.entries(about).flatMap(([who, people]) =>
-    judged({
-      id: `${who}-proven`,
-      source: 'attested',
+  return Object.entries(about).map(([who, people]) => {
+    const claimed = people.filter(({ attestation }) => attestation === 'claimed').map(({ name }) => name);
+    const laboratory = deployment.laboratory ? '; this is a laboratory' : '';
+    return check(`${who}-proven`, undefined, claimed.length === 0 || deployment.laboratory, {
+      observed: claimed.length === 0 ? `all ${people.length}` : `only claimed: ${claimed.join(', ')}${laboratory}`,
       needed: `${who} sign with a key, or are known by the server's principal`,
       next: 'Each runs `runbook join` with a line of yours; `runbook inventory add-person` lists what it prints.',
-      judge: () => {
-        const claimed = people.filter(({ attestation }) => attestation === 'claimed').map(({ name }) => name);
-        if (claimed.length === 0) return answer('ok', `all ${people.length}`);
-        const only = `only claimed: ${claimed.join(', ')}`;
-        return holds(deployment.laboratory, 'warn', deployment.laboratory ? `${only}; this is a laboratory` : only);
-      },
-    }),
-  );
+      otherwise: 'warn',
+    });
+  });
 }
 
 /** Whether every holder and stand-by holder has gone the whole way not long ago, with the keys that count now. */
-export async function rehearsalPoints({ deployment, execution, now }: ReadinessContext): Promise<ReadinessPoint[]> {
+export async function rehearsalChecks({ deployment, execution, now }: ReadinessContext): Promise<Judged[]> {
   const { inventory, signingKey, records, signal } = execution;
   const facts = { people: inventory.people, workers: signingKey.kid };
-  const read = async () => ({
-    successes: await rehearsals.all(records, deployment.name),
-    declines: await declinedRehearsals.all(records, deployment.name),
+  return readChecks(signal, { name: 'rehearsed', needed: 'the rehearsals in the record' }, async () => {
+    const successes = await rehearsals.all(records, deployment.name);
+    const declines = await declinedRehearsals.all(records, deployment.name);
+    return rehearsingPeople(deployment, now).map(({ name, standBy }) => {
+      const last = { success: successes.get(name), declined: declines.get(name), standBy };
+      return judgeRehearsal(deployment, facts, name, last, now);
+    });
   });
-  const asked = rehearsingPeople(deployment, now).map(({ name, standBy }): Asked<Awaited<ReturnType<typeof read>>> => {
-    const input = JSON.stringify({ deployment: deployment.name, holders: [name], reason: 'WHY' });
-    return {
-      id: `rehearsed.${name}`,
-      source: 'worker',
-      needed: `a rehearsal at most ${Math.round(deployment.readiness.rehearsalAgeMs / DAY_MS)} days ago`,
-      next: `Rehearse: \`runbook start ceremonyRehearsal --input '${input}'\``,
-      judge: ({ successes, declines }) =>
-        judgeRehearsal(deployment, facts, { success: successes.get(name), declined: declines.get(name), standBy }, now),
-    };
-  });
-  return readPoints(signal, read, ...asked);
 }
 
 /** What the workers know of themselves and of their people. */
@@ -181,22 +162,28 @@ interface Rehearsed {
 
 /** Pure. */
 export function judgeRehearsal(
-  { ceremony, laboratory, readiness }: Deployment,
+  { name: deployment, ceremony: { tokenSource }, laboratory, readiness }: Deployment,
   facts: RehearsalFacts,
+  name: string,
   { success, declined, standBy }: Rehearsed,
   now: number,
-): Answer {
+): Check {
   const who = standBy ? ' (stand-by)' : '';
-  const { tokenSource } = ceremony;
+  const needed = `a rehearsal at most ${Math.round(readiness.rehearsalAgeMs / DAY_MS)} days ago`;
+  const rehearsed = (good: boolean, observed: string) => {
+    const input = JSON.stringify({ deployment, holders: [name], reason: 'WHY' });
+    const next = `Rehearse: \`runbook start ceremonyRehearsal --input '${input}'\``;
+    return check(`rehearsed.${name}`, undefined, good, { observed, needed, next, otherwise: 'warn' });
+  };
   if (tokenSource === 'batch' || tokenSource === 'provided')
-    return answer('ok', `none needed${who}: the token source is ${tokenSource}`);
+    return rehearsed(true, `none needed${who}: the token source is ${tokenSource}`);
   const last = success === undefined ? 'never' : inWords(success, now);
   const observed = `${last}${who}${declinedSince(success, declined)}`;
-  if (laboratory) return answer('ok', `${observed}; this is a laboratory`);
-  if (success === undefined) return answer('warn', observed);
+  if (laboratory) return rehearsed(true, `${observed}; this is a laboratory`);
+  if (success === undefined) return rehearsed(false, observed);
   const reason = whatChanged(success, facts);
   const recent = now - Date.parse(success.at) <= readiness.rehearsalAgeMs;
-  return holds(reason === undefined && recent, 'warn', observed, { reason });
+  return rehearsed(reason === undefined && recent, reason === undefined ? observed : `${observed}; ${reason}`);
 }
 
 /** Who said that they cannot answer did not forget: the operators see why. */

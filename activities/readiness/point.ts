@@ -1,106 +1,66 @@
 import type { Check } from '../../src/contracts/plan';
-import type { PointVerdict, ReadinessPoint } from '../../src/contracts/readiness';
+import type { ReadinessPoint } from '../../src/contracts/readiness';
 import { isRunbookError } from '../../src/errors';
 import { redact } from '../../src/keys';
+import { asWarning, notCheckable } from '../checks/check';
+import type { Part } from './topology';
 
-/** What one point of readiness asks. */
-export interface Question {
-  /** Stable, kebab case. */
-  readonly id: string;
-  readonly cluster?: string | undefined;
-  /** How the answer is known; `api` where nothing is said. */
-  readonly source?: ReadinessPoint['source'];
-  readonly needed: string;
-  /** Who can do what, where the answer is not good. */
-  readonly next?: string | undefined;
+type Question = Exclude<ReadinessPoint['about'], 'both'>;
+const QUESTIONS: readonly Question[] = ['switchover', 'failover'];
+
+/** A check with the question that it concerns: both where it names none. */
+export type Judged = Check & Partial<Pick<ReadinessPoint, 'unread'>> & { readonly about?: Question };
+
+/** The same checks for one question alone. */
+export function concerning(about: Question, checks: readonly Judged[]): Judged[] {
+  return checks.map((each) => ({ ...each, about }));
 }
 
-/** One verdict for switchover and failover, or one for each; what is left out is not concerned. */
-export type Verdicts =
-  PointVerdict | { readonly switchover?: PointVerdict | undefined; readonly failover?: PointVerdict | undefined };
-
-/** A question with what an answer to it means. */
-export interface Asked<T = void> extends Question {
-  readonly judge: (found: T) => Answer | readonly Answer[];
+/** What a defect of a cluster stops, by its part. The primary of a failover is gone anyway. */
+export function stops(part: Part, judged: Check): Judged {
+  if (part === 'other') return asWarning(judged);
+  return part === 'secondary' ? judged : { ...judged, about: 'switchover' };
 }
 
-/** What an answer means. Reason, source and next stand before those of the question. */
-export interface Answer {
-  readonly verdicts: Verdicts;
-  readonly observed: string;
-  readonly reason?: string | undefined;
-  readonly next?: string | undefined;
-  readonly source?: ReadinessPoint['source'];
+const BADNESS: Readonly<Record<Check['verdict'], number>> = { ok: 0, 'not-checkable': 1, warn: 2, fail: 3 };
+
+export function isWorse(verdict: Check['verdict'], before: Check['verdict']): boolean {
+  return BADNESS[verdict] > BADNESS[before];
 }
 
-type More = Omit<Answer, 'verdicts' | 'observed'>;
-
-export function answer(verdicts: Verdicts, observed: string, more: More = {}): Answer {
-  return { verdicts, observed, ...more };
-}
-
-/** `ok` where it holds, else the given verdicts; what is concerned by none of them is concerned by neither. */
-export function holds(good: boolean, otherwise: Verdicts, observed: string, more: More = {}): Answer {
-  if (!good) return { verdicts: otherwise, observed, ...more };
-  const { switchover, failover } = eachOf(otherwise);
-  const verdicts: Verdicts =
-    typeof otherwise === 'string' ? 'ok' : { switchover: switchover && 'ok', failover: failover && 'ok' };
-  return { verdicts, observed, ...more, reason: undefined };
-}
-
-/** It cannot be known beforehand at all. Counts neither for nor against. */
-export function unknowable(reason: string): Answer {
-  return { verdicts: 'not-checkable', observed: 'not checkable', reason, source: 'not-checkable' };
-}
-
-/** It could be known, and was not this time: never taken for good. */
-export function unread(code: string): Answer {
-  // The points about the nodes tell the error in full; here its code is enough.
-  const short = /^[A-Z][A-Z_]+(?=: )/.exec(code)?.[0] ?? code;
-  return { verdicts: 'not-checkable', observed: `could not be read: ${short}` };
-}
-
-/** A check that plans make too; `notRead` says why it could not be made. */
-export function checked(id: string, check: Check, otherwise: Verdicts, notRead?: string): ReadinessPoint[] {
-  const { verdict, observed } = check;
-  const answered = notRead === undefined ? holds(verdict === 'ok', otherwise, observed) : unread(notRead);
-  return pointsOf({ id, ...check }, answered);
-}
-
-/** The points of questions whose facts are at hand. */
-export function judged(...asked: readonly Asked[]): ReadinessPoint[] {
-  return asked.flatMap((each) => [each.judge()].flat().flatMap((answered) => pointsOf(each, answered)));
-}
-
-/** The points of one question: two where switchover and failover are judged differently. */
-export function pointsOf(question: Question, { verdicts, observed, reason, next, source }: Answer): ReadinessPoint[] {
-  const { switchover, failover } = eachOf(verdicts);
-  const todo = next ?? question.next;
-  const make = (about: ReadinessPoint['about'], verdict: PointVerdict): ReadinessPoint => ({
-    id: question.id,
-    about,
-    ...(question.cluster !== undefined && { cluster: question.cluster }),
-    verdict,
-    source: source ?? question.source ?? 'api',
-    observed: redact(observed),
-    needed: question.needed,
-    ...(reason !== undefined && { reason: redact(reason) }),
-    // Of what is not known nobody can say what to do about it.
-    ...((verdict === 'fail' || verdict === 'warn') && todo !== undefined && { next: todo }),
+/**
+ * The points of checks. Several plans make the same check of one cluster: the worst counts. A point whose verdict is the same
+ * for both questions is told once.
+ */
+export function pointsOf(judged: readonly Judged[]): ReadinessPoint[] {
+  const worst = new Map<string, ReadinessPoint>();
+  for (const each of judged) {
+    for (const about of each.about === undefined ? QUESTIONS : [each.about]) {
+      const point = pointOf(each, about);
+      const known = worst.get(keyOf(point));
+      if (known === undefined || isWorse(point.verdict, known.verdict)) worst.set(keyOf(point), point);
+    }
+  }
+  return [...worst.values()].flatMap((point) => {
+    const [twin] = QUESTIONS.flatMap((about) =>
+      about === point.about ? [] : (worst.get(keyOf({ ...point, about })) ?? []),
+    );
+    if (twin?.verdict !== point.verdict) return [point];
+    return point.about === 'switchover' ? [{ ...point, about: 'both' }] : [];
   });
-  if (switchover !== undefined && switchover === failover) return [make('both', switchover)];
-  return [
-    ...(switchover === undefined ? [] : [make('switchover', switchover)]),
-    ...(failover === undefined ? [] : [make('failover', failover)]),
-  ];
 }
 
-function eachOf(verdicts: Verdicts): Exclude<Verdicts, PointVerdict> {
-  return typeof verdicts === 'string' ? { switchover: verdicts, failover: verdicts } : verdicts;
+function keyOf({ id, cluster, about }: Pick<ReadinessPoint, 'id' | 'cluster' | 'about'>): string {
+  return `${id} ${cluster ?? ''} ${about}`;
+}
+
+function pointOf({ name, observed, ...judged }: Judged, about: Question): ReadinessPoint {
+  const id = name.toLowerCase().replaceAll(/[^a-z0-9.]+/g, '-');
+  return { ...judged, id, about, observed: redact(observed) };
 }
 
 /** What one reading may take, ms. All of them run at the same time. */
-const POINT_MS = 8_000;
+const READING_MS = 8_000;
 
 /** Why something was not read, in words that may be told. */
 export class NotRead extends Error {}
@@ -109,7 +69,7 @@ export class NotRead extends Error {}
 export async function within<T>(
   signal: AbortSignal,
   read: (signal: AbortSignal) => Promise<T>,
-  limitMs: number = POINT_MS,
+  limitMs: number = READING_MS,
 ): Promise<T> {
   const limited = AbortSignal.any([signal, AbortSignal.timeout(limitMs)]);
   const tooSlow = new NotRead(`no answer within ${limitMs / 1_000} s`);
@@ -124,28 +84,27 @@ export async function within<T>(
   }
 }
 
-/**
- * The points of questions that one reading answers, begun here or under way. One that fails or takes too long gives
- * `not-checkable` points with the code of the error: never nothing, and never `ok`.
- */
-export async function readPoints<T>(
+/** It could be known, and was not this time: never taken for good. */
+export function unread({ name, cluster, needed }: Asked, why: string): Judged {
+  // The checks of the nodes tell the error in full; here its code is enough.
+  const short = /^[A-Z][A-Z_]+(?=: )/.exec(why)?.[0] ?? why;
+  return { ...notCheckable(name, cluster, { observed: `could not be read: ${short}`, needed }), unread: true };
+}
+
+type Asked = Pick<Check, 'name' | 'cluster' | 'needed'>;
+
+/** What one reading shows. One that fails or takes too long is a check that says so with the code of the error: never nothing, and never `ok`. */
+export async function readChecks(
   signal: AbortSignal,
-  read: Promise<T> | ((signal: AbortSignal) => Promise<T>),
-  ...asked: readonly Asked<T>[]
-): Promise<ReadinessPoint[]> {
-  const reading = typeof read === 'function' ? within(signal, read) : read;
-  // Nobody may ask anything of it.
-  reading.catch(() => undefined);
-  const points = asked.map(async (each) => {
-    try {
-      const found = await reading;
-      return judged({ ...each, judge: () => each.judge(found) });
-    } catch (error) {
-      if (signal.aborted) throw error;
-      return pointsOf(each, unread(codeOf(error)));
-    }
-  });
-  return (await Promise.all(points)).flat();
+  asked: Asked,
+  read: (signal: AbortSignal) => Promise<Judged | readonly Judged[]>,
+): Promise<Judged[]> {
+  try {
+    return [await within(signal, read)].flat();
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return [unread(asked, codeOf(error))];
+  }
 }
 
 /** What an error may be told as: a code of the family, or the name of a defect; never its text. */

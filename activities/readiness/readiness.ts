@@ -5,28 +5,23 @@ import { findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
 import { Clusters } from '../clusters';
 import { siteFacts } from '../approvals/planning';
-import { openRun } from '../checks/runs';
+import { coolDown, openRun } from '../checks/runs';
 import { readWalSamples } from '../evidence/wal-samples';
 import { currentExecution } from '../execution';
 import type { ActivityContext } from '../execution';
 import { batchTokenProofs } from '../tokens/batch-token-proof';
-import {
-  clockPoints,
-  identityPoints,
-  nodePoints,
-  rolePoints,
-  versionPoints,
-  filterPoints,
-  replicationPoints,
-} from './clusters';
-import { credentialPoints, tokenPoints } from './credentials';
-import { peoplePoints, rehearsalPoints } from './people';
-import { codeOf, pointsOf, unread, within } from './point';
-import { runPoints, samplerPoints, workerPoints } from './site';
+import { lastPrimaryChange } from '../roles/primary-changes';
+import { clusterChecks, filterChecks } from './clusters';
+import { credentialChecks } from './credentials';
+import { peopleChecks, rehearsalChecks } from './people';
+import { planChecks } from './plans';
+import { codeOf, concerning, pointsOf, unread, within } from './point';
+import type { Judged } from './point';
+import { runChecks, samplerChecks, workerChecks } from './site';
 import { lastCheck, tellChange, summarise } from './summary';
 import { readTopology } from './topology';
 import type { ReadinessContext, ServiceContext } from './topology';
-import { quiescePoints, upkeepPoints } from './upkeep';
+import { upkeepChecks } from './upkeep';
 
 /**
  * Whether a switchover and a failover would start now: reads of the service, of Temporal, of the worker, judged and compared
@@ -50,14 +45,19 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
   const access = (cluster: string) => clusters.of(name, cluster);
   const context: ReadinessContext = { ...topology, execution, access, now: Date.now(), proofs: new Map() };
   execution.progress('reading credentials, certificates, filters');
-  const points = await allPoints(signal, {
-    ...serviceGroups(execution.inventory, context, runWorks),
-    'wal-sampler': () => samplerPoints(deployment, sampled, context.now),
-    runs: () => runPoints(context, held),
-    worker: () => workerPoints(context),
-    rehearsals: () => rehearsalPoints(context),
+  const checks = await allChecks(signal, {
+    ...serviceGroups(execution.inventory, context),
+    plans: () => planChecks(context, runWorks, true),
+    'cool-down': async () => {
+      const judged = coolDown(await lastPrimaryChange(execution, name), deployment.limits.coolDownMs, context.now);
+      return concerning('switchover', [judged]);
+    },
+    'wal-sampler': () => samplerChecks(deployment, sampled, context.now),
+    runs: () => runChecks(context, held),
+    worker: () => workerChecks(context),
+    rehearsals: () => rehearsalChecks(context),
   });
-  const readiness = summarise(topology, points, earlier, context.now);
+  const readiness = summarise(topology, pointsOf(checks), earlier, context.now);
   await tellChange(execution, readiness, earlier);
   await keepReadiness(context, readiness);
   return {
@@ -68,20 +68,13 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
 }
 
 /** What the clusters, their credentials and the inventory answer by themselves. */
-function serviceGroups(inventory: Inventory, context: ServiceContext, runWorks: Promise<boolean>): Groups {
+function serviceGroups(inventory: Inventory, context: ServiceContext): Groups {
   return {
-    nodes: () => nodePoints(context),
-    identities: () => identityPoints(context),
-    roles: () => rolePoints(context),
-    versions: () => versionPoints(context),
-    clocks: () => clockPoints(context),
-    replication: () => replicationPoints(context),
-    people: () => peoplePoints(inventory, context, context.now),
-    upkeep: () => upkeepPoints(context),
-    quiesce: () => quiescePoints(context, runWorks),
-    credentials: () => credentialPoints(context),
-    tokens: () => tokenPoints(context, runWorks),
-    'paths-filters': () => filterPoints(context),
+    clusters: () => clusterChecks(context),
+    people: () => peopleChecks(inventory, context, context.now),
+    upkeep: () => upkeepChecks(context),
+    credentials: () => credentialChecks(context),
+    'paths-filters': () => filterChecks(context),
   };
 }
 
@@ -101,26 +94,27 @@ export async function assessService(
     const topology = await readTopology({ clusters, signal }, findDeployment(inventory, name));
     const access = (cluster: string) => clusters.of(name, cluster);
     const context: ServiceContext = { ...topology, execution: { signal }, access, now: Date.now(), proofs: new Map() };
-    return await allPoints(signal, serviceGroups(inventory, context, Promise.resolve(false)));
+    const plans = { plans: () => planChecks(context, Promise.resolve(false), false) };
+    return pointsOf(await allChecks(signal, { ...serviceGroups(inventory, context), ...plans }));
   } finally {
     await clusters.close();
     await Promise.all(clusters.all(name).map(({ client }) => client.close()));
   }
 }
 
-type Groups = Readonly<Record<string, () => readonly ReadinessPoint[] | Promise<readonly ReadinessPoint[]>>>;
+type Groups = Readonly<Record<string, () => readonly Judged[] | Promise<readonly Judged[]>>>;
 
-/** All points at once; a group with a defect is a point that says so. */
-async function allPoints(signal: AbortSignal, groups: Groups): Promise<readonly ReadinessPoint[]> {
-  const points = Object.entries(groups).map(async ([id, group]) => {
+/** All checks at once; a group with a defect is a check that says so. */
+async function allChecks(signal: AbortSignal, groups: Groups): Promise<readonly Judged[]> {
+  const checks = Object.entries(groups).map(async ([name, group]) => {
     try {
       return await group();
     } catch (error) {
       if (signal.aborted) throw error;
-      return pointsOf({ id, source: 'worker', needed: 'judged' }, unread(codeOf(error)));
+      return [unread({ name, needed: 'judged' }, codeOf(error))];
     }
   });
-  return (await Promise.all(points)).flat();
+  return (await Promise.all(checks)).flat();
 }
 
 /**
@@ -136,7 +130,7 @@ function lastReadiness(execution: ActivityContext, deployment: string) {
 /** Keeps a check for the next one. Where that fails the next one has less to compare, and this one is no worse. */
 async function keepReadiness({ execution, proofs }: ReadinessContext, result: ReadinessResult): Promise<void> {
   await recorded(execution, 'this readiness check cannot be kept', () => {
-    const { put } = lastCheck.changes([['', { ...result, runId: execution.run.rid }]]);
+    const { put } = lastCheck.changes([['', result]]);
     const proven = batchTokenProofs.changes(proofs);
     return execution.records.change(result.deployment, () => ({ ...proven, put: { ...put, ...proven.put } }));
   });

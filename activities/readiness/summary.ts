@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { readinessPoint, readinessVerdict } from '../../src/contracts/readiness';
-import type { PointVerdict, ReadinessPoint, ReadinessResult, ReadinessVerdict } from '../../src/contracts/readiness';
+import type { ReadinessPoint, ReadinessResult, ReadinessVerdict } from '../../src/contracts/readiness';
 import { redFirst, changeText } from '../../src/contracts/readiness-words';
 import type { Notification } from '../../src/contracts/notifications';
 import { findDeployment } from '../../src/inventory';
@@ -8,13 +8,12 @@ import type { ActivityDependencies } from '../dependencies';
 import type { ActivityContext } from '../execution';
 import { tellNow } from '../notifications/notifications';
 import { RecordTable } from '../record-table';
+import { isWorse } from './point';
 import type { Topology } from './topology';
 
 /** The check before, as far as it is kept and compared. An earlier version kept no verdicts. */
 const earlierReadiness = z.object({
-  runId: z.string(),
   at: z.string(),
-  score: z.number(),
   switchover: readinessVerdict.optional(),
   failover: readinessVerdict.optional(),
   points: z.array(readinessPoint.pick({ id: true, about: true, cluster: true, verdict: true })),
@@ -27,7 +26,7 @@ type RoleChange = 'switchover' | 'failover';
 const VERDICTS = readinessVerdict.options;
 const NOT_READY = VERDICTS.indexOf('not-ready');
 
-/** Two verdicts, a number, and what changed since the last check. Pure. */
+/** Two verdicts, and what changed since the last check. Pure. */
 export function summarise(
   { deployment, sets }: Topology,
   points: readonly ReadinessPoint[],
@@ -58,8 +57,6 @@ export function summarise(
     at: new Date(at).toISOString(),
     switchover: ofDeployment('switchover'),
     failover: ofDeployment('failover'),
-    score: scoreOf(points),
-    ...(earlier && { comparedWith: { at: earlier.at, runId: earlier.runId, score: earlier.score } }),
     candidates: sets.flatMap(({ name: drSet, secondaries }) =>
       secondaries.map(({ name }) => ({
         ...{ drSet, cluster: name },
@@ -77,21 +74,13 @@ function verdictOf(...levels: readonly number[]): ReadinessVerdict {
 }
 
 /** What can never be known counts neither way; what could be known and was not read counts against. */
-export function scoreOf(points: readonly ReadinessPoint[]): number {
-  const counted = points.filter((point) => !isBeyondKnowing(point));
-  const value = counted.reduce((sum, { verdict }) => sum + (verdict === 'ok' ? 1 : verdict === 'warn' ? 0.5 : 0), 0);
-  return counted.length === 0 ? 0 : Math.floor((100 * value) / counted.length);
-}
-
-function isBeyondKnowing({ verdict, source }: ReadinessPoint): boolean {
-  return verdict === 'not-checkable' && source === 'not-checkable';
+function isBeyondKnowing({ verdict, unread }: ReadinessPoint): boolean {
+  return verdict === 'not-checkable' && unread === undefined;
 }
 
 function concerning<P extends Pick<ReadinessPoint, 'about'>>(points: readonly P[], kind: RoleChange): P[] {
   return points.filter(({ about }) => about === kind || about === 'both');
 }
-
-const BADNESS: Readonly<Record<PointVerdict, number>> = { ok: 0, 'not-checkable': 1, warn: 2, fail: 3 };
 
 /** Points whose verdict is another one; points that are new or gone are no change. Worse ones first. Pure. */
 export function changesSince(
@@ -104,7 +93,7 @@ export function changesSince(
       const was = old.get(keyOf(point));
       if (was === undefined || was === point.verdict) return [];
       const { id, cluster, verdict } = point;
-      const change = BADNESS[verdict] > BADNESS[was] ? 'worse' : 'better';
+      const change = isWorse(verdict, was) ? 'worse' : 'better';
       return [{ change, id, about: kind, ...(cluster !== undefined && { cluster }), before: was, now: verdict }];
     });
   });
@@ -126,7 +115,14 @@ function keyOf({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>): string 
 }
 
 /** What comes to its end by itself: people are told when it nears, also where the verdict stays what it was. */
-const ENDS = new Set(['credential-life', 'batch-token', 'token-source', 'recorded-tokens', 'certificate', 'licence']);
+const ENDS = new Set([
+  'credential-lives-long-enough',
+  'batch-token',
+  'batch-token-lives-long-enough',
+  'recorded-tokens',
+  'certificate',
+  'licence',
+]);
 
 /** Tells people that a verdict is another one than at the last check, worse or better; of the first one where it is red. */
 export async function tellChange(

@@ -1,19 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
+import type { ClusterObservation } from '../../src/contracts/observations';
+import { orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import type { ClusterAccess } from '../clusters';
 import type { ActivityContext } from '../execution';
-import { observeReplication, observeWithHealths } from '../observe';
+import { observeWithHealths } from '../observe';
 import type { NodeHealth } from '../observe';
 import type { BatchTokenProof } from '../tokens/batch-token-proof';
 import { codeOf, within } from './point';
-import type { Verdicts } from './point';
 
-/** Readings of the active node and of the status, beside the first one. */
-const MORE_READS = 2;
 const BETWEEN_READS_MS = 250;
 const NODE_TIMEOUT_MS = 3_000;
-/** What reading one cluster several times may take, ms. */
+/** What reading one cluster twice may take, ms. */
 const CLUSTER_MS = 12_000;
 
 /** What a cluster is for switchover and failover. `gone`: it does not answer and the others of its DR set have no primary. */
@@ -29,8 +27,6 @@ export interface ClusterReading {
   readonly healths: readonly NodeHealth[];
   /** The active node of each reading; undefined where the nodes did not agree. */
   readonly activeNodes: readonly (string | undefined)[];
-  /** Merkle roots of the DR tree over all readings. */
-  readonly drRoots: readonly string[];
 }
 
 /** One DR set: membership from the inventory, roles as read. */
@@ -67,22 +63,9 @@ export interface ServiceContext extends Topology {
   readonly proofs: Map<string, BatchTokenProof | undefined>;
 }
 
-/** What a defect of a cluster means, by its part. The primary of a failover is gone anyway. */
-export const SEVERITY: Readonly<Record<Part, Verdicts>> = {
-  secondary: 'fail',
-  primary: { switchover: 'fail' },
-  gone: { switchover: 'fail' },
-  other: 'warn',
-};
-
-/** Why nothing can be said of a cluster; undefined where it was read. */
-export function whyNotRead({ observation: { reachable, error = 'no answer' } }: ClusterReading): string | undefined {
-  return reachable ? undefined : error;
-}
-
 type Reading = Omit<ClusterReading, 'part' | 'drSet'>;
 
-/** Reads every cluster several times; one that does not answer is a reading too. */
+/** Reads every cluster; one that does not answer is a reading too. */
 export async function readTopology(
   { clusters, signal }: Pick<ActivityContext, 'clusters' | 'signal'>,
   deployment: Deployment,
@@ -122,58 +105,26 @@ function partOf({ observation }: Reading, members: number, hasPrimary: boolean):
 async function readCluster(access: ClusterAccess, signal: AbortSignal): Promise<Reading> {
   const { name, addresses } = access.entry;
   try {
-    return await within(signal, (limited) => readSeveralTimes(access, limited), CLUSTER_MS);
+    return await within(signal, (limited) => readTwice(access, limited), CLUSTER_MS);
   } catch (error) {
     if (signal.aborted) throw error;
     const code = codeOf(error);
     const nodes = addresses.map((address) => ({ address, reachable: false, error: code }));
     const observation = { cluster: name, at: Date.now(), reachable: false, error: code, nodes };
-    return { name, observation, healths: [], activeNodes: [undefined], drRoots: [] };
+    return { name, observation, healths: [], activeNodes: [undefined] };
   }
 }
 
-/** Optional members are missing now and then: what one reading lacks another may tell. The first one counts. */
-async function readSeveralTimes(access: ClusterAccess, signal: AbortSignal): Promise<Reading> {
+/** Who is active is asked of all nodes twice, a moment apart. */
+async function readTwice(access: ClusterAccess, signal: AbortSignal): Promise<Reading> {
   const { client, entry } = access;
-  // All nodes are asked who leads, each time.
   client.forgetActiveNode();
-  const first = await observeWithHealths(access, signal);
-  let { observation } = first;
-  const activeNodes: (string | undefined)[] = [observation.activeNode];
-  const drRoots = [observation.dr?.merkleRoot];
-  for (let read = 0; read < MORE_READS && observation.reachable; read += 1) {
+  const { observation, healths } = await observeWithHealths(access, signal);
+  const again = async () => {
     await delay(BETWEEN_READS_MS, undefined, { signal });
     client.forgetActiveNode();
-    try {
-      const options = { signal, timeoutMs: NODE_TIMEOUT_MS };
-      const { node, status } = await client.atActiveNode(
-        async (each) => ({ node: each, status: await client.sys.replicationStatus({ ...options, node: each }) }),
-        options,
-      );
-      const [dr, performance] = [status.dr, status.performance].map((each) => observeReplication(each, undefined));
-      activeNodes.push(node);
-      drRoots.push(dr?.merkleRoot);
-      observation = {
-        ...observation,
-        dr: completed(observation.dr, dr),
-        performance: completed(observation.performance, performance),
-      };
-    } catch (error) {
-      if (signal.aborted) throw error;
-      activeNodes.push(undefined);
-    }
-  }
-  const { healths } = first;
-  return { name: entry.name, observation, healths, activeNodes, drRoots: drRoots.flatMap((root) => root ?? []) };
-}
-
-/** The canary is the one member that readings of the same state may lack. */
-function completed(
-  first: ReplicationObservation | undefined,
-  later: ReplicationObservation | undefined,
-): ReplicationObservation | undefined {
-  if (!first || !later || first.mode !== later.mode) return first;
-  const [canary] = later.peers.flatMap(({ canaryAgeMs }) => canaryAgeMs ?? []);
-  const peers = first.peers.map((peer) => ({ ...peer, canaryAgeMs: peer.canaryAgeMs ?? canary }));
-  return { ...first, peers };
+    return client.atActiveNode((node) => Promise.resolve(node), { signal, timeoutMs: NODE_TIMEOUT_MS });
+  };
+  const later = observation.reachable ? [await again().catch(orElse(signal, () => undefined))] : [];
+  return { name: entry.name, observation, healths, activeNodes: [observation.activeNode, ...later] };
 }

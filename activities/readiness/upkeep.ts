@@ -1,47 +1,25 @@
 import { once } from 'node:events';
-import { readFile, stat } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { connect } from 'node:tls';
-import type { ReadinessPoint } from '../../src/contracts/readiness';
+import type { Check } from '../../src/contracts/plan';
 import { errnoOf, RunbookError } from '../../src/errors';
 import type { ClusterEntry } from '../../src/inventory';
-import { mayCall } from '../checks/credentials';
-import { QUOTA_LEFT_BEHIND, quiescing } from '../checks/quiesce';
-import { answer, checked, holds, readPoints, unknowable, unread } from './point';
-import type { Answer } from './point';
-import { SEVERITY } from './topology';
-import type { ClusterReading, Part, ServiceContext } from './topology';
+import { check, notCheckable } from '../checks/check';
+import { readChecks, stops, unread } from './point';
+import type { Judged } from './point';
+import type { ClusterReading, ServiceContext } from './topology';
 
 /* What keeps a cluster in order beside replication: certificates, licence, snapshots, audit devices. */
 
 const DAY_MS = 86_400_000;
 
-export async function upkeepPoints(context: ServiceContext): Promise<ReadinessPoint[]> {
+export async function upkeepChecks(context: ServiceContext): Promise<Judged[]> {
   const primaries = context.sets.flatMap(({ primaries: [primary] }) => primary ?? []);
-  const points = await Promise.all([
+  const checks = await Promise.all([
     ...context.clusters.flatMap((each) => [certificate(context, each), licence(context, each)]),
     ...primaries.flatMap((each) => [snapshot(context, each), auditDevices(context, each)]),
   ]);
-  return points.flat();
-}
-
-/** What a plan would refuse: a quota that no open run can own, and no way to prove that nothing is lost. Told only then. */
-export async function quiescePoints(
-  { sets, access, deployment, execution: { signal } }: ServiceContext,
-  runWorks: Promise<boolean>,
-): Promise<ReadinessPoint[]> {
-  if (await runWorks) return [];
-  const primaries = sets.flatMap(({ primaries: [primary] }) => primary ?? []);
-  const points = primaries.map(async ({ name }) => {
-    const primary = access(name);
-    const { checks, rights } = await quiescing(deployment, { acceptLoss: 'none' }, primary, 'the new primary', signal);
-    const refused = [...checks, ...(await mayCall(primary, rights, signal))].filter((each) => each.verdict === 'fail');
-    return refused.flatMap((each) =>
-      each.name === QUOTA_LEFT_BEHIND
-        ? checked('quota-left-behind', each, 'fail')
-        : checked('quiesce', each, { switchover: 'fail' }),
-    );
-  });
-  return (await Promise.all(points)).flat();
+  return checks.flat();
 }
 
 /** What one node showed in its TLS handshake. */
@@ -57,41 +35,63 @@ interface SeenCertificate {
 async function certificate(
   { access, deployment, execution, now }: ServiceContext,
   { name, part, observation }: ClusterReading,
-): Promise<ReadinessPoint[]> {
+): Promise<Judged[]> {
   const { entry } = access(name);
   const { certificateLifeMs } = deployment.readiness;
   const secure = entry.addresses.filter((address) => address.startsWith('https:'));
   const answering = secure.filter((address) =>
     observation.nodes.some((node) => node.address === address && node.reachable),
   );
-  const read = (signal: AbortSignal) =>
-    Promise.all((answering.length > 0 ? answering : secure).map((each) => shake(entry, each, signal)));
-  return readPoints(execution.signal, read, {
-    id: 'certificate',
-    cluster: name,
-    needed: `trusted, and valid for at least ${Math.round(certificateLifeMs / DAY_MS)} days`,
-    next: `Renew the certificates of the API listeners of ${name}.`,
-    judge: (seen) =>
-      secure.length === 0
-        ? unknowable('its API addresses are plain http on loopback')
-        : judgeCertificates(part, seen, certificateLifeMs, now),
+  const asked = { name: 'certificate', cluster: name, needed: trustedFor(certificateLifeMs) };
+  if (secure.length === 0)
+    return [notCheckable(asked.name, name, { ...asked, observed: 'its API addresses are plain http on loopback' })];
+  return readChecks(execution.signal, asked, async (signal) => {
+    const seen = await Promise.all(
+      (answering.length > 0 ? answering : secure).map((each) => shake(entry, each, signal)),
+    );
+    return stops(part, judgeCertificates(name, seen, certificateLifeMs, now));
   });
 }
 
+function trustedFor(lifeMs: number): string {
+  return `trusted, and valid for at least ${inDays(lifeMs)}`;
+}
+
 /** The one that ends first counts. Pure. */
-export function judgeCertificates(part: Part, seen: readonly SeenCertificate[], lifeMs: number, now: number): Answer {
+export function judgeCertificates(
+  cluster: string,
+  seen: readonly SeenCertificate[],
+  lifeMs: number,
+  now: number,
+): Check {
+  const needed = trustedFor(lifeMs);
+  const next = `Renew the certificates of the API listeners of ${cluster}.`;
   const refused = seen.find((each) => each.refused !== undefined);
-  if (refused) return answer(SEVERITY[part], `${refused.address}: ${refused.refused}`);
+  if (refused)
+    return check('certificate', cluster, false, { observed: `${refused.address}: ${refused.refused}`, needed, next });
   const [first] = seen.toSorted((a, b) => a.validTo - b.validTo);
-  if (!first || !Number.isFinite(first.validTo)) return unknowable('no certificate tells its end');
-  return untilEnd(part, first.validTo, lifeMs, now, `${first.address}: `);
+  if (!first || !Number.isFinite(first.validTo))
+    return notCheckable('certificate', cluster, { observed: 'no certificate tells its end', needed });
+  const { observed, ...judged } = endsIn('certificate', cluster, first.validTo, { lifeMs, now, needed, next });
+  return { ...judged, observed: `${first.address}: ${observed}` };
+}
+
+interface Life {
+  readonly lifeMs: number;
+  readonly now: number;
+  readonly needed: string;
+  readonly next: string;
 }
 
 /** What has ended is red, what ends soon a warning. */
-function untilEnd(part: Part, end: number, lifeMs: number, now: number, of = ''): Answer {
+function endsIn(name: string, cluster: string, end: number, { lifeMs, now, needed, next }: Life): Check {
   const days = Math.floor(Math.abs(end - now) / DAY_MS);
-  const observed = `${of}${end <= now ? `ended ${days} days ago` : `${days} days left`}`;
-  return end <= now ? answer(SEVERITY[part], observed) : holds(end - now >= lifeMs, 'warn', observed);
+  const observed = end <= now ? `ended ${days} days ago` : `${days} days left`;
+  return check(name, cluster, end - now >= lifeMs, { observed, needed, next, otherwise: end <= now ? 'fail' : 'warn' });
+}
+
+function inDays(ms: number): string {
+  return `${Math.round(ms / DAY_MS)} days`;
 }
 
 /** One handshake; nothing is sent. Also an untrusted certificate is looked at: its end is worth knowing. */
@@ -124,85 +124,72 @@ function refusalOf(reason: unknown): string {
 async function licence(
   { access, deployment, execution, now }: ServiceContext,
   { name, part, healths }: ClusterReading,
-): Promise<ReadinessPoint[]> {
-  const { licenceLifeMs } = deployment.readiness;
+): Promise<Judged[]> {
+  const { licenceLifeMs: lifeMs } = deployment.readiness;
   const told = healths.flatMap(({ health }) => health.licence ?? []);
   const ends = told.flatMap(({ expiryTime }) => (expiryTime === undefined ? [] : [Date.parse(expiryTime)]));
-  const until = (end: number) => untilEnd(part, end, licenceLifeMs, now);
-  const fromHealth = (): Answer | undefined => {
-    if (healths.length === 0) return unread('no node answers');
-    const end = Math.min(...ends);
-    if (told.some(({ terminated }) => terminated === true))
-      return answer(SEVERITY[part], `terminated, ${ends.length === 0 ? 'no end told' : until(end).observed}`);
-    if (ends.length > 0) return until(end);
-    return part !== 'primary' || healths.every(({ health }) => health.enterprise === false)
-      ? unknowable('its nodes tell no licence')
-      : undefined;
-  };
-  const known = fromHealth();
+  const asked = { name: 'licence', cluster: name, needed: `valid for at least ${inDays(lifeMs)}` };
+  const next = `Renew the licence of ${name}: a node with an ended one does not start again.`;
+  const until = (end: number) => endsIn(asked.name, name, end, { lifeMs, now, needed: asked.needed, next });
+  const untold = (observed: string) => notCheckable(asked.name, name, { observed, needed: asked.needed });
+  if (healths.length === 0) return [unread(asked, 'no node answers')];
+  if (told.some(({ terminated }) => terminated === true))
+    return [stops(part, check(asked.name, name, false, { observed: 'terminated', needed: asked.needed, next }))];
+  if (ends.length > 0) return [stops(part, until(Math.min(...ends)))];
+  if (part !== 'primary' || healths.every(({ health }) => health.enterprise === false))
+    return [untold('its nodes tell no licence')];
   const own = access(name);
-  const read = async (signal: AbortSignal) =>
-    known ? undefined : own.client.sys.licenceStatus({ token: await own.credential(), signal });
-  return readPoints(execution.signal, read, {
-    id: 'licence',
-    cluster: name,
-    needed: `valid for at least ${Math.round(licenceLifeMs / DAY_MS)} days`,
-    next: `Renew the licence of ${name}: a node with an ended one does not start again.`,
-    judge: (status) => {
-      if (known) return known;
-      const end = status?.expirationTime;
-      return end === undefined ? unknowable('the service tells no end of its licence') : until(Date.parse(end));
-    },
+  return readChecks(execution.signal, asked, async (signal) => {
+    const { expirationTime } = await own.client.sys.licenceStatus({ token: await own.credential(), signal });
+    if (expirationTime === undefined) return untold('the service tells no end of its licence');
+    return stops(part, until(Date.parse(expirationTime)));
   });
 }
 
 /** An old snapshot stops nobody, and is missed when all goes wrong. */
-function snapshot(
-  { access, deployment, execution: { signal }, now }: ServiceContext,
-  { name }: ClusterReading,
-): Promise<ReadinessPoint[]> {
-  const { snapshots: known, snapshotAgeMs } = deployment.readiness;
+function snapshot({ access, deployment, execution, now }: ServiceContext, { name }: ClusterReading): Promise<Judged[]> {
+  const { snapshots, snapshotAgeMs } = deployment.readiness;
   const own = access(name);
-  const byAge = (at: number): Answer => {
-    if (!Number.isFinite(at)) return answer('warn', 'none was ever taken');
-    const hours = Math.max(0, Math.round((now - at) / 360_000) / 10);
-    return holds(now - at <= snapshotAgeMs, 'warn', `${hours} h old`);
+  const asked = {
+    ...{ name: 'snapshot', cluster: name },
+    needed: `a snapshot at most ${Math.round(snapshotAgeMs / 3_600_000)} h old`,
   };
-  const read = async (limited: AbortSignal): Promise<Answer> => {
-    if (known === undefined) return unknowable('the inventory does not say how to know (readiness.snapshots)');
-    if ('takenAt' in known) return { ...byAge(Date.parse(known.takenAt)), source: 'attested' };
-    if ('stampFile' in known) return { ...byAge((await stat(known.stampFile)).mtimeMs), source: 'worker' };
-    const options = { token: await own.credential(), signal: limited };
+  return readChecks(execution.signal, asked, async (signal) => {
+    if (snapshots === undefined) {
+      const observed = 'the inventory names no automatic snapshots (readiness.snapshots)';
+      return notCheckable(asked.name, name, { observed, needed: asked.needed });
+    }
+    const options = { token: await own.credential(), signal };
     const { lastSnapshotEnd, lastSnapshotError, consecutiveErrors } = await own.client.sys.autoSnapshotStatus(
-      known.automatic,
+      snapshots.automatic,
       options,
     );
-    return lastSnapshotError !== undefined || (consecutiveErrors ?? 0) > 0
-      ? answer('warn', `the last one of "${known.automatic}" failed`)
-      : byAge(Date.parse(lastSnapshotEnd ?? ''));
-  };
-  return readPoints(signal, read, {
-    id: 'snapshot',
-    cluster: name,
-    needed: `a snapshot at most ${Math.round(snapshotAgeMs / 3_600_000)} h old`,
-    next: `Take a snapshot of ${name}, and see why the last one is old.`,
-    judge: (found) => found,
+    const at = Date.parse(lastSnapshotEnd ?? '');
+    const hours = Math.max(0, Math.round((now - at) / 360_000) / 10);
+    const failed = lastSnapshotError !== undefined || (consecutiveErrors ?? 0) > 0;
+    const age = Number.isFinite(at) ? `${hours} h old` : 'none was ever taken';
+    return check(asked.name, name, !failed && now - at <= snapshotAgeMs, {
+      observed: failed ? `the last one of "${snapshots.automatic}" failed` : age,
+      needed: asked.needed,
+      next: `Take a snapshot of ${name}, and see why the last one is old.`,
+      otherwise: 'warn',
+    });
   });
 }
 
-function auditDevices({ access, execution }: ServiceContext, { name }: ClusterReading): Promise<ReadinessPoint[]> {
+function auditDevices({ access, execution }: ServiceContext, { name }: ClusterReading): Promise<Judged[]> {
   const own = access(name);
-  const read = async (signal: AbortSignal) => own.client.sys.auditDevices({ token: await own.credential(), signal });
-  return readPoints(execution.signal, read, {
-    id: 'audit-devices',
-    cluster: name,
-    needed: 'at least two, so that one that blocks does not stop the service',
-    next: `Enable another audit device on ${name}, at a path that is writable on its secondaries too.`,
-    judge: (devices) => {
-      if (devices.length === 0) return answer('fail', 'none', { reason: 'nothing is audited' });
-      return holds(devices.length > 1, 'warn', devices.map(({ path }) => path).join(', '), {
-        reason: 'where the only one blocks, every authenticated call fails while health is good',
-      });
-    },
+  const asked = {
+    ...{ name: 'audit-devices', cluster: name },
+    needed: 'at least two: where the only one blocks, every authenticated call fails while health is good',
+  };
+  return readChecks(execution.signal, asked, async (signal) => {
+    const devices = await own.client.sys.auditDevices({ token: await own.credential(), signal });
+    return check(asked.name, name, devices.length > 1, {
+      observed: devices.map(({ path }) => path).join(', ') || 'none: nothing is audited',
+      needed: asked.needed,
+      next: `Enable another audit device on ${name}, at a path that is writable on its secondaries too.`,
+      otherwise: devices.length === 0 ? 'fail' : 'warn',
+    });
   });
 }

@@ -93,21 +93,20 @@ export function planLines(report: Pick<Report, 'plan' | 'preconditions'>): strin
 
 /** One thing that was looked at: a precondition of a plan, a point of readiness, a finding of `doctor`. */
 export type Point = Pick<ReadinessPoint, 'id' | 'cluster' | 'verdict' | 'observed'> &
-  Partial<Pick<ReadinessPoint, 'about' | 'needed' | 'reason' | 'next'>>;
+  Partial<Pick<ReadinessPoint, 'about' | 'needed' | 'next'>>;
 
 const INDENT = ' '.repeat(10);
 
 /** What stands against it first, each value in a line of its own; what holds takes one line. */
 export function pointLines(points: readonly Point[]): string[] {
   return together(redFirst(inLines(points))).flatMap((point) => {
-    const { verdict, about = 'both', observed, needed, reason, next } = point;
+    const { verdict, about = 'both', observed, needed, next } = point;
     const mark = (verdict === 'not-checkable' ? '?' : verdict).padEnd(4);
     const title = `  ${mark}  ${pointName(point)}${about === 'both' ? '' : `, for a ${about}`}`;
     if (verdict === 'ok') return [`${title}: ${unmarked(observed)}`];
-    const why = reason === undefined ? '' : ` (${reason})`;
     return [
       title,
-      `${INDENT}observed: ${unmarked(`${observed}${why}`)}`,
+      `${INDENT}observed: ${unmarked(observed)}`,
       ...(needed === undefined ? [] : [`${INDENT}needed:   ${unmarked(needed)}`]),
       ...(next === undefined ? [] : terminalText(`next: ${next}`, INDENT)),
     ];
@@ -118,7 +117,7 @@ export function pointLines(points: readonly Point[]): string[] {
 function together(points: readonly Point[]): Point[] {
   const same = new Map<string, Point>();
   for (const { cluster, ...rest } of points) {
-    const key = JSON.stringify([rest.id, rest.verdict, rest.about, rest.observed, rest.needed, rest.reason, rest.next]);
+    const key = JSON.stringify([rest.id, rest.verdict, rest.about, rest.observed, rest.needed, rest.next]);
     const clusters = [same.get(key)?.cluster, cluster].filter((each) => each !== undefined);
     same.set(key, { ...rest, ...(clusters.length > 0 && { cluster: clusters.join(', ') }) });
   }

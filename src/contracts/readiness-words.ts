@@ -10,10 +10,10 @@ export function redFirst<T extends Pick<ReadinessPoint, 'verdict'>>(points: read
 
 /** The few lines that people read first: verdicts, the DR secondaries that differ, what became worse, every point that is not good. Markdown list items. */
 export function readinessLines(result: ReadinessResult): string[] {
-  const { switchover, failover, score, comparedWith, candidates, changes } = result;
+  const { switchover, failover, candidates, changes } = result;
   const bad = redFirst(result.points).filter(({ verdict }) => verdict === 'fail' || verdict === 'warn');
   return [
-    `Switchover: **${verdictWords(switchover)}**. Failover: **${verdictWords(failover)}**. Score ${score} of 100${comparedWith ? `, ${comparedWith.score} at ${comparedWith.at}` : ''}.`,
+    `Switchover: **${verdictWords(switchover)}**. Failover: **${verdictWords(failover)}**.`,
     ...candidates
       .filter((candidate) => candidate.switchover !== switchover || candidate.failover !== failover)
       .map(

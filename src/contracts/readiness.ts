@@ -3,25 +3,18 @@ import { z } from 'zod';
 /** Which of the two questions a point answers: would a switchover, would a failover start now? */
 const about = z.enum(['switchover', 'failover', 'both']);
 
-/**
- * One thing that was looked at. `not-checkable` with another source than `not-checkable` says that it could not be read
- * this time; it is never taken for good.
- */
+/** One thing that was looked at: a check that a plan makes too, or one of readiness alone. */
 export const readinessPoint = z.object({
-  /** Stable, kebab case; once for each cluster and question. */
+  /** Stable, kebab case; once for each cluster and question. Of a check of a plan its name. */
   id: z.string(),
   about,
   cluster: z.string().optional(),
+  /** `not-checkable`: nobody can know it beforehand, which counts neither way; see `unread`. */
   verdict: z.enum(['ok', 'warn', 'fail', 'not-checkable']),
-  /**
-   * How it is known. `api`: read from the service now. `attested`: people say so, in the inventory. `worker`, `temporal`:
-   * read of the worker that ran the check, or of the Temporal server. `not-checkable`: nobody can know it beforehand.
-   */
-  source: z.enum(['api', 'attested', 'worker', 'temporal', 'not-checkable']),
+  /** It could be known, and was not read this time: never taken for good. */
+  unread: z.literal(true).optional(),
   observed: z.string(),
   needed: z.string(),
-  /** Why the verdict is what it is, where `observed` does not say it. */
-  reason: z.string().optional(),
   /** Who can do what, where the verdict is `fail` or `warn`. */
   next: z.string().optional(),
 });
@@ -38,10 +31,6 @@ export const readinessResult = z.object({
   at: z.string(),
   switchover: readinessVerdict,
   failover: readinessVerdict,
-  /** 0 to 100: the share of the points that could be known and hold; a warning counts half. */
-  score: z.number(),
-  /** The last check that this one is compared with; absent where there is none. */
-  comparedWith: z.object({ at: z.string(), runId: z.string(), score: z.number() }).optional(),
   /** What each DR secondary is good for. */
   candidates: z.array(
     z.object({ drSet: z.string(), cluster: z.string(), switchover: readinessVerdict, failover: readinessVerdict }),

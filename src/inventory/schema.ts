@@ -162,18 +162,8 @@ const limits = section({
 /** When people who are waited for are reminded, and when others are told. */
 const people = section({ remindAfter: duration.prefault('10m'), escalateAfter: duration.prefault('20m') });
 
-/** How the age of the newest snapshot is known. */
-const snapshots = z.union(
-  [
-    /** Name of a configuration of automatic snapshots, asked on the DR primary. */
-    z.strictObject({ automatic: z.string().regex(/^[\w-]+$/) }),
-    /** A file on the worker that is touched with every snapshot. */
-    z.strictObject({ stampFile: absolutePath }),
-    /** When somebody took one: attested, and old after a while. */
-    z.strictObject({ takenAt: z.iso.datetime({ offset: true }) }),
-  ],
-  'one of { automatic: NAME }, { stampFile: /absolute/path }, { takenAt: TIME }',
-);
+/** The configuration of automatic snapshots whose newest one the DR primary is asked for. */
+const snapshots = z.strictObject({ automatic: z.string().regex(/^[\w-]+$/) });
 
 /** What the organisation wants of a change of the primary: reports compare with it, and nothing waits for it. */
 const objectives = z
@@ -218,8 +208,6 @@ const readiness = section({
   sampleAge: duration.prefault('15m'),
   /** Age of a holder's last success in `ceremonyRehearsal`. */
   rehearsalAge: duration.prefault('90d'),
-  /** People attest that worker, Temporal, DNS and credential sources outlive every cluster of the deployment. */
-  independent: z.boolean().default(false),
 });
 
 /** A token role or policy of the service. */

@@ -135,7 +135,6 @@ async function prepare(
         ...{ temporal, namespace, taskQueue, keyring: sealKeyring },
         alarm: (deployment, finding) => tellRecordAlarm(dependencies, namespace, deployment, finding),
       }),
-      temporalAddress: opened.address,
     };
     const clusters = new Clusters(dependencies);
     const workers = await createWorkers(dependencies, clusters, { connection, namespace }, code, taskQueue);

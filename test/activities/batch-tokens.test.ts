@@ -36,27 +36,27 @@ describe('readiness', () => {
   const point = (more: Partial<CredentialFacts>, of = deployment('auto')) => {
     const facts = { ...GOOD, ...more };
     const rules = batchTokenReady(facts, 'west', of, [PROMOTE, UPDATE_PRIMARY]);
-    return judgeBatchToken(of, 'main', facts, rules);
+    return judgeBatchToken(of, { drSet: 'main', cluster: 'west' }, facts, rules);
   };
   const emptied = { capabilities: { [PROMOTE]: ['deny'], [UPDATE_PRIMARY]: ['deny'] } };
 
   it('shows what is left, when it was made, and that it has its rights', () => {
     expect(point({})).toMatchObject({
-      verdicts: 'ok',
+      verdict: 'ok',
       observed: '20000 s left, made 8800 s ago, with its rights',
     });
   });
 
   it('is red after the kill switch where people rely on the token, although it lives on', () => {
-    expect(point(emptied)).toMatchObject({ verdicts: 'fail', observed: expect.stringContaining('deny') as string });
-    expect(point(emptied, deployment('batch', false))).toMatchObject({ verdicts: 'fail' });
-    expect(point(emptied, deployment('ceremony'))).toMatchObject({ verdicts: 'warn' });
-    expect(point({ usable: false, error: 'PERMISSION_DENIED' })).toMatchObject({ verdicts: 'fail' });
+    expect(point(emptied)).toMatchObject({ verdict: 'fail', observed: expect.stringContaining('deny') as string });
+    expect(point(emptied, deployment('batch', false))).toMatchObject({ verdict: 'fail' });
+    expect(point(emptied, deployment('ceremony'))).toMatchObject({ verdict: 'warn' });
+    expect(point({ usable: false, error: 'PERMISSION_DENIED' })).toMatchObject({ verdict: 'fail' });
   });
 
   it('warns where the rotation is overdue, before the token ends', () => {
-    expect(point({ ttlSeconds: 7_000 })).toMatchObject({ verdicts: 'warn' });
-    expect(point({ ttlSeconds: 1_000 })).toMatchObject({ verdicts: 'fail' });
+    expect(point({ ttlSeconds: 7_000 })).toMatchObject({ verdict: 'warn' });
+    expect(point({ ttlSeconds: 1_000 })).toMatchObject({ verdict: 'fail' });
   });
 });
 

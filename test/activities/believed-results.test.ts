@@ -110,16 +110,18 @@ describe('readiness', () => {
 
   it('is compared with the last check that the record has', async () => {
     const first = (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
-    expect(first.comparedWith).toBeUndefined();
+    expect(first.changes).toEqual([]);
     // Keys on a disk, and no laboratory.
     expect(first.points).toContainEqual(expect.objectContaining({ id: 'key-storage', verdict: 'warn' }));
+    const points = [{ id: 'key-storage', about: 'both', verdict: 'ok' }];
+    await bench.records.change(DEPLOYMENT, () => ({ put: { readiness: { ...first, points } } }));
     const run = { ...bench.run, rid: 'the next' };
     const second = (await bench.call('assessReadiness', { deployment: DEPLOYMENT }, { run })).readiness;
-    expect(second.comparedWith).toMatchObject({ runId: bench.run.rid, score: first.score });
+    expect(second.changes).toEqual([{ change: 'worse', id: 'key-storage', about: 'both', before: 'ok', now: 'warn' }]);
     bench.recordServer.failure = new Error('silent');
     const third = (await bench.call('assessReadiness', { deployment: DEPLOYMENT }, { run })).readiness;
     bench.recordServer.failure = undefined;
-    expect(third.comparedWith).toBeUndefined();
+    expect(third.changes).toEqual([]);
     expect(third.points).toContainEqual(expect.objectContaining({ id: 'recorded-tokens', verdict: 'not-checkable' }));
   });
 });

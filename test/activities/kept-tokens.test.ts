@@ -118,7 +118,7 @@ it('one that is over, of other uses, or of a run that is open is not offered; on
   const input = RUNBOOK_INPUTS.operationTokenDisposal.parse({ deployment: DEPLOYMENT, reason: 'a test' });
   const { route } = await bench.call('assessTokenDisposal', { input });
   expect(route?.tokens).toMatchObject([{ id: entry.id, state: 'deletable', runId: bench.run.rid }]);
-  expect(judgeRecordedTokens(await bench.ledger.all(DEPLOYMENT), undefined).verdicts).toBe('warn');
+  expect(judgeRecordedTokens(await bench.ledger.all(DEPLOYMENT), undefined).verdict).toBe('warn');
 });
 
 it('disposal leaves it alone until it is over, unless its cluster is named; readiness tells of it', async () => {
@@ -141,7 +141,7 @@ it('disposal leaves it alone until it is over, unless its cluster is named; read
     disposals: [],
   });
   const told = judgeRecordedTokens([entry], undefined);
-  expect([told.verdicts, told.observed]).toEqual([
+  expect([told.verdict, told.observed]).toEqual([
     'ok',
     expect.stringContaining('west: reserved for the next run until'),
   ]);

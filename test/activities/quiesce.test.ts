@@ -165,7 +165,7 @@ describe("the service's own quota", () => {
       ]);
     }
     const { readiness } = await bench.call('assessReadiness', { deployment: DEPLOYMENT });
-    const point = readiness.points.find(({ id }) => id === 'quota-left-behind');
+    const point = readiness.points.find(({ id }) => id === 'no-quota-of-a-run-that-ended');
     expect(point).toMatchObject({ verdict: 'fail', next: expect.stringContaining('vault delete') as string });
     await release('east');
     expect(quotas()).toEqual([]);

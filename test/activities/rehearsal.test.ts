@@ -204,7 +204,7 @@ describe('readiness', () => {
   const judge = (record: Partial<RehearsalRecord> | undefined, deployment = payments(), declinedAt?: string) => {
     const success = record && recorded({ holder: ada, kid: key.kid, ...record });
     const declined = declinedAt === undefined ? undefined : { ...declinedBy(ada), at: declinedAt };
-    return judgeRehearsal(deployment, { people, workers: 'w' }, { success, declined, standBy: false }, now);
+    return judgeRehearsal(deployment, { people, workers: 'w' }, ada, { success, declined, standBy: false }, now);
   };
   const [day, later] = ['2026-04-20T00:00:00.000Z', '2026-04-21T00:00:00.000Z'];
   const { ceremony } = payments();
@@ -218,7 +218,7 @@ describe('readiness', () => {
     ['declined after a success', { at: day }, payments(), later, 'ok', 'declined on 2026-04-21'],
   ])('%s', (_, record, deployment, declined, verdict, observed) => {
     const found = judge(record, deployment, declined);
-    expect(found.verdicts).toBe(verdict);
+    expect(found.verdict).toBe(verdict);
     expect(found.observed).toContain(observed);
   });
 
@@ -229,8 +229,8 @@ describe('readiness', () => {
     ['an attestation that does not count any more', { how: 'claimed' as const }, 'signed'],
   ])('%s is a warning', (_, changes, reason) => {
     const found = judge({ at: new Date(now - DAY_MS).toISOString(), ...changes });
-    expect(found.verdicts).toBe('warn');
-    if (reason !== undefined) expect(found.reason).toContain(reason);
+    expect(found.verdict).toBe('warn');
+    if (reason !== undefined) expect(found.observed).toContain(reason);
   });
 
   it('a success tells when, how and with what, and a later one takes a decline back', () => {

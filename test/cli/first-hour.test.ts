@@ -286,7 +286,7 @@ describe('inventory check --live', () => {
   it('compares the file with the clusters, from here: a credential, its rights, the marker, another cluster ID', async () => {
     const without = await check();
     expect(without.code).toBe(3);
-    expect(bad(without)).toEqual(expect.arrayContaining(['credential-life east', 'credential-life west']));
+    expect(bad(without)).toEqual(expect.arrayContaining(['credential-works east', 'credential-works west']));
     const { clusterId } = service.cluster('east');
     const token = workersToken(service.cluster('east'), await loadInventory(inventory), 'payments');
     await writeFile(join(folder, 'site', 'workers.token'), token, { mode: 0o600 });

@@ -7,7 +7,7 @@ import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temp
 import { cli } from './support';
 
 const point = (verdict: ReadinessPoint['verdict'], more: Partial<ReadinessPoint> = {}): ReadinessPoint => {
-  return { id: 'lag', about: 'both', cluster: 'west', verdict, source: 'api', observed: '7', needed: '5', ...more };
+  return { id: 'lag', about: 'both', cluster: 'west', verdict, observed: '7', needed: '5', ...more };
 };
 const RESULT: ReadinessResult = {
   schema: 'replication-runbooks/readiness/v1',
@@ -15,14 +15,12 @@ const RESULT: ReadinessResult = {
   at: '2026-01-01T00:00:00.000Z',
   switchover: 'not-ready',
   failover: 'ready-with-warnings',
-  score: 61,
-  comparedWith: { at: '2025-12-31T00:00:00.000Z', runId: 'r', score: 90 },
   candidates: [],
   changes: [{ change: 'worse', id: 'lag', cluster: 'west', about: 'switchover', before: 'ok', now: 'fail' }],
   points: [
-    point('fail', { about: 'switchover', reason: 'it is slow', next: 'Wait.' }),
+    point('fail', { about: 'switchover', next: 'Wait.' }),
     point('warn', { about: 'failover' }),
-    point('not-checkable', { id: 'certificate', source: 'not-checkable', reason: 'plain http' }),
+    point('not-checkable', { id: 'certificate', observed: 'plain http' }),
     point('ok', { id: 'quorum' }),
     point('ok', { id: 'quorum', cluster: 'east' }),
   ],
@@ -44,20 +42,20 @@ describe('runbook readiness', () => {
 
   it('prints verdicts, changes, and points, the worst first and what clusters share once, with what is needed and what to do', () => {
     expect(readinessText(RESULT)).toEqual([
-      'Switchover: not ready. Failover: ready with warnings. Score 61 of 100 (90 at 2025-12-31T00:00:00.000Z).',
+      'Switchover: not ready. Failover: ready with warnings.',
       '',
       'Since the last check',
       '  worse: lag (west), ok before, fail now',
       '',
       '  fail  lag (west), for a switchover',
-      '          observed: 7 (it is slow)',
+      '          observed: 7',
       '          needed:   5',
       '          next: Wait.',
       '  warn  lag (west), for a failover',
       '          observed: 7',
       '          needed:   5',
       '  ?     certificate (west)',
-      '          observed: 7 (plain http)',
+      '          observed: plain http',
       '          needed:   5',
       '  ok    quorum (west, east): 7',
       '',

@@ -186,7 +186,6 @@ const READINESS = {
   deployment: 'payments',
   switchover: 'not-ready',
   failover: 'ready',
-  score: 50,
   changes: [{ id: 'x', change: 'worse', before: 'ok', now: 'fail' }],
   candidates: [],
   points: [

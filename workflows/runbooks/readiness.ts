@@ -9,8 +9,8 @@ export const readiness = runbook('readiness', carryOut, { quiet: true });
 
 async function carryOut(run: Run, { deployment }: InputOf<'readiness'>): Promise<Ending> {
   const { site, readiness: found } = await run.step('Check readiness', (call) => call.assessReadiness({ deployment }), {
-    note: ({ readiness: { switchover, failover, score } }) =>
-      `switchover ${verdictWords(switchover)}, failover ${verdictWords(failover)}, score ${score}`,
+    note: ({ readiness: { switchover, failover } }) =>
+      `switchover ${verdictWords(switchover)}, failover ${verdictWords(failover)}`,
     // Nothing was touched: a check that cannot be made ends at once, so that the next one of the schedule can begin.
     onFailure: 'throw',
   });

@@ -97,7 +97,7 @@ const absentPoint = (file: string): Point => ({
   needed: 'that file, where a worker is',
 });
 
-const FILE_MEMBERS: ReadonlySet<string> = new Set(['file', 'caFile', 'stampFile']);
+const FILE_MEMBERS: ReadonlySet<string> = new Set(['file', 'caFile']);
 
 interface AddPersonOptions extends CommonOptions {
   readonly inventory?: string;

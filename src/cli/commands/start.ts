@@ -289,14 +289,13 @@ function readinessCommand(host: CommandHost): Command {
 
 /** The verdicts, what changed, and all points. */
 export function readinessText(given: ReadinessResult): string[] {
-  const { switchover, failover, score, comparedWith, changes, candidates, points } = inLines(given);
-  const before = comparedWith ? ` (${comparedWith.score} at ${comparedWith.at})` : '';
+  const { switchover, failover, changes, candidates, points } = inLines(given);
   const each = candidates.map(
     (one) =>
       `  to ${one.cluster} (${one.drSet}): switchover ${verdictWords(one.switchover)}, failover ${verdictWords(one.failover)}`,
   );
   return [
-    `Switchover: ${verdictWords(switchover)}. Failover: ${verdictWords(failover)}. Score ${score} of 100${before}.`,
+    `Switchover: ${verdictWords(switchover)}. Failover: ${verdictWords(failover)}.`,
     ...(candidates.length > 1 ? each : []),
     ...(changes.length > 0 ? ['', 'Since the last check', ...changes.map((one) => `  ${changeText(one)}`)] : []),
     '',

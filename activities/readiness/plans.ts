@@ -1,0 +1,128 @@
+import type { InputOf } from '../../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
+import { ceremonyCallsAllowed } from '../ceremony/ceremony-access';
+import { asWarning } from '../checks/check';
+import { QUOTA_LEFT_BEHIND, QUOTA_POSSIBLE } from '../checks/quiesce';
+import { takesPart } from '../checks/replication';
+import { FREE_SLOT, PROMOTE, UPDATE_PRIMARY, ceremonyEntryOf } from '../checks/tokens';
+import type { TokenAssessment } from '../checks/tokens';
+import { majorVersion } from '../checks/versions';
+import { successorChecks } from '../plans/dr-failover';
+import { findSides, formerChecks, inStep, sideChecks, tokenChecks } from '../plans/dr-switchover';
+import { findFailoverSides } from '../plans/failover-sides';
+import { observedOf } from '../plans/observed';
+import type { Observed } from '../plans/observed';
+import { concerning, readChecks, within } from './point';
+import type { Judged } from './point';
+import type { DrSet, ServiceContext } from './topology';
+
+/** What a run that works may own itself: a quota, and a generation attempt. */
+const OF_A_RUN: readonly string[] = [QUOTA_LEFT_BEHIND, QUOTA_POSSIBLE, FREE_SLOT];
+
+/**
+ * The checks that the plans of a switchover and of a failover to each DR secondary would make now. For a failover the primary
+ * is taken as gone: no sign of that is judged.
+ *
+ * @param works whether a run of the deployment works
+ * @param takesKept whether a token that the record keeps counts
+ */
+export async function planChecks(
+  context: ServiceContext,
+  works: Promise<boolean>,
+  takesKept: boolean,
+): Promise<Judged[]> {
+  const { deployment, sets, clusters, access, execution } = context;
+  const { signal } = execution;
+  const inputs = (to: string): Inputs => {
+    const given = { deployment: deployment.name, to, reason: 'readiness' };
+    return { switchover: RUNBOOK_INPUTS.drSwitchover.parse(given), failover: RUNBOOK_INPUTS.drFailover.parse(given) };
+  };
+  const observations = clusters.map(({ observation }) => observation);
+  const observed = observedOf({ access, signal }, deployment, observations, { input: {} });
+  const checks = await Promise.all(
+    sets.flatMap((set) => [
+      former(observed, set, inputs),
+      ...set.secondaries.map(({ name }) => successor(observed, set, name, { ...inputs(name), works, takesKept })),
+    ]),
+  );
+  const owned = (await works) ? OF_A_RUN : [];
+  return checks
+    .flat()
+    .map((each) => (owned.includes(each.name) ? asWarning(each, 'It may belong to the run that works.') : each));
+}
+
+interface Inputs {
+  readonly switchover: InputOf<'drSwitchover'>;
+  readonly failover: InputOf<'drFailover'>;
+}
+
+/** What a switchover does on the primary is the same to whichever secondary. */
+async function former(observed: Observed, { primaries, secondaries }: DrSet, inputs: (to: string) => Inputs) {
+  const [from, to] = [primaries[0]?.observation, secondaries[0]?.observation];
+  if (from === undefined || to === undefined) return [];
+  const asked = { name: 'switchover-begins', cluster: from.cluster, needed: 'what a switchover does on the primary' };
+  return readChecks(observed.signal, asked, async (signal) => {
+    const { checks } = await formerChecks(inputs(to.cluster).switchover, { ...observed, signal }, { from, to });
+    return concerning('switchover', checks);
+  });
+}
+
+async function successor(
+  observed: Observed,
+  { primaries: [primary] }: DrSet,
+  cluster: string,
+  {
+    switchover,
+    failover,
+    works,
+    takesKept,
+  }: Inputs & { readonly works: Promise<boolean>; readonly takesKept: boolean },
+): Promise<Judged[]> {
+  const { signal, deployment } = observed;
+  const observation = observed.of(cluster);
+  // Whatever else stands against it comes of that.
+  if (!observation.reachable) return takesPart(observation);
+  const asked = { name: 'operation-token', cluster, needed: 'where the operation token comes from' };
+  const reading = within(signal, () => observed.tokens(cluster, [PROMOTE, UPDATE_PRIMARY], takesKept));
+  reading.catch(() => undefined);
+  const sides = findSides(switchover, observed);
+  const planned =
+    'verdict' in sides
+      ? [{ ...sides, cluster }]
+      : [
+          ...sideChecks(switchover, observed, sides),
+          ...(await readChecks(signal, asked, async () => tokenChecks(observed, await reading, sides))),
+        ];
+  const from = primary?.name;
+  const found = findFailoverSides(deployment, { ...failover, from }, observed.observations);
+  const unplanned =
+    'verdict' in found
+      ? [{ ...found, cluster }]
+      : [
+          ...successorChecks(failover, observed, found),
+          // What did not arrive is lost: a failover starts all the same.
+          ...inStep(deployment, found.from, found.to).map((each) => asWarning(each)),
+        ];
+  const ofTokens = await readChecks(signal, asked, async () => {
+    const assessed = await reading;
+    return [...concerning('failover', assessed.checks), ...(await callsAllowed(observed, cluster, assessed, works))];
+  });
+  return [...concerning('switchover', planned), ...concerning('failover', unplanned), ...ofTokens];
+}
+
+/** A plan warns of a break-glass, because at night it is a way; beforehand there is time to need none, and to close one. */
+async function callsAllowed(
+  { access, of, signal }: Observed,
+  cluster: string,
+  { source }: TokenAssessment,
+  works: Promise<boolean>,
+): Promise<Judged[]> {
+  const { version } = of(cluster);
+  if (majorVersion(version) < 2) return [];
+  const entry = await ceremonyEntryOf(access(cluster), of(cluster), signal);
+  const judged = ceremonyCallsAllowed(cluster, 'operation-token', version, entry);
+  const isOpen = entry.access === 'open';
+  if (judged.verdict === 'ok' || (!isOpen && source !== 'ceremony'))
+    return [judged.verdict === 'ok' ? judged : asWarning(judged)];
+  return [{ ...judged, verdict: isOpen && (await works) ? 'warn' : 'fail' }];
+}
