@@ -1021,8 +1021,8 @@ export const MUTATIONS = [
   {
     name: 'readiness: the proof of a batch token that the primary refuses stays',
     file: 'activities/readiness/readiness.ts',
-    text: 'records.change(result.deployment, () => ({ put, removed }))',
-    replacement: 'records.change(result.deployment, () => ({ put, removed: removed.slice(9) }))',
+    text: '({ ...proven, put: { ...put, ...proven.put } })',
+    replacement: '({ put: { ...put, ...proven.put } })',
     test: 'test/activities/proven-batch-token.test.ts',
   },
   {

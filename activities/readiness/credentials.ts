@@ -43,12 +43,18 @@ async function credentialOf(
   { name, part }: ClusterReading,
   { primaries: [primary] }: DrSet,
 ): Promise<Judged[]> {
-  const { entry, credential } = context.access(name);
+  const own = context.access(name);
+  const { entry } = own;
   const asked = { name: 'credential works', cluster: name, needed: 'a token that the primary accepts' };
   if (primary === undefined) return [unread(asked, 'there is no primary that could look the token up')];
   const rights = rightsAfterwards(context, primary);
   const judged = await readChecks(context.execution.signal, asked, async (signal) => {
-    const facts = await credentialFacts(context.access(primary.name), credential, Object.keys(rights), signal);
+    const facts = await credentialFacts(
+      context.access(primary.name),
+      () => own.credential(),
+      Object.keys(rights),
+      signal,
+    );
     if (!facts.usable) return [credentialWorks(entry, facts)];
     const lives = credentialLives(entry, facts);
     const near = lives.verdict === 'ok' && endsSoon(facts, context.deployment.readiness.tokenLifeMs);

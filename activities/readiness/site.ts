@@ -112,7 +112,7 @@ export async function workerChecks({ execution, deployment }: ReadinessContext):
   const { laboratory, name, snapshot } = deployment;
   const keyStorage = { name: 'key-storage', needed: 'the directory of ceremony keys is usable and memory-backed' };
   const directory = snapshot === undefined || snapshot.to === 'hook' ? undefined : snapshot.to;
-  const checks = await Promise.all([
+  return [
     // The worker goes on with the inventory that it read before.
     check('inventory', undefined, refusal === undefined, {
       observed: refusal ?? `digest ${inventoryDigest(inventory, name)}`,
@@ -120,7 +120,7 @@ export async function workerChecks({ execution, deployment }: ReadinessContext):
       next: 'Correct it, with the help of `runbook inventory check`; the workers read it again within seconds.',
       otherwise: 'warn',
     }),
-    readChecks(signal, keyStorage, async () => {
+    ...(await readChecks(signal, keyStorage, async () => {
       await keyRecords.ofRun({ ns: '', wid: '', rid: '' });
       const inMemory = keyRecords.erasure === 'memory';
       return check(keyStorage.name, undefined, inMemory || laboratory, {
@@ -129,10 +129,9 @@ export async function workerChecks({ execution, deployment }: ReadinessContext):
         next: 'Set RUNBOOKS_KEY_STORAGE=memory and RUNBOOKS_KEY_DIR to a directory on a tmpfs.',
         otherwise: 'warn',
       });
-    }),
-    directory === undefined ? [] : snapshotDirectory(directory),
-  ]);
-  return checks.flat();
+    })),
+    ...(directory === undefined ? [] : await snapshotDirectory(directory)),
+  ];
 }
 
 async function snapshotDirectory(directory: string): Promise<Judged[]> {
