@@ -56,7 +56,7 @@ function keyOf({ id, cluster, about }: Pick<ReadinessPoint, 'id' | 'cluster' | '
 
 function pointOf({ name, observed, ...judged }: Judged, about: Question): ReadinessPoint {
   const id = name.toLowerCase().replaceAll(/[^a-z0-9.]+/g, '-');
-  return { ...judged, id, about, observed: redact(observed) };
+  return { id, ...judged, about, observed: redact(observed) };
 }
 
 /** What one reading may take, ms. All of them run at the same time. */

@@ -293,7 +293,7 @@ describe('inventory check --live', () => {
     service.advanceClock(1_000);
     const complete = await check();
     expect([bad(complete), complete.code]).toEqual([[], 7]);
-    expect(complete.out).toContain('"id":"marker"');
+    expect(complete.out).toContain('"id":"marker-written-and-read-back"');
     expect(complete.out).not.toContain(token);
     const file = join(folder, 'other-id.yaml');
     await writeFile(file, (await readFile(inventory, 'utf8')).replace(clusterId, 'another'));
