@@ -14,7 +14,8 @@ import { ROOT, allPages, codeBlocks, codeSpans, deadLinks, page, shellLines, she
 
 const README = page('README.md');
 const WEB_UI = page('docs/web-ui.md');
-const GUIDES = allPages();
+/** What may be followed to the letter; the decisions name what was cut. */
+const GUIDES = allPages().filter(({ path }) => path !== 'docs/decisions.md');
 
 const program = buildProgram({ context: processContext(new AbortController().signal), finish: () => undefined });
 
@@ -89,6 +90,16 @@ describe('commands', () => {
         .map((what) => `${span}: ${what}`),
     );
     expect(wrong).toEqual([]);
+  });
+
+  it('of docs/cli.md have the options that it names', () => {
+    const every = (command: Command): Command[] => [command, ...command.commands.flatMap(every)];
+    const options = new Set(every(program).flatMap((each) => each.options.map(({ long }) => long)));
+    const named = codeSpans(page('docs/cli.md')).flatMap((span) => /^--[a-z-]+/.exec(span) ?? []);
+    expect(named.length).toBeGreaterThan(10);
+    expect(
+      named.filter((option) => !options.has(option) && !['--help', '--require', '--import'].includes(option)),
+    ).toEqual([]);
   });
 
   it('of npm are scripts of the package', () => {
