@@ -10,8 +10,8 @@ import { z } from 'zod';
 
 const USAGE = `simulated kill CLUSTER        all its nodes are gone, as after a power cut
 simulated restart CLUSTER     they are back, with what they had
-simulated COMMAND '{...}'     any command of docs/simulator.md, such as
-                              simulated partition '{"a":"east","b":"west"}', simulated heal, simulated snapshot`;
+simulated partition '{"a":"east","b":"west"}'   they do not reach each other
+simulated heal                all reach each other again`;
 
 const STATE_FILE = z.object({ control: z.object({ address: z.string(), token: z.string() }) });
 

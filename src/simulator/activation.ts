@@ -1,4 +1,3 @@
-import { generateKeyPairSync, sign, verify } from 'node:crypto';
 import type { SimulatedCluster } from './cluster';
 import { badRequest, decodeStandardBase64, ServiceFault, type JsonObject } from './messages';
 import type { ReplicationKind } from './storage';
@@ -21,55 +20,11 @@ export const PUBLIC_KEY_BYTES = 32;
 /** Seconds that a token is dated back, against clocks that differ. */
 const NOT_BEFORE_LEEWAY_SECONDS = 5;
 
-/** Claims of an activation token; times in whole seconds since the epoch. */
-interface Claims {
-  /** Empty in tokens of current versions. */
-  readonly accessor: string;
-  /** API address of the primary, where the receiver unwraps the token. */
-  readonly addr: string;
-  readonly exp: number;
-  readonly iat: number;
-  /** ID of the wrapping token. */
-  readonly jti: string;
-}
-
-/**
- * Issues and checks activation tokens in the form of a JWT, with a P-521 key that only this primary holds.
- *
- * Signatures differ from run to run even under a fixed seed: the key pair and ECDSA take the platform's randomness.
- */
-export class ActivationTokenSigner {
-  readonly #keys = generateKeyPairSync('ec', { namedCurve: 'P-521' });
-
-  /** The header carries no `kid`. */
-  sign(claims: Claims): string {
-    const payload = { ...claims, nbf: claims.iat - NOT_BEFORE_LEEWAY_SECONDS, type: 'wrapping' };
-    const signed = [{ alg: 'ES512', typ: 'JWT' }, payload]
-      .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
-      .join('.');
-    const signature = sign('sha512', Buffer.from(signed), { key: this.#keys.privateKey, dsaEncoding: 'ieee-p1363' });
-    return `${signed}.${signature.toString('base64url')}`;
-  }
-
-  /**
-   * `jti` of a token that this signer issued, undefined for any other text.
-   *
-   * Expiry is not looked at: like the service, the caller decides by the wrapping token that `jti` names.
-   */
-  verify(jwt: string): string | undefined {
-    const [header = '', payload = '', signature = '', ...rest] = jwt.split('.');
-    const key = { key: this.#keys.publicKey, dsaEncoding: 'ieee-p1363' } as const;
-    const signed = Buffer.from(`${header}.${payload}`);
-    const genuine = rest.length === 0 && verify('sha512', signed, key, Buffer.from(signature, 'base64url'));
-    return genuine ? claim(jwt, 'jti') : undefined;
-  }
-}
-
-/** One claim, unchecked; undefined where the token has none that is a text. */
-function claim(jwt: string, name: 'jti' | 'addr'): string | undefined {
+/** The API address of the primary, as a wrapped token tells it unsigned; undefined where it tells none. */
+function addressIn(jwt: string): string | undefined {
   try {
     const claims: unknown = JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString('utf8'));
-    const value: unknown = typeof claims === 'object' && claims !== null ? Reflect.get(claims, name) : undefined;
+    const value: unknown = typeof claims === 'object' && claims !== null ? Reflect.get(claims, 'addr') : undefined;
     return typeof value === 'string' ? value : undefined;
   } catch {
     return undefined;
@@ -137,12 +92,16 @@ function wrap(
   request: { ttlMs: number; creationPath: string },
   now: number,
 ): IssuedToken {
-  const jti = cluster.random.token();
   const iat = Math.floor(now / 1_000);
   const ttl = Math.ceil(request.ttlMs / 1_000);
-  const token = cluster.signer.sign({ accessor: '', addr: cluster.apiAddress, exp: iat + ttl, iat, jti });
+  const jti = cluster.random.token();
+  const times = { iat, exp: iat + ttl, nbf: iat - NOT_BEFORE_LEEWAY_SECONDS };
+  const claims = { accessor: '', addr: cluster.apiAddress, ...times, jti, type: 'wrapping' };
+  const parts = [{ alg: 'ES512', typ: 'JWT' }, claims].map((part) => Buffer.from(JSON.stringify(part)));
+  // In the form of a JWT; the service knows what it issued.
+  const token = [...parts, cluster.random.bytes(132)].map((part) => part.toString('base64url')).join('.');
   cluster.tokens.issued.push(token, jti);
-  cluster.wrappingTokens.set(jti, content);
+  cluster.wrappingTokens.set(token, content);
   return {
     wrapInfo: {
       token,
@@ -202,19 +161,18 @@ function decrypt(receiver: SimulatedCluster, kind: ReplicationKind, token: strin
 }
 
 function unwrap(receiver: SimulatedCluster, token: string, primaryApiAddress: string, now: number): ActivationContent {
-  const address = primaryApiAddress === '' ? claim(token, 'addr') : primaryApiAddress;
+  const address = primaryApiAddress === '' ? addressIn(token) : primaryApiAddress;
   if (address === undefined) throw badRequest('error parsing the activation token');
   const source = receiver.service.clusterByApiAddress(address);
   if (!isReachable(source, receiver, now))
     throw new ServiceFault(500, [
       `error unwrapping secondary token: Post "${address}/v1/sys/wrapping/unwrap": dial tcp: i/o timeout`,
     ]);
-  const id = source.signer.verify(token) ?? '';
-  const content = source.wrappingTokens.get(id);
+  const content = source.wrappingTokens.get(token);
   if (content === undefined || content.expiresAt <= now)
     throw new ServiceFault(500, [
       'error response unwrapping secondary token; status code is 400, message is "400 Bad Request"',
     ]);
-  source.wrappingTokens.delete(id);
+  source.wrappingTokens.delete(token);
   return content;
 }

@@ -1,4 +1,4 @@
-import { ActivationTokenSigner, type ActivationContent } from './activation';
+import type { ActivationContent } from './activation';
 import type { JsonObject } from './messages';
 import { Leadership, SimulatedNode, type UnauthenticatedAccess } from './node';
 import type { SeededRandom } from './random';
@@ -24,8 +24,7 @@ export class SimulatedCluster {
   readonly leadership: Leadership;
   readonly streams: Readonly<Record<ReplicationKind, ReplicationStream>>;
   readonly random: SeededRandom;
-  readonly signer = new ActivationTokenSigner();
-  /** Those that were issued here and not yet used, by `jti`. */
+  /** Those that were issued here and not yet used. */
   readonly wrappingTokens = new Map<string, ActivationContent>();
   version: string;
   seal: Seal;
@@ -192,21 +191,6 @@ export class SimulatedCluster {
   writeCanary(now: number): void {
     const mayBeShared = this.effectiveRole('performance').mode !== 'secondary';
     this.storage.write(mayBeShared ? 'canary' : 'cluster/canary', { type: 'canary', at: now }, now);
-  }
-
-  /** A primary that finds another one of its own set revokes leases. */
-  becameActive(now: number): void {
-    const stale = [...this.service.clusters.values()].some(
-      (other) => other !== this && other.promotedAt !== undefined && other.promotedAt <= now && this.#isRivalOf(other),
-    );
-    if (stale)
-      this.storage.write(`cluster/revoked-lease/${this.random.uuid()}`, { type: 'revoked-lease', at: now }, now);
-  }
-
-  /** Both believe to be the DR primary of the same set. */
-  #isRivalOf(other: SimulatedCluster): boolean {
-    const [mine, theirs] = [this.role('dr'), other.role('dr')];
-    return mine.mode === 'primary' && theirs.mode === 'primary' && mine.setId === theirs.setId;
   }
 
   /** The state for assertions, past the HTTP interface; holds no secrets. */

@@ -117,7 +117,6 @@ export class Leadership {
     if (next === undefined) return;
     this.#preferred = undefined;
     this.install(next, now);
-    this.cluster.becameActive(now);
   }
 
   /** Makes a node active at once. */

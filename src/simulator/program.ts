@@ -10,62 +10,20 @@ import { startSimulatedService, type SimulatedService } from './service';
 import { parseTopology, type Topology } from './topology';
 
 const CLUSTER = z.strictObject({ cluster: z.string() });
-const NODE = z.strictObject({ cluster: z.string(), node: z.number().int().min(0) });
 const LINK = z.strictObject({ a: z.string(), b: z.string() });
-const FAULT = z.strictObject({
-  cluster: z.string().optional(),
-  /** `METHOD /v1/path`, or a regular expression between slashes. */
-  endpoint: z.string(),
-  when: z.enum(['before', 'after']).optional(),
-  action: z.union([
-    z.enum(['reset', 'lose-answer', 'glue-documents']),
-    z.strictObject({ status: z.number().int().min(200).max(599) }),
-    z.strictObject({ delayMs: z.number().min(0) }),
-  ]),
-  times: z.number().int().min(1).optional(),
-  skip: z.number().int().min(0).optional(),
-});
 
-type Command = (service: SimulatedService, body: unknown) => JsonValue | Promise<JsonValue>;
+type Command = (service: SimulatedService, body: unknown) => unknown;
 
 function command<T>(schema: z.ZodType<T>, run: (service: SimulatedService, body: T) => unknown): Command {
-  return async (service, body) => {
-    await run(service, schema.parse(body));
-    return { ok: true };
-  };
-}
-
-function pattern(endpoint: string): string | RegExp {
-  return endpoint.startsWith('/') && endpoint.endsWith('/') ? new RegExp(endpoint.slice(1, -1)) : endpoint;
+  return (service, body) => run(service, schema.parse(body));
 }
 
 /** What an operator can do to a running simulated service, by the name in `POST /control/<name>`. */
 const COMMANDS: Record<string, Command> = {
-  fault: command(FAULT, (service, fault) => service.faults.add({ ...fault, endpoint: pattern(fault.endpoint) })),
-  'clear-faults': command(z.strictObject({}), (service) => service.faults.clear()),
-  'leader-change': command(CLUSTER.extend({ node: z.number().int().optional() }), (service, { cluster, node }) =>
-    service.cluster(cluster).leaderChange(node),
-  ),
-  'kill-node': command(NODE, (service, { cluster, node }) => service.cluster(cluster).killNode(node)),
-  'start-node': command(NODE, (service, { cluster, node }) => service.cluster(cluster).startNode(node)),
   kill: command(CLUSTER, (service, { cluster }) => service.cluster(cluster).kill()),
   restart: command(CLUSTER, (service, { cluster }) => service.cluster(cluster).restart()),
-  seal: command(NODE, (service, { cluster, node }) => service.cluster(cluster).sealNode(node)),
-  unseal: command(NODE, (service, { cluster, node }) => service.cluster(cluster).unsealNode(node)),
   partition: command(LINK, (service, { a, b }) => service.partition(a, b)),
   heal: command(z.strictObject({}), (service) => service.heal()),
-  'hold-stream': command(
-    CLUSTER.extend({ kind: z.enum(['dr', 'performance']), on: z.boolean() }),
-    (service, { cluster, kind, on }) => {
-      service.cluster(cluster).holdStream(kind, on);
-    },
-  ),
-  'fill-storage': command(CLUSTER.extend({ on: z.boolean() }), (service, { cluster, on }) => {
-    service.cluster(cluster).storage.isFull = on;
-  }),
-  // Snapshots and calls hold nothing but plain values.
-  snapshot: (service) => [...service.clusters.values()].map((cluster) => ({ ...cluster.snapshotState() })),
-  calls: (service) => service.calls.map((call) => ({ ...call })),
 };
 
 /**
@@ -85,7 +43,8 @@ function controlServer(service: SimulatedService, token: string): Server {
       return reply(response, 404, { error: 'unknown command', commands: Object.keys(COMMANDS) });
     try {
       const body = await text(incoming);
-      reply(response, 200, await run(service, body === '' ? {} : JSON.parse(body)));
+      await run(service, body === '' ? {} : JSON.parse(body));
+      reply(response, 200, { ok: true });
     } catch (error) {
       reply(response, 400, { error: error instanceof Error ? error.message : 'bad request' });
     }
@@ -120,12 +79,8 @@ interface RunningSimulator {
   readonly stop: () => Promise<void>;
 }
 
-/** Starts the simulated service with its control endpoint (0: on any port), and writes the state file. */
-export async function startSimulator(
-  topology: Topology,
-  stateFile: string,
-  controlPort = 0,
-): Promise<RunningSimulator> {
+/** Starts the simulated service with its control endpoint, and writes the state file. */
+export async function startSimulator(topology: Topology, stateFile: string): Promise<RunningSimulator> {
   const service = await startSimulatedService(topology);
   const token = randomBytes(24).toString('base64url');
   const control = controlServer(service, token);
@@ -134,7 +89,7 @@ export async function startSimulator(
     await rm(stateFile, { force: true });
   };
   try {
-    const address = `http://127.0.0.1:${await listenOnLoopback(control, controlPort)}`;
+    const address = `http://127.0.0.1:${await listenOnLoopback(control)}`;
     const clusters = [...service.clusters.values()].map(
       ({ name, clusterId, addresses, clusterAddress, rootToken, keyShares }) => {
         return { name, clusterId, addresses, clusterAddress, rootToken, keyShares };
@@ -162,11 +117,10 @@ export function describeSimulator({ clusters, control }: SimulatorState, stateFi
 export async function runSimulatorProgram(options: {
   topologyFile: string;
   stateFile: string;
-  controlPort?: number;
   log: (line: string) => void;
 }): Promise<void> {
   const topology = parseTopology(await readFile(options.topologyFile, 'utf8'));
-  const { state, stop } = await startSimulator(topology, options.stateFile, options.controlPort);
+  const { state, stop } = await startSimulator(topology, options.stateFile);
   for (const line of describeSimulator(state, options.stateFile)) options.log(line);
   await new Promise<void>((resolve) => {
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve());

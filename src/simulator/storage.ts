@@ -36,8 +36,7 @@ export type StoredValue =
   | { readonly type: 'operation-token'; readonly at: number }
   | { readonly type: 'quota'; readonly quota: RateLimitQuota }
   | { readonly type: 'quota-config'; readonly config: QuotaConfig }
-  | { readonly type: 'canary'; readonly at: number }
-  | { readonly type: 'revoked-lease'; readonly at: number };
+  | { readonly type: 'canary'; readonly at: number };
 
 /**
  * Who gets an entry: DR secondaries get `everything` and `cluster`, performance secondaries only `everything`; `local`

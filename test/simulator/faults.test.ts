@@ -4,7 +4,6 @@ import { startSimulatedService, type SimulatedService } from '../../src/simulato
 import { call, deployment, eventually, join } from './client';
 
 const DR = 'sys/replication/dr';
-const DEMOTE = `POST /v1/${DR}/primary/demote`;
 let service: SimulatedService;
 
 beforeEach(async () => {
@@ -15,74 +14,6 @@ afterEach(() => service.stop());
 const demote = () =>
   call(service.cluster('east'), 'POST', `${DR}/primary/demote`, { token: service.cluster('east').rootToken });
 const modeOfEast = () => service.cluster('east').snapshotState().dr.mode;
-
-describe('the fault injector', () => {
-  it('answers instead of the service before the effect, as often as asked', async () => {
-    const fault = service.faults.add({
-      endpoint: DEMOTE,
-      action: { status: 503, headers: { 'retry-after': '1' } },
-      times: 2,
-    });
-    const [first, second] = [await demote(), await demote()];
-    expect([first.status, second.status, first.headers['retry-after']]).toEqual([503, 503, '1']);
-    expect([fault.hits, modeOfEast()]).toEqual([2, 'primary']);
-    expect((await demote()).status).toBe(200);
-  });
-
-  it('answers instead of the service after the effect', async () => {
-    service.faults.add({ endpoint: DEMOTE, when: 'after', action: { status: 500 } });
-    expect((await demote()).status).toBe(500);
-    expect(modeOfEast()).toBe('secondary');
-  });
-
-  it('breaks the connection before the effect, and loses the answer after it', async () => {
-    service.faults.add({ endpoint: DEMOTE, action: 'reset' });
-    await expect(demote()).rejects.toThrow(/ECONNRESET|socket hang up/);
-    expect(modeOfEast()).toBe('primary');
-    service.faults.add({ endpoint: /primary\/demote$/, action: 'lose-answer' });
-    await expect(demote()).rejects.toThrow(/socket hang up|ECONNRESET/);
-    expect(modeOfEast()).toBe('secondary');
-    expect(service.calls.filter(({ path }) => path.endsWith('demote')).map(({ status }) => status)).toEqual([0, 0]);
-  });
-
-  it('lets a call arrive late: its caller hears nothing, and the effect is there once it is let go', async () => {
-    const holdBack = async () => {
-      const held = service.faults.add({ endpoint: DEMOTE, action: 'arrive-late' });
-      await expect(demote()).rejects.toThrow(/socket hang up|ECONNRESET/);
-      return held;
-    };
-    const [never, held] = [await holdBack(), await holdBack()];
-    never.remove();
-    await never.arrive();
-    expect(modeOfEast()).toBe('primary');
-    await held.arrive();
-    expect(modeOfEast()).toBe('secondary');
-    const lost = { status: 0, delivered: false };
-    expect(service.calls.filter(({ path }) => path.endsWith('demote'))).toMatchObject([lost, lost]);
-  });
-
-  it('glues two documents together', async () => {
-    service.faults.add({ endpoint: DEMOTE, action: 'glue-documents' });
-    const answer = await demote();
-    expect([answer.status, answer.text.trim().split('\n').length]).toEqual([200, 2]);
-    expect(answer.at()).toBeUndefined();
-  });
-
-  it('runs an action at the n-th matching call of one cluster', async () => {
-    service.faults.add({
-      cluster: 'east',
-      endpoint: `GET /v1/${DR}/status`,
-      skip: 2,
-      when: 'after',
-      action: (cluster) => cluster.leaderChange(2),
-    });
-    for (let round = 0; round < 3; round += 1) {
-      expect((await call(service.cluster('east'), 'GET', `${DR}/status`)).status).toBe(200);
-      await call(service.cluster('west'), 'GET', `${DR}/status`);
-    }
-    await eventually(() => service.cluster('east').snapshotState().activeNode === 2);
-  });
-});
 
 describe('the record of calls', () => {
   it('keeps order, status and bodies, with secrets as digests only', async () => {
@@ -165,16 +96,6 @@ it('a full storage refuses what writes, logins too, and nothing that only reads'
 });
 
 describe('nodes', () => {
-  it('refuse connections when killed, and the next node takes over', async () => {
-    const east = service.cluster('east');
-    await east.killNode(0);
-    await expect(call(east, 'GET', 'sys/health')).rejects.toThrow(/ECONNREFUSED/);
-    await eventually(() => east.snapshotState().activeNode === 1);
-    expect((await call(east, 'GET', 'sys/leader', { node: 2 })).at('leader_address')).toBe(east.addresses[1]);
-    await east.startNode(0);
-    expect((await call(east, 'GET', 'sys/health')).status).toBe(429);
-  });
-
   it('have no leader without a quorum', async () => {
     const east = service.cluster('east');
     await east.killNode(1);
@@ -188,20 +109,6 @@ describe('nodes', () => {
       500,
       'local node not active but active cluster node not found',
     ]);
-  });
-
-  it('answer with the codes asked for, and refuse bad ones', async () => {
-    const west = service.cluster('west');
-    const codes = async (query: string, node = 0) => (await call(west, 'GET', `sys/health?${query}`, { node })).status;
-    expect(await codes('')).toBe(472);
-    expect(await codes('drsecondarycode=200')).toBe(200);
-    expect(await codes('standbyok=true&perfstandbyok=true&drsecondarycode=299', 1)).toBe(299);
-    expect(await codes('removedcode=530&haunhealthycode=474')).toBe(472);
-    expect(await codes('activecode=ok')).toBe(400);
-    const east = service.cluster('east');
-    expect((await call(east, 'GET', 'sys/health?standbyok', { node: 1 })).status).toBe(429);
-    expect((await call(east, 'GET', 'sys/health?standbyok=true', { node: 1 })).status).toBe(200);
-    expect((await call(east, 'HEAD', 'sys/health')).status).toBe(200);
   });
 
   it('seal on joining and are opened by the primary key shares; until then there is no quorum', async () => {

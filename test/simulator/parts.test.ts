@@ -1,17 +1,6 @@
-/** What has vectors, or a rule of its own that no call over the wire shows: shares, tokens' signatures, codings, storage. */
-import { ActivationTokenSigner } from '../../src/simulator/activation';
-import {
-  atLeastVersion,
-  decodeHex,
-  decodeStandardBase64,
-  encodeJson,
-  HandlerPanic,
-  parseDuration,
-  ServiceFault,
-} from '../../src/simulator/messages';
+/** What has vectors, or a rule of its own that no call over the wire shows: shares, filters, storage. */
 import { SeededRandom } from '../../src/simulator/random';
 import { canonicalPaths, passesFilter } from '../../src/simulator/routes/filters';
-import { capabilitiesOn, parsePolicy } from '../../src/simulator/routes/policies';
 import { combineShares, splitSecret } from '../../src/simulator/shamir';
 import { Storage } from '../../src/simulator/storage';
 
@@ -49,111 +38,6 @@ describe('key shares', () => {
 
   it('below the threshold give another secret and no error', () => {
     expect(combineShares(FOREIGN_SHARES.slice(0, 2)).toString('hex')).not.toBe(SECRET);
-  });
-});
-
-describe('an activation token', () => {
-  const signer = new ActivationTokenSigner();
-  const input = {
-    accessor: '',
-    addr: 'https://primary.example:8200',
-    exp: 1_800_001_800,
-    iat: 1_800_000_000,
-    jti: 'hvs.AAAAAAAAAAAAAAAAAAAAAAAA',
-  };
-
-  it('carries exactly the claims of the service, dated back by 5 seconds, and a signature of 132 bytes', () => {
-    const [header, payload, signature] = signer.sign(input).split('.');
-    expect(Buffer.from(header ?? '', 'base64url').toString()).toBe('{"alg":"ES512","typ":"JWT"}');
-    expect(Buffer.from(payload ?? '', 'base64url').toString()).toBe(
-      '{"accessor":"","addr":"https://primary.example:8200","exp":1800001800,"iat":1800000000,' +
-        '"jti":"hvs.AAAAAAAAAAAAAAAAAAAAAAAA","nbf":1799999995,"type":"wrapping"}',
-    );
-    expect(Buffer.from(signature ?? '', 'base64url')).toHaveLength(132);
-  });
-
-  it('verifies at its own signer, whatever the hour, nowhere else, and not with any part changed', () => {
-    const token = signer.sign({ ...input, exp: 2, iat: 1 });
-    expect(signer.verify(token)).toBe(input.jti);
-    expect(new ActivationTokenSigner().verify(token)).toBeUndefined();
-    const [header = '', payload = '', signature = ''] = token.split('.');
-    const otherPayload = Buffer.from(JSON.stringify({ ...input, nbf: 1, type: 'wrapping' })).toString('base64url');
-    const noAlgorithm = Buffer.from('{"alg":"none","typ":"JWT"}').toString('base64url');
-    const forged = [
-      ...['', 'garbage', '..', `${header}.${payload}`, `${header}.${payload}.`, `${token}.x`],
-      `${header}.${payload}.${signature.slice(0, -8)}`,
-      `${header}.${otherPayload}.${signature}`,
-      `${noAlgorithm}.${payload}.${signature}`,
-      `${noAlgorithm}.${payload}.`,
-      `%%%.${payload}.${signature}`,
-    ];
-    expect(forged.filter((each) => signer.verify(each) !== undefined)).toEqual([]);
-  });
-});
-
-describe('what goes over the wire', () => {
-  it.each(['AAA', 'AA=A', 'AA-_', 'A A=', '=', 'QUJD='])('is not read from "%s" as standard base64', (text) => {
-    expect(decodeStandardBase64(text)).toBeUndefined();
-  });
-
-  it('may have line breaks in base64, and hex in either letter case', () => {
-    expect(decodeStandardBase64('QU\r\nJD\n')?.toString()).toBe('ABC');
-    expect(decodeHex('aBcD')).toEqual(Buffer.from([0xab, 0xcd]));
-    expect(['abc', 'xy', '0x12'].map(decodeHex)).toEqual([undefined, undefined, undefined]);
-  });
-
-  it('has uint64 integers in full and leaves out what is undefined', () => {
-    expect(encodeJson({ wal: 2n ** 63n, none: undefined, list: [1, 'a"b', null, true] })).toBe(
-      '{"wal":9223372036854775808,"list":[1,"a\\"b",null,true]}',
-    );
-  });
-
-  it.each([
-    ['30m', 1_800_000],
-    ['1h30m', 5_400_000],
-    ['1800', 1_800_000],
-    ['500ms', 500],
-    ['soon', undefined],
-    ['5m later', undefined],
-    ['', undefined],
-  ])('has the duration %j of %j ms', (value, expected) => {
-    expect(parseDuration(value)).toBe(expected);
-  });
-
-  it('compares versions by number, whatever the edition', () => {
-    const order = ['1.9.0+ent', '1.21.4', '1.21.4+ent', '2.0.0+ent'];
-    expect(order.map((version) => atLeastVersion(version, '1.21.4+ent'))).toEqual([false, true, true, true]);
-  });
-
-  it('stands in no message of a fault: what the body says, and what a handler died of', () => {
-    expect(String(new ServiceFault(400, ['canary-nonce']))).not.toContain('canary');
-    expect(String(new HandlerPanic(new Error('canary')))).not.toContain('canary');
-  });
-});
-
-describe('policies', () => {
-  const rules = parsePolicy(`
-    # everything of the app, one secret left out
-    path "kv/app/*" { capabilities = ["read", "list"] }
-    path "kv/app/secret" { capabilities = ["deny"] }
-    path "kv/+/shared" { capabilities = ["update"] }
-  `);
-
-  it.each([
-    ['kv/app/x', ['list', 'read']],
-    ['kv/app/deep/er', ['list', 'read']],
-    ['kv/app/secret', ['deny']],
-    ['kv/other/shared', ['update']],
-    ['kv/other/x', ['deny']],
-  ])('on %s give %j', (path, expected) => {
-    expect(capabilitiesOn(path, ['app'], (name) => (name === 'app' ? rules : undefined))).toEqual(expected);
-  });
-
-  it('may be JSON, and are refused as anything else', () => {
-    expect(parsePolicy('{"path":{"kv/*":{"capabilities":["read"]}}}')).toEqual([
-      { path: 'kv/*', capabilities: ['read'] },
-    ]);
-    expect([parsePolicy('{"path":'), parsePolicy('nonsense')]).toEqual([undefined, undefined]);
   });
 });
 

@@ -63,30 +63,6 @@ describe.each<ReplicationKind>(['dr', 'performance'])('%s roles', (kind) => {
     await settled('a');
     expect(service.cluster('a').snapshotState()[kind]).toMatchObject({ mode: 'secondary', state: 'idle', setId });
   });
-
-  it('change the set id when replication is disabled and enabled again', async () => {
-    await start();
-    await post('a', kind, 'primary/enable');
-    await settled('a');
-    const before = service.cluster('a').snapshotState()[kind].setId;
-    await post('a', kind, 'primary/disable');
-    await settled('a');
-    expect(mode('a', kind)).toBe('disabled');
-    await post('a', kind, 'primary/enable');
-    await settled('a');
-    expect(service.cluster('a').snapshotState()[kind].setId).not.toBe(before);
-  });
-
-  it('disconnect a revoked secondary at once, which keeps its role', async () => {
-    await start();
-    await post('a', kind, 'primary/enable');
-    const token = await activationToken('a', kind, 'b-id');
-    await post('b', kind, 'secondary/enable', { token });
-    await eventually(() => service.cluster('b').snapshotState()[kind].connectedTo);
-    expect((await post('a', kind, 'primary/revoke-secondary', { id: 'b-id' })).status).toBe(200);
-    expect(service.cluster('b').snapshotState()[kind]).toMatchObject({ mode: 'secondary', connectedTo: undefined });
-    expect((await post('a', kind, 'primary/revoke-secondary', { id: 'b-id' })).status).toBe(400);
-  });
 });
 
 describe('activation tokens', () => {
@@ -121,26 +97,6 @@ describe('activation tokens', () => {
     expect((await post('c', 'dr', 'secondary/enable', { token: encrypted.textAt('data', 'token') })).status).toBe(500);
   });
 
-  it('are refused for an id that is taken, without an id, and with a bad duration', async () => {
-    await activationToken('a', 'dr', 'b-id');
-    expect((await post('a', 'dr', 'primary/secondary-token', { id: 'b-id' })).status).toBe(400);
-    expect((await post('a', 'dr', 'primary/secondary-token')).status).toBe(400);
-    expect((await post('a', 'dr', 'primary/secondary-token', { id: 'x', ttl: 'soon' })).status).toBe(400);
-  });
-
-  it('are not used up by an unwrapping that does not reach the primary, and fail at another cluster', async () => {
-    const token = await activationToken('a', 'dr', 'b-id');
-    const nowhere = await post('b', 'dr', 'secondary/enable', { token, primary_api_addr: 'http://127.0.0.1:1' });
-    expect(nowhere.status).toBe(500);
-    expect(nowhere.textAt('errors', 0)).toContain('i/o timeout');
-    const wrong = await post('b', 'dr', 'secondary/enable', {
-      token,
-      primary_api_addr: service.cluster('c').addresses[0] ?? '',
-    });
-    expect(wrong.textAt('errors', 0)).toContain('status code is 400');
-    expect((await post('b', 'dr', 'secondary/enable', { token })).status).toBe(200);
-  });
-
   it('in the encrypted form are readable only by the process that made the public key', async () => {
     const key = await post('b', 'dr', 'secondary/generate-public-key');
     const issued = await post('a', 'dr', 'primary/secondary-token', {
@@ -155,66 +111,5 @@ describe('activation tokens', () => {
     const after = await persistently(() => post('b', 'dr', 'secondary/enable', { token }), 300).catch(() => undefined);
     expect(after).toBeUndefined();
     expect(mode('b', 'dr')).toBe('disabled');
-  });
-
-  it('of one kind do not serve for the other', async () => {
-    await post('a', 'performance', 'primary/enable');
-    const token = await activationToken('a', 'performance', 'b-id');
-    expect((await post('b', 'dr', 'secondary/enable', { token })).status).toBe(400);
-    expect(mode('b', 'dr')).toBe('disabled');
-  });
-});
-
-describe('update-primary', () => {
-  const SET: Partial<Topology> = { dr: [{ primary: 'a', secondaries: ['b', 'c'] }] };
-  let operationToken: string;
-
-  beforeEach(async () => {
-    await start(SET);
-    operationToken = service.cluster('a').createToken({ policies: ['root'], type: 'batch' });
-  });
-
-  const update = (name: string, body: object) =>
-    post(name, 'dr', 'secondary/update-primary', { dr_operation_token: operationToken, ...body });
-
-  it('takes exactly one of token and addresses', async () => {
-    const address = service.cluster('a').clusterAddress;
-    expect((await update('b', { token: 'x.y.z', update_primary_addrs: [address] })).status).toBe(400);
-    expect((await update('b', {})).status).toBe(400);
-    expect((await update('b', { update_primary_addrs: [address] })).status).toBe(200);
-    expect((await update('b', { update_primary_addrs: ['https://127.0.0.1:1'] })).status).toBe(500);
-  });
-
-  it('with a blank token forgets the primary and keeps the role', async () => {
-    expect((await update('b', { token: '' })).status).toBe(200);
-    expect(service.cluster('b').snapshotState().dr).toMatchObject({
-      mode: 'secondary',
-      state: 'idle',
-      connectedTo: undefined,
-    });
-  });
-
-  it('refuses addresses on a demoted cluster', async () => {
-    await post('a', 'dr', 'primary/demote');
-    await settled('a');
-    expect((await update('a', { update_primary_addrs: [service.cluster('b').clusterAddress] })).status).toBe(400);
-  });
-
-  it('wants a good operation token', async () => {
-    const without = await post('b', 'dr', 'secondary/update-primary', { token: '' });
-    expect([without.status, without.textAt('errors', 0)]).toEqual([400, 'DR operation token was not provided']);
-    expect(
-      (await post('b', 'dr', 'secondary/update-primary', { token: '', dr_operation_token: 'hvs.bad' })).status,
-    ).toBe(403);
-    const weak = service.cluster('a').createToken({ policies: [], type: 'batch' });
-    expect((await post('b', 'dr', 'secondary/update-primary', { token: '', dr_operation_token: weak })).status).toBe(
-      403,
-    );
-    const child = service.cluster('a').createToken({ policies: ['root'], type: 'batch', orphan: false });
-    expect((await post('b', 'dr', 'secondary/update-primary', { token: '', dr_operation_token: child })).status).toBe(
-      403,
-    );
-    service.advanceClock(2 * 3_600_000);
-    expect((await update('b', { token: '' })).status).toBe(403);
   });
 });
