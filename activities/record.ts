@@ -243,13 +243,15 @@ export class Records {
     const { temporal, taskQueue } = this.#options;
     const handle = temporal.workflow.getHandle(recordWorkflowId(deployment));
     return temporal.withDeadline(until, async () => {
+      const asked = handle.query<unknown>(RECORD_QUERY);
+      // Nobody may answer for what stands in the place of the record.
+      asked.catch(() => undefined);
       const { type, taskQueue: queue, status, runId } = await handle.describe();
       const isOurs = type === RECORD_WORKFLOW && queue === taskQueue;
       if (status.name !== 'RUNNING')
         return { state: await this.#restored(deployment, isOurs ? runId : undefined, alarms) };
       if (!isOurs) throw anothers(deployment, type, queue);
-      // Last: nobody may answer for what stands in the place of the record.
-      return { state: stateOf(await handle.query<unknown>(RECORD_QUERY)), runId };
+      return { state: stateOf(await asked), runId };
     });
   }
 

@@ -266,8 +266,10 @@ async function prepare(input: GenerationInput, execution: ActivityContext, begin
   const access = clusters.of(deployment, cluster);
   const { limits } = clusters.deployment(deployment);
   const budgetMs = kind === 'operation-token' ? limits.promoteMs : limits.serviceReadyMs;
-  const { clusterId, version } = await awaitIdentity(access, execution, budgetMs);
-  const { invitation } = await readOwnInvitation(record, signingKey);
+  const [{ clusterId, version }, { invitation }] = await Promise.all([
+    awaitIdentity(access, execution, budgetMs),
+    readOwnInvitation(record, signingKey),
+  ]);
   const uses = kind === 'operation-token' ? wanted.uses : (['root-token.generate'] as const);
   demandAsked(invitation, { kind, uses, fingerprint: key.pgpFingerprint }, { cluster, clusterId });
   if (recipient) {

@@ -341,8 +341,8 @@ async function demandSuccessor(
   const { heartbeatAgeMs, catchUpMs } = clusters.deployment(deployment).limits;
   const wal = latest(reached, written);
   const look = async () => {
-    await verify();
-    return readKind(clusters.of(deployment, otherCluster), kind, signal);
+    const [seen] = await Promise.all([readKind(clusters.of(deployment, otherCluster), kind, signal), verify()]);
+    return seen;
   };
   const awaited = {
     read: look,
