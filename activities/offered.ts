@@ -1,12 +1,12 @@
 /* What the workers offer, by the names under which Temporal knows it. Each runs inside of `interceptActivities` only. */
 export { checkControls } from './approvals/people';
-export { checkApprovals, checkDecisions, checkDeclines } from './approvals/people';
+export { checkApprovals, checkDecisions } from './approvals/people';
 export { checkUnaskedShares, createCeremony, destroyCeremonyKeys, openEnvelopes } from './ceremony/ceremony';
 export { cancelForeignAttempt } from './ceremony/generation-slot';
 export { completeGeneration, settleGeneration, startGeneration } from './ceremony/generation';
 export { readSignalEvents } from './approvals/arrived-signals';
 export { probeProvidedToken, takeProvidedTokens } from './ceremony/provided-tokens';
-export { assessRehearsal, createRehearsal, noteRehearsalDeclines, openRehearsal } from './ceremony/rehearsal';
+export { assessRehearsal, createRehearsal, openRehearsal } from './ceremony/rehearsal';
 export { awaitSecondaryGone, awaitReplicationDisabled } from './ending/replication-end';
 export { revokeSecondary, forgetPrimary, disablePrimary, disableSecondary } from './ending/replication-end';
 export { writeMarker, compareAfterDemotion } from './evidence/data-evidence';

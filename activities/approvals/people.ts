@@ -2,11 +2,10 @@ import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { GateName } from '../../src/contracts/plan';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { ControlAction, DecisionAction } from '../../src/contracts/signals';
-import { escapeUntrusted } from '../../src/contracts/words';
 import { isRunbookError, RunbookError } from '../../src/errors';
 import { countsIn, findDeployment } from '../../src/inventory';
 import type { DocumentContext, RunContext, VerifiedApproval, VerifiedControl, VerifiedDecision } from '../../src/keys';
-import { holdsPlainShare, verifyApproval, verifyControl, verifyDecision, verifyDecline } from '../../src/keys';
+import { verifyApproval, verifyControl, verifyDecision } from '../../src/keys';
 import { withNext } from '../../src/contracts/receipts';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
@@ -125,61 +124,6 @@ export async function decisionsOf(deployment: string): Promise<readonly Verified
     if (decision && mayNotDecide(deployment, decision) === undefined) decisions.push(decision);
   }
   return decisions;
-}
-
-/** The attestation that the inventory demands of the holder, this run, this ceremony and epoch. */
-export async function checkDeclines({ ceremony, arrived }: Arrived & { readonly ceremony: AskedCeremony }): Promise<{
-  readonly verdicts: readonly DeclineVerdict[];
-}> {
-  const verdicts = await judgeDeclines(ceremony, arrived);
-  return { verdicts: verdicts.map(({ at: _at, ...verdict }) => verdict) };
-}
-
-/** A ceremony, or a rehearsal, and who was asked. */
-interface AskedCeremony {
-  readonly cid: string;
-  readonly epoch: number;
-  readonly holders: readonly string[];
-}
-
-export interface DeclineVerdict extends JudgedSignal {
-  /** Redacted; what an accepted decline says. */
-  readonly reason?: string;
-  /** The signal's event, where that is to be purged: it holds a key share in plain text. */
-  readonly eventId?: number;
-}
-
-/**
- * Verifies declines of one ceremony, or of one rehearsal (protocol: "Decline").
- *
- * @param arrived numbers of the signals of this run.
- * @returns a verdict for each, with the time of the signal's event in milliseconds.
- */
-export async function judgeDeclines(
-  ceremony: AskedCeremony,
-  arrived: readonly number[],
-): Promise<(DeclineVerdict & { readonly at: number })[]> {
-  const { inventory, run } = currentExecution();
-  const person = personLookup(inventory);
-  const signals = await new ArrivedSignals(run).all('decline', arrived);
-  const verdicts = await judgeArrived(signals, async ({ eventId, content, principal }) => {
-    if (holdsPlainShare(ownWords(content))) {
-      const text = 'refused: it seems to hold a key share in plain text. Treat that share as exposed';
-      return { accepted: false, code: 'plain-text-share', text, eventId };
-    }
-    const { name, how, reason } = await verifyDecline(content, { run, person, principal, ceremony });
-    const why = reason === '' ? 'no reason given' : reason;
-    const by: Attested = { name, how };
-    return { accepted: true, code: 'accepted', text: `cannot give a share: ${escapeUntrusted(why)}`, by, reason: why };
-  });
-  return verdicts.map((verdict, index) => ({ ...verdict, at: signals[index]?.at ?? 0 }));
-}
-
-/** What a decline says beside names that are ours: long ones may look like a key share. A signed one is not looked into. */
-function ownWords(content: unknown): unknown {
-  if (typeof content !== 'object' || content === null) return content;
-  const ours = new Set(['ns', 'wid', 'rid', 'cid', 'name', 'document']);
-  return Object.fromEntries(Object.entries(content).filter(([key]) => !ours.has(key)));
 }
 
 /** What an accepted order says; of `takeOver` with the input of the failover. */

@@ -12,7 +12,6 @@ import type { ActivityDependencies } from '../dependencies';
 import type { Clusters } from '../clusters';
 import { currentExecution } from '../execution';
 import { observeCluster } from '../observe';
-import { groupRule } from '../../src/contracts/share-groups';
 
 /** Reads every cluster of a deployment at once; one that does not answer is an observation too. */
 export function observeDeployment(
@@ -28,7 +27,7 @@ export async function siteFacts(
   deployment: string,
 ): Promise<SiteFacts> {
   const found = inventory.deployments.get(deployment);
-  const { notifications: targets = [], people, shareGroups = [] } = found ?? {};
+  const { notifications: targets = [], people } = found ?? {};
   const unsigned = found && decidersOf(inventory, found).some(({ attestation }) => attestation !== 'signed');
   const startedBy = await starterOf(temporal);
   const site = {
@@ -37,7 +36,6 @@ export async function siteFacts(
     uiAddress: inventory.temporal.uiAddress,
     ...(unsigned === true && ({ plainDocuments: true } as const)),
     ...(found?.objectives && { objectives: found.objectives }),
-    ...(shareGroups.length > 0 && { shareGroups: groupRule(shareGroups) }),
   };
   if (targets.length === 0 || !people) return site;
   const events = NOTIFICATION_EVENTS.filter((event) => targets.some((target) => target.events.includes(event)));

@@ -77,7 +77,7 @@ export async function createCeremony(input: {
   );
   const tokens = collects === 'tokens';
   const required = tokens ? 1 : await readThreshold(first, kind, signal);
-  const invited = tokens ? providersNow(deployment) : invitedNow(deployment, required);
+  const invited = tokens ? providersNow(deployment) : invitedNow(deployment);
   const { collectForMs, useForMs } = deployment.ceremony;
   const created = await createInvitation(keyRecords, signingKey, run, {
     ...{ kind, targets, reason, runbook, inputDigest, epoch, cid, collects, collectForMs, useForMs },

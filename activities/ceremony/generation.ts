@@ -9,9 +9,7 @@ import type { EnvelopeReceipt } from '../../src/contracts/receipts';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
-import { satisfiesGroups, MAX_SETS, countSets, setsToTry } from '../../src/contracts/share-groups';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
-import { findDeployment } from '../../src/inventory';
 import type { KeyRecord, OpenedShare } from '../../src/keys';
 import { isEncryptedOnlyTo, openShares, openToken, readOwnInvitation } from '../../src/keys';
 import type { Secret } from '../../src/secret';
@@ -28,10 +26,10 @@ import type { LedgerEntry } from './token-ledger';
 import { ledgerOf, isOfSameRun } from './token-ledger';
 import { ceremonyEntry, ceremonyToken, endpointsOf } from './ceremony-access';
 import { usableRecipient } from './ceremony';
-import { requireGroups } from './ceremony-roster';
 import type { Slot } from './generation-slot';
 import { cancelOwn, digestOf, readAttempt, startOwn } from './generation-slot';
 import { give, isThis, settleLastShare } from './last-share';
+import { MAX_SETS, countSets, setsToTry } from './share-sets';
 
 /** Attempts that one token generation may lose to leader changes and lost answers before it gives up. */
 const MAX_LOST = 6;
@@ -88,8 +86,7 @@ interface Started {
 }
 
 /**
- * Starts an attempt and gives all key shares but the last, of the first set that was not rejected and that the groups of
- * the inventory allow. An attempt is lost where a share is not seen to be taken: another one is started, so that no attempt
+ * Starts an attempt and gives all key shares but the last, of the first set that was not rejected. An attempt is lost where a share is not seen to be taken: another one is started, so that no attempt
  * gets a share twice.
  */
 export async function startGeneration(input: StartInput): Promise<Started | GenerationOutcome> {
@@ -98,7 +95,7 @@ export async function startGeneration(input: StartInput): Promise<Started | Gene
   execution.doubt.mayHaveSent = false;
   const [generation, signals] = await Promise.all([prepare(input, execution, true), arrivedShares(input.shares)]);
   const { record, slot, cluster } = generation;
-  const set = nextSet(execution, input, record, await openInHand(execution, record, signals, record.threshold));
+  const set = nextSet(input, record, await openInHand(execution, record, signals, record.threshold));
   const { destroyAfter } = await execution.keyRecords.markFirstBurst(record, Date.now());
   try {
     for (let lost = input.lost; lost <= MAX_LOST; lost += 1) {
@@ -170,7 +167,6 @@ export async function completeGeneration(
       access.client.activeNode({ signal }).catch(orElse(signal, () => undefined)),
     ]);
     givers = inHand.givers;
-    requireGroups(findDeployment(execution.inventory, input.deployment), givers, record.threshold, cluster);
     const { last } = inHand;
     const seen = await readAttempt(execution, slot);
     const waits = isThis(slot, attempt, seen) && seen.progress === seen.required - 1;
@@ -400,31 +396,22 @@ function unfitInWords(receipts: readonly EnvelopeReceipt[]): string {
  * @throws RunbookError SHARES_REJECTED where none is left, or enough were tried since the shares in hand changed
  */
 function nextSet(
-  execution: ActivityContext,
-  input: StartInput,
-  record: KeyRecord,
+  { cluster, rejected, tried }: StartInput,
+  { threshold }: KeyRecord,
   shares: readonly ArrivedShare[],
 ): readonly ArrivedShare[] {
-  const { cluster, rejected, tried } = input;
-  const { threshold } = record;
-  const deployment = findDeployment(execution.inventory, input.deployment);
-  requireGroups(deployment, holdersOf(shares), threshold, cluster);
-  const groups = deployment.shareGroups;
   const markOf = (arrivals: readonly number[]) => arrivals.toSorted((one, other) => one - other).join(' ');
   const known = new Set(rejected.map(markOf));
-  const [set] = setsToTry(shares, threshold, (names) => {
-    const arrivals = shares.filter(({ holder }) => names.includes(holder)).map(({ arrival }) => arrival);
-    return satisfiesGroups(groups, names) && !known.has(markOf(arrivals));
-  });
+  const isNew = (shares: readonly ArrivedShare[]) => !known.has(markOf(shares.map(({ arrival }) => arrival)));
+  const [set] = setsToTry(shares, threshold, isNew);
   if (set && tried < MAX_SETS) return set;
   const all = countSets(shares.length, threshold);
-  const bound = groups.length === 0 ? '' : 'those that the groups allow, ';
   throw new RunbookError(
     'SHARES_REJECTED',
     `${cluster} rejected ${tried} ${tried === 1 ? 'set' : 'sets'} of ${threshold} out of ${shares.length} key shares.`,
     {
       cluster,
-      observed: `${tried} of ${all} possible ${all === 1 ? 'set' : 'sets'} tried, ${tried < all ? `${bound}at most ${MAX_SETS} at a time, ` : ''}and all rejected; holders: ${holdersOf(shares).join(', ')}`,
+      observed: `${tried} of ${all} possible ${all === 1 ? 'set' : 'sets'} tried, ${tried < all ? `at most ${MAX_SETS} at a time, ` : ''}and all rejected; holders: ${holdersOf(shares).join(', ')}`,
       needed: `${threshold} shares of this cluster's key`,
       next: 'At least one of these shares is wrong, and none is proven to be. A holder corrects his, or a further holder gives his: then subsets tell which. No set is tried twice.',
     },

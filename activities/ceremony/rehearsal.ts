@@ -8,8 +8,6 @@ import { createRehearsal as inviteToRehearsal, openRehearsalAnswer } from '../..
 import type { KeyRecord, KeyRecords, PersonLookup, RehearsalAnswer, RunContext } from '../../src/keys';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
-import type { checkDeclines } from '../approvals/people';
-import { judgeDeclines } from '../approvals/people';
 import { currentExecution } from '../execution';
 import { personLookup } from '../approvals/person-lookup';
 import { siteFacts } from '../approvals/planning';
@@ -17,7 +15,6 @@ import type { Records } from '../record';
 import { RecordTable } from '../record-table';
 import { handleOf, undecodable, verdictOf } from './ceremony';
 import { rosterOfRehearsal } from './ceremony-roster';
-import { escapeUntrusted } from '../../src/contracts/words';
 
 const RUNBOOK = 'ceremonyRehearsal';
 
@@ -32,14 +29,14 @@ export type RehearsalProof = Pick<RehearsalAnswer, 'how' | 'tool'> & {
   readonly at: string;
 };
 
-/** Who is asked: holders and stand-by holders whose term has not ended, or those who are named. */
+/** Who is asked: holders and stand-by holders, or those who are named. */
 export async function assessRehearsal(input: {
   readonly deployment: string;
   readonly holders?: readonly string[] | undefined;
 }) {
   const execution = currentExecution();
   const { clusters, inventory, records } = execution;
-  const roster = rosterOfRehearsal(clusters.deployment(input.deployment), input.holders, Date.now());
+  const roster = rosterOfRehearsal(clusters.deployment(input.deployment), input.holders);
   const known = await rehearsals.all(records, input.deployment);
   const people = roster.map(({ name, standBy }) => {
     const attestation = inventory.people.get(name)?.attestation ?? 'claimed';
@@ -64,7 +61,7 @@ export async function createRehearsal(input: {
 }): Promise<CeremonyHandle> {
   const { run, clusters, keyRecords, signingKey } = currentExecution();
   const { deployment, reason, epoch, cid, inputDigest } = input;
-  const holders = rosterOfRehearsal(clusters.deployment(deployment), input.holders, Date.now());
+  const holders = rosterOfRehearsal(clusters.deployment(deployment), input.holders);
   const created = await inviteToRehearsal(keyRecords, signingKey, run, {
     ...{ deployment, reason, epoch, cid, inputDigest, runbook: RUNBOOK },
     requestedBy: { name: input.requestedBy, how: 'claimed' },
@@ -72,38 +69,6 @@ export async function createRehearsal(input: {
     collectForMs: duration.parse(input.collectFor).ms,
   });
   return handleOf(created, created.invitation.holders.length);
-}
-
-/** As `checkDeclines`, and keeps each that counts beside the successes. `holders` may leave out who has answered. */
-export async function noteRehearsalDeclines(input: {
-  readonly deployment: string;
-  readonly ceremony: Pick<CeremonyHandle, 'cid' | 'epoch' | 'keyHome' | 'holders'>;
-  readonly arrived: readonly number[];
-}): ReturnType<typeof checkDeclines> {
-  const { run, keyRecords, records } = currentExecution();
-  const record = await ownRehearsal(keyRecords, input.ceremony, run);
-  const { cid, epoch } = record;
-  const { deployment, holders: invited } = invitationOf(record);
-  const holders = invited.filter((name) => input.ceremony.holders.includes(name));
-  const judged = await judgeDeclines({ cid, epoch, holders }, input.arrived);
-  for (const { by, reason = '', at } of judged) {
-    if (by === undefined) continue;
-    const declined = { holder: by.name, how: by.how, at: new Date(at).toISOString(), reason };
-    await keepRehearsal(records, declinedRehearsals, {
-      version: 1,
-      deployment,
-      ...declined,
-      wid: run.wid,
-      rid: run.rid,
-    });
-  }
-  return {
-    verdicts: judged.map(({ at: _at, ...verdict }) =>
-      verdict.accepted
-        ? { ...verdict, text: `cannot answer this rehearsal: ${escapeUntrusted(verdict.reason ?? 'no reason given')}` }
-        : verdict,
-    ),
-  };
 }
 
 /** Checks and opens the answers, and keeps each success of a person before it returns. */
@@ -128,7 +93,7 @@ export async function openRehearsal(input: {
       const { holder, how, kid, tool } = answer;
       const at = new Date(signal.at).toISOString();
       const facts = { deployment, holder, at, how, kid, tool, workers: signingKey.kid };
-      await keepRehearsal(records, rehearsals, { version: 1, ...facts, wid: run.wid, rid: run.rid });
+      await keepRehearsal(records, { version: 1, ...facts, wid: run.wid, rid: run.rid });
       proofs.push({ name: holder, how, tool, at });
     }
     if (verdict.code === 'share-in-rehearsal') findings.push(shareInRehearsal(run.wid, verdict.holder?.name));
@@ -180,9 +145,8 @@ function shareInRehearsal(workflowId: string, name: string | undefined): Finding
   };
 }
 
-/* What the record keeps of each person: the last time that they rehearsed, or declined to. */
-
-const members = {
+/** The last time that a person rehearsed. */
+const rehearsalRecord = z.strictObject({
   version: z.literal(1),
   deployment: z.string().regex(/^[a-z0-9-]+$/),
   holder: z.string().regex(/^[a-z0-9-]+$/),
@@ -191,34 +155,21 @@ const members = {
   how: z.enum(['signed', 'principal', 'claimed']),
   wid: z.string(),
   rid: z.string(),
-};
-const successSchema = z.strictObject({
-  ...members,
   /** The person's key, where the answer was signed. */
   kid: z.string().optional(),
   tool: z.string(),
   /** The workers' key that signed the invitation, which the person has pinned. */
   workers: z.string(),
 });
-export type RehearsalRecord = z.infer<typeof successSchema>;
-
-/** `reason`: redacted, one line. */
-const declineSchema = z.strictObject({ ...members, reason: z.string() });
-export type DeclinedRehearsal = z.infer<typeof declineSchema>;
-
-/** Of each person the last time, by name. */
-export const rehearsals = new RecordTable('rehearsed', successSchema);
-export const declinedRehearsals = new RecordTable('declined', declineSchema);
+export type RehearsalRecord = z.infer<typeof rehearsalRecord>;
+/** By person. */
+export const rehearsals = new RecordTable('rehearsed', rehearsalRecord);
 
 /**
- * Keeps the last time that a person rehearsed, or declined to. An older one than what is known is left out.
+ * Keeps the last time that a person rehearsed. An older one than what is known is left out.
  *
  * @throws ZodError before anything is written where it is none
  */
-export async function keepRehearsal<Last extends RehearsalRecord | DeclinedRehearsal>(
-  records: Records,
-  table: RecordTable<Last>,
-  last: Last,
-): Promise<void> {
-  await table.put(records, last.deployment, last.holder, last, (now) => now === undefined || now.at < last.at);
+export async function keepRehearsal(records: Records, last: RehearsalRecord): Promise<void> {
+  await rehearsals.put(records, last.deployment, last.holder, last, (now) => now === undefined || now.at < last.at);
 }

@@ -2,7 +2,6 @@ import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { TokenSource, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
-import { groupRule } from '../../src/contracts/share-groups';
 import { orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
@@ -69,7 +68,7 @@ export async function assessTokenSource(question: TokenQuestion): Promise<TokenA
     case 'provided': {
       const { holders } = providersNow(deployment).facts;
       const warning = `People generate an operation token of ${cluster} themselves, and one of ${holders.join(', ')} gives it to this run, which proves it by a Merkle check (long on a large store), uses it and deletes it.`;
-      return { source, checks: providedChecks(deployment, observation, holders), warnings: [warning] };
+      return { source, checks: providedChecks(observation, holders), warnings: [warning] };
     }
     case 'ceremony': {
       const entry = await ceremonyEntryOf(secondary, observation, signal);
@@ -222,20 +221,11 @@ async function batchTokenTaken(
 }
 
 /** What is judged before people are asked for an operation token that they generate themselves. */
-function providedChecks(
-  { shareGroups, ceremony }: Deployment,
-  { cluster }: ClusterObservation,
-  holders: readonly string[],
-): Check[] {
-  const unseen = shareGroups.length > 0 && ceremony.tokenProviders === undefined;
+function providedChecks({ cluster }: ClusterObservation, holders: readonly string[]): Check[] {
   return [
-    check('people who may provide tokens', cluster, holders.length > 0 && !unseen, {
-      observed: unseen
-        ? 'nobody is listed, and who gives a key share to the service itself is seen by nobody here'
-        : holders.join(', ') || 'nobody',
-      needed: unseen
-        ? `ceremony.tokenProviders in the inventory, because of ceremony.groups (${groupRule(shareGroups)})`
-        : 'at least one',
+    check('people who may provide tokens', cluster, holders.length > 0, {
+      observed: holders.join(', ') || 'nobody',
+      needed: 'at least one',
       next: 'List them in ceremony.tokenProviders of the inventory.',
     }),
   ];

@@ -105,24 +105,10 @@ function words(text: string): string {
 
 /** What is waited for, with names of the inventory and nothing that others wrote; and, apart, what they wrote. */
 function waitingSchema(inventory: Inventory, deployment: string) {
-  const { gates, shareGroups } = findDeployment(inventory, deployment);
+  const { gates } = findDeployment(inventory, deployment);
   const isKnown = (name: string) => inventory.people.has(name) || /^plain text of signal \d{1,6}$/.test(name);
   const told = (waiting: Waiting, said: readonly string[] = []) => ({ waiting, words: said });
   const people = texts.transform((names) => names.filter(isKnown));
-  const declined = z
-    .array(z.object({ by: attested, reason: z.string() }))
-    .catch([])
-    .transform((all) =>
-      all.filter((each) => isKnown(each.by.name)).map((each) => ({ by: each.by, reason: `"${words(each.reason)}"` })),
-    );
-  const groups = z
-    .array(z.object({ group: z.string(), needed: count, held: people, outOf: people }))
-    .catch([])
-    .transform((all) => all.filter(({ group }) => shareGroups.some((known) => known.group === group)));
-  const outOfTerm = z
-    .array(z.object({ name: z.string() }))
-    .catch([])
-    .transform((all) => all.filter(({ name }) => isKnown(name)).map(({ name }) => ({ name, why: 'not in office' })));
   const approval = z.object({
     for: z.literal('approval'),
     gate: z.enum(GATE_NAMES),
@@ -132,10 +118,9 @@ function waitingSchema(inventory: Inventory, deployment: string) {
   });
   const shares = z.object({
     for: z.literal('shares'),
-    ...{ held: people, missingHolders: people, declined, groups, outOfTerm },
+    ...{ held: people, missingHolders: people, notJoined: people },
     ...{ threshold: count, until: time },
     standBy: z.object({ holders: people, askedFrom: time }).optional().catch(undefined),
-    groupsNotTogether: z.boolean().optional().catch(undefined),
   });
   const decision = z.object({
     for: z.literal('decision'),
@@ -162,17 +147,16 @@ function waitingSchema(inventory: Inventory, deployment: string) {
         ...(again !== undefined && { again: 'the approvals before do not count any more' }),
       });
     }),
-    shares.transform(({ standBy, groupsNotTogether, ...rest }) =>
+    shares.transform(({ standBy, ...rest }) =>
       told({
         ...rest,
         cid: '',
         epoch: 1,
         ...(standBy && { standBy }),
-        ...(groupsNotTogether && { groupsNotTogether }),
       }),
     ),
     z
-      .object({ for: z.literal('rehearsal'), answered: people, missing: people, declined, until: time })
+      .object({ for: z.literal('rehearsal'), answered: people, missing: people, until: time })
       .transform((rest) => told({ ...rest, epoch: 1 })),
     decision.transform(({ message, ...rest }) => told({ ...rest, message: '' }, [message])),
     resume.transform(({ by, reason, ...rest }) =>

@@ -103,8 +103,6 @@ function sentenceOf(facts: NotificationFacts): string {
       return `${runbook} still ${inWords(waiting)}${since === undefined ? '' : `, since ${new Date(since).toISOString()}`}.${keptOut}`;
     case 'stand-by-called':
       return `${runbook} now asks who stands by for a key share.`;
-    case 'holders-too-few':
-      return 'Too few key holders are left.';
     case 'outage-started':
       return 'The outage began: no cluster serves clients.';
     case 'service-ready':

@@ -1,12 +1,10 @@
 import type { Check, GateName } from '../../src/contracts/plan';
-import { canSatisfyGroups } from '../../src/contracts/share-groups';
-import { escapeUntrusted } from '../../src/contracts/words';
-import type { Deployment, GatePolicy, Inventory, Person, RosterAt } from '../../src/inventory';
-import { approversOf, endOfTerm, holdersOf, rosterAt } from '../../src/inventory';
+import type { Deployment, GatePolicy, Inventory, Person } from '../../src/inventory';
+import { approversOf, holdersOf } from '../../src/inventory';
 import { evaluateGate } from '../../src/keys';
-import type { DeclinedRehearsal, RehearsalRecord } from '../ceremony/rehearsal';
-import { declinedRehearsals, rehearsals } from '../ceremony/rehearsal';
-import { judgeRoster, rehearsingPeople } from '../ceremony/ceremony-roster';
+import type { RehearsalRecord } from '../ceremony/rehearsal';
+import { rehearsals } from '../ceremony/rehearsal';
+import { judgeRoster, rosterOfRehearsal } from '../ceremony/ceremony-roster';
 import { check } from '../checks/check';
 import { readChecks, unread } from './point';
 import type { Judged } from './point';
@@ -24,71 +22,31 @@ const GATES = [
 ] as const;
 
 /** Holders for the threshold, approvers for each gate, and how it is known who they are. Pure. */
-export function peopleChecks(inventory: Inventory, { deployment, sets }: Topology, now: number): Judged[] {
+export function peopleChecks(inventory: Inventory, { deployment, sets }: Topology): Judged[] {
   return [
     ...sets.flatMap((set) => {
       const thresholds = set.secondaries.flatMap(({ observation }) => observation.attempt?.required ?? []);
       const needed = thresholds.length === 0 ? undefined : Math.max(...thresholds);
-      return [holders(deployment, set, needed, now), ...terms(deployment, set, needed, now)];
+      return holders(deployment, set, needed);
     }),
     ...GATES.map(([gate, about, otherwise]) => ({ ...gateCheck(inventory, deployment, gate, otherwise), about })),
     ...attestations(inventory, deployment),
   ];
 }
 
-/** Whether those in office suffice for the threshold and the groups, and whether one of them may be missing. */
-function holders(deployment: Deployment, { name: set }: DrSet, threshold: number | undefined, now: number): Judged {
-  const { good, observed, needed: least, next } = judgeRoster(deployment, threshold, now);
+/** Whether those who have joined suffice for the threshold, and whether one of them may be missing. */
+function holders(deployment: Deployment, { name: set }: DrSet, threshold: number | undefined): Judged {
+  const { names, good, observed, needed: least, next } = judgeRoster(deployment, threshold);
   const name = `holders.${set}`;
-  const needed = `as many holders as the service requires key shares (${least}), and one more for each`;
+  const needed = `as many holders as the service requires key shares (${least}), and one more`;
   if (deployment.ceremony.tokenSource === 'batch')
     return check(name, undefined, true, { observed: `${observed}; none needed: the token source is batch`, needed });
   if (threshold === undefined) return unread({ name, needed }, 'no DR secondary tells its threshold');
-  const roster = rosterAt(deployment, now);
-  const names = everybody(roster);
-  const without = (each: string) => names.filter((one) => one !== each);
-  const alone = names.filter((each) => !canSatisfyGroups(roster.groups, without(each), threshold));
-  const why = () => {
-    if (!good) return names.length < threshold ? undefined : `no ${threshold} of them satisfy the groups`;
-    if (names.length === threshold) return 'all of them must be there, at any hour';
-    return alone.length === 0 ? undefined : `the groups cannot be satisfied without ${alone.join(', nor without ')}`;
-  };
-  const reason = why();
-  return check(name, undefined, good && reason === undefined, {
-    observed: reason === undefined ? observed : `${observed}: ${reason}`,
+  return check(name, undefined, names.length > threshold, {
+    observed: names.length === threshold ? `${observed}: all of them must be there, at any hour` : observed,
     ...{ needed, next },
     otherwise: good ? 'warn' : 'fail',
   });
-}
-
-/** Whose term ends soon. A site without terms is not told of them. */
-function terms(deployment: Deployment, { name: set }: DrSet, threshold: number | undefined, now: number): Judged[] {
-  const { ceremony, readiness } = deployment;
-  if (ceremony.terms.length === 0) return [];
-  const inOffice = everybody(rosterAt(deployment, now));
-  const soon = now + readiness.termWarningMs;
-  const ending = ceremony.terms.filter((term) => {
-    const end = endOfTerm(term);
-    return end !== undefined && end > now && end <= soon && inOffice.includes(term.name);
-  });
-  const then = judgeRoster(deployment, threshold, soon);
-  const names = ending.map(({ name, until }) => `${name} until ${until ?? ''}`).join(', ');
-  const left = `${names}; then ${everybody(rosterAt(deployment, soon)).length} in office`;
-  return [
-    check(`terms.${set}`, undefined, ending.length === 0, {
-      observed:
-        ending.length === 0
-          ? `${inOffice.length} in office, no term ends soon`
-          : `${left}${then.good ? '' : `: the roster would be too small: ${then.needed}`}`,
-      needed: `terms of office that last longer than ${Math.round(readiness.termWarningMs / DAY_MS)} days`,
-      next: 'Elect who comes next and list them in the inventory, or prolong the term there.',
-      otherwise: 'warn',
-    }),
-  ];
-}
-
-function everybody({ holders: asked, standBy }: RosterAt): string[] {
-  return [...asked, ...standBy];
 }
 
 function gateCheck(inventory: Inventory, deployment: Deployment, gate: GateName, otherwise: 'fail' | 'warn'): Check {
@@ -138,12 +96,10 @@ export async function rehearsalChecks({ deployment, execution, now }: ReadinessC
   const { inventory, signingKey, records, signal } = execution;
   const facts = { people: inventory.people, workers: signingKey.kid };
   return readChecks(signal, { name: 'rehearsed', needed: 'the rehearsals in the record' }, async () => {
-    const successes = await rehearsals.all(records, deployment.name);
-    const declines = await declinedRehearsals.all(records, deployment.name);
-    return rehearsingPeople(deployment, now).map(({ name, standBy }) => {
-      const last = { success: successes.get(name), declined: declines.get(name), standBy };
-      return judgeRehearsal(deployment, facts, name, last, now);
-    });
+    const last = await rehearsals.all(records, deployment.name);
+    return rosterOfRehearsal(deployment).map(({ name, standBy }) =>
+      judgeRehearsal(deployment, facts, name, last.get(name), standBy, now),
+    );
   });
 }
 
@@ -154,18 +110,13 @@ interface RehearsalFacts {
   readonly workers: string;
 }
 
-interface Rehearsed {
-  readonly success?: RehearsalRecord | undefined;
-  readonly declined?: DeclinedRehearsal | undefined;
-  readonly standBy: boolean;
-}
-
 /** Pure. */
 export function judgeRehearsal(
   { name: deployment, ceremony: { tokenSource }, laboratory, readiness }: Deployment,
   facts: RehearsalFacts,
   name: string,
-  { success, declined, standBy }: Rehearsed,
+  success: RehearsalRecord | undefined,
+  standBy: boolean,
   now: number,
 ): Check {
   const who = standBy ? ' (stand-by)' : '';
@@ -177,19 +128,12 @@ export function judgeRehearsal(
   };
   if (tokenSource === 'batch' || tokenSource === 'provided')
     return rehearsed(true, `none needed${who}: the token source is ${tokenSource}`);
-  const last = success === undefined ? 'never' : inWords(success, now);
-  const observed = `${last}${who}${declinedSince(success, declined)}`;
+  const observed = `${success === undefined ? 'never' : inWords(success, now)}${who}`;
   if (laboratory) return rehearsed(true, `${observed}; this is a laboratory`);
   if (success === undefined) return rehearsed(false, observed);
   const reason = whatChanged(success, facts);
   const recent = now - Date.parse(success.at) <= readiness.rehearsalAgeMs;
   return rehearsed(reason === undefined && recent, reason === undefined ? observed : `${observed}; ${reason}`);
-}
-
-/** Who said that they cannot answer did not forget: the operators see why. */
-function declinedSince(success: RehearsalRecord | undefined, declined: DeclinedRehearsal | undefined): string {
-  if (declined === undefined || (success !== undefined && success.at > declined.at)) return '';
-  return `; declined on ${declined.at.slice(0, 10)} (${declined.how === 'claimed' ? 'UNVERIFIED: ' : ''}${escapeUntrusted(declined.reason)})`;
 }
 
 function inWords({ at, how, tool }: RehearsalRecord, now: number): string {

@@ -71,7 +71,7 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
 function serviceGroups(inventory: Inventory, context: ServiceContext): Groups {
   return {
     clusters: () => clusterChecks(context),
-    people: () => peopleChecks(inventory, context, context.now),
+    people: () => peopleChecks(inventory, context),
     upkeep: () => upkeepChecks(context),
     credentials: () => credentialChecks(context),
     'paths-filters': () => filterChecks(context),

@@ -25,7 +25,6 @@ const TABLE = {
   ],
   invitation: ['print the invitation of a run, to hand to holders who work offline', 'share'],
   'holder-page': ["write the holder's page: one HTML file that needs no network, to be saved beforehand", 'share'],
-  decline: ['say that you cannot give your key share now; stand-by holders are asked at once', 'statements'],
   approve: ['approve or reject what a run will do next', 'statements'],
   decide: ['decide what happens with a parked step; "runbook status" lists the choices', 'statements'],
   pause: ['hold a run before its next step; inside an outage once a cluster serves', 'statements'],

@@ -7,7 +7,7 @@ import { WorkflowNotFoundError, isGrpcServiceError } from '@temporalio/client';
 import type { z } from 'zod';
 import { inputMistakes } from '../contracts/input-mistakes';
 import { nextCommandOf } from '../contracts/next-commands';
-import { approvalPayload, controlPayload, decisionPayload, declinePayload } from '../contracts/payloads';
+import { approvalPayload, controlPayload, decisionPayload } from '../contracts/payloads';
 import type { Receipt } from '../contracts/run-facts';
 import { SIGNALS, UPDATES, UPDATES_FROM } from '../contracts/signals';
 import type { SignalName } from '../contracts/signals';
@@ -81,7 +81,6 @@ export function withStatementOptions(command: Command): Command {
 const STATEMENTS = {
   approval: ['The approval', approvalPayload],
   decision: ['The decision', decisionPayload],
-  decline: ['The decline', declinePayload],
   control: ['The order', controlPayload],
 } as const;
 type StatementType = keyof typeof STATEMENTS;

@@ -61,8 +61,6 @@ export interface SiteFacts {
   readonly startedBy?: Attested;
   /** Base of links to the Web UI, where the inventory gives one. */
   readonly uiAddress?: string;
-  /** The groups of which key shares must come, in words; absent where the inventory names none. */
-  readonly shareGroups?: string;
   /** Somebody who may decide is known without a signature: plain documents can be accepted. */
   readonly plainDocuments?: true;
   /** Absent where the inventory states none. */

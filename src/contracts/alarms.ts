@@ -29,14 +29,14 @@ export function orphanFinding(kind: 'operation-token' | 'root-token', cluster: s
 /** What stands against a run that was refused, and why a run failed. */
 export const CHECK_FAILED = 'check-failed';
 
-/** What people must know before they read whom the run waits for: alarms, what is critical, that too few holders are left. */
+/** What people must know before they read whom the run waits for: alarms, what is critical, that key shares were rejected. */
 export function urgentFindings({ findings, waiting }: Pick<RunStatus, 'findings' | 'waiting'>): Finding[] {
   const alarms = findings.filter(isOrphanAlarm);
   const critical = findings.filter((each) => each.severity === 'critical' && !isOrphanAlarm(each));
-  const holdersAsked = waiting.some((each) => each.for === 'shares' || each.for === 'action');
-  const tooFew = holdersAsked ? findings.findLast(({ code }) => code === 'holders-too-few') : undefined;
+  const holdersAsked = waiting.some((each) => each.for === 'shares');
+  const rejected = holdersAsked ? findings.findLast(({ code }) => code === 'shares-rejected') : undefined;
   const refused = findings.filter(({ code }) => code === CHECK_FAILED);
-  return [...new Set([...alarms, ...critical, ...refused, ...(tooFew ? [tooFew] : [])])];
+  return [...new Set([...alarms, ...critical, ...refused, ...(rejected ? [rejected] : [])])];
 }
 
 /** The alarms first, whatever came before them. */

@@ -1,6 +1,5 @@
 import type { Attested } from './run-facts';
 import type { TokenUse } from './runbook-inputs';
-import type { ShareGroup } from './share-groups';
 
 /** What may pass through Temporal, sealed. */
 export type SealedKind = 'operation-token';
@@ -42,15 +41,13 @@ export interface CeremonyHandle {
   /** How long the keys live from the first use of the shares, ms. */
   readonly useForMs?: number;
   /**
-   * Those of the holders who stand by: named in the invitation with the others, and asked only after a while or when
-   * somebody declines. This and what follows is for showing who is asked; what uses shares reads the inventory itself.
+   * Those of the holders who stand by: named in the invitation with the others, and asked only after a while.
+   * This and what follows is for showing who is asked.
    */
   readonly standBy?: readonly string[];
   readonly inviteStandByAfterMs?: number;
-  /** So many shares must come from each of these groups: our policy, not the service's. */
-  readonly groups?: readonly ShareGroup[];
   /** On the inventory's list, and not invited. */
-  readonly outOfTerm?: readonly { readonly name: string; readonly why: string }[];
+  readonly notJoined?: readonly string[];
 }
 
 /**

@@ -1,6 +1,5 @@
 import type { RunStatus, Waiting } from './run-status';
 import type { ControlAction } from './signals';
-import { escapeUntrusted } from './words';
 
 /** Something that a person can do next, with the exact command. */
 export interface NextCommand {
@@ -8,9 +7,7 @@ export interface NextCommand {
   readonly command: string;
   readonly effect?: string;
   /** What is known of a key holder who may give his share, and was not simply asked. */
-  readonly as?: 'declined' | 'stand-by';
-  /** What he said. */
-  readonly said?: string;
+  readonly as?: 'stand-by';
 }
 
 /** A word as a shell takes it, quoted only where it must be. */
@@ -35,7 +32,6 @@ const ofHolder = (command: string) => (workflowId: string, holder?: string) =>
 export const nextCommandOf = {
   share: ofHolder('share'),
   provideToken: ofHolder('provide-token'),
-  decline: ofHolder('decline'),
   approve: (workflowId: string, gate: string, name?: string) =>
     shellLine('runbook', 'approve', workflowId, '--gate', gate, ...by('--name', name)),
   /** By the number of the parking: a command that was copied before decides nothing that parked since. */
@@ -56,24 +52,13 @@ export function nextCommands(status: Pick<RunStatus, 'workflowId' | 'waiting'>):
 /** The commands of the key holders, by what is known of them. */
 export function shareCommands(
   workflowId: string,
-  { missingHolders, declined = [], standBy }: Extract<Waiting, { for: 'shares' }>,
-): Readonly<Record<'asked' | 'declined' | 'standBy' | 'decline', readonly NextCommand[]>> {
+  { missingHolders, standBy }: Extract<Waiting, { for: 'shares' }>,
+): Readonly<Record<'asked' | 'standBy', readonly NextCommand[]>> {
   const share = (who: string): NextCommand => ({ who, command: nextCommandOf.share(workflowId, who) });
-  const aside = standBy?.holders ?? [];
   return {
     asked: missingHolders.map(share),
-    declined: declined.map(({ by, reason }) => ({
-      ...share(by.name),
-      as: 'declined',
-      said: by.how === 'claimed' ? `UNVERIFIED: ${escapeUntrusted(reason)}` : escapeUntrusted(reason),
-    })),
-    standBy: aside.map((name) => ({ ...share(name), as: 'stand-by' })),
-    decline: whoeverCannot(workflowId, [...missingHolders, ...aside]),
+    standBy: (standBy?.holders ?? []).map((name) => ({ ...share(name), as: 'stand-by' })),
   };
-}
-
-function whoeverCannot(workflowId: string, missing: readonly string[]): NextCommand[] {
-  return missing.length === 0 ? [] : [{ who: 'anyone who cannot give', command: nextCommandOf.decline(workflowId) }];
 }
 
 /** The exact commands for one thing that a run waits for. */
@@ -86,10 +71,7 @@ export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[]
       return [{ who, command: nextCommandOf.approve(workflowId, waiting.gate) }];
     }
     case 'rehearsal':
-      return [
-        ...waiting.missing.map((holder) => ({ who: holder, command: nextCommandOf.share(workflowId, holder) })),
-        ...whoeverCannot(workflowId, waiting.missing),
-      ];
+      return waiting.missing.map((holder) => ({ who: holder, command: nextCommandOf.share(workflowId, holder) }));
     case 'decision':
       return waiting.choices.map(({ action, effect }) => ({
         who: 'an operator',

@@ -10,7 +10,6 @@ export const NOTIFICATION_EVENTS = [
   'reminder',
   'escalation',
   'stand-by-called',
-  'holders-too-few',
   'parked',
   'outage-started',
   'service-ready',

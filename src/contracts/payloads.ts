@@ -34,19 +34,6 @@ export const decisionPayload = z.strictObject({
 });
 export type DecisionPayload = z.infer<typeof decisionPayload>;
 
-/** `runbooks-decline-v1`: a holder cannot, or will not, give his share. He may still give it later. */
-export const declinePayload = z.strictObject({
-  ns: z.string(),
-  wid: z.string(),
-  rid: z.string(),
-  cid: z.string(),
-  epoch: z.number().int().positive(),
-  reason: comment.default(''),
-  name,
-  iat: z.number().int(),
-});
-export type DeclinePayload = z.infer<typeof declinePayload>;
-
 /** `runbooks-control-v1` (protocol.md): the one argument of `pause`, `resume` and `abort`; `takeOver` brings it in the failover's input. */
 export const controlPayload = z.strictObject({
   ns: z.string(),

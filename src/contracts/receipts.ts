@@ -100,24 +100,6 @@ export function nextOfShare(verdict: string, sent: Sent): string | undefined {
   return verdict in NEXT_OF_SHARE ? NEXT_OF_SHARE[verdict as keyof typeof NEXT_OF_SHARE](sent) : undefined;
 }
 
-const decline = ({ workflowId, holder }: Sent): string => code(nextCommandOf.decline(workflowId, holder));
-
-const NEXT_OF_DECLINE = {
-  undecodable: (sent) =>
-    `${decline(sent)}; or in the Web UI the line that it prints with \`--print\`, encoding json/plain`,
-  'plain-text-share': () => RIGHT_ORDER,
-  refused: (sent) => `${decline(sent)}, with \`--key-file\` where the inventory lists a key of yours`,
-  'not-checked': decline,
-  'share-in-hand': ({ workflowId }) =>
-    `it must not be used: an operator ends the run, ${code(nextCommandOf.control('abort', workflowId))}, which destroys the key that opens it`,
-  'no-ceremony': (sent) => `nothing is asked of you now; ${status(sent)} shows what the run waits for`,
-} as const satisfies Readonly<Record<string, (sent: Sent) => string>>;
-
-/** As {@link nextOfShare}, for a decline. */
-export function nextOfDecline(verdict: string, sent: Sent): string | undefined {
-  return verdict in NEXT_OF_DECLINE ? NEXT_OF_DECLINE[verdict as keyof typeof NEXT_OF_DECLINE](sent) : undefined;
-}
-
 /** A refusal with what its sender does next. */
 export function withNext(text: string, next: string | undefined): string {
   return next === undefined ? text : `${text.replace(/\.$/, '')}. Next: ${next}`;

@@ -10,16 +10,14 @@ export const rehearsalResult = z.object({
     z.object({
       name: z.string(),
       standBy: z.boolean(),
-      /** `missing`: no answer that verifies came in time. `declined`: this person said that he cannot answer. */
-      answered: z.enum(['yes', 'missing', 'declined']),
+      /** `missing`: no answer that verifies came in time. */
+      answered: z.enum(['yes', 'missing']),
       /** ISO time of the signal's event. */
       at: z.string().optional(),
       /** How it is known that this person answered. */
       how: z.enum(['signed', 'principal', 'claimed']).optional(),
       /** What the person's tool says of itself. */
       tool: z.string().optional(),
-      /** Why this person declined. */
-      said: z.string().optional(),
       /** ISO time of the last success before this rehearsal. */
       before: z.string().optional(),
     }),

@@ -95,7 +95,6 @@ const holder = z.strictObject({
   /** Absent where somebody answered without being asked. */
   askedAt: time.optional(),
   why: text,
-  declined: z.strictObject({ at: time, how: attestation, text: z.string() }).optional(),
   /** The last share that was accepted. */
   gave: z.strictObject({ at: time, how: attestation }).optional(),
 });
@@ -127,7 +126,7 @@ export const reportSchema = z.strictObject({
   steps: z.array(step),
   gates: z.array(gate),
   parkings: z.array(parking),
-  /** Who was asked for a key share and when, who declined, who gave; absent where nobody was asked. */
+  /** Who was asked for a key share and when, who gave; absent where nobody was asked. */
   holders: z.array(holder).optional(),
   receipts: z.array(receipt.extend({ at: time })),
   /** The signals that came, up to 1,000: never their content, and no name that is not ours. */

@@ -100,7 +100,7 @@ export type RunFact = { readonly at: number } & (
       readonly boundWalEntries?: string;
       readonly why: string;
     }
-  /** Asked for key shares in this epoch, and why now. Who answered or declined is in the receipts. */
+  /** Asked for key shares in this epoch, and why now. Who answered is in the receipts. */
   | {
       readonly kind: 'holders-asked';
       readonly epoch: number;

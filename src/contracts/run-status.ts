@@ -3,7 +3,6 @@ import type { RunbookName } from './names';
 import type { NextCommand } from './next-commands';
 import type { GateName } from './plan';
 import type { Attested, Finding, Receipt, RunOutcome, RunPhase } from './run-facts';
-import type { ShareGroupState } from './share-groups';
 import type { DecisionAction } from './signals';
 
 /** What a run waits for, and the exact command for each missing person. */
@@ -26,21 +25,15 @@ export type Waiting =
       readonly cid: string;
       readonly epoch: number;
       readonly held: readonly string[];
-      /** Asked, and neither in hand nor declined. */
+      /** Asked, and not in hand. */
       readonly missingHolders: readonly string[];
       /** Shares that are needed: more than the service's threshold once it rejected some. */
       readonly threshold: number;
       readonly until: number;
       /** Invited, and not asked yet; a share that they give early counts. `askedFrom`: epoch milliseconds. */
       readonly standBy?: { readonly holders: readonly string[]; readonly askedFrom: number };
-      /** They cannot give now, and may give all the same. */
-      readonly declined?: readonly Declined[];
-      /** What our own policy of groups has and lacks. */
-      readonly groups?: readonly ShareGroupState[];
-      /** Each group has enough, but no set of as many shares as make a token satisfies all of them. */
-      readonly groupsNotTogether?: boolean;
       /** On the inventory's list, and not invited. */
-      readonly outOfTerm?: readonly { readonly name: string; readonly why: string }[];
+      readonly notJoined?: readonly string[];
     }
   /** People answer a rehearsal: no key share is asked for. */
   | {
@@ -48,8 +41,6 @@ export type Waiting =
       readonly epoch: number;
       readonly answered: readonly string[];
       readonly missing: readonly string[];
-      /** Who cannot answer; each may all the same. Absent where nobody declined. */
-      readonly declined?: readonly Declined[];
       readonly until: number;
     }
   | {
@@ -89,12 +80,6 @@ export interface CarryingOut {
   readonly by: Attested;
   /** Epoch milliseconds. */
   readonly at: number;
-}
-
-/** A holder who cannot give his share now. */
-export interface Declined {
-  readonly by: Attested;
-  readonly reason: string;
 }
 
 export type StepState = 'running' | 'done' | 'already' | 'skipped' | 'failed' | 'parked';

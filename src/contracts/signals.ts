@@ -39,7 +39,6 @@ export const SIGNALS = {
   resume: 'resume',
   abort: 'abort',
   takeOver: 'takeOver',
-  decline: 'decline',
 } as const;
 export type SignalName = (typeof SIGNALS)[keyof typeof SIGNALS];
 

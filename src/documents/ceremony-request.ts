@@ -1,5 +1,4 @@
 import { GIVEN_AS_TOKEN, usesInWords, askedInWords } from '../contracts/asked';
-import { GROUPS_ARE_OURS, groupRule } from '../contracts/share-groups';
 import { attestedName, clock, inWords, spelled, escapeUntrusted } from '../contracts/words';
 import type { Invitation, InvitationUse, Rehearsal, VerifiedInvitation, HolderChecks } from './invitation';
 import { RunbookError } from '../errors';
@@ -193,12 +192,11 @@ const keptLines = (seconds: number): string[] => [
   'people approve that run',
 ];
 
-function holderLines({ holders, standBy = [], groups = [], threshold }: Invitation): string[] {
+function holderLines({ holders, standBy = [], threshold }: Invitation): string[] {
   const asked = holders.filter((name) => !standBy.includes(name));
   return [
     `${asked.join(', ')}; ${threshold} needed`,
     ...(standBy.length > 0 ? [`standing by, asked later: ${standBy.join(', ')}`] : []),
-    ...(groups.length > 0 ? [`of these ${threshold}: ${groupRule(groups)}`, GROUPS_ARE_OURS] : []),
   ];
 }
 

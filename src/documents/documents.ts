@@ -14,7 +14,6 @@ export const DOCUMENT_TYPES = {
   approval: 'runbooks-approval-v1',
   decision: 'runbooks-decision-v1',
   control: 'runbooks-control-v1',
-  decline: 'runbooks-decline-v1',
   rehearsal: 'runbooks-rehearsal-v1',
   rehearsalShare: 'runbooks-rehearsal-share-v1',
 } as const;

@@ -49,13 +49,8 @@ const ceremonyInvitation = z.strictObject({
   kind: z.enum(['operation-token', 'root-token']),
   targets: z.array(invitationTarget).min(1),
   threshold: z.int().min(1),
-  /** Those of the holders who stand by: asked later, or when somebody declines. Absent where nobody does. */
+  /** Those of the holders who stand by: asked later. Absent where nobody does. */
   standBy: z.array(z.string()).min(1).optional(),
-  /** So many shares must come from each of these groups: the site's own policy. Absent where there is none. */
-  groups: z
-    .array(z.strictObject({ group: z.string(), shares: z.int().min(1) }))
-    .min(1)
-    .optional(),
   /** One of the people named gives operation tokens that were generated without this run. Absent where key shares are asked for. */
   collects: z.literal('tokens').optional(),
   /** The operation token is encrypted to a person's key, `pgp`. */

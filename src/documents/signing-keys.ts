@@ -74,7 +74,7 @@ function keyFileContent(file: string): Uint8Array {
 }
 
 const WITHOUT_KEY =
-  'Without the key you cannot give your share where the inventory lists one of yours, and you cannot decline: a decline needs the same key. Call the operators now, at a number that you know: somebody who stands by must give instead. Then make a new key ("runbook join") for the next time.';
+  'Without the key you cannot give your share where the inventory lists one of yours. Call the operators now, at a number that you know: somebody who stands by must give instead. Then make a new key ("runbook join") for the next time.';
 
 const wrong = new WeakSet<RunbookError>();
 

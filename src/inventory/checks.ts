@@ -106,7 +106,7 @@ function* drSets({ clusters, drSets }: ParsedDeployment, path: Path): Mistakes {
 
 /** Whom the ceremony asks. Whether they suffice for the threshold is known only to the service: readiness says it. */
 function* ceremony(people: People, { ceremony, clusters, batchTokens }: ParsedDeployment, path: Path): Mistakes {
-  const { holders, standBy, groups, tokenSource, tokenProviders = [] } = ceremony;
+  const { holders, standBy, tokenSource, tokenProviders = [] } = ceremony;
   const person = (name: string, here: Path) =>
     oneOf(name, people, here, `${name} is not among the people of this inventory`);
   for (const [list, names] of Object.entries({ holders, standBy })) {
@@ -121,16 +121,6 @@ function* ceremony(people: People, { ceremony, clusters, batchTokens }: ParsedDe
   }
   if (standBy.length > 0 && ceremony.inviteStandByAfterMs >= ceremony.collectForMs)
     yield at([...path, 'inviteStandByAfter'], 'stand-by holders would never be asked: collectFor ends before');
-  const twice = once((group) => `group ${group} is listed twice`);
-  for (const [index, { group, shares }] of groups.entries()) {
-    const here = [...path, 'groups', index];
-    yield* twice(group, group, here);
-    const members = [...holders, ...standBy].filter((name) => people.get(name)?.groups.includes(group) === true);
-    if (members.length === 0)
-      yield at(here, `no holder, stand-by or not, is in group ${group}${meant(group, groupsOf(people))}`);
-    else if (members.length < shares)
-      yield at([...here, 'shares'], `${shares} shares needed, but only ${members.join(', ')} may give one`);
-  }
   const batch = Object.keys(batchTokens).length > 0 || [...clusters.values()].some(({ batchToken }) => batchToken);
   if (tokenSource === 'batch' && !batch)
     yield at([...path, 'tokenSource'], 'token source "batch" needs a batchToken on a cluster');

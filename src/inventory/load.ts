@@ -5,7 +5,6 @@ import type { Document } from 'yaml';
 import { z } from 'zod';
 import { errnoOf, isRunbookError, RunbookError } from '../errors';
 import { redact } from '../keys/redaction';
-import type { ShareGroup } from '../contracts/share-groups';
 import { crossChecks } from './checks';
 import { findDeployment, hasJoined } from './lookup';
 import { inventorySchema } from './schema';
@@ -25,8 +24,6 @@ type Parsed<M> = M extends ReadonlyMap<string, infer T> ? T : never;
 /** A named group of clusters that replicate among themselves. It states membership, never roles. */
 export type Deployment = Readonly<Omit<ParsedDeployment, 'clusters'>> & {
   readonly clusters: ReadonlyMap<string, ClusterEntry>;
-  /** The groups of the ceremony's policy with their members on the roster, in term or not. */
-  readonly shareGroups: readonly ShareGroup[];
   /** Holders on the roster, stand-by or not, whose key nobody has listed yet. */
   readonly notJoined: readonly string[];
 };
@@ -155,15 +152,12 @@ function offsetOf(document: Document, path: readonly PropertyKey[]): number {
 
 function assemble({ temporal, workers, people, deployments }: ParsedInventory): Inventory {
   const assembled = [...deployments.values()].map((deployment): Deployment => {
-    const { holders, standBy, groups } = deployment.ceremony;
-    const membersOf = (group: string) =>
-      [...holders, ...standBy].filter((name) => people.get(name)?.groups.includes(group) === true);
-    const shareGroups = groups.map((each) => ({ ...each, members: membersOf(each.group) }));
+    const { holders, standBy } = deployment.ceremony;
     const notJoined = [...holders, ...standBy].filter((name) => {
       const person = people.get(name);
       return person !== undefined && !hasJoined(person);
     });
-    return { ...deployment, clusters: clustersOf(deployment), shareGroups, notJoined };
+    return { ...deployment, clusters: clustersOf(deployment), notJoined };
   });
   return { temporal, workers, people, deployments: new Map(assembled.map((each) => [each.name, each])) };
 }
@@ -262,10 +256,10 @@ function inventoryError(error: unknown): RunbookError {
 export function inventoryDigest(inventory: Inventory, deployment: string): string {
   const found = findDeployment(inventory, deployment);
   const { clusters, drSets, ceremony, gates, operators, laboratory, hooks, quiesce, snapshot, limits } = found;
-  const { holders, standBy, tokenProviders = [], groups } = ceremony;
+  const { holders, standBy, tokenProviders = [] } = ceremony;
   const named = new Set([...holders, ...standBy, ...tokenProviders]);
   const ofGates = Object.values(gates).flatMap((gate) => gate.groups);
-  const counting = new Set([...ofGates, ...operators, ...groups.map(({ group }) => group)]);
+  const counting = new Set([...ofGates, ...operators]);
   const concerned = [...inventory.people].filter(
     ([name, person]) => named.has(name) || person.groups.some((group) => counting.has(group)),
   );

@@ -3,7 +3,7 @@ import { GATE_NAMES } from '../contracts/plan';
 import type { GateName } from '../contracts/plan';
 import type { Attestation } from '../contracts/run-facts';
 import type { ClusterEntry, Deployment, Inventory } from './load';
-import type { CeremonyPolicy, Person } from './schema';
+import type { Person } from './schema';
 
 const listed = (names: Iterable<string>): string => [...names].sort().join(', ') || 'none';
 
@@ -40,7 +40,7 @@ export function drSetOf(
   return { name: drSet, members: deployment.drSets.get(drSet) ?? [cluster] };
 }
 
-/** The holders of a deployment's ceremonies in the order of the inventory, stand-by holders last; in office or not. */
+/** The holders of a deployment's ceremonies in the order of the inventory, stand-by holders last; joined or not. */
 export function holdersOf(inventory: Inventory, deployment: Deployment): readonly Person[] {
   const { holders, standBy } = deployment.ceremony;
   return [...holders, ...standBy].flatMap((name) => inventory.people.get(name) ?? []);
@@ -115,40 +115,8 @@ export function voiceless({ people, deployments }: Inventory): readonly Voiceles
   return [...found.values()];
 }
 
-/** A term of office, both days included, in UTC. */
-export type Term = CeremonyPolicy['terms'][number];
-
-/** Who can be asked for key shares at one time; groups with those members who are in term. */
-export type RosterAt = ReturnType<typeof rosterAt>;
-
-/** When the last day of a term ends, epoch ms; undefined where it has no end. */
-export function endOfTerm({ until }: Pick<Term, 'until'>): number | undefined {
-  return until === undefined ? undefined : Date.parse(`${until}T00:00:00.000Z`) + 24 * 3_600_000;
-}
-
-/** Why somebody is not in office at this time; undefined where they are. Pure. */
-export function outOfTerm(term: Term | undefined, now: number): string | undefined {
-  if (term?.from !== undefined && now < Date.parse(`${term.from}T00:00:00.000Z`)) return `in office from ${term.from}`;
-  const end = term && endOfTerm(term);
-  return end !== undefined && now >= end ? `in office until ${term?.until ?? ''}` : undefined;
-}
-
-/** The roster of a deployment's ceremonies: a holder out of term, or whose key nobody knows yet, is not invited. Pure. */
-export function rosterAt({ ceremony, shareGroups, notJoined }: Deployment, now: number) {
-  const termOf = (name: string) => ceremony.terms.find((term) => term.name === name);
-  const all = [...ceremony.holders, ...ceremony.standBy];
-  const out = all.flatMap((name) => {
-    const why = notJoined.includes(name) ? 'has not joined' : outOfTerm(termOf(name), now);
-    return why === undefined ? [] : [{ name, why }];
-  });
-  const inOffice = (names: readonly string[]) => names.filter((name) => !out.some((each) => each.name === name));
-  return {
-    holders: inOffice(ceremony.holders),
-    standBy: inOffice(ceremony.standBy),
-    outOfTerm: out,
-    groups: shareGroups.map((each) => ({
-      ...each,
-      members: each.members.filter((name) => inOffice(all).includes(name)),
-    })),
-  };
+/** The roster of a deployment's ceremonies: a holder whose key nobody knows yet is not invited. Pure. */
+export function rosterOf({ ceremony, notJoined }: Deployment) {
+  const joined = (names: readonly string[]) => names.filter((name) => !notJoined.includes(name));
+  return { holders: joined(ceremony.holders), standBy: joined(ceremony.standBy) };
 }

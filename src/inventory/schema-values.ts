@@ -58,6 +58,9 @@ export function mistakesOf(issue: z.core.$ZodIssue): Mistake[] {
   return [{ path: issue.path, message: missing ? 'missing' : issue.message }];
 }
 
+/** A member of an earlier version: refused with what takes its place. */
+export const retired = (instead: string) => z.never(instead).optional();
+
 /** A name of a deployment, cluster, DR set, group or person. */
 export const name = z.string().regex(/^[a-z0-9-]+$/, 'a name consists of lower-case letters, digits and hyphens');
 

@@ -12,9 +12,9 @@ import {
   credential,
   credentialSource,
   duration,
-  inMs,
   name,
   origin,
+  retired,
   section,
 } from './schema-values';
 
@@ -70,39 +70,22 @@ const cluster = z
     message: 'either a file or a directory: caFileOnPeers is given already',
   });
 
-/** A holder by name, or with the term of office: both days included, in UTC. */
-const holder = z.union([
-  name.transform((each): { name: string; from?: string | undefined; until?: string | undefined } => ({ name: each })),
-  z
-    .strictObject({ name, from: z.iso.date().optional(), until: z.iso.date().optional() })
-    .refine(({ from, until }) => from === undefined || until === undefined || from <= until, {
-      path: ['until'],
-      message: 'the term ends before it begins',
-    }),
-]);
+/** Holders by name. */
+const holders = z.array(z.string('a holder is a name, without a term: take who leaves office off the list').pipe(name));
 
-const ceremony = z
-  .strictObject({
-    holders: z.array(holder).min(1, 'a ceremony needs holders'),
-    /** Invited with the others, and asked where shares are missing after a while or somebody declines. */
-    standBy: z.array(holder).default([]),
-    inviteStandByAfter: duration.prefault('10m'),
-    /** At least so many shares must come from people of each of these groups: our policy, not the service's. */
-    groups: z.array(z.strictObject({ group: name, shares: z.int().min(1).max(20) })).default([]),
-    collectFor: duration.prefault('30m'),
-    useFor: duration.prefault('30m'),
-    tokenSource: tokenSourceChoice.default('auto'),
-    /** Who may give a run an operation token that people generated themselves; the holders where nobody is listed. */
-    tokenProviders: z.array(name).min(1, 'list who may provide tokens, or leave it out').optional(),
-    batchMargin: duration.prefault('30m'),
-  })
-  .transform(({ holders, standBy, ...rest }) => ({
-    ...inMs(rest),
-    holders: holders.map((each) => each.name),
-    standBy: standBy.map((each) => each.name),
-    /** From when until when somebody is a holder, where that is limited. */
-    terms: [...holders, ...standBy].filter((each) => each.from !== undefined || each.until !== undefined),
-  }));
+const ceremony = section({
+  holders: holders.min(1, 'a ceremony needs holders'),
+  /** Invited with the others, and asked where shares are missing after a while. */
+  standBy: holders.default([]),
+  inviteStandByAfter: duration.prefault('10m'),
+  groups: retired('put only those people among the holders, or use gate approvals by group'),
+  collectFor: duration.prefault('30m'),
+  useFor: duration.prefault('30m'),
+  tokenSource: tokenSourceChoice.default('auto'),
+  /** Who may give a run an operation token that people generated themselves; the holders where nobody is listed. */
+  tokenProviders: z.array(name).min(1, 'list who may provide tokens, or leave it out').optional(),
+  batchMargin: duration.prefault('30m'),
+});
 
 const gate = section({
   approvals: z.int().min(1).max(20),
@@ -196,8 +179,7 @@ const readiness = section({
   /** A certificate or licence that ends sooner is a warning. */
   certificateLife: duration.prefault('21d'),
   licenceLife: duration.prefault('30d'),
-  /** A holder's term of office that ends sooner is a warning. */
-  termWarning: duration.prefault('30d'),
+  termWarning: retired('holders have no terms any more: take this line away'),
   /** A credential with less of its life is a warning, once a quarter at most is left of it: nothing renews it. */
   tokenLife: duration.prefault('24h'),
   /** So long after the last check people are told that none came: twice the interval of its Schedule, or more. */
@@ -314,7 +296,6 @@ export type WantedFilter = Readonly<z.infer<typeof wantedFilter>>;
 /** Lag limit in WAL entries, time limits in milliseconds. */
 export type Limits = z.infer<typeof limits>;
 /** Who is asked for key shares, and for how long. */
-export type CeremonyPolicy = Readonly<z.infer<typeof ceremony>>;
 
 type Hooks = z.infer<typeof hooks>;
 /** What a hook is for; the probe only looks. */

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Attestation, Principal } from '../contracts/run-facts';
 import { unwrapDocument } from '../contracts/signals';
-import { approvalPayload, controlPayload, decisionPayload, declinePayload } from '../contracts/payloads';
+import { approvalPayload, controlPayload, decisionPayload } from '../contracts/payloads';
 import type { ControlAction } from '../contracts/signals';
-import type { ApprovalPayload, ControlPayload, DecisionPayload, DeclinePayload } from '../contracts/payloads';
+import type { ApprovalPayload, ControlPayload, DecisionPayload } from '../contracts/payloads';
 import { RunbookError } from '../errors';
 import { claimedPayload, DOCUMENT_TYPES, verifyDocument } from '../documents/documents';
 import type { DocumentType } from '../documents/documents';
@@ -78,27 +78,6 @@ export async function verifyControl(
   const order = await readAttested(document, DOCUMENT_TYPES.control, controlPayload, context);
   if (order.action !== context.action) refuse('it orders something else than its signal');
   return order;
-}
-
-/**
- * Verifies a decline: form, the attestation that the inventory demands of the named person, the run, the ceremony and
- * its epoch, and that this person is invited.
- *
- * @throws RunbookError `DOCUMENT_INVALID`; the text repeats nothing of the document.
- */
-export async function verifyDecline(
-  document: unknown,
-  context: DocumentContext & {
-    readonly ceremony: { readonly cid: string; readonly epoch: number; readonly holders: readonly string[] };
-  },
-): Promise<Verified<DeclinePayload>> {
-  const decline = await readAttested(document, DOCUMENT_TYPES.decline, declinePayload, context);
-  const { cid, epoch, holders } = context.ceremony;
-  if (decline.cid !== cid) refuse('it is for another ceremony');
-  if (decline.epoch !== epoch) refuse('it is for another round of this ceremony');
-  if (!holders.includes(decline.name)) refuse('the named person is not asked for a key share here');
-  // One line: it is shown among others.
-  return { ...decline, reason: decline.reason.replace(/\s+/g, ' ').trim() };
 }
 
 interface Attestable extends RunContext {

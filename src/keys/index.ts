@@ -23,7 +23,7 @@ export type { CreatedInvitation, InvitationFacts } from './invitation';
 export { examineEnvelope, receiptOf } from './envelope';
 export { openProvidedToken, openRehearsalAnswer, openShares } from './opening';
 export type { OpenedShare, RehearsalAnswer } from './opening';
-export { verifyApproval, verifyControl, verifyDecision, verifyDecline } from './approvals';
+export { verifyApproval, verifyControl, verifyDecision } from './approvals';
 export type { DocumentContext, VerifiedApproval, VerifiedControl, VerifiedDecision } from './approvals';
 export { evaluateGate } from './approvals';
 export type { CountedApproval } from './approvals';

@@ -38,7 +38,7 @@ export interface CreatedInvitation<K extends InvitationKind = 'ceremony'> {
 
 /** How long the key of a rehearsal outlives the collecting, so that an answer of the last second can still be opened. */
 const REHEARSAL_GRACE_MS = 120_000;
-/** What makes two invitations the same question. Who stands by, and the groups, may change between two attempts. */
+/** What makes two invitations the same question. Who stands by may change between two attempts. */
 const QUESTION = {
   ceremony: 'kind targets requestedBy reason runbook inputDigest holders threshold collects forPerson keepFor'.split(
     ' ',

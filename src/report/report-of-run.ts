@@ -106,7 +106,7 @@ function signalsOf(run: RunRecord): Report['signals'] {
 
 type ReportHolder = NonNullable<Report['holders']>[number];
 
-/** Who was asked for a key share and when, who declined, who gave: one line for each holder and epoch. */
+/** Who was asked for a key share and when, who gave: one line for each holder and epoch. */
 function holdersOf(run: RunRecord): readonly ReportHolder[] | undefined {
   const [holdersAsked, receipts] = [factsOf(run, 'holders-asked'), factsOf(run, 'receipt')];
   const epochs = [...new Set(holdersAsked.map(({ epoch }) => epoch))];
@@ -115,22 +115,19 @@ function holdersOf(run: RunRecord): readonly ReportHolder[] | undefined {
     const began = Math.min(...asked.map(({ at }) => at));
     const next = holdersAsked.find((fact) => fact.epoch > epoch)?.at ?? Infinity;
     const answers = receipts.filter(
-      ({ at, signal, verdict }) =>
-        (signal === 'share' || signal === 'decline') && verdict === 'accepted' && at >= began && at < next,
+      ({ at, signal, verdict }) => signal === 'share' && verdict === 'accepted' && at >= began && at < next,
     );
-    const accepted = (signal: string, name: string) =>
-      answers.findLast((each) => each.signal === signal && each.from?.name === name);
     const named = new Map(asked.flatMap((fact) => fact.names.map((name) => [name, fact] as const)));
     const names = new Set([...named.keys(), ...answers.flatMap(({ from }) => from?.name ?? [])]);
     return [...names].map((name): ReportHolder => {
-      const [fact, gave, declined] = [named.get(name), accepted('share', name), accepted('decline', name)];
+      const fact = named.get(name);
+      const gave = answers.findLast(({ from }) => from?.name === name);
       return {
         ...{ name, epoch },
         // Who answered without being asked was invited, and stood by.
         as: fact?.as ?? 'stand-by',
         askedAt: fact && isoTime(fact.at),
         why: fact?.why,
-        declined: declined?.from && { at: isoTime(declined.at), how: declined.from.how, text: declined.text },
         gave: gave?.from && { at: isoTime(gave.at), how: gave.from.how },
       };
     });

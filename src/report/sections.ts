@@ -283,16 +283,10 @@ function people({ requestedBy, gates, holders = [], parkings, controls, endedAt 
     'Open for': closedAt ? betweenText(openedAt, closedAt) : '',
     'Plan digest': planDigest,
   }));
-  const holderRows = holders.map(({ name, epoch, as, askedAt, why = '', declined, gave }) => ({
+  const holderRows = holders.map(({ name, epoch, as, askedAt, why = '', gave }) => ({
     Holder: as === 'stand-by' ? `${name} (stand-by)` : name,
     Epoch: String(epoch),
     Asked: askedAt === undefined ? 'not asked' : `${timeText(askedAt)}: ${why}`,
-    Declined: declined
-      ? toned(
-          `${timeText(declined.at)}${declined.how === 'claimed' ? ' (UNVERIFIED)' : ''}: ${declined.text}`,
-          'warning',
-        )
-      : '',
     Gave: gave
       ? toned(attestedText({ name: timeText(gave.at), how: gave.how }), gave.how === 'claimed' ? 'warning' : 'good')
       : 'no',
@@ -311,7 +305,7 @@ function people({ requestedBy, gates, holders = [], parkings, controls, endedAt 
     facts([['Requested by', person(requestedBy)]]),
     ...(gates.length === 0 ? [paragraph('No gate was opened.')] : []),
     table('Gates: where people approve what comes next.', gateRows),
-    table('Key holders: who was asked and when, who declined, who gave a share.', holderRows),
+    table('Key holders: who was asked and when, who gave a share.', holderRows),
     table('Steps that failed and waited for a decision.', parkingRows),
     table('Pause, resume, abort and cancel. Names here are what the sender typed.', controlRows),
   ]);

@@ -1,7 +1,6 @@
 import { commandsFor, shareCommands } from '../contracts/next-commands';
 import type { NextCommand } from '../contracts/next-commands';
-import type { Declined, Waiting, CarryingOut, RunStatus, TimelineStep } from '../contracts/run-status';
-import { GROUPS_ARE_OURS } from '../contracts/share-groups';
+import type { Waiting, CarryingOut, RunStatus, TimelineStep } from '../contracts/run-status';
 import { attestedName, escapeUntrusted, keyShares } from '../contracts/words';
 import type { Finding, Receipt } from '../contracts/run-facts';
 import { CHECK_FAILED, urgentFindings } from '../contracts/alarms';
@@ -148,10 +147,7 @@ export function waitingText(workflowId: string, waiting: Waiting, time: Time): S
       return {
         title: 'REHEARSAL: no key share is asked for.',
         text: ` Waits until ${time(waiting.until)}. Answered: ${named(waiting.answered)}. Not yet: ${named(waiting.missing)}.`,
-        lines: [
-          ...(waiting.declined ?? []).map(declinedLine),
-          ...commands.map(({ who, command }) => ({ text: who, command })),
-        ],
+        lines: commands.map(({ who, command }) => ({ text: who, command })),
       };
     case 'decision':
       return parkedText(waiting, commands);
@@ -200,55 +196,28 @@ function parkedText(parked: Extract<Waiting, { for: 'decision' }>, commands: rea
   };
 }
 
-function declinedLine({ by, reason }: Declined): Line {
-  return { text: `declined: ${attestedName(by)}, ${escapeUntrusted(reason)}` };
-}
-
 type SharesWanted = Extract<Waiting, { for: 'shares' }>;
 
-/** Who may still give a share, by what is known of them; what our own groups lack; who is not invited. */
+/** Who may still give a share, by what is known of them; who is not invited. */
 function shareLines(workflowId: string, waiting: SharesWanted, time: Time): Line[] {
-  const { asked, declined, standBy, decline } = shareCommands(workflowId, waiting);
+  const { asked, standBy } = shareCommands(workflowId, waiting);
   const from = waiting.standBy === undefined ? '' : time(waiting.standBy.askedFrom);
   return [
     ...people('Asked, not in hand yet', asked),
-    ...people('Declined; may give all the same', declined),
-    ...people(`Standing by, asked at ${from} or as soon as somebody declines; may give now`, standBy),
-    ...decline.map(({ command }) => ({ text: 'Anyone who cannot give', command })),
-    ...groupLines(waiting),
-    ...(waiting.outOfTerm ?? []).map(({ name, why }) => ({ text: `Not invited: ${name}, ${why}` })),
+    ...people(`Standing by, asked at ${from}; may give now`, standBy),
+    ...(waiting.notJoined ?? []).map((name) => ({ text: `Not invited: ${name}, has not joined` })),
   ];
 }
 
 function people(text: string, commands: readonly NextCommand[]): Line[] {
   if (commands.length === 0) return [];
-  const below = commands.map(({ who, command, said }) => ({
-    text: said === undefined ? who : `${who} (${said})`,
-    command,
-  }));
-  return [{ text, below }];
+  return [{ text, below: commands.map(({ who, command }) => ({ text: who, command })) }];
 }
 
-/** What our own groups have and lack. */
-function groupLines({ groups = [], groupsNotTogether }: SharesWanted): Line[] {
-  if (groups.length === 0) return [];
-  const states = groups.map(({ group, needed, held, outOf }) => {
-    const has = `${group}: ${held.length} of ${needed}${held.length === 0 ? '' : ` (${held.join(', ')})`}`;
-    const lacks = needed - held.length;
-    return lacks <= 0 ? `${has}, met` : `${has}, needs ${lacks} more of ${outOf.join(', ') || 'NOBODY who is left'}`;
-  });
-  const together = 'each group has enough, but no set of shares that makes a token satisfies all of them at once';
-  const below = [...states, ...(groupsNotTogether ? [together] : [])].map((text) => ({ text }));
-  return [{ text: `Groups (${GROUPS_ARE_OURS})`, below }];
-}
-
-/** How many shares are still needed, and of whom where our groups want somebody else than the service. */
-export function sharesStillNeeded({ threshold, held, groups = [], recovery }: SharesWanted): string {
+/** How many shares are still needed. */
+export function sharesStillNeeded({ threshold, held, recovery }: SharesWanted): string {
   const shares = keyShares(recovery);
   const more = threshold - held.length;
-  if (held.length === 0 || (more <= 0 && groups.length === 0)) return `${threshold} ${shares}`;
-  if (more > 0) return `${more} more ${more === 1 ? shares.slice(0, -1) : shares} (of ${threshold})`;
-  const lacking = groups.filter((group) => group.held.length < group.needed);
-  const whose = lacking.map((group) => `${group.needed - group.held.length} of ${group.group}`).join(' and ');
-  return `more ${shares} for the groups${whose === '' ? '' : `: ${whose}`}`;
+  if (held.length === 0 || more <= 0) return `${threshold} ${shares}`;
+  return `${more} more ${more === 1 ? shares.slice(0, -1) : shares} (of ${threshold})`;
 }

@@ -165,7 +165,7 @@ describe('no activity signs or encrypts what it is passed', () => {
     addresses: 'that a secondary is pointed at: verified by the detail of the approved plan, each of them',
     address: 'of an attempt that is followed: compared with the one that is read',
     nonce: 'of an attempt that is followed: compared with the one that is read',
-    holders: 'whose declines are read: nobody is invited by it',
+    holders: 'of a handle, and of a rehearsal: each is looked up in the inventory',
     nonceDigest: 'of an attempt of this run: compared with the one that is read',
     threshold: 'of a handle; the record of the keys has it',
     path: 'of the marker: a mount and name of the inventory are looked up by it',

@@ -26,7 +26,7 @@ it.each<[string, keyof RunbookActivities, object]>([
   ['an id that leaves its path', 'awaitSecondaryGone', { ...between, cluster: 'east', kind: 'dr', id: '..' }],
   ['an id with a path in it', 'compareDynamicFilters', { ...between, id: 'x/../../../seal' }],
   ['a kind that there is not', 'awaitReplicationDisabled', { deployment: DEPLOYMENT, cluster: 'east', kind: '../x' }],
-  ['arrivals without end', 'checkDeclines', { deployment: DEPLOYMENT, arrived: Array(100_001).fill(1) }],
+  ['arrivals without end', 'checkDecisions', { deployment: DEPLOYMENT, arrived: Array(100_001).fill(1) }],
   ['an epoch that is none', 'createCeremony', { deployment: DEPLOYMENT, epoch: 1.5 }],
   ['more targets than clusters', 'createCeremony', { deployment: DEPLOYMENT, targets: Array(1_001).fill({}) }],
   ['no kind of replication', 'disablePrimary', { deployment: DEPLOYMENT, cluster: 'east' }],

@@ -1,14 +1,14 @@
 /** Activities of a rehearsal: no call of the service, no foreign keys, records of successes, and what readiness makes of them. */
 import { randomUUID } from 'node:crypto';
 import { judgeRehearsal } from '../../activities/readiness/people';
-import { declinedRehearsals, keepRehearsal, rehearsals } from '../../activities/ceremony/rehearsal';
-import type { DeclinedRehearsal, RehearsalRecord } from '../../activities/ceremony/rehearsal';
+import { keepRehearsal, rehearsals } from '../../activities/ceremony/rehearsal';
+import type { RehearsalRecord } from '../../activities/ceremony/rehearsal';
 import { rosterOfRehearsal } from '../../activities/ceremony/ceremony-roster';
 import type { Records } from '../../activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { parseInventory } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
-import { createRehearsalEnvelope, DOCUMENT_TYPES, newSigningKey, signDocument, verifyInvitation } from '../../src/keys';
+import { createRehearsalEnvelope, newSigningKey, verifyInvitation } from '../../src/keys';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { EXAMPLE } from '../inventory/example';
@@ -98,39 +98,13 @@ describe('the activities', () => {
     );
   });
 
-  it('declines and answers count for the rehearsal of the record, whatever the input says it is', async () => {
+  it('answers count for the deployment of the record, whatever the input says', async () => {
     const own = await create(bench.run);
-    const of = (rid: string, cid = own.cid) => ({
-      ...bench.run,
-      rid,
-      ...{ cid, epoch: 1, name: 'cleo', reason: '', iat: 1 },
-    });
-    const declined = await signDocument(DOCUMENT_TYPES.decline, of(bench.run.rid), bench.person('cleo').key);
-    const arrived = bench.signaled('decline', [{ document: declined }]);
-    const kept = async (table: typeof rehearsals | typeof declinedRehearsals) => [
-      ...(await table.all(bench.records, DEPLOYMENT)).keys(),
-    ];
-    const ceremony = { ...own, holders: ['ada', 'bert', 'cleo', '../x'] };
-    const other = await bench.call('noteRehearsalDeclines', { deployment: 'other', ceremony, arrived });
-    expect(other.verdicts).toMatchObject([{ accepted: false, text: expect.stringContaining('not asked') as string }]);
-    const path = await bench.failure('noteRehearsalDeclines', { deployment: '../../x', ceremony, arrived });
+    const arrived = bench.signaled('share', [await answerOf('bert', own.invitation)]);
+    await bench.call('openRehearsal', { deployment: 'other', ceremony: own, arrived });
+    expect([...(await rehearsals.all(bench.records, DEPLOYMENT)).keys()].sort()).toEqual(['ada', 'bert']);
+    const path = await bench.failure('openRehearsal', { deployment: '../../x', ceremony: own, arrived });
     expect(path).toMatchObject({ code: 'INVALID_INPUT', retryable: false });
-    expect(await kept(declinedRehearsals)).toEqual([]);
-    const bert = await signDocument(
-      DOCUMENT_TYPES.decline,
-      { ...of(bench.run.rid), name: 'bert' },
-      bench.person('bert').key,
-    );
-    const counting = bench.signaled('decline', [{ document: bert }]);
-    const noted = await bench.call('noteRehearsalDeclines', { deployment: 'other', ceremony, arrived: counting });
-    expect(noted.verdicts).toMatchObject([{ accepted: true }]);
-    expect(await kept(declinedRehearsals)).toEqual(['bert']);
-    const answers = bench.signaled('share', [await answerOf('bert', own.invitation)]);
-    await bench.call('openRehearsal', { deployment: 'other', ceremony: own, arrived: answers });
-    expect((await kept(rehearsals)).sort()).toEqual(['ada', 'bert']);
-    const foreign = await create({ ...bench.run, rid: randomUUID() });
-    const failed = await bench.failure('noteRehearsalDeclines', { deployment: DEPLOYMENT, ceremony: foreign, arrived });
-    expect(failed.code).toBe('KEY_RECORD_MISSING');
   });
 
   it('the key is destroyed by the activity of every ceremony', async () => {
@@ -147,11 +121,6 @@ const recorded = (changes: Partial<RehearsalRecord> = {}): RehearsalRecord => ({
   ...changes,
 });
 
-const declinedBy = (holder: string): DeclinedRehearsal => ({
-  ...{ version: 1, deployment: 'payments', holder, at: '2026-03-01T10:00:00.000Z', how: 'claimed' },
-  ...{ reason: 'on leave', wid: 'rehearsal:payments', rid: 'r' },
-});
-
 describe('the record', () => {
   let bench: ActivityBench;
   openBench((opened) => (bench = opened));
@@ -159,8 +128,7 @@ describe('the record', () => {
   it('keeps the last success of each person, whichever worker writes it, and none of another deployment', async () => {
     const [one, other] = [bench.records, bench.recordsOfAWorker()];
     const at = (day: number) => `2026-03-${String(day).padStart(2, '0')}T10:00:00.000Z`;
-    const keep = (records: Records, changes: Partial<RehearsalRecord>) =>
-      keepRehearsal(records, rehearsals, recorded(changes));
+    const keep = (records: Records, changes: Partial<RehearsalRecord>) => keepRehearsal(records, recorded(changes));
     await Promise.all([3, 9, 5].flatMap((day) => [keep(one, { at: at(day) }), keep(other, { at: at(day - 1) })]));
     await keep(one, { at: at(4) });
     await keep(other, { holder: 'bert' });
@@ -175,10 +143,10 @@ describe('the record', () => {
   it('takes nothing that is no rehearsal, and says so where it cannot be written', async () => {
     const before = bench.recordServer.values('record:payments');
     for (const changes of [{ deployment: '../../x' }, { holder: '../x' }, { at: 'today' }])
-      await expect(keepRehearsal(bench.records, rehearsals, recorded(changes))).rejects.toThrow();
+      await expect(keepRehearsal(bench.records, recorded(changes))).rejects.toThrow();
     expect(bench.recordServer.values('record:payments')).toEqual(before);
     bench.recordServer.failure = new Error('silent');
-    await expect(keepRehearsal(bench.records, declinedRehearsals, declinedBy('ada'))).rejects.toMatchObject({
+    await expect(keepRehearsal(bench.records, recorded())).rejects.toMatchObject({
       code: 'RECORD_UNAVAILABLE',
     });
     bench.recordServer.failure = undefined;
@@ -201,23 +169,19 @@ describe('readiness', () => {
       { ...person, attestation: 'signed' as const, publicKeys: [{ kid: key.kid, x: key.x }] },
     ]),
   );
-  const judge = (record: Partial<RehearsalRecord> | undefined, deployment = payments(), declinedAt?: string) => {
+  const judge = (record: Partial<RehearsalRecord> | undefined, deployment = payments()) => {
     const success = record && recorded({ holder: ada, kid: key.kid, ...record });
-    const declined = declinedAt === undefined ? undefined : { ...declinedBy(ada), at: declinedAt };
-    return judgeRehearsal(deployment, { people, workers: 'w' }, ada, { success, declined, standBy: false }, now);
+    return judgeRehearsal(deployment, { people, workers: 'w' }, ada, success, false, now);
   };
-  const [day, later] = ['2026-04-20T00:00:00.000Z', '2026-04-21T00:00:00.000Z'];
   const { ceremony } = payments();
   const batch = payments({ ceremony: { ...ceremony, tokenSource: 'batch' } });
 
   it.each([
-    ['never', undefined, payments(), undefined, 'warn', 'never'],
-    ['a laboratory', undefined, payments({ laboratory: true }), undefined, 'ok', 'this is a laboratory'],
-    ['no holders needed', undefined, batch, undefined, 'ok', 'none needed'],
-    ['declined since', undefined, payments(), day, 'warn', 'never; declined on 2026-04-20 (UNVERIFIED: on leave)'],
-    ['declined after a success', { at: day }, payments(), later, 'ok', 'declined on 2026-04-21'],
-  ])('%s', (_, record, deployment, declined, verdict, observed) => {
-    const found = judge(record, deployment, declined);
+    ['never', payments(), 'warn', 'never'],
+    ['a laboratory', payments({ laboratory: true }), 'ok', 'this is a laboratory'],
+    ['no holders needed', batch, 'ok', 'none needed'],
+  ])('%s', (_, deployment, verdict, observed) => {
+    const found = judge(undefined, deployment);
     expect(found.verdict).toBe(verdict);
     expect(found.observed).toContain(observed);
   });
@@ -233,21 +197,13 @@ describe('readiness', () => {
     if (reason !== undefined) expect(found.observed).toContain(reason);
   });
 
-  it('a success tells when, how and with what, and a later one takes a decline back', () => {
-    expect(judge({ at: later }, payments(), day).observed).toBe('10 days ago, signed, with runbook 1.0.0');
+  it('a success tells when, how and with what', () => {
+    expect(judge({ at: '2026-04-21T00:00:00.000Z' }).observed).toBe('10 days ago, signed, with runbook 1.0.0');
   });
 
-  it('stand-by holders are asked too, and nobody whose term has ended; who comes into office later rehearses before', () => {
-    const terms = [
-      { name: ada, until: '2026-04-30' },
-      { name: 'sten', from: '2027-01-01' },
-    ];
-    const deployment = payments({ ceremony: { ...ceremony, standBy: ['sten'], terms } });
-    const roster = rosterOfRehearsal(deployment, undefined, now);
-    expect(roster.find(({ name }) => name === ada)).toBeUndefined();
-    expect(roster.at(-1)).toEqual({ name: 'sten', standBy: true });
-    expect(() => rosterOfRehearsal(deployment, [ada], now)).toThrow('Not on the roster');
-    const nobody = payments({ ceremony: { ...ceremony, holders: [ada], standBy: [], terms } });
-    expect(() => rosterOfRehearsal(nobody, undefined, now)).toThrow('Nobody is on the roster');
+  it('stand-by holders are asked too, and nobody who is not listed', () => {
+    const deployment = payments({ ceremony: { ...ceremony, standBy: ['sten'] } });
+    expect(rosterOfRehearsal(deployment).at(-1)).toEqual({ name: 'sten', standBy: true });
+    expect(() => rosterOfRehearsal(deployment, ['mallory'])).toThrow('Not on the roster');
   });
 });

@@ -14,8 +14,7 @@ export type Act =
   /** The right share in the place of what the holder sent before. */
   | { readonly act: 'correct'; readonly holder: Holder }
   /** Somebody who is no holder gives a share. */
-  | { readonly act: 'stranger' }
-  | { readonly act: 'decline'; readonly holder: Holder };
+  | { readonly act: 'stranger' };
 
 /** What happens to the burst. Each comes once, at the nth call of its kind, before or after the call takes effect. */
 export interface Mishap {
@@ -82,7 +81,6 @@ export function orderOf(seed: number): Order {
   // Some orders bring fewer shares than are needed, and some more.
   const count = pick([2, 3, 3, 3, 3, 4, 4, 5]);
   for (const holder of holders.slice(0, count)) {
-    if (chance(0.08)) acts.push({ act: 'decline', holder });
     const share = chance(0.28) ? pick(['wrong', 'wrong', 'same', 'short', 'epoch'] as const) : 'right';
     acts.push({ act: 'share', holder, share });
     if (chance(0.12)) acts.push({ act: 'again', holder });

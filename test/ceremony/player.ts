@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ceremonyWorkflowId } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
-import { createEnvelope, DOCUMENT_TYPES, parseShare, signDocument, verifyInvitation } from '../../src/keys';
+import { createEnvelope, parseShare, verifyInvitation } from '../../src/keys';
 import { envelopeOf } from '../support/people';
 import type { Scenario, TestRun } from '../support/scenario';
 import type { Act, Holder, Order } from './orders';
@@ -34,7 +34,7 @@ export class Player {
   readonly #cluster: string;
   readonly #order: Order;
   readonly #asked: Asked[] = [];
-  readonly #sent = { share: 0, decline: 0 };
+  #sent = 0;
   readonly #called = new Set<string>();
   readonly #last = new Map<Holder, unknown>();
   readonly #secrets = new Map<string, string>();
@@ -56,7 +56,7 @@ export class Player {
     await invited();
     for (const act of acts) {
       await this.send(act);
-      if (oneByOne) await this.#look('a receipt', ({ receipts, outcome }) => receipts.length >= this.#total || outcome);
+      if (oneByOne) await this.#look('a receipt', ({ receipts, outcome }) => receipts.length >= this.#sent || outcome);
     }
     const report = await this.#answerUntilTheEnd(freeSlot);
     return { run, report, asked: this.#asked, secrets: this.#secrets };
@@ -88,18 +88,13 @@ export class Player {
       ceremonyWorkflowId(this.#cluster),
     );
     this.#run = run;
-    this.#sent.share = 0;
-    if (this.#order.early)
-      await this.#signal('share', { document: 'eyJhbGciOiJFZDI1NTE5In0.eyJjaWQiOiJlYXJseSJ9.c2ln' });
+    this.#sent = 0;
+    if (this.#order.early) await this.#signal({ document: 'eyJhbGciOiJFZDI1NTE5In0.eyJjaWQiOiJlYXJseSJ9.c2ln' });
     return run;
   }
 
   async end(): Promise<void> {
     await this.#run?.handle.terminate('its order failed').catch(() => undefined);
-  }
-
-  get #total(): number {
-    return this.#sent.share + this.#sent.decline;
   }
 
   async send(act: Act): Promise<void> {
@@ -109,11 +104,9 @@ export class Player {
       case 'correct':
         return this.#give(act.holder, 'right');
       case 'again':
-        return this.#signal('share', this.#last.get(act.holder));
+        return this.#signal(this.#last.get(act.holder));
       case 'stranger':
-        return this.#signal('share', await this.#envelopeOfStranger());
-      case 'decline':
-        return this.#signal('decline', await this.#declineOf(act.holder));
+        return this.#signal(await this.#envelopeOfStranger());
     }
   }
 
@@ -137,7 +130,7 @@ export class Player {
       ...(what === 'epoch' ? { epoch: epoch + 1 } : {}),
     });
     this.#last.set(holder, envelope);
-    await this.#signal('share', envelope);
+    await this.#signal(envelope);
   }
 
   async #invited() {
@@ -156,27 +149,11 @@ export class Player {
     return { document };
   }
 
-  async #declineOf(holder: Holder) {
-    const { cid, epoch, invitation } = await this.#invited();
-    const { ns, wid, rid } = invitation;
-    const payload = {
-      ns,
-      wid,
-      rid,
-      cid,
-      epoch,
-      reason: 'not at home',
-      name: holder,
-      iat: Math.floor(Date.now() / 1000),
-    };
-    return { document: await signDocument(DOCUMENT_TYPES.decline, payload, this.#scenario.person(holder).key) };
-  }
-
-  async #signal(name: 'share' | 'decline', content: unknown): Promise<void> {
-    this.#sent[name] += 1;
-    await this.#run?.handle.signal(name, content).catch((error: unknown) => {
+  async #signal(content: unknown): Promise<void> {
+    this.#sent += 1;
+    await this.#run?.handle.signal('share', content).catch((error: unknown) => {
       // A late share may come after the end.
-      this.#sent[name] -= 1;
+      this.#sent -= 1;
       if (!String(error).includes('already completed')) throw error;
     });
   }
@@ -195,7 +172,7 @@ export class Player {
       if (shown !== seen) deadline = Date.now() + WAIT_MS;
       seen = shown;
       const waiting = status?.waiting.find(({ for: kind }) => kind === 'shares' || kind === 'decision');
-      if (!status || !waiting || status.receipts.length < this.#total) continue;
+      if (!status || !waiting || status.receipts.length < this.#sent) continue;
       const question =
         waiting.for === 'decision'
           ? `parking ${waiting.parkingNo}`
@@ -209,9 +186,7 @@ export class Player {
   }
 
   /** The run says who is missing; those give, or those whose share was rejected correct it, or all give up. */
-  async #giveWhatIsMissing({ missingHolders, held, declined = [] }: Missing): Promise<void> {
-    const others = declined.map(({ by }) => by.name);
-    const persons = [...missingHolders, ...others];
+  async #giveWhatIsMissing({ missingHolders: persons, held }: Missing): Promise<void> {
     const asked = persons.length > 0 ? persons : held;
     this.#asked.push({ action: 'give a key share', persons: asked });
     if (this.#order.people === 'give up') return this.#giveUp('nobody can be reached');

@@ -2,12 +2,11 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import * as ts from 'typescript';
-import { ENVELOPE_VERDICTS, nextOfDecline, nextOfShare } from '../../src/contracts/receipts';
+import { ENVELOPE_VERDICTS, nextOfShare } from '../../src/contracts/receipts';
 import { projectRoot } from '../../src/dev-server/locations';
 
 const sent = { workflowId: "deployment:o'hara", holder: 'ada' };
 const SHARE = "runbook share 'deployment:o'\\''hara' --holder ada";
-const DECLINE = "runbook decline 'deployment:o'\\''hara' --holder ada";
 const STATUS = "`runbook status 'deployment:o'\\''hara'`";
 
 describe('a receipt', () => {
@@ -42,18 +41,6 @@ describe('a receipt', () => {
       expect([code, nextOfShare(code, sent) === undefined]).toEqual([code, code === 'accepted']);
     expect(nextOfShare('malformed', { workflowId: 'w' })).toContain('runbook share w');
     expect(nextOfShare('wrong-signer', { ...sent, how: 'principal' })).toContain('with your own login');
-  });
-
-  it.each([
-    ['refused', DECLINE],
-    ['undecodable', DECLINE],
-    ['not-checked', DECLINE],
-    ['plain-text-share', 'finish this run, rekey, then delete'],
-    ['share-in-hand', 'runbook abort'],
-    ['no-ceremony', STATUS],
-  ])('of a decline that does not count (%s) names it, too', (code, words) => {
-    expect(nextOfDecline(code, sent)).toContain(words);
-    expect(nextOfDecline('accepted', sent)).toBeUndefined();
   });
 });
 

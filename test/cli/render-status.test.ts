@@ -9,14 +9,17 @@ import { currentDetails } from '../../workflows/engine/current-details';
 const WID = 'deployment:payments';
 const SHARES: Waiting = {
   ...{ for: 'shares', cid: 'c', epoch: 1, held: ['ada'], missingHolders: ['cleo'], threshold: 3, until: 0 },
-  declined: [{ by: { name: 'bert', how: 'signed' }, reason: 'on a plane' }],
 };
 const PARKED: Waiting = {
   ...{ for: 'decision', step: 'Free the slot of west', parkingNo: 1, code: 'ATTEMPT_FOREIGN', message: 'Not ours.' },
   choices: [{ action: 'cancel-attempt', effect: 'cancel it', needsTwo: true }],
   decidedOnce: { action: 'cancel-attempt', by: { name: 'grace', how: 'signed' } },
 };
-const TOO_FEW: Finding = { severity: 'warning', code: 'holders-too-few', text: 'Too few key holders are left.' };
+const REJECTED: Finding = {
+  severity: 'warning',
+  code: 'shares-rejected',
+  text: 'The key shares in hand made no token.',
+};
 const ORPHAN: Finding = { severity: 'critical', code: 'orphan-token', text: 'A token may exist that nobody holds.' };
 const OTHER: Finding = { severity: 'warning', code: 'x', text: 'A hook was slow.' };
 
@@ -32,7 +35,7 @@ const STATUS: RunStatus = {
   steps: Array.from({ length: 12 }, (_, index) => ({
     ...{ number: index + 1, name: `Step ${index + 1}`, state: 'done' as const, attempt: 1, startedAt: 0, endedAt: 1 },
   })),
-  ...{ receipts: [], findings: [OTHER, TOO_FEW, ORPHAN], waiting: [SHARES, PARKED], invitation: 'i' },
+  ...{ receipts: [], findings: [OTHER, REJECTED, ORPHAN], waiting: [SHARES, PARKED], invitation: 'i' },
   asked: { kind: 'rehearsal', targets: [], requestedBy: { name: 'olga', how: 'claimed' }, reason: 'why' },
 };
 const VIEW: RunView = {
@@ -51,7 +54,7 @@ it('in the terminal: alarms, then what is wrong, then whom it waits for, then th
   inOrder(lines.join('\n'), [
     'PARKED',
     'CRITICAL: A token may exist',
-    'Warning: Too few key holders',
+    'Warning: The key shares in hand',
     'PARKED at "Free the slot of west"',
     'What key holders are asked for',
     'Waits for 2 more key shares (of 3)',
@@ -60,8 +63,7 @@ it('in the terminal: alarms, then what is wrong, then whom it waits for, then th
     'Step 12',
   ]);
   expect(lines).toContain('  grace (signed) decided cancel-attempt: A SECOND, DIFFERENT PERSON IS NEEDED');
-  expect(lines).toContain('  Declined; may give all the same: bert (on a plane)');
-  for (const holder of ['cleo', 'bert']) expect(lines).toContain(`      runbook share ${WID} --holder ${holder}`);
+  expect(lines).toContain(`      runbook share ${WID} --holder cleo`);
 });
 
 it('a decision that was accepted and is under way stands in the place of the question', () => {
@@ -98,7 +100,7 @@ it('in the Web UI: the same, and a parked run says so in its heading', () => {
   inOrder(details, [
     '### drSwitchover of payments: PARKED',
     '**CRITICAL**: A token may exist',
-    '**Warning**: Too few key holders',
+    '**Warning**: The key shares in hand',
     '**PARKED at "Free the slot of west"**',
     'A SECOND, DIFFERENT PERSON IS NEEDED',
     'What key holders are asked for',
@@ -108,9 +110,9 @@ it('in the Web UI: the same, and a parked run says so in its heading', () => {
 });
 
 it('what ended is not told as if it were now', () => {
-  const details = currentDetails({ ...STATUS, waiting: [], findings: [OTHER, TOO_FEW] }, 'default');
+  const details = currentDetails({ ...STATUS, waiting: [], findings: [OTHER, REJECTED] }, 'default');
   expect(details).toContain('Last checks');
-  inOrder(details, ['A hook was slow', 'Too few key holders']);
+  inOrder(details, ['A hook was slow', 'The key shares in hand']);
 });
 
 it('people who do the same have one command', () => {
@@ -218,19 +220,12 @@ it('in a rehearsal: the exact command for each missing person, and for nobody wh
   expect(nextCommands({ workflowId: 'rehearsal:payments', waiting: [rehearsal(['ada'], ['bert', 'cleo'])] })).toEqual([
     { who: 'bert', command: 'runbook share rehearsal:payments --holder bert' },
     { who: 'cleo', command: 'runbook share rehearsal:payments --holder cleo' },
-    {
-      who: 'anyone who cannot give',
-      command: 'runbook decline rehearsal:payments',
-    },
   ]);
 });
 
 it('in a rehearsal: the status says that no key share is asked for', () => {
   const [first] = waitingLines('rehearsal:payments', rehearsal(['ada'], ['bert']), Date.parse('2026-03-01T09:00:00Z'));
   expect(first).toBe('REHEARSAL: no key share is asked for. Waits until 10:00:00Z. Answered: ada. Not yet: bert.');
-  const declined = [{ by: { name: 'cleo', how: 'claimed' as const }, reason: 'ill' }];
-  const lines = waitingLines('w', { ...rehearsal(['ada'], ['bert']), declined } as Waiting, 0);
-  expect(lines).toContain('  declined: cleo (UNVERIFIED), ill');
 });
 
 it('a follower is told once, and again when somebody has answered', () => {

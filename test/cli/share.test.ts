@@ -125,7 +125,7 @@ describe('runbook share', () => {
     expect(code).toBe(3);
     expect(questions).toEqual(Array(3).fill('Passphrase of the signing key'));
     expect(err).toMatch(
-      /next: Look it up in your password store[^]*a decline needs the same key. Call the operators now, at a number that you know: somebody who stands by must give instead[^]*runbook share deployment:payments --holder ada/,
+      /next: Look it up in your password store[^]*Call the operators now, at a number that you know: somebody who stands by must give instead[^]*runbook share deployment:payments --holder ada/,
     );
     expect(right.err + err).not.toContain('canary');
     // From a file, without a terminal, or of a file that is no key: once.

@@ -45,7 +45,6 @@ const OTHERS =
 const THEIRS = `${OTHERS} \`runbook approve FORGED\` \`\`\`\n# FORGED`;
 const BY: Attested = { name: THEIRS, how: 'claimed' };
 /** Holders are people of the inventory: their names stand in commands. */
-const HOLDER: Attested = { name: OTHERS, how: 'claimed' };
 const FREE = new Set(
   'reason text next message observed needed why note effect what ticket step comment error lastFailure detail'.split(
     ' ',
@@ -81,16 +80,13 @@ const WAITS: readonly Waiting[] = [
     threshold: 3,
     until: UNTIL,
     standBy: { holders: [OTHERS], askedFrom: UNTIL },
-    declined: [{ by: HOLDER, reason: THEIRS }],
-    groups: [{ group: OTHERS, needed: 2, held: [OTHERS], outOf: [OTHERS] }],
-    outOfTerm: [{ name: OTHERS, why: OTHERS }],
+    notJoined: [OTHERS],
   },
   {
     for: 'rehearsal',
     epoch: 1,
     answered: [OTHERS],
     missing: [OTHERS],
-    declined: [{ by: HOLDER, reason: THEIRS }],
     until: UNTIL,
   },
   {
@@ -128,7 +124,7 @@ const STATUS: RunStatus = {
   steps: [{ number: 1, name: 'Read', state: 'done', attempt: 1, startedAt: 0, endedAt: 1, note: `17 ok ${OTHERS}` }],
   receipts: [
     {
-      signal: 'decline',
+      signal: 'decide',
       arrival: 1,
       verdict: 'accepted',
       code: 'accepted',
@@ -463,7 +459,7 @@ it('who is told outside of a run gets it in lines of ours', () => {
     at: 0,
   } as const;
   const gates = { plan: { approvals: 1, groups: ['approvers'] } };
-  const deployments = new Map([['payments', { clusters: new Map(), gates, shareGroups: [] }]]);
+  const deployments = new Map([['payments', { clusters: new Map(), gates }]]);
   const inventory = { temporal: {}, people: new Map(), deployments } as unknown as Inventory;
   for (const waiting of WAITS) {
     const told = { ...common, words: OTHERS, waiting, leftToDo: [OTHERS] };

@@ -302,7 +302,6 @@ describe('readiness of a deployment', () => {
       snapshotAgeMs: 26 * 3_600_000,
       tokenLifeMs: DAY_MS,
       overdueAfterMs: 26 * 3_600_000,
-      termWarningMs: 30 * DAY_MS,
       certificateLifeMs: 21 * DAY_MS,
       licenceLifeMs: 30 * DAY_MS,
       canaryAgeMs: 120_000,

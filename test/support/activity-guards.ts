@@ -44,7 +44,6 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   checkCredential: 'reads',
   checkControls: 'reads',
   checkDecisions: 'reads',
-  checkDeclines: 'reads',
   checkFormerPrimaryDemoted: 'reads',
   checkUnaskedShares: 'reads',
   compareAfterDemotion: 'reads',
@@ -108,7 +107,6 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   assessRehearsal: 'reads',
   createRehearsal: 'own run',
   openRehearsal: 'own run',
-  noteRehearsalDeclines: 'own run',
 };
 
 export function guardedBy(guard: Guard): (keyof RunbookActivities)[] {

@@ -1,5 +1,5 @@
 import type { DecisionAction } from '../../src/contracts/signals';
-import type { ApprovalPayload, ControlPayload, DecisionPayload, DeclinePayload } from '../../src/contracts/payloads';
+import type { ApprovalPayload, ControlPayload, DecisionPayload } from '../../src/contracts/payloads';
 import {
   createEnvelope,
   DOCUMENT_TYPES,
@@ -93,13 +93,4 @@ export async function controlOf(
 ): Promise<{ readonly document: string }> {
   const complete = { reason: 'ordered in a test', ...payload, name: person.name, iat: Math.floor(Date.now() / 1000) };
   return { document: await signDocument(DOCUMENT_TYPES.control, complete, person.key) };
-}
-
-/** What a holder sends who cannot give his share. */
-export async function declineOf(
-  person: TestPerson,
-  payload: Omit<DeclinePayload, 'name' | 'iat' | 'reason'> & Partial<DeclinePayload>,
-): Promise<{ readonly document: string }> {
-  const complete = { reason: 'on a plane', name: person.name, iat: Math.floor(Date.now() / 1000), ...payload };
-  return { document: await signDocument(DOCUMENT_TYPES.decline, complete, person.key) };
 }

@@ -1,7 +1,7 @@
 /** A rehearsal of a key ceremony: everybody goes the whole way with a value that means nothing, and no cluster is called. */
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { declinedRehearsals, rehearsals } from '../../activities/ceremony/rehearsal';
+import { rehearsals } from '../../activities/ceremony/rehearsal';
 import { programVersion } from '../../src/dev-server/locations';
 import { rehearsalResult } from '../../src/contracts/rehearsals';
 import type { RehearsedPerson } from '../../src/contracts/rehearsals';
@@ -11,13 +11,10 @@ import {
   addPin,
   createEnvelope,
   createRehearsalEnvelope,
-  DOCUMENT_TYPES,
   formatPublicKey,
   parseShare,
-  signDocument,
   verifyInvitation,
 } from '../../src/keys';
-import type { DeclinePayload } from '../../src/contracts/payloads';
 import type { Rehearsal } from '../../src/keys';
 import { cli } from '../cli/support';
 import { cell, expectFewEvents } from '../support/matrix';
@@ -154,42 +151,6 @@ describe('ceremonyRehearsal', () => {
     const report = await run.report();
     expect([report.outcome, peopleOf(report)[0]?.tool]).toEqual(['completed', `runbook ${programVersion()}`]);
     scenario.shows(told.out, told.err);
-  });
-
-  it('who declines is not waited for, may answer all the same, and stands in the result with the reason', async () => {
-    const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = scenario.environment;
-    const decline = (holder: string, ...more: string[]) =>
-      cli(['decline', id(), '--holder', holder, '--reason', 'no access yet', ...more], {
-        env: { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE },
-      });
-    const run = await start({ holders: ['ada', 'bert', 'emil'] });
-    await invitationOf(run);
-    const bert = JSON.parse((await decline('bert', '--print')).out) as DeclinePayload;
-    // The inventory demands his signature: a claim does not count.
-    await run.handle.signal('decline', bert);
-    await run.handle.signal('decline', {
-      document: await signDocument(DOCUMENT_TYPES.decline, bert, scenario.person('bert').key),
-    });
-    expect(await run.waitsFor('rehearsal', ({ declined }) => declined !== undefined)).toMatchObject({
-      ...{ missing: ['ada', 'emil'], declined: [{ by: { name: 'bert', how: 'signed' }, reason: 'no access yet' }] },
-    });
-    await answer(run, 'ada');
-    await run.waitsFor('rehearsal', ({ answered }) => answered.includes('ada'));
-    const told = await decline('emil');
-    expect([told.code, told.out]).toEqual([
-      0,
-      'decline 3 from emil (UNVERIFIED): accepted. cannot answer this rehearsal: no access yet',
-    ]);
-    const report = await run.report();
-    expect(peopleOf(report)).toMatchObject([
-      { name: 'ada', answered: 'yes' },
-      { name: 'bert', answered: 'declined', how: 'signed', said: 'no access yet' },
-      { name: 'emil', answered: 'declined', how: 'claimed', said: 'no access yet' },
-    ]);
-    expect(report.leftToDo[1]).toContain('emil did not rehearse (declined, UNVERIFIED: no access yet;');
-    expect(report.receipts[0]?.text).toContain(`Next: \`runbook decline ${id()}\`, with \`--key-file\``);
-    expect((await declinedRehearsals.all(scenario.recordsOfAWorker(), scenario.name)).size).toBe(2);
-    await replayRun(run);
   });
 
   it(cell('ceremonyRehearsal', 'abort at', 'the wait for answers'), async () => {

@@ -95,7 +95,6 @@ describe('a key share in plain text, in what is no share', () => {
     ['resume', (share: string) => ({ by: share, reason: 'why' })],
     ['abort', (share: string) => ({ by: 'olga', reason: `my share is ${share}` })],
     ['takeOver', (share: string) => ({ deployment: scenario.name, reason: share })],
-    ['decline', (share: string) => ({ name: 'ada', reason: share })],
   ] as const)('%s: refused before anybody looks at it', async (signal, make) => {
     runId = (await run.status()).runId;
     await run.handle.signal(signal, await make(plain(signal)));
@@ -141,7 +140,7 @@ describe('a key share in plain text, in what is no share', () => {
     const { events } = await run.handle.fetchHistory();
     const holds = (event: object) => findCanaries(historyText({ events: [event] }), shares).length > 0;
     const ids = events?.filter(holds).map(({ eventId }) => Number(eventId)) ?? [];
-    expect(ids).toHaveLength(9);
+    expect(ids).toHaveLength(8);
     const findings = report.findings.filter(({ code }) => code === 'plain-text-share');
     const place = `of workflow ${scenario.workflowId}, run ${runId}, namespace ${temporalServer().namespace}`;
     const named = findings.map(({ text }) => Number(/in event (\d+) \(/.exec(text)?.[1]));
@@ -152,7 +151,7 @@ describe('a key share in plain text, in what is no share', () => {
       expect(next).toMatch(/finish this run; rekey .*; then delete this run, its resets, exports and backups/);
     }
     const alarms = hook.posted.filter(({ body }) => body['event'] === 'critical-finding');
-    expect(alarms).toHaveLength(9);
+    expect(alarms).toHaveLength(8);
     for (const { body } of alarms) expect(body).toMatchObject({ severity: 'critical', runId });
   });
 
@@ -173,7 +172,7 @@ describe('a key share in plain text, in what is no share', () => {
   });
 
   it('no share stands anywhere else: other events, logs, reports, files, notifications, status', async () => {
-    expect(shares.size).toBe(10);
+    expect(shares.size).toBe(9);
     const texts = await leftBehind(
       scenario,
       [scenario.attach(scenario.workflowId, runId)],

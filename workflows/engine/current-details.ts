@@ -40,7 +40,7 @@ const WITH_THE_PAGE = `With the holder's page: copy the invitation from the tab 
 /** What people do in the Web UI itself. */
 const HERE: Partial<Record<Waiting['for'], readonly string[]>> = {
   approval: [sendInWebUi('`approve`', PRINTED)],
-  shares: [sendInWebUi('`share` or `decline`', PRINTED), WITH_THE_PAGE],
+  shares: [sendInWebUi('`share`', PRINTED), WITH_THE_PAGE],
   rehearsal: [sendInWebUi('`share`', PRINTED), WITH_THE_PAGE],
   decision: [sendInWebUi('`decide`', PRINTED)],
 };

@@ -1,16 +1,13 @@
 import { ApplicationFailure, workflowInfo } from '@temporalio/workflow';
-import type { DeclineVerdict } from '../../activities/approvals/people';
 import type { EnvelopeVerdict } from '../../src/contracts/ceremony';
 import { holdsKeyShare } from '../../src/contracts/plain-shares';
-import { ENVELOPE_VERDICTS, nextOfDecline, nextOfShare, withNext } from '../../src/contracts/receipts';
-import type { Receipt } from '../../src/contracts/run-facts';
-import type { Declined } from '../../src/contracts/run-status';
+import { ENVELOPE_VERDICTS, nextOfShare, withNext } from '../../src/contracts/receipts';
 import type { InboxItem } from '../../src/contracts/signals';
 import { checks } from './activity-calls';
 import { checked } from './failures';
 import type { RunState } from './run-state';
 
-/* What key holders send: receipts of shares and declines, and key shares in plain text wherever they came. */
+/* What key holders send: receipts of shares, and key shares in plain text wherever they came. */
 
 /** Findings of their own; of a flood the rest is only counted, in receipts. */
 const FINDINGS = 20;
@@ -94,40 +91,4 @@ export async function refuseShares(state: RunState, items: readonly InboxItem[])
       ? { arrival, code: 'plain-text-share', text: ENVELOPE_VERDICTS['plain-text-share'] }
       : { arrival, code: 'no-ceremony', text: 'refused: this run collects no key shares now' };
   receiveVerdicts(state, known?.verdicts ?? items.map(unchecked));
-}
-
-/**
- * Gives each decline its receipt.
- *
- * @param held - whose shares are in hand: they have nothing left to decline
- * @returns those that count
- */
-export function receiveDeclines(
-  state: RunState,
-  verdicts: readonly DeclineVerdict[],
-  held: readonly string[],
-): Declined[] {
-  return verdicts.flatMap(({ arrival, accepted, code, text, by, reason, eventId }): Declined[] => {
-    if (code === 'plain-text-share') notePlainShare(state, `signal decline, number ${arrival}`, eventId);
-    const receipt = { signal: 'decline', arrival, from: by } as const;
-    if (!accepted || !by) return refuseDecline(state, { ...receipt, code, text });
-    if (held.includes(by.name)) {
-      const inHand = 'the key share of this holder is in hand already';
-      return refuseDecline(state, { ...receipt, code: 'share-in-hand', text: inHand });
-    }
-    state.receipt({ ...receipt, verdict: 'accepted', code, text });
-    return [{ by, reason: reason ?? '' }];
-  });
-}
-
-function refuseDecline(state: RunState, receipt: Omit<Receipt, 'verdict'>): [] {
-  const next = nextOfDecline(receipt.code, { workflowId: workflowInfo().workflowId, holder: receipt.from?.name });
-  state.receipt({ ...receipt, verdict: 'refused', text: withNext(receipt.text, next) });
-  return [];
-}
-
-/** Refuses what arrives while nobody is asked for a key share. */
-export async function refuseDeclines(state: RunState, items: readonly InboxItem[]): Promise<void> {
-  const text = 'refused: this run asks for no key shares now';
-  for (const { arrival } of items) refuseDecline(state, { signal: 'decline', arrival, code: 'no-ceremony', text });
 }

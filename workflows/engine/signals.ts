@@ -4,7 +4,7 @@ import { SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../sr
 import type { InboxItem, SignalName, UpdateName } from '../../src/contracts/signals';
 import type { SignalRecord } from '../../src/report/run-record';
 import { inParallel } from './failures';
-import { refuseDeclines, refusePlainShares, refuseShares } from './holder-signals';
+import { refusePlainShares, refuseShares } from './holder-signals';
 import type { RunState } from './run-state';
 
 /** Unknown signals that get a receipt of their own; the rest is only counted. */
@@ -31,7 +31,6 @@ const DESCRIPTIONS: Record<SignalName, string> = {
   pause: 'Hold the run before its next step: what `runbook pause --print` printed.',
   resume: 'Let a paused run go on: what `runbook resume --print` printed.',
   takeOver: 'A failover takes this run over: what `runbook start drFailover --take-over --print` printed.',
-  decline: 'A key holder cannot give a share now: what `runbook decline --print` printed. Stand-by holders are asked.',
   abort: 'End the run at its next safe point and clean up: what `runbook abort --print` printed.',
 };
 
@@ -44,7 +43,7 @@ type Processor = (items: readonly InboxItem[]) => Promise<void>;
 
 /** Looked at side by side: their checks take different time, and none may hold back a decision inside an outage. */
 const LANES: readonly (readonly Kind[])[] = [
-  ['share', 'decline'],
+  ['share'],
   ['approve'],
   ['decide'],
   ['pause', 'resume', 'abort', 'takeOver', 'unknown'],
@@ -104,7 +103,6 @@ export class Signals {
   /** Looks at every signal until {@link close}. */
   async pump(state: RunState): Promise<void> {
     this.#otherwise.set('share', (items) => refuseShares(state, items));
-    this.#otherwise.set('decline', (items) => refuseDeclines(state, items));
     this.#otherwise.set('plain', (items) => refusePlainShares(state, items));
     this.#otherwise.set('unknown', async (items) => {
       for (const { arrival, input } of items) {

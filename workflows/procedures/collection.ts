@@ -167,7 +167,7 @@ export abstract class Collection {
     this.closed = true;
     this.handle = undefined;
     if (!ceremony) return undefined;
-    for (const name of ['share', 'decline'] as const) this.run.signals.on(name, undefined);
+    this.run.signals.on('share', undefined);
     this.run.state.invitation = undefined;
     return ceremony;
   }

@@ -1,10 +1,11 @@
 import type { EnvelopeVerdict } from '../../src/contracts/ceremony';
-import { provenBad } from '../../src/contracts/share-groups';
-import type { InHand } from './roster';
+
+interface Holding {
+  readonly holder: string;
+}
 
 /** A share in hand: whose, and the number of the signal that brought it. */
-interface HeldShare {
-  readonly holder: string;
+interface HeldShare extends Holding {
   readonly arrival: number;
 }
 
@@ -27,8 +28,14 @@ export class HeldShares {
     this.#needed = threshold;
   }
 
-  get inHand(): InHand {
-    return { held: this.#shares.map(({ holder }) => holder), needed: this.#needed };
+  /** Whose shares are in hand. */
+  get held(): readonly string[] {
+    return this.#shares.map(({ holder }) => holder);
+  }
+
+  /** How many are needed before the next token generation. */
+  get needed(): number {
+    return this.#needed;
   }
 
   get arrivals(): readonly number[] {
@@ -77,4 +84,18 @@ export class HeldShares {
   #named(set: readonly number[]): readonly HeldShare[] {
     return this.#shares.filter(({ arrival }) => set.includes(arrival));
   }
+}
+
+/**
+ * Holders whose share is proven to be bad: a rejected set in which it is the only one outside of the set that worked.
+ * One bad share alone can never be in a set that works. Two can, where their holders made them so that they cancel out:
+ * then the proof accuses whoever was tried with one of them. The finding says so.
+ */
+export function provenBad(good: readonly Holding[], rejected: readonly (readonly Holding[])[]): string[] {
+  const bad = new Set<string>();
+  for (const set of rejected) {
+    const [only, ...more] = set.filter((share) => !good.includes(share));
+    if (only !== undefined && more.length === 0) bad.add(only.holder);
+  }
+  return [...bad];
 }

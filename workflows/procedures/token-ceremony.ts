@@ -198,13 +198,18 @@ export class TokenCeremony extends Collection {
   }
 
   #tellRejected(cluster: string, { message, observed = 'nothing more' }: FailureFacts): void {
-    this.run.state.finding({
-      severity: 'warning',
+    const { state } = this.run;
+    this.#shares.askForMore();
+    const { held, needed } = this.#shares;
+    const isEverybody = needed > this.required().holders.length;
+    const further = isEverybody ? 'everybody who is asked gave already' : 'or one more holder gives his';
+    const outage = state.serviceIsOut ? ' No cluster serves clients until then: call them now.' : '';
+    state.finding({
+      severity: state.serviceIsOut ? 'critical' : 'warning',
       code: 'shares-rejected',
       text: `The key shares in hand made no token on ${cluster}. ${message} Observed: ${observed}.`,
-      next: 'A holder corrects his share, or one more holder gives his: subsets are then tried until the bad one is proven.',
+      next: `One of ${held.join(', ')} corrects his share by the same command, ${further}: subsets are then tried until the bad one is proven.${outage}`,
     });
-    this.#shares.askForMore();
   }
 
   /** The cluster lets everybody hold a ceremony: whoever opened its calls closes them again. */
@@ -238,7 +243,7 @@ export class TokenCeremony extends Collection {
   }
 
   async #collectOnce(): Promise<void> {
-    this.#wait();
+    this.#roster?.show();
     const done = () => this.complete || this.keysLost !== undefined;
     let over = false;
     this.#roster?.watch(() => over || done());
@@ -288,18 +293,7 @@ export class TokenCeremony extends Collection {
   protected override invited(handle: CeremonyHandle): void {
     this.#keys = { useForMs: handle.useForMs ?? Infinity, collectUntil: handle.collectUntil };
     this.#shares = new HeldShares(handle.threshold);
-    const roster = new Roster(
-      this.run,
-      handle,
-      {
-        inHand: () => this.#shares.inHand,
-        show: () => this.show(),
-        tell: (...told) => this.run.state.notifications.ofWait('shares', ...told),
-      },
-      this.#roster,
-    );
-    this.#roster = roster;
-    this.run.signals.on('decline', (items) => roster.decline(items));
+    this.#roster = new Roster(this.run, handle, this.#shares, this.#roster);
   }
 
   protected override async check(call: StepCalls, ceremony: CeremonyHandle, arrived: readonly number[]) {
@@ -315,16 +309,12 @@ export class TokenCeremony extends Collection {
 
   /** Whether the shares in hand are enough for a token. */
   protected override get complete(): boolean {
-    return this.#roster?.suffices(this.#shares.inHand) ?? false;
+    return this.#roster !== undefined && this.#shares.held.length >= this.#shares.needed;
   }
 
   /** What was being checked when the run was stopped comes after the end of the ceremony. */
   protected override show(): void {
-    if (this.handle && this.run.state.waiting.has('shares')) this.#wait();
-  }
-
-  #wait(): void {
-    if (this.#roster) this.run.state.wait('shares', this.#roster.waiting(this.#shares.inHand));
+    if (this.handle && this.run.state.waiting.has('shares')) this.#roster?.show();
   }
 }
 

@@ -1,16 +1,11 @@
 import type { RehearsingPerson, RehearsalProof } from '../../activities/ceremony/rehearsal';
 import type { RehearsalResult, RehearsedPerson } from '../../src/contracts/rehearsals';
-import type { Declined } from '../../src/contracts/run-status';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import type { InboxItem } from '../../src/contracts/signals';
-import { activities } from '../engine/activity-calls';
 import type { StepCalls } from '../engine/activity-calls';
-import { receiveDeclines } from '../engine/holder-signals';
-import { NOT_CHECKED, checked } from '../engine/failures';
 import { Collection } from '../procedures/collection';
 
 /** Every key holder goes the whole way once, with a value that means nothing. It touches no service. */
@@ -25,11 +20,7 @@ async function rehearse(run: Run, input: InputOf<'ceremonyRehearsal'>): Promise<
     { note: (read) => read.people.map(({ name }) => name).join(', '), onFailure: 'throw' },
   );
   run.state.learnSite(site);
-  if (input.dryRun)
-    return {
-      outcome: 'planned',
-      result: { ...resultOf(deployment, people, { proofs: new Map(), declined: new Map() }) },
-    };
+  if (input.dryRun) return { outcome: 'planned', result: { ...resultOf(deployment, people, new Map()) } };
 
   // 2. A key of its own, and an invitation of its own type.
   const rehearsal = new Rehearsal(run, {
@@ -43,28 +34,26 @@ async function rehearse(run: Run, input: InputOf<'ceremonyRehearsal'>): Promise<
   run.state.enterPhase('waiting-for-people');
   await rehearsal.invite();
 
-  // 3. Until everybody has answered or declined, or the time is over. Each success is kept as it comes.
+  // 3. Until everybody has answered, or the time is over. Each success is kept as it comes.
   await rehearsal.collect();
 
   // 4. The key is not needed any more.
   run.state.enterPhase('finishing');
   await rehearsal.close();
-  const result = resultOf(deployment, people, rehearsal);
+  const result = resultOf(deployment, people, rehearsal.proofs);
   return { outcome: 'completed', result: { ...result }, leftToDo: result.people.flatMap(leftToDo) };
 }
 
 function resultOf(
   deployment: string,
   people: readonly RehearsingPerson[],
-  { proofs, declined }: Pick<Rehearsal, 'proofs' | 'declined'>,
+  proofs: Rehearsal['proofs'],
 ): RehearsalResult {
   const rehearsed = people.map(({ name, standBy, before }): RehearsedPerson => {
     const proof = proofs.get(name);
     return {
       ...{ name, standBy },
-      ...(proof
-        ? { answered: 'yes', at: proof.at, how: proof.how, tool: proof.tool }
-        : withoutProof(declined.get(name))),
+      ...(proof ? { answered: 'yes', at: proof.at, how: proof.how, tool: proof.tool } : { answered: 'missing' }),
       ...(before === undefined ? {} : { before }),
     };
   });
@@ -77,18 +66,11 @@ function resultOf(
   };
 }
 
-function withoutProof(declined: Declined | undefined): Pick<RehearsedPerson, 'answered' | 'how' | 'said'> {
-  return declined === undefined
-    ? { answered: 'missing' }
-    : { answered: 'declined', how: declined.by.how, said: declined.reason };
-}
-
-function leftToDo({ name, answered, before, said, how }: RehearsedPerson): string[] {
+function leftToDo({ name, answered, before }: RehearsedPerson): string[] {
   if (answered === 'yes') return [];
   const last = before === undefined ? 'never' : `last on ${before.slice(0, 10)}`;
-  const why = answered === 'declined' ? `declined${how === 'claimed' ? ', UNVERIFIED' : ''}: ${said}` : 'no answer';
   return [
-    `${name} did not rehearse (${why}; before: ${last}): see what keeps ${name} from it, then start ceremonyRehearsal with {"holders": ["${name}"]}.`,
+    `${name} did not rehearse (before: ${last}): see what keeps ${name} from it, then start ceremonyRehearsal with {"holders": ["${name}"]}.`,
   ];
 }
 
@@ -113,7 +95,6 @@ const WORTH_INVITING_MS = 60_000;
 class Rehearsal extends Collection {
   readonly #request: RehearsalRequest;
   readonly #proofs = new Map<string, RehearsalProof>();
-  readonly #declined = new Map<string, Declined>();
   /** Checks under way. */
   #checking = 0;
   /** When the time of the first invitation is over: later ones do not make the rehearsal longer. */
@@ -134,12 +115,7 @@ class Rehearsal extends Collection {
     return this.#proofs;
   }
 
-  /** Who cannot answer, by name, and has not answered all the same. */
-  get declined(): ReadonlyMap<string, Declined> {
-    return new Map([...this.#declined].filter(([name]) => !this.#proofs.has(name)));
-  }
-
-  /** Those who have not answered yet are asked; who declined may answer all the same. */
+  /** Those who have not answered yet are asked. */
   protected override create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {
     const { deployment, reason, requestedBy, collectFor } = this.#request;
     const holders = this.#request.holders.filter((name) => !this.#proofs.has(name));
@@ -156,10 +132,9 @@ class Rehearsal extends Collection {
     const { requestedBy, reason } = this.#request;
     const by = { name: requestedBy, how: 'claimed' } as const;
     this.run.state.asked = { kind: 'rehearsal', targets: [], requestedBy: by, reason };
-    this.run.signals.on('decline', (items) => this.#decline(items));
   }
 
-  /** Waits until everybody has answered or declined, or the time is over. */
+  /** Waits until everybody has answered, or the time is over. */
   async collect(): Promise<void> {
     for (;;) {
       const left = this.#timeLeft();
@@ -194,25 +169,6 @@ class Rehearsal extends Collection {
     }
   }
 
-  /** Who cannot answer is not waited for. */
-  async #decline(items: readonly InboxItem[]): Promise<void> {
-    const ceremony = this.handle;
-    if (!ceremony) return;
-    const { state } = this.run;
-    const { cid, epoch, keyHome } = ceremony;
-    // Who has answered has nothing left to decline.
-    const holders = ceremony.holders.filter((name) => !this.#proofs.has(name));
-    this.#checking += 1;
-    const arrived = items.map(({ arrival }) => arrival);
-    const asked = { deployment: this.#request.deployment, ceremony: { cid, epoch, keyHome, holders }, arrived };
-    const known = await checked(() =>
-      state.besideSteps('Check declines', () => activities.noteRehearsalDeclines(asked)),
-    ).finally(() => (this.#checking -= 1));
-    const verdicts = known?.verdicts ?? arrived.map((arrival) => ({ arrival, accepted: false, ...NOT_CHECKED }));
-    for (const declined of receiveDeclines(state, verdicts, [])) this.#declined.set(declined.by.name, declined);
-    this.show();
-  }
-
   #tellKeysLost(code: string): void {
     this.run.state.finding({
       severity: 'warning',
@@ -232,13 +188,12 @@ class Rehearsal extends Collection {
       epoch: this.handle?.epoch ?? 1,
       answered: [...this.#proofs.keys()],
       missing: this.#missing(),
-      ...(this.declined.size > 0 && { declined: [...this.declined.values()] }),
       until: this.#until ?? Date.now(),
     });
   }
 
   #missing(): string[] {
-    return this.#request.holders.filter((name) => !this.#proofs.has(name) && !this.#declined.has(name));
+    return this.#request.holders.filter((name) => !this.#proofs.has(name));
   }
 
   #timeLeft(): number {

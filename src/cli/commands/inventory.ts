@@ -9,7 +9,6 @@ import type { PolicyKind } from '../../../activities/tokens/policies';
 import { RUNBOOK_NAMES } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
 import { GATE_NAMES } from '../../contracts/plan';
-import { GROUPS_ARE_OURS, groupRule } from '../../contracts/share-groups';
 import { isRunbookError, RunbookError } from '../../errors';
 import {
   approversOf,
@@ -20,7 +19,7 @@ import {
   voiceless,
   findDeployment,
 } from '../../inventory';
-import type { CeremonyPolicy, Inventory, PersonKey, Deployment } from '../../inventory';
+import type { Inventory, PersonKey, Deployment } from '../../inventory';
 import { parsePublicKey, spokenFingerprint } from '../../keys';
 import { createLogger } from '../../worker/logging';
 import { inventoryPath } from '../../worker/settings';
@@ -179,8 +178,6 @@ function understood(inventory: Inventory): object {
       drSets: Object.fromEntries(drSets),
       holders: ceremony.holders,
       standBy: ceremony.standBy,
-      terms: ceremony.terms,
-      groups: ceremony.groups,
     })),
   };
 }
@@ -195,9 +192,8 @@ function lines(inventory: Inventory): string[] {
         `Deployment ${name}${laboratory ? ' (LABORATORY: claims carry everything)' : ''}`,
         `  digest: ${inventoryDigest(inventory, name)}`,
         ...[...drSets].map(([set, members]) => `  DR set ${set}: ${members.join(', ')}`),
-        `  holders: ${inOffice(ceremony, ceremony.holders)}`,
-        ...(ceremony.standBy.length > 0 ? [`  standing by: ${inOffice(ceremony, ceremony.standBy)}`] : []),
-        ...(ceremony.groups.length > 0 ? [`  of the shares: ${groupRule(ceremony.groups)} (${GROUPS_ARE_OURS})`] : []),
+        `  holders: ${ceremony.holders.join(', ')}`,
+        ...(ceremony.standBy.length > 0 ? [`  standing by: ${ceremony.standBy.join(', ')}`] : []),
         ...(['plan', 'go'] as const).map((gate) => {
           const members = approversOf(inventory, deployment, gate).length;
           const shut = members < gates[gate].approvals ? `. SHUT: ${members || 'nobody'} of them has joined yet` : '';
@@ -238,18 +234,6 @@ export function joinedPoints(inventory: Inventory): Point[] {
       next: 'Each of them gives `runbook join LINE` with the line that "runbook init" wrote; then `runbook inventory add-person LINE`',
     };
   });
-}
-
-/** Names, each with the term of office where it has one. */
-function inOffice({ terms }: CeremonyPolicy, names: readonly string[]): string {
-  return names
-    .map((name) => {
-      const term = terms.find((each) => each.name === name);
-      const from = term?.from === undefined ? '' : ` from ${term.from}`;
-      const until = term?.until === undefined ? '' : ` until ${term.until}`;
-      return `${name}${from}${until}`;
-    })
-    .join(', ');
 }
 
 interface PolicyOptions extends CommonOptions {

@@ -1,22 +1,17 @@
 import { createHash } from 'node:crypto';
 import { Option } from 'commander';
 import type { Command } from 'commander';
-import { z } from 'zod';
 import { nextCommandOf } from '../../contracts/next-commands';
 import { GATE_NAMES } from '../../contracts/plan';
 import type { RunStatus } from '../../contracts/run-status';
 import { DECISION_ACTIONS, SIGNALS } from '../../contracts/signals';
-import { claimedPayload } from '../../documents/documents';
 import { RunbookError } from '../../errors';
-import { redact } from '../../keys/redaction';
 import { newCommand, withSession } from '../command';
 import type { CommandHost } from '../command';
-import { fetchInvitation } from '../invitation';
 import { approvalLines, unsignedLines } from '../render-plan';
 import { describe, readAnsweredView } from '../run';
 import { confirmed, refusePlainShare } from '../secret-input';
 import {
-  HOLDER_OPTION,
   NAME_OPTION,
   giveSignal,
   giveStatement,
@@ -28,9 +23,9 @@ import {
 import type { ExactRun, StatementOptions } from '../signals';
 import type { TemporalSession } from '../temporal';
 
-/** What a person says to a run: an approval, a decision, an order, a decline. */
+/** What a person says to a run: an approval, a decision, an order. */
 export function commands(host: CommandHost): Command[] {
-  return [declineCommand(host), approveCommand(host), decideCommand(host), ...controlCommands(host)];
+  return [approveCommand(host), decideCommand(host), ...controlCommands(host)];
 }
 
 interface ApproveOptions extends StatementOptions {
@@ -194,59 +189,4 @@ export async function orderTakeOver(
   const takeOverDocument = 'document' in order ? order.document : order;
   const failover = { ...input, takeOver: true, takeOverDocument };
   await giveSignal(host, options, session, run, SIGNALS.takeOver, failover);
-}
-
-type DeclineOptions = StatementOptions & { readonly holder?: string };
-
-/** `runbook decline`: a key holder says that they cannot give their share now, so that others are asked at once. */
-function declineCommand(host: CommandHost): Command {
-  const command = newCommand('decline', [
-    'runbook decline deployment:payments --holder ada --reason "on a plane until the evening"',
-    'runbook decline deployment:payments --holder ada --reason ill --key-file ~/ada.key   (signed)',
-    'runbook decline deployment:payments --holder ada --reason ill --print   (one line to paste as signal "decline" in the Web UI)',
-  ])
-    .option(...HOLDER_OPTION)
-    .option('--reason <text>', 'why; shown to everybody and in the report. Never a key share (default: you are asked)');
-  return withStatementOptions(command).action(async (workflowId: string, options: DeclineOptions) => {
-    const { context } = host;
-    const holder = await personOf(context, options.holder, '--holder');
-    await withSession(context, options, async (session) => {
-      const { rid, cid, epoch, holders } = await requestOf(session, workflowId);
-      if (!holders.includes(holder))
-        throw new RunbookError('INVALID_INPUT', 'This run does not ask you for a key share. Nothing was sent.', {
-          observed: holder,
-          needed: `one of: ${holders.join(', ')}`,
-          next: `If one of them is you, give your name exactly so. If none is, you are not asked. Who is: ${nextCommandOf.status(workflowId)}`,
-        });
-      const why = 'Why (everybody can read it; never a key share)';
-      const reason = await wanted(context, options.reason, '--reason', why);
-      if (redact(reason) !== reason)
-        throw new RunbookError('INVALID_INPUT', 'The reason seems to hold a secret. Nothing was sent.', {
-          needed: 'a few words; everybody can read them',
-          next: `Give other words: ${nextCommandOf.decline(workflowId, holder)}. Was it your key share? It is now in the history of your shell: remove it there.`,
-        });
-      // To the very run that invited: a later run invites again.
-      const run = { workflowId, runId: rid };
-      const members = { cid, epoch, reason, name: holder };
-      await giveStatement(host, options, session, run, [SIGNALS.decline, 'decline'], members);
-      if (options.print !== true)
-        context.err(`You may give it all the same: ${nextCommandOf.share(workflowId, holder)}`);
-    });
-  });
-}
-
-const invited = z.object({ rid: z.string(), cid: z.string(), epoch: z.number(), holders: z.array(z.string()) });
-
-/**
- * What the newest invitation of the run says. Its signature is not looked at: a decline gives nothing away, and the run
- * checks that it names its own ceremony.
- */
-async function requestOf(session: TemporalSession, workflowId: string): Promise<z.infer<typeof invited>> {
-  const { invitation } = await fetchInvitation(session, workflowId);
-  const parsed = invited.safeParse(claimedPayload(invitation));
-  if (parsed.success) return parsed.data;
-  throw new RunbookError('DOCUMENT_INVALID', 'The run shows an invitation that is none. Nothing was sent.', {
-    needed: 'an invitation that the workers made',
-    next: `Tell the operators, by voice, that you cannot give your share. What the run says: ${nextCommandOf.status(workflowId)}`,
-  });
 }

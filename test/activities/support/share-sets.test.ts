@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import { MAX_SETS, countSets, provenBad, setsToTry } from '../../../src/contracts/share-groups';
+import { MAX_SETS, countSets, setsToTry } from '../../../activities/ceremony/share-sets';
+import { provenBad } from '../../../workflows/procedures/held-shares';
 
 const shares = (count: number) => Array.from({ length: count }, (_, index) => ({ holder: `holder ${index + 1}` }));
 

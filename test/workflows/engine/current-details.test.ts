@@ -135,7 +135,6 @@ test('no list is inside of a list: the Web UI runs its lines together', () => {
   });
   expect(text).not.toMatch(/^[ \t]+- /m);
   expect(text).toContain('\nAsked, not in hand yet:\n\n- ada: `runbook share deployment:payments --holder ada`\n');
-  expect(text).toContain('\n\nAnyone who cannot give: `runbook decline ');
 });
 
 test('a receipt does not say its verdict twice', () => {
@@ -183,17 +182,13 @@ it('a root token, and a rehearsal, are named as what they are', () => {
 it('what people write becomes neither heading nor link nor bold; commands of the run stay code', () => {
   const evil = 'a\n\n### **CRITICAL** [give it here](http://x) www.x <b>now</b>';
   const plain = 'a \\#\\#\\# \\*\\*CRITICAL\\*\\* \\[give it here\\](http\\://x) www\\.x \\<b\\>now\\</b\\>';
-  const declined = [{ by: { name: 'ada', how: 'signed' }, reason: evil }] as const;
   const text = shown({
-    waiting: [
-      { ...SHARES, declined },
-      { for: 'resume', by: 'olga', reason: evil },
-    ],
+    waiting: [SHARES, { for: 'resume', by: 'olga', reason: evil }],
     asked: { ...ASKED, reason: evil },
-    receipts: [{ signal: 'decline', arrival: 1, verdict: 'accepted', code: 'accepted', text: evil }],
+    receipts: [{ signal: 'decide', arrival: 1, verdict: 'accepted', code: 'accepted', text: evil }],
     findings: [{ severity: 'warning', code: 'c', text: evil, next: 'run `runbook status w --json`, or 1 ` 2' }],
   });
-  expect(text.split(plain)).toHaveLength(6);
+  expect(text.split(plain)).toHaveLength(5);
   expect(text).not.toContain('**CRITICAL** [');
   expect(shown({ findings: [{ severity: 'warning', code: 'c', text: 't', next: 'do `a_b --c`, not d_e' }] })).toContain(
     'Next: do `a_b --c`, not d\\_e',

@@ -1,11 +1,10 @@
-/** What becomes of shares and declines that are still being checked while the holders are asked anew. */
+/** What becomes of shares that are still being checked while the holders are asked anew. */
 import { ApplicationFailure } from '@temporalio/common';
 import type * as TemporalWorkflow from '@temporalio/workflow';
 import type { EnvelopeVerdict } from '../../../src/contracts/ceremony';
 import type { Waiting } from '../../../src/contracts/run-status';
 import type { InboxItem, SignalName } from '../../../src/contracts/signals';
 import type * as ActivityCalls from '../../../workflows/engine/activity-calls';
-import { checks } from '../../../workflows/engine/activity-calls';
 import { TokenCeremony } from '../../../workflows/procedures/token-ceremony';
 import { fakeRun } from '../../support/fake-run';
 
@@ -16,13 +15,11 @@ jest.mock('@temporalio/workflow', () => ({
 }));
 jest.mock('../../../workflows/engine/activity-calls', () => ({
   ...jest.requireActual<typeof ActivityCalls>('../../../workflows/engine/activity-calls'),
-  checks: { checkDeclines: jest.fn() },
   activities: { openEnvelopes: () => mockOpen() as unknown },
 }));
 
 const mockOpen = jest.fn();
 
-type Checked = Awaited<ReturnType<typeof checks.checkDeclines>>;
 type Opened = { readonly verdicts: readonly EnvelopeVerdict[] };
 
 const HOLDERS = ['ada', 'bert', 'cleo'];
@@ -31,6 +28,7 @@ const accepted = (arrival: number, name: string): Opened => ({
   verdicts: [{ arrival, code: 'accepted', text: 'accepted', holder: { name, how: 'signed' }, seq: 1 }],
 });
 const item = (signal: SignalName, arrival: number): InboxItem => ({ signal, arrival, receivedAt: 0, input: 'sealed' });
+const REJECTED = { code: 'SHARES_REJECTED', message: 'They do not fit.', outcomeKnown: true } as const;
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 /** A check that ends when the test says so. */
@@ -77,6 +75,7 @@ function collecting({
   const serviceIsOut = outage.outageSince !== undefined && outage.serviceBackAt === undefined;
   const { run, findings, receipts, waiting, send } = fakeRun({
     calls: { createCeremony },
+    failing: { 'Generate operation token on west': [{ ...REJECTED }] },
     state: { ...outage, serviceIsOut },
     run: { waitFor },
   });
@@ -132,26 +131,6 @@ describe('a check that ends after the holders were asked anew', () => {
     expect(receipts).toMatchObject([{ arrival: 1, verdict: 'refused', code: 'wrong-epoch' }]);
     stop();
   });
-
-  it('of a decline: it is refused as one of another round, and the receipt says to send it again', async () => {
-    const { collection, send, receipts, shares, stop } = collecting({});
-    const pending = new Pending<Checked>();
-    jest.mocked(checks.checkDeclines).mockReturnValueOnce(pending.result);
-    await collection.invite();
-    const checked = send('decline', 1);
-    await collection.invite();
-    void collection.collect();
-    const by = { name: 'ada', how: 'signed' } as const;
-    pending.end({
-      verdicts: [{ arrival: 1, accepted: true, code: 'accepted', text: 'cannot give', by, reason: 'ill' }],
-    });
-    await checked;
-    expect(receipts).toMatchObject([
-      { signal: 'decline', verdict: 'refused', text: expect.stringContaining('another round') as string, from: by },
-    ]);
-    expect(shares()).toMatchObject({ epoch: 2, missingHolders: HOLDERS });
-    stop();
-  });
 });
 
 it('keys that a later check opens are not given up for a check that failed while nothing was collected', async () => {
@@ -202,29 +181,20 @@ describe('the clock, before enough shares are in hand', () => {
   });
 });
 
-describe('too few holders', () => {
-  const declineAll = async (outage: { outageSince?: number; serviceBackAt?: number }) => {
-    const { collection, send, findings } = collecting(outage);
-    const by = (name: string) => ({ name, how: 'signed' }) as const;
-    const verdicts = ['ada', 'bert'].map((name, index) => ({
-      ...{ arrival: index + 1, accepted: true, code: 'accepted', text: 'cannot give', by: by(name), reason: 'ill' },
-    }));
-    jest.mocked(checks.checkDeclines).mockResolvedValueOnce({ verdicts });
-    await collection.invite();
-    await send('decline', 1);
-    return findings;
-  };
-
-  it('is critical in the outage from its beginning, although nothing is promoted yet', async () => {
-    const [finding] = await declineAll({ outageSince: 1 });
-    expect(finding).toMatchObject({ code: 'holders-too-few', severity: 'critical' });
-    expect(finding?.next).toContain('No cluster serves clients until then');
-    expect(finding?.next).toContain('ends the run');
-  });
-
-  it.each([{}, { outageSince: 1, serviceBackAt: 2 }])('is a warning where clients are served: %j', async (outage) => {
-    const [finding] = await declineAll(outage);
-    expect(finding).toMatchObject({ code: 'holders-too-few', severity: 'warning' });
-    expect(finding?.next).not.toContain('serves clients');
-  });
+it.each([
+  [{ outageSince: 1 }, 'critical', /call them now/],
+  [{}, 'warning', /One of ada, bert corrects his share .* one more holder/],
+] as const)('shares that the service rejected are %j %s', async (outage, severity, next) => {
+  const { collection, send, opening, findings, shares, stop } = collecting(outage);
+  await collection.invite();
+  for (const [index, name] of ['ada', 'bert'].entries()) {
+    const given = send('share', index + 1);
+    opening[index]?.end(accepted(index + 1, name));
+    await given;
+  }
+  void collection.generate('west', ['dr.promote']);
+  await settled();
+  expect(findings).toMatchObject([{ code: 'shares-rejected', severity, next: expect.stringMatching(next) as string }]);
+  expect(shares()).toMatchObject({ threshold: 3, missingHolders: ['cleo'] });
+  stop();
 });
