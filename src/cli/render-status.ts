@@ -1,15 +1,6 @@
 import type { Receipt } from '../contracts/run-facts';
 import type { RunStatus, Waiting } from '../contracts/run-status';
-import {
-  carryingOutText,
-  findingText,
-  PHASE_WORDS,
-  phaseText,
-  receiptText,
-  statusText,
-  stepText,
-  waitingText,
-} from '../words/status';
+import { phaseText, receiptText, statusText, stepText, waitingText } from '../words/status';
 import type { Line, Statement } from '../words/status';
 import { pollersInWords } from './run';
 import type { RunView } from './run';
@@ -86,27 +77,28 @@ function liveLines(status: RunStatus, now: number, ended: boolean): string[] {
 
 const inFull = ({ title, text }: Statement) => `${title}${text}`;
 
-/** A statement as lines of a terminal, each command alone in its line. `indent`: of the lines below the first. */
-function statementLines(statement: Statement, indent = '  '): string[] {
-  return [...terminalText(inFull(statement)), ...statement.lines.flatMap((line) => linesOf(line, indent))];
+/** A statement as lines of a terminal, each command alone in its line. */
+function statementLines(statement: Statement): string[] {
+  return [...terminalText(inFull(statement)), ...statement.lines.flatMap(linesOf)];
 }
 
-function linesOf({ text, command, below = [] }: Line, indent: string): string[] {
+const INDENT = '  ';
+
+function linesOf({ text, command, below = [] }: Line): string[] {
   const people = below.filter((each) => each.command !== undefined);
   const commands = [command, ...people.map((each) => each.command)].filter((each) => each !== undefined && each !== '');
   const colon = commands.length + below.length > 0 ? ':' : '';
   const names = people.length === 0 ? '' : ` ${people.map((each) => each.text).join(', ')}`;
   return [
-    ...terminalText(`${text}${colon}${names}`, indent),
-    ...commands.map((each) => `${indent}    ${each}`),
-    ...below.filter((each) => each.command === undefined).map((each) => `${indent}  ${unmarked(each.text)}`),
+    ...terminalText(`${text}${colon}${names}`, INDENT),
+    ...commands.map((each) => `${INDENT}    ${each}`),
+    ...below.filter((each) => each.command === undefined).map((each) => `${INDENT}  ${unmarked(each.text)}`),
   ];
 }
 
 /** What a run waits for, and the command for each missing person. */
-export function waitingLines(workflowId: string, given: Waiting, now = Date.now(), indent?: string): string[] {
-  const statement = waitingText(workflowId, inLines(given), (at) => clock(at, now));
-  return statementLines(statement, indent);
+export function waitingLines(workflowId: string, given: Waiting, now = Date.now()): string[] {
+  return statementLines(waitingText(workflowId, inLines(given), (at) => clock(at, now)));
 }
 
 /** What became of a signal. */
@@ -116,96 +108,58 @@ export function receiptLines(given: Receipt, indent = ''): string[] {
 
 /** The first line stands beside its time; those below it have none. */
 interface News {
-  readonly at: number;
+  /** Absent: it is so as of now. */
+  readonly at?: number | undefined;
   readonly lines: readonly string[];
 }
 
 /** Below the text of a line, which stands beside its time. */
-const BELOW = ' '.repeat(12);
+const BELOW = ' '.repeat(10);
 
-const beside = (mark: string, [first = '', ...below]: readonly string[]) => [`${mark}${first}`, ...below];
-const indented = ([first = '', ...below]: readonly string[]) => [first, ...below.map((line) => `${BELOW}${line}`)];
-
-/** Turns one view of a run after another into lines that say what is new since the view before. */
+/** Turns one view of a run after another into lines that say what is new: what `status` shows, each thing once. */
 export class Progress {
   readonly #told = new Set<string>();
-  #phase: string | undefined;
-  #silent = false;
+  #heading = '';
 
-  /** Lines for what is new in `view`. Without a worker's answer it says so, once. */
   lines(given: RunView, now = Date.now()): string[] {
-    const { status, state, memo, asOfEvent } = asEnded(inLines(given));
-    if (status === undefined) {
-      if (this.#silent || state !== 'running') return [];
-      this.#silent = true;
-      const waits = memo?.waitingFor === undefined ? '' : `, waits for ${memo.waitingFor}`;
-      return [`${clock(now, now)} no worker answers; as of event ${asOfEvent}${waits}`];
-    }
-    const back = this.#silent ? [{ at: now, lines: ['a worker answers again'] }] : [];
-    this.#silent = false;
-    const news = [...this.#phases(status, now), ...this.#steps(status), ...this.#receipts(status, now)];
-    const happened = [...back, ...news].sort((a, b) => a.at - b.at);
-    // Findings and waits carry no time: they are as of now.
-    const seen = this.#seen(status, now).map((lines) => ({ at: now, lines }));
-    return [...happened, ...seen].flatMap(({ at, lines: [first = '', ...below] }) => [
-      `${clock(at, now)} ${first}`,
-      ...below,
-    ]);
+    const view = asEnded(inLines(given));
+    const all = view.status === undefined ? [] : happened(view.status, now);
+    const news = all.filter((each) => this.#once(JSON.stringify(each)));
+    return [...news, ...this.#headings(view)]
+      .sort((a, b) => (a.at ?? now) - (b.at ?? now))
+      .flatMap(({ at = now, lines: [first = '', ...below] }) => [
+        `${clock(at, now)} ${first}`,
+        ...below.map((line) => `${BELOW}${line}`),
+      ]);
   }
 
-  #phases(status: RunStatus, now: number): News[] {
-    const { phase, outageSince, serviceBackAt, steps } = status;
-    const news: News[] = [];
-    // One that was not begun after all may be followed by one that is.
-    if (outageSince !== undefined && this.#once('outage', outageSince))
-      news.push({ at: outageSince, lines: [`== ${PHASE_WORDS.outage}`] });
-    if (outageSince !== undefined && serviceBackAt !== undefined && this.#once('service back', serviceBackAt))
-      news.push({ at: serviceBackAt, lines: [`== Service is back after ${inWords(serviceBackAt - outageSince)}`] });
-    if (phase === this.#phase) return news;
-    this.#phase = phase;
-    const last = steps.at(-1);
-    const at = phase === 're-protecting' ? (serviceBackAt ?? now) : (last?.endedAt ?? last?.startedAt ?? now);
-    // The outage was told above, with the time at which it began.
-    return phase === 'outage' ? news : [...news, { at, lines: [`== ${phaseText(status)}`] }];
+  /** What the run is at, whenever that has changed. */
+  #headings({ status, state, memo }: RunView): News[] {
+    const waits = memo?.waitingFor === undefined ? '' : `, waits for ${memo.waitingFor}`;
+    const heading = status === undefined ? `No worker answers${waits}` : phaseText(status);
+    if (heading === this.#heading || (status === undefined && state !== 'running')) return [];
+    this.#heading = heading;
+    return [{ lines: [`== ${heading}`] }];
   }
 
-  #steps({ steps }: RunStatus): News[] {
-    return steps
-      .filter(({ number, state, attempt }) => this.#once('step', number, state, attempt))
-      .map((step) => {
-        const { number, name, state, attempt, startedAt, endedAt } = step;
-        const { title, text } = stepText(step);
-        const began = `${number}. ${name} ...${attempt > 1 ? ` (attempt ${attempt})` : ''}`;
-        const line = state === 'running' ? began : `${number}. ${title}${unmarked(text)}`;
-        return { at: endedAt ?? startedAt, lines: [line] };
-      });
-  }
-
-  #receipts({ receipts }: RunStatus, now: number): News[] {
-    return receipts
-      .filter(({ signal, arrival, code }) => this.#once('receipt', signal, arrival, code))
-      .map((receipt) => ({ at: receipt.at ?? now, lines: beside('   ', indented(receiptLines(receipt))) }));
-  }
-
-  #seen({ workflowId, findings, waiting, carryingOut = [] }: RunStatus, now: number): (readonly string[])[] {
-    return [
-      ...findings
-        .filter(({ code, text }) => this.#once('finding', code, text))
-        .map((finding) => beside('   finding, ', indented(statementLines(findingText(finding))))),
-      ...carryingOut
-        .filter((each) => this.#once('carrying out', each))
-        .map((each) => beside('   ', statementLines(carryingOutText(each, (at) => clock(at, now))))),
-      // Announced again where its contents change.
-      ...waiting
-        .filter((each) => this.#once('waiting', each))
-        .map((each) => beside('-> ', waitingLines(workflowId, each, now, BELOW))),
-    ];
-  }
-
-  #once(...facts: readonly unknown[]): boolean {
-    const key = JSON.stringify(facts);
+  #once(key: string): boolean {
     const isNew = !this.#told.has(key);
     this.#told.add(key);
     return isNew;
   }
+}
+
+/** All that a status tells, what happened with its time. */
+function happened(status: RunStatus, now: number): News[] {
+  const { outageSince, serviceBackAt, steps, receipts } = status;
+  const back = outageSince === undefined || serviceBackAt === undefined ? undefined : serviceBackAt - outageSince;
+  return [
+    ...(back === undefined ? [] : [{ at: serviceBackAt, lines: [`== Service is back after ${inWords(back)}`] }]),
+    ...steps.map((step) => ({
+      at: step.endedAt ?? step.startedAt,
+      lines: [`${step.number}. ${unmarked(inFull(stepText(step)))}`],
+    })),
+    ...receipts.map((receipt) => ({ at: receipt.at, lines: receiptLines(receipt) })),
+    ...statusText(status, (at) => clock(at, now)).map((each) => ({ lines: statementLines(each) })),
+  ];
 }
