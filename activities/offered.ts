@@ -2,7 +2,6 @@
 export { checkControls } from './approvals/people';
 export { checkApprovals, checkDecisions } from './approvals/people';
 export { checkUnaskedShares, createCeremony, destroyCeremonyKeys, openEnvelopes } from './ceremony/ceremony';
-export { cancelForeignAttempt } from './ceremony/generation-slot';
 export { completeGeneration, settleGeneration, startGeneration } from './ceremony/generation';
 export { readSignalEvents } from './approvals/arrived-signals';
 export { probeProvidedToken, takeProvidedTokens } from './ceremony/provided-tokens';

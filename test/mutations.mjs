@@ -722,7 +722,7 @@ export const MUTATIONS = [
   {
     name: "generation: somebody else's attempt is cancelled before ours is started",
     file: 'activities/ceremony/generation-slot.ts',
-    text: 'if (!isOurs(slot, present)) throw foreignAttempt(cluster, present);',
+    text: 'if (!isOurs(slot, present)) throw foreignAttempt(slot, present);',
     replacement: '',
     test: generation,
     named: 'is left alone when the other attempt begins',
@@ -734,14 +734,6 @@ export const MUTATIONS = [
     replacement: 'await endpoints.readAttempt({ token });',
     test: generation,
     named: 'is left alone when the other attempt begins',
-  },
-  {
-    name: 'a foreign attempt is cancelled where one person wants it',
-    file: 'activities/ceremony/generation-slot.ts',
-    text: 'if (deciders.length < DECIDERS)',
-    replacement: 'if (deciders.length === 0)',
-    test: 'test/activities/foreign-attempts.test.ts',
-    named: 'it is left alone',
   },
   {
     name: 'ceremony keys: those of another run are found',

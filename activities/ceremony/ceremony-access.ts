@@ -115,19 +115,6 @@ export async function ceremonyToken(
   return demandIn(access, asking, await findCeremonyWay(access, asking)).token;
 }
 
-/**
- * As {@link ceremonyToken}, for a burst: with what people do to close the calls again, where the cluster lets everybody
- * in, whoever opened them.
- */
-export async function ceremonyEntry(
-  access: ClusterAccess,
-  asking: AccessQuestion,
-): Promise<{ readonly token: Secret | undefined; readonly closeAfterwards?: readonly string[] }> {
-  const way = demandIn(access, asking, await judgeCeremonyWay(access, asking));
-  const { token } = way;
-  return way.access === 'open' ? { token, closeAfterwards: closingInWords(access, asking.kind) } : { token };
-}
-
 function demandIn(access: ClusterAccess, { kind, version }: AccessQuestion, way: CeremonyWay): CeremonyWay {
   if (isIn(way.access)) return way;
   const { name } = access.entry;
@@ -147,14 +134,6 @@ function openingInWords({ entry }: ClusterAccess, kind: GeneratedTokenKind): str
     `Only where none can be had: on every node of ${name} (${addresses.join(', ')}), standbys too, put \`enable_unauthenticated_access = ["${OPENED_BY[kind]}"]\` into the server's configuration file, at its top level, then \`kill -HUP $(pidof vault)\` (no restart: a node that does not unseal itself would stay sealed), then retry.`,
     'Meanwhile anybody who reaches the cluster may occupy or cancel its one generation slot; nobody gets a token without the key shares. Take it back after the run.',
   ].join(' ');
-}
-
-/** What people do at which node so that nobody is let in without a token any more. */
-function closingInWords({ entry }: ClusterAccess, kind: GeneratedTokenKind): string[] {
-  return [
-    `On every node of ${entry.name} (${entry.addresses.join(', ')}) take "${OPENED_BY[kind]}" out of enable_unauthenticated_access again, and send SIGHUP: \`kill -HUP $(pidof vault)\`.`,
-    '`runbook readiness` sees whether the active node refuses a call without a token. Standbys cannot be asked: look at their files.',
-  ];
 }
 
 export function isIn(access: CeremonyAccess): boolean {

@@ -1,16 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { GeneratedTokenKind, GenerationAttempt, GenerationEndpoints } from '../../src/vault';
-import { attemptMark, foreignAttemptStep } from '../../src/contracts/ceremony';
+import { attemptMark } from '../../src/contracts/ceremony';
 import { isRunbookError, RunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
-import type { ChangeResult, OnCluster } from '../../src/contracts/activities';
-import type { Finding } from '../../src/contracts/run-facts';
-import { escapeUntrusted } from '../../src/contracts/words';
 import type { Execution } from '../execution';
-import { currentExecution } from '../execution';
-import { awaitState, CHANGE_TIMEOUT_MS, readActConfirm } from '../read-act-confirm';
-import { decisionsOf } from '../approvals/people';
-import { ceremonyToken, endpointsOf } from './ceremony-access';
+import { awaitState, CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 
 /** Cancellations and starts that may fail in a row before the slot counts as unusable. */
 const MAX_TRIES = 6;
@@ -30,6 +24,7 @@ export interface AttemptKey {
 export interface Slot {
   readonly endpoints: GenerationEndpoints<GeneratedTokenKind>;
   readonly cluster: string;
+  readonly kind: GeneratedTokenKind;
   readonly key: AttemptKey;
   /**
    * Where somebody else may use the same key by hand, as the recipient of a root token: digests of the nonces that we
@@ -63,7 +58,7 @@ export async function startOwn(execution: Execution, slot: Slot): Promise<Genera
     const present = await readAttempt(execution, slot);
     await execution.assertCurrentAttempt();
     if (present.started) {
-      if (!isOurs(slot, present)) throw foreignAttempt(cluster, present);
+      if (!isOurs(slot, present)) throw foreignAttempt(slot, present);
       if (tries >= MAX_TRIES) throw notCancellable(cluster, tries);
       await tolerate(() => endpoints.cancelAttempt(options));
       continue;
@@ -136,21 +131,24 @@ export async function cancelOwn(slot: Slot): Promise<boolean> {
 }
 
 /** Whose key an attempt has, as people compare it: in groups of four. Anything that is no fingerprint is not repeated. */
-export function keyInWords(pgpFingerprint: string | undefined): string {
+function keyInWords(pgpFingerprint: string | undefined): string {
   if (pgpFingerprint === undefined) return 'a one-time password';
   const isFingerprint = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/.test(pgpFingerprint);
   return isFingerprint ? `key ${(pgpFingerprint.match(/.{4}/g) ?? []).join(' ')}` : 'a key whose fingerprint is odd';
 }
 
-/** Somebody else's attempt is in the slot: it is never cancelled without people deciding it. */
-function foreignAttempt(cluster: string, { nonce = '', pgpFingerprint, progress, required }: GenerationAttempt) {
+/** Somebody else's attempt is in the slot: nothing of ours ever cancels it. */
+function foreignAttempt(
+  { cluster, kind }: Slot,
+  { nonce = '', pgpFingerprint, progress, required }: GenerationAttempt,
+) {
   const mark = attemptMark(nonce);
+  const cancel = `vault operator generate-root ${kind === 'operation-token' ? '-dr-token ' : ''}-cancel`;
   return new RunbookError('ATTEMPT_FOREIGN', `Somebody else's generation attempt is under way on ${cluster}.`, {
     cluster,
-    about: mark,
     observed: `attempt ${mark} with ${keyInWords(pgpFingerprint)}, ${progress} of ${required} key shares given`,
     needed: 'the free slot, or our own attempt',
-    next: `Find out whose it is: the owner's key has this fingerprint, and his tool shows a nonce that begins with ${mark}. When it has ended or he cancelled it, retry. Where nobody claims it, two people may decide to cancel it.`,
+    next: `Find out whose it is: the owner's key has this fingerprint, and his tool shows a nonce that begins with ${mark}. He ends or cancels it, then retry. Where nobody claims it: \`${cancel}\`, then retry.`,
   });
 }
 
@@ -160,90 +158,4 @@ async function tolerate(call: () => Promise<unknown>): Promise<void> {
   } catch (error) {
     if (!isRunbookError(error) || error.code === 'PERMISSION_DENIED') throw error;
   }
-}
-
-const DECIDERS = 2;
-const BUDGET_MS = 20_000;
-
-/**
- * The one place that cancels a generation attempt that is not ours (interface section 3; facts 9, number 6): the one that
- * is in the slot now, where two different people decided to cancel that very one: their signed
- * decisions name its cluster and what its nonce begins with. They are read in the run's own history.
- */
-export async function cancelForeignAttempt(
-  input: OnCluster & { readonly kind: 'operation-token' | 'root-token' },
-): Promise<ChangeResult> {
-  const { deployment, cluster, kind } = input;
-  const execution = currentExecution();
-  const { clusters } = execution;
-  const access = clusters.of(deployment, cluster);
-  const { version } = await access.client.sys.health({ signal: execution.signal });
-  const token = await ceremonyToken(access, version, kind, execution.signal);
-  const endpoints = endpointsOf(access, kind);
-  const slot = { endpoints, token, cluster };
-  const first = await readAttempt(execution, slot);
-  if (!first.started) return { outcome: 'already', calls: 0, ...seenNow(cluster, first) };
-  const mark = attemptMark(first.nonce ?? '');
-  const deciders = await decidersOf(deployment, foreignAttemptStep(cluster, mark));
-  const whose = `attempt ${mark} with ${keyInWords(first.pgpFingerprint)}`;
-  if (deciders.length < DECIDERS) throw undecided(cluster, whose, deciders);
-
-  const changed = await readActConfirm(execution, {
-    read: () => endpoints.readAttempt({ token, signal: execution.signal }),
-    until: ({ started, nonce }) => !started || nonce !== first.nonce,
-    // The service's own call names no attempt: it is looked at right before.
-    act: () => endpoints.cancelAttempt({ token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS }),
-    budgetMs: BUDGET_MS,
-    describe: ({ progress, required }) => `the attempt is there, ${progress} of ${required} key shares given`,
-    needed: `${whose} is gone`,
-    cluster,
-  });
-  const { outcome, state, calls, calledAt } = changed;
-  return {
-    outcome,
-    calls,
-    calledAt,
-    ...seenNow(cluster, state),
-    findings: [told(cluster, whose, deciders, calls)],
-  };
-}
-
-function seenNow(cluster: string, { started, nonce }: GenerationAttempt) {
-  const observed = started
-    ? `another attempt, ${attemptMark(nonce ?? '')}, is in the slot of ${cluster}`
-    : `the slot of ${cluster} is free`;
-  return { confirmedAt: Date.now(), observed };
-}
-
-/** Only what was asked of the service was done by this run. */
-function told(cluster: string, whose: string, deciders: readonly string[], calls: number): Finding {
-  if (calls === 0) {
-    return {
-      severity: 'info',
-      code: 'foreign-attempt-gone',
-      text: `The ${whose}, which was not this run's, was gone from ${cluster} before it was cancelled: this run cancelled nothing.`,
-    };
-  }
-  return {
-    severity: 'warning',
-    code: 'foreign-attempt-cancelled',
-    text: `The ${whose}, which was not this run's, was cancelled on ${cluster} as ${escapeUntrusted(deciders.join(' and '))} decided.`,
-    next: 'Tell its owner: the key shares that it had been given are gone, and he has to begin anew.',
-  };
-}
-
-/** Who decided to cancel the attempt of this step, and may; nobody counts twice. */
-async function decidersOf(deployment: string, step: string): Promise<string[]> {
-  const decisions = await decisionsOf(deployment);
-  const deciders = decisions.filter((each) => each.step === step && each.action === 'cancel-attempt');
-  return [...new Set(deciders.map(({ name }) => name))];
-}
-
-function undecided(cluster: string, whose: string, deciders: readonly string[]): RunbookError {
-  return new RunbookError('NOT_APPROVED', `Nobody else's attempt on ${cluster} is cancelled without two people.`, {
-    cluster,
-    observed: `${whose}; decided by ${deciders.length === 0 ? 'nobody' : escapeUntrusted(deciders.join(', '))}`,
-    needed: `decisions of ${DECIDERS} different people that name this very attempt`,
-    next: 'Retry: where an attempt is in the slot, the run asks about that one.',
-  });
 }

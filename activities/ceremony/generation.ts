@@ -24,7 +24,7 @@ import { currentExecution } from '../execution';
 import { awaitIdentity, sealOperationToken } from '../tokens/operation-token';
 import type { LedgerEntry } from './token-ledger';
 import { ledgerOf, isOfSameRun } from './token-ledger';
-import { ceremonyEntry, ceremonyToken, endpointsOf } from './ceremony-access';
+import { ceremonyToken, endpointsOf } from './ceremony-access';
 import { usableRecipient } from './ceremony';
 import type { Slot } from './generation-slot';
 import { cancelOwn, digestOf, readAttempt, startOwn } from './generation-slot';
@@ -59,7 +59,6 @@ interface Generation extends Subject {
   readonly access: ClusterAccess;
   readonly record: KeyRecord;
   readonly slot: Slot;
-  readonly closeAfterwards?: readonly string[];
   /** Where the record keeps the token for a later run. */
   readonly keep?: { readonly until: string; readonly uses: readonly TokenUse[] };
   /** Takes the answer of the last share. Throws where nobody can use it: the token is then one that nobody holds. */
@@ -234,7 +233,7 @@ export async function settleGeneration(input: {
     const { version } = await access.client.sys.health({ signal: execution.signal });
     const token = await ceremonyToken(access, version, kind, execution.signal);
     const key = { pgpPublicKey: '', pgpFingerprint: pgp };
-    const slot: Slot = { endpoints: endpointsOf(access, kind), cluster, key, token, ...(nonces && { nonces }) };
+    const slot: Slot = { endpoints: endpointsOf(access, kind), kind, cluster, key, token, ...(nonces && { nonces }) };
     const answer = mayBeSent ? 'unknown' : 'not-sent';
     const ended = await settleLastShare(execution, slot, kind, attempt ?? { nonceDigest: '' }, answer);
     if (ended.next === 'alarm' && attempt) return await alarm(subject, attempt, ended.how);
@@ -275,12 +274,11 @@ async function prepare(input: GenerationInput, execution: ActivityContext, begin
   }
   const { keepFor } = invitation;
   const until = new Date(Date.now() + (keepFor ?? 0) * 1000).toISOString();
-  const { token, closeAfterwards } = await ceremonyEntry(access, { kind, version, signal });
+  const token = await ceremonyToken(access, version, kind, signal);
   const nonces = recipient && new Set(attempts.map(({ nonceDigest }) => nonceDigest));
   return {
     ...{ kind, deployment, cluster, clusterId, cid, execution, access, record },
-    slot: { endpoints: endpointsOf(access, kind), cluster, key, token, ...(nonces && { nonces }) },
-    ...(closeAfterwards && { closeAfterwards }),
+    slot: { endpoints: endpointsOf(access, kind), kind, cluster, key, token, ...(nonces && { nonces }) },
     ...(keepFor !== undefined && kind === 'operation-token' && { keep: { until, uses: wanted.uses } }),
     receive: async (encoded) => {
       const text = encoded.reveal();
@@ -452,7 +450,7 @@ async function keepToken(
   encoded: Secret,
   holders: readonly string[],
 ): Promise<GenerationOutcome> {
-  const { cluster, execution, receive, closeAfterwards, keep } = generation;
+  const { cluster, execution, receive, keep } = generation;
   const received = await receive(encoded).catch(() => undefined);
   if (!received) {
     const { findings } = await alarm(generation, attempt, 'it was made, and cannot be opened or sealed here');
@@ -468,7 +466,7 @@ async function keepToken(
       : ({ state: 'handed-over', encoded: received.encrypted } as const);
   const isNoted = await insist(() => ledgerOf(execution).write({ ...entryOf(generation, attempt), ...state }));
   const findings = isNoted || !('sealed' in received) ? [] : [notNoted(cluster)];
-  return { next: 'token', ...received, findings, ...(closeAfterwards && { closeAfterwards: [...closeAfterwards] }) };
+  return { next: 'token', ...received, findings };
 }
 
 /** A record that fails once is no reason for an alarm about a token that the run holds. */

@@ -30,7 +30,6 @@ const EFFECTS: Readonly<Record<DecisionAction, string>> = {
   'promote-back': 'promote the old primary again',
   force: 'promote by force',
   leave: 'leave it as it is',
-  'cancel-attempt': "cancel somebody else's generation attempt; two people must decide it",
 };
 
 const verdicts = readinessResult.pick({ switchover: true, failover: true });

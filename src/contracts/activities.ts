@@ -282,7 +282,5 @@ export type GenerationOutcome =
       /** For a recipient: base64 of an OpenPGP message. */
       readonly encrypted?: string;
       readonly findings: readonly Finding[];
-      /** What people do to close the ceremony's calls again, where the cluster lets everybody in. */
-      readonly closeAfterwards?: readonly string[];
     }
   | { readonly next: 'next-set' | 'again'; readonly findings: readonly Finding[] };

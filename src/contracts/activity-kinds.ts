@@ -44,7 +44,6 @@ export const ACTIVITY_KINDS = {
   awaitSecondaryGone: 'wait',
   awaitServiceReady: 'outage-wait',
   awaitUnsealed: 'wait',
-  cancelForeignAttempt: 'change',
   checkApprovals: 'read',
   checkControls: 'read',
   checkCredential: 'read',

@@ -88,14 +88,6 @@ export function attemptMark(nonce: string): string {
   return /^[0-9a-f]{8}/i.exec(nonce)?.[0].toLowerCase() ?? 'without-nonce';
 }
 
-/**
- * The step under which a run is parked because of somebody else's attempt. A decision names its step, so that two people
- * who decide to cancel the attempt have signed which one, and on which cluster.
- */
-export function foreignAttemptStep(cluster: string, mark: string): string {
-  return `Free the slot of ${cluster} from attempt ${mark}`;
-}
-
 const KEEP_UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 /** The longest that the record keeps a token for a later run, ms. */
 const LONGEST_KEEP_MS = 7 * 86_400_000;

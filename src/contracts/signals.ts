@@ -61,8 +61,6 @@ export const DECISION_ACTIONS = [
   'promote-back',
   'force',
   'leave',
-  /** Cancel somebody else's generation attempt, the one that the parked step names. */
-  'cancel-attempt',
 ] as const;
 export type DecisionAction = (typeof DECISION_ACTIONS)[number];
 

@@ -28,8 +28,6 @@ interface Session {
 const TITLE = 'Answer an invitation';
 const SHARE_HINT = 'As you keep it: hexadecimal, or base64. It is encrypted on this device, and cleared here at once.';
 const madeFor = readMadeFor();
-/** Whether the page came from a web server, which could change it at any time, instead of from a file. */
-const isServed = /^https?:$/.test(location.protocol);
 const FIELDS = ['note', 'invitation', 'cluster', 'share', 'key-text', 'passphrase', 'envelope', 'key-file'] as const;
 let session: Session | undefined;
 
@@ -131,22 +129,13 @@ async function agree(): Promise<void> {
       next: 'Read above which one it is. If you expected another one, stop and call the operators.',
     });
   }
-  input('share').disabled = isServed;
   show(3);
   if (request.kind === 'ceremony') input('share').focus({ preventScroll: true });
 }
 
 async function encrypt(): Promise<void> {
   const { request, holder } = current();
-  if (request.kind === 'ceremony') {
-    if (isServed && !input('accept-served').checked) {
-      throw new RunbookError('INVALID_INPUT', 'This page came from a server.', {
-        needed: 'the saved file',
-        next: 'Close this page and open the file that you saved; or tick the box above.',
-      });
-    }
-    readShare();
-  }
+  if (request.kind === 'ceremony') readShare();
   const envelope = await answerRequest(request, {
     ...{ holder, share: readShare, tool: `holder page ${madeFor.version}`.trim() },
     signingKey: await signingKey(),
@@ -196,7 +185,6 @@ function clearAll(): void {
   for (const id of ['facts', 'copied', 'workflow', 'namespace', 'run']) part(id).replaceChildren();
   entitle(TITLE, false);
   for (const name of ['summary', 'who', 'left']) fillAll(name, '');
-  input('accept-served').checked = false;
   input('holder').value = madeFor.holder;
 }
 
@@ -260,6 +248,12 @@ function pressOnEnter(fields: readonly string[], id: string): void {
 async function whyUnusable(): Promise<readonly string[] | undefined> {
   if (window.top !== window)
     return ['This page is shown inside of another page. Do not use it here.', 'Open the saved file.'];
+  // Whoever runs the server, or stands between, could change the page and read the share.
+  if (/^https?:$/.test(location.protocol))
+    return [
+      `This page came from a server, ${location.host}, which can change it at any time. Do not use it here.`,
+      'Save the file and open it; compare its SHA-256 before.',
+    ];
   try {
     await crypto.subtle.generateKey('Ed25519', false, ['sign', 'verify']);
     return undefined;
@@ -273,12 +267,10 @@ async function whyUnusable(): Promise<readonly string[] | undefined> {
 
 async function begin(): Promise<void> {
   const unusable = await whyUnusable();
-  const served = [
-    `This page came from a server: ${location.host}.`,
-    'Anybody who runs that server, or stands between, could change the page and read your share. Use the file that you saved beforehand, whose SHA-256 you compared.',
-  ];
-  if (unusable ?? isServed) part('warnings').append(box('bad', unusable ?? served));
-  if (unusable) return;
+  if (unusable) {
+    part('warnings').append(box('bad', unusable));
+    return;
+  }
   clearAll();
   const { trusted, keys, environment } = madeFor;
   part(trusted.length > 0 ? 'trusted' : 'own-note').hidden = false;
@@ -287,10 +279,6 @@ async function begin(): Promise<void> {
     ...trusted.map((kid) => element('p', spokenFingerprint(kid), 'fingerprint code')),
   );
   part('key-hint').hidden = trusted.length > 0 && keys.length === trusted.length;
-  part('served').hidden = !isServed;
-  input('accept-served').addEventListener('change', () => {
-    input('share').disabled = isServed && !input('accept-served').checked;
-  });
   whenPressed('check', 1, check);
   whenPressed('agree', 2, agree);
   whenPressed('encrypt', 3, encrypt);

@@ -52,7 +52,7 @@ export interface Order {
   /** Somebody's attempt is in the slot before the burst. */
   readonly foreignBefore: boolean;
   /** What people do about an attempt of somebody else. */
-  readonly foreign: 'its owner ends it' | 'two people cancel it' | 'they give up';
+  readonly foreign: 'its owner ends it' | 'they give up';
   /** Whether people give what the run asks for after the acts, or leave it at that. */
   readonly people: 'answer' | 'give up';
 }
@@ -117,7 +117,7 @@ export function orderOf(seed: number): Order {
         each === killed[0] && killedAtTheEnd ? { ...each, call: 'sealed', nth: 1, when: 'after' } : each,
       ),
     foreignBefore: chance(0.06),
-    foreign: pick(['its owner ends it', 'two people cancel it', 'two people cancel it', 'they give up'] as const),
+    foreign: pick(['its owner ends it', 'its owner ends it', 'its owner ends it', 'they give up'] as const),
     people: chance(0.12) ? 'give up' : 'answer',
   };
 }

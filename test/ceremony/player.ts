@@ -13,7 +13,7 @@ const POLL_MS = 250;
 /** Without anything new: a killed worker costs ten seconds, and the machine may be loaded many times over. */
 export const WAIT_MS = 150_000;
 const STARTS = 5;
-const WAYS_OUT = new Set(['retry', 'skip', 'abort', 'cancel-attempt']);
+const WAYS_OUT = new Set(['retry', 'skip', 'abort']);
 
 type Parked = Extract<Waiting, { for: 'decision' }>;
 type Missing = Extract<Waiting, { for: 'shares' }>;
@@ -163,7 +163,6 @@ export class Player {
     let deadline = Date.now() + WAIT_MS;
     let seen = '';
     let answered: string | false = '';
-    let cancelled = 0;
     while (Date.now() < deadline) {
       const report = await this.#reportWithin(POLL_MS);
       if (report) return report;
@@ -180,7 +179,7 @@ export class Player {
       if (question === answered) continue;
       answered = question;
       if (waiting.for === 'shares') await this.#giveWhatIsMissing(waiting);
-      else if (waiting.for === 'decision') cancelled += await this.#decide(waiting, cancelled, freeSlot);
+      else if (waiting.for === 'decision') await this.#decide(waiting, freeSlot);
     }
     throw new Error(`no end in time; last status ${JSON.stringify(await this.#status(), undefined, 1)}`);
   }
@@ -201,7 +200,7 @@ export class Player {
     for (const name of persons.filter(isHolder)) await this.#give(name, 'right');
   }
 
-  async #decide(parked: Parked, cancelled: number, freeSlot: () => Promise<void>): Promise<number> {
+  async #decide(parked: Parked, freeSlot: () => Promise<void>): Promise<void> {
     const choices = parked.choices.map(({ action }) => action);
     if (choices.length === 0 || !choices.every((each) => WAYS_OUT.has(each)))
       throw new Error(`odd choices ${choices.join()}`);
@@ -209,16 +208,10 @@ export class Player {
     this.#asked.push({ action: `decide "${parked.step}": ${parked.code}`, persons: ['grace', 'henry'] });
     if (this.#order.people === 'give up' || this.#order.foreign === 'they give up') {
       await this.#run?.decide('abort', parked.step);
-      return 0;
-    }
-    if (parked.code === 'ATTEMPT_FOREIGN' && this.#order.foreign === 'two people cancel it' && cancelled < 3) {
-      await this.#run?.decide('cancel-attempt', parked.step, 'grace');
-      await this.#run?.decide('cancel-attempt', parked.step, 'henry');
-      return 1;
+      return;
     }
     if (parked.code === 'ATTEMPT_FOREIGN') await freeSlot();
     await this.#run?.decide('retry', parked.step);
-    return 0;
   }
 
   async #giveUp(reason: string): Promise<void> {

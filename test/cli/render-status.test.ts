@@ -12,8 +12,8 @@ const SHARES: Waiting = {
 };
 const PARKED: Waiting = {
   ...{ for: 'decision', step: 'Free the slot of west', parkingNo: 1, code: 'ATTEMPT_FOREIGN', message: 'Not ours.' },
-  choices: [{ action: 'cancel-attempt', effect: 'cancel it', needsTwo: true }],
-  decidedOnce: { action: 'cancel-attempt', by: { name: 'grace', how: 'signed' } },
+  choices: [{ action: 'skip', effect: 'skip it', needsTwo: true }],
+  decidedOnce: { action: 'skip', by: { name: 'grace', how: 'signed' } },
 };
 const REJECTED: Finding = {
   severity: 'warning',
@@ -62,7 +62,7 @@ it('in the terminal: alarms, then what is wrong, then whom it waits for, then th
     'Steps (4 before these: runbook report deployment:payments)',
     'Step 12',
   ]);
-  expect(lines).toContain('  grace (signed) decided cancel-attempt: A SECOND, DIFFERENT PERSON IS NEEDED');
+  expect(lines).toContain('  grace (signed) decided skip: A SECOND, DIFFERENT PERSON IS NEEDED');
   expect(lines).toContain(`      runbook share ${WID} --holder cleo`);
 });
 

@@ -5,13 +5,12 @@ import type { RunbookActivities } from '../../activities';
  *
  * - `reads`: changes nothing, on no cluster and nowhere else.
  * - `approval`: verifies a plan and its approvals itself.
- * - `decisions`: verifies the decisions of two people itself.
  * - `envelopes`: needs key shares that their holders encrypted for this very run.
  * - `own run`: touches only what its own run has: its keys, its tokens, its report.
  * - `people`: tells people something, or another run, or the record for the next check, and nothing else.
  * - `open`: changes something without an approval; SECURITY.md says so.
  */
-export type Guard = 'reads' | 'approval' | 'decisions' | 'envelopes' | 'own run' | 'people' | 'open';
+export type Guard = 'reads' | 'approval' | 'envelopes' | 'own run' | 'people' | 'open';
 
 /** Every activity. A new one is judged before it is listed. */
 export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
@@ -82,7 +81,6 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   writePathsFilter: 'approval',
   startGeneration: 'envelopes',
   completeGeneration: 'envelopes',
-  cancelForeignAttempt: 'decisions',
   createCeremony: 'own run',
   deleteOperationTokens: 'own run',
   destroyCeremonyKeys: 'own run',

@@ -2,7 +2,6 @@ import { workflowInfo } from '@temporalio/workflow';
 import type { Attested, Receipt } from '../../src/contracts/run-facts';
 import type { DecisionAction, InboxItem } from '../../src/contracts/signals';
 import { checks } from './activity-calls';
-import type { StepCalls } from './activity-calls';
 import type { FailureFacts } from './failures';
 import { NOT_CHECKED, checked } from './failures';
 import type { RunState } from './run-state';
@@ -37,14 +36,6 @@ export const LEAVE: Choice = {
   effect: 'end the run now; NO cluster is primary and a person must promote one by hand',
 };
 
-/** One more thing that people may decide about a failure, and that is then done before the step is run again. */
-export interface Remedy {
-  /** Under which name the step is parked: what a decision names. */
-  readonly step: string;
-  readonly choice: Choice;
-  readonly carryOut: (call: StepCalls) => Promise<void>;
-}
-
 export type OnFailure = 'throw' | ((failure: FailureFacts) => 'throw' | 'park');
 
 /** What a step may be told beside its name and body. */
@@ -55,8 +46,6 @@ export interface StepOptions<T> {
   readonly choices?: readonly Choice[];
   /** `throw`: the runbook itself deals with the failure; the step ends as failed. It parks where nothing is given. */
   readonly onFailure?: OnFailure;
-  /** What may be decided beside `choices`, for failures that have a remedy. */
-  readonly remedy?: (failure: FailureFacts) => Remedy | undefined;
   /** Skipping it counts only when a second, different person decides it too. */
   readonly skipNeedsTwo?: boolean;
 }

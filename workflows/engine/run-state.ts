@@ -214,7 +214,7 @@ export class RunState {
   carriedOut({ name, startedAt }: Pick<StepRecord, 'name' | 'startedAt'>): void {
     const under = this.#carryingOut.filter(({ step, action, at }) => {
       if (action === 'abort' || action === 'leave') return true;
-      return action === 'retry' || action === 'cancel-attempt' ? step !== name : at > startedAt;
+      return action === 'retry' ? step !== name : at > startedAt;
     });
     if (under.length === this.#carryingOut.length) return;
     this.#carryingOut = under;

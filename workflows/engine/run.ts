@@ -228,14 +228,9 @@ export class Run {
   ): Promise<T | typeof SKIPPED> {
     await this.#holdBefore(name);
     const record = this.beginStep(name);
-    let carryOut: ((call: StepCalls) => Promise<void>) | undefined;
     for (;;) {
       try {
-        const remedied = carryOut;
-        const result = await inStep(this.state, record, async () => {
-          await remedied?.(activities);
-          return body(activities);
-        });
+        const result = await inStep(this.state, record, () => body(activities));
         const done = fieldsOf(result)['outcome'] === 'already' ? 'already' : 'done';
         this.#end(record, done, options.note ? options.note(result) : observedOf(result));
         this.#throwBetweenSteps();
@@ -254,13 +249,8 @@ export class Run {
           throw new StepFailed(name, failure);
         }
         record.state = 'parked';
-        const remedy = options.remedy?.(failure);
-        const offered = remedy ? [RETRY, remedy.choice, ...choices] : [RETRY, ...choices];
-        const decision = await this.park(remedy?.step ?? name, failure, offered, name);
-        const { action, by, reason } = decision;
-        carryOut = action === remedy?.choice.action ? remedy.carryOut : undefined;
+        const { action, by, reason } = await this.park(name, failure, [RETRY, ...choices], name);
         switch (action) {
-          case 'cancel-attempt':
           case 'retry':
             if (failure.code === 'RUN_WAS_RESET') this.state.acknowledgedRunId = workflowInfo().runId;
             record.attempt += 1;

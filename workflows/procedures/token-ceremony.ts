@@ -1,6 +1,6 @@
 import { CancellationScope } from '@temporalio/workflow';
 import type { Authority, WantedToken } from '../../src/contracts/activities';
-import { UNFIT_SHARES, foreignAttemptStep } from '../../src/contracts/ceremony';
+import { UNFIT_SHARES } from '../../src/contracts/ceremony';
 import type { CeremonyHandle, CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from '../engine/activity-calls';
@@ -9,7 +9,6 @@ import type { FailureFacts } from '../engine/failures';
 import type { Choice } from '../engine/parking';
 import { LEAVE } from '../engine/parking';
 import type { Run } from '../engine/run';
-import type { Remedy } from '../engine/parking';
 import type { Parked } from './collection';
 import { Collection, KEYS_LOST, areAsked } from './collection';
 import { HeldShares } from './held-shares';
@@ -168,7 +167,6 @@ export class TokenCeremony extends Collection {
     const options = {
       note: ({ attempts }: { readonly attempts: number }) => (attempts > 1 ? `${attempts} attempts` : undefined),
       ...(choices && { choices }),
-      remedy: (failure: FailureFacts) => this.#foreignAttempt(cluster, failure),
       onFailure: (failure: FailureFacts) => (areUnfit(failure) || KEYS_LOST.has(failure.code) ? 'throw' : 'park'),
     };
     for (;;) {
@@ -179,7 +177,6 @@ export class TokenCeremony extends Collection {
             ? await this.run.step(name, body, options)
             : await this.run.skippableStep(name, skipEffect, body, options);
         if (!made) return undefined;
-        if (made.closeAfterwards) this.#tellOpen(cluster, made.closeAfterwards);
         this.run.state.noteFindings(badShareFindings(cluster, made.badShares));
         return made;
       } catch (error) {
@@ -210,36 +207,6 @@ export class TokenCeremony extends Collection {
       text: `The key shares in hand made no token on ${cluster}. ${message} Observed: ${observed}.`,
       next: `One of ${held.join(', ')} corrects his share by the same command, ${further}: subsets are then tried until the bad one is proven.${outage}`,
     });
-  }
-
-  /** The cluster lets everybody hold a ceremony: whoever opened its calls closes them again. */
-  #tellOpen(cluster: string, close: readonly string[]): void {
-    const { state } = this.run;
-    const text = `The ceremony calls of ${cluster} were open to everybody when its token was generated.`;
-    const left = `${text} ${close.join(' ')}`;
-    if (state.left.has(left)) return;
-    state.finding({ severity: 'warning', code: 'ceremony-calls-open', text, next: close.join(' ') });
-    state.left.add(left);
-  }
-
-  /**
-   * What people may decide about an attempt of somebody else in the slot: to cancel it, two of them, and that one alone.
-   * Never done by default: the first choice is to wait until its owner ends it, and to retry.
-   */
-  #foreignAttempt(cluster: string, { code, about: mark }: FailureFacts): Remedy | undefined {
-    if (code !== 'ATTEMPT_FOREIGN' || mark === undefined) return undefined;
-    const { kind } = this.#kind;
-    return {
-      step: foreignAttemptStep(cluster, mark),
-      choice: {
-        action: 'cancel-attempt',
-        effect: `cancel attempt ${mark} on ${cluster}, which is not this run's: what its owner was given so far is lost to him; then run the step again. A second person must decide it too`,
-        needsTwo: true,
-      },
-      carryOut: async (call) => {
-        await call.cancelForeignAttempt({ deployment: this.deployment, cluster, kind });
-      },
-    };
   }
 
   async #collectOnce(): Promise<void> {

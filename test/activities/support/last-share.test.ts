@@ -20,7 +20,13 @@ it.each(Object.entries(TABLE))('after the answer "%s" follows what the table say
 
 describe('an attempt is this one', () => {
   const key = { pgpPublicKey: '', pgpFingerprint: 'ours' };
-  const slot: Slot = { key, cluster: 'west', token: undefined, endpoints: {} as Slot['endpoints'] };
+  const slot: Slot = {
+    key,
+    kind: 'operation-token',
+    cluster: 'west',
+    token: undefined,
+    endpoints: {} as Slot['endpoints'],
+  };
   const attempt = { nonceDigest: digestOf('nonce') };
   const seen: GenerationAttempt = {
     ...{ started: true, nonce: 'nonce', progress: 2, required: 3, complete: false, pgpFingerprint: 'ours' },
