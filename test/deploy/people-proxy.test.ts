@@ -1,17 +1,12 @@
-/**
- * The proxy that narrows what people may do with Temporal: its list of methods, and what comes of them; where there is an
- * nginx, that runs the configuration itself, with the lines that are for production.
- */
-import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+/** The proxy that narrows what people may do with Temporal: its list of methods, and what comes of them. */
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, Connection } from '@temporalio/client';
-import type { ConnectionOptions } from '@temporalio/client';
 import protos from '@temporalio/proto/protos/root';
 import type { Root } from 'protobufjs';
 import { projectRoot } from '../../src/dev-server/locations';
-import { allowedBy, proxyByList, proxyByNginx } from '../support/people-proxy';
-import type { Certified, PeopleProxy, Side, TlsProxy } from '../support/people-proxy';
+import { allowedBy, proxyByList } from '../support/people-proxy';
+import type { PeopleProxy, Side } from '../support/people-proxy';
 import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 
 // Untyped there: the root of all definitions.
@@ -75,6 +70,13 @@ describe('deploy/people-proxy.conf', () => {
     expect(configuration.match(/client_max_body_size/g)).toHaveLength(2);
   });
 
+  it('asks whoever comes by TLS for a certificate, in the lines that are for production', () => {
+    const tls = /^ *# {3}listen 7235 ssl http2;\n((?: *# {3}ssl_.*\n)+)/m.exec(configuration)?.[1] ?? '';
+    expect(tls).toContain('ssl_verify_client on;');
+    expect(tls).toMatch(/ssl_client_certificate \S+people\.pem;/);
+    expect(configuration).toContain('TLS as above, with certificates of their own.');
+  });
+
   it('refuses by default, by the address as it was sent, on both sides', () => {
     expect(configuration.match(/default 0;/g)).toHaveLength(1);
     expect(configuration).toContain('default $people_may;');
@@ -84,50 +86,23 @@ describe('deploy/people-proxy.conf', () => {
   });
 });
 
-/** Named by the environment, or where distributions have it. */
-const nginx = [process.env['RUNBOOKS_TEST_NGINX'], '/usr/sbin/nginx', '/usr/local/sbin/nginx'].find(
-  (path) => path !== undefined && existsSync(path),
-);
-const canRun = nginx !== undefined && spawnSync('openssl', ['version']).status === 0;
-const WAYS = [
-  ['its list, kept by Node', true],
-  [`nginx with TLS and client certificates${canRun ? '' : ' (not run: no nginx or openssl here)'}`, canRun],
-] as const;
-
-describe.each(WAYS)('people behind the proxy: %s', (way, possible) => {
-  const byNginx = way.startsWith('nginx');
-  const it = possible ? test : test.skip;
-  let proxy: PeopleProxy & Partial<TlsProxy>;
-  const clients: Client[] = [];
+describe('people behind a proxy that keeps its list', () => {
+  let proxy: PeopleProxy;
   let people: Client;
   let operators: Client;
   let direct: Client;
-  const through = async (
-    side: Side,
-    shown: Certified | undefined = proxy.clients?.[side],
-    limit: Pick<ConnectionOptions, 'connectTimeout'> = {},
-  ) => {
-    const { serverRootCACertificate } = proxy;
-    const connection = await Connection.connect({
-      address: proxy.addresses[side],
-      ...(byNginx && { tls: { serverRootCACertificate, ...(shown && { clientCertPair: shown }) } }),
-      ...limit,
-    });
-    const client = new Client({ connection, namespace: temporalServer().namespace });
-    clients.push(client);
-    return client;
+  const through = async (side: Side) => {
+    const connection = await Connection.connect({ address: proxy.addresses[side] });
+    return new Client({ connection, namespace: temporalServer().namespace });
   };
   beforeAll(async () => {
-    if (!possible) return;
-    const { address } = temporalServer();
-    proxy = await (byNginx ? proxyByNginx(nginx ?? '', configuration, address) : proxyByList(configuration, address));
+    proxy = await proxyByList(configuration, temporalServer().address);
     direct = await temporalClient();
     people = await through('people');
     operators = await through('operators');
   });
   afterAll(async () => {
-    if (!possible) return;
-    for (const { connection } of clients) await connection.close();
+    for (const { connection } of [people, operators]) await connection.close();
     await proxy.stop();
   });
 
@@ -136,7 +111,7 @@ describe.each(WAYS)('people behind the proxy: %s', (way, possible) => {
     client.workflow.start('drSwitchover', { taskQueue: uniqueTaskQueue('nobody'), workflowId, args: [{}] });
 
   it('operators start, people read and signal', async () => {
-    const workflowId = `proxied-${process.pid}-${byNginx}`;
+    const workflowId = `proxied-${process.pid}`;
     await start(operators, workflowId);
     const seen = people.workflow.getHandle(workflowId);
     await seen.signal('abort', { reason: 'a test' });
@@ -147,7 +122,7 @@ describe.each(WAYS)('people behind the proxy: %s', (way, possible) => {
   });
 
   it('people start nothing, and neither side terminates, cancels, resets, deletes, polls or starts activities', async () => {
-    const workflowId = `kept-${process.pid}-${byNginx}`;
+    const workflowId = `kept-${process.pid}`;
     await expect(start(people, workflowId)).rejects.toMatchObject({ cause: refused });
     const { firstExecutionRunId: runId } = await start(direct, workflowId);
     const { namespace } = temporalServer();
@@ -176,40 +151,5 @@ describe.each(WAYS)('people behind the proxy: %s', (way, possible) => {
     }
     expect((await direct.workflow.getHandle(workflowId).describe()).status.name).toBe('RUNNING');
     await direct.workflow.getHandle(workflowId).terminate();
-  });
-
-  // The list kept by Node knows no certificates: this is about nginx alone.
-  const ofNginx = byNginx ? it : () => undefined;
-  ofNginx(
-    'a flood is held back: of a hundred signals at once few arrive, and none that is larger than 64 KiB',
-    async () => {
-      const workflowId = `flooded-${process.pid}`;
-      await start(direct, workflowId);
-      const { workflowService } = people.connection;
-      const signal = (data: Buffer) =>
-        workflowService.signalWorkflowExecution({
-          namespace: temporalServer().namespace,
-          workflowExecution: { workflowId },
-          signalName: 'pause',
-          input: { payloads: [{ metadata: { encoding: Buffer.from('json/plain') }, data }] },
-        });
-      // One that is held back is tried again by the client: it ends with its deadline.
-      const sent = people.withDeadline(Date.now() + 2_000, () =>
-        Promise.allSettled(Array.from({ length: 100 }, () => signal(Buffer.from('{}')))),
-      );
-      expect((await sent).filter(({ status }) => status === 'fulfilled').length).toBeLessThan(30);
-      await expect(signal(Buffer.alloc(100_000, '"'))).rejects.toThrow();
-      expect((await direct.workflow.getHandle(workflowId).fetchHistory()).events?.length).toBeLessThan(40);
-      await direct.workflow.getHandle(workflowId).terminate();
-    },
-  );
-
-  ofNginx('whoever shows no certificate, or that of the other side, gets nowhere', async () => {
-    const [none, other] = [undefined, proxy.clients?.people];
-    proxy = { ...proxy, clients: undefined };
-    // A client tries until then.
-    const refusal = { connectTimeout: '5s' } as const;
-    await expect(through('people', none, refusal)).rejects.toThrow();
-    await expect(through('operators', other, refusal)).rejects.toThrow();
   });
 });

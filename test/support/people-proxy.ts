@@ -1,14 +1,7 @@
-import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { connect as connectHttp2, createServer } from 'node:http2';
 import type { IncomingHttpHeaders } from 'node:http2';
 import type { AddressInfo } from 'node:net';
-import { connect, createServer as createTcpServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import { promisify } from 'node:util';
 
 export type Side = 'people' | 'operators';
 
@@ -28,7 +21,7 @@ export interface PeopleProxy {
   stop(): Promise<void>;
 }
 
-/** The lists of the configuration, kept by a few lines of Node: where there is no nginx. */
+/** The lists of the configuration, kept by a few lines of Node. */
 export async function proxyByList(configuration: string, frontend: string): Promise<PeopleProxy> {
   const allowed = allowedBy(configuration);
   const started = await Promise.all(
@@ -75,111 +68,4 @@ export async function proxyByList(configuration: string, frontend: string): Prom
     addresses: Object.fromEntries(started.map(({ side, address }) => [side, address])) as Record<Side, string>,
     stop: async () => void (await Promise.all(started.map(({ stop }) => stop()))),
   };
-}
-
-/** A certificate with its key, PEM. */
-export interface Certified {
-  readonly crt: Buffer;
-  readonly key: Buffer;
-}
-
-/** A proxy with TLS: what to trust, and what each side shows of itself. */
-export interface TlsProxy extends PeopleProxy {
-  readonly serverRootCACertificate: Buffer;
-  readonly clients: Readonly<Record<Side, Certified>>;
-}
-
-/** A self-signed certificate for loopback, made by the command line of OpenSSL. */
-async function certified(directory: string, name: string): Promise<Certified> {
-  const [crt, key] = [join(directory, `${name}.pem`), join(directory, `${name}.key`)];
-  const subject = ['-subj', `/CN=${name}`, '-addext', 'subjectAltName=IP:127.0.0.1', '-days', '2', '-nodes'];
-  const made = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-keyout', key, '-out', crt];
-  await promisify(execFile)('openssl', [...made, ...subject]);
-  return { crt: await readFile(crt), key: await readFile(key) };
-}
-
-/**
- * The lines of the configuration that are for production, with certificates of this directory: `people.pem` may use the
- * people's side, `operators.pem` that of the operators.
- */
-function withTls(configuration: string, directory: string): string {
-  const lines = /^ *# {3}(listen 7235 ssl http2;)\n((?: *# {3}ssl_.*\n)+)/m.exec(configuration);
-  const tls = (lines?.[2] ?? '').replaceAll(/^ *# {3}/gm, '').replaceAll('/etc/nginx/tls/', `${directory}/`);
-  if (!tls.includes('ssl_verify_client on;')) throw new Error('the configuration says nothing of TLS');
-  return configuration
-    .replace('listen 127.0.0.1:7235 http2;', `listen 127.0.0.1:7235 ssl http2;\n${tls}`)
-    .replace(
-      'listen 127.0.0.1:7236 http2;',
-      `listen 127.0.0.1:7236 ssl http2;\n${tls.replace('people.pem', 'operators.pem')}`,
-    );
-}
-
-/** The configuration itself with TLS and client certificates, in an nginx of this machine. */
-export async function proxyByNginx(program: string, configuration: string, frontend: string): Promise<TlsProxy> {
-  const directory = await mkdtemp(join(tmpdir(), 'people-proxy-'));
-  const [proxy, people, operators] = await Promise.all(
-    ['proxy', 'people', 'operators'].map((name) => certified(directory, name)),
-  );
-  if (!proxy || !people || !operators) throw new Error('no certificates');
-  const started = await startNginx(program, withTls(configuration, directory), frontend, directory);
-  return { ...started, serverRootCACertificate: proxy.crt, clients: { people, operators } };
-}
-
-/** On free ports. */
-async function startNginx(
-  program: string,
-  configuration: string,
-  frontend: string,
-  directory: string,
-): Promise<PeopleProxy> {
-  const [people = 0, operators = 0] = await Promise.all([freePort(), freePort()]);
-  const text = configuration
-    .replace('events {}', `events {}\npid ${directory}/pid;\nerror_log ${directory}/error.log;`)
-    .replace(
-      'access_log off;',
-      ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
-        .map((each) => `${each}_temp_path ${directory}/${each};`)
-        .join(' ') + ' access_log off;',
-    )
-    .replace('server 127.0.0.1:7233;', `server ${frontend};`)
-    .replace('listen 127.0.0.1:7235 ', `listen 127.0.0.1:${people} `)
-    .replace('listen 127.0.0.1:7236 ', `listen 127.0.0.1:${operators} `);
-  await writeFile(join(directory, 'nginx.conf'), text);
-  const child = spawn(
-    program,
-    ['-c', join(directory, 'nginx.conf'), '-p', directory, '-e', join(directory, 'error.log'), '-g', 'daemon off;'],
-    { stdio: 'inherit' },
-  );
-  for (const port of [people, operators]) await accepts(port);
-  return {
-    addresses: { people: `127.0.0.1:${people}`, operators: `127.0.0.1:${operators}` },
-    stop: async () => {
-      const ended = once(child, 'exit');
-      child.kill('SIGTERM');
-      await ended;
-      await rm(directory, { recursive: true });
-    },
-  };
-}
-
-async function freePort(): Promise<number> {
-  const server = createTcpServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-async function accepts(port: number): Promise<void> {
-  for (const deadline = Date.now() + 90_000; ; await delay(30)) {
-    const socket = connect(port, '127.0.0.1');
-    const open = await once(socket, 'connect').then(
-      () => true,
-      () => false,
-    );
-    socket.destroy();
-    if (open) return;
-    if (Date.now() > deadline) throw new Error(`nothing listens on port ${port}`);
-  }
 }

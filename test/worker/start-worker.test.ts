@@ -204,8 +204,7 @@ describe('starting a worker', () => {
     const sealKeysFile = join(directory, 'seal-keys');
     await writeFile(inventoryFile, inventoryText());
     await writeFile(sealKeysFile, newSealKey().reveal());
-    const worker = spawn(process.execPath, ['-r', './scripts/register-typescript.cjs', 'src/cli/main.ts', 'worker'], {
-      cwd: projectRoot(),
+    const worker = spawn(process.execPath, [join(projectRoot(), 'dist', 'src', 'cli', 'main.js'), 'worker'], {
       env: {
         ...{ PATH: process.env['PATH'] ?? '', HOME: directory, RUNBOOKS_INVENTORY: inventoryFile },
         ...{ RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile, RUNBOOKS_KEY_STORAGE: 'disk' },
