@@ -257,8 +257,8 @@ export const MUTATIONS = [
     file: 'workflows/runbooks/dr-switchover.ts',
     text: 'await takeSnapshot(run, route.snapshot, before, approvals.authority);',
     replacement: 'void [takeSnapshot, before];',
-    test: 'test/workflows/snapshots.test.ts',
-    named: 'of the old primary comes before clients are held',
+    test: 'test/workflows/dr-switchover.test.ts',
+    named: 'is shown to the approvers',
   },
   {
     name: 'performance rejoin: a former primary is let out while it says that it is the performance primary',

@@ -3,32 +3,23 @@ import { join } from 'node:path';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { CHANGING, expectServiceOn, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
-import { pair, Scenario, temporaryDirectory } from '../support/scenario';
-
-const directory = temporaryDirectory('batch');
+import { Scenario, temporaryDirectory } from '../support/scenario';
 
 const HOUR_MS = 3_600_000;
 /** A switchover without a fault by ceremony stays below 200 events; by batch token below this. */
 const BATCH_EVENTS = 130;
 
-const batchFile = join(directory, 'batch-token');
+const batchFile = join(temporaryDirectory('batch'), 'batch-token');
 const prepared = new Lane(() => Scenario.start({ cluster: () => ({ batchToken: { file: batchFile } }) }));
-const newer = new Lane(() =>
-  Scenario.start({
-    topology: pair(1, '2.0.3+ent'),
-    cluster: () => ({ ceremonyCredential: { file: join(directory, 'ceremony-token') } }),
-  }),
-);
-
 /** Makes an orphan batch token on the primary and puts it where the inventory says. */
-function makeBatchToken(scenario: Scenario, primary: string, ttlMs: number, file = batchFile): void {
+function makeBatchToken(scenario: Scenario, primary: string, ttlMs: number): void {
   const cluster = scenario.service.cluster(primary);
   cluster.writePolicy('dr-operations', [{ path: 'sys/replication/dr/secondary/*', capabilities: ['read', 'update'] }]);
-  writeFileSync(file, cluster.createToken({ policies: ['dr-operations'], type: 'batch', ttlMs }), { mode: 0o600 });
+  writeFileSync(batchFile, cluster.createToken({ policies: ['dr-operations'], type: 'batch', ttlMs }), { mode: 0o600 });
 }
 
 describe('where the operation tokens come from', () => {
-  runLanes(prepared, newer);
+  runLanes(prepared);
 
   prepared.it(
     'auto takes a prepared batch token that lives long enough: no holder is asked and no token is generated',
@@ -88,25 +79,6 @@ describe('where the operation tokens come from', () => {
       expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([200]);
       expect(scenario.state('east').operationTokens).toBe(0);
       expect(report.tokens).toContainEqual(expect.objectContaining({ cluster: 'east', state: 'deleted' }));
-      await expectServiceOn(scenario, 'west');
-    },
-  );
-
-  newer.it(
-    'from version 2.0 the ceremony calls carry the credential that the inventory gives for them',
-    async (scenario) => {
-      const file = join(directory, 'ceremony-token');
-      makeBatchToken(scenario, 'east', 2 * HOUR_MS, file);
-      const there = await scenario.start({ go: 'auto' });
-      await there.people({ go: false });
-      const report = await there.report();
-      expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
-      // Whether the calls are open to everybody is looked at by reading without a token.
-      const attempts = scenario.service.calls.filter(
-        ({ path, method }) => path.includes('generate-operation-token') && method !== 'GET',
-      );
-      expect(attempts.length).toBeGreaterThan(0);
-      expect(attempts.every(({ token }) => token !== undefined)).toBe(true);
       await expectServiceOn(scenario, 'west');
     },
   );

@@ -90,7 +90,7 @@ export async function lastLook(
 /** What a run says last that ends without knowing that a cluster serves: the worst of its findings, and left to do. */
 export function tellAtTheEnd(run: Run, code: string, text: string, next: string): void {
   run.state.finding({ severity: 'critical', code, text, next });
-  run.state.left.add(`${text} ${next}`);
+  run.state.left.add(`${text} ${next}`, `roles ${code}`);
 }
 
 /** After a kind of replication was disabled on a cluster: every node says so. */

@@ -63,7 +63,7 @@ async function cutOff(
   const { deployment, kind } = input;
   const { primary: cluster, id, secondary } = route;
   const whose = secondary ?? id;
-  const inDoubt = `${whose} on ${cluster} may have been revoked: read known_secondaries in ${statusOf(kind)} of ${cluster}. Where the id ${id} is missing, ${whose} is cut off: finish with secondaryDecommission, or connect it again with secondaryRepointing.`;
+  const inDoubt = `${whose} on ${cluster} may have been revoked: read known_secondaries in ${statusOf(kind)} of ${cluster}. Where the id ${id} is missing, ${whose} is cut off: disable its replication with replicationTeardown, or connect it again with secondaryRepointing.`;
   await run.step(`Revoke ${whose} on ${cluster}`, (call) =>
     approvals.begin('revoke', (authority) => {
       const order = () => call.revokeSecondary({ deployment, kind, cluster, id, secondary, authority });
