@@ -1,10 +1,7 @@
-import { commandsFor, nextCommandOf, shellLine } from '../../src/contracts/next-commands';
+import { nextCommandOf, shellLine } from '../../src/contracts/next-commands';
 import type { NextCommand } from '../../src/contracts/next-commands';
 import type { Notification, NotificationSeverity } from '../../src/contracts/notifications';
 import { verdictWords } from '../../src/contracts/readiness-words';
-import type { Waiting } from '../../src/contracts/run-status';
-import { sharesStillNeeded, waitingText } from '../../src/words/status';
-import type { Line } from '../../src/words/status';
 import type { Inventory } from '../../src/inventory';
 import type { RunContext } from '../../src/keys';
 import { notificationFacts } from './notification-facts';
@@ -35,7 +32,7 @@ const UNSHOWN_ID = 'A-RUN-WITH-ANOTHER-ID';
  */
 export function messageOf(inventory: Inventory, deployment: string, given: Notification, run: RunContext) {
   const facts = notificationFacts(inventory, deployment, given);
-  const { event, severity, runbook, number, subject, at, waiting, outcome } = facts;
+  const { event, severity, runbook, number, subject, at, outcome } = facts;
   const { ns, rid } = run;
   const wid = PLAIN_ID.test(run.wid) ? run.wid : UNSHOWN_ID;
   const marks: Readonly<Record<NotificationSeverity, string>> = { info: '', warning: '[!] ', critical: '[CRITICAL] ' };
@@ -57,9 +54,8 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
     /** One line. */
     title: `${marks[severity]}${deployment}: ${text}`,
     text,
-    /** Each a line: what is waited for and from whom, what is left to do; at the end the words of the run, quoted. */
+    /** Each a line: what is left to do; at the end the words of the run, quoted. */
     details: [
-      ...waitingLines(waiting, wid),
       ...(facts.leftToDo > 0 && event === 'finished' ? [`Left to do: ${facts.leftToDo}; the report lists what`] : []),
       ...facts.words.map((each) => `The run says: "${each}"`),
     ],
@@ -73,13 +69,12 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
 
 /** The message as plain text, for mail and chat. */
 export function plainText({ text, details, commands, link, runbook, workflowId, at }: Message): string {
-  const asked = ({ who, effect, as }: NextCommand) => `${who}${effect || as ? ` (${effect ?? as ?? ''})` : ''}:`;
   return [
     text,
     '',
     ...details.map((line) => `- ${line}`),
     ...(details.length > 0 ? [''] : []),
-    ...commands.flatMap((each) => [asked(each), `    ${each.command}`]),
+    ...commands.flatMap(({ who, command }) => [`${who}:`, `    ${command}`]),
     ...(commands.length > 0 ? [''] : []),
     `${runbook}, ${workflowId}, ${at}`,
     ...(link === undefined ? [] : [link]),
@@ -130,20 +125,20 @@ function verdictsInWords({ switchover, failover }: NonNullable<NotificationFacts
   return `switchover ${verdictWords(switchover)}, failover ${verdictWords(failover)}`;
 }
 
-function inWords(waiting: Waiting | undefined): string {
-  switch (waiting?.for) {
-    case undefined:
-      return 'waits for people';
+/** Who is missing is named in the first line: it is all that a telephone shows. */
+function inWords(waiting: NotificationFacts['waiting']): string {
+  if (waiting === undefined) return 'waits for people';
+  const { gate, again, missing, step, code } = waiting;
+  const from = missing.length === 0 ? '' : ` from ${missing.join(', ')}`;
+  switch (waiting.for) {
     case 'approval':
-      return `waits for approval of gate ${waiting.gate}${waiting.again === undefined ? '' : ' again'}`;
+      return `waits for approval of gate ${gate ?? ''}${again ? ' again: the approvals before do not count any more' : ''}`;
     case 'shares':
-      return `waits for ${sharesWanted(waiting)}`;
+      return `waits for key shares${from}`;
     case 'rehearsal':
-      return 'waits for answers to the rehearsal; no key share is asked for';
-    case 'decision': {
-      const { step, code } = waiting;
+      return `waits for answers to the rehearsal${from}; no key share is asked for`;
+    case 'decision':
       return `is parked${step === '' ? '' : ` at "${step}"`}${code === '' ? '' : ` (${code})`} and waits for a decision`;
-    }
     case 'resume':
       return 'is paused and waits to be resumed';
     case 'window':
@@ -151,13 +146,6 @@ function inWords(waiting: Waiting | undefined): string {
     case 'action':
       return 'waits until people have done something outside of the run';
   }
-}
-
-/** Who is missing is named in the first line: it is all that a telephone shows. */
-function sharesWanted(waiting: Extract<Waiting, { for: 'shares' }>): string {
-  const { missingHolders } = waiting;
-  const needed = sharesStillNeeded(waiting);
-  return missingHolders.length === 0 ? needed : `${needed} from ${missingHolders.join(', ')}`;
 }
 
 const LIST: NextCommand = { who: 'to find the run', command: shellLine('runbook', 'list', '--open') };
@@ -169,21 +157,17 @@ function commandsOf({ event, waiting }: NotificationFacts, wid: string, rid: str
     ];
   if (event === 'finished')
     return [{ who: 'the whole story', command: shellLine('runbook', 'report', wid, '--run-id', rid) }];
-  const unnamed = waiting?.for === 'decision' && waiting.step === '';
-  const commands = waiting === undefined || unnamed ? [] : commandsFor(wid, waiting);
-  return commands.length > 0 ? commands : [{ who: 'to see where it stands', command: nextCommandOf.status(wid) }];
+  const status = { who: 'to see where it stands', command: nextCommandOf.status(wid) };
+  switch (waiting?.for) {
+    case 'approval':
+      return waiting.gate ? [{ who: 'an approver', command: nextCommandOf.approve(wid, waiting.gate) }] : [status];
+    case 'shares':
+    case 'rehearsal':
+      return [...waiting.missing.map((who) => ({ who, command: nextCommandOf.share(wid, who) })), status];
+    case 'resume':
+      return [{ who: 'an operator', command: nextCommandOf.control('resume', wid) }];
+    default:
+      // What may be decided on a parked step, and what each choice does, is read there.
+      return [status];
+  }
 }
-
-/** Below the sentence, which says already what a step is parked for. Commands are listed apart. */
-function waitingLines(waiting: Waiting | undefined, wid: string): string[] {
-  if (waiting === undefined || !TOLD_BELOW.has(waiting.for)) return [];
-  const { title, text, lines } = waitingText(wid, waiting, (at) => new Date(at).toISOString());
-  const named = ({ text: line, below = [] }: Line) =>
-    below.some(({ command }) => command !== undefined)
-      ? [`${line}: ${below.map((each) => each.text).join(', ')}`]
-      : [line, ...below.map((each) => each.text)];
-  const facts = lines.filter(({ command }) => command === undefined || waiting.for === 'approval').flatMap(named);
-  return [`${title}${text}`, ...facts];
-}
-
-const TOLD_BELOW: ReadonlySet<Waiting['for']> = new Set(['approval', 'shares', 'rehearsal', 'window']);
