@@ -25,7 +25,7 @@ export { enableSecondary } from './joining/enable-secondary';
 export { awaitDrStreaming, awaitPerformanceSecondaries, compareMerkleRoots } from './joining/following';
 export { enablePrimary } from './joining/enable-secondary';
 export { awaitOutsideSecondary, issueOutsideToken } from './joining/outside-secondary';
-export { awaitUnsealed, checkCredential, followBootstrap, readSeals } from './joining/following';
+export { checkCredential, followBootstrap } from './joining/following';
 export { updatePrimary } from './joining/update-primary';
 export { probeMerkleTree, startDrReindex, followDrReindex } from './merkle/trees';
 export { notify } from './notifications/notifications';

@@ -38,16 +38,17 @@ interface JoinState {
  * Enables the secondary: **everything on it is wiped**. Approved for exactly this cluster ID, and right before the call
  * read again: the cluster ID, no replication of any kind, all nodes unsealed, its primary is one, its filter is in place.
  */
-export async function enableSecondary(input: JoinInput): Promise<ChangeResult> {
+export async function enableSecondary(input: JoinInput): Promise<ChangeResult & { readonly nodes: readonly string[] }> {
   const { clusters, signal } = currentExecution();
   const { deployment, kind, primary, secondary } = input;
   const [source, target] = [clusters.of(deployment, primary), clusters.of(deployment, secondary)];
+  const nodes = target.entry.addresses;
   // A try that failed before it sent anything is no reason to take sealed nodes for the effect of a call.
   const calledBefore = currentExecution().doubt.mayHaveSent || input.calledBefore === true;
   const addresses = await awaitAnswer(primary, () => primaryAddresses(source, signal));
   const before = await awaitJoinState(input, addresses, calledBefore);
   if (hasJoined(kind, before, addresses, calledBefore))
-    return resultOf({ outcome: 'already', calls: 0 }, describeJoin(target, before));
+    return { ...resultOf({ outcome: 'already', calls: 0 }, describeJoin(target, before)), nodes };
   refuseReplicating(target, before.roles);
   const joining = joinTargetOf(input, 'enable', await awaitClusterId(target, currentExecution(), ANSWER_BUDGET_MS));
   const use = {
@@ -64,7 +65,7 @@ export async function enableSecondary(input: JoinInput): Promise<ChangeResult> {
       return (parameters: TokenParameters) => target.client[kind].secondary.enable(parameters, options);
     },
   };
-  return joinByToken(joining, use, calledBefore);
+  return { ...(await joinByToken(joining, use, calledBefore)), nodes };
 }
 
 /** The last look at both sides: nothing that replicates, is sealed, or would be sent more than was approved, is wiped. */

@@ -1,4 +1,5 @@
 import type { BetweenClusters, OfKind, OnCluster } from '../../src/contracts/activities';
+import type { Limits } from '../../src/inventory';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { isRunbookError, RunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
@@ -6,8 +7,7 @@ import { currentExecution } from '../execution';
 import { readPerformance } from '../filters/paths-filters';
 import { describeReplication, heartbeatAge, isAlive, readStatus } from '../observe';
 import { awaitState } from '../read-act-confirm';
-import type { Seals } from './onboarding-read';
-import { allUnsealed, kindName, readKind, readSealsOf, sealedNodes } from './onboarding-read';
+import { kindName, readKind, readSealsOf, sealedNodes } from './onboarding-read';
 
 /** A performance secondary finds the new primary through addresses that it learned before; minutes are not needed. */
 const FOLLOW_BUDGET_MS = 60_000;
@@ -172,48 +172,16 @@ export async function compareMerkleRoots(input: BetweenClusters & OfKind & { rea
 
 /** Reads in a row that must say the same before it counts: a node that restarts is sealed or disabled for a moment. */
 const STABLE_READS = 3;
-/** `sealed`: nodes sealed themselves and wait for people. */
-type Verdict = 'streaming' | 'sealed';
 /** Between two looks at what takes minutes to days, ms. */
 const WATCH_MS = 500;
 
-/** The seal of every node of a cluster, and what people need to unseal them. */
-export async function readSeals({ deployment, cluster }: OnCluster): Promise<Seals> {
-  const { clusters, signal } = currentExecution();
-  return readSealsOf(clusters.of(deployment, cluster), signal);
-}
-
-/** Polls until every node is unsealed; people unseal them meanwhile. */
-export async function awaitUnsealed({ deployment, cluster }: OnCluster): Promise<Seals> {
+/** Watches the first copy until the secondary streams, and people have unsealed the nodes that sealed themselves. */
+export async function followBootstrap({ deployment, secondary, kind }: BetweenClusters & OfKind) {
   const execution = currentExecution();
-  const { clusters } = execution;
-  const unsealed = inARow();
-  return awaitState(execution, {
-    read: () => readSealsOf(clusters.of(deployment, cluster), execution.signal),
-    until: (seals) => unsealed(allUnsealed(seals)) >= STABLE_READS,
-    budgetMs: clusters.deployment(deployment).limits.unsealMs,
-    describe: ({ observed }) => observed,
-    needed: `every node of ${cluster} unsealed by people`,
-    cluster,
-    pollMs: WATCH_MS,
-  });
-}
-
-/** Watches the first copy until the secondary streams. Ends early where nodes seal themselves. */
-export async function followBootstrap(
-  input: BetweenClusters &
-    OfKind & {
-      /** People chose to leave nodes sealed. */
-      readonly sealedIsKnown?: boolean;
-    },
-) {
-  const execution = currentExecution();
-  const { clusters } = execution;
-  const { deployment, secondary, kind, sealedIsKnown } = input;
-  const { signal } = execution;
+  const { clusters, signal } = execution;
   const target = clusters.of(deployment, secondary);
   const { limits } = clusters.deployment(deployment);
-  const watch = new BootstrapWatch(limits.heartbeatAgeMs, limits.streamingMs);
+  const watch = new BootstrapWatch(limits);
   const seen = await awaitState(execution, {
     read: async () => {
       const seals = await readSealsOf(target, signal);
@@ -221,9 +189,9 @@ export async function followBootstrap(
         if (signal.aborted || !isRunbookError(error) || !error.retryable) throw error;
         return undefined;
       });
-      return { sealed: sealedIsKnown ? [] : sealedNodes(seals), replication };
+      return { sealed: sealedNodes(seals), replication };
     },
-    until: ({ sealed, replication }) => watch.note(sealed, replication, secondary, kind) !== undefined,
+    until: ({ sealed, replication }) => watch.streams(sealed, replication, secondary, kind),
     // Silence is no failure: a first copy takes as long as a complete reindex may.
     budgetMs: limits.reindexMs,
     describe: ({ replication }) => describeReplication(replication),
@@ -231,12 +199,9 @@ export async function followBootstrap(
     cluster: secondary,
     pollMs: WATCH_MS,
   });
-  const { phases, verdict = 'streaming' } = watch;
-  const observed =
-    verdict === 'sealed'
-      ? `nodes sealed themselves: ${seen.sealed.join(', ')}`
-      : `${describeReplication(seen.replication)}; phases ${phases.join(', ')}`;
-  return { verdict, phases, at: Date.now(), observed };
+  const { phases } = watch;
+  const observed = `${describeReplication(seen.replication)}; phases ${phases.join(', ')}`;
+  return { phases, at: Date.now(), observed };
 }
 
 /** Whether the cluster takes the workers' credential for it, which a wipe made void. */
@@ -263,43 +228,49 @@ const NOT_VALID: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'CREDENTIAL
 /** Judges one look after the other. */
 class BootstrapWatch {
   readonly phases: string[] = [];
-  verdict: Verdict | undefined;
-  readonly #sealed = inARow();
   readonly #disabled = inARow();
   readonly #stuck = inARow();
   #movedAt = performance.now();
+  #unsealedAt = performance.now();
 
-  constructor(
-    private readonly heartbeatAgeMs: number,
-    /** How long it may stand without a connection before people are asked, ms. */
-    private readonly stuckMs: number,
-  ) {}
+  /** How long nodes may be sealed, and how long it may stand without a connection, before people are asked. */
+  constructor(private readonly limits: Pick<Limits, 'heartbeatAgeMs' | 'streamingMs' | 'unsealMs'>) {}
 
-  /** @returns the verdict, once there is one; throws where it is no secondary, or was stuck for too long */
-  note(
+  /** Whether it streams with every node unsealed; throws where it is no secondary, or was sealed or stuck for too long. */
+  streams(
     sealed: readonly string[],
     replication: ReplicationObservation | undefined,
     cluster: string,
     kind: 'dr' | 'performance',
-  ): Verdict | undefined {
+  ): boolean {
+    const { heartbeatAgeMs, streamingMs, unsealMs } = this.limits;
     const phase = phaseOf(replication);
     if (this.phases.at(-1) !== phase) this.phases.push(phase);
-    if (this.#sealed(sealed.length > 0) >= STABLE_READS) return (this.verdict = 'sealed');
     if (this.#disabled(replication?.mode === 'disabled') >= STABLE_READS * 2)
       throw notJoined(cluster, kind, replication);
+    if (sealed.length === 0) this.#unsealedAt = performance.now();
+    else if (performance.now() - this.#unsealedAt > unsealMs) throw sealedFor(unsealMs, cluster, sealed);
     const streams =
-      replication?.mode === 'secondary' &&
-      replication.state === 'stream-wals' &&
-      isAlive(replication, this.heartbeatAgeMs);
-    if (streams && sealed.length === 0) return (this.verdict = 'streaming');
+      replication?.mode === 'secondary' && replication.state === 'stream-wals' && isAlive(replication, heartbeatAgeMs);
+    if (streams) return sealed.length === 0;
     // A cluster that copies may be silent for hours; one that is told to be idle or cut off does not copy.
-    const stuck = !streams && (phase === 'stream-wals' || phase === 'idle');
+    const stuck = phase === 'stream-wals' || phase === 'idle';
     const stuckLooks = this.#stuck(stuck);
     if (stuckLooks <= 1) this.#movedAt = performance.now();
-    if (stuckLooks > STABLE_READS && performance.now() - this.#movedAt > this.stuckMs)
-      throw stuckFor(this.stuckMs, cluster, replication);
-    return undefined;
+    if (stuckLooks > STABLE_READS && performance.now() - this.#movedAt > streamingMs)
+      throw stuckFor(streamingMs, cluster, replication);
+    return false;
   }
+}
+
+function sealedFor(ms: number, cluster: string, sealed: readonly string[]): RunbookError {
+  return new RunbookError('CONFIRMATION_TIMEOUT', `Nodes of ${cluster} were sealed for ${ms / 1000} s.`, {
+    cluster,
+    retryable: false,
+    observed: `sealed: ${sealed.join(', ')}`,
+    needed: `every node of ${cluster} unsealed by people`,
+    next: 'Unseal them with key shares of its primary, or restart those that unseal themselves, then retry.',
+  });
 }
 
 /** Counts the looks in a row that say so. */

@@ -69,32 +69,23 @@ export function demandRole(
 
 const NODE_TIMEOUT_MS = 3_000;
 
-/** The seal of every node of a cluster, and what people need to unseal them. */
-export interface Seals {
-  /** `sealed` is absent where the node does not answer; `progress`: key shares that were given to it so far. */
-  readonly nodes: readonly { readonly address: string; readonly sealed?: boolean; readonly progress?: number }[];
-  /** Key shares that a node needs; a secondary has the primary's. */
-  readonly threshold?: number;
-  readonly shares?: number;
-  /** The cluster unseals itself, by this seal; recovery keys open no node. */
-  readonly unsealsItself?: string;
+/** The seal of every node of a cluster. */
+interface Seals {
+  /** `sealed` is absent where the node does not answer. */
+  readonly nodes: readonly { readonly address: string; readonly sealed?: boolean }[];
   readonly observed: string;
 }
 
 /** Asks every node for its seal. Unauthenticated, and answered by sealed nodes too (facts 1.6). */
 export async function readSealsOf({ entry, client }: ClusterAccess, signal: AbortSignal): Promise<Seals> {
-  const seen = await Promise.all(
+  const nodes = await Promise.all(
     entry.addresses.map(async (address) => {
       const asking = client.sys.sealStatus({ node: address, signal, timeoutMs: NODE_TIMEOUT_MS });
-      return { address, status: await asking.catch(orElse(signal, () => undefined)) };
+      const status = await asking.catch(orElse(signal, () => undefined));
+      return { address, sealed: status?.sealed };
     }),
   );
-  const nodes = seen.map(({ address, status }) => ({ address, sealed: status?.sealed, progress: status?.progress }));
-  // A node that was sealed by the join tells the primary's threshold already; the others come to it.
-  const told = seen.find(({ status }) => status?.sealed === true)?.status ?? seen.find(({ status }) => status)?.status;
-  const { type = 'auto-unseal', recoverySeal } = told ?? {};
-  const itself = recoverySeal === true ? { unsealsItself: type } : {};
-  return { nodes, threshold: told?.threshold, shares: told?.shares, ...itself, observed: sealsText(nodes) };
+  return { nodes, observed: sealsText(nodes) };
 }
 
 /** Nodes that are known to be sealed. */
@@ -109,10 +100,9 @@ export function allUnsealed({ nodes }: Pick<Seals, 'nodes'>): boolean {
 
 function sealsText(nodes: Seals['nodes']): string {
   return nodes
-    .map(({ address, sealed, progress }) => {
+    .map(({ address, sealed }) => {
       if (sealed === undefined) return `${address} does not answer`;
-      if (!sealed) return `${address} unsealed`;
-      return `${address} sealed${progress ? `, ${progress} key shares given` : ''}`;
+      return `${address} ${sealed ? 'sealed' : 'unsealed'}`;
     })
     .join('; ');
 }
