@@ -90,7 +90,7 @@ function measure(
   const [start, end] = [time(report.startedAt), time(report.endedAt)];
   // From the first gate's opening to the last signal the run waits for people; no call is made for long then.
   const asked = Math.min(...report.gates.map(({ openedAt }) => time(openedAt)));
-  const answered = Math.max(...report.signals.map(({ at }) => time(at)));
+  const answered = Math.max(...report.receipts.map(({ at }) => time(at)));
   const people: Interval = [asked, Math.max(asked, answered)];
   const busy = calls.map((call): Interval => [call.at, call.answeredAt]);
   const within = (from: number, to: number): number => overlap(busy, [from, to]);

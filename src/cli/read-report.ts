@@ -81,7 +81,7 @@ function withoutAnswer(
   return reportOf({
     ...{ namespace, workflowId, runId, runbook, startedAt, events, phase: 'checking' },
     ...(typeof deployment === 'string' && { deployment }),
-    ...{ asOf: tail?.close.at ?? startedAt, input: {}, activities: [], left: [], signals: [], facts: [] },
+    ...{ asOf: tail?.close.at ?? startedAt, input: {}, activities: [], left: [], facts: [] },
     ...(tail && { close: tail.close }),
   });
 }

@@ -129,15 +129,6 @@ export const reportSchema = z.strictObject({
   /** Who was asked for a key share and when, who gave; absent where nobody was asked. */
   holders: z.array(holder).optional(),
   receipts: z.array(receipt.extend({ at: time })),
-  /** The signals that came, up to 1,000: never their content, and no name that is not ours. */
-  signals: z.array(
-    z.strictObject({
-      ...receipt.pick({ signal: true, arrival: true }).shape,
-      at: time,
-      /** Whether the run looked at it and said what became of it. */
-      answered: z.boolean(),
-    }),
-  ),
   controls: z.array(z.strictObject({ control: z.string(), by: z.string(), reason: z.string(), at: time })),
   findings: z.array(finding.extend({ at: time })),
   outage: outage.optional(),

@@ -91,19 +91,6 @@ function parkingsOf(run: RunRecord): Report['parkings'] {
   });
 }
 
-/** A signal is answered by its receipt. */
-function signalsOf(run: RunRecord): Report['signals'] {
-  const answered = new Set(
-    factsOf(run, 'receipt').flatMap(({ signal, arrival, alsoFor = [] }) =>
-      [arrival, ...alsoFor].map((each) => `${signal} ${each}`),
-    ),
-  );
-  return run.signals.map(({ signal, arrival, at }) => ({
-    ...{ signal, arrival, at: isoTime(at) },
-    answered: answered.has(`${signal} ${arrival}`),
-  }));
-}
-
 type ReportHolder = NonNullable<Report['holders']>[number];
 
 /** Who was asked for a key share and when, who gave: one line for each holder and epoch. */
@@ -253,7 +240,6 @@ export function reportOf(given: RunRecord): Report {
     parkings: parkingsOf(run),
     holders: holdersOf(run),
     receipts: factsOf(run, 'receipt').map(({ kind: _kind, at, ...receipt }) => ({ ...receipt, at: isoTime(at) })),
-    signals: signalsOf(run),
     controls: factsOf(run, 'control').map(({ control, by, reason, at }) => ({ control, by, reason, at: isoTime(at) })),
     findings,
     ...measured,

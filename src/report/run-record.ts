@@ -1,7 +1,6 @@
 import type { Attested, RunFact, RunObjectives, RunOutcome } from '../contracts/run-facts';
 import type { ReplicationKind } from '../contracts/runbook-inputs';
 import type { RunbookFindings } from '../contracts/report';
-import type { SignalName } from '../contracts/signals';
 
 /*
  * What a run knows of itself, kept by its workflow: the one source of the report. Nothing here needs more than the
@@ -54,14 +53,6 @@ export interface Served {
   readonly workerLost?: true;
 }
 
-/** A signal that came to the run. Its input is not here. */
-export interface SignalRecord {
-  readonly signal: SignalName | 'unknown';
-  /** Counts the signals of this name in this run, from 1. */
-  readonly arrival: number;
-  readonly at: number;
-}
-
 /** How and when a run was closed from outside, or failed: what the run itself cannot know. */
 export interface RunClose {
   readonly how: 'completed' | 'failed' | 'terminated' | 'cancelled' | 'timed-out' | 'continued';
@@ -105,7 +96,6 @@ export interface RunRecord {
   /** Events of its history so far. */
   readonly events: number;
   readonly activities: readonly ActivityRecord[];
-  readonly signals: readonly SignalRecord[];
   readonly facts: readonly RunFact[];
   /** What people have to do where the run ends now, beside what follows from the rest. */
   readonly left: readonly string[];

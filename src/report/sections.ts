@@ -311,19 +311,13 @@ function people({ requestedBy, gates, holders = [], parkings, controls, endedAt 
   ]);
 }
 
-/** What became of each signal, also of those that no receipt answers. */
-function receipts({ receipts: received, signals }: Report): Section[] {
+/** What became of each signal. */
+function receipts({ receipts: received }: Report): Section[] {
   const told = received.map(({ at, signal, arrival, verdict, code, text, from }) => ({
     ...{ Time: timeText(at), Signal: `${signal} ${arrival}`, Verdict: state(verdict), From: person(from) },
     Why: text.startsWith(code) ? text : `${code}: ${text}`,
   }));
-  const unanswered = signals
-    .filter(({ answered }) => !answered)
-    .map(({ at, signal, arrival }) => ({
-      ...{ Time: timeText(at), Signal: `${signal} ${arrival}`, Verdict: toned('no receipt', 'warning') },
-      ...{ From: person(undefined), Why: 'the run gave no receipt for it' },
-    }));
-  return section('Receipts', [table('What became of each signal.', [...told, ...unanswered])], 'No signal came in.');
+  return section('Receipts', [table('What became of each signal.', told)], 'No signal came in.');
 }
 
 /** Paths filters before and after. */

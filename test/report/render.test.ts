@@ -59,7 +59,6 @@ Gates: where people approve what comes next.
   it('tells a small run in full', () => {
     const history = new RunBuilder()
       .started('drSwitchover', INPUT)
-      .signal('approve', 500)
       .activity({
         type: 'demotePrimary',
         step: { name: 'Demote east', number: 1 },

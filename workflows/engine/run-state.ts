@@ -13,7 +13,7 @@ import type {
   StepContext,
 } from '../../src/contracts/run-facts';
 import type { CarryingOut, RunMemo, RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
-import type { RunEnding, RunRecord, SignalRecord } from '../../src/report/run-record';
+import type { RunEnding, RunRecord } from '../../src/report/run-record';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { carryingOutText } from '../../src/words/status';
 import { currentDetails } from './current-details';
@@ -71,7 +71,6 @@ export class RunState {
     public runbook: RunbookName,
     readonly deployment: string,
     private readonly input: object,
-    private readonly signals: readonly SignalRecord[],
   ) {}
 
   become(runbook: RunbookName): void {
@@ -262,7 +261,6 @@ export class RunState {
       asOf: Date.now(),
       events: historyLength,
       activities: this.activities.records,
-      signals: this.signals,
       facts: this.#facts,
       left: this.left.texts,
       phase: this.phase,

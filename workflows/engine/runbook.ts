@@ -127,7 +127,7 @@ async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unkn
   if (input.dryRun !== true && lockId !== undefined && workflowInfo().workflowId !== lockId)
     return handOver(workflowInfo().workflowType, lockId, raw, takeOverOf(runbook.name, input));
 
-  const state = new RunState(runbook.name, input.deployment, input, signals.came);
+  const state = new RunState(runbook.name, input.deployment, input);
   known.state = state;
   findings.forEach((each) => state.finding(each));
   if (input.dryRun === true || runbook.quiet === true) state.notifications.silence();
@@ -274,12 +274,12 @@ function reportNow(state: RunState, tail?: RunTail): Report {
   const shortened = {
     severity: 'warning',
     code: 'report-shortened',
-    text: 'The report would be too large: signals, and the activities of the steps, are left out.',
+    text: 'The report would be too large: the activities of the steps are left out.',
     next: `They stand in the history: \`${shellLine('temporal', 'workflow', 'show', '--workflow-id', workflowId, '--run-id', runId)}\``,
     at: report.endedAt ?? report.startedAt,
   } as const;
   const steps = report.steps.map((step) => ({ ...step, activities: [] }));
-  return { ...report, signals: [], steps, findings: [...report.findings, shortened] };
+  return { ...report, steps, findings: [...report.findings, shortened] };
 }
 
 /** What a run that was started under another Workflow ID gives: where the real run is. */

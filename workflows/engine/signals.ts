@@ -2,7 +2,6 @@ import { condition, defineSignal, defineUpdate, setDefaultSignalHandler, setHand
 import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
 import { SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../src/contracts/signals';
 import type { InboxItem, SignalName, UpdateName } from '../../src/contracts/signals';
-import type { SignalRecord } from '../../src/report/run-record';
 import { inParallel } from './failures';
 import { refusePlainShares, refuseShares } from './holder-signals';
 import type { RunState } from './run-state';
@@ -17,7 +16,6 @@ const LOOKED_AT = { perSignal: 200, perName: 40, namesRead: 1_000 };
 /** One more in so many ms: a run hears people again once nobody floods it any more. */
 const ONE_MORE_MS = 5 * 60_000;
 const MAX_UPDATE = 16 * 1024;
-const SIGNALS_KEPT = 1_000;
 /** The server takes 10,000 signals for a run: people are warned at a fifth. */
 const MANY_SIGNALS = 2_000;
 
@@ -55,8 +53,6 @@ const LANES: readonly (readonly Kind[])[] = [
  * before the first await of the runbook, gives each signal to what looks at its name.
  */
 export class Signals {
-  /** The first ones of a flood, for the report: it must stay small enough to be a result. */
-  readonly came: SignalRecord[] = [];
   /** By kind, so that asking whether something waits costs nothing: after each signal of a flood it is asked again. */
   readonly #waiting = new Map<Kind, InboxItem[]>();
   readonly #processors = new Map<Kind, Processor>();
@@ -237,15 +233,14 @@ export class Signals {
   }
 
   /** @returns the number of the signal among those of its name */
-  #count(signal: SignalRecord['signal']): number {
+  #count(signal: InboxItem['signal']): number {
     const arrival = (this.#arrivals.get(signal) ?? 0) + 1;
     this.#arrivals.set(signal, arrival);
     this.#total += 1;
-    if (this.came.length < SIGNALS_KEPT) this.came.push({ signal, arrival, at: Date.now() });
     return arrival;
   }
 
-  #put(kind: Kind, signal: SignalRecord['signal'], arrival: number, input?: unknown): void {
+  #put(kind: Kind, signal: InboxItem['signal'], arrival: number, input?: unknown): void {
     const item = { signal, arrival, receivedAt: Date.now(), input };
     const waiting = this.#waiting.get(kind);
     if (waiting) waiting.push(item);

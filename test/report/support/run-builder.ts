@@ -1,7 +1,5 @@
 import type { Attested, RunFact, RunOutcome } from '../../../src/contracts/run-facts';
 import { ERROR_CODES } from '../../../src/errors';
-import type { SignalName } from '../../../src/contracts/signals';
-import { SIGNALS } from '../../../src/contracts/signals';
 import type { ActivityRecord, RunClose, RunEnding, RunRecord, ShownFailure } from '../../../src/report/run-record';
 import { fieldsOf, listOf, shownError } from '../../../src/report/run-record';
 
@@ -45,7 +43,6 @@ type Change = (record: Changing) => void;
 type Changing = { -readonly [K in keyof RunRecord]: RunRecord[K] };
 
 const knownOf = (code: string) => code in ERROR_CODES && ERROR_CODES[code as keyof typeof ERROR_CODES].outcomeKnown;
-const isSignal = (name: string): name is SignalName => Object.values(SIGNALS).some((each) => each === name);
 
 /** Builds what a run knows of itself from what happened when. */
 export class RunBuilder {
@@ -55,7 +52,6 @@ export class RunBuilder {
   readonly #changes: { readonly at: number; readonly change: Change }[] = [];
   readonly #facts: RunFact[] = [];
   readonly #left: string[] = [];
-  readonly #signals: { readonly name: string; readonly at: number }[] = [];
 
   started(runbook: string, input: object): this {
     this.#runbook = runbook;
@@ -76,11 +72,6 @@ export class RunBuilder {
   /** What the run said is left to do. */
   left(...texts: readonly string[]): this {
     this.#left.push(...texts);
-    return this;
-  }
-
-  signal(name: string, at: number): this {
-    this.#signals.push({ name, at });
     return this;
   }
 
@@ -141,7 +132,6 @@ export class RunBuilder {
       asOf: START + Math.max(0, ...this.times().filter(within)),
       events: this.times().filter(within).length,
       activities,
-      signals: this.#numbered().filter(({ at }) => within(at - START)),
       left: this.#left,
       facts: facts.toSorted((one, other) => one.at - other.at),
       phase: 'checking',
@@ -154,7 +144,7 @@ export class RunBuilder {
   times(): readonly number[] {
     const all = [
       ...this.#activities.flatMap(({ scheduledAt, endedAt }) => [scheduledAt, endedAt ?? scheduledAt]),
-      ...[...this.#changes, ...this.#signals].map(({ at }) => at),
+      ...this.#changes.map(({ at }) => at),
     ];
     return [...new Set(all)].toSorted((one, other) => one - other);
   }
@@ -167,16 +157,6 @@ export class RunBuilder {
   #close(at: number, close: RunClose): this {
     return this.#change(at, (record) => {
       record.close = close;
-    });
-  }
-
-  #numbered(): RunRecord['signals'] {
-    const counts = new Map<string, number>();
-    return this.#signals.map(({ name, at }) => {
-      const signal = isSignal(name) ? name : 'unknown';
-      const arrival = (counts.get(signal) ?? 0) + 1;
-      counts.set(signal, arrival);
-      return { signal, arrival, at: START + at };
     });
   }
 

@@ -57,8 +57,6 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
   add([2, 'Invite the key holders'], 'createCeremony', [1_200, 1_500], { targets: [] }, invited, [
     gate('plan', 'opened', 1_080),
   ]);
-  for (const at of [20_000, 25_000, 30_000]) history.signal('share', at);
-  history.signal('approve', 40_000);
   add([0, 'Key shares'], 'openEnvelopes', [40_100, 40_300], { arrived: [] }, { verdicts: [] }, [
     gate('plan', 'approved', 40_030),
     ...['ann', 'ben', 'cleo'].map((holder, index) => accepted('share', index + 1, holder, 20_030 + index * 5_000)),
@@ -69,7 +67,6 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
   add(generate, 'startGeneration', [40_400, 40_700], { ...generation('west'), shares: [1, 2, 3] }, attempt);
   add(generate, 'completeGeneration', [40_700, 41_000], generation('west'), token);
   add([4, 'Read and check again'], 'assessDrSwitchover', [41_100, 42_000], { input: INPUT }, assessed);
-  history.signal('approve', 60_000);
   const both = { kind: 'dr', cluster: 'east', secondary: 'west' };
   const marker = { path: 'marker', value: 'm', wal: '4711', reached: '4711', at: when(64_700) };
   add([5, 'Write a marker on east and wait until west has it'], 'writeMarker', [60_100, 64_800], both, marker, [
