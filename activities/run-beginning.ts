@@ -1,10 +1,9 @@
 import type { z } from 'zod';
-import { inputMistakes } from '../src/contracts/input-mistakes';
 import { lockWorkflowId } from '../src/contracts/names';
 import type { RunbookName } from '../src/contracts/names';
 import type { RecordHead } from '../src/contracts/record';
 import type { Finding } from '../src/contracts/run-facts';
-import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
+import { RUNBOOK_INPUTS, inputMistakes } from '../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { findDeployment } from '../src/inventory';
 import { currentExecution } from './execution';

@@ -3,15 +3,12 @@ import { RUNBOOK_NAMES } from '../src/contracts/names';
 
 export { record } from './record';
 export { drSwitchover } from './runbooks/dr-switchover';
-export { operationTokenCeremony } from './runbooks/operation-token-ceremony';
-export { walSampler } from './runbooks/wal-sampler';
-export { readiness } from './runbooks/readiness';
-export { merkleCheck } from './runbooks/merkle-check';
-export { rootTokenCeremony } from './runbooks/root-token-ceremony';
 export { ceremonyRehearsal } from './runbooks/ceremony-rehearsal';
 export { batchTokenRotation } from './runbooks/batch-token-rotation';
 export { operationTokenDisposal } from './runbooks/operation-token-disposal';
-export { drReindex } from './runbooks/dr-reindex';
+export { drReindex, merkleCheck } from './runbooks/merkle';
+export { readiness, walSampler } from './runbooks/scheduled';
+export { operationTokenCeremony, rootTokenCeremony } from './runbooks/token-ceremonies';
 export { replicationTeardown } from './runbooks/replication-teardown';
 export { primaryEnablement } from './runbooks/primary-enablement';
 export { secondaryDecommission } from './runbooks/secondary-decommission';

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { WorkflowNotFoundError, isGrpcServiceError } from '@temporalio/client';
 import type { z } from 'zod';
-import { inputMistakes } from '../contracts/input-mistakes';
+import { inputMistakes } from '../contracts/runbook-inputs';
 import { nextCommandOf } from '../contracts/next-commands';
 import { approvalPayload, controlPayload, decisionPayload } from '../contracts/payloads';
 import type { Receipt } from '../contracts/run-facts';

@@ -10,8 +10,7 @@ import type { Run } from '../engine/run';
 import { StepFailed } from '../engine/failures';
 import { rolesOf } from '../engine/left-to-do';
 import { promotionInDoubt } from './roles';
-import { serviceBack } from './service-back';
-import { takeSnapshot } from './snapshots';
+import { serviceBack, takeSnapshot } from './service-back';
 
 /** An unplanned change of the primary: it is gone, and a secondary takes its place. */
 export interface LostPrimary {

@@ -1,5 +1,6 @@
 import type { RehearsingPerson, RehearsalProof } from '../../activities/ceremony/rehearsal';
-import type { RehearsalResult, RehearsedPerson } from '../../src/contracts/rehearsals';
+import type { RunbookFindings } from '../../src/contracts/report';
+import type { Attestation } from '../../src/contracts/run-facts';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
@@ -7,6 +8,22 @@ import { runbook } from '../engine/runbook';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import type { StepCalls } from '../engine/activity-calls';
 import { Collection } from '../procedures/collection';
+
+/** One entry of the result for each person who was asked. */
+export interface RehearsedPerson {
+  readonly name: string;
+  readonly standBy: boolean;
+  /** `missing`: no answer that verifies came in time. */
+  readonly answered: 'yes' | 'missing';
+  /** ISO time of the signal's event. */
+  readonly at?: string;
+  /** How it is known that this person answered. */
+  readonly how?: Attestation;
+  /** What the person's tool says of itself. */
+  readonly tool?: string;
+  /** ISO time of the last success before this rehearsal. */
+  readonly before?: string;
+}
 
 /** Every key holder goes the whole way once, with a value that means nothing. It touches no service. */
 export const ceremonyRehearsal = runbook('ceremonyRehearsal', rehearse);
@@ -48,7 +65,7 @@ function resultOf(
   deployment: string,
   people: readonly RehearsingPerson[],
   proofs: Rehearsal['proofs'],
-): RehearsalResult {
+): RunbookFindings & { readonly people: readonly RehearsedPerson[] } {
   const rehearsed = people.map(({ name, standBy, before }): RehearsedPerson => {
     const proof = proofs.get(name);
     return {

@@ -12,7 +12,7 @@ import type { PrimaryChange, Side } from '../procedures/change-primary';
 import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-primary';
 import { quiesceClients } from '../procedures/held-clients';
 import { finishRun } from '../procedures/roles';
-import { takeSnapshot } from '../procedures/snapshots';
+import { takeSnapshot } from '../procedures/service-back';
 
 /**
  * Planned DR switchover: A, the DR primary, and B, one of its DR secondaries, change roles. Both answer, nothing may be

@@ -14,8 +14,7 @@ import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-pri
 import { quiesceClients } from '../procedures/held-clients';
 import { replaceLostPrimary } from '../procedures/replace-lost-primary';
 import { finishRun } from '../procedures/roles';
-import { takeSnapshot } from '../procedures/snapshots';
-import { seeWrite } from '../procedures/service-back';
+import { seeWrite, takeSnapshot } from '../procedures/service-back';
 
 /**
  * A performance secondary becomes the performance primary. Planned: the old primary answers and is demoted first, and is

@@ -12,7 +12,7 @@ import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
 import { finishRun, followingOf, kindName } from '../procedures/roles';
-import { takeSnapshot } from '../procedures/snapshots';
+import { takeSnapshot } from '../procedures/service-back';
 
 /**
  * A former DR primary is back after a failover. It was started fenced and may still take itself for the primary: it is

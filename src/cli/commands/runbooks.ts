@@ -1,10 +1,9 @@
 import { Argument } from 'commander';
 import type { Command } from 'commander';
 import { z } from 'zod';
-import { inputMistakes } from '../../contracts/input-mistakes';
 import { RUNBOOK_NAMES } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
-import { RUNBOOK_INPUTS } from '../../contracts/runbook-inputs';
+import { RUNBOOK_INPUTS, inputMistakes } from '../../contracts/runbook-inputs';
 import { RunbookError } from '../../errors';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
