@@ -5,7 +5,6 @@ import { Client, Connection } from '@temporalio/client';
 import { obtainTemporalServer } from '../src/dev-server';
 import { startLaboratory } from './bench/laboratory';
 import type { Laboratory } from './bench/laboratory';
-import { curlScriptMs, httpClientMs } from './bench/script';
 import { holdCeremony, switchOver } from './bench/runs';
 import type { CeremonyTimes, CheckParts, StepOverhead } from './bench/runs';
 
@@ -24,8 +23,6 @@ interface Measured {
   readonly calls: number;
   readonly wholeMs: number;
   readonly inCallsMs: number;
-  readonly curlMs: number;
-  readonly httpMs: number;
   readonly stepOverheads: readonly StepOverhead[];
   readonly events: number;
 }
@@ -125,7 +122,6 @@ async function ceremonyTable(client: Client, laboratory: Laboratory, ceremonies:
   );
 }
 
-/** Runbook, curl script and HTTP client, one right after the other, so that the machine's load is the same for them. */
 async function measure(
   client: Client,
   laboratory: Laboratory,
@@ -135,11 +131,9 @@ async function measure(
   laboratory.service.latencyMs = latencyMs;
   const { calls, report, wholeMs, inCallsMs, stepOverheads } = await switchOver(client, laboratory, namespace);
   return {
-    calls: calls.length,
+    calls,
     wholeMs,
     inCallsMs,
-    curlMs: await curlScriptMs(calls),
-    httpMs: await httpClientMs(calls),
     stepOverheads,
     events: report.historyEvents,
   };
@@ -149,10 +143,6 @@ async function measure(
 const COLUMNS: readonly (readonly [header: string, value: (each: Measured) => number, digits: number])[] = [
   ['calls', ({ calls }) => calls, 0],
   ['runbook, s', ({ wholeMs }) => wholeMs / 1000, 1],
-  ['curl script, s', ({ curlMs }) => curlMs / 1000, 1],
-  ['HTTP client, s', ({ httpMs }) => httpMs / 1000, 1],
-  ['runbook / curl', ({ wholeMs, curlMs }) => wholeMs / curlMs, 2],
-  ['runbook / HTTP client', ({ wholeMs, httpMs }) => wholeMs / httpMs, 2],
   ['runbook / its own calls', ({ wholeMs, inCallsMs }) => wholeMs / inCallsMs, 2],
   ['events', ({ events }) => events, 0],
 ];
@@ -186,9 +176,9 @@ function costliest(measured: readonly Measured[]): string {
 
 function inOneLine(measured: Measured | undefined): string {
   if (measured === undefined) return '';
-  const { calls, wholeMs, inCallsMs, curlMs, httpMs, events } = measured;
+  const { calls, wholeMs, inCallsMs, events } = measured;
   const seconds = (milliseconds: number): string => `${(milliseconds / 1000).toFixed(2)} s`;
-  return `${calls} calls, ${events} events, runbook ${seconds(wholeMs)} (a call under way ${seconds(inCallsMs)}), curl ${seconds(curlMs)}, HTTP client ${seconds(httpMs)}`;
+  return `${calls} calls, ${events} events, runbook ${seconds(wholeMs)} (a call under way ${seconds(inCallsMs)})`;
 }
 
 function machine(): string {
