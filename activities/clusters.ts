@@ -1,13 +1,13 @@
 import { ServiceClient } from '../src/vault';
 import type { TokenGuard } from '../src/vault';
-import { RunbookError } from '../src/errors';
-import type { BatchTokenSource, ClusterEntry, Deployment } from '../src/inventory';
+import { RunbookError, isRunbookError } from '../src/errors';
+import type { ClusterEntry, CredentialSource, Deployment } from '../src/inventory';
 import { describeSource, findCluster, findDeployment, readCredential } from '../src/inventory';
 import { Secret } from '../src/secret';
 import type { ActivityDependencies } from './dependencies';
 import { Logins, TOKEN_ENDED, describeLogin } from './logins';
 import type { Standing } from './logins';
-import { storeOf } from './tokens/batch-token-store';
+import { openBatchToken } from './tokens/kept-batch-token';
 import { ruleFor } from './tokens/policies';
 import { READ_TIMEOUT_MS } from './read-act-confirm';
 
@@ -17,20 +17,26 @@ export interface ClusterAccess {
   readonly client: ServiceClient;
   /** Read from its source at every use; of a login the token in hand, which all clusters of the DR set share. */
   credential(): Promise<Secret<'service-token'>>;
-  /** The prepared batch token, from where the inventory has it; undefined where it has none. */
+  /** The prepared batch token: of the last rotation, or from its source; undefined where there is neither. */
   batchToken(): Promise<Secret<'batch-token'>> | undefined;
 }
 
+/** Without record and seal keys, as in a look from a shell, there is no batch token of a rotation. */
+type ClustersOptions = Pick<ActivityDependencies, 'inventory' | 'log'> &
+  Partial<Pick<ActivityDependencies, 'records' | 'sealKeyring'>>;
+
 /** Gives the clusters of the inventory, one client each for as long as its entry stays the same. */
 export class Clusters {
-  readonly #dependencies: Pick<ActivityDependencies, 'inventory' | 'log'>;
+  readonly #dependencies: ClustersOptions;
   /** Each with the entry that it was made of: where that changed, a new one takes its place. */
   readonly #clients = new Map<string, { readonly client: ServiceClient; readonly of: string }>();
   readonly #logins: Logins;
+  /** What the record had last of each DR set: while it cannot be read a token of it still counts. */
+  readonly #kept = new Map<string, Secret<'batch-token'>>();
   /** Whose credential a token is. */
   readonly #owners = new WeakMap<Secret, ClusterEntry>();
 
-  constructor(dependencies: Pick<ActivityDependencies, 'inventory' | 'log'>) {
+  constructor(dependencies: ClustersOptions) {
     this.#dependencies = dependencies;
     this.#logins = new Logins(dependencies.log);
   }
@@ -53,12 +59,11 @@ export class Clusters {
   }
 
   access(entry: ClusterEntry): ClusterAccess {
-    const { batchToken } = entry;
     return {
       entry,
       client: this.#client(entry),
       credential: () => this.#credential(entry),
-      batchToken: () => (batchToken === undefined ? undefined : this.#batchToken(batchToken)),
+      batchToken: () => this.#batchToken(entry),
     };
   }
 
@@ -113,14 +118,27 @@ export class Clusters {
     return standing === 'ended' ? readCredential(credential) : undefined;
   }
 
-  async #batchToken(source: BatchTokenSource): Promise<Secret<'batch-token'>> {
-    if (!('keyValue' in source)) return new Secret('batch-token', (await readCredential(source)).reveal());
-    const store = storeOf(this, source);
-    const token = await store.read(AbortSignal.timeout(READ_TIMEOUT_MS * 2));
-    if (token) return token;
-    throw new RunbookError('CREDENTIAL_UNAVAILABLE', `The batch token is not at ${store.where}.`, {
-      next: 'Start batchTokenRotation.',
-    });
+  #batchToken(entry: ClusterEntry): Promise<Secret<'batch-token'>> | undefined {
+    const { batchToken: source } = entry;
+    const { records, sealKeyring } = this.#dependencies;
+    if (source !== 'record') return source && prepared(source);
+    return records && sealKeyring && this.#keptBatchToken({ records, sealKeyring }, entry);
+  }
+
+  async #keptBatchToken(
+    keeper: Parameters<typeof openBatchToken>[0],
+    entry: ClusterEntry,
+  ): Promise<Secret<'batch-token'>> {
+    const set = `${entry.deployment} ${entry.drSet}`;
+    try {
+      const token = await openBatchToken(keeper, entry);
+      this.#kept.set(set, token);
+      return token;
+    } catch (error) {
+      const known = this.#kept.get(set);
+      if (known !== undefined && isRunbookError(error, 'RECORD_UNAVAILABLE')) return known;
+      throw error;
+    }
   }
 
   #client(entry: ClusterEntry): ServiceClient {
@@ -139,4 +157,8 @@ export class Clusters {
     this.#clients.set(entry.name, { client, of });
     return client;
   }
+}
+
+async function prepared(source: CredentialSource): Promise<Secret<'batch-token'>> {
+  return new Secret('batch-token', (await readCredential(source)).reveal());
 }

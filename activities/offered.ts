@@ -36,7 +36,7 @@ export { writeReportFiles, requestTakeOver, describeRun } from './reports/run-re
 export { awaitPrimaryGone, fenceLostPrimary } from './roles/other-side';
 export { demotePrimary, promoteSecondary } from './roles/role-changes';
 export { takeSnapshot } from './snapshots/snapshots';
-export { prepareBatchTokenRole, rotateBatchToken } from './tokens/batch-tokens';
+export { rotateBatchToken } from './tokens/batch-tokens';
 export { takeKeptToken } from './tokens/kept-tokens';
 export {
   assessTokenDisposal,

@@ -3,10 +3,9 @@ import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
-import { orElse } from '../../src/errors';
 import type { BatchTokenRotationEntry, Deployment } from '../../src/inventory';
 import { planDocument } from '../approvals/planning';
-import { check, notCheckable } from '../checks/check';
+import { check } from '../checks/check';
 import { credentialFacts, missingRights } from '../checks/credentials';
 import type { CredentialFacts } from '../checks/credentials';
 import { openRun, runText } from '../checks/runs';
@@ -14,9 +13,9 @@ import { majorVersion } from '../checks/versions';
 import type { ClusterAccess } from '../clusters';
 import type { ActivityDependencies } from '../dependencies';
 import { currentExecution } from '../execution';
-import { neededGrants, policyChecks, rightsIn, roleChecks } from '../tokens/batch-token-policy';
+import { neededGrants, rightsIn } from '../tokens/batch-token-policy';
+import { openBatchToken } from '../tokens/kept-batch-token';
 import type { PolicyGrant } from '../tokens/policies';
-import { storeOf } from '../tokens/batch-token-store';
 import { observe } from './observed';
 import type { PlanInput } from './observed';
 
@@ -25,13 +24,9 @@ export interface BatchTokenRoute {
   readonly drSet: string;
   /** The cluster that makes the token. */
   readonly primary: string;
-  /** Where the token is kept, in words. */
-  readonly sink: string;
   /** Whether the present token has less than half of its life left, or is of no use. */
   readonly due: boolean;
   readonly why: string;
-  /** What is absent on the primary and will be made: nothing where the input does not ask for it. */
-  readonly prepare: readonly ('policy' | 'role')[];
 }
 
 /** Everything that a rotation rests on. Nothing is made. */
@@ -40,7 +35,7 @@ export async function assessBatchTokenRotation(
 ): Promise<Assessment<BatchTokenRoute>> {
   const { input } = request;
   const context = currentExecution();
-  const { clusters, signal } = context;
+  const { signal } = context;
   const observed = await observe(request);
   const { deployment, observations } = observed;
   const base = observed.base({});
@@ -59,33 +54,14 @@ export async function assessBatchTokenRotation(
   const { cluster } = primary;
   const access = observed.access(cluster);
   const needed = neededGrants(opensCeremonies(deployment, drSet, members));
-  const store = storeOf(clusters, entry.sink);
-  const reading = async () => ({ token: await access.credential(), signal });
-  const [busy, own, sink, present, role, policy] = await Promise.all([
-    noOutage(context, input),
+  const [busy, own, present] = await Promise.all([
+    noOutage(context, input.deployment),
     observed.rights(cluster, { [`auth/token/create/${entry.role}`]: ['create|update'] }),
-    sinkUsable(store, signal),
-    presentToken(access, store, needed, signal),
-    ifAllowed(async () => access.client.sys.tokenRole(entry.role, await reading()), signal),
-    ifAllowed(async () => access.client.sys.policy(entry.policy, await reading()), signal),
+    presentToken(access, { deployment: deployment.name, drSet }, needed, signal),
   ]);
-  const read = { policy, role };
-  const isAbsent = (name: keyof typeof read) => 'found' in read[name] && read[name].found === undefined;
-  const prepare = input.createRoleAndPolicy ? (['policy', 'role'] as const).filter(isAbsent) : [];
   return {
     ...base,
-    preconditions: [
-      onePrimary,
-      busy,
-      ...own,
-      sink,
-      ...('found' in policy
-        ? policyChecks(cluster, entry.policy, policy.found, needed, prepare.includes('policy'))
-        : [unread(cluster, `policy ${entry.policy}`, policy.code)]),
-      ...('found' in role
-        ? roleChecks(cluster, entry.role, entry.policy, role.found, prepare.includes('role'))
-        : [unread(cluster, `token role ${entry.role}`, role.code)]),
-    ],
+    preconditions: [onePrimary, busy, ...own],
     plan: planDocument({
       runbook: 'batchTokenRotation',
       input,
@@ -95,18 +71,12 @@ export async function assessBatchTokenRotation(
         `A batch token cannot be revoked: whoever has this one may do DR operations on every secondary of ${cluster} for ${entry.ttlMs / 1000} s, or until policy ${entry.policy} is emptied.`,
       ],
       steps: [
-        prepare.length > 0 && `Make ${prepare.join(' and ')} on ${cluster}`,
-        `Make an orphan batch token on ${cluster} by role ${entry.role}, prove it, and put it into ${store.where}`,
+        `Make an orphan batch token on ${cluster} by role ${entry.role}, prove it, and keep it sealed in the record`,
       ],
       choices: { drSet, when: input.when, ttlSeconds: entry.ttlMs / 1000 },
     }),
-    route: { drSet, primary: cluster, sink: store.where, ...judgeDue(present, needed, entry), prepare },
+    route: { drSet, primary: cluster, ...judgeDue(present, needed, entry) },
   };
-}
-
-function unread(cluster: string, name: string, code: string): Check {
-  const next = 'What it makes is proven on each token before it is kept.';
-  return notCheckable(name, cluster, { observed: `not readable (${code})`, needed: 'read', next });
 }
 
 /** The rotation of a DR set; the only one where none is named. */
@@ -144,67 +114,39 @@ export function opensCeremonies(
 
 /**
  * A rotation runs beside every other run: a planned one that waits for days must not let the token die. Only inside an
- * outage roles are in motion, and with policy and role nothing else may be.
+ * outage roles are in motion.
  */
-async function noOutage(
-  dependencies: ActivityDependencies,
-  { deployment, createRoleAndPolicy }: InputOf<'batchTokenRotation'>,
-): Promise<Check> {
+async function noOutage(dependencies: ActivityDependencies, deployment: string): Promise<Check> {
   const run = await openRun(dependencies, deploymentWorkflowId(deployment));
-  const inTheWay = run !== undefined && (createRoleAndPolicy || run.phase === 'outage');
-  return check('no run moves the primary now', undefined, !inTheWay, {
+  return check('no run moves the primary now', undefined, run?.phase !== 'outage', {
     observed: runText(run),
-    needed: createRoleAndPolicy ? 'no open run of the deployment' : 'no run of the deployment in an outage',
+    needed: 'no run of the deployment in an outage',
     next: `Start again when it has ended: \`runbook status ${deploymentWorkflowId(deployment)}\``,
   });
 }
 
-async function sinkUsable(store: ReturnType<typeof storeOf>, signal: AbortSignal): Promise<Check> {
-  const [name, place] = ['the token can be kept', 'a place that only the workers read'];
-  return store.check(signal).then(
-    () => check(name, undefined, true, { observed: store.where, needed: place }),
-    orElse(signal, ({ code, observed = code, needed = place, next }) =>
-      check(name, undefined, false, { observed: `${store.where}: ${observed}`, needed, next }),
-    ),
-  );
-}
-
-async function presentToken(
+/** By the primary's word; what cannot be opened is of no use. */
+function presentToken(
   primary: ClusterAccess,
-  store: ReturnType<typeof storeOf>,
+  on: Parameters<typeof openBatchToken>[1],
   needed: readonly PolicyGrant[],
   signal: AbortSignal,
-): Promise<CredentialFacts | undefined> {
+): Promise<CredentialFacts> {
   const paths = needed.map(({ path }) => path);
-  return store.read(signal).then(
-    (token) => token && credentialFacts(primary, () => Promise.resolve(token), paths, signal),
-    orElse(signal, ({ code }) => ({ usable: false, error: code, capabilities: {} })),
-  );
+  return credentialFacts(primary, () => openBatchToken(currentExecution(), on), paths, signal);
 }
 
 /** Pure. */
 export function judgeDue(
-  present: CredentialFacts | undefined,
+  present: CredentialFacts,
   needed: readonly PolicyGrant[],
   { ttlMs }: Pick<BatchTokenRotationEntry, 'ttlMs'>,
 ): { readonly due: boolean; readonly why: string } {
   const due = (why: string) => ({ due: true, why });
-  if (present === undefined) return due('there is none');
   if (!present.usable) return due(`the present one is not usable: ${present.error ?? 'refused'}`);
   if (present.type !== 'batch' || present.orphan !== true) return due('the present one is no orphan batch token');
   if (missingRights(present, rightsIn(needed)).length > 0) return due('the present one lacks rights that are needed');
   const left = present.ttlSeconds ?? 0;
   const life = `${left} s of ${ttlMs / 1000} s are left`;
   return left < ttlMs / 2000 ? due(life) : { due: false, why: `${life}: renewed when less than half is left` };
-}
-
-/** What can be read; else the code with which it was refused: a credential with fewest rights may not look. */
-function ifAllowed<T>(
-  read: () => Promise<T>,
-  signal: AbortSignal,
-): Promise<{ readonly found: T } | { readonly code: string }> {
-  return read().then(
-    (found) => ({ found }),
-    orElse(signal, ({ code }) => ({ code })),
-  );
 }

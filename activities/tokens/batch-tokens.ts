@@ -1,4 +1,4 @@
-import type { OnCluster, ChangeResult } from '../../src/contracts/activities';
+import type { OnCluster } from '../../src/contracts/activities';
 import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import type { BatchTokenRotationEntry } from '../../src/inventory';
@@ -13,16 +13,15 @@ import { observeCluster } from '../observe';
 import { chooseSet, opensCeremonies } from '../plans/batch-token-rotation';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 import { TOO_MUCH, neededGrants, policyCommand, rightsIn, roleCommand } from './batch-token-policy';
-import { storeOf } from './batch-token-store';
+import { keptBatchTokens, sealBatchToken } from './kept-batch-token';
 import { batchTokenProofs, proofOf } from './batch-token-proof';
 import { readClusterId } from './operation-token';
-import { BATCH_TOKEN_GRANTS, hclOf } from './policies';
 import type { PolicyGrant } from './policies';
 
-/** A rotation that is done: the new token is where the inventory wants it, and proven. */
+/** A rotation that is done: the new token is proven, and in the record. */
 export type BatchTokenRotated = Awaited<ReturnType<typeof rotateBatchToken>>;
 
-/* Batch tokens for DR operations, made on the primary and put where they are kept (facts 5.7, 11.16). */
+/* Batch tokens for DR operations, made on the primary and kept in the record (facts 5.7, 11.16). */
 
 interface RotationInput extends OnCluster {
   readonly drSet: string;
@@ -39,50 +38,19 @@ async function rotationOf({ deployment: name, drSet, cluster }: RotationInput) {
   return { deployment, entry: chosen.entry, primary };
 }
 
-/** Makes what is absent of policy and role; never changes one that is there. */
-export async function prepareBatchTokenRole(input: RotationInput): Promise<ChangeResult> {
-  const execution = currentExecution();
-  const { signal } = execution;
-  const { entry, primary } = await rotationOf(input);
-  const { client } = primary;
-  const reading = async () => ({ token: await primary.credential(), signal });
-  const writing = async () => ({ token: await primary.credential(), timeoutMs: CHANGE_TIMEOUT_MS });
-  const made: string[] = [];
-  // What is there is never changed: a policy may have been emptied on purpose.
-  if ((await client.sys.policy(entry.policy, await reading())) === undefined) {
-    execution.throwIfCancelled();
-    await client.sys.writePolicy({ name: entry.policy, policy: hclOf(BATCH_TOKEN_GRANTS) }, await writing());
-    made.push(`policy ${entry.policy}`);
-  }
-  if ((await client.sys.tokenRole(entry.role, await reading())) === undefined) {
-    execution.throwIfCancelled();
-    await client.sys.writeBatchTokenRole({ role: entry.role, allowedPolicies: [entry.policy] }, await writing());
-    made.push(`token role ${entry.role}`);
-  }
-  return {
-    outcome: made.length > 0 ? 'done' : 'already',
-    observed: made.length > 0 ? `made ${made.join(' and ')}` : 'both are there',
-    confirmedAt: Date.now(),
-    calls: made.length,
-  };
-}
-
-/** Makes a token on the primary, proves it, puts it where it is kept and reads it back: all in here. */
+/** Makes a token on the primary, proves it, and keeps it sealed in the record: all in here. */
 export async function rotateBatchToken(input: RotationInput) {
   const { deployment: name, cluster, drSet } = input;
   const execution = currentExecution();
-  const { clusters, signal, doubt } = execution;
-  const triedBefore = doubt.mayHaveSent;
+  const { clusters, signal, records, sealKeyring } = execution;
   const { deployment, entry, primary } = await rotationOf(input);
   const members = (deployment.drSets.get(drSet) ?? []).map((member) => clusters.of(name, member));
   const seen = await Promise.all(members.map((member) => observeCluster(member, signal)));
   const needed = neededGrants(opensCeremonies(deployment, drSet, seen));
-  const store = storeOf(clusters, entry.sink);
   // Before anything is made: a token that cannot be kept would be one that nobody holds.
-  await store.check(signal);
-  const replaced = await replacedToken(primary, await store.read(signal), signal);
+  await records.read(name);
 
-  const { token, extra } = await makeToken(execution, primary, entry);
+  const token = await makeToken(execution, primary, entry);
   const proven = await proveToken(primary, token, entry, needed, signal);
   const taken = await Promise.all(
     seen
@@ -95,20 +63,14 @@ export async function rotateBatchToken(input: RotationInput) {
   const refusing = taken.filter(({ how }) => how === 'refused').map((each) => each.cluster);
 
   execution.throwIfCancelled();
-  await store.replace(token, signal);
-  const kept = await store.read(signal);
-  if (kept?.reveal() !== token.reveal()) throw notKept(store.where);
   const proof = proofOf(token, { ttlSeconds: proven.ttlSeconds, capabilities: proven.rights });
-  const changes = batchTokenProofs.changes(members.map((member) => [member.entry.name, proof]));
-  await execution.records
-    .change(name, () => changes)
-    .catch((error: unknown) =>
-      execution.log.warn({ error: String(error) }, 'the proof of the batch token was not kept'),
-    );
+  const sealed = await sealBatchToken(sealKeyring, { deployment: name, drSet }, token, proven.ttlSeconds);
+  const kept = keptBatchTokens.changes([[drSet, { sealed, at: proof.at }]]);
+  const proofs = batchTokenProofs.changes(members.map((member) => [member.entry.name, proof]));
+  await records.change(name, () => ({ put: { ...kept.put, ...proofs.put } }));
   return {
     drSet,
     primary: cluster,
-    sink: store.where,
     expiresAt: proven.expiresAt,
     ttlSeconds: proven.ttlSeconds,
     /** By path, as the new token itself told them. */
@@ -116,15 +78,7 @@ export async function rotateBatchToken(input: RotationInput) {
     /** DR secondaries that took it for a read, and those of which that cannot be known before it is used. */
     provenOn: taken.filter(({ how }) => how === 'taken').map((each) => each.cluster),
     notCheckableOn: taken.filter(({ how }) => how === 'not-checkable').map((each) => each.cluster),
-    /** Absent where there was none. */
-    ...(replaced === undefined ? {} : { replaced }),
-    /** That this step may have made, which nobody holds and which end with their lifetime. */
-    extraTokens: extra + (triedBefore ? 1 : 0),
-    findings: [
-      ...proven.findings,
-      ...refusing.map((each) => refusedBy(each)),
-      ...extraToken(cluster, extra, triedBefore, proven.ttlSeconds),
-    ],
+    findings: [...proven.findings, ...refusing.map((each) => refusedBy(each))],
   };
 }
 
@@ -141,14 +95,6 @@ async function mustBePrimary(access: ClusterAccess, signal: AbortSignal): Promis
   });
 }
 
-function notKept(where: string): RunbookError {
-  return new RunbookError('STATE_DIVERGED', `Another token than the new one is at ${where}.`, {
-    observed: 'another token',
-    needed: 'the new one',
-    next: 'Find out who else writes there, then retry: another token is made.',
-  });
-}
-
 function refusedBy(cluster: string): Finding {
   return {
     severity: 'warning',
@@ -158,52 +104,38 @@ function refusedBy(cluster: string): Finding {
   };
 }
 
-function extraToken(cluster: string, extra: number, triedBefore: boolean, ttlSeconds: number): readonly Finding[] {
-  if (extra === 0 && !triedBefore) return [];
-  const how =
-    extra > 0
-      ? `${extra} ${extra === 1 ? 'answer was' : 'answers were'} lost`
-      : 'a worker was lost, or an earlier try failed';
-  return [
-    {
-      severity: 'info',
-      code: 'extra-batch-token',
-      text: `While the batch token of ${cluster} was made, ${how}: a further token may exist that nobody holds. It ends by itself within ${ttlSeconds} s.`,
-    },
-  ];
-}
-
 /** Requests for one token: after a lost answer another one is made, and the one before ends with its lifetime. */
 const MAX_REQUESTS = 3;
 /** A token may live this much shorter than was asked for, seconds: the time of the calls, and clocks. */
 const SHORTER_SECONDS = 60;
 
-/**
- * Makes a token by the role. A refusal is final; a lost answer is not: the next request makes another token.
- *
- * @returns `extra`: tokens that lost answers may have left, which nobody holds
- */
+/** Makes a token by the role. A refusal is final; a lost answer is not: the next request makes another token. */
 async function makeToken(
   execution: Execution,
   primary: ClusterAccess,
   { role, policy, ttlMs }: BatchTokenRotationEntry,
-) {
-  const { client } = primary;
+): Promise<Secret<'batch-token'>> {
   const seconds = Math.ceil(ttlMs / 1000);
-  for (let tries = 1, extra = 0; ; tries += 1) {
+  for (let tries = 1; ; tries += 1) {
     execution.throwIfCancelled();
     try {
-      const made = await client.sys.createBatchToken(
+      const made = await primary.client.sys.createBatchToken(
         { role, policies: [policy], ttl: `${seconds}s` },
         { token: await primary.credential(), timeoutMs: CHANGE_TIMEOUT_MS },
       );
-      return { token: made.token, extra };
+      return made.token;
     } catch (error) {
-      if (!isRunbookError(error) || (error.outcomeKnown && !error.retryable) || tries === MAX_REQUESTS) throw error;
-      if (!error.outcomeKnown) extra += 1;
+      if (!isRunbookError(error) || (error.outcomeKnown && !error.retryable) || tries === MAX_REQUESTS)
+        throw isRunbookError(error, 'BAD_REQUEST') ? withCommands(error, role, policy) : error;
       execution.progress(`${error.code}; another token is asked for`);
     }
   }
+}
+
+/** Role and policy are made by people, once. */
+function withCommands(error: RunbookError, role: string, policy: string): RunbookError {
+  const next = `Are there policy and role? \`${policyCommand(policy)}\`, \`${roleCommand(role, policy)}\`. ${error.next ?? ''}`;
+  return error.with({ next: next.trim() });
 }
 
 /**
@@ -234,8 +166,19 @@ async function proveToken(
       },
     );
   const kind = `${facts.type ?? 'type not told'}, ${facts.orphan === true ? 'orphan' : 'not orphan'}`;
-  if (facts.type !== 'batch' || facts.orphan !== true)
+  if (facts.type !== 'batch' || facts.orphan !== true) {
+    // Of another kind it can be ended.
+    if (facts.type !== 'batch')
+      await primary.client.sys.revokeSelf({ token, signal }).catch(orElse(signal, () => undefined));
     throw refuse(kind, 'an orphan batch token', `Correct the role: \`${roleCommand(role, policy)}\`.`);
+  }
+  const others = facts.policies.filter((each) => each !== policy && each !== 'default');
+  if (others.length > 0 || !facts.policies.includes(policy))
+    throw refuse(
+      facts.policies.join(', ') || 'no policy',
+      `policy ${policy} and no other`,
+      `Correct the role: \`${roleCommand(role, policy)}\`.`,
+    );
   const asked = ttlMs / 1000;
   const ttlSeconds = facts.ttlSeconds ?? 0;
   if (ttlSeconds < Math.min(asked - SHORTER_SECONDS, asked * 0.9))
@@ -274,18 +217,4 @@ function tooMuch(
       next: `Write policy ${policy} as \`runbook policy DEPLOYMENT --for batchToken\` prints it, and look at policy "default".`,
     },
   ];
-}
-
-/** The token before, as the primary knows it: for the result alone. */
-async function replacedToken(
-  primary: ClusterAccess,
-  token: Secret<'batch-token'> | undefined,
-  signal: AbortSignal,
-): Promise<{ readonly usable: boolean; readonly ttlSeconds?: number; readonly ageSeconds?: number } | undefined> {
-  if (token === undefined) return undefined;
-  const looked = await primary.client.sys.lookupSelf({ token, signal }).catch(orElse(signal, () => undefined));
-  if (looked?.ttlSeconds === undefined) return { usable: looked !== undefined };
-  const { ttlSeconds, creationTtlSeconds } = looked;
-  const age = creationTtlSeconds === undefined ? {} : { ageSeconds: Math.max(0, creationTtlSeconds - ttlSeconds) };
-  return { usable: true, ttlSeconds, ...age };
 }

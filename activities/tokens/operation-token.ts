@@ -42,7 +42,7 @@ const SEALED_SECONDS = 24 * 3600;
 /** Seals a token for this run. @param expSeconds - for how long it can be opened */
 export function sealOperationToken(
   on: { readonly cluster: string; readonly clusterId: string },
-  uses: Parameters<typeof sealValue>[2]['uses'],
+  uses: readonly string[],
   token: Secret<'operation-token'>,
   expSeconds = SEALED_SECONDS,
 ): Promise<Sealed<'operation-token'>> {
@@ -58,7 +58,7 @@ export async function readBatchToken(access: ClusterAccess): Promise<Secret<'bat
     throw new RunbookError('TOKEN_SOURCE_UNAVAILABLE', `The inventory names no batch token for ${access.entry.name}.`, {
       cluster: access.entry.name,
       observed: 'no batchToken',
-      needed: 'a batchToken source, or tokenSource ceremony',
+      needed: 'batchTokens or a batchToken source in the inventory, or tokenSource ceremony',
       next: 'Start again with {"tokenSource": "ceremony"}.',
     });
   }

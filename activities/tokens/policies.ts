@@ -1,6 +1,6 @@
 import type { RunbookName } from '../../src/contracts/names';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
-import type { Deployment, Inventory } from '../../src/inventory';
+import type { Deployment } from '../../src/inventory';
 import { ENDPOINTS } from '../../src/vault';
 
 /* The least that each kind of credential of the inventory must be allowed: `runbook policy`. */
@@ -11,8 +11,8 @@ export interface PolicyGrant {
   readonly capabilities: readonly string[];
 }
 
-/** The kinds of credential that a policy is printed for, as the inventory names them, and `createRoleAndPolicy`. */
-export const POLICY_KINDS = ['credential', 'batchToken', 'ceremonyCredential', 'createRoleAndPolicy'] as const;
+/** The kinds of credential that a policy is printed for, as the inventory names them. */
+export const POLICY_KINDS = ['credential', 'batchToken', 'ceremonyCredential'] as const;
 export type PolicyKind = (typeof POLICY_KINDS)[number];
 
 /** A policy with the name that the printed commands give it. */
@@ -114,7 +114,7 @@ export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
     (each) => `sys.generateRoot.${each}`,
   ),
   ceremonyRehearsal: [],
-  batchTokenRotation: ['sys.createBatchToken', 'sys.tokenRole', 'sys.policy'],
+  batchTokenRotation: ['sys.createBatchToken'],
   merkleCheck: [],
   readiness: [
     ...['sys.auditDevices', 'sys.licenceStatus', 'sys.autoSnapshotStatus', 'sys.rateLimitQuotas'],
@@ -164,7 +164,6 @@ export function runbooksOfEveryDay({
  * @param runbooks - count for `credential` alone; those of every day where none are given
  */
 export function policyFor(
-  { deployments }: Pick<Inventory, 'deployments'>,
   deployment: Deployment,
   kind: PolicyKind = 'credential',
   runbooks: readonly RunbookName[] = runbooksOfEveryDay(deployment),
@@ -175,7 +174,7 @@ export function policyFor(
       return {
         name: 'runbooks',
         about: [`For "credential" of the clusters of ${deployment.name}. Runbooks: ${runbooks.join(', ') || 'none'}.`],
-        grants: merged([...grantsOf(deployment, runbooks), ...sinkGrants(deployments, deployment.name)]),
+        grants: merged(grantsOf(deployment, runbooks)),
       };
     case 'batchToken':
       return {
@@ -192,17 +191,6 @@ export function policyFor(
           'For "ceremonyCredential": an orphan batch token that holds a ceremony on a DR secondary of 2.0 or newer.',
         ],
         grants: merged(drCalls('generation').map((call) => grant(call))),
-      };
-    case 'createRoleAndPolicy':
-      return {
-        name: 'runbooks-batch-setup',
-        about: ['Beside "runbooks", and only for the one run of batchTokenRotation with createRoleAndPolicy.'],
-        grants: merged(
-          rotations.flatMap(({ role, policy }) => [
-            { path: `auth/token/roles/${role}`, capabilities: ['create'] },
-            { path: `sys/policies/acl/${policy}`, capabilities: ['create', 'update'] },
-          ]),
-        ),
       };
   }
 }
@@ -232,10 +220,6 @@ function grantsOfCall(deployment: Deployment, name: string): readonly PolicyGran
       return [...CALLS.filter((call) => call.name === name).map(grant), BELOW_ANY_MOUNT];
     case 'sys.createBatchToken':
       return rotations.map(({ role }) => ({ path: `auth/token/create/${role}`, capabilities: ['update'] }));
-    case 'sys.tokenRole':
-      return rotations.map(({ role }) => ({ path: `auth/token/roles/${role}`, capabilities: ['read'] }));
-    case 'sys.policy':
-      return rotations.map(({ policy }) => ({ path: `sys/policies/acl/${policy}`, capabilities: ['read'] }));
     case 'sys.rateLimitQuotas':
       return [{ path: 'sys/quotas/rate-limit', capabilities: ['list'] }];
     case 'sys.rateLimitQuota':
@@ -261,19 +245,6 @@ export function markerPaths(path: string): readonly string[] {
   const segments = path.split('/');
   const versioned = segments.slice(1).map((_, index) => segments.toSpliced(index + 1, 0, 'data').join('/'));
   return [path, ...versioned];
-}
-
-/** Where this deployment keeps the batch tokens of others. */
-function sinkGrants(deployments: Inventory['deployments'], name: string): readonly PolicyGrant[] {
-  const sinks = [...deployments.values()].flatMap(({ batchTokens }) => Object.values(batchTokens));
-  return sinks.flatMap(({ sink }) => {
-    if (!('keyValue' in sink) || sink.keyValue.deployment !== name) return [];
-    const { mount, path } = sink.keyValue;
-    return [`${mount}/${path}`, `${mount}/data/${path}`].map((each) => ({
-      path: each,
-      capabilities: ['create', 'read', 'update'],
-    }));
-  });
 }
 
 function drCalls(...asked: readonly Asked[]): readonly Call[] {

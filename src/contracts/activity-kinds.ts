@@ -75,7 +75,6 @@ export const ACTIVITY_KINDS = {
   notify: 'tell',
   openEnvelopes: 'open',
   openRehearsal: 'open',
-  prepareBatchTokenRole: 'change',
   probeMerkleTree: 'wait',
   probeProvidedToken: 'wait',
   probeService: 'outage-wait',

@@ -2,7 +2,7 @@ import type { Attested } from './run-facts';
 import type { TokenUse } from './runbook-inputs';
 
 /** What may pass through Temporal, sealed. */
-export type SealedKind = 'operation-token';
+export type SealedKind = 'operation-token' | 'batch-token';
 
 declare const sealedBrand: unique symbol;
 

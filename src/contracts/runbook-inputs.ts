@@ -260,15 +260,13 @@ export const RUNBOOK_INPUTS = {
       .regex(/^([1-9]\d{0,3}[smh]|([1-9]|[12]\d|30)d)$/, 'a duration such as 30m, 12h or 2d, of 30 days at most')
       .default('1d'),
   }),
-  /** The input of `batchTokenRotation`: a new batch token for DR operations, made on the primary and put where it is kept. */
+  /** The input of `batchTokenRotation`: a new batch token for DR operations, made on the primary and kept in the record. */
   batchTokenRotation: z.strictObject({
     ...askedForChange,
     /** The DR set whose primary makes the token; needed where the deployment has several. */
     drSet: z.string().trim().min(1).optional(),
     /** `due`: only where less than half of the present token's life is left, or it is of no use. For Schedules. */
     when: z.enum(['now', 'due']).default('now'),
-    /** Makes the policy and the token role where they are absent; what is there is never changed. */
-    createRoleAndPolicy: z.boolean().default(false),
   }),
 } as const satisfies Readonly<Record<RunbookName, z.ZodType>>;
 

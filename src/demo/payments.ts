@@ -212,12 +212,7 @@ const ALL = ['create', 'read', 'update', 'delete', 'list'];
 
 /** What `runbook policy` prints for every runbook, and no more. */
 function writePolicies(service: SimulatedService, inventory: Inventory): void {
-  const { name: policy, grants } = policyFor(
-    inventory,
-    findDeployment(inventory, DEPLOYMENT),
-    'credential',
-    RUNBOOK_NAMES,
-  );
+  const { name: policy, grants } = policyFor(findDeployment(inventory, DEPLOYMENT), 'credential', RUNBOOK_NAMES);
   const rules = grants.map(({ path, capabilities }) => ({ path, capabilities: [...capabilities] }));
   service.cluster('east').writePolicy(policy, rules);
 }

@@ -15,10 +15,10 @@ export function* crossChecks(inventory: ParsedInventory): Mistakes {
   const { people, deployments } = inventory;
   yield* uniqueKeys(people);
   yield* uniqueClusters(inventory);
-  yield* batchTokens(inventory);
   for (const [name, deployment] of deployments) {
     const path = ['deployments', name];
     yield* drSets(deployment, path);
+    yield* batchTokens(deployment, path);
     const groups = new Set([...groupsOf(people), 'operators']);
     for (const [index, group] of deployment.operators.entries())
       yield* oneOf(group, groups, [...path, 'operators', index], `nobody is in group ${group}`);
@@ -155,48 +155,21 @@ function* claims({ approvals, groups }: ParsedGate, eligible: readonly Person[],
   );
 }
 
-/** What `batchTokens` says of the rest of the inventory. A token must not be kept where it is gone with its cluster. */
-function* batchTokens({ deployments }: ParsedInventory): Mistakes {
-  const places = once((owner) => `${owner} keeps its token there already`);
-  for (const [name, { batchTokens, drSets, ceremony, clusters }] of deployments) {
-    for (const [set, { ttlMs, sink }] of Object.entries(batchTokens)) {
-      const path = ['deployments', name, 'batchTokens', set];
-      yield* oneOf(set, drSets, path, `this deployment has no DR set ${set}`);
-      if (ttlMs < 2 * ceremony.batchMarginMs)
+/** What `batchTokens` says of the rest of the inventory. */
+function* batchTokens({ batchTokens, drSets, ceremony, clusters }: ParsedDeployment, path: Path): Mistakes {
+  for (const [set, { ttlMs }] of Object.entries(batchTokens)) {
+    const here = [...path, 'batchTokens', set];
+    yield* oneOf(set, drSets, here, `this deployment has no DR set ${set}`);
+    if (ttlMs < 2 * ceremony.batchMarginMs)
+      yield at(
+        [...here, 'ttl'],
+        'a token is renewed at half its life, which must still be longer than ceremony.batchMargin',
+      );
+    for (const member of drSets.get(set) ?? [])
+      if (clusters.get(member)?.batchToken !== undefined)
         yield at(
-          [...path, 'ttl'],
-          'a token is renewed at half its life, which must still be longer than ceremony.batchMargin',
+          [...path, 'clusters', member, 'batchToken'],
+          'the token of this DR set is kept in the record: leave batchToken out',
         );
-      const place = JSON.stringify('file' in sink ? sink.file : sink.keyValue);
-      yield* places(place, `DR set ${set} of ${name}`, [...path, 'sink']);
-      if ('keyValue' in sink) {
-        yield* keyValuePlace(deployments, name, sink.keyValue, [...path, 'sink', 'keyValue']);
-        continue;
-      }
-      // A cluster whose token is rotated reads it where it is put, or names no source of its own.
-      for (const member of drSets.get(set) ?? []) {
-        const source = clusters.get(member)?.batchToken;
-        if (source === undefined || ('file' in source && source.file === sink.file)) continue;
-        yield at(
-          ['deployments', name, 'clusters', member, 'batchToken'],
-          `the token of this DR set is put into ${sink.file}: name that file, or leave batchToken out`,
-        );
-      }
-    }
   }
-}
-
-function* keyValuePlace(
-  deployments: ParsedInventory['deployments'],
-  own: string,
-  { deployment, drSet }: { readonly deployment: string; readonly drSet?: string | undefined },
-  path: Path,
-): Mistakes {
-  const sets = deployments.get(deployment)?.drSets;
-  if (deployment === own)
-    yield at([...path, 'deployment'], 'a token is kept by another deployment: here it would be gone with its cluster');
-  else if (sets === undefined)
-    yield* oneOf(deployment, deployments, [...path, 'deployment'], `this inventory has no deployment ${deployment}`);
-  else if (drSet === undefined ? sets.size > 1 : !sets.has(drSet))
-    yield at(drSet === undefined ? path : [...path, 'drSet'], `drSet is one of ${[...sets.keys()].join(', ')}`);
 }

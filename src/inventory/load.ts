@@ -165,8 +165,8 @@ function assemble({ temporal, workers, people, deployments }: ParsedInventory): 
 function clustersOf({ name: deployment, clusters, drSets, batchTokens }: ParsedDeployment): Deployment['clusters'] {
   const entries = [...clusters.values()].map((cluster): ClusterEntry => {
     const drSet = [...drSets].find(([, members]) => members.includes(cluster.name))?.[0] ?? cluster.name;
-    // A token that a rotation keeps is read where it is put.
-    return { ...cluster, deployment, drSet, batchToken: cluster.batchToken ?? batchTokens[drSet]?.sink };
+    const rotated = Object.hasOwn(batchTokens, drSet) ? 'record' : undefined;
+    return { ...cluster, deployment, drSet, batchToken: cluster.batchToken ?? rotated };
   });
   return new Map(entries.map((each) => [each.name, each]));
 }

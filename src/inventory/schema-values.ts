@@ -12,6 +12,8 @@ export const UNKNOWN_FIELD = 'unknown field';
 
 /** Members that an inventory had once, by the end of their path, and what takes their place. */
 const ENDED: readonly (readonly [where: RegExp, instead: string])[] = [
+  [/\.batchTokens\.[^.]+\.sink$/, 'take the line away: the token is kept in the record; run batchTokenRotation once'],
+  [/\.readiness\.independent$/, 'take it away: see that workers and Temporal run elsewhere'],
   [/\.hooks\.dump$/, 'there is no such hook any more: use hooks.snapshot, with demotion in snapshot.before'],
   [/\.hooks\.\w+\.user$/, 'take it away: a command runs as the worker; where it must not, use a call (url)'],
   [

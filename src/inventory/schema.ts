@@ -199,27 +199,11 @@ const pathOfKey = z
   .regex(/^[^/\s]+(\/[^/\s]+)*$/, 'a path without a slash at its ends')
   .refine((path) => !path.split('/').some((part) => part === '.' || part === '..'), 'a path without dots alone');
 
-/** A key of a key-value engine of another deployment. */
-const keyValuePlace = z.strictObject({
-  deployment: name,
-  /** Needed where that deployment has several: its primary has the key, whichever cluster that is. */
-  drSet: name.optional(),
-  mount: pathOfKey,
-  path: pathOfKey,
-  field: text.default('token'),
-});
-
-const sink = z.union(
-  [z.strictObject({ file: absolutePath }), z.strictObject({ keyValue: keyValuePlace })],
-  'one of { file: /absolute/path }, { keyValue: { deployment, mount, path } }',
-);
-
-/** How `batchTokenRotation` makes the batch token of one DR set, and where it puts it. */
+/** How `batchTokenRotation` makes the batch token of one DR set. */
 const batchTokenRotation = section({
   role: objectName.default('runbooks-batch'),
   policy: objectName.default('runbooks-batch'),
   ttl: atMost(768 * 3_600_000, 'the service caps a batch token at 768h: 32d', '8h'),
-  sink,
 });
 
 /** How clients are kept still while a primary is changed on purpose: by the hooks where nothing is said. */
@@ -246,7 +230,7 @@ const deployment = z.strictObject({
   gates,
   /** Groups whose members decide about parked steps, beside those of the gates. */
   operators: z.array(name).default(['operators']),
-  /** By DR set: how its batch token is renewed, and where it is kept. */
+  /** By DR set: how its batch token is renewed. */
   batchTokens: z.record(name, batchTokenRotation).default({}),
   /** The wanted paths filter of each performance secondary. */
   pathsFilters: z.record(name, wantedFilter).default({}),
@@ -283,13 +267,10 @@ export type { Login } from './schema-values';
 export type CredentialSource = z.infer<typeof credentialSource>;
 /** A holder, approver or operator. How documents must be attested the inventory says; what arrives cannot lower it. */
 export type Person = Readonly<z.infer<typeof person>> & { readonly name: string };
-/** How the batch token of a DR set is renewed, and where it is kept. Times in milliseconds. */
+/** How the batch token of a DR set is renewed. Times in milliseconds. */
 export type BatchTokenRotationEntry = Readonly<z.infer<typeof batchTokenRotation>>;
-export type BatchTokenSink = z.infer<typeof sink>;
-/** A key of a key-value engine of another deployment. */
-export type KeyValuePlace = z.infer<typeof keyValuePlace>;
-/** Where a batch token is read from. */
-export type BatchTokenSource = CredentialSource | BatchTokenSink;
+/** Where a batch token is read from: what a rotation made is in the record. */
+export type BatchTokenSource = CredentialSource | 'record';
 /** Who must approve at a gate. */
 export type GatePolicy = Readonly<ParsedGate>;
 export type WantedFilter = Readonly<z.infer<typeof wantedFilter>>;

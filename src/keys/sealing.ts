@@ -14,8 +14,8 @@ export interface RunContext {
 }
 
 /** What a sealed value is bound to. */
-export interface SealSpec {
-  readonly kind: SealedKind;
+export interface SealSpec<K extends SealedKind = SealedKind> {
+  readonly kind: K;
   /** Inventory name of the cluster on which the secret is used. */
   readonly cluster: string;
   readonly clusterId: string;
@@ -26,8 +26,8 @@ export interface SealSpec {
 }
 
 /** What the opener is about to do. Every member comes from the activity itself, none from the sealed value. */
-export interface OpenSpec {
-  readonly kind: SealedKind;
+export interface OpenSpec<K extends SealedKind = SealedKind> {
+  readonly kind: K;
   readonly cluster: string;
   readonly clusterId: string;
   readonly use: string;
@@ -153,12 +153,12 @@ export class SealKeyring {
  * @param context the activity's own run, never from input.
  * @throws RunbookError `SEALED_VALUE_INVALID` for a binding that could not be opened again.
  */
-export async function sealValue(
+export async function sealValue<K extends SealedKind>(
   keyring: SealKeyring,
   context: RunContext,
-  spec: SealSpec,
-  secret: Secret<SealedKind>,
-): Promise<Sealed<SealedKind>> {
+  spec: SealSpec<K>,
+  secret: Secret<K>,
+): Promise<Sealed<K>> {
   if (!(spec.expSeconds > 0 && spec.expSeconds <= MAX_LIFE_SECONDS)) refuse('a life must be between 1 s and 60 days');
   if (spec.uses.length === 0) refuse('it would have no use');
   const key = keyring.derivedKey(keyring.sealingKid) ?? refuse('no key seals');
@@ -175,7 +175,7 @@ export async function sealValue(
     .finally(() => plaintext.fill(0));
   if (sealed.length > MAX_SEALED_LENGTH) refuse('it would be larger than 16 KiB');
   // The brand is given here and nowhere else.
-  return sealed as Sealed<SealedKind>;
+  return sealed as Sealed<K>;
 }
 
 /**
@@ -184,12 +184,12 @@ export async function sealValue(
  * @param context the activity's own run, never from input.
  * @throws RunbookError `SEALED_VALUE_INVALID`; the text says which binding failed and repeats nothing of the value.
  */
-export async function openValue(
+export async function openValue<K extends SealedKind>(
   keyring: SealKeyring,
   context: RunContext,
-  sealed: Sealed<SealedKind>,
-  spec: OpenSpec,
-): Promise<Secret<SealedKind>> {
+  sealed: Sealed<K>,
+  spec: OpenSpec<K>,
+): Promise<Secret<K>> {
   const { header, plaintext } = await decrypt(keyring, sealed);
   const forDeletion = spec.forDeletion === true;
   if (forDeletion && spec.use !== DELETION) refuse('only a deletion may be opened for deletion');

@@ -352,18 +352,6 @@ export const appRoleId = at('data', at('role_id', needed(text)));
 /** `auth/approle/role/:role/secret-id`: told this once. */
 export const secretId = at('data', at('secret_id', needed(as(text, (id) => new Secret('login-secret', id)))));
 
-/** `auth/token/roles/:role`: what tokens of this role are like. */
-export const tokenRole = dataObject({
-  allowedPolicies: withDefault(texts, []),
-  /** Patterns of further policies that it allows. */
-  allowedPoliciesGlob: withDefault(texts, []),
-  orphan: flag,
-  renewable: flag,
-  /** `batch`, `service`, `default-batch` or `default-service`. */
-  tokenType: text,
-});
-export type TokenRole = Read<typeof tokenRole>;
-
 /** `sys/quotas/config`. What a write leaves out is reset: all that was read is written back. */
 export const quotaConfig = dataObject({
   rateLimitExemptPaths: needed(texts),
@@ -444,22 +432,4 @@ export function keyValueEntries(body: unknown, place: Place, { version }: KeyPla
 /** A version 2 engine wraps what was written once more. */
 function inVersion<T>(version: 1 | 2, read: Reader<T>): Reader<T> {
   return version === 1 ? read : at('data', read);
-}
-
-/** One secret in a key-value engine. */
-export interface SecretPlace extends KeyPlace {
-  /** Entry of the key. */
-  readonly field: string;
-}
-
-/** `value`: undefined where the key has no such entry; `version`: of a version 2 engine. */
-export type StoredSecret = ReturnType<typeof storedSecret>;
-
-export function storedSecret(body: unknown, place: Place, { field, version }: SecretPlace) {
-  const read = as(text, (value) => new Secret('batch-token', value));
-  const entry = inVersion(version, at(field, read));
-  const readVersion = at('metadata', at('version', needed(number)));
-  const inData = <T>(inner: Reader<T>) => at('data', inner)(body, place);
-  at('data', needed(anyObject))(body, place);
-  return { value: inData(entry), version: version === 1 ? undefined : inData(readVersion) };
 }

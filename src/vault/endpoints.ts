@@ -1,7 +1,7 @@
 import { RunbookError } from '../errors';
 import type { Secret } from '../secret';
 import * as answer from './answers';
-import type { GeneratedTokenKind, KeyPlace, ReplicationKind, SecretPlace } from './answers';
+import type { GeneratedTokenKind, KeyPlace, ReplicationKind } from './answers';
 import { data } from './shape';
 import type { Place } from './shape';
 import type { Accepted, HttpMethod, RequestBody, RequestDescription } from './types';
@@ -347,17 +347,6 @@ const SYS = {
     }),
     answer.createdToken,
   ),
-  tokenRole: find('auth/token/roles/:role', answer.tokenRole),
-  /** Makes a role for orphan batch tokens, or makes it one. */
-  writeBatchTokenRole: change(
-    'auth/token/roles/:role',
-    ({ allowedPolicies }: { readonly role: string; readonly allowedPolicies: readonly string[] }) => ({
-      allowed_policies: allowedPolicies,
-      orphan: true,
-      renewable: false,
-      token_type: 'batch',
-    }),
-  ),
   /** What no rate-limit quota limits (facts 12.3), and how they answer. */
   quotaConfig: get('sys/quotas/config', answer.quotaConfig),
   /** Replaces all of it: without `sys/quotas` among the exempt paths no quota that limits everything can be removed. */
@@ -409,33 +398,19 @@ const SYS = {
   })),
 };
 
-/** A key of a key-value engine of either version; `undefined` where it does not exist. */
-function findKey<P extends KeyPlace, T>(read: Read<P, T>): Endpoint<P, T | undefined> {
-  return { method: 'GET', path: apiPathOf, effect: 'reads', takesParameters: true, read, mayBeAbsent: true };
-}
+const READ_KEY: Endpoint<KeyPlace, Readonly<Record<string, string>> | undefined> = {
+  ...{ method: 'GET', path: apiPathOf, effect: 'reads', takesParameters: true, mayBeAbsent: true },
+  read: answer.keyValueEntries,
+};
 
 /** Values of key-value engines. Mount and version are those that `sys.mountOf` tells. */
 const KEY_VALUE = {
-  /** The entries of a key. */
-  read: findKey(answer.keyValueEntries),
+  /** The entries of a key; `undefined` where it does not exist. */
+  read: READ_KEY,
   /** Replaces the entries of a key. */
   write: {
     ...change('', ({ version, data: entries }: KeyPlace & { readonly data: Readonly<Record<string, string>> }) =>
       version === 1 ? entries : { data: entries },
-    ),
-    path: apiPathOf,
-  },
-  /** One secret entry of a key, with the version to replace. */
-  readSecret: findKey(answer.storedSecret),
-  /**
-   * Replaces a key by one secret entry. On a version 2 engine only where its version is still `replaces` (0: there is
-   * none): BAD_REQUEST otherwise. A version 1 engine has no such check.
-   */
-  writeSecret: {
-    ...change(
-      '',
-      ({ version, field, value, replaces }: SecretPlace & { value: Secret; replaces: number | undefined }) =>
-        version === 1 ? { [field]: value } : { data: { [field]: value }, options: { cas: replaces ?? 0 } },
     ),
     path: apiPathOf,
   },

@@ -1,19 +1,16 @@
-/** Where a batch token may be kept, what readiness says of it, and what a lost worker leaves. */
-import { chmod, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import type { ActivityDependencies } from '../../activities/dependencies';
-import { BatchTokenFile, BatchTokenKey } from '../../activities/tokens/batch-token-store';
-import { Clusters } from '../../activities/clusters';
+/** What readiness says of a batch token, when it is renewed, and what a worker that is lost leaves. */
 import { judgeDue } from '../../activities/plans/batch-token-rotation';
 import { neededGrants } from '../../activities/tokens/batch-token-policy';
 import { judgeBatchToken } from '../../activities/readiness/credentials';
 import type { CredentialFacts } from '../../activities/checks/credentials';
 import { batchTokenReady } from '../../activities/checks/tokens';
+import { openBatchToken } from '../../activities/tokens/kept-batch-token';
+import pino from 'pino';
+import { Clusters } from '../../activities/clusters';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
-import { Secret } from '../../src/secret';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 const PROMOTE = 'sys/replication/dr/secondary/promote';
 const UPDATE_PRIMARY = 'sys/replication/dr/secondary/update-primary';
@@ -61,7 +58,6 @@ describe('readiness', () => {
 });
 
 it.each([
-  ['there is none', undefined, true],
   ['it cannot be used', { ...GOOD, usable: false }, true],
   ['it is no batch token', { ...GOOD, type: 'service' }, true],
   ['it lacks a right', { ...GOOD, capabilities: { [PROMOTE]: ['update'] } }, true],
@@ -73,63 +69,42 @@ it.each([
 
 describe('on a simulated deployment', () => {
   let bench: ActivityBench;
-  let place: string;
-  const token = new Secret('batch-token', 'hvb.A-CANARY-THAT-IS-KEPT');
-  beforeAll(async () => {
-    place = await mkdtemp(join(tmpdir(), 'batch-token-place-'));
-    bench = await ActivityBench.start({
-      topology: { mounts: ['kv/', { path: 'old/', version: 1 }] },
-      deployment: { batchTokens: { main: { sink: { file: join(place, 'token') } } } },
-    });
-    bench.canary('a batch token', token.reveal());
-  });
-  afterAll(async () => {
-    await bench.stop();
-    await rm(place, { recursive: true, force: true });
-  });
-
-  it('a directory that others may enter or its group may write to is refused, and so is a link or a folder', async () => {
-    const file = new BatchTokenFile(join(place, 'token'));
-    for (const mode of [0o755, 0o701, 0o770]) {
-      await chmod(place, mode);
-      await expect(file.replace(token)).rejects.toMatchObject({ code: 'PRECONDITION_FAILED' });
-    }
-    await chmod(place, 0o700);
-    await symlink('/dev/null', join(place, 'link'));
-    await expect(new BatchTokenFile(join(place, 'link')).replace(token)).rejects.toMatchObject({
-      observed: expect.stringContaining('symbolic link') as string,
-    });
-    await mkdir(join(place, 'folder'));
-    await expect(new BatchTokenFile(join(place, 'folder')).check()).rejects.toMatchObject({ needed: 'a file' });
-    await symlink(place, join(place, 'way'));
-    await expect(new BatchTokenFile(join(place, 'way', 'x')).check()).rejects.toMatchObject({ needed: 'a directory' });
-  });
-
-  it('a file that others may read becomes one of mode 0600; what a dead worker left is replaced, never followed', async () => {
-    const file = join(place, 'token');
-    await writeFile(file, 'the one before', { mode: 0o644 });
-    await writeFile(join(place, 'elsewhere'), 'untouched');
-    await symlink(join(place, 'elsewhere'), `${file}.new`);
-    await new BatchTokenFile(file).replace(token);
-    expect((await stat(file)).mode & 0o777).toBe(0o600);
-    expect(await readFile(join(place, 'elsewhere'), 'utf8')).toBe('untouched');
-    expect((await new BatchTokenFile(file).read())?.reveal()).toBe(token.reveal());
-  });
-
-  const rotation = (more: object = {}) =>
+  openBench((opened) => (bench = opened), { deployment: { batchTokens: { main: {} } } });
+  const asked = { deployment: DEPLOYMENT, cluster: 'east', drSet: 'main' };
+  const inRecord = async () => (await bench.records.read(DEPLOYMENT)).values.get('kept-batch-token:main');
+  const rotation = () =>
     bench.call('assessBatchTokenRotation', {
-      input: RUNBOOK_INPUTS.batchTokenRotation.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more }),
+      input: RUNBOOK_INPUTS.batchTokenRotation.parse({ deployment: DEPLOYMENT, reason: 'a test' }),
     });
   const failed = async () =>
     (await rotation()).preconditions.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
 
+  it('before 2.0 nothing proves it on the secondary; where the record cannot be written none is made', async () => {
+    const east = bench.cluster('east');
+    const rules = neededGrants(false).map(({ path, capabilities }) => ({ path, capabilities: [...capabilities] }));
+    east.writePolicy('runbooks-batch', rules);
+    const role = { allowedPolicies: ['runbooks-batch'], orphan: true, renewable: false, tokenType: 'batch' } as const;
+    east.storage.write('token-role/runbooks-batch', { type: 'token-role', role }, bench.service.now());
+    bench.recordServer.failure = new Error('silent');
+    expect(await bench.failure('rotateBatchToken', asked)).toMatchObject({ code: 'RECORD_UNAVAILABLE' });
+    expect(bench.calls('east', 'auth/token/create/runbooks-batch')).toBe(0);
+    bench.recordServer.failure = undefined;
+    // An attempt before this one was lost: another token is made, and ends by itself where nobody holds it.
+    const made = await bench.call('rotateBatchToken', asked, { attempt: 2 });
+    expect(made).toMatchObject({ notCheckableOn: ['west'], provenOn: [], findings: [] });
+    await expect(bench.call('rotateBatchToken', { ...asked, cluster: 'west' })).rejects.toMatchObject({
+      type: 'PRECONDITION_FAILED',
+    });
+    expect(bench.calls('west', 'auth/token/create/runbooks-batch')).toBe(0);
+  });
+
   it('while a run is in its outage, and while the primary says nothing, the token that is there stays', async () => {
-    const before = await readFile(join(place, 'token'), 'utf8');
+    const before = await inRecord();
     const open = { type: 'drSwitchover', runId: 'another-run' };
     bench.openRuns = new Map([[`deployment:${DEPLOYMENT}`, { ...open, memo: { phase: 'outage' } }]]);
-    expect(await failed()).toContain('no run moves the primary now');
+    expect(await failed()).toEqual(['no run moves the primary now']);
     bench.openRuns = new Map([[`deployment:${DEPLOYMENT}`, { ...open, memo: { phase: 'preparing' } }]]);
-    expect(await failed()).not.toContain('no run moves the primary now');
+    expect(await failed()).toEqual([]);
     bench.openRuns = undefined;
 
     const silent = bench.service.faults.add({ cluster: 'east', endpoint: /./, action: 'reset', times: Infinity });
@@ -140,50 +115,26 @@ describe('on a simulated deployment', () => {
         next: expect.stringContaining('the one that is there counts until its end') as string,
       }),
     ]);
-    const asked = { deployment: DEPLOYMENT, cluster: 'east', drSet: 'main' };
     expect(await bench.failure('rotateBatchToken', asked)).toMatchObject({ retryable: true });
     silent.remove();
-    expect(await readFile(join(place, 'token'), 'utf8')).toBe(before);
-    expect(bench.calls('east', 'auth/token/create/runbooks-batch')).toBe(0);
+    expect(await inRecord()).toEqual(before);
+    expect(before).toBeDefined();
   });
 
-  it('a key of a version 1 engine is replaced too, and read back; what somebody else writes in between is told', async () => {
-    const engine = { deployment: DEPLOYMENT, mount: 'old', path: 'runbooks/batch-token', field: 'token' };
-    // What the printed policy has where another deployment keeps its token here.
-    const east = bench.cluster('east');
-    east.writePolicy('keeper', [{ path: 'old/runbooks/batch-token', capabilities: ['create', 'read', 'update'] }]);
-    const own = join(bench.directory, 'token');
-    const before = await readFile(own);
-    await writeFile(own, east.createToken({ policies: ['keeper'] }));
-    const key = new BatchTokenKey(new Clusters({ inventory: bench.inventory } as ActivityDependencies), engine);
-    const { signal } = new AbortController();
-    await key.check(signal);
-    expect(await key.read(signal)).toBeUndefined();
-    await key.replace(token, signal);
-    expect((await key.read(signal))?.reveal()).toBe(token.reveal());
-    const write = { cluster: 'east', endpoint: 'POST /v1/old/runbooks/batch-token' };
-    const lost = bench.service.faults.add({ ...write, action: 'lose-answer' });
-    const next = new Secret('batch-token', 'hvb.ANOTHER-CANARY-THAT-IS-KEPT');
-    await key.replace(next, signal);
-    expect(lost.hits).toBe(1);
-    expect((await key.read(signal))?.reveal()).toBe(next.reveal());
-    await writeFile(own, before);
-  });
-
-  it('after a lost worker another token is made, and the one that may exist is told', async () => {
-    const east = bench.cluster('east');
-    east.writePolicy('runbooks-batch', [
-      ...neededGrants(false).map(({ path, capabilities }) => ({ path, capabilities: [...capabilities] })),
-    ]);
-    const role = { allowedPolicies: ['runbooks-batch'], orphan: true, renewable: false, tokenType: 'batch' } as const;
-    east.storage.write('token-role/runbooks-batch', { type: 'token-role', role }, bench.service.now());
-    const input = { deployment: DEPLOYMENT, cluster: 'east', drSet: 'main' };
-    const made = await bench.call('rotateBatchToken', input, { attempt: 2 });
-    expect(made).toMatchObject({ extraTokens: 1, findings: [{ code: 'extra-batch-token', severity: 'info' }] });
-    await expect(bench.call('rotateBatchToken', { ...input, cluster: 'west' })).rejects.toMatchObject({
-      type: 'PRECONDITION_FAILED',
+  it('is read again from memory while the record cannot be read, and is of no use to another deployment or set', async () => {
+    const { inventory, records, sealKeyring } = bench;
+    const log = pino({ level: 'silent' });
+    const west = new Clusters({ inventory, log, records, sealKeyring }).of(DEPLOYMENT, 'west');
+    const token = await west.batchToken();
+    bench.recordServer.failure = new Error('silent');
+    expect((await west.batchToken())?.reveal()).toBe(token?.reveal());
+    bench.recordServer.failure = undefined;
+    const moved = { 'kept-batch-token:other': await inRecord() };
+    await bench.records.change(DEPLOYMENT, () => ({ put: moved }));
+    const keeper = { records, sealKeyring };
+    await expect(openBatchToken(keeper, { deployment: DEPLOYMENT, drSet: 'other' })).rejects.toMatchObject({
+      code: 'SEALED_VALUE_INVALID',
     });
-    expect(bench.calls('west', 'auth/token/create/runbooks-batch')).toBe(0);
     expect(bench.leaks()).toEqual([]);
   });
 });

@@ -1,27 +1,31 @@
 /** Without a primary a batch token counts only as far as a primary proved it before. */
-import { rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { keptBatchTokens, sealBatchToken } from '../../activities/tokens/kept-batch-token';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
-import { temporaryDirectory } from '../support/scenario';
+import { Secret } from '../../src/secret';
 
-const file = join(temporaryDirectory('proof'), 'batch-token');
 const KEY = 'batch-token:west';
 let bench: ActivityBench;
 let proof: Readonly<Record<string, unknown>>;
 
 openBench((opened) => (bench = opened), {
-  cluster: () => ({ batchToken: { file } }),
   limits: { primaryGone: '1s' },
-  deployment: { ceremony: { holders: ['ada', 'bert', 'cleo', 'dora'], batchMargin: '40m' } },
+  deployment: {
+    batchTokens: { main: { ttl: '2h' } },
+    ceremony: { holders: ['ada', 'bert', 'cleo', 'dora'], batchMargin: '40m' },
+  },
 });
 
-const makeToken = (ttlMs: number) => {
-  const token = bench.cluster('east').createToken({ policies: ['dr'], type: 'batch', ttlMs });
+/** As a rotation leaves it in the record. */
+const keepToken = async (token: string) => {
   bench.canary('batch token', token);
-  writeFileSync(file, token, { mode: 0o600 });
+  const on = { deployment: DEPLOYMENT, drSet: 'main' };
+  const sealed = await sealBatchToken(bench.sealKeyring, on, new Secret('batch-token', token), 3_600);
+  await keptBatchTokens.put(bench.records, DEPLOYMENT, 'main', { sealed, at: new Date().toISOString() });
 };
+const makeToken = (ttlMs: number) =>
+  keepToken(bench.cluster('east').createToken({ policies: ['dr'], type: 'batch', ttlMs }));
 const assess = async (more = {}) => {
   const input = RUNBOOK_INPUTS.drFailover.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more });
   const { route, plan, preconditions } = await bench.call('assessDrFailover', { input });
@@ -38,23 +42,23 @@ const withdrawn: (readonly [unknown, unknown])[] = [];
 
 beforeAll(async () => {
   writePolicy('update');
-  makeToken(3_600_000);
+  await makeToken(3_600_000);
   const check = () => bench.call('assessReadiness', { deployment: DEPLOYMENT });
   await check();
   proof = (await kept()) as typeof proof;
   // One that the primary refuses, or whose rights are gone, is proven no more; one that is not looked up still is.
   for (const [arrange, what] of [
-    [() => writeFileSync(file, 'hvb.refused'), undefined],
-    [() => rmSync(file), proof],
+    [() => keepToken('hvb.refused'), undefined],
+    [() => keptBatchTokens.remove(bench.records, DEPLOYMENT, 'main'), proof],
     [() => (writePolicy('read'), makeToken(3_600_000)), undefined],
   ] as const) {
     await keep(proof);
-    arrange();
+    await arrange();
     await check();
     withdrawn.push([await kept(), what]);
   }
   writePolicy('update');
-  makeToken(3_600_000);
+  await makeToken(3_600_000);
   await check();
   proof = (await kept()) as typeof proof;
   await bench.cluster('east').kill();
@@ -83,7 +87,7 @@ it.each([
   ['was proven more than a day ago', () => keep({ ...proof, at: ago(25 * 3_600_000) }), 'it was proven last at'],
   ['had no right to promote', () => keep({ ...proof, capabilities: {} }), 'may promote and update-primary'],
   ['was never proven', () => bench.records.change(DEPLOYMENT, () => ({ removed: [KEY] })), 'no readiness check'],
-  ['is another one than was proven', () => (writeFileSync(file, 'hvb.another'), keep(proof)), 'another token'],
+  ['is another one than was proven', async () => (await keepToken('hvb.another'), keep(proof)), 'another token'],
 ] as const)('a token that %s is left to the holders, and the plan says why', async (_what, arrange, why) => {
   await arrange();
   const { source, warnings } = await assess();

@@ -72,6 +72,7 @@ describe('an inventory', () => {
 });
 
 const QUIESCE = "quiesce: { command: [/opt/quiesce, '--all'], timeout: 20s }";
+const ROTATED = 'batchTokens: { main: {} }\n    limits: {';
 const CALL = 'quiesce: { url: "https://hooks.example/quiesce"';
 
 describe('mistakes', () => {
@@ -158,6 +159,13 @@ describe('mistakes', () => {
     ],
     ['a method of a hook', 'idempotent: true', 'method: PUT', 'hooks.fence.method: take it away: a call is a POST'],
     ['a hook that ended', 'snapshot: { command', 'dump: { command', 'hooks.dump: there is no such hook any more'],
+    [
+      'a place for a batch token',
+      'limits: {',
+      ROTATED.replace('{}', '{ sink: { file: /x } }'),
+      'kept in the record; run',
+    ],
+    ['two sources of a batch token', 'limits: {', ROTATED, 'kept in the record: leave batchToken out'],
     ['another version', 'version: 1', 'version: 2', 'inventories of version 1'],
   ])('%s', (_what, from, to, message) => {
     const found = mistakes(changed(from, to));

@@ -79,7 +79,7 @@ if (server) {
       const log = pino({ level: 'debug' }, { write: (line) => void lines.push(line) });
       await clusters?.close();
       clusters = new Clusters({ inventory, log });
-      const policy = policyFor(inventory, clusters.deployment('night'), 'credential', ['drSwitchover', 'readiness']);
+      const policy = policyFor(clusters.deployment('night'), 'credential', ['drSwitchover', 'readiness']);
       await asRoot('POST', `sys/policies/acl/${mount}`, { policy: policyText(policy) });
     }
 

@@ -96,7 +96,6 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   proveWrite: 'open',
   disposeLedgerToken: 'open',
   forgetLedgerToken: 'approval',
-  prepareBatchTokenRole: 'open',
   rotateBatchToken: 'open',
   runHook: 'open',
   writeMarker: 'open',

@@ -36,7 +36,7 @@ export function printedRules(
   kind: PolicyKind = 'credential',
   runbooks?: readonly RunbookName[],
 ): readonly PolicyRule[] {
-  const policy = policyFor(inventory, findDeployment(inventory, deployment), kind, runbooks);
+  const policy = policyFor(findDeployment(inventory, deployment), kind, runbooks);
   return parsePolicy(policyText(policy)) ?? [];
 }
 

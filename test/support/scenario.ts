@@ -189,7 +189,7 @@ export class Scenario {
   async #tokenOfAdministrator(): Promise<string | undefined> {
     const { inventory } = this;
     const { makeWorkersToken, rights } = this.options;
-    const policy = () => policyFor(inventory, findDeployment(inventory, this.name), 'credential', rights?.runbooks);
+    const policy = () => policyFor(findDeployment(inventory, this.name), 'credential', rights?.runbooks);
     return makeWorkersToken?.(policyText(policy()));
   }
 

@@ -305,7 +305,7 @@ function drSetsOf(clusters: readonly FoundCluster[]) {
 function policyOf(facts: Facts): string {
   const inventory = parseInventory(inventoryText(facts), facts.files.inventory);
   const deployment = findDeployment(inventory, facts.deployment);
-  return `${policyText(policyFor(inventory, deployment, 'credential', runbooksOfEveryDay(deployment)))}\n`;
+  return `${policyText(policyFor(deployment, 'credential', runbooksOfEveryDay(deployment)))}\n`;
 }
 
 /** What a worker logs in with; the secret ID is in a file. */

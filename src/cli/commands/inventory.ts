@@ -84,7 +84,6 @@ function filesIn(value: unknown): string[] {
   const members: [string, unknown][] =
     value instanceof Map ? [...(value as Map<string, unknown>)] : Object.entries(value);
   return members.flatMap(([name, member]) => {
-    if (name === 'sink') return [];
     return FILE_MEMBERS.has(name) && typeof member === 'string' ? [member] : filesIn(member);
   });
 }
@@ -264,7 +263,7 @@ function policyCommand({ context }: CommandHost): Command {
         const lines = setupCommands(deployment, options.runbook);
         return printResult(context, options, { commands: lines }, lines);
       }
-      const policy = policyFor(inventory, deployment, options.for, runbooks);
+      const policy = policyFor(deployment, options.for, runbooks);
       const others = RUNBOOK_NAMES.filter((each) => !runbooks.includes(each));
       const about = options.for === 'credential' ? [...policy.about, ...notFor(others)] : policy.about;
       const text = policyText({ ...policy, about });

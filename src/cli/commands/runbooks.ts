@@ -36,7 +36,7 @@ export const RUNBOOK_PURPOSES: Readonly<Record<RunbookName, string>> = {
   operationTokenDisposal: 'Operation tokens that runs left behind are deleted and proven dead.',
   rootTokenCeremony: 'Key holders give their shares for a root token that only its recipient can read.',
   ceremonyRehearsal: 'Every key holder goes the whole way once, with a value that means nothing.',
-  batchTokenRotation: 'A fresh batch token for DR operations is made on the primary and put where it is kept.',
+  batchTokenRotation: 'A fresh batch token for DR operations is made on the primary and kept in the record.',
   drReindex: 'The Merkle tree of a DR secondary is made anew.',
   merkleCheck: 'Says whether the Merkle tree of a DR secondary is sound.',
   walSampler: 'Records WAL indexes, lag and heartbeats on a schedule, so that a failover can bound what was lost.',

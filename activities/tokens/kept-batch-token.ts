@@ -1,0 +1,59 @@
+import { z } from 'zod';
+import type { Sealed } from '../../src/contracts/ceremony';
+import { recordWorkflowId } from '../../src/contracts/record';
+import { RunbookError } from '../../src/errors';
+import { openValue, sealValue } from '../../src/keys';
+import type { SealKeyring } from '../../src/keys';
+import type { Secret } from '../../src/secret';
+import type { Records } from '../record';
+import { RecordTable } from '../record-table';
+
+/** By DR set: the batch token that its last rotation made, sealed. */
+export const keptBatchTokens = new RecordTable(
+  'kept-batch-token',
+  z.object({
+    sealed: z.custom<Sealed<'batch-token'>>((value) => typeof value === 'string'),
+    /** ISO time of the rotation. */
+    at: z.iso.datetime(),
+  }),
+);
+
+const USE = 'dr.batch-token';
+
+/** A sealed value of one deployment and set is of no use for another. */
+function boundTo(deployment: string, drSet: string) {
+  return {
+    context: { ns: '', wid: recordWorkflowId(deployment), rid: drSet },
+    spec: { kind: 'batch-token', cluster: drSet, clusterId: drSet } as const,
+  };
+}
+
+/** Seals a batch token for the record, until its end. */
+export function sealBatchToken(
+  keyring: SealKeyring,
+  on: { readonly deployment: string; readonly drSet: string },
+  token: Secret<'batch-token'>,
+  expSeconds: number,
+): Promise<Sealed<'batch-token'>> {
+  const { context, spec } = boundTo(on.deployment, on.drSet);
+  return sealValue(keyring, context, { ...spec, uses: [USE], expSeconds }, token);
+}
+
+/**
+ * The batch token of a DR set that the record keeps.
+ *
+ * @throws RunbookError CREDENTIAL_UNAVAILABLE where it keeps none, SEALED_VALUE_INVALID where this worker cannot open it or
+ *   it has ended, RECORD_UNAVAILABLE
+ */
+export async function openBatchToken(
+  { records, sealKeyring }: { readonly records: Records; readonly sealKeyring: SealKeyring },
+  { deployment, drSet }: { readonly deployment: string; readonly drSet: string },
+): Promise<Secret<'batch-token'>> {
+  const kept = await keptBatchTokens.get(records, deployment, drSet);
+  if (kept === undefined)
+    throw new RunbookError('CREDENTIAL_UNAVAILABLE', `The record keeps no batch token of DR set ${drSet}.`, {
+      next: 'While a primary serves start batchTokenRotation; else start again with {"tokenSource": "ceremony"}.',
+    });
+  const { context, spec } = boundTo(deployment, drSet);
+  return openValue(sealKeyring, context, kept.sealed, { ...spec, use: USE });
+}
