@@ -154,20 +154,21 @@ export function serverTime(health: Health | undefined): number | undefined {
  *
  * @throws RunbookError SERVICE_UNAVAILABLE, which may be tried again, where the node restarts and tells no mode
  */
-export async function readActive(
+export async function readKind(
   access: ClusterAccess,
+  kind: ReplicationKind,
   signal: AbortSignal,
-  read: (node: string) => Promise<ReplicationStatus>,
 ): Promise<ReplicationObservation> {
   const { client } = access;
   let asked: Promise<Health | undefined> | undefined;
-  const both = (node: string) => Promise.all([read(node), (asked = healthOf(client, node, signal))]);
+  const both = (node: string) =>
+    Promise.all([client[kind].status({ node, signal }), (asked = healthOf(client, node, signal))]);
   const evidence = { of: 'itself', leads: async () => leads(await asked) } as const;
   const [status, health] = await client.atActiveNode(both, { signal, evidence });
   return observeReplication(demandMode(access, status), serverTime(health));
 }
 
-/** As {@link readActive}, where nothing depends on the age of a heartbeat: the clock is not asked for, and none is told. */
+/** As {@link readKind}, where nothing depends on the age of a heartbeat: the clock is not asked for, and none is told. */
 export async function readStatus(
   access: ClusterAccess,
   kind: ReplicationKind,

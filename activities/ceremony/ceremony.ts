@@ -52,29 +52,24 @@ export async function createCeremony(input: {
   if (input.keepFor !== undefined && keepMs === undefined)
     throw new RunbookError('INVALID_INPUT', 'A token is kept for 7 days at most.');
   const seen = await Promise.all(
-    input.targets.map(async (target) => {
-      const access = clusters.of(input.deployment, target.cluster);
-      const [{ clusterId, version }, seal] = await Promise.all([
+    input.targets.map(async ({ cluster, uses }) => {
+      const access = clusters.of(input.deployment, cluster);
+      const [{ clusterId, version }, seal, caSha256] = await Promise.all([
         readIdentity(access, signal),
         observeSeal(access, signal),
+        fileDigest(access.entry.caFile),
       ]);
-      return { ...target, access, clusterId, version, seal };
+      const target: InvitationTarget = {
+        ...{ cluster, clusterId, addresses: [...access.entry.addresses], caSha256 },
+        uses: kind === 'root-token' ? ['root-token.generate'] : [...uses],
+        ...(seal?.recovery === true && { recovery: true }),
+      };
+      return { target, access, version, seal };
     }),
   );
   const [first] = seen;
   if (!first) throw new RunbookError('INVALID_INPUT', 'A ceremony needs a target.');
-  const targets = await Promise.all(
-    seen.map(async ({ cluster, uses, access, clusterId, seal }): Promise<InvitationTarget> => {
-      return {
-        cluster,
-        clusterId,
-        addresses: [...access.entry.addresses],
-        caSha256: await fileDigest(access.entry.caFile),
-        uses: kind === 'root-token' ? ['root-token.generate'] : [...uses],
-        ...(seal?.recovery === true && { recovery: true }),
-      };
-    }),
-  );
+  const targets = seen.map(({ target }) => target);
   const tokens = collects === 'tokens';
   const required = tokens ? 1 : await readThreshold(first, kind, signal);
   const invited = tokens ? providersNow(deployment) : invitedNow(deployment);
@@ -93,7 +88,7 @@ export async function createCeremony(input: {
     ...handleOf(created, threshold),
     useForMs: useFor * 1000,
     fingerprint: pgp,
-    ...(targets[0]?.recovery && { recovery: true }),
+    ...(first.target.recovery && { recovery: true }),
     ...invited.handle,
   };
 }

@@ -14,8 +14,8 @@ import { verifyBeginning } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import type { Execution } from '../execution';
-import { kindName, readKind } from '../joining/onboarding-read';
-import { describeReplication, isAlive } from '../observe';
+import { kindName } from '../joining/onboarding-read';
+import { describeReplication, isAlive, readKind } from '../observe';
 import {
   CHANGE_TIMEOUT_MS,
   beforeSending,

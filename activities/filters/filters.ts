@@ -21,10 +21,10 @@ import {
   needsApproval,
   readFilterOfId,
   readFiltersOf,
-  readPerformance,
   stateOf,
 } from './paths-filters';
 import type { SecondaryFilters } from './paths-filters';
+import { readKind } from '../observe';
 
 /* Paths filters of a performance primary become what is wanted (interface 4.2: `paths-filter`; facts 6). */
 
@@ -117,7 +117,7 @@ async function demandApproval(
   const target = clusters.of(deployment, secondary);
   const [pair, status] = await Promise.all([
     pairOf(target, clusters.of(deployment, cluster), signal),
-    readPerformance(target, signal),
+    readKind(target, 'performance', signal),
   ]);
   const { on, with: primary } = pair;
   if (id !== on.clusterId && id !== status.secondaryId)
@@ -150,7 +150,7 @@ export async function readPathsFilter({ deployment, primary, secondary }: Betwee
   const source = clusters.of(deployment, primary);
   const { streamingMs } = clusters.deployment(deployment).limits;
   const id = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs));
-  const { secondaryId } = await readPerformance(target, signal);
+  const { secondaryId } = await readKind(target, 'performance', signal);
   const ids = [...new Set([secondaryId ?? id, id])];
   const found = await Promise.all(ids.map((each) => filterUnder(source, each, signal)));
   const filters = found.filter((filter) => filter !== undefined);

@@ -1,7 +1,7 @@
 import type { ExpectedFilter, FilterState, KnownFilter, PathsFilterFacts } from '../../src/contracts/activities';
 import { orElse, RunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
-import { readActive } from '../observe';
+import { readKind } from '../observe';
 import { readClusterId } from '../tokens/operation-token';
 import type { Check } from '../../src/contracts/plan';
 import type { WantedFilter } from '../../src/inventory';
@@ -28,10 +28,6 @@ export function describeFilter(filter: PathsFilterFacts | 'none' | undefined): s
   return `${filter.mode} ${canonicalPaths(filter.paths).join(', ') || 'nothing'}`;
 }
 
-export function readPerformance(access: ClusterAccess, signal: AbortSignal) {
-  return readActive(access, signal, (node) => access.client.performance.status({ node, signal }));
-}
-
 /** The filter that a performance primary keeps under an id. */
 export async function filterUnder(
   source: ClusterAccess,
@@ -49,8 +45,8 @@ export async function readFiltersOf(
 ): Promise<SecondaryFilters> {
   const [clusterId, onSource, onTarget] = await Promise.all([
     readClusterId(target, signal),
-    readPerformance(source, signal),
-    readPerformance(target, signal),
+    readKind(source, 'performance', signal),
+    readKind(target, 'performance', signal),
   ]);
   const attached = onTarget.mode === 'secondary' && onTarget.setId !== undefined && onTarget.setId === onSource.setId;
   // A blank id is that of a secondary that has forgotten its primary.
@@ -205,7 +201,7 @@ export function keptAway({ mode, paths }: PathsFilterFacts): string {
 
 /** What the secondary says of its own filter; undefined where it says nothing. */
 async function dynamicFilterOf(target: ClusterAccess, signal: AbortSignal): Promise<DynamicFilter | undefined> {
-  const { secondaryId } = await readPerformance(target, signal);
+  const { secondaryId } = await readKind(target, 'performance', signal);
   if (!secondaryId) return undefined;
   return target.client.performance.secondary.dynamicFilter(secondaryId, { token: await target.credential(), signal });
 }

@@ -4,10 +4,9 @@ import type { ReplicationObservation } from '../../src/contracts/observations';
 import { isRunbookError, RunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
-import { readPerformance } from '../filters/paths-filters';
-import { describeReplication, heartbeatAge, isAlive, readStatus } from '../observe';
+import { describeReplication, heartbeatAge, isAlive, readKind, readStatus } from '../observe';
 import { awaitState } from '../read-act-confirm';
-import { kindName, readKind, readSealsOf, sealedNodes } from './onboarding-read';
+import { kindName, readSealsOf, sealedNodes } from './onboarding-read';
 
 /** A performance secondary finds the new primary through addresses that it learned before; minutes are not needed. */
 const FOLLOW_BUDGET_MS = 60_000;
@@ -104,7 +103,7 @@ export async function awaitPerformanceSecondaries(input: {
       try {
         const seen = await awaitState(execution, {
           read: async () => {
-            const state = await readPerformance(access, signal);
+            const state = await readKind(access, 'performance', signal);
             id = state.secondaryId ?? id;
             return state;
           },

@@ -2,7 +2,7 @@ import type { ClusterObservation, ReplicationObservation } from '../../src/contr
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, orElse } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
-import { describeReplication, observeReplication, readActive } from '../observe';
+import { describeReplication, observeReplication } from '../observe';
 
 /** What a cluster is for both kinds of replication, by its active node. */
 export interface BothKinds {
@@ -29,16 +29,6 @@ export async function readBothKinds({ client, entry }: ClusterAccess, signal: Ab
     dr: observeReplication(status.dr, undefined),
     performance: observeReplication(status.performance, undefined),
   };
-}
-
-/** One kind, of the active node, with the ages of heartbeats. */
-export function readKind(
-  access: ClusterAccess,
-  kind: ReplicationKind,
-  signal: AbortSignal,
-): Promise<ReplicationObservation> {
-  const { client } = access;
-  return readActive(access, signal, (node) => client[kind].status({ node, signal }));
 }
 
 /** A kind of replication in a sentence. */

@@ -5,7 +5,7 @@ import { RunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { requireFilter } from '../filters/paths-filters';
-import { describeReplication } from '../observe';
+import { describeReplication, readKind } from '../observe';
 import {
   CHANGE_TIMEOUT_MS,
   awaitSettled,
@@ -18,7 +18,7 @@ import { ANSWER_BUDGET_MS, awaitClusterId } from '../tokens/operation-token';
 import { follows, isAttached, primaryAddresses } from './following';
 import type { JoinInput, JoinTarget, TokenParameters } from './join-by-token';
 import { joinByToken, joinTargetOf, mayHaveCalledBefore, readPrimary, updateToken } from './join-by-token';
-import { demandRole, kindName, readKind } from './onboarding-read';
+import { demandRole, kindName } from './onboarding-read';
 import { pairOf, verifyFollowing, verifyJoining } from './repoint-authority';
 
 interface ByAddresses {

@@ -11,8 +11,8 @@ import { historyOf } from '../approvals/arrived-signals';
 import { Deadline } from '../deadline';
 import type { ClusterAccess } from '../clusters';
 import type { ActivityContext } from '../execution';
-import { heartbeatAge } from '../observe';
-import { readKind } from '../joining/onboarding-read';
+import { heartbeatAge, readKind } from '../observe';
+
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 
 /** Longer than a promotion without an answer can be under way. */

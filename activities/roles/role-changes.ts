@@ -16,9 +16,9 @@ import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { identityOfLost } from '../plans/failover-sides';
 import { inPlaceOf } from '../plans/performance-promotion';
-import { describeReplication, readStatus } from '../observe';
+import { describeReplication, readKind, readStatus } from '../observe';
 import { primaryClusterAddrOf } from '../joining/enable-secondary';
-import { demandRole, kindName, readKind } from '../joining/onboarding-read';
+import { demandRole, kindName } from '../joining/onboarding-read';
 import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
 import {
   ROLE_TIMEOUT_MS,

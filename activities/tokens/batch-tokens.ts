@@ -8,8 +8,8 @@ import { takenBy } from '../checks/tokens';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import type { Execution } from '../execution';
-import { readKind } from '../joining/onboarding-read';
-import { observeCluster } from '../observe';
+
+import { observeCluster, readKind } from '../observe';
 import { chooseSet, opensCeremonies } from '../plans/batch-token-rotation';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 import { TOO_MUCH, neededGrants, policyCommand, rightsIn, roleCommand } from './batch-token-policy';
