@@ -699,7 +699,7 @@ export const MUTATIONS = [
   {
     name: 'generation: an attempt that is gone after its last share has made nothing',
     file: 'activities/ceremony/last-share.ts',
-    text: "unknown: { waiting: 'make-useless', reset: 'make-useless', gone: 'alarm', unreadable: 'alarm' }",
+    text: "unknown: { waiting: 'alarm', reset: 'alarm', gone: 'alarm', unreadable: 'alarm' }",
     replacement: "unknown: { waiting: 'again', reset: 'again', gone: 'again', unreadable: 'again' }",
     test: 'test/activities/support/last-share.test.ts',
   },

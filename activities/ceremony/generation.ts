@@ -151,7 +151,7 @@ export async function completeGeneration(
   execution.doubt.mayHaveSent = false;
   const { attempt } = input;
   const [generation, signals] = await Promise.all([prepare(input, execution, false), arrivedShares(attempt.set)]);
-  const { access, record, slot, cluster, kind } = generation;
+  const { access, record, slot, cluster } = generation;
   const noted = { ...entryOf(generation, attempt), state: 'under-way' } as const;
   const noting = beginNote(execution, noted);
   let answer: Awaited<ReturnType<typeof give>>;
@@ -196,7 +196,7 @@ export async function completeGeneration(
   const known = answer.kind === 'unclear' && answer.outcomeKnown ? 'not-sent' : 'unknown';
   // Nothing may stop what finds out whether there is a token.
   const onward = { ...execution, signal: new AbortController().signal, throwIfCancelled: () => undefined };
-  const ended = await settleLastShare(onward, slot, kind, attempt, answer.kind === 'refused' ? 'refused' : known);
+  const ended = await settleLastShare(onward, slot, attempt, answer.kind === 'refused' ? 'refused' : known);
   if (ended.next === 'alarm') return alarm(generation, attempt, ended.how);
   await noTokenOf(execution, noted);
   return { next: ended.next, findings: [] };
@@ -235,7 +235,7 @@ export async function settleGeneration(input: {
     const key = { pgpPublicKey: '', pgpFingerprint: pgp };
     const slot: Slot = { endpoints: endpointsOf(access, kind), kind, cluster, key, token, ...(nonces && { nonces }) };
     const answer = mayBeSent ? 'unknown' : 'not-sent';
-    const ended = await settleLastShare(execution, slot, kind, attempt ?? { nonceDigest: '' }, answer);
+    const ended = await settleLastShare(execution, slot, attempt ?? { nonceDigest: '' }, answer);
     if (ended.next === 'alarm' && attempt) return await alarm(subject, attempt, ended.how);
     if (noted) await noTokenOf(execution, noted);
     const isFree = ended.next !== 'alarm' && ended.isFree;
