@@ -9,6 +9,7 @@ import type { Client, WorkflowHandle } from '@temporalio/client';
 import pino from 'pino';
 import { Records } from '../../activities';
 import type { RunbookActivities } from '../../activities';
+import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { policyFor, policyText } from '../../activities/tokens/policies';
 import { ceremonyWorkflowId, deploymentWorkflowId } from '../../src/contracts/names';
 import { recordWorkflowId } from '../../src/contracts/record';
@@ -18,10 +19,11 @@ import type { GateName } from '../../src/contracts/plan';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import type { ControlAction, DecisionAction } from '../../src/contracts/signals';
 import { QUERIES } from '../../src/contracts/signals';
+import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { findDeployment, parseInventory } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
-import type { Secret } from '../../src/secret';
-import { newSealKey, newSigningKey, SealKeyring } from '../../src/keys';
+import { Secret } from '../../src/secret';
+import { newSealKey, newSigningKey, SealKeyring, sealValue } from '../../src/keys';
 import type { SigningKey } from '../../src/keys';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedService, Topology } from '../../src/simulator';
@@ -306,6 +308,20 @@ export class Scenario {
       keyring: SealKeyring.parse(this.#sealKeys.reveal()),
       alarm: (_deployment, finding) => void alarms.push(finding),
       readMs,
+    });
+  }
+
+  /** What a ceremony that has ended left: a token of the service, sealed in the record. */
+  async leaveToken(cluster: string, uses: readonly TokenUse[], kept?: { readonly until: string }): Promise<void> {
+    const { tokens, clusterId } = this.service.cluster(cluster);
+    const token = new Secret('operation-token', tokens.createOperationToken(this.service.now()));
+    const run = { ns: temporalServer().namespace, wid: ceremonyWorkflowId(cluster), rid: randomUUID() };
+    const bound = { kind: 'operation-token', cluster, clusterId, uses, expSeconds: 3_600 } as const;
+    const at = new Date().toISOString();
+    await new TokenLedger(this.recordsOfAWorker()).write({
+      ...{ version: 1, id: randomUUID(), deployment: this.name, cluster, clusterId, ...run, state: 'alive', at },
+      sealed: await sealValue(this.sealKeyring, run, bound, token),
+      ...(kept && { kept: { ...kept, uses: [...uses], holders: ['ada', 'bert', 'cleo'], ...run, at } }),
     });
   }
 

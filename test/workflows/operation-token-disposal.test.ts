@@ -21,12 +21,7 @@ describe('operationTokenDisposal', () => {
 
   const start = (input: Readonly<Record<string, unknown>> = {}): Promise<TestRun> =>
     scenario.run('operationTokenDisposal', { cluster: 'west', ...input });
-  /** A token of west, made by a ceremony of its own and left for people to use. */
-  const makeToken = async (): Promise<void> => {
-    const run = await scenario.tokenCeremony();
-    await run.shares();
-    expect(await run.report()).toMatchObject({ outcome: 'completed' });
-  };
+  const leaveToken = () => scenario.leaveToken('west', ['dr.promote', 'dr.operation-token.delete']);
   const living = () => scenario.state('west').operationTokens;
   /** What the record holds of something else than a token of this test. */
   const note = (more: Readonly<Record<string, unknown>>) =>
@@ -53,8 +48,10 @@ describe('operationTokenDisposal', () => {
     });
 
   it(cell('operationTokenDisposal', 'no fault', 'tokens that stand-alone ceremonies left'), async () => {
-    await makeToken();
-    await makeToken();
+    const ceremony = await scenario.tokenCeremony();
+    await ceremony.shares();
+    expect(await ceremony.report()).toMatchObject({ outcome: 'completed' });
+    await leaveToken();
     expect(living()).toBe(2);
     const run = await start();
     const report = await run.report();
@@ -72,7 +69,7 @@ describe('operationTokenDisposal', () => {
   });
 
   it(cell('operationTokenDisposal', 'lost answer', 'deletion'), async () => {
-    await makeToken();
+    await leaveToken();
     const lost = loseAnswer(scenario, 'west', CHANGING.deleteToken);
     const report = await (await start({ cluster: 'west' })).report();
     expect(lost.hits).toBe(1);
@@ -83,7 +80,7 @@ describe('operationTokenDisposal', () => {
   it(
     cell('operationTokenDisposal', 'parked, retry', 'a record that cannot be written after the deletion'),
     async () => {
-      await makeToken();
+      await leaveToken();
       breakRecordAtDeletion();
       const run = await start();
       expect(await run.waitsFor('decision')).toMatchObject({ step: DELETE_STEP, code: 'PRECONDITION_FAILED' });
@@ -95,7 +92,7 @@ describe('operationTokenDisposal', () => {
   );
 
   it(cell('operationTokenDisposal', 'parked, skip', 'the tokens of one cluster'), async () => {
-    await makeToken();
+    await leaveToken();
     breakRecordAtDeletion();
     const run = await start();
     await run.decide('skip', DELETE_STEP);
@@ -110,7 +107,7 @@ describe('operationTokenDisposal', () => {
     async () => {
       breakRecordAtDeletion();
       // The token of the run before is dead; so is its entry.
-      await makeToken();
+      await leaveToken();
       const run = await start();
       await run.decide('abort', DELETE_STEP);
       expect(await run.report()).toMatchObject({ outcome: 'aborted' });
@@ -121,7 +118,7 @@ describe('operationTokenDisposal', () => {
   );
 
   it(cell('operationTokenDisposal', 'taken over at', 'a parked deletion'), async () => {
-    await makeToken();
+    await leaveToken();
     breakRecordAtDeletion();
     const run = await start();
     await run.waitsFor('decision');
@@ -131,7 +128,7 @@ describe('operationTokenDisposal', () => {
   });
 
   it(cell('operationTokenDisposal', 'abort at', 'a deletion'), async () => {
-    await makeToken();
+    await leaveToken();
     const over = signalled();
     const call = { cluster: 'west', endpoint: CHANGING.deleteToken };
     const slow = scenario.service.faults.add({ ...call, action: () => over.promise });
