@@ -121,6 +121,16 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     expect(point(withBatch, 'ceremony-calls-allowed', 'west')?.verdict).toBe('warn');
   });
 
+  it('ceremony calls that a break-glass left open are red, whatever the cluster accepts', async () => {
+    bench.cluster('west').configureUnauthenticatedAccess(['generate-operation-token']);
+    const result = await check();
+    bench.cluster('west').configureUnauthenticatedAccess([]);
+    expect(pointsOf(result, 'fail')).toEqual(['ceremony-calls-allowed (west) both']);
+    expect(point(result, 'ceremony-calls-allowed', 'west')?.observed).toBe(
+      `open to everybody by enable_unauthenticated_access (version ${VERSION})`,
+    );
+  });
+
   it('a batch token whose policy is gone leaves the ceremony, and says so; a dropped filter is seen', async () => {
     const east = bench.cluster('east');
     east.writePolicy('dr-operations', []);
