@@ -3,7 +3,6 @@ import type { Check } from '../../src/contracts/plan';
 import type { QuiesceMeans } from '../../src/contracts/runbook-inputs';
 import { isRunbookError, orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
-import type { Secret } from '../../src/secret';
 import type { ClusterAccess } from '../clusters';
 import { exemptPaths, othersAmong, takingRequests } from '../quiesce/quota';
 import { check, notCheckable } from './check';
@@ -50,7 +49,7 @@ export async function quiescing(
   const from = primary.entry.name;
   const hasHooks = hooks.quiesce !== undefined && hooks.release !== undefined;
   const by = wanted ?? quiesce.by ?? (hasHooks ? 'hook' : 'none');
-  const stale = await leftBehind(primary, signal);
+  const stale = by === 'quota' ? [] : leftBehind(from, await quotasOfRuns(primary, signal));
   switch (by) {
     case 'hook':
       return {
@@ -70,7 +69,7 @@ export async function quiescing(
     case 'quota':
       return {
         by,
-        checks: [...stale, await quotaIsPossible(primary, signal)],
+        checks: await quotaIsPossible(primary, signal),
         rights: QUOTA_RIGHTS,
         warnings: [
           `ALL clients of ${from} are refused with 429, reads and logins too, until ${to} serves, and those of its performance secondaries, until each follows ${to}, except on: ${exemptPaths({ ...site, quiesce }).join(', ')}.`,
@@ -111,7 +110,7 @@ function nothingKeepsStill(from: string, acceptLoss: Wanted['acceptLoss']): Chec
 
 export const QUOTA_POSSIBLE = 'clients can be stopped by a quota';
 
-async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Promise<Check> {
+async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Promise<Check[]> {
   const { name } = primary.entry;
   const needed = 'no rate-limit quota, and no rate-limit headers in answers';
   try {
@@ -121,44 +120,44 @@ async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Pro
     await takingRequests(primary, signal);
     const headers = config.enableRateLimitResponseHeaders ? ['enable_rate_limit_response_headers is on'] : [];
     const others = othersAmong(names);
-    return check(QUOTA_POSSIBLE, name, others.length + headers.length === 0, {
+    const possible = check(QUOTA_POSSIBLE, name, others.length + headers.length === 0, {
       observed: [...others, ...headers].join(', ') || 'no other quota',
       needed,
       next: 'Quiesce by hook instead (hooks.quiesce and hooks.release): a quota with a path wins against ours, and with these headers clients would sleep on after the release.',
     });
+    return [...leftBehind(name, ofRuns(names)), possible];
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
     const next = `Let the workers' credential read sys/quotas/config and list sys/quotas/rate-limit on ${name}.`;
     const elsewhere = error.cluster !== undefined && error.cluster !== name;
     const { observed = error.code } = elsewhere ? error : {};
     const why = elsewhere ? { needed: error.needed ?? needed, next: error.next ?? next } : { needed, next };
-    return check(QUOTA_POSSIBLE, name, false, { observed, ...why });
+    return [check(QUOTA_POSSIBLE, name, false, { observed, ...why })];
   }
 }
 
 export const QUOTA_LEFT_BEHIND = 'no quota of a run that ended';
 
+function ofRuns(names: readonly string[]): readonly string[] {
+  return names.filter((each) => !othersAmong([each]).includes(each));
+}
+
 /** The quotas of runs on a cluster; undefined where they cannot be read, which is not none. */
 export async function quotasOfRuns(
-  { client, credential }: Pick<ClusterAccess, 'client'> & { readonly credential: () => Promise<Secret> },
+  { client, credential }: Pick<ClusterAccess, 'client' | 'credential'>,
   signal: AbortSignal,
 ): Promise<readonly string[] | undefined> {
-  const read = async () => (await client.sys.rateLimitQuotas({ token: await credential(), signal })) ?? [];
-  return read().then(
-    (names) => names.filter((each) => !othersAmong([each]).includes(each)),
-    orElse(signal, () => undefined),
-  );
+  const read = async () => ofRuns((await client.sys.rateLimitQuotas({ token: await credential(), signal })) ?? []);
+  return read().catch(orElse(signal, () => undefined));
 }
 
 /** A quota that a run left behind holds clients now. Nothing where there is none, or no right to see it. */
-export async function leftBehind(primary: ClusterAccess, signal: AbortSignal): Promise<Check[]> {
-  const { name } = primary.entry;
-  const left = (await quotasOfRuns({ ...primary, credential: () => primary.credential() }, signal)) ?? [];
-  return left.map((quota) =>
-    check(QUOTA_LEFT_BEHIND, name, false, {
-      observed: `${quota} refuses the clients of ${name}`,
+function leftBehind(cluster: string, quotas: readonly string[] = []): Check[] {
+  return quotas.map((quota) =>
+    check(QUOTA_LEFT_BEHIND, cluster, false, {
+      observed: `${quota} refuses the clients of ${cluster}`,
       needed: 'no quota runbooks-... while no run is under way',
-      next: `Let the clients through: \`vault delete sys/quotas/rate-limit/${quota}\` on ${name}.`,
+      next: `Let the clients through: \`vault delete sys/quotas/rate-limit/${quota}\` on ${cluster}.`,
     }),
   );
 }

@@ -112,6 +112,6 @@ export async function observe(
 export async function readDeployment(
   input: OnDeployment,
 ): Promise<{ readonly observations: readonly ClusterObservation[] }> {
-  const { observations } = await observe({ input });
-  return { observations };
+  const { clusters, signal } = currentExecution();
+  return { observations: await observeDeployment(clusters, input.deployment, signal) };
 }
