@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { cpus, loadavg, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
-import { obtainTemporalServer } from '../src/dev-server';
+import { obtainTemporalServer } from '../src/dev-server/start-dev-server';
 import { startLaboratory } from './bench/laboratory';
 import type { Laboratory } from './bench/laboratory';
 import { holdCeremony, switchOver } from './bench/runs';

@@ -6,7 +6,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { startPayments } from '../../src/demo/payments';
 import type { Site } from '../../src/demo/payments';
 import { startWorkerProcess } from '../../src/demo/programs';
-import type { TemporalServer } from '../../src/dev-server';
+import type { TemporalServer } from '../../src/dev-server/start-dev-server';
 import type { OwnProcess } from '../../src/dev-server/child-process';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import { QUERIES, SIGNALS } from '../../src/contracts/signals';

@@ -3,8 +3,9 @@ import type { CliContext } from './context';
 import { SUMMARIES } from './command-table';
 import type { ExitCode } from './errors';
 import { jsonText } from './text';
-import type * as temporalModule from './temporal';
-import type { ConnectionFlags, TemporalSession } from './temporal';
+import type { ConnectionFlags } from '../worker/connection';
+import type * as runModule from './run';
+import type { TemporalSession } from './run';
 
 /** Options that every command has. */
 export interface CommonOptions {
@@ -74,7 +75,7 @@ export async function withSession<T>(
 ): Promise<T> {
   // The packages of Temporal take a good part of a second to load, and help needs none of them.
   // eslint-disable-next-line @typescript-eslint/no-require-imports -- as above
-  const { connectTemporal } = require('./temporal') as typeof temporalModule;
+  const { connectTemporal } = require('./run') as typeof runModule;
   const session = await connectTemporal(options, context.env);
   try {
     return await work(session);

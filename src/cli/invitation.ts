@@ -18,9 +18,8 @@ import { RunbookError } from '../errors';
 import { addPin, notAKey, readPins } from '../keys';
 import type { CliContext } from './context';
 import { readAnsweredView } from './run';
-import type { RunReference } from './run';
+import type { RunReference, TemporalSession } from './run';
 import { askAgain, confirmed, personalFolder } from './secret-input';
-import type { TemporalSession } from './temporal';
 import { oneLine, shellLine } from './text';
 
 /** Pinned workers' keys, and how one is pinned on the way. */

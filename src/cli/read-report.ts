@@ -15,8 +15,7 @@ import type { RunTail } from '../report/run-record';
 import { findingText } from '../words/status';
 import { isNoRun } from './errors';
 import { describe } from './run';
-import type { RunReference } from './run';
-import type { TemporalSession } from './temporal';
+import type { RunReference, TemporalSession } from './run';
 import { escapeUntrusted, inLines, inWords, shellLine, terminalText } from './text';
 
 /** A worker replays the whole run to answer. */

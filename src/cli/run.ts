@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { WorkflowNotFoundError, isGrpcDeadlineError } from '@temporalio/client';
-import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
+import { Client, Connection, isGrpcDeadlineError, isGrpcServiceError, WorkflowNotFoundError } from '@temporalio/client';
+import type { WorkflowExecutionDescription } from '@temporalio/client';
 import { temporal } from '@temporalio/proto';
 import { nextCommandOf } from '../contracts/next-commands';
 import { payloadConverter } from '../contracts/payload-converter';
@@ -8,12 +8,40 @@ import type { Report } from '../contracts/report';
 import type { RunMemo, RunStatus } from '../contracts/run-status';
 import { QUERIES } from '../contracts/signals';
 import { RunbookError } from '../errors';
+import { connectionSettings, DATA_CONVERTER } from '../worker/connection';
+import type { ConnectionFlags } from '../worker/connection';
 import { versionOf } from '../worker/settings';
 import type { CommandHost } from './command';
 import type { CliContext } from './context';
 import { EXIT } from './errors';
-import type { TemporalSession } from './temporal';
 import { inWords } from './text';
+
+const CONNECT_TIMEOUT_MS = 3_000;
+
+/**
+ * Connects to the Temporal server.
+ *
+ * @throws RunbookError `TEMPORAL_UNAVAILABLE` where nobody answers at the address.
+ */
+export async function connectTemporal(flags: ConnectionFlags, env: NodeJS.ProcessEnv) {
+  const { connectionOptions, namespace = 'default' } = connectionSettings(env, flags);
+  const { address } = connectionOptions;
+  try {
+    const connection = await Connection.connect({ ...connectionOptions, connectTimeout: CONNECT_TIMEOUT_MS });
+    // Other people's payloads are read here too: one that cannot be decoded must not end the command.
+    const client = new Client({ connection, namespace, dataConverter: DATA_CONVERTER });
+    return { client, namespace, address, close: () => connection.close() };
+  } catch (cause) {
+    throw new RunbookError('TEMPORAL_UNAVAILABLE', `No Temporal server answers at ${address}.`, {
+      observed: isGrpcServiceError(cause) ? cause.details : 'no connection',
+      next: 'Start one ("runbook dev" brings everything), or name it with --address or TEMPORAL_ADDRESS.',
+      cause,
+    });
+  }
+}
+
+/** An open connection; close it. */
+export type TemporalSession = Awaited<ReturnType<typeof connectTemporal>>;
 
 type HistoryEvent = temporal.api.history.v1.IHistoryEvent;
 

@@ -19,10 +19,9 @@ import type { CliContext } from './context';
 import { EXIT } from './errors';
 import { receiptLines } from './render-status';
 import { fetchEvents, queryStatus, signalInputs, waitVisibly } from './run';
-import type { RunReference } from './run';
+import type { RunReference, TemporalSession } from './run';
 import { refusePlainShare, signingKey } from './secret-input';
 import type { SigningOptions } from './secret-input';
-import type { TemporalSession } from './temporal';
 import { jsonText } from './text';
 
 export const NAME_OPTION = [

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { obtainTemporalServer } from '../dev-server';
-import type { TemporalServer } from '../dev-server';
+import { obtainTemporalServer } from '../dev-server/start-dev-server';
+import type { TemporalServer } from '../dev-server/start-dev-server';
 import { startProcess } from '../dev-server/child-process';
 import type { OwnProcess } from '../dev-server/child-process';
 import { PLAIN, startPayments } from './payments';

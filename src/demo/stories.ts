@@ -1,9 +1,8 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readReport, summaryLines } from '../cli/read-report';
-import { runLink } from '../cli/run';
-import { connectTemporal } from '../cli/temporal';
-import type { TemporalSession } from '../cli/temporal';
+import { connectTemporal, runLink } from '../cli/run';
+import type { TemporalSession } from '../cli/run';
 import { columns } from '../cli/text';
 import { lockWorkflowId } from '../contracts/names';
 import type { RunbookName } from '../contracts/names';

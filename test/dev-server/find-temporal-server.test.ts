@@ -1,8 +1,7 @@
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { findTemporalServer } from '../../src/dev-server';
-import { downloadTemporal, temporalRecipe } from '../../src/dev-server/find-temporal-server';
+import { downloadTemporal, findTemporalServer, temporalRecipe } from '../../src/dev-server/find-temporal-server';
 import type { TemporalRecipe } from '../../src/dev-server/find-temporal-server';
 
 const FLAGS = '--http-port x --ui-port x --dynamic-config-value x';

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { WEB_UI } from '../../workflows/engine/current-details';
-import { startDevServer } from '../../src/dev-server';
+import { startDevServer } from '../../src/dev-server/start-dev-server';
 import { projectRoot } from '../../src/dev-server/locations';
 import * as ports from '../../src/dev-server/ports';
 import { temporalClient, temporalServer } from '../support/temporal-server';
@@ -117,7 +117,7 @@ describe('startDevServer', () => {
 
   it('ends with the process that started it, even when that one is killed', async () => {
     const program = `
-      require('./src/dev-server').startDevServer()
+      require('./src/dev-server/start-dev-server').startDevServer()
         .then(({ pid }) => { console.log(pid); setInterval(() => undefined, 1000); });`;
     const owner = spawn(process.execPath, ['-r', './scripts/register-typescript.cjs', '-e', program], {
       cwd: projectRoot(),

@@ -1,4 +1,4 @@
-import type { TemporalServer } from '../../src/dev-server';
+import type { TemporalServer } from '../../src/dev-server/start-dev-server';
 
 /** Environment variable in which the global set-up gives the server's addresses to the tests' processes. */
 export const SERVER_VARIABLE = 'RUNBOOKS_TEST_TEMPORAL_SERVER';

@@ -1,5 +1,5 @@
-import { obtainTemporalServer } from '../../src/dev-server';
-import type { TemporalServer } from '../../src/dev-server';
+import { obtainTemporalServer } from '../../src/dev-server/start-dev-server';
+import type { TemporalServer } from '../../src/dev-server/start-dev-server';
 import { keepForTeardown, processNamespace, SERVER_VARIABLE } from './global-server';
 
 /**

@@ -27,8 +27,8 @@ import { newSealKey, newSigningKey, SealKeyring, sealValue } from '../../src/key
 import type { SigningKey } from '../../src/keys';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedService, Topology } from '../../src/simulator';
-import { startWorker } from '../../src/worker';
-import type { RunningWorker } from '../../src/worker';
+import { startWorker } from '../../src/worker/start-worker';
+import type { RunningWorker } from '../../src/worker/start-worker';
 import { findCanaries, historyText } from './canaries';
 import { recordEndpointCalls } from './endpoint-calls';
 import { explainFailure, timelineOf } from './explain';

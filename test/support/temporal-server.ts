@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
 import type { ClientOptions } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
-import type { TemporalServerAddresses } from '../../src/dev-server';
+import type { TemporalServerAddresses } from '../../src/dev-server/start-dev-server';
 import { processNamespace, SERVER_VARIABLE } from './global-server';
 
 /** Addresses of the one Temporal server of this run of Jest, with the namespace of this process. */

@@ -1,4 +1,4 @@
-import { createLogger } from '../../src/worker';
+import { createLogger } from '../../src/worker/logging';
 import { sdkLogger } from '../../src/worker/logging';
 
 function logged(write: (log: ReturnType<typeof createLogger>) => void): string {

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { newSealKey, SealKeyring } from '../../src/keys';
-import { workerSettings } from '../../src/worker';
+import { workerSettings } from '../../src/worker/settings';
 
 const ENV = { RUNBOOKS_INVENTORY: 'inventory.yaml', RUNBOOKS_SEAL_KEYS: 'k1:c2VjcmV0LWNhbmFyeQ==' };
 

@@ -6,7 +6,7 @@ import { startStage } from '../../demo/stage';
 import { isRunbookError } from '../../errors';
 import { runSimulatorProgram } from '../../simulator';
 import { checkProcess, processFacts } from '../../process-guard';
-import { startWorker } from '../../worker';
+import { startWorker } from '../../worker/start-worker';
 import { newCommand } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';

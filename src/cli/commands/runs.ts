@@ -16,8 +16,7 @@ import type { ExitCode } from '../errors';
 import { readReport, summaryLines, readProvableReport, verifyReport } from '../read-report';
 import { statusLines, Progress } from '../render-status';
 import { readRunView } from '../run';
-import type { RunReference } from '../run';
-import type { TemporalSession } from '../temporal';
+import type { RunReference, TemporalSession } from '../run';
 import { columns, jsonText } from '../text';
 
 export const commands = (host: CommandHost): Command[] => [

@@ -17,11 +17,11 @@ import type { CliContext } from '../context';
 import { EXIT, exitCodeOfOutcome, exitCodeOfReadiness } from '../errors';
 import { pointLines, planLines } from '../render-plan';
 import { describe, queryStatus, readRunView, runLink, waitForReport } from '../run';
+import type { TemporalSession } from '../run';
 import { buildInput, inputFields, runbookName } from './runbooks';
 import type { CheckedInput } from './runbooks';
 import { withSigningOptions } from '../signals';
 import type { ExactRun, StatementOptions } from '../signals';
-import type { TemporalSession } from '../temporal';
 import { escapeUntrusted, shellLine, inLines } from '../text';
 import { orderTakeOver } from './statements';
 

@@ -10,6 +10,7 @@ import { newCommand, withSession } from '../command';
 import type { CommandHost } from '../command';
 import { approvalLines, unsignedLines } from '../render-plan';
 import { describe, readAnsweredView } from '../run';
+import type { TemporalSession } from '../run';
 import { confirmed, refusePlainShare } from '../secret-input';
 import {
   NAME_OPTION,
@@ -21,7 +22,6 @@ import {
   withStatementOptions,
 } from '../signals';
 import type { ExactRun, StatementOptions } from '../signals';
-import type { TemporalSession } from '../temporal';
 
 /** What a person says to a run: an approval, a decision, an order. */
 export function commands(host: CommandHost): Command[] {
