@@ -18,7 +18,7 @@ import {
   describeFilter,
   filterOfId,
   filterUnder,
-  needsApproval,
+  isWider,
   readFilterOfId,
   readFiltersOf,
   stateOf,
@@ -110,7 +110,7 @@ async function demandApproval(
     await verifyOneOf([
       () => verifyBeginning(approved, own),
       // Before a token for it is issued: what stands may only be narrowed.
-      ...(needsApproval(before, filter) ? [] : [() => verifyBeginning(approved, onboarding)]),
+      ...(isWider(before, filter) ? [] : [() => verifyBeginning(approved, onboarding)]),
     ]);
     return;
   }
@@ -128,7 +128,7 @@ async function demandApproval(
   const following = { ...pair, filter, form: 'token', begun: true } as const;
   await verifyOneOf([
     () => verifyBeginning(approved, writing),
-    ...(needsApproval(before, filter)
+    ...(isWider(before, filter)
       ? []
       : [() => verifyFollowing(deployment, authority, following), () => verifyOperation(approved, enabling)]),
   ]);

@@ -11,14 +11,12 @@ import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import {
   describeFilter,
-  diffFilters,
   filterOfId,
   filterUnder,
-  needsApproval,
+  isWider,
   notMounted,
   readFilterOfId,
   readFiltersOf,
-  regionsInWords,
   stateOf,
 } from '../filters/paths-filters';
 import type { SecondaryFilters } from '../filters/paths-filters';
@@ -212,14 +210,11 @@ function changesOf(secondaries: FilterRoute['secondaries']): FilterChange[] {
           .filter(({ filter }) => describeFilter(filter) !== describeFilter(wanted))
           .map(({ id, filter }) => ({ secondary, ...(outside && { outside }), id, before: filter, wanted })),
   );
-  return [...changes.filter((each) => !isWidening(each)), ...changes.filter(isWidening)];
+  const widens = ({ before, wanted }: FilterChange) => isWider(before, wanted);
+  return [...changes.filter((each) => !widens(each)), ...changes.filter(widens)];
 }
 
-function isWidening({ before, wanted }: FilterChange): boolean {
-  return needsApproval(before, wanted);
-}
-
-/** The plan: what each change newly sends and what it deletes, and the one operation that it needs. */
+/** The plan: what each change means, and the one operation that it needs. */
 function filterPlan(
   input: InputOf<'filterReconciliation'>,
   primary: ClusterObservation,
@@ -241,7 +236,7 @@ function filterPlan(
     clusters: [primary, ...changed],
     // One for both ids of a secondary.
     operations: [...new Map(changes.map((each) => [`${each.outside} ${each.secondary}`, operationFor(each)])).values()],
-    warnings: [...unseen, ...new Set(changes.flatMap(warningsOf))],
+    warnings: [...unseen, ...new Set(changes.map(warningsOf))],
     steps: [
       ...changes.map(stepOf),
       ...changed.map(({ cluster }) => `Compare the dynamic filter of ${cluster} on both sides`),
@@ -252,15 +247,14 @@ function filterPlan(
   });
 }
 
-function warningsOf({ secondary, before, wanted }: FilterChange) {
-  const { sent, removed } = diffFilters(before, wanted);
-  return [
-    wanted === 'none' && `The filter of ${secondary} is deleted: nothing is kept away from it any more.`,
-    sent.length > 0 &&
-      `Newly sent to ${secondary}: ${regionsInWords(sent)}. What it has received cannot be called back.`,
-    removed.length > 0 && `Deleted on ${secondary}: ${regionsInWords(removed)}. Its clients lose these paths at once.`,
-    sent.length === 0 && removed.length === 0 && `What ${secondary} may see stays the same.`,
-  ];
+function warningsOf({ secondary, before, wanted }: FilterChange): string {
+  const change = `${describeFilter(before)} becomes ${describeFilter(wanted)}`;
+  if (wanted === 'none')
+    return `The filter of ${secondary} is deleted (${change}): all of it is sent to ${secondary}, and cannot be called back.`;
+  const deleted = `What is newly kept away is deleted on ${secondary}: its clients lose it at once.`;
+  return isWider(before, wanted)
+    ? `The filter of ${secondary} is wider, or another one (${change}): what it kept away and now lets through is sent to ${secondary}, and cannot be called back. ${deleted}`
+    : `The filter of ${secondary} is narrower (${change}). ${deleted}`;
 }
 
 function stepOf({ secondary, id, before, wanted }: FilterChange): string {

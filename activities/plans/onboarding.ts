@@ -23,7 +23,7 @@ import {
 } from '../checks/replication';
 import { noneOlder, supportedVersion } from '../checks/versions';
 import { currentExecution } from '../execution';
-import { describeFilter, filterOfId, filterUnder, needsApproval, notMounted } from '../filters/paths-filters';
+import { describeFilter, filterOfId, filterUnder, isWider, notMounted } from '../filters/paths-filters';
 import { advertised, othersOfSet } from '../joining/enable-secondary';
 import { kindName, rolesText } from '../joining/onboarding-read';
 import { outsideDetail, publicKeyPrint } from '../joining/outside-secondary';
@@ -320,7 +320,7 @@ function filterChecks(
     next: `Write into the inventory, under ${place}: {${cluster}: none} or {${cluster}: {mode: deny, paths: [<mount or namespace>/]}}; or start with {"filter": "none"} or {"filter": {"mode": "deny", "paths": ["<mount or namespace>/"]}}.`,
   });
   if (wanted === 'not-said') return [said];
-  const narrows = !needsApproval(existing ?? 'none', wanted.filter ?? 'none');
+  const narrows = !isWider(existing ?? 'none', wanted.filter ?? 'none');
   return [
     said,
     check('no wider than the filter that stands', primary, narrows, {

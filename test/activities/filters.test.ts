@@ -1,6 +1,7 @@
 /** Every change of a filter needs an approval of exactly that. The activities decide it themselves. */
 import type { Authority, FilterState, PathsFilterFacts } from '../../src/contracts/activities';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
+import { canonicalPaths, isWider } from '../../activities/filters/paths-filters';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -167,4 +168,30 @@ describe('writing and deleting a filter', () => {
     expect(there(idOf('asia'))).toBeUndefined();
     expect(await bench.call('deletePathsFilter', { ...input, authority })).toMatchObject({ outcome: 'already' });
   });
+});
+
+const allow = (...paths: string[]) => ({ mode: 'allow' as const, paths });
+
+it.each<[boolean, FilterState, FilterState]>([
+  [false, 'none', 'none'],
+  [false, 'none', deny('a/')],
+  [false, 'none', allow()],
+  [false, deny('/team', 'kv/'), deny('kv', 'team/', 'kv/')],
+  [false, deny('a/'), deny('a/', 'b/')],
+  [true, deny('a/', 'b/'), deny('a/')],
+  [true, deny('team/'), deny('team-a/')],
+  [true, deny(), 'none'],
+  [false, allow('a/', 'b/'), allow('a/')],
+  [true, allow('a/'), allow('a/', 'b/')],
+  [true, deny('a/'), allow('a/')],
+  [true, allow('a/'), deny('a/')],
+  // What only a look at the tree could tell counts as wider.
+  [true, deny('team/', 'team/a/'), deny('team/')],
+  [true, allow('team/'), allow('team/a/')],
+])('people are asked for more than a plain narrowing: %s for %j to %j', (asked, before, wanted) => {
+  expect(isWider(before, wanted)).toBe(asked);
+});
+
+it('paths are written as the service keeps them', () => {
+  expect(canonicalPaths(['/b', 'a/', 'b/', 'a//'])).toEqual(['a/', 'b/']);
 });

@@ -219,7 +219,7 @@ describe('a paths filter', () => {
     expect(RUNBOOK_INPUTS.filterReconciliation.safeParse({ ...asked, filters: { europe: {} } }).success).toBe(false);
     const assessed = await reconcile({ filters: { europe: { paths: [] } } });
     expect(JSON.parse(assessed.plan?.text ?? '{}')).toMatchObject({
-      warnings: [expect.stringContaining('Deleted on europe: everything')],
+      warnings: [expect.stringContaining('no paths filter becomes allow nothing')],
     });
     const [change] = assessed.route?.changes ?? [];
     if (!change || change.wanted === 'none') throw new Error('no change');

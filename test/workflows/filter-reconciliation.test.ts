@@ -72,7 +72,7 @@ describe('paths filters become what is wanted', () => {
       // Europe was as wanted but for the writing of its path.
       expect(scenario.calls('east', pathOf(scenario, 'europe'))).toBe(0);
       expect(warnings(report)).toEqual([
-        'Deleted on asia: everything except eu-customers/, kv/. Its clients lose these paths at once.',
+        'The filter of asia is narrower (no paths filter becomes allow eu-customers/, kv/). What is newly kept away is deleted on asia: its clients lose it at once.',
       ]);
       expect(report.result).toMatchObject({
         before: { europe: deny('us-customers/'), asia: 'none' },
@@ -98,8 +98,7 @@ describe('paths filters become what is wanted', () => {
     expect(statuses(scenario, 'east', `DELETE ${pathOf(scenario, 'asia')}`)).toEqual([0]);
     expect(filterOf(scenario, 'asia')).toBeUndefined();
     expect(warnings(report)).toEqual([
-      'The filter of asia is deleted: nothing is kept away from it any more.',
-      'Newly sent to asia: everything except eu-customers/, kv/. What it has received cannot be called back.',
+      'The filter of asia is deleted (allow eu-customers/, kv/ becomes no paths filter): all of it is sent to asia, and cannot be called back.',
     ]);
     expect(report.gates).toMatchObject([{ gate: 'filter', state: 'approved' }]);
   });
