@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { readSecret } from '../src/inventory';
@@ -17,13 +16,10 @@ const PAUSE_MS = 15_000;
 const RIGHTS_AGE_MS = 60_000;
 /** What a token must live on for its renewal, or the login for another, to be waited for by nobody. */
 const ENOUGH_MS = 30_000;
-/** What was refused is not sent again for so long. */
+/** What was refused is not sent again for so long; of an AppRole for longer. */
 const REFUSED_MS = 5_000;
-/**
- * A service locks an AppRole after five refusals, none of which is 15 minutes after the one before. Each worker sends what
- * was refused twice within that time: two workers together stay below five.
- */
-const LOCK = { countsMs: 15 * 60_000, firstMs: 30_000, secondMs: 16 * 60_000 } as const;
+/** A service locks an AppRole after five refusals, none of which is 15 minutes after the one before. */
+const LOCKED_MS = 16 * 60_000;
 /** For ending all tokens when the worker ends. */
 const CLOSE_MS = 5_000;
 
@@ -64,14 +60,9 @@ function bodyOf(login: Login): Promise<RequestBody> {
 }
 
 /** Tells whether a login is made with the same again; nothing of it can be read there. */
-async function digestOf(login: Login, body: RequestBody): Promise<string> {
+function digestOf(body: RequestBody): string {
   const sent = Object.entries(body).map(([name, value]) => [name, value instanceof Secret ? value.reveal() : value]);
-  // The client reads them at each call, and says what is wrong with them.
-  const files = login.method === 'cert' ? [login.certificateFile, login.keyFile] : [];
-  const shown = await Promise.all(files.map((file) => readFile(file, 'utf8').catch(() => '')));
-  return createHash('sha256')
-    .update(JSON.stringify([sent, shown]))
-    .digest('hex');
+  return createHash('sha256').update(JSON.stringify(sent)).digest('hex');
 }
 
 /** A client for logins, and for what is asked of their tokens: with the certificate where the login has one. */
@@ -98,8 +89,6 @@ interface Session {
   readonly login: Login;
   members: readonly ClusterEntry[];
   held: Held | undefined;
-  /** Tokens beside the one that is held, which may live: of before, or of another cluster that serves by itself. */
-  left: Held[];
   working: Promise<Held> | undefined;
   /** Until when a failed renewal is not repeated. */
   pausedUntil: number;
@@ -111,7 +100,6 @@ interface Refusal {
   readonly error: RunbookError;
   /** Of what was sent. */
   readonly digest: string;
-  readonly at: number;
   /** Until when it stands for further logins. */
   readonly until: number;
 }
@@ -136,6 +124,8 @@ export class Logins {
   readonly #log: Pick<Logger, 'info' | 'warn'>;
   readonly #sessions = new Map<string, Session>();
   readonly #clients = new Map<string, ServiceClient>();
+  /** The end of tokens that others took the place of. */
+  #ending: Promise<unknown> = Promise.resolve();
 
   constructor(log: Pick<Logger, 'info' | 'warn'>) {
     this.#log = log;
@@ -180,10 +170,7 @@ export class Logins {
     if (held !== undefined && held.token !== refused) return held.token;
     const old = held === undefined || Date.now() - held.since > RIGHTS_AGE_MS;
     if (standing === 'unknown' || (standing === 'alive' && !old)) return undefined;
-    const another = async () =>
-      (standing === 'ended' && (await this.#backTo(session, members))) ||
-      this.#logIn(session, await this.#serving(session));
-    return (await this.#once(session, another)).token;
+    return (await this.#once(session, async () => this.#logIn(session, await this.#serving(session)))).token;
   }
 
   /** Asks a cluster whether it knows a token, by looking the token up with itself. */
@@ -205,10 +192,9 @@ export class Logins {
     const ended = [...this.#sessions.values()].map(async (session) => {
       // A login that is under way leaves a token too.
       await Promise.race([session.working?.catch(() => undefined), over]);
-      const held = [session.held, ...session.left].filter((each) => each !== undefined);
-      await Promise.all(held.map((each) => this.#revoke(session, each, signal)));
+      if (session.held) await this.#revoke(session, session.held, signal);
     });
-    await Promise.all(ended);
+    await Promise.all([...ended, this.#ending]);
     this.#sessions.clear();
     await Promise.all([...this.#clients.values()].map((client) => client.close()));
   }
@@ -221,7 +207,6 @@ export class Logins {
       login,
       members,
       held: undefined,
-      left: [],
       working: undefined,
       pausedUntil: 0,
       refused: new Map(),
@@ -234,17 +219,6 @@ export class Logins {
   #once(session: Session, work: () => Promise<Held>): Promise<Held> {
     session.working ??= work().finally(() => (session.working = undefined));
     return session.working;
-  }
-
-  /** Where two clusters of a set serve each by itself, the token that this one gave before, while it takes it still. */
-  async #backTo(session: Session, [at]: readonly ClusterEntry[]): Promise<Held | undefined> {
-    if (!at || session.held?.from === at.name) return undefined;
-    const before = session.left.findLast(({ from, until }) => from === at.name && until - Date.now() > ENOUGH_MS);
-    if (!before || (await this.standing(at, before.token)) !== 'alive') return undefined;
-    const rest = session.left.filter((each) => each !== before);
-    session.left = session.held ? [...rest, session.held] : rest;
-    session.held = before;
-    return before;
   }
 
   async #care(session: Session): Promise<Held> {
@@ -281,10 +255,9 @@ export class Logins {
   async #logIn(session: Session, { client, entry }: Serving): Promise<Held> {
     const { login, refused } = session;
     const body = await bodyOf(login);
-    const digest = await digestOf(login, body);
-    const known = refused.get(entry.name);
-    const last = known?.digest === digest ? known : undefined;
-    if (last && Date.now() < last.until) throw last.error;
+    const digest = digestOf(body);
+    const last = refused.get(entry.name);
+    if (last?.digest === digest && Date.now() < last.until) throw last.error;
     const answer = await loginAt(client, login, undefined, body).catch((error: unknown): never => {
       if (!isRunbookError(error) || error.code === 'CREDENTIAL_UNAVAILABLE') throw error;
       const failure = new RunbookError(
@@ -297,16 +270,16 @@ export class Logins {
         },
       );
       if (error.httpStatus !== 400 && error.httpStatus !== 403) throw failure;
-      const at = Date.now();
-      const until = at + pauseAfter(login, last !== undefined && at - last.at < LOCK.countsMs);
+      const until = Date.now() + (login.method === 'approle' ? LOCKED_MS : REFUSED_MS);
       const again = `The same is not sent again before ${new Date(until).toISOString()}: where the role was corrected, retry after that, or restart the workers.`;
       const told = failure.with({ next: `${failure.next ?? ''} ${again}` });
-      refused.set(entry.name, { error: told, digest, at, until });
+      refused.set(entry.name, { error: told, digest, until });
       throw told;
     });
     refused.delete(entry.name);
     const { held } = session;
-    if (held !== undefined) session.left = [...session.left, held].filter(({ until }) => until > Date.now());
+    if (held !== undefined)
+      this.#ending = Promise.all([this.#ending, this.#revoke(session, held, AbortSignal.timeout(CLOSE_MS))]);
     const now = Date.now();
     const until = endOf(answer);
     session.held = {
@@ -366,12 +339,6 @@ export class Logins {
     this.#clients.set(key, client);
     return client;
   }
-}
-
-/** Only of an AppRole does a service count refusals. */
-function pauseAfter({ method }: Login, again: boolean): number {
-  if (method !== 'approle') return REFUSED_MS;
-  return again ? LOCK.secondMs : LOCK.firstMs;
 }
 
 /** When a token is to be renewed or replaced. */

@@ -54,8 +54,8 @@ export const MUTATIONS = [
   {
     name: 'logins: what is refused is sent again until the service locks it',
     file: 'activities/logins.ts',
-    text: 'last !== undefined && at - last.at < LOCK.countsMs',
-    replacement: 'false',
+    text: "login.method === 'approle' ? LOCKED_MS : REFUSED_MS",
+    replacement: 'REFUSED_MS',
     test: 'test/activities/logins.test.ts',
     named: 'that the service refuses says where and why',
   },
