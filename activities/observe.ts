@@ -265,6 +265,11 @@ export function isAlive(replication: ReplicationObservation | undefined, heartbe
   );
 }
 
+/** A secondary that is in step, and hears its primary: `stream-wals` is still told with a dead one. */
+export function streamsAndLives(seen: ReplicationObservation | undefined, heartbeatAgeMs: number): boolean {
+  return seen?.mode === 'secondary' && seen.state === 'stream-wals' && isAlive(seen, heartbeatAgeMs);
+}
+
 /** The freshest heartbeat of all peers, ms; undefined where none is told. */
 export function heartbeatAge(replication: ReplicationObservation | undefined): number | undefined {
   const ages = (replication?.peers ?? []).flatMap((peer) => peer.heartbeatAgeMs ?? []);
@@ -282,4 +287,14 @@ export function describeReplication(replication: ReplicationObservation | undefi
     lastRemoteWal && `last remote WAL ${lastRemoteWal}`,
   ];
   return parts.filter((part) => part !== undefined && part !== '').join(', ');
+}
+
+/** A kind of replication in a sentence. */
+export function kindName(kind: ReplicationKind): string {
+  return kind === 'dr' ? 'DR' : 'performance';
+}
+
+/** Both roles of a cluster in a few words. */
+export function rolesText(seen: Pick<ClusterObservation, 'dr' | 'performance'>): string {
+  return `DR ${seen.dr?.mode ?? 'not read'}, performance ${seen.performance?.mode ?? 'not read'}`;
 }

@@ -222,9 +222,9 @@ export const MUTATIONS = [
   },
   {
     name: 'rejoin: a former primary is demoted while no other cluster serves',
-    file: otherSide,
-    text: "if (state.mode === 'primary' && state.state !== 'idle') return;",
-    replacement: 'return;',
+    file: 'activities/checks/replication.ts',
+    text: "const good = seen?.mode === 'primary' && seen.state !== 'idle';",
+    replacement: 'const good = true;',
     test: 'test/activities/dr-rejoin.test.ts',
     named: 'nothing is planned, and an approved demotion is refused',
   },
@@ -349,7 +349,7 @@ export const MUTATIONS = [
   },
   {
     name: 'DR demotion: the successor need not stream',
-    file: evidence,
+    file: 'activities/observe.ts',
     text: "seen.state === 'stream-wals' &&",
     replacement: '',
     test: roles,

@@ -74,6 +74,11 @@ export function identityOf(observation: ClusterObservation): AllowedOperation['o
   return { cluster: observation.cluster, clusterId: observation.clusterId ?? '' };
 }
 
+/** Whose place a promoted cluster takes: binds an approved promotion to the cluster that must not be primary. */
+export function inPlaceOf(cluster: string): string {
+  return `in place of ${cluster}`;
+}
+
 /** What does not apply to this plan is `false` or `undefined`, and left out. */
 type Listed<T> = readonly (T | false | undefined)[];
 

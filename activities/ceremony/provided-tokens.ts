@@ -5,6 +5,7 @@ import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { InvitationTarget, KeyRecord } from '../../src/keys';
 import { openProvidedToken, readOwnInvitation } from '../../src/keys';
+import { readKind } from '../observe';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { personLookup } from '../approvals/person-lookup';
@@ -15,7 +16,6 @@ import type { Execution } from '../execution';
 import { currentExecution } from '../execution';
 import { awaitClusterId, openOperationToken, sealOperationToken } from '../tokens/operation-token';
 import { awaitState } from '../read-act-confirm';
-import { readKind } from '../observe';
 
 const LOOKUP_TIMEOUT_MS = 5_000;
 /** So many refusals in a row, so far apart, are one. */

@@ -1,4 +1,5 @@
 import type { Check } from '../../src/contracts/plan';
+import { RunbookError } from '../../src/errors';
 
 interface Observed {
   readonly observed: string;
@@ -36,4 +37,19 @@ export function asWarning(judged: Check, next = judged.next): Check {
 
 export function refuses(checks: readonly Check[]): boolean {
   return checks.some(({ verdict }) => verdict === 'fail');
+}
+
+/**
+ * The same judgement right before a call: the first check that fails refuses it.
+ *
+ * @param consequence - what was not done, such as `east was not demoted`
+ * @param retryable - what was read may pass, as the role of a node that restarts
+ */
+export function demand(checks: readonly Check[], consequence: string, retryable = false): void {
+  const failed = checks.find(({ verdict }) => verdict === 'fail');
+  if (failed === undefined) return;
+  const { name, cluster, observed, needed, next } = failed;
+  const where = cluster === undefined ? '' : ` (${cluster})`;
+  const message = `${consequence}: "${name}"${where} does not hold.`;
+  throw new RunbookError('PRECONDITION_FAILED', message, { cluster, observed, needed, next, retryable });
 }

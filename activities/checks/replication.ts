@@ -1,8 +1,7 @@
 import type { ClusterObservation, NodeObservation, ReplicationObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { kindName } from '../joining/onboarding-read';
-import { describeReplication, heartbeatAge, isAlive } from '../observe';
+import { describeReplication, heartbeatAge, isAlive, kindName, rolesText } from '../observe';
 import { asWarning, check } from './check';
 import { supportedVersion } from './versions';
 
@@ -83,31 +82,29 @@ function inWords(nodes: readonly NodeObservation[], text: (node: NodeObservation
 
 /* What it says of its replication. */
 
+/** What a cluster tells of its replication: all of it, or the kind that was just read. */
+export type Told = Pick<ClusterObservation, 'cluster' | 'dr' | 'performance' | 'error'>;
+
 /** What a cluster is for a kind of replication, in words; why nothing can be said where it does not answer. */
-export function roleText(observation: ClusterObservation | undefined, kind: ReplicationKind): string {
+export function roleText(observation: Told | undefined, kind: ReplicationKind): string {
   const seen = observation?.[kind];
   return seen ? describeReplication(seen) : (observation?.error ?? 'not readable');
 }
 
 /** One line for several clusters. */
-export function rolesOf(observations: readonly ClusterObservation[], kind: ReplicationKind): string {
+export function rolesOf(observations: readonly Told[], kind: ReplicationKind): string {
   return observations.map((each) => `${each.cluster}: ${roleText(each, kind)}`).join('; ');
 }
 
 /** A role as it must be read. */
-export function hasRole(
-  observation: ClusterObservation,
-  kind: ReplicationKind,
-  mode: 'primary' | 'secondary',
-  next?: string,
-): Check {
+export function hasRole(observation: Told, kind: ReplicationKind, mode: 'primary' | 'secondary', next?: string): Check {
   const good = observation[kind]?.mode === mode;
   const name = `${kindName(kind)} ${mode}`;
   return check(name, observation.cluster, good, { observed: roleText(observation, kind), needed: mode, next });
 }
 
 /** A DR secondary has the tokens and the performance role of its primary, and none of its own. */
-export function noDrSecondary(observation: ClusterObservation, needed: string, next: string): Check {
+export function noDrSecondary(observation: Told, needed: string, next: string): Check {
   const { cluster, dr } = observation;
   return check('no DR secondary', cluster, dr?.mode !== 'secondary', {
     observed: roleText(observation, 'dr'),
@@ -117,7 +114,7 @@ export function noDrSecondary(observation: ClusterObservation, needed: string, n
 }
 
 /** A primary that serves: `idle` is one without an active node. */
-export function servesAsPrimary(observation: ClusterObservation, kind: ReplicationKind, next: string): Check {
+export function servesAsPrimary(observation: Told, kind: ReplicationKind, next: string): Check {
   const seen = observation[kind];
   const good = seen?.mode === 'primary' && seen.state !== 'idle';
   const name = `${kindName(kind)} primary`;
@@ -129,7 +126,7 @@ export function servesAsPrimary(observation: ClusterObservation, kind: Replicati
 }
 
 /** Exactly one of these clusters is primary. */
-export function onePrimary(kind: ReplicationKind, clusters: readonly ClusterObservation[]): Check {
+export function onePrimary(kind: ReplicationKind, clusters: readonly Told[]): Check {
   const primaries = clusters.filter((each) => each[kind]?.mode === 'primary').map(({ cluster }) => cluster);
   return check(`one ${kindName(kind)} primary`, undefined, primaries.length === 1, {
     observed: primaries.join(', ') || 'none',
@@ -139,12 +136,7 @@ export function onePrimary(kind: ReplicationKind, clusters: readonly ClusterObse
 }
 
 /** Two clusters of one replication set, by the ID that both tell. */
-export function sameSet(
-  kind: ReplicationKind,
-  primary: ClusterObservation,
-  secondary: ClusterObservation,
-  next: string,
-): Check {
+export function sameSet(kind: ReplicationKind, primary: Told, secondary: Told, next: string): Check {
   const [wanted, has] = [primary[kind]?.setId, secondary[kind]?.setId];
   return check(`same ${kindName(kind)} set`, secondary.cluster, wanted !== undefined && wanted === has, {
     observed: has ?? 'none',
@@ -158,7 +150,7 @@ export function mayBeOneSet(a: string | undefined, b: string | undefined): boole
   return !a || !b || a === b;
 }
 
-export function streams(observation: ClusterObservation, kind: ReplicationKind): Check {
+export function streams(observation: Told, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = observation;
   return check(
     `${kindName(kind)} secondary, streaming`,
@@ -173,7 +165,7 @@ export function streams(observation: ClusterObservation, kind: ReplicationKind):
 }
 
 /** `stream-wals` is still told with a dead primary: only heartbeats prove life. */
-export function aliveByHeartbeat(observation: ClusterObservation, kind: ReplicationKind, limitMs: number): Check {
+export function aliveByHeartbeat(observation: Told, kind: ReplicationKind, limitMs: number): Check {
   const { cluster, [kind]: seen } = observation;
   return check('connection alive by heartbeat', cluster, isAlive(seen, limitMs), {
     observed: heartbeatText(seen),
@@ -204,8 +196,8 @@ export function isConnected(seen: ReplicationObservation | undefined): boolean {
  */
 export function lag(
   kind: ReplicationKind,
-  primary: ClusterObservation,
-  secondary: ClusterObservation,
+  primary: Told,
+  secondary: Told,
   limit: number,
   sameRoot = primary[kind]?.merkleRoot !== undefined && primary[kind].merkleRoot === secondary[kind]?.merkleRoot,
 ): Check {
@@ -226,7 +218,7 @@ export function lag(
   });
 }
 
-export function noReindex(observation: ClusterObservation, kind: ReplicationKind): Check {
+export function noReindex(observation: Told, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = observation;
   return check('no reindex under way', cluster, seen?.reindexInProgress !== true, {
     observed: seen?.reindexInProgress ? 'in progress' : 'none',
@@ -235,7 +227,7 @@ export function noReindex(observation: ClusterObservation, kind: ReplicationKind
   });
 }
 
-export function soundTree(observation: ClusterObservation, kind: ReplicationKind): Check {
+export function soundTree(observation: Told, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = observation;
   return check('Merkle tree not corrupted', cluster, seen?.corruptedMerkleTree !== true, {
     observed: seen?.corruptedMerkleTree ? 'corrupted' : 'not told to be corrupted',
@@ -244,6 +236,83 @@ export function soundTree(observation: ClusterObservation, kind: ReplicationKind
   });
 }
 
-export function healthyTree(observation: ClusterObservation, kind: ReplicationKind): Check[] {
+export function healthyTree(observation: Told, kind: ReplicationKind): Check[] {
   return [noReindex(observation, kind), soundTree(observation, kind)];
+}
+
+/** What replicates is never wiped. */
+export function noReplication(seen: Told): Check {
+  const { cluster, dr, performance, error = 'not readable' } = seen;
+  const none = dr?.mode === 'disabled' && performance?.mode === 'disabled';
+  return check('no replication of any kind', cluster, none, {
+    observed: dr || performance ? rolesText(seen) : error,
+    needed: 'DR disabled, performance disabled: what replicates is never wiped',
+    next: `If ${cluster} may really be given up, end its replication first (secondaryDecommission, replicationTeardown).`,
+  });
+}
+
+/** While the primary changes, or is gone, a secondary may be needed: its tree must not be locked then. */
+export function primaryStable(others: readonly Told[], cluster: string): Check {
+  const primaries = others.filter((each) => each.dr?.mode === 'primary').map((each) => each.cluster);
+  return check('no change of the primary under way', cluster, primaries.length === 1, {
+    observed: rolesOf(others, 'dr') || 'no other cluster in the DR set',
+    needed: 'exactly one DR primary answers in the DR set',
+    next: `A failover may need ${cluster}: finish it, or bring the primary back, before a reindex.`,
+  });
+}
+
+/** Other secondaries than `id` that the primary is connected to now. */
+export function othersConnected({ peers }: ReplicationObservation, id: string, heartbeatAgeMs: number): string[] {
+  return peers.flatMap((peer) =>
+    peer.id !== undefined && peer.id !== id && isAlive({ mode: 'primary', peers: [peer] }, heartbeatAgeMs)
+      ? [peer.id]
+      : [],
+  );
+}
+
+/** Never the only connected DR secondary, unless somebody says so and the gate approves it (facts 9.12). */
+export function anotherStays({ cluster, dr }: Told, id: string, heartbeatAgeMs: number, acknowledged: boolean): Check {
+  const others = dr ? othersConnected(dr, id, heartbeatAgeMs) : [];
+  return check('another DR secondary stays connected', cluster, others.length > 0, {
+    observed: others.join(', ') || 'no other one is connected',
+    needed: 'another connected DR secondary',
+    next: 'Connect another DR secondary first, or start again with {"acknowledgeLastSecondary": true}.',
+    otherwise: acknowledged ? 'warn' : 'fail',
+  });
+}
+
+const BY_TOKEN = 'Start secondaryRepointing with {"form": "token"}.';
+
+/** A demoted cluster takes no addresses, and one without an id never had a certificate. */
+export function attachedBefore(secondary: Told, kind: ReplicationKind): Check {
+  const { cluster, [kind]: seen } = secondary;
+  const id = seen?.secondaryId ?? '';
+  return check('attached before, and not demoted since', cluster, seen?.mode === 'secondary' && id !== '', {
+    observed: id === '' ? `${roleText(secondary, kind)}, no id` : `id ${id}`,
+    needed: 'a secondary with the id of its activation token: addresses are not allowed on a demoted cluster',
+    next: BY_TOKEN,
+  });
+}
+
+/** Addresses bring no certificate: only a primary that knows the secondary takes it. */
+export function knowsSecondary(primary: Told, secondary: Told, kind: ReplicationKind): Check {
+  const id = secondary[kind]?.secondaryId || 'the id of the secondary';
+  const known = primary[kind]?.knownSecondaries ?? [];
+  return check('the primary knows the secondary', primary.cluster, known.includes(id), {
+    observed: `known: ${known.join(', ') || 'nobody'}`,
+    needed: `${id} among the known secondaries: addresses bring no certificate`,
+    next: BY_TOKEN,
+  });
+}
+
+/** Ids of the secondaries that a former primary says are connected to it. Its DR secondaries stay where it left performance alone. */
+export function connectedTo(
+  kind: ReplicationKind,
+  { dr, performance }: Pick<ClusterObservation, 'dr' | 'performance'>,
+): string[] {
+  return (kind === 'dr' ? [dr, performance] : [performance]).flatMap((each) =>
+    each?.mode === 'primary'
+      ? each.peers.filter((peer) => peer.connected).map((peer) => peer.id ?? 'without an id')
+      : [],
+  );
 }

@@ -7,15 +7,16 @@ import type {
   OnDeployment,
 } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
-import type { RunbookPlan } from '../../src/contracts/plan';
 import type { ReplicationKind, TokenUse } from '../../src/contracts/runbook-inputs';
 import { RunbookError, orElse } from '../../src/errors';
 import { verifyBeginning } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
+import { demand } from '../checks/check';
+import { anotherStays } from '../checks/replication';
 import { currentExecution } from '../execution';
+import { demandRole } from '../joining/onboarding-read';
 import type { Execution } from '../execution';
-import { kindName } from '../joining/onboarding-read';
-import { describeReplication, isAlive, readKind } from '../observe';
+import { describeReplication, isAlive, kindName, readKind } from '../observe';
 import {
   CHANGE_TIMEOUT_MS,
   beforeSending,
@@ -56,15 +57,6 @@ function hasForgotten(state: ReplicationObservation): boolean {
   );
 }
 
-/** Other secondaries than `id` that the primary is connected to now. */
-export function othersConnected(primary: ReplicationObservation, id: string, heartbeatAgeMs: number): string[] {
-  return primary.peers.flatMap((peer) =>
-    peer.id !== undefined && peer.id !== id && isAlive({ mode: 'primary', peers: [peer] }, heartbeatAgeMs)
-      ? [peer.id]
-      : [],
-  );
-}
-
 /**
  * Revokes an id on its primary and sees that the primary does not know it any more. Of kind `dr` it refuses the only
  * connected secondary unless the approved plan says that it is acknowledged.
@@ -83,8 +75,9 @@ export function revokeSecondary(input: Revocation): Promise<ChangeResult> {
       const operation = `${kind}.primary.revoke-secondary` as const;
       const plan = await verifyBeginning(input, { operation, on, ...(peer ? { with: peer } : {}), detail: id });
       const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
-      if (kind === 'dr' && othersConnected(seen, id, heartbeatAgeMs).length === 0)
-        demandAcknowledgement(plan, cluster, id);
+      const acknowledged = plan.choices['acknowledgeLastSecondary'] === true;
+      if (kind === 'dr')
+        demand([anotherStays({ cluster, dr: seen }, id, heartbeatAgeMs, acknowledged)], `${id} was not revoked`);
       return async () => access.client[kind].primary.revokeSecondary({ id }, await withCredential(access, execution));
     },
   });
@@ -204,8 +197,7 @@ async function changed(
     cluster,
     allow: (found) => {
       seen = found;
-      if (found.mode !== asked.role)
-        throw refused(cluster, `${cluster} is no ${kindName(kind)} ${asked.role}.`, found, asked.role);
+      demandRole(cluster, kind, asked.role, found);
     },
     act: async () => {
       const last = seen;
@@ -245,16 +237,6 @@ async function identityOfId(access: ClusterAccess, kind: ReplicationKind, id: st
   if (id !== clusterId && id !== state.secondaryId)
     throw refused(cluster, `${cluster} has not the id ${id}.`, state, `id ${id}`);
   return { cluster, clusterId };
-}
-
-function demandAcknowledgement(plan: RunbookPlan, primary: string, id: string): void {
-  if (plan.choices['acknowledgeLastSecondary'] === true) return;
-  throw new RunbookError('PRECONDITION_FAILED', `No DR secondary of ${primary} would be connected any more.`, {
-    cluster: primary,
-    observed: `${id} is the only one that is connected, or none is`,
-    needed: 'another connected DR secondary',
-    next: 'Connect another DR secondary first, or start again with {"acknowledgeLastSecondary": true}.',
-  });
 }
 
 function refuseDrSecondary(cluster: string, dr: ReplicationObservation): void {

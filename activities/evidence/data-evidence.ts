@@ -13,8 +13,7 @@ import { clusterOf, fieldsOf } from '../../src/report/run-record';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import type { KnownRecord } from '../record';
-import { kindName } from '../joining/onboarding-read';
-import { describeReplication, isAlive, readKind, readStatus } from '../observe';
+import { describeReplication, kindName, readKind, readStatus, streamsAndLives } from '../observe';
 import { awaitState } from '../read-act-confirm';
 import type { ActivityDependencies } from '../dependencies';
 import { decisionsOf } from '../approvals/people';
@@ -125,9 +124,7 @@ async function awaitReached(
 
 /** A live secondary that has every write of its primary up to `wal`, as far as one look can tell. */
 export function mayTakeOver(seen: ReplicationObservation, heartbeatAgeMs: number, wal: WalIndex | undefined): boolean {
-  return (
-    seen.mode === 'secondary' && seen.state === 'stream-wals' && isAlive(seen, heartbeatAgeMs) && hasReached(seen, wal)
-  );
+  return streamsAndLives(seen, heartbeatAgeMs) && hasReached(seen, wal);
 }
 
 export function hasReached({ lastRemoteWal }: ReplicationObservation, wal: WalIndex | undefined): boolean {

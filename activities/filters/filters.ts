@@ -11,6 +11,7 @@ import { RunbookError, isRunbookError } from '../../src/errors';
 import type { DynamicFilter } from '../../src/vault';
 import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
 import { currentExecution } from '../execution';
+import { readKind } from '../observe';
 import { pairOf, verifyFollowing } from '../joining/repoint-authority';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm, resultOf } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
@@ -24,7 +25,6 @@ import {
   stateOf,
 } from './paths-filters';
 import type { SecondaryFilters } from './paths-filters';
-import { readKind } from '../observe';
 
 /* Paths filters of a performance primary become what is wanted (interface 4.2: `paths-filter`; facts 6). */
 

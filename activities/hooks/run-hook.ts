@@ -6,8 +6,7 @@ import { currentExecution } from '../execution';
 import { awaitState, beforeSending, resultOf } from '../read-act-confirm';
 import type { Clusters } from '../clusters';
 import type { Execution } from '../execution';
-import { kindName } from '../joining/onboarding-read';
-import { describeReplication, readKind } from '../observe';
+import { describeReplication, kindName, readKind } from '../observe';
 import { makeCall, requestOnce, runCommand } from './hook-call';
 import type { HookEnd, HookFacts } from './hook-call';
 

@@ -3,6 +3,8 @@ import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { isRunbookError, RunbookError, orElse } from '../../src/errors';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
 import type { ClusterAccess } from '../clusters';
+import { demand } from '../checks/check';
+import { noReplication } from '../checks/replication';
 import { currentExecution } from '../execution';
 import { requireFilter } from '../filters/paths-filters';
 import {
@@ -16,12 +18,12 @@ import {
 } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { verifyBeginning, verifyOneOf } from '../approvals/authority';
-import { describeReplication } from '../observe';
+import { describeReplication, kindName, rolesText } from '../observe';
 import { primaryAddresses, toldPrimaries } from './following';
 import type { JoinInput, JoinTarget, TokenParameters } from './join-by-token';
 import { joinByToken, joinTargetOf, readPrimary } from './join-by-token';
 import type { BothKinds } from './onboarding-read';
-import { allUnsealed, kindName, readBothKinds, readSealsOf, rolesText, sealedNodes } from './onboarding-read';
+import { allUnsealed, readBothKinds, readSealsOf, sealedNodes } from './onboarding-read';
 import { verifyJoining } from './repoint-authority';
 
 /** How long the role of a secondary that was just enabled is waited for, ms. */
@@ -139,13 +141,8 @@ function hasJoined(
 }
 
 /** @throws RunbookError PRECONDITION_FAILED where the cluster has a role of any kind */
-function refuseReplicating(target: ClusterAccess, roles: BothKinds | undefined): void {
-  if (roles?.dr.mode === 'disabled' && roles.performance.mode === 'disabled') return;
-  throw refused(
-    target,
-    roles ? rolesText(roles) : 'no active node',
-    'no replication of any kind: what replicates is never wiped',
-  );
+function refuseReplicating({ entry: { name: cluster } }: ClusterAccess, roles: BothKinds | undefined): void {
+  demand([noReplication({ cluster, ...roles, error: 'no active node' })], `${cluster} was not wiped`);
 }
 
 function refused({ entry }: ClusterAccess, observed: string, needed: string): RunbookError {

@@ -4,9 +4,17 @@ import type { ReplicationObservation } from '../../src/contracts/observations';
 import { isRunbookError, RunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
-import { describeReplication, heartbeatAge, isAlive, readKind, readStatus } from '../observe';
+import {
+  describeReplication,
+  heartbeatAge,
+  isAlive,
+  kindName,
+  readKind,
+  readStatus,
+  streamsAndLives,
+} from '../observe';
 import { awaitState } from '../read-act-confirm';
-import { kindName, readSealsOf, sealedNodes } from './onboarding-read';
+import { readSealsOf, sealedNodes } from './onboarding-read';
 
 /** A performance secondary finds the new primary through addresses that it learned before; minutes are not needed. */
 const FOLLOW_BUDGET_MS = 60_000;
@@ -63,12 +71,11 @@ export async function awaitDrStreaming({ deployment, primary, secondary }: Betwe
       return { dr, from };
     },
     until: ({ dr, from }) => {
-      const streams = dr.mode === 'secondary' && dr.state === 'stream-wals' && isAlive(dr, limits.heartbeatAgeMs);
       // 0 means that nothing was streamed yet, which equal roots can prove to be enough.
       const caughtUp =
         (needed !== undefined && BigInt(dr.lastRemoteWal ?? '0') >= needed) ||
         (dr.merkleRoot !== undefined && dr.merkleRoot === from.merkleRoot);
-      return streams && caughtUp;
+      return caughtUp && streamsAndLives(dr, limits.heartbeatAgeMs);
     },
     budgetMs: limits.streamingMs,
     describe: ({ dr }) => describeReplication(dr),
@@ -107,8 +114,7 @@ export async function awaitPerformanceSecondaries(input: {
             id = state.secondaryId ?? id;
             return state;
           },
-          until: (state) =>
-            follows(state, addresses) && state.state === 'stream-wals' && isAlive(state, limits.heartbeatAgeMs),
+          until: (state) => follows(state, addresses) && streamsAndLives(state, limits.heartbeatAgeMs),
           budgetMs: Math.min(FOLLOW_BUDGET_MS, limits.streamingMs),
           describe: describeReplication,
           needed: `${cluster} follows ${primary}`,
@@ -249,9 +255,7 @@ class BootstrapWatch {
       throw notJoined(cluster, kind, replication);
     if (sealed.length === 0) this.#unsealedAt = performance.now();
     else if (performance.now() - this.#unsealedAt > unsealMs) throw sealedFor(unsealMs, cluster, sealed);
-    const streams =
-      replication?.mode === 'secondary' && replication.state === 'stream-wals' && isAlive(replication, heartbeatAgeMs);
-    if (streams) return sealed.length === 0;
+    if (streamsAndLives(replication, heartbeatAgeMs)) return sealed.length === 0;
     // A cluster that copies may be silent for hours; one that is told to be idle or cut off does not copy.
     const stuck = phase === 'stream-wals' || phase === 'idle';
     const stuckLooks = this.#stuck(stuck);

@@ -1,8 +1,10 @@
-import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
+import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, orElse } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
-import { describeReplication, observeReplication } from '../observe';
+import { demand } from '../checks/check';
+import { hasRole } from '../checks/replication';
+import { observeReplication } from '../observe';
 
 /** What a cluster is for both kinds of replication, by its active node. */
 export interface BothKinds {
@@ -31,16 +33,6 @@ export async function readBothKinds({ client, entry }: ClusterAccess, signal: Ab
   };
 }
 
-/** A kind of replication in a sentence. */
-export function kindName(kind: ReplicationKind): string {
-  return kind === 'dr' ? 'DR' : 'performance';
-}
-
-/** Both roles of a cluster in a few words. */
-export function rolesText(seen: Pick<ClusterObservation, 'dr' | 'performance'>): string {
-  return `DR ${seen.dr?.mode ?? 'not read'}, performance ${seen.performance?.mode ?? 'not read'}`;
-}
-
 /** @throws RunbookError PRECONDITION_FAILED, which may be tried again where the cluster tells no mode */
 export function demandRole(
   cluster: string,
@@ -48,13 +40,7 @@ export function demandRole(
   needed: 'primary' | 'secondary',
   state: ReplicationObservation,
 ): void {
-  if (state.mode === needed) return;
-  throw new RunbookError('PRECONDITION_FAILED', `${cluster} is no ${kindName(kind)} ${needed}.`, {
-    cluster,
-    observed: describeReplication(state),
-    needed,
-    retryable: state.mode === 'unknown',
-  });
+  demand([hasRole({ cluster, [kind]: state }, kind, needed)], 'Nothing was sent', state.mode === 'unknown');
 }
 
 const NODE_TIMEOUT_MS = 3_000;

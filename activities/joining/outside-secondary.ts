@@ -8,8 +8,7 @@ import { describeFilter, requireFilter } from '../filters/paths-filters';
 import { awaitState, beforeSending, resultOf, withCredential } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId } from '../tokens/operation-token';
 import { issueActivationToken } from './join-by-token';
-import { kindName } from './onboarding-read';
-import { readKind } from '../observe';
+import { kindName, readKind } from '../observe';
 
 /* A secondary of another team: this program reaches its primary alone, and hands over what only that team can use. */
 

@@ -9,7 +9,7 @@ import type { ClusterAccess } from '../clusters';
 import { readWalSamples, unattestedSamples } from '../evidence/wal-samples';
 import { currentExecution } from '../execution';
 import { callHook } from '../hooks/run-hook';
-import { connectedTo } from '../plans/rejoin';
+import { connectedTo } from '../checks/replication';
 import { demandNoNodePrimary, demandServing } from '../roles/other-side';
 import type { RoleOpinions } from '../roles/prove-not-primary';
 import { opinionsText } from '../roles/prove-not-primary';

@@ -5,11 +5,11 @@ import { RunbookError } from '../../src/errors';
 import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
-import { identityOfMember } from '../plans/failover-sides';
+import { identityOfMember } from '../checks/failover-sides';
 import type { JoinTarget } from './join-by-token';
+import { readKind } from '../observe';
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { describeFilter } from '../filters/paths-filters';
-import { readKind } from '../observe';
 
 /** What a plan may let a secondary follow as a part of. On its own it says how: by token or by addresses. */
 const AFTERWARDS = ['switchover', 'unfence', 'promotion'] as const;

@@ -1,11 +1,11 @@
 import type { ChangeResult } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
-import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { RunbookError } from '../../src/errors';
-import type { ClusterAccess } from '../clusters';
+import { demand } from '../checks/check';
+import { attachedBefore, hasRole, knowsSecondary, sameSet } from '../checks/replication';
+import type { Told } from '../checks/replication';
 import { currentExecution } from '../execution';
 import { requireFilter } from '../filters/paths-filters';
-import { describeReplication, readKind } from '../observe';
+import { describeReplication, kindName, readKind } from '../observe';
 import {
   CHANGE_TIMEOUT_MS,
   awaitSettled,
@@ -18,7 +18,7 @@ import { ANSWER_BUDGET_MS, awaitClusterId } from '../tokens/operation-token';
 import { follows, isAttached, primaryAddresses } from './following';
 import type { JoinInput, JoinTarget, TokenParameters } from './join-by-token';
 import { joinByToken, joinTargetOf, mayHaveCalledBefore, readPrimary, updateToken } from './join-by-token';
-import { demandRole, kindName } from './onboarding-read';
+import { demandRole } from './onboarding-read';
 import { pairOf, verifyFollowing, verifyJoining } from './repoint-authority';
 
 interface ByAddresses {
@@ -98,6 +98,7 @@ async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
   const before = await readKind(target, kind, signal);
   const needed = `${secondary} knows ${primary} as its ${kindName(kind)} primary`;
   let seen = before;
+  const told = (state: ReplicationObservation): Told => ({ cluster: secondary, [kind]: state });
   const changed = await readActConfirm(execution, {
     read: () => readKind(target, kind, signal),
     // One that knew the address before and was cut off proves nothing by knowing it still.
@@ -109,12 +110,15 @@ async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
     cluster: secondary,
     allow: (state) => {
       seen = state;
-      demandAttachedBefore(secondary, kind, state);
+      demand([attachedBefore(told(state), kind)], 'Nothing was sent', state.mode === 'unknown');
     },
     act: async () => {
       // The step may have been parked for hours since the plan was judged.
       await beforeSending(async () => {
-        demandKnowing(source, kind, await readKind(source, kind, signal), secondary, seen);
+        const from: Told = { cluster: primary, [kind]: await readKind(source, kind, signal) };
+        const otherSet = `${secondary} belongs to another set.`;
+        const knows = knowsSecondary(from, told(seen), kind);
+        demand([hasRole(from, kind, 'primary'), sameSet(kind, from, told(seen), otherSet), knows], 'Nothing was sent');
         if (expected) await requireFilter(source, secondary, seen.secondaryId ?? '', expected, signal);
         await verify(false);
       });
@@ -142,34 +146,4 @@ async function senderFor(joining: JoinTarget): Promise<(how: TokenParameters | B
 /** The service tells addresses with a scheme, and takes them without one too. */
 function withScheme(address: string): string[] {
   return address.startsWith('https://') ? [address] : [address, `https://${address}`];
-}
-
-function demandAttachedBefore(secondary: string, kind: ReplicationKind, state: ReplicationObservation): void {
-  if (state.mode === 'secondary' && state.secondaryId) return;
-  throw new RunbookError('PRECONDITION_FAILED', `${secondary} cannot be re-pointed by addresses.`, {
-    cluster: secondary,
-    observed: `${describeReplication(state)}, id ${state.secondaryId ?? 'none'}`,
-    needed: `a ${kindName(kind)} secondary that was attached and not demoted since`,
-    next: 'Start secondaryRepointing with {"form": "token"}.',
-    retryable: state.mode === 'unknown',
-  });
-}
-
-/** Addresses bring no certificate: only a primary of the same set that knows the secondary takes it. */
-function demandKnowing(
-  { entry }: ClusterAccess,
-  kind: ReplicationKind,
-  primary: ReplicationObservation,
-  secondary: string,
-  { secondaryId, setId }: ReplicationObservation,
-): void {
-  const known = primary.knownSecondaries ?? [];
-  const sameSet = setId !== undefined && primary.setId === setId;
-  if (primary.mode === 'primary' && sameSet && secondaryId && known.includes(secondaryId)) return;
-  throw new RunbookError('PRECONDITION_FAILED', `${entry.name} would not take ${secondary} by addresses.`, {
-    cluster: entry.name,
-    observed: `${describeReplication(primary)}; set ${primary.setId ?? 'not told'}; known: ${known.join(', ') || 'nobody'}`,
-    needed: `the ${kindName(kind)} primary of set ${setId ?? 'not told'} that knows ${secondaryId || 'an id of the secondary'}`,
-    next: `Nothing was sent. Start secondaryRepointing of ${secondary} to the ${kindName(kind)} primary with {"form": "token"}.`,
-  });
 }

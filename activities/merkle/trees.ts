@@ -4,6 +4,9 @@ import { RunbookError, orElse } from '../../src/errors';
 import { findCluster } from '../../src/inventory';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
+import { demand } from '../checks/check';
+import { primaryStable } from '../checks/replication';
+import type { Told } from '../checks/replication';
 import { currentExecution } from '../execution';
 import { demandMode, readKind } from '../observe';
 import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm, resultOf } from '../read-act-confirm';
@@ -268,19 +271,12 @@ function refuseUnlessSecondary({ mode }: ReindexState, cluster: string): void {
 
 /** Whoever answers as primary is one, and only one: else a failover may be under way, and needs this secondary. */
 async function demandOnePrimary(others: readonly ClusterAccess[], cluster: string, signal: AbortSignal): Promise<void> {
-  const modeOf = (access: ClusterAccess) =>
-    readKind(access, 'dr', signal).then(
-      ({ mode }) => mode,
-      orElse(signal, ({ code }) => `not read (${code})`),
+  const told = others.map((access) => {
+    const { name } = access.entry;
+    return readKind(access, 'dr', signal).then(
+      (dr): Told => ({ cluster: name, dr }),
+      orElse(signal, ({ code }): Told => ({ cluster: name, error: code })),
     );
-  const modes = await Promise.all(others.map(modeOf));
-  if (modes.filter((mode) => mode === 'primary').length === 1) return;
-  throw new RunbookError('PRECONDITION_FAILED', `No single DR primary answers; ${cluster} was not reindexed.`, {
-    cluster,
-    retryable: false,
-    observed:
-      others.map(({ entry }, index) => `${entry.name} ${modes[index]}`).join(', ') || 'no other cluster in the DR set',
-    needed: 'exactly one DR primary answers in the DR set',
-    next: `A failover may need ${cluster}: bring the primary back or finish the failover, then retry.`,
   });
+  demand([primaryStable(await Promise.all(told), cluster)], `${cluster} was not reindexed`);
 }

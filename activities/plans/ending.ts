@@ -4,13 +4,12 @@ import type { Check } from '../../src/contracts/plan';
 import type { InputOf, ReplicationKind, TokenSource } from '../../src/contracts/runbook-inputs';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check } from '../checks/check';
-import { hasRole, noDrSecondary, roleText } from '../checks/replication';
+import { anotherStays, hasRole, noDrSecondary, othersConnected, roleText } from '../checks/replication';
 import type { TokenAssessment } from '../checks/tokens';
-import { CONNECTION, cutOffDetail, othersConnected } from '../ending/replication-end';
+import { CONNECTION, cutOffDetail } from '../ending/replication-end';
 import { currentExecution } from '../execution';
 import { describeFilter, filterUnder } from '../filters/paths-filters';
-import { kindName } from '../joining/onboarding-read';
-import { isAlive } from '../observe';
+import { isAlive, kindName } from '../observe';
 import { observe } from './observed';
 import type { Observed, PlanInput } from './observed';
 
@@ -203,6 +202,7 @@ export async function assessSecondaryDecommission(
   const found = identify(input, primary, observed.observations);
   const { id, secondary } = found;
   if (id === undefined) return { ...base, preconditions: [role, found.judged] };
+  const { heartbeatAgeMs } = observed.deployment.limits;
   const revoke = { [`sys/replication/${kind}/primary/revoke-secondary`]: ['update'] };
   const onSecondary = await judgeAfterwards(observed, input, secondary);
   const route: DecommissionRoute = {
@@ -219,7 +219,7 @@ export async function assessSecondaryDecommission(
       role,
       found.judged,
       idKnown(input, primary, id),
-      ...anotherStays(input, primary, id, observed.deployment.limits.heartbeatAgeMs),
+      ...(kind === 'dr' ? [anotherStays(primary, id, heartbeatAgeMs, input.acknowledgeLastSecondary)] : []),
       ...(await observed.rights(primary.cluster, revoke)),
       ...(onSecondary.checks ?? []),
     ],
@@ -277,26 +277,6 @@ function idKnown({ kind }: InputOf<'secondaryDecommission'>, primary: ClusterObs
     needed: id,
     next: 'Read known_secondaries in the status of the primary: only an id in it can be revoked. The role of a secondary that was revoked before ends by replicationTeardown.',
   });
-}
-
-/** Never the only connected DR secondary, unless somebody says so and the gate approves it (facts 9.12). */
-function anotherStays(
-  { kind, acknowledgeLastSecondary }: InputOf<'secondaryDecommission'>,
-  primary: ClusterObservation,
-  id: string,
-  heartbeatAgeMs: number,
-): Check[] {
-  const state = primary[kind];
-  if (kind !== 'dr' || !state) return [];
-  const others = othersConnected(state, id, heartbeatAgeMs);
-  return [
-    check('another DR secondary stays connected', primary.cluster, others.length > 0, {
-      observed: others.join(', ') || 'no other one is connected',
-      needed: 'another connected DR secondary',
-      next: 'Connect another DR secondary first, or start again with {"acknowledgeLastSecondary": true}.',
-      otherwise: acknowledgeLastSecondary ? 'warn' : 'fail',
-    }),
-  ];
 }
 
 /** What is done on the secondary: its role, and the token or credential that it needs. */

@@ -5,7 +5,7 @@ import type { InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
 import { orElse } from '../../src/errors';
 import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check } from '../checks/check';
-import { aliveByHeartbeat, hasRole } from '../checks/replication';
+import { aliveByHeartbeat, hasRole, primaryStable } from '../checks/replication';
 import { currentExecution } from '../execution';
 import { describeReindex, readReindex, reindexDetail } from '../merkle/trees';
 import type { ReindexState } from '../merkle/trees';
@@ -108,20 +108,6 @@ function noReindexUnderWay(state: ReindexState | undefined, cluster: string): Ch
     observed: state ? describeReindex(state) : 'not read',
     needed: 'reindex_in_progress absent or false',
     next: `Wait until the reindex of ${cluster} is over; its end shows in the status and in the server log.`,
-  });
-}
-
-/** While the primary changes, or is gone, the secondary may be needed: its tree must not be locked then. */
-function primaryStable(others: readonly ClusterObservation[], cluster: string): Check {
-  const primaries = others.filter((each) => each.dr?.mode === 'primary').map((each) => each.cluster);
-  const unread = others.filter((each) => each.dr === undefined).map((each) => each.cluster);
-  return check('no change of the primary under way', cluster, primaries.length === 1, {
-    observed:
-      primaries.length === 0
-        ? `no DR primary answers${unread.length === 0 ? '' : ` (${unread.join(', ')} not read)`}`
-        : `primary: ${primaries.join(', ')}`,
-    needed: 'exactly one DR primary answers in the DR set',
-    next: `A failover may need ${cluster}: finish it, or bring the primary back, before a reindex.`,
   });
 }
 

@@ -17,6 +17,7 @@ import {
   everyNodeAnswers,
   everyNodeUnsealed,
   healthyTree,
+  noReplication,
   oneActiveNode,
   otherReadable,
   roleText,
@@ -25,7 +26,7 @@ import { noneOlder, supportedVersion } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { describeFilter, filterOfId, filterUnder, isWider, notMounted } from '../filters/paths-filters';
 import { advertised, othersOfSet } from '../joining/enable-secondary';
-import { kindName, rolesText } from '../joining/onboarding-read';
+import { kindName, rolesText } from '../observe';
 import { outsideDetail, publicKeyPrint } from '../joining/outside-secondary';
 import { ofNoCluster } from './filter-reconciliation';
 import { snapshotWanted } from '../snapshots/snapshots';
@@ -251,7 +252,7 @@ function secondaryChecks(
   primary: ClusterObservation,
   secondary: ClusterObservation,
 ): Check[] {
-  const { cluster, dr, performance } = secondary;
+  const { cluster } = secondary;
   const set = drSetOf(deployment, primary.cluster);
   const together = set.members.includes(cluster);
   return [
@@ -270,11 +271,7 @@ function secondaryChecks(
         next: `Write into the inventory what ${cluster} is to be (drSets), and start again.`,
       },
     ),
-    check('no replication of any kind', cluster, dr?.mode === 'disabled' && performance?.mode === 'disabled', {
-      observed: secondary.reachable ? rolesText(secondary) : (secondary.error ?? 'not readable'),
-      needed: 'DR disabled, performance disabled',
-      next: `What replicates is never wiped. If ${cluster} may really be given up, end its replication first (secondaryDecommission, replicationTeardown).`,
-    }),
+    noReplication(secondary),
     // All of them, so that the ones that seal themselves later are seen.
     oneActiveNode(secondary),
     everyNodeAnswers(secondary),

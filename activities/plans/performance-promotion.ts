@@ -4,7 +4,7 @@ import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
-import { identityOf, planDocument } from '../approvals/planning';
+import { identityOf, inPlaceOf, planDocument } from '../approvals/planning';
 import { check, notCheckable, refuses } from '../checks/check';
 import {
   aliveByHeartbeat,
@@ -257,11 +257,6 @@ async function markerOn({ access, deployment }: Observed, cluster: string) {
     const told = { observed, needed, next, otherwise: 'warn' } as const;
     return { rights: {}, checks: [check('place for the proof of a write', cluster, false, told)] };
   }
-}
-
-/** Whose place a promoted cluster takes: binds an approved promotion to the cluster that must not be primary. */
-export function inPlaceOf(cluster: string): string {
-  return `in place of ${cluster}`;
 }
 
 /** What people approve before the performance primary changes. */

@@ -7,6 +7,7 @@ import type { Deployment } from '../../src/inventory';
 import { identityOf, planDocument } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
 import {
+  connectedTo,
   everyNodeAnswers,
   everyNodeUnsealed,
   noDrSecondary,
@@ -20,8 +21,7 @@ import { UPDATE_PRIMARY } from '../checks/tokens';
 import { noneOlder, supportedVersion } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { describeFilter, findFilter } from '../filters/paths-filters';
-import { kindName } from '../joining/onboarding-read';
-import { isAlive } from '../observe';
+import { isAlive, kindName } from '../observe';
 import { lastPrimaryChange } from '../roles/primary-changes';
 import type { PrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';
@@ -232,18 +232,6 @@ function nobodyConnected(kind: ReplicationKind, former: ClusterObservation): Che
     next: `${former.cluster} is NOT fenced at its cluster port: these secondaries receive what it writes. Fence it now, or let its demotion end it.`,
     otherwise: 'warn',
   });
-}
-
-/** Ids of the secondaries that a former primary says are connected to it. Its DR secondaries stay where it left performance alone. */
-export function connectedTo(
-  kind: ReplicationKind,
-  { dr, performance }: Pick<ClusterObservation, 'dr' | 'performance'>,
-): string[] {
-  return (kind === 'dr' ? [dr, performance] : [performance]).flatMap((each) =>
-    each?.mode === 'primary'
-      ? each.peers.filter((peer) => peer.connected).map((peer) => peer.id ?? 'without an id')
-      : [],
-  );
 }
 
 function afterDemotion(judged: Check): Check {

@@ -5,15 +5,24 @@ import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { orElse } from '../../src/errors';
 import { identityOf, planDocument } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
-import { hasRole, mayBeOneSet, missingNodes, onePrimary, roleText, sameSet, takesPart } from '../checks/replication';
+import {
+  attachedBefore,
+  hasRole,
+  knowsSecondary,
+  mayBeOneSet,
+  missingNodes,
+  onePrimary,
+  roleText,
+  sameSet,
+  takesPart,
+} from '../checks/replication';
 import { UPDATE_PRIMARY } from '../checks/tokens';
 import { versionsInOrder } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { describeFilter, findFilter } from '../filters/paths-filters';
 import { follows, primaryAddresses } from '../joining/following';
-import { kindName } from '../joining/onboarding-read';
 import { addressesDetail } from '../joining/repoint-authority';
-import { isAlive } from '../observe';
+import { isAlive, kindName } from '../observe';
 import type { Observed, PlanInput } from './observed';
 import { observe } from './observed';
 import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, issuingRights, tokenSteps } from './words';
@@ -79,7 +88,7 @@ function repointingChecks(pair: Pair, addresses: ReadonlySet<string>): Check[] {
   const otherSet = `${secondary.cluster} belongs to another set: it is onboarded again, which wipes it.`;
   return [
     ...(kind === 'dr' ? [oneDrSet(pair)] : []),
-    ...(form === 'addresses' ? addressesForm(pair) : []),
+    ...(form === 'addresses' ? [attachedBefore(secondary, kind), knowsSecondary(primary, secondary, kind)] : []),
     ...[primary, secondary].flatMap((each) => takesPart(each)),
     hasRole(primary, kind, 'primary', `Name the ${name} primary; status says which cluster it is.`),
     hasRole(secondary, kind, 'secondary', noSecondary),
@@ -98,25 +107,6 @@ function oneDrSet({ input, observed }: Pair): Check {
     needed: `${secondary} in the DR set of ${primary}`,
     next: 'Correct drSets in the inventory, or the names in the input.',
   });
-}
-
-function addressesForm({ input, primary, secondary }: Pair): Check[] {
-  const next = 'Start again with {"form": "token"}.';
-  const { [input.kind]: own } = secondary;
-  const id = own?.secondaryId ?? '';
-  const known = primary[input.kind]?.knownSecondaries ?? [];
-  return [
-    check('attached before, and not demoted since', input.secondary, id !== '', {
-      observed: id === '' ? `${roleText(secondary, input.kind)}, no id` : `id ${id}`,
-      needed: 'a secondary with the id of its activation token: addresses are not allowed on a demoted cluster',
-      next,
-    }),
-    check('the primary knows the secondary', input.primary, id !== '' && known.includes(id), {
-      observed: `known: ${known.join(', ') || 'nobody'}`,
-      needed: `${id === '' ? 'the id of the secondary' : id} among the known secondaries: addresses bring no certificate`,
-      next,
-    }),
-  ];
 }
 
 /** Nothing to do where it follows already; whom it leaves where it follows somebody else. */

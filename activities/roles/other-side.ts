@@ -6,15 +6,15 @@ import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, orElse } from '../../src/errors';
 import { demandSameOutage, gateOf, verifyOperation } from '../approvals/authority';
 import { observeDeployment } from '../approvals/planning';
-import { mayBeOneSet } from '../checks/replication';
+import { demand } from '../checks/check';
+import { mayBeOneSet, servesAsPrimary } from '../checks/replication';
 import { goneChecks, signsAgree } from '../checks/signs';
 import type { ClusterAccess } from '../clusters';
 import { alsoGoneIn, readSigns, signsText, spokeAgainst } from '../evidence/failover-evidence';
 import { currentExecution } from '../execution';
 import { callHook } from '../hooks/run-hook';
-import { kindName } from '../joining/onboarding-read';
-import { describeReplication, readKind, readStatus } from '../observe';
-import { identityOfLost } from '../plans/failover-sides';
+import { describeReplication, kindName, readKind, readStatus } from '../observe';
+import { identityOfLost } from '../checks/failover-sides';
 import { awaitState, beforeSending } from '../read-act-confirm';
 import { awaitClusterId } from '../tokens/operation-token';
 import * as proof from './prove-not-primary';
@@ -134,19 +134,10 @@ export async function refuseSecondPrimary(
 
 /** The cluster must serve as primary now: demoting the only primary would leave clients without one. */
 export async function demandServing(access: ClusterAccess, kind: ReplicationKind, consequence: string): Promise<void> {
+  const { name: cluster } = access.entry;
   const state = await readStatus(access, kind, currentExecution().signal);
-  if (state.mode === 'primary' && state.state !== 'idle') return;
-  const { name } = access.entry;
-  throw new RunbookError(
-    'PRECONDITION_FAILED',
-    `${name} does not serve as ${kindName(kind)} primary; ${consequence}.`,
-    {
-      cluster: name,
-      observed: describeReplication(state),
-      needed: 'primary, running',
-      next: `Find out which cluster clients write to. Retry only where ${name} serves again.`,
-    },
-  );
+  const next = `Find out which cluster clients write to. Retry only where ${cluster} serves again.`;
+  demand([servesAsPrimary({ cluster, [kind]: state }, kind, next)], consequence);
 }
 
 /** Standby nodes tell their old mode for a while: what they say counts when that is over. */

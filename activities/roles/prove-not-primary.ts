@@ -12,7 +12,6 @@ import { Deadline } from '../deadline';
 import type { ClusterAccess } from '../clusters';
 import type { ActivityContext } from '../execution';
 import { heartbeatAge, readKind } from '../observe';
-
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 
 /** Longer than a promotion without an answer can be under way. */

@@ -14,11 +14,11 @@ import {
 } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
-import { identityOfLost } from '../plans/failover-sides';
-import { inPlaceOf } from '../plans/performance-promotion';
-import { describeReplication, readKind, readStatus } from '../observe';
+import { identityOfLost } from '../checks/failover-sides';
+import { inPlaceOf } from '../approvals/planning';
+import { describeReplication, kindName, readKind, readStatus } from '../observe';
 import { primaryClusterAddrOf } from '../joining/enable-secondary';
-import { demandRole, kindName } from '../joining/onboarding-read';
+import { demandRole } from '../joining/onboarding-read';
 import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
 import {
   ROLE_TIMEOUT_MS,

@@ -8,7 +8,6 @@ import { takenBy } from '../checks/tokens';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import type { Execution } from '../execution';
-
 import { observeCluster, readKind } from '../observe';
 import { chooseSet, opensCeremonies } from '../plans/batch-token-rotation';
 import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';

@@ -72,7 +72,7 @@ describe('while the other cluster is no primary', () => {
     const approved = { plan, approvals: [await bench.approval('plan', plan.digest)] };
     expect(await bench.failure('demotePrimary', { ...former, authority: approved })).toMatchObject({
       code: 'PRECONDITION_FAILED',
-      message: 'west does not serve as DR primary; east was not demoted.',
+      message: 'east was not demoted: "DR primary" (west) does not hold.',
       retryable: false,
       details: { outcomeKnown: true },
     });

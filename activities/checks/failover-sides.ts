@@ -2,9 +2,9 @@ import type { ClusterObservation, ReplicationObservation } from '../../src/contr
 import type { AllowedOperation, Check } from '../../src/contracts/plan';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
 import { drSetOf, findCluster } from '../../src/inventory';
-import { check } from '../checks/check';
-import { PLANNED_OR_STOP } from '../checks/signs';
-import { rolesOf } from '../checks/replication';
+import { check } from './check';
+import { PLANNED_OR_STOP } from './signs';
+import { rolesOf } from './replication';
 
 /** Who is gone, who may become primary, and who has to follow. */
 export type FailoverSides = Exclude<ReturnType<typeof findFailoverSides>, Check>;
