@@ -282,7 +282,7 @@ export const MUTATIONS = [
     text: "if (planned !== (mode === 'planned')) throw",
     replacement: 'if (false) throw',
     test: performance,
-    named: 'nothing is demoted or promoted without approval',
+    named: 'a plan for one cluster promotes no other',
   },
   {
     name: 'proof: a node that says primary is not believed',
@@ -459,8 +459,8 @@ export const MUTATIONS = [
     file: authority,
     text: 'if (planDigest(text) !== digest)',
     replacement: 'if (false)',
-    test: roles,
-    named: 'a plan whose text was changed',
+    test: 'test/activities/attacks.test.ts',
+    named: 'refuses every plan and approval',
   },
   {
     name: 'plan: any operation is allowed',
@@ -468,7 +468,7 @@ export const MUTATIONS = [
     text: 'if (!plan.operations.some((allowed) => isSame(allowed, doing)))',
     replacement: 'if (false)',
     test: performance,
-    named: 'nothing is demoted or promoted without approval',
+    named: 'a plan for one cluster promotes no other',
   },
   {
     name: 'plan: the cluster ID is not compared',
@@ -483,8 +483,8 @@ export const MUTATIONS = [
     file: authority,
     text: 'if (plan.deployment !== deployment)',
     replacement: 'if (false)',
-    test: roles,
-    named: 'a plan for another deployment',
+    test: 'test/activities/attacks.test.ts',
+    named: 'refuses every plan and approval',
   },
   {
     name: 'gates: a rejection is passed over',
@@ -498,8 +498,8 @@ export const MUTATIONS = [
     file: 'src/keys/approvals.ts',
     text: "approval.verdict === 'approve' && approval.name !== excluded",
     replacement: "approval.verdict === 'approve'",
-    test: roles,
-    named: 'approvals of the requester himself',
+    test: 'test/activities/attacks.test.ts',
+    named: 'refuses every plan and approval',
   },
   {
     name: 'gates: one person is enough for force',

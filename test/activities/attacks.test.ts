@@ -151,8 +151,15 @@ function documentOf(operations: readonly AllowedOperation[], more: object = {}):
     ...{ inventory: inventoryDigest(bench.inventory, DEPLOYMENT) },
     ...{ operations, reason: 'made up', requestedBy: 'olga', ...more },
   });
+  return made(text);
+}
+
+function made(text: string): Authority['plan'] {
   return { text, digest: createHash('sha256').update(text).digest('base64url') };
 }
+
+const byBoth = (gate: string, digest: string) =>
+  Promise.all(['grace', 'henry'].map((by) => bench.approval(gate, digest, by)));
 
 const NOT_ALLOWED =
   /does not allow (\S+) on (\S+) \(cluster ID ([^)]*)\)(?: with (\S+) \(cluster ID ([^)]*)\))?(?: \((.*)\))?$/;
@@ -191,10 +198,7 @@ const FORGERIES: readonly (readonly [string, (gate: string, digest: string) => P
         ),
       ),
   ],
-  [
-    'of another plan',
-    (gate) => Promise.all(['grace', 'henry'].map((by) => bench.approval(gate, documentOf([]).digest, by))),
-  ],
+  ['of another plan', (gate) => byBoth(gate, documentOf([]).digest)],
   [
     'of people outside of the group',
     (gate, digest) => Promise.all(['ada', 'bert', 'cleo'].map((by) => bench.approval(gate, digest, by))),
@@ -265,11 +269,11 @@ describe('an activity that needs an approval', () => {
     // The plan is the attacker's own, and says exactly what he is about to do.
     const operations: AllowedOperation[] = [];
     while (plan === undefined) {
-      const made = documentOf(operations);
-      const failed = await failure({ plan: made, approvals: [] });
+      const own = documentOf(operations);
+      const failed = await failure({ plan: own, approvals: [] });
       expect([name, failed.code]).toEqual([name, 'NOT_APPROVED']);
       const missing = learn(failed);
-      if (missing === undefined) plan = made;
+      if (missing === undefined) plan = own;
       else operations.push(missing);
       expect(operations.length).toBeLessThan(4);
     }
@@ -287,11 +291,24 @@ describe('an activity that needs an approval', () => {
     expect(all.details['observed']).toBe(refused.details['observed']);
     // A plan that is approved, and then read as another one.
     const other = documentOf(operations, { reason: 'something else' });
-    const approvals = [await bench.approval(gate, plan.digest), await bench.approval(gate, plan.digest, 'henry')];
+    const approvals = await byBoth(gate, plan.digest);
     for (const swapped of [{ ...other, digest: plan.digest }, other, { ...plan, text: `${plan.text} ` }]) {
       const failed = await failure({ plan: swapped, approvals });
       expect([name, failed.code]).toEqual([name, 'NOT_APPROVED']);
     }
+    // Approved, and then no plan of this deployment, or none that can be read; rejected by one beside two who approve.
+    const unread = [
+      documentOf(operations, { deployment: 'billing' }),
+      documentOf(operations, { force: true }),
+      made('{'),
+    ];
+    for (const each of unread) {
+      const failed = await failure({ plan: each, approvals: await byBoth(gate, each.digest) });
+      expect([name, failed.code]).toEqual([name, 'NOT_APPROVED']);
+    }
+    const rejection = await bench.approval(gate, plan.digest, 'grace', { verdict: 'reject' });
+    const rejected = await failure({ plan, approvals: [...approvals, rejection] });
+    expect([name, rejected.code]).toEqual([name, 'NOT_APPROVED']);
     // Approved by the one who asked for it, where the policy excludes him.
     const own = documentOf(operations, { requestedBy: 'grace' });
     if (operations.length > 0) {
@@ -345,7 +362,7 @@ describe('an activity that needs an approval', () => {
       const plan = plans.get(tried);
       const gate = gates.get(tried) ?? '';
       if (!plan) throw new Error(`${tried} was not tried`);
-      const approvals = [await bench.approval(gate, plan.digest), await bench.approval(gate, plan.digest, 'henry')];
+      const approvals = await byBoth(gate, plan.digest);
       const wrong = { source: 'sealed', cluster: 'west', value: 'not a sealed value' };
       const input = { ...given, deployment: DEPLOYMENT, token: wrong };
       const { code } = await bench.failure(name as never, { ...input, authority: { plan, approvals } } as never);

@@ -108,27 +108,6 @@ it('the one furthest ahead is proposed; another one may be named, with a warning
   authority = { plan, approvals: [await bench.approval('promote', plan.digest)] };
 });
 
-it.each([
-  ['without an approval', async () => promotion({ authority: { ...authority, approvals: [] } })],
-  [
-    'with an approval of another gate',
-    async () =>
-      promotion({ authority: { ...authority, approvals: [await bench.approval('plan', authority.plan.digest)] } }),
-  ],
-  [
-    'with the plan for another secondary',
-    async () => {
-      const { plan } = await assess({ to: 'west' });
-      if (!plan) throw new Error('no plan');
-      return promotion({ authority: { plan, approvals: [await bench.approval('promote', plan.digest)] } });
-    },
-  ],
-  ['about another lost primary', () => Promise.resolve(promotion({ otherCluster: 'west' }))],
-] as const)('nothing is promoted %s', async (_what, asked) => {
-  expect((await bench.failure('promoteSecondary', await asked())).code).toBe('NOT_APPROVED');
-  expect(promoted()).toBe(0);
-});
-
 it('force needs gate force and its two approvers', async () => {
   expect((await bench.failure('promoteSecondary', { ...promotion(), mode: 'forced' })).code).toBe('NOT_APPROVED');
   const { plan, approvals } = authority;
@@ -145,18 +124,6 @@ const fencing = (more: Partial<{ authority: Authority; from: string; to: string 
   to: 'north',
   authority,
   ...more,
-});
-
-it('the fence hook needs the approval of gate promote, and is about the lost primary of the plan alone', async () => {
-  const { plan } = authority;
-  const refused = [
-    fencing({ authority: { plan, approvals: [] } }),
-    fencing({ authority: { plan, approvals: [await bench.approval('plan', plan.digest)] } }),
-    fencing({ from: 'west' }),
-    fencing({ from: 'north', to: 'west' }),
-  ];
-  for (const asked of refused) expect((await bench.failure('fenceLostPrimary', asked)).code).toBe('NOT_APPROVED');
-  expect(await bench.call('fenceLostPrimary', fencing())).toMatchObject({ outcome: 'done' });
 });
 
 it('nothing is promoted while an observer hears the primary, or while its silence is young', async () => {

@@ -2,8 +2,6 @@
 import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { SimulatedCluster } from '../../src/simulator';
-import { planDigest } from '../../activities/approvals/planning';
-import { planDocument } from '../../activities/approvals/planning';
 import { DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';
 import type { ActivityBench, CallOptions } from '../support/activity-environment';
 
@@ -231,57 +229,6 @@ it('the id of a secondary that is connected now is never revoked', async () => {
   expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
   expect(failure.details['observed']).toContain('connected');
   expect([made('revoke'), made('issue')]).toEqual([0, 1]);
-});
-
-it('without an approved plan that leads there nothing is issued, revoked or used, whatever token there is', async () => {
-  const changes = bench.changes();
-  const { plan, approvals } = authority;
-  const [ofPlan, ofGo] = approvals;
-  const altered = (more: object) => {
-    const text = JSON.stringify({ ...(JSON.parse(plan.text) as object), ...more });
-    return { text, digest: planDigest(text) };
-  };
-  const approved = async (other: Authority['plan']) => ({
-    plan: other,
-    approvals: [await bench.approval('plan', other.digest), await bench.approval('go', other.digest, 'henry')],
-  });
-  const operation = 'dr.secondary.repoint-by-token' as const;
-  const identity = (cluster: string) => ({ cluster, clusterId: bench.cluster(cluster).clusterId });
-  const own = (on: string, primary: string) =>
-    planDocument({
-      runbook: 'secondaryRepointing',
-      input: { deployment: DEPLOYMENT, reason: 'a test' },
-      clusters: [],
-      operations: [{ operation, on: identity(on), with: identity(primary) }],
-      steps: [],
-      inventory: bench.inventory,
-    });
-  const turned = own('west', 'east');
-  const refused: readonly (readonly [why: string, Authority | undefined])[] = [
-    ['none', undefined],
-    ['no approvals', { plan, approvals: [] }],
-    ['no go', { plan, approvals: [ofPlan] }],
-    ['approvals of another plan', { plan: altered({ reason: 'another' }), approvals: [ofPlan, ofGo] }],
-    ['east stays out', await approved(altered({ rejoin: false }))],
-    [
-      'another cluster of that name',
-      await approved(altered({ from: { cluster: 'east', clusterId: 'x', version: '' } })),
-    ],
-    [
-      'another gate',
-      { plan: own('east', 'west'), approvals: [await bench.approval('plan', own('east', 'west').digest)] },
-    ],
-    ['the other way round', { plan: turned, approvals: [await bench.approval('repoint', turned.digest)] }],
-  ];
-  for (const [why, given] of refused) {
-    // What a history holds need not be what the types say.
-    const { code } = await bench.failure('updatePrimary', input({ authority: given as Authority }));
-    expect([why, code]).toEqual([why, 'NOT_APPROVED']);
-  }
-  expect(bench.changes()).toEqual(changes);
-  const right = own('east', 'west');
-  const repointing = { plan: right, approvals: [await bench.approval('repoint', right.digest)] };
-  expect(await bench.call('updatePrimary', input({ authority: repointing }))).toMatchObject({ outcome: 'done' });
 });
 
 it('tokens of another run, cluster or use open nothing, and nothing is called', async () => {

@@ -137,13 +137,3 @@ it('a token that is not taken is followed by another, and the filter that it may
     'update-primary',
   ]);
 });
-
-it('without an approved plan nothing is issued or sent', async () => {
-  const changes = bench.changes();
-  const { plan } = authority;
-  for (const given of [undefined, { plan, approvals: [] }]) {
-    const asked = { ...following(), authority: given as Authority };
-    expect((await bench.failure('updatePrimary', asked)).code).toBe('NOT_APPROVED');
-  }
-  expect(bench.changes()).toEqual(changes);
-});
