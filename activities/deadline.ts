@@ -1,3 +1,19 @@
+/** The time-out of one changing HTTP request, ms. Shorter than what Temporal waits before another attempt. */
+export const CHANGE_TIMEOUT_MS = 8_000;
+
+/** What is waited for by time alone, ms. No configuration has it: only tests give shorter times. */
+export const TIMING = {
+  /** How long a changing request can be under way without an answer. */
+  underWayMs: CHANGE_TIMEOUT_MS,
+  /** Longer than a promotion without an answer can be under way. */
+  settleMs: CHANGE_TIMEOUT_MS + 1_000,
+  /** For how long standbys may lag behind their active node right after a change of roles. */
+  lagMs: 5_000,
+  /** Between two reads while a state is awaited. */
+  pollMs: 300,
+};
+export type Timing = Readonly<typeof TIMING>;
+
 /** Polls that must have said "not there" or failed before a deadline ends, where nothing else is given. */
 const MIN_POLLS = 4;
 

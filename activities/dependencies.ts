@@ -2,6 +2,7 @@ import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type { Inventory } from '../src/inventory';
 import type { KeyRecords, SealKeyring, SigningKey } from '../src/keys';
+import type { Timing } from './deadline';
 import type { Records } from './record';
 
 /** What the worker gives the activities. Nothing of it passes through Temporal. */
@@ -21,7 +22,7 @@ export interface ActivityDependencies {
   readonly reportDirectory: string | undefined;
   /** What outlives runs, of each deployment. */
   readonly records: Records;
-  /** See `Execution`; for tests. */
-  readonly changeUnderWayMs?: number | undefined;
+  /** For tests. */
+  readonly timing?: Timing | undefined;
   readonly log: Logger;
 }

@@ -11,6 +11,8 @@ import { RunbookError, isRunbookError } from '../src/errors';
 import { redact } from '../src/keys';
 import type { RunContext } from '../src/keys';
 import { Clusters } from './clusters';
+import { TIMING } from './deadline';
+import type { Timing } from './deadline';
 import type { ActivityDependencies } from './dependencies';
 import { checkInput } from './inputs';
 import { NotificationBound } from './notifications/notification-senders';
@@ -51,8 +53,7 @@ export interface Execution {
   readonly step: StepHeader | undefined;
   /** Kept by `readActConfirm`, read where an error leaves the activity. */
   readonly doubt: OutcomeDoubt;
-  /** How long a changing request can be under way without an answer, ms; its HTTP time-out where nothing is given. */
-  readonly changeUnderWayMs?: number | undefined;
+  readonly timing: Timing;
   /** Since the activity was scheduled first until this attempt was, ms by the server's clock: budgets count it. */
   readonly spentMs: number;
   /** Shown in the pending activity until it ends. Never holds a secret. */
@@ -73,6 +74,7 @@ export interface ActivityContext extends Execution, WorkerContext {}
 
 /** What all activities of a worker share. */
 interface WorkerContext extends ActivityDependencies {
+  readonly timing: Timing;
   readonly clusters: Clusters;
   /** How much each run told people. */
   readonly notificationBound: NotificationBound;
@@ -99,7 +101,7 @@ export function interceptActivities(
   const notificationBound = new NotificationBound();
   // Copied for each attempt: the inventory may be another one by then.
   return (context) => {
-    const given = { ...dependencies, clusters, notificationBound };
+    const given = { ...dependencies, timing: dependencies.timing ?? TIMING, clusters, notificationBound };
     return { inbound: { execute: (input, next) => executeActivity(context, given, input, () => next(input)) } };
   };
 }

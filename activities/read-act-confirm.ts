@@ -1,23 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ChangeResult } from '../src/contracts/activities';
 import { RunbookError, isRunbookError } from '../src/errors';
-import { Deadline } from './deadline';
+import { CHANGE_TIMEOUT_MS, Deadline } from './deadline';
 import type { ClusterAccess } from './clusters';
 import type { OutcomeDoubt, Execution } from './execution';
 
-/** Between two reads while a state is awaited. */
-const POLL_MS = 300;
 /** Reads in a row that must say "not there" before a call whose answer was lost counts as without effect. */
 const STABLE_READS = 4;
 const MAX_CALLS = 3;
-
-/** The time-out of one changing HTTP request, ms. Shorter than what Temporal waits before another attempt. */
-export const CHANGE_TIMEOUT_MS = 8_000;
-
-/** How long a changing request can be under way without an answer, ms. */
-export function changeUnderWayMs(execution: Pick<Execution, 'changeUnderWayMs'>): number {
-  return execution.changeUnderWayMs ?? CHANGE_TIMEOUT_MS;
-}
 
 /** Options of a call that changes something, with the credential of its cluster, read anew. */
 export async function withCredential(access: ClusterAccess, { signal }: Pick<Execution, 'signal'>) {
@@ -50,7 +40,7 @@ export function awaitState<S>(execution: Execution, polling: Polling<S>): Promis
 }
 
 /** A budget counts from the first attempt of the activity; what this one needs to settle a doubt of an earlier one is left. */
-function deadlineOf(execution: Execution, budgetMs: number, underWayMs = changeUnderWayMs(execution)): Deadline {
+function deadlineOf(execution: Execution, budgetMs: number, underWayMs = execution.timing.underWayMs): Deadline {
   const { doubt, spentMs } = execution;
   const settlingMs = doubt.mayHaveSent ? underWayMs + STABLE_READS * 1_000 : 0;
   return new Deadline(budgetMs, undefined, Math.min(spentMs, Math.max(0, budgetMs - settlingMs)));
@@ -81,7 +71,7 @@ async function awaitWithin<S>(execution: Execution, polling: Polling<S>, deadlin
         next: 'Look at the cluster, then retry: the state is read again first.',
       });
     }
-    await delay(polling.pollMs ?? POLL_MS, undefined, { signal: execution.signal });
+    await delay(polling.pollMs ?? execution.timing.pollMs, undefined, { signal: execution.signal });
   }
 }
 
@@ -130,7 +120,7 @@ async function changeWithin<S>(execution: Execution, asked: Change<S>, deadline:
   const { doubt } = execution;
   const change: Change<S> = {
     ...asked,
-    read: settlingDoubt(doubt, asked, asked.underWayMs ?? changeUnderWayMs(execution)),
+    read: settlingDoubt(doubt, asked, asked.underWayMs ?? execution.timing.underWayMs),
   };
   const readOnce = (): Promise<S> => awaitWithin<S>(execution, { ...change, until: () => true }, deadline);
   let state: S = await readOnce();
@@ -149,9 +139,9 @@ async function changeWithin<S>(execution: Execution, asked: Change<S>, deadline:
       if (!again || deadline.isOver) throw lastError(error, { outcomeKnown: !doubt.mayHaveSent });
       refusals += 1;
       execution.progress(`${error.code}; tried again until the budget ends`);
-      const pause = error.retryAfterMs ?? POLL_MS * 2;
+      const pause = error.retryAfterMs ?? execution.timing.pollMs * 2;
       // The last calls of a budget that is over by the clock do not wait for long.
-      await delay(Math.min(pause, Math.max(change.pollMs ?? POLL_MS, deadline.leftMs)), undefined, {
+      await delay(Math.min(pause, Math.max(change.pollMs ?? execution.timing.pollMs, deadline.leftMs)), undefined, {
         signal: execution.signal,
       });
       continue;
@@ -210,8 +200,11 @@ function settlingDoubt<S>(
  * The state before a request that serves once: where an attempt of Temporal's before may have sent it, reads until it is
  * there, or until that doubt is over.
  */
-export async function awaitSettled<S>(execution: Execution, polling: Polling<S>, underWayMs: number): Promise<S> {
-  const { doubt } = execution;
+export async function awaitSettled<S>(execution: Execution, polling: Polling<S>): Promise<S> {
+  const {
+    doubt,
+    timing: { underWayMs },
+  } = execution;
   return awaitState(execution, {
     ...polling,
     budgetMs: polling.budgetMs + (doubt.mayHaveSent ? underWayMs : 0),
@@ -262,7 +255,7 @@ async function confirm<S>(
   const { underWayMs = 0 } = change;
   const settledAt = execution.doubt.since + underWayMs;
   // What was taken late has time to be seen too, whatever earlier attempts spent.
-  const leastMs = Math.max((change.pollMs ?? POLL_MS) * STABLE_READS * 2 + underWayMs, deadline.ms / 2);
+  const leastMs = Math.max((change.pollMs ?? execution.timing.pollMs) * STABLE_READS * 2 + underWayMs, deadline.ms / 2);
   const polling: Polling<S> = {
     ...change,
     read: () => {

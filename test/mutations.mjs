@@ -424,8 +424,8 @@ export const MUTATIONS = [
   {
     name: 'join: the id is revoked while a call of an earlier attempt can be under way',
     file: 'activities/joining/update-primary.ts',
-    text: 'const before = await awaitSettled(execution, { ...reading, until: attached }, underWayMs);',
-    replacement: 'const before = await reading.read(); void [awaitSettled, underWayMs];',
+    text: 'const before = await awaitSettled(execution, { ...reading, until: attached });',
+    replacement: 'const before = await reading.read(); void awaitSettled;',
     test: secondaries,
     named: 'revokes nothing before that call cannot arrive any more',
   },

@@ -4,7 +4,8 @@ import { attemptMark } from '../../src/contracts/ceremony';
 import { isRunbookError, RunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { Execution } from '../execution';
-import { awaitState, CHANGE_TIMEOUT_MS } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS } from '../deadline';
+import { awaitState } from '../read-act-confirm';
 
 /** Cancellations and starts that may fail in a row before the slot counts as unusable. */
 const MAX_TRIES = 6;

@@ -4,7 +4,8 @@ import type { RunbookError } from '../../src/errors';
 import { isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { Execution } from '../execution';
-import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS } from '../deadline';
+
 import type { Slot } from './generation-slot';
 import { cancelOwn, digestOf, isOurs, readAttempt } from './generation-slot';
 

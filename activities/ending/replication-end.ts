@@ -17,14 +17,8 @@ import { currentExecution } from '../execution';
 import { demandRole } from '../joining/onboarding-read';
 import type { Execution } from '../execution';
 import { describeReplication, isAlive, kindName, readKind } from '../observe';
-import {
-  CHANGE_TIMEOUT_MS,
-  beforeSending,
-  readActConfirm,
-  resultOf,
-  withCredential,
-  awaitState,
-} from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS } from '../deadline';
+import { beforeSending, readActConfirm, resultOf, withCredential, awaitState } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
 
 /** One change of one kind of replication on one cluster. It demands the approval of its gate. */

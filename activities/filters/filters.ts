@@ -13,7 +13,8 @@ import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/auth
 import { currentExecution } from '../execution';
 import { readKind } from '../observe';
 import { pairOf, verifyFollowing } from '../joining/repoint-authority';
-import { CHANGE_TIMEOUT_MS, awaitState, beforeSending, readActConfirm, resultOf } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS } from '../deadline';
+import { awaitState, beforeSending, readActConfirm, resultOf } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import {
   describeFilter,

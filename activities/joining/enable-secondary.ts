@@ -7,15 +7,7 @@ import { demand } from '../checks/check';
 import { noReplication } from '../checks/replication';
 import { currentExecution } from '../execution';
 import { requireFilter } from '../filters/paths-filters';
-import {
-  awaitSettled,
-  awaitState,
-  beforeSending,
-  CHANGE_TIMEOUT_MS,
-  readActConfirm,
-  resultOf,
-  withCredential,
-} from '../read-act-confirm';
+import { awaitSettled, awaitState, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { verifyBeginning, verifyOneOf } from '../approvals/authority';
 import { describeReplication, kindName, rolesText } from '../observe';
@@ -103,7 +95,7 @@ function awaitJoinState(
     needed: `${secondary} answers`,
     cluster: secondary,
   };
-  return awaitSettled(execution, polling, execution.changeUnderWayMs ?? CHANGE_TIMEOUT_MS);
+  return awaitSettled(execution, polling);
 }
 
 function awaitAnswer<T>(cluster: string, read: () => Promise<T>): Promise<T> {

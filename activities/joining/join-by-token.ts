@@ -17,7 +17,8 @@ import { Deadline } from '../deadline';
 import { currentExecution } from '../execution';
 import { writePathsFilter } from '../filters/filters';
 import { readStatus } from '../observe';
-import { CHANGE_TIMEOUT_MS, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS } from '../deadline';
+import { beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { openOperationToken } from '../tokens/operation-token';
 import { demandRole } from './onboarding-read';
 import { verifyJoining } from './repoint-authority';
@@ -236,7 +237,7 @@ async function useActivationToken<S>(
     const changed = await readActConfirm(execution, {
       ...use,
       cluster,
-      underWayMs: execution.changeUnderWayMs ?? CHANGE_TIMEOUT_MS,
+      underWayMs: execution.timing.underWayMs,
       read: () => read(sent.calls > 0),
       until: (state) => until(state, sent.calls > 0),
       act: async () => {

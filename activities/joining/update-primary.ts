@@ -6,14 +6,8 @@ import type { Told } from '../checks/replication';
 import { currentExecution } from '../execution';
 import { requireFilter } from '../filters/paths-filters';
 import { describeReplication, kindName, readKind } from '../observe';
-import {
-  CHANGE_TIMEOUT_MS,
-  awaitSettled,
-  beforeSending,
-  readActConfirm,
-  resultOf,
-  withCredential,
-} from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS } from '../deadline';
+import { awaitSettled, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId } from '../tokens/operation-token';
 import { follows, isAttached, primaryAddresses } from './following';
 import type { JoinInput, JoinTarget, TokenParameters } from './join-by-token';
@@ -59,8 +53,7 @@ async function byToken(input: UpdatePrimary): Promise<ChangeResult> {
     needed,
     cluster: secondary,
   };
-  const underWayMs = execution.changeUnderWayMs ?? CHANGE_TIMEOUT_MS;
-  const before = await awaitSettled(execution, { ...reading, until: attached }, underWayMs);
+  const before = await awaitSettled(execution, { ...reading, until: attached });
   if (attached(before)) {
     await verifyJoining(joining, { begun: true });
     return resultOf({ outcome: 'already', calls: 0 }, needed);
@@ -116,9 +109,12 @@ async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
       // The step may have been parked for hours since the plan was judged.
       await beforeSending(async () => {
         const from: Told = { cluster: primary, [kind]: await readKind(source, kind, signal) };
-        const otherSet = `${secondary} belongs to another set.`;
+        const next = `Start secondaryRepointing of ${secondary} to its ${kindName(kind)} primary with {"form": "token"}.`;
         const knows = knowsSecondary(from, told(seen), kind);
-        demand([hasRole(from, kind, 'primary'), sameSet(kind, from, told(seen), otherSet), knows], 'Nothing was sent');
+        demand(
+          [hasRole(from, kind, 'primary', next), sameSet(kind, from, told(seen), next), knows],
+          'Nothing was sent',
+        );
         if (expected) await requireFilter(source, secondary, seen.secondaryId ?? '', expected, signal);
         await verify(false);
       });

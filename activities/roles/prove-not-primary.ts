@@ -12,13 +12,8 @@ import { Deadline } from '../deadline';
 import type { ClusterAccess } from '../clusters';
 import type { ActivityContext } from '../execution';
 import { heartbeatAge, readKind } from '../observe';
-import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 
-/** Longer than a promotion without an answer can be under way. */
-const SETTLE_MS = CHANGE_TIMEOUT_MS + 1_000;
 const SETTLE_POLL_MS = 500;
-/** Standbys mirror the active node and lag behind it right after a role change. */
-const LAG_MS = 5_000;
 /** A look at a cluster that does not answer takes seconds, and clients wait. */
 const LAG_POLLS = 2;
 /** How far the clocks of a node and of Temporal, both in whole seconds, may be apart. */
@@ -37,10 +32,6 @@ interface Promotion {
 
 /** What is remembered between proofs of one activity. */
 export interface ProofMemory {
-  /** How long a promotion in doubt must be without effect, ms. */
-  readonly settleMs?: number;
-  /** How long a standby may go on telling the role that the cluster had, ms. */
-  readonly lagMs?: number;
   /** A promotion in doubt was seen to have had no effect. */
   settled?: boolean;
 }
@@ -64,13 +55,19 @@ export interface RoleOpinions {
  * @throws RunbookError STATE_DIVERGED where it is primary; PRECONDITION_FAILED where it cannot be proven
  */
 export async function proveNotPrimary(
-  { inventory, temporal, run, signal }: Pick<ActivityContext, 'inventory' | 'temporal' | 'run' | 'signal'>,
+  {
+    inventory,
+    temporal,
+    run,
+    signal,
+    timing,
+  }: Pick<ActivityContext, 'inventory' | 'temporal' | 'run' | 'signal' | 'timing'>,
   promotion: Promotion,
   memory: ProofMemory = {},
 ): Promise<string | undefined> {
   const { deployment, other, kind, gate } = promotion;
   const { name } = other.entry;
-  const first = await askOnceSettled(other, signal, kind, memory.lagMs ?? LAG_MS);
+  const first = await askOnceSettled(other, signal, kind, timing.lagMs);
   refusePrimary(name, first, kind);
   const record = readHistory(await historyOf(temporal, run));
   const promotions = promotionsIn(record, kind).filter((each) => clusterOf(each) === name);
@@ -80,7 +77,7 @@ export async function proveNotPrimary(
   if (saysSecondary(first)) {
     const inDoubt = promotions.some(({ state, failure }) => state !== 'completed' && failure?.outcomeKnown !== true);
     if (!inDoubt || memory.settled) return first.merkleRoot;
-    await awaitSettled(other, signal, kind, memory.settleMs ?? SETTLE_MS);
+    await awaitSettled(other, signal, kind, timing.settleMs);
     memory.settled = true;
     return undefined;
   }

@@ -10,7 +10,7 @@ import { currentExecution } from '../execution';
 import type { Execution } from '../execution';
 import { observeCluster, readKind } from '../observe';
 import { chooseSet, opensCeremonies } from '../plans/batch-token-rotation';
-import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS } from '../deadline';
 import { TOO_MUCH, neededGrants, policyCommand, rightsIn, roleCommand } from './batch-token-policy';
 import { keptBatchTokens, sealBatchToken } from './kept-batch-token';
 import { batchTokenProofs, proofOf } from './batch-token-proof';

@@ -9,7 +9,8 @@ import type { TokenDisposal } from '../../src/contracts/activities';
 import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
 import { currentExecution } from '../execution';
-import { awaitState, CHANGE_TIMEOUT_MS } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS } from '../deadline';
+import { awaitState } from '../read-act-confirm';
 import { readStatus } from '../observe';
 
 /** How long a cluster that does not answer is waited for before its step parks, ms. */

@@ -17,7 +17,6 @@ let before: Readonly<Record<'demote' | 'promote', number>>;
 openBench((opened) => (bench = opened), {
   topology: { readings: { leaderChangeChance: 0 } },
   // What is read later than that proves that a lost request had no effect.
-  changeUnderWayMs: 400,
 });
 beforeAll(async () => {
   // Roles are set back behind the service's back here: a WAL index says nothing of what the secondary has.

@@ -3,6 +3,7 @@ import type { temporal } from '@temporalio/proto';
 import { recordWorkflowId } from '../../src/contracts/record';
 import { askRole, proveNotPrimary } from '../../activities/roles/prove-not-primary';
 import { Clusters } from '../../activities/clusters';
+import { TIMING } from '../../activities/deadline';
 import type { ActivityDependencies } from '../../activities';
 import { describeReplication, heartbeatAge, isAlive, observeReplication } from '../../activities/observe';
 import type { ActivityEnd } from '../support/activity-events';
@@ -232,11 +233,14 @@ describe('the proof that a cluster is not primary', () => {
     const client = { workflow: { getHandle: () => ({ fetchHistory: () => Promise.resolve({ events }) }) } };
     const { signal } = new AbortController();
     const { inventory, run } = bench;
-    const execution = { temporal: client, inventory, run, signal } as unknown as Parameters<typeof proveNotPrimary>[0];
+    const timing = { ...TIMING, settleMs, lagMs: 300 };
+    const execution = { temporal: client, inventory, run, signal, timing } as unknown as Parameters<
+      typeof proveNotPrimary
+    >[0];
     const [candidate, other] = [clusters.of(DEPLOYMENT, 'west'), clusters.of(DEPLOYMENT, 'east')];
     const promotion = { deployment: DEPLOYMENT, kind: 'dr', gate: 'go', candidate, other } as const;
     try {
-      await proveNotPrimary(execution, promotion, { settleMs, lagMs: 300 });
+      await proveNotPrimary(execution, promotion);
       return 'proven';
     } catch (error) {
       return failedOf(error).code;

@@ -21,7 +21,7 @@ openBench((opened) => (bench = opened), {
     performance: { primary: 'east', secondaries: [] },
     dr: [{ primary: 'east', secondaries: ['west'] }],
   },
-  changeUnderWayMs: UNDER_WAY_MS,
+  timing: { underWayMs: UNDER_WAY_MS },
   drSets: { main: ['east', 'west', 'north', 'south'], eu: ['europe'] },
   deployment: { pathsFilters: { europe: FILTER } },
 });

@@ -247,7 +247,7 @@ it('addresses are given only while their primary is one, knows the secondary and
       details: expect.objectContaining({ observed: expect.stringContaining(observed) as string }) as unknown,
     }) as unknown;
   // West is a DR secondary, whatever it was when the plan was judged.
-  expect(await bench.failure('updatePrimary', addresses)).toEqual(refusal('set not told'));
+  expect(await bench.failure('updatePrimary', addresses)).toEqual(refusal('disabled'));
   // East knows asia no longer.
   const east = bench.cluster('east');
   for (const each of ['asia', 'europe']) bench.service.partition('east', each);

@@ -23,7 +23,7 @@ beforeEach(async () => {
       dr: [{ primary: 'east', secondaries: ['west'] }],
     },
     drSets: { main: ['east', 'west'], eu: ['europe'] },
-    changeUnderWayMs: UNDER_WAY_MS,
+    timing: { underWayMs: UNDER_WAY_MS },
   });
   europe = bench.cluster('europe');
   authority = await bench.authority();

@@ -16,6 +16,7 @@ import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import pino from 'pino';
 import { Records, activities, interceptActivities, tellRecordAlarm } from '../../activities';
 import type { ActivityDependencies } from '../../activities';
+import type { Timing } from '../../activities/deadline';
 import type { RunbookActivities } from '../../activities';
 import type { Authority, WantedToken } from '../../src/contracts/activities';
 import type {
@@ -55,6 +56,8 @@ import type { SiteOptions } from './site';
 
 recordEndpointCalls();
 
+/** What is waited for by time alone, ms. */
+const SHORT: Timing = { underWayMs: 400, settleMs: 500, lagMs: 300, pollMs: 50 };
 /** They bound only, however slow the machine is. One that must run out is short where that is the test. */
 const LIMITS = { heartbeatAge: '2m', streaming: '60s', walStill: '10ms' };
 export const DEPLOYMENT = 'payments';
@@ -64,8 +67,8 @@ export interface BenchOptions extends SiteOptions {
   readonly topology?: Partial<Topology>;
   /** Members of the deployment in the inventory, beside clusters. */
   readonly deployment?: Readonly<Record<string, unknown>>;
-  /** How long a changing request counts as under way after its answer was lost, ms. */
-  readonly changeUnderWayMs?: number;
+  /** What is waited for by time alone, where it is not as short as usual here. */
+  readonly timing?: Partial<Timing>;
 }
 
 /** What a token generation is asked for. */
@@ -158,7 +161,7 @@ export class ActivityBench {
     readonly workersKey: SigningKey,
     readonly people: ReadonlyMap<string, TestPerson>,
     private readonly secrets: Map<string, string>,
-    changeUnderWayMs?: number,
+    timing?: Partial<Timing>,
   ) {
     const log = pino({ level: 'debug' }, { write: (line) => void this.emitted.push(line) });
     this.records = this.recordsOfAWorker((deployment, finding) =>
@@ -173,7 +176,7 @@ export class ActivityBench {
       temporal: this.#temporal(),
       reportDirectory: join(directory, 'reports'),
       records: this.records,
-      changeUnderWayMs,
+      timing: { ...SHORT, ...timing },
       log,
     };
     this.#border = interceptActivities(this.#dependencies);
@@ -229,7 +232,7 @@ export class ActivityBench {
       workers.key,
       people,
       secrets,
-      options.changeUnderWayMs,
+      options.timing,
     );
   }
 

@@ -1,6 +1,6 @@
 /** A deadline never ends on the strength of a clock alone: not right after a standstill, and not before something was tried. */
 import { CancelledFailure } from '@temporalio/common';
-import { Deadline } from '../../../activities/deadline';
+import { Deadline, TIMING } from '../../../activities/deadline';
 import type { Execution } from '../../../activities/execution';
 import { awaitState, readActConfirm } from '../../../activities/read-act-confirm';
 import { RunbookError } from '../../../src/errors';
@@ -11,6 +11,7 @@ function execution(): Execution {
     signal: new AbortController().signal,
     doubt: { mayHaveSent: false, since: performance.now() },
     spentMs: 0,
+    timing: TIMING,
     progress: () => undefined,
     throwIfCancelled: () => undefined,
     assertCurrentAttempt: async () => undefined,

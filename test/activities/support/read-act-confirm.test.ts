@@ -1,6 +1,7 @@
 /** Read, act, confirm: no request is repeated unless reads prove that the one before had no effect. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { CancelledFailure } from '@temporalio/common';
+import { TIMING } from '../../../activities/deadline';
 import type { Execution } from '../../../activities/execution';
 import { awaitSettled, awaitState, readActConfirm } from '../../../activities/read-act-confirm';
 import type { Change, Changed } from '../../../activities/read-act-confirm';
@@ -27,6 +28,7 @@ function execution(controller = new AbortController()): Execution & { readonly t
     step: undefined,
     doubt: { mayHaveSent: false, since: performance.now() },
     spentMs: 0,
+    timing: TIMING,
     progress: (text) => void told.push(text),
     throwIfCancelled,
     assertCurrentAttempt: async () => throwIfCancelled(),
@@ -359,7 +361,8 @@ describe('the state before a request that serves once', () => {
     here.doubt.mayHaveSent = mayHaveSent;
     const began = performance.now();
     const read = async () => performance.now() - began >= takesEffectAfterMs;
-    const there = await awaitSettled(here, { ...polling, read, until: (seen) => seen }, 100);
+    const hurried = { ...here, timing: { ...TIMING, underWayMs: 100 } };
+    const there = await awaitSettled(hurried, { ...polling, read, until: (seen) => seen });
     return { there, doubt: here.doubt.mayHaveSent, waited: performance.now() - began };
   }
 
