@@ -9,7 +9,7 @@ import type { TokenAssessment } from '../checks/tokens';
 import { majorVersion } from '../checks/versions';
 import { successorChecks } from '../plans/dr-failover';
 import { findSides, formerChecks, inStep, sideChecks, tokenChecks } from '../plans/dr-switchover';
-import { findFailoverSides } from '../plans/failover-sides';
+import { findFailoverSides } from '../checks/failover-sides';
 import { observedOf } from '../plans/observed';
 import type { Observed } from '../plans/observed';
 import { concerning, readChecks, within } from './point';
