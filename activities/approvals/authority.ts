@@ -201,7 +201,7 @@ interface Judged extends Approved {
  *
  * @throws RunbookError NOT_APPROVED where they are older, or where the window has not begun or is long over
  */
-export async function demandInTime(judged: Judged): Promise<void> {
+async function demandInTime(judged: Judged): Promise<void> {
   const history = new ArrivedSignals(currentExecution().run);
   const { notBefore, notAfter } = await history.window();
   const { gate } = judged;

@@ -71,7 +71,7 @@ export function rightsText({ capabilities }: Pick<CredentialFacts, 'capabilities
 }
 
 /** How people mend a credential. */
-export function mendCredential({ name, deployment, credential }: ClusterEntry): string {
+function mendCredential({ name, deployment, credential }: ClusterEntry): string {
   return 'method' in credential
     ? `Correct the ${describeLogin(credential)} of ${name}: its role, or what the worker logs in with.`
     : `Renew the credential of ${name} at its source: ${describeSource(credential)}. \`runbook policy ${deployment} --commands\` says how to make one.`;
@@ -102,7 +102,7 @@ export function stopBroken(cluster: string, httpStatus: number | undefined): str
 }
 
 /** Seconds for which a credential must live on: one that the worker renews, or replaces by another login, may be shorter. */
-export function neededLife({ credential }: ClusterEntry): number {
+function neededLife({ credential }: ClusterEntry): number {
   return 'method' in credential ? LOGIN_LIFE_MS / 1_000 - LOGIN_SLACK_SECONDS : CREDENTIAL_LIFE_SECONDS;
 }
 
@@ -131,7 +131,7 @@ export function credentialMay(entry: ClusterEntry, facts: CredentialFacts, neede
 }
 
 /** The line of a policy with these rights. */
-export function lineFor(path: string, rights: readonly string[]): string {
+function lineFor(path: string, rights: readonly string[]): string {
   return hclOf([{ path, capabilities: rights.flatMap((right) => right.split('|')) }]);
 }
 

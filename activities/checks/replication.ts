@@ -218,7 +218,7 @@ export function lag(
   });
 }
 
-export function noReindex(observation: Told, kind: ReplicationKind): Check {
+function noReindex(observation: Told, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = observation;
   return check('no reindex under way', cluster, seen?.reindexInProgress !== true, {
     observed: seen?.reindexInProgress ? 'in progress' : 'none',

@@ -88,7 +88,7 @@ function silence({ cluster, dr, nodes, reachable }: ClusterObservation): Check {
 }
 
 /** Whether a secondary hears the primary no more, and for long enough. */
-export function heartbeatsStopped({ cluster, hears }: Observer, from: string, primaryGoneMs: number): Check {
+function heartbeatsStopped({ cluster, hears }: Observer, from: string, primaryGoneMs: number): Check {
   const name = 'heartbeats of the primary stopped';
   const needed = `none for more than ${primaryGoneMs / 1000} s`;
   const observed = heartbeatText(hears);

@@ -111,7 +111,7 @@ function mendMarker(cluster: string, path: string | undefined, { code, next, htt
     : (next ?? `See that ${cluster} takes the workers' credential and answers for its key-value engine.`);
 }
 
-export const MARKER_CHECK = 'marker written and read back';
+const MARKER_CHECK = 'marker written and read back';
 
 async function writeAndRead({ client, ...access }: ClusterAccess, place: KeyPlace, signal: AbortSignal) {
   const options = { token: await access.credential(), signal, timeoutMs: MARKER_TIMEOUT_MS };

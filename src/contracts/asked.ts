@@ -4,7 +4,7 @@ import type { RunStatus, Waiting } from './run-status';
 import { attestedName, escapeUntrusted } from './words';
 
 /** What a token may be used for, after "to". */
-export const USE_WORDS: Readonly<Record<TokenUse | 'root-token.generate', string>> = {
+const USE_WORDS: Readonly<Record<TokenUse | 'root-token.generate', string>> = {
   'dr.promote': 'promote it to DR primary',
   'dr.update-primary': 'point it to another primary',
   'dr.disable': 'DISABLE replication on it',

@@ -285,7 +285,5 @@ export type HookName = Exclude<keyof Hooks, 'probe'>;
 export type HookEntry = NonNullable<Hooks[HookName]>;
 export type CommandHook = Extract<HookEntry, { kind: 'command' }>;
 export type CallHook = Extract<HookEntry, { kind: 'call' }>;
-/** The address through which clients reach the service. */
-export type ProbeHook = NonNullable<Hooks['probe']>;
 /** Somebody who is told of what happens in runs. */
 export type NotificationTarget = Readonly<z.infer<typeof notifications>[number]>;
