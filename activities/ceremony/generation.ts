@@ -85,8 +85,8 @@ interface Started {
 }
 
 /**
- * Starts an attempt and gives all key shares but the last, of the first set that was not rejected. An attempt is lost where a share is not seen to be taken: another one is started, so that no attempt
- * gets a share twice.
+ * Starts an attempt and gives all key shares but the last, of the first set that was not rejected. An attempt is lost where
+ * a share is not seen to be taken: another one is started, so that no attempt gets a share twice.
  */
 export async function startGeneration(input: StartInput): Promise<Started | GenerationOutcome> {
   const execution = currentExecution();
@@ -154,6 +154,11 @@ export async function completeGeneration(
   const { access, record, slot, cluster } = generation;
   const noted = { ...entryOf(generation, attempt), state: 'under-way' } as const;
   const noting = beginNote(execution, noted);
+  /** No token came of the attempt, and none will. */
+  const giveUp = async () => {
+    await cancelOwn(slot);
+    await noTokenOf(execution, noted);
+  };
   let answer: Awaited<ReturnType<typeof give>>;
   let givers: readonly string[];
   try {
@@ -170,8 +175,7 @@ export async function completeGeneration(
     const seen = await readAttempt(execution, slot);
     const waits = isThis(slot, attempt, seen) && seen.progress === seen.required - 1;
     if (!last || !waits || seen.nonce === undefined) {
-      await cancelOwn(slot);
-      await noTokenOf(execution, noted);
+      await giveUp();
       return { next: 'again', findings: [] };
     }
     await demandUsable(execution, cluster, record.destroyAfter);
@@ -179,18 +183,14 @@ export async function completeGeneration(
     answer = await give(slot, last.share, seen.nonce);
   } catch (error) {
     // Whoever was given up leaves the slot to the one who finds out what became of the attempt.
-    if (!execution.doubt.mayHaveSent && !(await execution.mayBeGivenUp())) {
-      await cancelOwn(slot);
-      await noTokenOf(execution, noted);
-    }
+    if (!execution.doubt.mayHaveSent && !(await execution.mayBeGivenUp())) await giveUp();
     throw error;
   }
   if (answer.kind === 'attempt' && answer.attempt.encodedToken !== undefined)
     return keepToken(generation, attempt, answer.attempt.encodedToken, givers);
   if (answer.kind === 'denied') {
     execution.doubt.mayHaveSent = false;
-    await cancelOwn(slot);
-    await noTokenOf(execution, noted);
+    await giveUp();
     throw answer.error;
   }
   const known = answer.kind === 'unclear' && answer.outcomeKnown ? 'not-sent' : 'unknown';
