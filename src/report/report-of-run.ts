@@ -274,6 +274,11 @@ const clustersIn = (list: unknown, inWords: (item: Fields) => string) =>
   listOf(list)
     .map(fieldsOf)
     .map((item) => `${of(item['cluster'])}${inWords(item)}`)
+    .join('; ');
+const modeOf = (replication: unknown) => textOf(fieldsOf(replication)['mode']) ?? 'not read';
+const namesOf = (people: unknown) =>
+  listOf(people)
+    .map((each) => of(fieldsOf(each)['name']))
     .join(', ');
 const generationEnded = ({ next }: Fields) =>
   next === 'token' ? 'token generated' : next === 'next-set' ? 'these key shares make no token' : 'no token in hand';
@@ -282,9 +287,17 @@ const tokenState = ({ cluster, state }: Fields) => `${of(cluster)}: ${of(state)}
 
 /** What the result of an activity says, in a few words, for the activities whose result has no `observed`. */
 const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>> = {
-  readDeployment: ({ observations }) => `${plural(listOf(observations).length, 'cluster')} read`,
+  assessReadiness: ({ readiness }) => {
+    const { switchover, failover } = fieldsOf(readiness);
+    return `switchover ${of(switchover)}, failover ${of(failover)}`;
+  },
+  assessRehearsal: ({ people }) => namesOf(people),
+  readDeployment: ({ observations }) =>
+    clustersIn(observations, ({ dr, performance }) => ` DR ${modeOf(dr)}, performance ${modeOf(performance)}`),
+  readPathsFilters: ({ secondaries }) => `filters of ${listOf(secondaries).length} secondaries read`,
   createCeremony: ({ epoch, holders, threshold }) =>
     `round ${numberOf(epoch) ?? '?'}, ${numberOf(threshold) ?? '?'} of ${listOf(holders).length} holders needed`,
+  createRehearsal: ({ holders }) => `${listOf(holders).length} people asked; no key share is asked for`,
   openEnvelopes: ({ verdicts }) =>
     `${listOf(verdicts).filter((item) => fieldsOf(item)['code'] === 'accepted').length} of ${plural(listOf(verdicts).length, 'envelope')} accepted`,
   startGeneration: ({ attempts }) => `shares given, ${plural(numberOf(attempts) ?? 1, 'attempt')}`,
@@ -295,6 +308,8 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
   disposeLedgerToken: tokenState,
   forgetLedgerToken: tokenState,
   probeMerkleTree: ({ text }) => textOf(text),
+  probeProvidedToken: ({ text }) => textOf(text),
+  rotateBatchToken: ({ expiresAt }) => `valid until ${of(expiresAt)}`,
   writeMarker: ({ wal, reached }) =>
     `marker written, WAL ${of(wal)}${reached === undefined ? '' : `, ${of(reached)} reached`}`,
   compareAfterDemotion: ({ loss, why }) => `loss ${of(loss)}: ${textOf(why) ?? ''}`,
@@ -306,10 +321,11 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
     clustersIn(following, ({ follows }) => (follows === true ? ' follows' : ' was not seen to follow')),
 };
 
-function observedOf({ type, state, result, failure }: ActivityRecord): string | undefined {
+/** What an activity observed, or how it failed, in a few words: for the timeline while the run goes on, and for its report. */
+export function observedOf({ type, state, result, failure }: ActivityRecord): string | undefined {
   if (failure) return `${failure.code}: ${failure.message}`;
   if (state !== 'completed') return undefined;
-  const inWords = type.startsWith('assess') ? preconditionCount : Object.hasOwn(OBSERVED, type) && OBSERVED[type];
+  const inWords = Object.hasOwn(OBSERVED, type) ? OBSERVED[type] : type.startsWith('assess') && preconditionCount;
   return textOf(result['observed']) ?? (inWords ? textOf(inWords(result)) : undefined);
 }
 

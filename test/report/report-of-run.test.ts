@@ -132,13 +132,13 @@ describe('retries', () => {
         facts,
         scheduledAt: 950,
         endedAt: 1_000,
-        result: { observations: [] },
+        result: { observations: [{ cluster: 'west', dr: { mode: 'primary' } }] },
       });
     const report = reportOf(history.build());
     expect(report.steps.map(({ attempt, outcome, activities }) => [attempt, outcome, activities[0]?.observed])).toEqual(
       [
         [1, 'failed', 'UNREACHABLE: no connection'],
-        [2, 'done', '0 clusters read'],
+        [2, 'done', 'west DR primary, performance not read'],
       ],
     );
     expect(report.parkings).toEqual([

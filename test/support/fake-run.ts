@@ -45,7 +45,7 @@ export function fakeRun({ calls = {}, otherwise, failing = {}, state = {}, run =
       return (activity as (given: unknown) => unknown)(input);
     },
   });
-  const step = async (name: string, body: Body, { onFailure }: StepOptions<unknown> = {}) => {
+  const step = async (name: string, body: Body, { onFailure }: StepOptions = {}) => {
     steps.push(name);
     const throws = (failure: FailureFacts) =>
       (typeof onFailure === 'function' ? onFailure(failure) : onFailure) === 'throw';
@@ -81,8 +81,7 @@ export function fakeRun({ calls = {}, otherwise, failing = {}, state = {}, run =
     onEnd: (end: () => Promise<void>) => void ends.push(end),
     stop: (stopped: Error) => stopped,
     step,
-    skippableStep: (name: string, _effect: string, body: Body, options?: StepOptions<unknown>) =>
-      step(name, body, options),
+    skippableStep: (name: string, _effect: string, body: Body, options?: StepOptions) => step(name, body, options),
     cleanUp: step,
     abortable: (body: () => Promise<unknown>) => body(),
     outage: (body: () => Promise<unknown>) => body(),

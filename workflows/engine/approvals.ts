@@ -148,9 +148,3 @@ export function failedChecks({ preconditions }: Pick<Assessment<unknown>, 'preco
     return verdict === 'fail' ? [{ severity: 'warning', code: CHECK_FAILED, text, ...(next && { next }) }] : [];
   });
 }
-
-/** How many preconditions hold, for the timeline. */
-export function verdictsInWords({ preconditions }: Pick<Assessment<unknown>, 'preconditions'>): string {
-  const count = (verdict: string) => preconditions.filter((each) => each.verdict === verdict).length;
-  return `${count('ok')} ok, ${count('warn')} warnings, ${count('fail')} failed, ${count('not-checkable')} not checkable`;
-}

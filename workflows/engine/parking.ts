@@ -39,9 +39,7 @@ export const LEAVE: Choice = {
 export type OnFailure = 'throw' | ((failure: FailureFacts) => 'throw' | 'park');
 
 /** What a step may be told beside its name and body. */
-export interface StepOptions<T> {
-  /** What was observed, in a few words, for the timeline: what the result says of it where nothing is given. */
-  readonly note?: (result: T) => string | undefined;
+export interface StepOptions {
   /** Choices beside `retry`, where the step parks; `abort` alone where nothing is given. */
   readonly choices?: readonly Choice[];
   /** `throw`: the runbook itself deals with the failure; the step ends as failed. It parks where nothing is given. */

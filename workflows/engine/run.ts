@@ -16,6 +16,7 @@ import { Pauses, checkControls, heldBefore, noteControl } from './controls';
 import type { RunState, StepRecord } from './run-state';
 import type { Signals } from './signals';
 import { escapeUntrusted } from '../../src/contracts/words';
+import { observedOf } from '../../src/report/report-of-run';
 import { fieldsOf } from '../../src/report/run-record';
 
 /** One execution of a runbook: its steps, what people tell it, and how it stops. */
@@ -82,7 +83,7 @@ export class Run {
   }
 
   /** Runs one named step; where it fails for good the run parks until a person decides. */
-  async step<T>(name: string, body: (call: StepCalls) => Promise<T>, options: StepOptions<T> = {}): Promise<T> {
+  async step<T>(name: string, body: (call: StepCalls) => Promise<T>, options: StepOptions = {}): Promise<T> {
     const outcome = await this.#runStep(name, body, options, [...(options.choices ?? [this.#wayOut])]);
     if (outcome === SKIPPED) throw new TypeError(`step ${name} cannot be skipped`);
     return outcome;
@@ -93,7 +94,7 @@ export class Run {
     name: string,
     effect: string,
     body: (call: StepCalls) => Promise<T>,
-    options: StepOptions<T> = {},
+    options: StepOptions = {},
   ): Promise<T | undefined> {
     const needsTwo = options.skipNeedsTwo === true;
     const second = needsTwo ? '; a second person must decide it too' : '';
@@ -223,7 +224,7 @@ export class Run {
   async #runStep<T>(
     name: string,
     body: (call: StepCalls) => Promise<T>,
-    options: StepOptions<T>,
+    options: StepOptions,
     choices: readonly Choice[],
   ): Promise<T | typeof SKIPPED> {
     await this.#holdBefore(name);
@@ -232,7 +233,7 @@ export class Run {
       try {
         const result = await inStep(this.state, record, () => body(activities));
         const done = fieldsOf(result)['outcome'] === 'already' ? 'already' : 'done';
-        this.#end(record, done, options.note ? options.note(result) : observedOf(result));
+        this.#end(record, done, this.#observedIn(record));
         this.#throwBetweenSteps();
         return result;
       } catch (error) {
@@ -273,6 +274,12 @@ export class Run {
         }
       }
     }
+  }
+
+  /** What the last activity of a step observed, in a few words: as the report says it. */
+  #observedIn({ number }: StepRecord): string | undefined {
+    const last = this.state.activities.records.findLast(({ step }) => step?.number === number);
+    return last && observedOf(last);
   }
 
   /** Puts a new line into the timeline. */
@@ -409,9 +416,3 @@ const HELD_LATER =
   'noted: clients are held off, and nobody is waited for; the run is held after the change. An abort ends it before';
 
 const ENDS_LATER = 'noted: the run ends once a cluster serves, and until then only a step that parks has choices';
-
-/** What an activity observed, where its result says it. */
-function observedOf(result: unknown): string | undefined {
-  const { observed } = fieldsOf(result);
-  return typeof observed === 'string' ? observed : undefined;
-}

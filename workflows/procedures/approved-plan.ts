@@ -4,7 +4,7 @@ import type { GateName, PlanDocument } from '../../src/contracts/plan';
 import type { ChangeWindow, TokenSource } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from '../engine/activity-calls';
 import { Approvals, awaitWindow, openGate } from '../engine/approvals';
-import { failedChecks, planned, refusalOf, verdictsInWords } from '../engine/approvals';
+import { failedChecks, planned, refusalOf } from '../engine/approvals';
 import { stepFailure } from '../engine/failures';
 import { OperationTokens, tokensFromPeople, tokensHeldBy } from './operation-tokens';
 import type { PeoplesTokens } from './operation-tokens';
@@ -84,11 +84,8 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
   let assessed = await run.step(
     'Read and check the deployment',
     (call) => request.assess(call, ownFingerprint === undefined ? {} : { ownFingerprint }),
-    {
-      note: verdictsInWords,
-      // Nothing was touched: refused at once, so that the lock is free for the next try.
-      onFailure: 'throw',
-    },
+    // Nothing was touched: refused at once, so that the lock is free for the next try.
+    { onFailure: 'throw' },
   );
   run.state.learnSite(assessed.site);
   run.state.plan = assessed.plan;
@@ -105,16 +102,12 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
     const { tokens } = answered;
     const [before, need] = [planned(assessed), request.tokens?.(planned(assessed).route)];
     if (need?.first !== undefined) await tokens?.proven(need.first);
-    assessed = await run.step(
-      'Read and check again',
-      async (call) => {
-        const again = await request.assess(call, { ownFingerprint: tokens?.ceremony?.fingerprint });
-        const stands = refusalOf(again);
-        if (stands) throw stands;
-        return again;
-      },
-      { note: verdictsInWords },
-    );
+    assessed = await run.step('Read and check again', async (call) => {
+      const again = await request.assess(call, { ownFingerprint: tokens?.ceremony?.fingerprint });
+      const stands = refusalOf(again);
+      if (stands) throw stands;
+      return again;
+    });
     const now = planned(assessed);
     if (now.plan.digest === before.plan.digest) break;
     if (request.tokens?.(now.route)?.source !== need?.source) {

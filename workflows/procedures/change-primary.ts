@@ -12,7 +12,7 @@ import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from '../engine/parking';
 import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
-import { lastLook, promotionInDoubt, rolesInWords, statusOf, tellAtTheEnd } from './roles';
+import { lastLook, promotionInDoubt, statusOf, tellAtTheEnd } from './roles';
 import { serviceBack } from './service-back';
 
 /** The side that serves after the change. */
@@ -72,7 +72,6 @@ export async function proveCaughtUp(
       `Write a marker on ${from} and wait until ${to} has it`,
       (call) => call.writeMarker({ deployment, kind, cluster: from, secondary: to }),
       {
-        note: ({ wal, reached }) => `last_${kind}_wal ${wal}, last_remote_wal of ${to} ${reached ?? 'not read'}`,
         onFailure: ({ code }) =>
           run.held && !['WORKER_UNREACHABLE', 'RUN_WAS_RESET'].includes(code) ? 'throw' : 'park',
       },
@@ -152,7 +151,7 @@ async function demote(outage: Outage): Promise<Next> {
     run.step(
       COMPARE_STEP,
       (call) => call.compareAfterDemotion({ deployment, oldPrimary, newPrimary, walBefore: demoted.walBefore, kind }),
-      { note: ({ loss, why }) => `loss ${loss}: ${why}`, onFailure: 'throw' },
+      { onFailure: 'throw' },
     ),
   );
   if (evidence?.loss === 'none') return 'promote-secondary';
@@ -202,7 +201,6 @@ async function promoteOld(outage: Outage): Promise<Next> {
   const choices = [PROMOTE_SECONDARY, LEAVE];
   const seen = await readInOutage(
     run.step('Read the roles', (call) => call.readDeployment({ deployment }), {
-      note: rolesInWords,
       onFailure: 'throw',
     }),
   );

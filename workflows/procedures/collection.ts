@@ -82,9 +82,6 @@ export abstract class Collection {
   /** Shows what is waited for, where it is waited for. */
   protected abstract show(): void;
 
-  /** What the timeline says of an invitation. */
-  protected abstract invitedInWords(ceremony: CeremonyHandle): string;
-
   /** What follows an invitation. */
   protected invited(_ceremony: CeremonyHandle): void {
     return;
@@ -110,9 +107,7 @@ export abstract class Collection {
     const epoch = (this.handle?.epoch ?? 0) + 1;
     const { invite } = this.#words;
     const name = epoch === 1 ? invite : `${invite} again (epoch ${epoch})`;
-    const made = await this.run.step(name, (call) => this.create(call, { epoch, cid: this.#cid }), {
-      note: (handle) => this.invitedInWords(handle),
-    });
+    const made = await this.run.step(name, (call) => this.create(call, { epoch, cid: this.#cid }));
     const { fingerprint, ...handle } = made;
     this.handle = handle;
     this.#fingerprint = fingerprint;
@@ -141,15 +136,10 @@ export abstract class Collection {
     const ceremony = this.#stopAsking();
     if (!ceremony) return;
     const { destroy, destroySkipped } = this.#words;
-    await this.run.skippableStep(
-      destroy,
-      destroySkipped,
-      async (call) => {
-        await this.ending(call);
-        return call.destroyCeremonyKeys({ ceremony });
-      },
-      { note: (result) => result.text },
-    );
+    await this.run.skippableStep(destroy, destroySkipped, async (call) => {
+      await this.ending(call);
+      return call.destroyCeremonyKeys({ ceremony });
+    });
   }
 
   /** As {@link close}, for a run that ends early: a failure becomes a finding and never holds the lock. */

@@ -136,7 +136,6 @@ export class OperationTokens {
         `Take the kept operation token of ${cluster}`,
         (call) => call.takeKeptToken({ deployment: this.#deployment, cluster, entry, authority }),
         {
-          note: ({ observed }) => observed,
           ...(choices && { choices }),
           onFailure: (failure) => (isGone(failure) ? 'throw' : 'park'),
         },
@@ -158,10 +157,8 @@ export class OperationTokens {
 
   /** Whether its cluster takes a kept token: another generation, or people, may have ended it. */
   async #keptIsAlive(cluster: string, token: OperationTokenReference): Promise<boolean> {
-    const { state, text } = await this.#run.step(
-      `Prove the operation token of ${cluster}`,
-      (call) => call.probeProvidedToken({ deployment: this.#deployment, cluster, token }),
-      { note: (probed) => probed.text },
+    const { state, text } = await this.#run.step(`Prove the operation token of ${cluster}`, (call) =>
+      call.probeProvidedToken({ deployment: this.#deployment, cluster, token }),
     );
     if (state === 'refused') await this.#askHolders(cluster, text);
     return state !== 'refused';
@@ -238,7 +235,6 @@ export class OperationTokens {
       'Delete the operation tokens',
       'tokens without a lifetime stay alive; the record keeps them for the next run',
       (call) => call.deleteOperationTokens({ deployment: this.#deployment, tokens }),
-      { note: (done) => done.disposals.map((each) => `${each.cluster}: ${each.state}`).join(', ') },
     );
     this.#forget();
     this.#disposed = true;

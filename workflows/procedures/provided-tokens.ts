@@ -107,11 +107,8 @@ export class ProvidedTokens extends Collection {
     if (this.run.state.serviceIsOut) return true;
     // The check reads the whole tree: two in a row prove no more than one.
     if (Date.now() - (taken.provenAt ?? 0) < PROVEN_FOR_MS) return true;
-    const { state, text } = await this.run.step(
-      `Prove the operation token of ${cluster}`,
-      (call) =>
-        call.probeProvidedToken({ deployment, cluster, token: { source: 'sealed', cluster, value: taken.token } }),
-      { note: (probed) => probed.text },
+    const { state, text } = await this.run.step(`Prove the operation token of ${cluster}`, (call) =>
+      call.probeProvidedToken({ deployment, cluster, token: { source: 'sealed', cluster, value: taken.token } }),
     );
     if (state !== 'refused') {
       taken.provenAt = Date.now();
@@ -134,10 +131,6 @@ export class ProvidedTokens extends Collection {
 
   protected override async create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {
     return call.createCeremony({ ...this.#request, ...round, kind: 'operation-token', collects: 'tokens' });
-  }
-
-  protected override invitedInWords({ holders }: CeremonyHandle): string {
-    return `may provide them: ${holders.join(', ')}`;
   }
 
   protected override show(): void {

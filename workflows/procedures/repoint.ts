@@ -217,14 +217,8 @@ export async function seenFollowing(
   secondaries: readonly string[],
   name: string,
 ): Promise<{ readonly asked: boolean; has(cluster: string): boolean }> {
-  const seen = await run.skippableStep(
-    name,
-    'whether performance secondaries follow is not known',
-    (call) => call.awaitPerformanceSecondaries({ deployment, primary, secondaries }),
-    {
-      note: ({ following }) =>
-        following.map(({ cluster, follows }) => `${cluster} ${follows ? 'follows' : 'does not follow'}`).join(', '),
-    },
+  const seen = await run.skippableStep(name, 'whether performance secondaries follow is not known', (call) =>
+    call.awaitPerformanceSecondaries({ deployment, primary, secondaries }),
   );
   const following = (seen?.following ?? []).filter((each) => each.follows).map((each) => each.cluster);
   return { asked: seen !== undefined, has: (cluster) => following.includes(cluster) };

@@ -30,14 +30,6 @@ export function disablingInDoubt(kind: ReplicationKind, role: 'primary' | 'secon
   return `${cluster} may have been disabled as ${kindName(kind)} ${role}: read ${statusOf(kind)} of it. If it is disabled, ${cost}.`;
 }
 
-/** The roles of every cluster, for the timeline. */
-export function rolesInWords({ observations }: { readonly observations: readonly ClusterObservation[] }): string {
-  const mode = (each: ClusterObservation, kind: ReplicationKind) => each[kind]?.mode ?? 'not read';
-  return observations
-    .map((each) => `${each.cluster} DR ${mode(each, 'dr')}, performance ${mode(each, 'performance')}`)
-    .join('; ');
-}
-
 /** How a run that changed something ends: nothing of ours stays behind, and the report shows who has which role now. */
 export async function finishRun(
   run: Run,
@@ -47,11 +39,8 @@ export async function finishRun(
   run.state.enterPhase('finishing');
   const [, seen] = await inParallel([
     tokens?.dispose().then(() => undefined) ?? Promise.resolve(undefined),
-    run.skippableStep(
-      'Read the final state',
-      'the report has no final state',
-      (call) => call.readDeployment({ deployment }),
-      { note: rolesInWords },
+    run.skippableStep('Read the final state', 'the report has no final state', (call) =>
+      call.readDeployment({ deployment }),
     ),
   ]);
   return seen?.observations ?? [];

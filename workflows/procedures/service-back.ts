@@ -37,8 +37,6 @@ export async function serviceBack(run: Run, serving: Serving): Promise<void> {
     `go on; that ${primary} serves is then not proven`,
     (call) => call.awaitServiceReady({ kind, deployment, cluster: primary, credentialOf, marker }),
     {
-      note: ({ stableActiveNode, markerReadAt }) =>
-        `active node ${stableActiveNode}${markerReadAt === undefined ? '' : ', marker read'}`,
       // Other data than were written are for people to judge; without an answer clients are led there all the same.
       onFailure: ({ code }) => (code === 'STATE_DIVERGED' ? 'park' : 'throw'),
       choices: [],
@@ -128,6 +126,5 @@ export async function takeSnapshot(
     `Take a snapshot of ${cluster}`,
     `there is no snapshot of ${cluster} from before its ${event}`,
     (call) => call.takeSnapshot({ ...before, authority }),
-    { note: ({ observed }) => observed },
   );
 }

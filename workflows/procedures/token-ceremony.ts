@@ -165,7 +165,6 @@ export class TokenCeremony extends Collection {
   ): Promise<Awaited<ReturnType<TokenGenerations['generate']>> | undefined> {
     this.#waysOut = choices ?? [LEAVE];
     const options = {
-      note: ({ attempts }: { readonly attempts: number }) => (attempts > 1 ? `${attempts} attempts` : undefined),
       ...(choices && { choices }),
       onFailure: (failure: FailureFacts) => (areUnfit(failure) || KEYS_LOST.has(failure.code) ? 'throw' : 'park'),
     };
@@ -267,11 +266,6 @@ export class TokenCeremony extends Collection {
     const held = this.#shares.arrivals;
     const { verdicts } = await call.openEnvelopes({ deployment: this.deployment, ceremony, held, arrived });
     return { verdicts, take: () => this.#shares.take(verdicts) };
-  }
-
-  protected override invitedInWords({ threshold, holders, standBy = [] }: CeremonyHandle): string {
-    const aside = standBy.length === 0 ? '' : `, ${standBy.length} of them standing by`;
-    return `${threshold} of ${holders.length} holders needed${aside}`;
   }
 
   /** Whether the shares in hand are enough for a token. */

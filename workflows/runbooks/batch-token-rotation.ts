@@ -1,5 +1,4 @@
 import type { BatchTokenRoute } from '../../activities/plans/batch-token-rotation';
-import type { BatchTokenRotated } from '../../activities/tokens/batch-tokens';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Run } from '../engine/run';
@@ -25,16 +24,10 @@ async function carryOut(run: Run, input: InputOf<'batchTokenRotation'>): Promise
 
   run.state.enterPhase('working');
   // 2. Made, proven and kept: it leaves this activity sealed alone.
-  const made = await run.step(
-    `Make a batch token on ${primary} and keep it`,
-    (call) => call.rotateBatchToken({ deployment, cluster: primary, drSet }),
-    { note: rotatedInWords },
+  const made = await run.step(`Make a batch token on ${primary} and keep it`, (call) =>
+    call.rotateBatchToken({ deployment, cluster: primary, drSet }),
   );
   run.state.enterPhase('finishing');
   const { findings: _told, ...facts } = made;
   return { outcome: 'completed', leftToDo: [], result: { rotated: true, why, ...facts } };
-}
-
-function rotatedInWords({ expiresAt }: BatchTokenRotated): string {
-  return `valid until ${expiresAt}`;
 }

@@ -34,7 +34,7 @@ async function rehearse(run: Run, input: InputOf<'ceremonyRehearsal'>): Promise<
   const { site, people } = await run.step(
     'Read the roster',
     (call) => call.assessRehearsal({ deployment, ...(holders === undefined ? {} : { holders }) }),
-    { note: (read) => read.people.map(({ name }) => name).join(', '), onFailure: 'throw' },
+    { onFailure: 'throw' },
   );
   run.state.learnSite(site);
   if (input.dryRun) return { outcome: 'planned', result: { ...resultOf(deployment, people, new Map()) } };
@@ -138,10 +138,6 @@ class Rehearsal extends Collection {
     const holders = this.#request.holders.filter((name) => !this.#proofs.has(name));
     const inputDigest = `${deployment}/${holders.join('+')}`;
     return call.createRehearsal({ deployment, reason, requestedBy, collectFor, holders, inputDigest, ...round });
-  }
-
-  protected override invitedInWords({ holders }: CeremonyHandle): string {
-    return `${holders.length} people; no key share is asked for`;
   }
 
   protected override invited({ collectUntil }: CeremonyHandle): void {

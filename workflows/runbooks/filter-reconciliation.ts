@@ -56,9 +56,6 @@ async function reconcile(run: Run, input: InputOf<'filterReconciliation'>): Prom
         secondaries: route.secondaries.filter(({ outside }) => !outside).map(({ secondary }) => secondary),
         ids: route.secondaries.filter(({ outside }) => outside).map(({ id }) => id),
       }),
-    {
-      note: ({ secondaries }) => secondaries.map((each) => `${each.secondary} ${inWords(countingOf(each))}`).join('; '),
-    },
   );
   return {
     outcome: 'completed',

@@ -140,10 +140,7 @@ async function checkMerkle(
   const name = `Check the Merkle tree of ${cluster}${when === undefined ? '' : ` ${when}`}`;
   const check = async (call: StepCalls) =>
     call.probeMerkleTree({ deployment, cluster, token: await tokens.of(cluster) });
-  const options = { note: ({ verdict }: MerkleCheckResult) => verdict };
-  return skipEffect === undefined
-    ? run.step(name, check, options)
-    : run.skippableStep(name, skipEffect, check, options);
+  return skipEffect === undefined ? run.step(name, check) : run.skippableStep(name, skipEffect, check);
 }
 
 /** A check as the result of a run keeps it; its findings stand among the findings of the report. */

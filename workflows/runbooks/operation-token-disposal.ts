@@ -75,7 +75,6 @@ async function disposeProvided(
         `Delete the provided token of ${cluster}`,
         'it stays alive, sealed in the record for the next start',
         (call) => call.deleteOperationTokens({ deployment, tokens: [token] }),
-        { note: (done) => done.disposals.map(({ state }) => state).join(', ') },
       )
     : undefined;
   run.state.enterPhase('finishing');
@@ -112,9 +111,8 @@ async function disposeOn(
           : await call.disposeLedgerToken(token);
         results.set(id, disposal);
       }
-      return [...results.values()].map(({ state }) => state);
+      return results;
     },
-    { note: (states) => states.join(', ') },
   );
   return tokens.map((token) => {
     const { state, text, next } = results.get(token.id) ?? { state: 'skipped', text: 'skipped' };

@@ -33,7 +33,6 @@ async function carryOut(run: Run, input: InputOf<'primaryEnablement'>): Promise<
     `See that ${cluster} takes a write`,
     `whether ${cluster} serves again after its restart was not seen`,
     (call) => call.writeMarker({ deployment, cluster, kind }),
-    { note: ({ wal }) => `last WAL ${wal}` },
   );
 
   // 4. The last look is in the report.
