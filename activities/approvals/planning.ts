@@ -33,7 +33,6 @@ export async function siteFacts(
   const site = {
     reportFiles: reportDirectory !== undefined,
     ...(startedBy && { startedBy }),
-    uiAddress: inventory.temporal.uiAddress,
     ...(unsigned === true && ({ plainDocuments: true } as const)),
     ...(found?.objectives && { objectives: found.objectives }),
   };

@@ -277,7 +277,7 @@ describe('a performance secondary that becomes the performance primary', () => {
       expect(report.findings).toContainEqual(
         expect.objectContaining({ code: 'no-performance-primary', severity: 'critical' }),
       );
-      expect(report.leftToDo.join('\n')).toContain('europe said that it is not primary');
+      expect(report.leftToDo.join('\n')).toContain('no cluster seen as performance primary');
     });
 
     unplanned.it(

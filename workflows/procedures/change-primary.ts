@@ -12,7 +12,7 @@ import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from '../engine/parking';
 import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
-import { lastLook, promotionInDoubt, statusOf, tellAtTheEnd } from './roles';
+import { promotionInDoubt, statusOf, tellWhoIsPrimary } from './roles';
 import { serviceBack } from './service-back';
 
 /** The side that serves after the change. */
@@ -257,7 +257,6 @@ async function serve({ run, kind, deployment, route, marker, markerFiltered, bec
 const WORDS = {
   dr: {
     primary: 'primary',
-    noPrimary: 'no-primary',
     outage: 'the outage',
     seeTo: (primaries: string) => `See that clients reach ${primaries}`,
     demoted: (from: string, to: string) => ({
@@ -268,7 +267,6 @@ const WORDS = {
   },
   performance: {
     primary: 'performance primary',
-    noPrimary: 'no-performance-primary',
     outage: 'the change of roles',
     seeTo: (primaries: string) => `Re-point the other secondaries to ${primaries} with secondaryRepointing`,
     demoted: (from: string) => ({
@@ -283,24 +281,19 @@ const WORDS = {
 function tellTakenOver({ run, kind, route: { from, to } }: Outage): void {
   if (kind === 'dr') return;
   const text = `A failover took this run over while the performance primary changed from ${from} to ${to}: read the performance status of both. Where neither is primary, promote ${from} (it holds every write) or ${to}, never both.`;
-  run.state.finding({ severity: 'critical', code: WORDS[kind].noPrimary, text });
+  run.state.finding({ severity: 'critical', code: 'no-performance-primary', text });
 }
 
-/** A person ended the run inside the outage: the report says what was read last, never what is hoped. */
+/** A person ended the run inside the outage: the report says what was read last. */
 async function leave({ run, kind, deployment, route: { from, to } }: Outage): Promise<'nowhere'> {
-  const words = WORDS[kind];
-  const { primaries, silent } = await lastLook(run, deployment, [from, to], kind);
-  const some = primaries.length > 0;
+  const { outage, seeTo } = WORDS[kind];
+  const { silent } = await tellWhoIsPrimary(run, {
+    ...{ deployment, kind, clusters: [from, to], ended: `The run was ended inside ${outage}` },
+    seeTo: (primaries) => `${seeTo(primaries)}, and let quiesced clients through.`,
+    otherwise: `Read both clusters first. Then promote ${from} (it holds every write) or ${to} by hand, never both.`,
+  });
   // What was seen counts more than what was done, where nobody is silent.
   if (silent.length === 0) run.state.left.settle(rolesOf(kind));
-  const noAnswer = silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : '';
-  const text = some
-    ? `The run was ended inside ${words.outage}. ${primaries.join(' and ')} said to be ${words.primary}.`
-    : `The run was ended inside ${words.outage} with no cluster seen as ${words.primary}${noAnswer}.`;
-  const next = some
-    ? `Promote nothing. ${words.seeTo(primaries.join(', '))}, and let quiesced clients through.`
-    : `Read both clusters first. Then promote ${from} (it holds every write) or ${to} by hand, never both.`;
-  tellAtTheEnd(run, some ? 'ended-in-outage' : words.noPrimary, text, next);
   return 'nowhere';
 }
 

@@ -3,7 +3,7 @@ import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
 import { refusedUntilFollowing } from './held-clients';
 import { repointPerformanceSecondary } from './repoint';
-import { followingOf, lastLook, tellAtTheEnd } from './roles';
+import { followingOf, tellWhoIsPrimary } from './roles';
 
 /**
  * Every other secondary follows the cluster that serves, with its filter, and so does the cluster that does not: in parallel
@@ -70,14 +70,10 @@ function afterwards(
 
 /** An unplanned promotion that ended without a primary, or without knowing of one: who said last to be it. */
 export async function tellNotPromoted(run: Run, deployment: string, { from, to }: PromotionRoute): Promise<void> {
-  const { primaries, silent } = await lastLook(run, deployment, [to], 'performance');
-  const told = silent.length > 0 ? 'did not answer' : 'said that it is not primary';
-  const some = primaries.length > 0;
-  const text = some
-    ? `The promotion of ${to} was ended early; ${primaries.join(' and ')} said to be performance primary afterwards.`
-    : `The promotion of ${to} was ended early, with no cluster seen as performance primary; ${to} ${told}.`;
-  const next = some
-    ? `Promote nothing. See that clients reach ${primaries.join(', ')}, and re-point the other secondaries to it with secondaryRepointing.`
-    : `Read the performance status of ${to} once more. Where it is no primary, start performancePromotion again, or bring ${from} back.`;
-  tellAtTheEnd(run, some ? 'promotion-ended-early' : 'no-performance-primary', text, next);
+  await tellWhoIsPrimary(run, {
+    ...{ deployment, kind: 'performance', clusters: [to], ended: `The promotion of ${to} was ended early` },
+    seeTo: (primaries) =>
+      `See that clients reach ${primaries}, and re-point the other secondaries to it with secondaryRepointing.`,
+    otherwise: `Read the performance status of ${to} once more. Where it is no primary, start performancePromotion again, or bring ${from} back.`,
+  });
 }

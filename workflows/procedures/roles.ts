@@ -47,7 +47,7 @@ export async function finishRun(
 }
 
 /** What clusters said last of who is primary. */
-export interface LastLook {
+interface LastLook {
   readonly primaries: readonly string[];
   /** Clusters that did not say. */
   readonly silent: readonly string[];
@@ -76,10 +76,44 @@ export async function lastLook(
   };
 }
 
-/** What a run says last that ends without knowing that a cluster serves: the worst of its findings, and left to do. */
-export function tellAtTheEnd(run: Run, code: string, text: string, next: string): void {
+/** A run that ends without knowing that a cluster serves. */
+interface EndedWithoutPrimary {
+  readonly deployment: string;
+  readonly kind: ReplicationKind;
+  /** Who may be primary. */
+  readonly clusters: readonly string[];
+  /** How it ended, such as `The failover ended`. */
+  readonly ended: string;
+  /** What is to be done where some say to be primary, beside promoting nothing. */
+  readonly seeTo: (primaries: string) => string;
+  /** What is to be done where none does. */
+  readonly otherwise: string;
+}
+
+/** Who said last to be primary, never what is hoped: the worst of the run's findings, and the first that is left to do. */
+export async function tellWhoIsPrimary(
+  run: Run,
+  { deployment, kind, clusters, ended, seeTo, otherwise }: EndedWithoutPrimary,
+): Promise<LastLook> {
+  const seen = await lastLook(run, deployment, clusters, kind);
+  const { primaries, silent } = seen;
+  const role = kind === 'dr' ? 'primary' : 'performance primary';
+  const noAnswer = silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : '';
+  const [code, text, next] =
+    primaries.length > 0
+      ? [
+          'ended-early',
+          `${ended}; ${primaries.join(' and ')} said to be ${role}.`,
+          `Promote nothing. ${seeTo(primaries.join(' and '))}`,
+        ]
+      : [
+          kind === 'dr' ? 'no-primary' : 'no-performance-primary',
+          `${ended} with no cluster seen as ${role}${noAnswer}.`,
+          otherwise,
+        ];
   run.state.finding({ severity: 'critical', code, text, next });
   run.state.left.add(`${text} ${next}`, `roles ${code}`);
+  return seen;
 }
 
 /** After a kind of replication was disabled on a cluster: every node says so. */

@@ -9,7 +9,7 @@ import { leaveFollowing, restoreProtection } from '../procedures/re-protection';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
-import { finishRun, lastLook, tellAtTheEnd } from '../procedures/roles';
+import { finishRun, tellWhoIsPrimary } from '../procedures/roles';
 import { replaceLostPrimary } from '../procedures/replace-lost-primary';
 
 /**
@@ -159,21 +159,11 @@ async function tellNotPromoted(run: Run, deployment: string, { route, promoted }
   if (!route || promoted) return;
   // Also one that this run is not about: a promotion is refused because another member is primary.
   const members = [route.from, route.to, ...route.otherDrSecondaries, ...route.silentDrSecondaries];
-  const { primaries, silent } = await lastLook(run, deployment, members);
-  const served = primaries.join(' and ');
-  const [code, text, next] =
-    primaries.length > 0
-      ? [
-          'failover-ended-early',
-          `The failover ended; ${served} said to be primary.`,
-          `See that clients reach ${served}.`,
-        ]
-      : [
-          'no-primary',
-          `The failover ended with no cluster seen as primary${silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : ''}.`,
-          `Clients have no primary. Start drFailover again, or bring ${route.from} back, without its fence.`,
-        ];
-  tellAtTheEnd(run, code, text, next);
+  await tellWhoIsPrimary(run, {
+    ...{ deployment, kind: 'dr', clusters: members, ended: 'The failover ended' },
+    seeTo: (primaries) => `See that clients reach ${primaries}.`,
+    otherwise: `Clients have no primary. Start drFailover again, or bring ${route.from} back, without its fence.`,
+  });
 }
 
 /** Under what it is left to do that the fence hook cut the old primary off. */
