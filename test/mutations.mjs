@@ -577,7 +577,7 @@ export const MUTATIONS = [
     file: 'src/keys/approvals.ts',
     text: 'if (order.action !== context.action)',
     replacement: 'if (false)',
-    test: 'test/activities/controls.test.ts',
+    test: claims,
     named: 'counts from a person who may decide',
   },
   {
@@ -585,7 +585,7 @@ export const MUTATIONS = [
     file: 'activities/approvals/people.ts',
     text: 'if (!laboratory) return',
     replacement: 'if (false) return',
-    test: 'test/activities/controls.test.ts',
+    test: claims,
     named: 'by nothing but a name',
   },
   {
@@ -593,7 +593,7 @@ export const MUTATIONS = [
     file: 'activities/reports/run-report.ts',
     text: 'else if (!laboratory) throw noDocument(input);',
     replacement: '',
-    test: 'test/activities/controls.test.ts',
+    test: claims,
     named: 'by nothing but a name',
   },
   {
@@ -601,7 +601,7 @@ export const MUTATIONS = [
     file: 'activities/reports/run-report.ts',
     text: 'await demandControl(deployment, takeOverDocument, {',
     replacement: 'void (deployment, takeOverDocument, {',
-    test: 'test/activities/controls.test.ts',
+    test: claims,
     named: 'by a document about another run',
   },
   {
@@ -609,7 +609,7 @@ export const MUTATIONS = [
     file: 'activities/approvals/person-lookup.ts',
     text: 'if (deciders.includes(name)) return undefined;',
     replacement: 'return undefined;',
-    test: 'test/activities/controls.test.ts',
+    test: claims,
     named: 'by a document of somebody who may not decide here',
   },
   {
@@ -617,7 +617,7 @@ export const MUTATIONS = [
     file: 'activities/approvals/person-lookup.ts',
     text: 'if (!countsIn(deployment, how))',
     replacement: 'if (false)',
-    test: 'test/activities/controls.test.ts',
+    test: claims,
     named: 'by a name that is only claimed',
   },
 
@@ -740,8 +740,8 @@ export const MUTATIONS = [
     file: 'src/keys/key-records.ts',
     text: '.update(JSON.stringify([ns, wid, rid]))',
     replacement: ".update(JSON.stringify(['', '', '']))",
-    test: 'test/activities/forged-values.test.ts',
-    named: 'gives no token to another run',
+    test: 'test/activities/ceremony.test.ts',
+    named: 'another run, and a run that was reset',
   },
   {
     name: 'sealed values: one of another workflow opens',

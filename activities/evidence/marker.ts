@@ -27,8 +27,12 @@ export interface MarkerPlaces {
   readonly beside: KeyPlace;
 }
 
-/** The engine and version of a path, which the cluster itself tells: the inventory states neither. */
-export async function lookUpKey(access: ClusterAccess, path: string, signal: AbortSignal): Promise<KeyPlace> {
+/** Both keys; engine and version tells the cluster itself: the inventory states neither. */
+export async function lookUpMarker(
+  access: ClusterAccess,
+  { marker: { path } }: Deployment,
+  signal: AbortSignal,
+): Promise<MarkerPlaces> {
   const { client, entry } = access;
   const [first = ''] = path.split('/');
   const refused = (observed: string): RunbookError =>
@@ -53,15 +57,8 @@ export async function lookUpKey(access: ClusterAccess, path: string, signal: Abo
   // It would never arrive on a performance secondary.
   if (found.local === true) throw refused(`a local mount at ${found.path}`);
   const { version } = found.options;
-  return { mount: found.path.slice(0, -1), path: path.slice(found.path.length), version: version === '2' ? 2 : 1 };
-}
-
-export async function lookUpMarker(
-  access: ClusterAccess,
-  { marker }: Deployment,
-  signal: AbortSignal,
-): Promise<MarkerPlaces> {
-  return markerPlaces(await lookUpKey(access, marker.path, signal));
+  const marker = { mount: found.path.slice(0, -1), path: path.slice(found.path.length) };
+  return markerPlaces({ ...marker, version: version === '2' ? 2 : 1 });
 }
 
 /** @param marker where it is, as a cluster told it */

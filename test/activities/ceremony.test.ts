@@ -43,11 +43,14 @@ it.each([
   expect(bench.changes()).toEqual(before);
 });
 
-it('too few shares, a share twice, or envelopes of another ceremony make no token', async () => {
+it('too few shares, a share twice, envelopes of another ceremony, or made-up verdicts make no token', async () => {
   const before = bench.changes();
   const other = await bench.ceremony([{ cluster: 'west', uses: USES }], 2);
   const foreign = await bench.envelopes(other.invitation, ['ada', 'bert', 'cleo']);
-  for (const each of [[], envelopes.slice(0, 2), [envelopes[0], envelopes[0], envelopes[0]], foreign]) {
+  const plain = envelopes.map(() => bench.person('ada').share ?? '');
+  const verdicts = [{ holder: 'ada', verdict: 'accepted' }];
+  const twice = [envelopes[0], envelopes[0], envelopes[0]];
+  for (const each of [[], envelopes.slice(0, 2), twice, foreign, plain, verdicts]) {
     expect(await failure({ envelopes: each })).toMatchObject({ code: 'SHARES_MISSING', details: { needed: '3' } });
   }
   expect(bench.changes()).toEqual(before);
@@ -58,6 +61,9 @@ it('another run, and a run that was reset, cannot use the keys', async () => {
   for (const member of ['ns', 'wid', 'rid'] as const) {
     const run = { ...bench.run, [member]: 'another' };
     expect((await failure({}, { run })).code).toBe('KEY_RECORD_MISSING');
+    const given = { deployment: DEPLOYMENT, ceremony, held: [], arrived: [] };
+    expect((await bench.failure('openEnvelopes', given, { run })).code).toBe('KEY_RECORD_MISSING');
+    expect((await bench.call('destroyCeremonyKeys', { ceremony }, { run })).destroyed).toBe(false);
   }
   expect((await failure({}, { step: { originalRunId: 'before the reset' } })).code).toBe('RUN_WAS_RESET');
   expect(bench.changes()).toEqual(before);

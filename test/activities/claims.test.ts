@@ -1,15 +1,17 @@
 /**
  * Outside a laboratory a name that anybody may use counts for nothing: at no gate, and in no decision. Whoever may signal,
- * or write to the namespace, can send such documents in the name of people who are only claimed.
+ * or write to the namespace, can send such documents in the name of people who are only claimed. An order to a whole run
+ * counts as a document of somebody who may decide here, made for this run and this order.
  */
 import type { Authority } from '../../src/contracts/activities';
 import type { GateName } from '../../src/contracts/plan';
 import { DECISION_ACTIONS } from '../../src/contracts/signals';
+import type { ControlAction } from '../../src/contracts/signals';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { findDeployment } from '../../src/inventory';
 import { DEPLOYMENT, drDemotion, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
-import { approvalOf, decisionOf } from '../support/people';
+import { approvalOf, controlOf, decisionOf } from '../support/people';
 
 let bench: ActivityBench;
 openBench((opened) => (bench = opened), {
@@ -156,6 +158,64 @@ describe('gate force', () => {
     expect(satisfied).toBe(false);
     expect(missing).toEqual(['1 more approval out of approvers, other than olga, who asked']);
   });
+});
+
+describe('an order to the whole run', () => {
+  const order = (name: string, action: ControlAction = 'takeOver', rid = bench.run.rid) =>
+    controlOf(bench.person(name), { ...bench.run, rid, action }).then(({ document }) => document);
+  const asked = (document: unknown) => ({
+    ...{ deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'grace', takeOver: true },
+    ...(document === undefined ? {} : { takeOverDocument: document }),
+  });
+  const checkOrder = async (action: ControlAction, content: unknown) => {
+    const arrived = bench.signaled(action, [content]);
+    const input = { deployment: DEPLOYMENT, action, arrived, before: [], requestedBy: 'olga' };
+    const { verdicts } = await bench.call('checkControls', input);
+    return verdicts[0];
+  };
+
+  it.each<[string, () => unknown, string]>([
+    ['nothing but a name', () => undefined, 'a take-over needs a document'],
+    ['a document that orders something else', () => order('grace', 'pause'), 'it orders something else'],
+    ['a document about another run', () => order('grace', 'takeOver', 'another'), 'another run'],
+    ['a document of somebody who may not decide here', () => order('cleo'), 'is for the approvers'],
+    [
+      'a name that is only claimed',
+      () => ({ ...bench.run, action: 'takeOver', reason: 'a test', name: 'ada', iat: 1_700_000_000 }),
+      'ada is only claimed',
+    ],
+  ])('a run is not taken over by %s, where it arrives and where it is asked for', async (_what, made, why) => {
+    const document = await made();
+    expect(await checkOrder('takeOver', asked(document))).toMatchObject({
+      accepted: false,
+      text: expect.stringContaining(why) as string,
+    });
+    const input = {
+      workflowId: bench.run.wid,
+      runId: bench.run.rid,
+      input: RUNBOOK_INPUTS.drFailover.parse(asked(document)),
+    };
+    const { code } = await bench.failure('requestTakeOver', input, {
+      run: { ...bench.run, wid: 'a-failover', rid: 'its-run' },
+    });
+    expect(['NOT_APPROVED', 'DOCUMENT_INVALID']).toContain(code);
+  });
+
+  it.each(['abort', 'pause', 'resume', 'takeOver'] as const)(
+    '%s counts from a person who may decide',
+    async (action) => {
+      const of = async (ordered: ControlAction) => {
+        const document = await order('henry', ordered);
+        return action === 'takeOver' ? asked(document) : { document };
+      };
+      expect(await checkOrder(action, await of(action))).toMatchObject({
+        accepted: true,
+        by: { name: 'henry', how: 'signed' },
+      });
+      const other = action === 'abort' ? 'pause' : 'abort';
+      expect(await checkOrder(action, await of(other))).toMatchObject({ accepted: false, code: 'refused' });
+    },
+  );
 });
 
 it('in a laboratory a claim opens a gate and decides, also to leave; in both it is called one', async () => {

@@ -1,10 +1,9 @@
 /**
- * Sealed values, ceremonies and results that were copied from elsewhere or made up: each is refused by the activity that
- * would use it, with true approvals in hand.
+ * Sealed values that were copied from elsewhere or made up are refused by the activity that would use them, with true
+ * approvals in hand; and no activity signs or encrypts what it is passed.
  */
 import ts from 'typescript';
 import type { Authority } from '../../src/contracts/activities';
-import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { Secret } from '../../src/secret';
 import { sealValue } from '../../src/keys';
 import type { RunContext } from '../../src/keys';
@@ -14,7 +13,6 @@ import { readSources } from '../support/source-graph';
 /** The clean-up of a run may delete what an earlier run of the workflow left, and what is past its time. */
 const MAY_BE_DELETED = ['of an earlier run of the same workflow', 'that is expired', 'for another use'];
 const DAY_MS = 24 * 3_600_000;
-const OTHER_RUN = { rid: '01a1fba0-3c5c-71fc-a1a1-b10622813251' };
 
 /** What happens as if it had happened a day ago. */
 async function yesterday<T>(work: () => Promise<T>): Promise<T> {
@@ -100,58 +98,6 @@ describe('a sealed operation token', () => {
       expect(disposals).toEqual([expect.objectContaining({ state: 'unproven' })]);
     }
     expect(bench.changes()).toEqual(before);
-  });
-});
-
-describe('a ceremony that is not of this run, or not for this', () => {
-  let bench: ActivityBench;
-  let ceremony: CeremonyHandle;
-  let envelopes: readonly string[];
-  openBench((opened) => (bench = opened));
-  beforeAll(async () => {
-    const { fingerprint: _fingerprint, ...handle } = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }]);
-    ceremony = handle;
-    envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
-  });
-  const generation = (more: object = {}) => ({
-    ...{ deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: ['dr.promote' as const], envelopes },
-    ...more,
-  });
-
-  it('gives no token to another run, whatever handle and envelopes it shows', async () => {
-    for (const run of [
-      { ...bench.run, ...OTHER_RUN },
-      { ...bench.run, wid: 'mine' },
-      { ...bench.run, ns: 'mine' },
-    ]) {
-      const made = await bench.generationFailure(generation(), { run });
-      expect(made.code).toBe('KEY_RECORD_MISSING');
-      const opened = await bench.failure(
-        'openEnvelopes',
-        { deployment: DEPLOYMENT, ceremony, held: [], arrived: [] },
-        { run },
-      );
-      expect(opened.code).toBe('KEY_RECORD_MISSING');
-      const { destroyed } = await bench.call('destroyCeremonyKeys', { ceremony }, { run });
-      expect(destroyed).toBe(false);
-    }
-    expect(bench.calls('west', 'generate-operation-token/attempt')).toBe(0);
-  });
-
-  it('does not count shares that a made-up verdict accepted', async () => {
-    const foreign = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }], 2);
-    const others = await bench.envelopes(foreign.invitation, ['ada', 'bert', 'cleo']);
-    const plain = envelopes.map(() => bench.person('ada').share ?? '');
-    for (const made of [
-      others,
-      plain,
-      [envelopes[0], envelopes[0], envelopes[0]],
-      [{ holder: 'ada', verdict: 'accepted' }],
-    ]) {
-      const { code } = await bench.generationFailure(generation({ envelopes: made }));
-      expect(code).toBe('SHARES_MISSING');
-    }
-    expect(bench.calls('west', 'generate-operation-token/attempt')).toBe(0);
   });
 });
 

@@ -4,20 +4,17 @@ import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { judgeRecordedTokens } from '../../activities/readiness/site';
 import type { Sealed } from '../../src/contracts/ceremony';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 import { newRecipient } from '../support/recipient';
 
 const USES = ['dr.promote', 'dr.update-primary', 'dr.operation-token.delete'] as const;
 const HOUR = 3_600_000;
 
 let bench: ActivityBench;
-beforeEach(async () => {
-  bench = await ActivityBench.start({ topology: { readings: { leaderChangeChance: 0 } } });
-});
-afterEach(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
-});
+openBench((opened) => (bench = opened), { topology: { readings: { leaderChangeChance: 0 } } });
+beforeEach(() => bench.forgetTokens());
+afterEach(() => expect(bench.leaks()).toEqual([]));
 
 const at = (ms: number) => new Date(Date.now() + ms).toISOString();
 
