@@ -260,7 +260,6 @@ async function answerRequest(arrival: Arrival): Promise<ServiceAnswer> {
   const request: ServiceRequest = {
     ...{ method, token, certificate, namespace },
     path: decodeURI(url.pathname).replace(/^\/v1\//, ''),
-    query: url.searchParams,
     body: ['GET', 'LIST', 'HEAD'].includes(method) ? NO_BODY : parseBody(arrival.text),
   };
   countAgainstQuotas(cluster, node, { path: request.path, address: arrival.address });

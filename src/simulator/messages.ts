@@ -64,7 +64,6 @@ export interface ServiceRequest {
   readonly path: string;
   /** Empty for the root namespace, else with a trailing slash. */
   readonly namespace: string;
-  readonly query: URLSearchParams;
   readonly body: JsonObject;
   readonly token: string | undefined;
   /** SHA-256 fingerprint of the client's certificate, where it showed one. */

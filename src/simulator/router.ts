@@ -39,7 +39,7 @@ export const AUTHENTICATES_GENERATION_SINCE = '2.0.0';
 
 /** Routes that exist in the root namespace only. Without a credential (the status) a namespace does not matter. */
 const ROOT_NAMESPACE_ONLY =
-  /^sys\/(replication\/(dr|performance)\/(primary|secondary)\/|generate-root\/|quotas\/|storage\/raft\/snapshot$|seal$|step-down$)/;
+  /^sys\/(replication\/(dr|performance)\/(primary|secondary)\/|generate-root\/|quotas\/|storage\/raft\/snapshot$|seal$)/;
 
 /** What a DR secondary serves. */
 const ON_DR_SECONDARY = /^sys\/(replication\/(dr\/secondary\/|(dr\/|performance\/)?status$)|generate-root\/)/;

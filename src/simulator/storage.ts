@@ -23,7 +23,6 @@ export type StoredValue =
       readonly local: boolean;
       readonly description: string;
     }
-  | { readonly type: 'namespace' }
   | { readonly type: 'policy'; readonly text: string; readonly rules: readonly PolicyRule[] }
   | { readonly type: 'token-role'; readonly role: TokenRole }
   | { readonly type: 'auth-mount'; readonly method: AuthMethod; readonly keys: readonly string[] }

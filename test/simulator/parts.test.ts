@@ -47,7 +47,6 @@ describe('filters', () => {
     ['deny', 'data/secret/x', true],
     ['allow', 'data/kv/x', true],
     ['allow', 'data/secret/x', false],
-    ['allow', 'namespace/ns1/', true],
     ['deny', 'data/ns1/kv/x', false],
     ['allow', 'mount/identity/', true],
     ['allow', 'policy/app', true],

@@ -8,10 +8,8 @@ export interface PathsFilter {
   readonly paths: readonly string[];
 }
 
-export interface DynamicFilter {
-  readonly mounts: readonly string[];
-  readonly namespaces: readonly string[];
-}
+/** The mounts that it covers. */
+export type DynamicFilter = readonly string[];
 
 /** Mounts that no filter can leave out. */
 const NOT_FILTERABLE = ['sys/', 'identity/', 'cubbyhole/', 'auth/token/'];
@@ -23,23 +21,16 @@ function covers(paths: readonly string[], target: string): boolean {
 /** Whether an entry of the storage passes a secondary's filter. */
 export function passesFilter(filter: PathsFilter | undefined, key: string): boolean {
   // The keys that belong to a mount.
-  const target = /^(?:mount|data|namespace)\/(.*)$/.exec(key)?.[1];
+  const target = /^(?:mount|data)\/(.*)$/.exec(key)?.[1];
   if (filter === undefined || target === undefined || covers(NOT_FILTERABLE, target)) return true;
-  const listed = covers(filter.paths, target);
-  if (filter.mode === 'deny') return !listed;
-  // In allow mode a namespace comes along when something inside it is listed.
-  return listed || (key.startsWith('namespace/') && filter.paths.some((path) => path.startsWith(target)));
+  return covers(filter.paths, target) === (filter.mode === 'allow');
 }
 
-/** What the listed namespaces and mounts expand to, with children that were made later. */
+/** What the listed mounts expand to, with those that were made later. */
 export function dynamicFilterOf(storage: Storage, filter: PathsFilter | undefined): DynamicFilter | undefined {
   if (filter === undefined) return undefined;
-  const named = (prefix: string): string[] =>
-    storage
-      .keys(prefix)
-      .map((key) => key.slice(prefix.length))
-      .filter((path) => covers(filter.paths, path));
-  return { mounts: named('mount/'), namespaces: named('namespace/') };
+  const mounts = storage.keys('mount/').map((key) => key.slice('mount/'.length));
+  return mounts.filter((path) => covers(filter.paths, path));
 }
 
 /** With one trailing slash and no leading one. */
@@ -58,8 +49,7 @@ function writeFilter(call: RouteCall): ServiceAnswer {
   const { storage } = call.cluster;
   const paths = canonicalPaths(call.list('paths'));
   for (const path of paths)
-    if (!['mount', 'namespace'].some((kind) => storage.get(`${kind}/${path}`) !== undefined))
-      throw badRequest(`path "${path}" must be a mount or a namespace`);
+    if (storage.get(`mount/${path}`) === undefined) throw badRequest(`path "${path}" must be a mount or a namespace`);
   storage.write(`cluster/filter/${call.parameter('id')}`, { type: 'filter', filter: { mode, paths } }, call.now);
   return NO_CONTENT;
 }
@@ -77,8 +67,7 @@ function deleteFilter(call: RouteCall): ServiceAnswer {
 }
 
 function dynamicAnswer(call: RouteCall, filter: DynamicFilter | undefined): ServiceAnswer {
-  const { mounts, namespaces } = found(filter);
-  return call.answer({ dynamic_filtered_mounts: [...mounts], dynamic_filtered_namespaces: [...namespaces] });
+  return call.answer({ dynamic_filtered_mounts: [...found(filter)], dynamic_filtered_namespaces: [] });
 }
 
 function dynamicOnPrimary(call: RouteCall): ServiceAnswer {

@@ -14,20 +14,7 @@ import type { ReplicationKind } from '../storage';
 
 type HealthState = 'sealed' | 'drsecondary' | 'standby' | 'active';
 
-const CODES: Record<HealthState, { parameter: string; code: number }> = {
-  sealed: { parameter: 'sealedcode', code: 503 },
-  drsecondary: { parameter: 'drsecondarycode', code: 472 },
-  standby: { parameter: 'standbycode', code: 429 },
-  active: { parameter: 'activecode', code: 200 },
-};
-
-const CODE_PARAMETERS = [
-  ...Object.values(CODES).map(({ parameter }) => parameter),
-  'uninitcode',
-  'performancestandbycode',
-  'removedcode',
-  'haunhealthycode',
-];
+const CODES: Readonly<Record<HealthState, number>> = { sealed: 503, drsecondary: 472, standby: 429, active: 200 };
 
 /** The routes that every node answers for itself, sealed or not; undefined for any other. */
 export function answerFromNode(
@@ -38,7 +25,7 @@ export function answerFromNode(
   switch (`${request.method} ${request.path}`) {
     case 'GET sys/health':
     case 'HEAD sys/health':
-      return health(cluster, node, request.query);
+      return health(cluster, node);
     case 'GET sys/seal-status':
       return sealStatus(cluster, node);
     case 'GET sys/leader':
@@ -50,33 +37,19 @@ export function answerFromNode(
 }
 
 /** `sys/health`. A standby, and a node without active node, tells the modes late or as `unknown`. */
-function health(cluster: SimulatedCluster, node: SimulatedNode, query: URLSearchParams): ServiceAnswer {
+function health(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
   const now = cluster.service.now();
   const serving = cluster.leadership.serving(now);
   const active = serving === node;
   const modes = reportedModes(cluster, active, serving !== undefined, now);
   const state = stateOf(node, active, modes.dr === 'secondary');
-  return { status: codeFor(state, query), body: body(cluster, node, active, modes, now) };
+  return { status: CODES[state], body: body(cluster, node, active, modes, now) };
 }
 
 function stateOf(node: SimulatedNode, active: boolean, drSecondary: boolean): HealthState {
   if (node.sealed) return 'sealed';
   if (drSecondary) return 'drsecondary';
   return active ? 'active' : 'standby';
-}
-
-function codeFor(state: HealthState, query: URLSearchParams): number {
-  const overrides = new Map<string, number>();
-  for (const parameter of CODE_PARAMETERS) {
-    const value = query.get(parameter);
-    if (value !== null) {
-      if (!/^[1-9]\d\d$/.test(value)) throw new ServiceFault(400, []);
-      overrides.set(parameter, Number(value));
-    }
-  }
-  const { parameter, code } = CODES[state];
-  const standbyCountsAsActive = state === 'standby' && query.get('standbyok') === 'true';
-  return overrides.get(parameter) ?? (standbyCountsAsActive ? (overrides.get('activecode') ?? 200) : code);
 }
 
 function reportedModes(

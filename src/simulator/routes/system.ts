@@ -14,7 +14,7 @@ import { canonicalPath } from './filters';
 import { writeShared } from './key-value';
 import { route, type Route, type RouteCall } from './route';
 
-/** The path of a mount or a namespace that the rest of the request's path names. */
+/** The path of a mount that the rest of the request's path names. */
 function pathOf(call: RouteCall): string {
   return call.request.namespace + canonicalPath(call.parameter('*'));
 }
@@ -69,12 +69,6 @@ function mountForUi(call: RouteCall): ServiceAnswer {
   return call.answer({ path: mounted.path, type: mounted.mountType, options, local: mounted.local });
 }
 
-function createNamespace(call: RouteCall): ServiceAnswer {
-  const path = pathOf(call);
-  writeShared(call, `namespace/${path}`, { type: 'namespace' });
-  return call.answer({ path });
-}
-
 function listAuditDevices(call: RouteCall): ServiceAnswer {
   const devices = [...call.cluster.auditDevices].map(([path, { type, local }]) => [
     path,
@@ -107,11 +101,6 @@ function automaticSnapshotStatus(call: RouteCall): ServiceAnswer {
 function seal({ cluster, node, now }: RouteCall): ServiceAnswer {
   node.sealed = true;
   cluster.leadership.settle(now);
-  return NO_CONTENT;
-}
-
-function stepDown({ cluster, now }: RouteCall): ServiceAnswer {
-  cluster.leadership.stepDown(now);
   return NO_CONTENT;
 }
 
@@ -156,18 +145,16 @@ function snapshot({ cluster, now }: RouteCall): ServiceAnswer {
   return { status: 200, bytes: gzipSync(Buffer.concat([...entries, Buffer.alloc(2 * BLOCK)])) };
 }
 
-/** System routes beside replication: mounts, namespaces, snapshots, seal and leadership. */
+/** System routes beside replication: mounts, snapshots, the seal. */
 export const SYSTEM_ROUTES: readonly Route[] = [
   route('GET sys/mounts', 'token', listMounts),
   route('POST sys/mounts/*', 'token', mount),
   route('DELETE sys/mounts/*', 'token', unmount),
   route('GET sys/internal/ui/mounts/*', 'valid-token', mountForUi),
-  route('POST sys/namespaces/*', 'token', createNamespace),
   route('GET sys/audit', 'sudo', listAuditDevices),
   route('GET sys/license/status', 'token', licenceStatus),
   route('GET sys/storage/raft/snapshot-auto/status/:name', 'token', automaticSnapshotStatus),
   // Harsh: a DR secondary serves none.
   route('GET sys/storage/raft/snapshot', 'token', snapshot),
   route('POST sys/seal', 'sudo', seal),
-  route('POST sys/step-down', 'sudo', stepDown),
 ];
