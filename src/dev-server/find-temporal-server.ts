@@ -165,7 +165,7 @@ async function findDownloaded(environment: NodeJS.ProcessEnv): Promise<Finding> 
 }
 
 /** Downloads the CLI with the Temporal SDK into the user's cache. Fails within a moment where its host is not reached. */
-export async function downloadTemporal(environment: NodeJS.ProcessEnv, onProgress: OnProgress): Promise<Finding> {
+async function downloadTemporal(environment: NodeJS.ProcessEnv, onProgress: OnProgress): Promise<Finding> {
   const directory = downloadDirectory(environment);
   onProgress('No Temporal CLI here: trying the download of the Temporal SDK.');
   const testing = require.resolve('@temporalio/testing', { paths: [projectRoot()] });

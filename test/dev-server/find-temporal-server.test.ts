@@ -1,7 +1,7 @@
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { downloadTemporal, findTemporalServer, temporalRecipe } from '../../src/dev-server/find-temporal-server';
+import { findTemporalServer, temporalRecipe } from '../../src/dev-server/find-temporal-server';
 import type { TemporalRecipe } from '../../src/dev-server/find-temporal-server';
 
 const FLAGS = '--http-port x --ui-port x --dynamic-config-value x';
@@ -114,23 +114,5 @@ describe('findTemporalServer', () => {
 
   it('says that Go is missing where it is', async () => {
     await expect(find()).rejects.toThrow('a build with Go from tools/temporal: no go on the PATH');
-  });
-
-  it('keeps the builds of different recipes apart', async () => {
-    await writeFile(join(directory, 'recipe', 'go.sum'), 'other sum\n');
-    expect(temporalRecipe(join(directory, 'recipe'), environment).binary).not.toBe(recipe.binary);
-  });
-
-  it('answers why a download did not work', async () => {
-    const finding = await downloadTemporal(environment, onProgress);
-    expect(finding).toEqual({ reason: expect.stringMatching(/\S/) as unknown });
-  });
-});
-
-describe('the recipe of this project', () => {
-  it('names a version and lies beside its checksums', () => {
-    const recipe = temporalRecipe();
-    expect(recipe.version).toMatch(/^\d+\.\d+\.\d+$/);
-    expect(recipe.binary).toContain(recipe.version);
   });
 });
