@@ -255,6 +255,7 @@ describe('the proof that a cluster is not primary', () => {
   const refused = { code: 'NOT_CAUGHT_UP', outcomeKnown: true };
   const doubtful = { code: 'CONFIRMATION_TIMEOUT', outcomeKnown: false };
   const demoted = () => activity('demotePrimary', 'east', 'completed');
+  const promoted = (end: Parameters<typeof activity>[2]) => activity('promoteSecondary', 'east', end);
 
   it('a cluster that says that it is primary is believed, whatever the history says', async () => {
     expect(await prove(demoted())).toBe('STATE_DIVERGED');
@@ -271,31 +272,11 @@ describe('the proof that a cluster is not primary', () => {
         'proven',
       ],
       ['a demotion that failed', activity('demotePrimary', 'east', doubtful), 'PRECONDITION_FAILED'],
-      [
-        'demoted, promotion refused for certain',
-        [...demoted(), ...activity('promoteSecondary', 'east', refused)],
-        'proven',
-      ],
-      [
-        'a promotion that was refused, and no demotion',
-        activity('promoteSecondary', 'east', refused),
-        'PRECONDITION_FAILED',
-      ],
-      [
-        'a promotion in doubt',
-        [...demoted(), ...activity('promoteSecondary', 'east', doubtful)],
-        'PRECONDITION_FAILED',
-      ],
-      [
-        'a promotion that worked',
-        [...demoted(), ...activity('promoteSecondary', 'east', 'completed')],
-        'PRECONDITION_FAILED',
-      ],
-      [
-        'a promotion under way',
-        [...demoted(), ...activity('promoteSecondary', 'east', 'running')],
-        'PRECONDITION_FAILED',
-      ],
+      ['demoted, promotion refused for certain', [...demoted(), ...promoted(refused)], 'proven'],
+      ['a promotion that was refused, and no demotion', promoted(refused), 'PRECONDITION_FAILED'],
+      ['a promotion in doubt', [...demoted(), ...promoted(doubtful)], 'PRECONDITION_FAILED'],
+      ['a promotion that worked', [...demoted(), ...promoted('completed')], 'PRECONDITION_FAILED'],
+      ['a promotion under way', [...demoted(), ...promoted('running')], 'PRECONDITION_FAILED'],
     ];
     const seen: [string, string][] = [];
     for (const [name, events] of cases) seen.push([name, await prove(events)]);
@@ -305,7 +286,10 @@ describe('the proof that a cluster is not primary', () => {
   describe('where it became a secondary', () => {
     const status = 'GET /v1/sys/replication/dr/status';
     const leader = 'GET /v1/sys/leader';
-    const says = (mode: string, more: { readonly skip?: number; readonly times?: number } = {}) =>
+    const says = (
+      mode: string,
+      more: { readonly node?: number; readonly skip?: number; readonly times?: number } = {},
+    ) =>
       bench.service.faults.add({
         cluster: 'east',
         endpoint: status,
@@ -316,17 +300,12 @@ describe('the proof that a cluster is not primary', () => {
     const asked = () =>
       bench.service.calls.filter(({ cluster, path }) => cluster === 'east' && path.endsWith('dr/status'));
 
-    it('its active node is believed', async () => {
-      says('secondary');
-      expect(await prove([])).toBe('proven');
-    });
-
     it('a promotion in doubt is waited out by a clock that nobody sets', async () => {
       says('secondary');
       const { now } = Date;
       const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + 60_000 * asked().length);
       const began = performance.now();
-      expect(await prove(activity('promoteSecondary', 'east', doubtful), 1_200)).toBe('proven');
+      expect(await prove(promoted(doubtful), 1_200)).toBe('proven');
       clock.mockRestore();
       expect(performance.now() - began).toBeGreaterThan(1_200);
     });
@@ -352,48 +331,44 @@ describe('the proof that a cluster is not primary', () => {
       expect(said).toEqual({ active: undefined, nodes: ['unknown', 'secondary', 'secondary'] });
     });
 
-    it('one node that goes on saying primary is enough to refuse', async () => {
-      says('secondary');
-      bench.service.faults.add({
-        cluster: 'east',
-        node: 2,
-        endpoint: status,
-        action: { status: 200, body: { data: { mode: 'primary' } } },
-        times: Infinity,
-      });
-      expect(await prove(demoted())).toBe('STATE_DIVERGED');
-    });
-
-    it('a standby that says primary for a moment after the demotion is asked again', async () => {
-      says('secondary');
-      bench.service.faults.add({
-        cluster: 'east',
-        node: 2,
-        endpoint: status,
-        action: { status: 200, body: { data: { mode: 'primary' } } },
-        times: 1,
-      });
-      expect(await prove(demoted())).toBe('proven');
-    });
-
     it('a promotion in doubt must stay without effect for longer than its request can be under way', async () => {
       says('secondary');
       const before = asked().length;
-      expect(await prove([...demoted(), ...activity('promoteSecondary', 'east', doubtful)])).toBe('proven');
+      expect(await prove([...demoted(), ...promoted(doubtful)])).toBe('proven');
       expect(asked().length - before).toBeGreaterThanOrEqual(6);
     });
 
-    it('a promotion in doubt that takes effect late is seen', async () => {
-      says('secondary', { times: 5 });
-      says('primary', { skip: 5 });
-      expect(await prove([...demoted(), ...activity('promoteSecondary', 'east', doubtful)])).toBe('STATE_DIVERGED');
-    });
-
-    it('a promotion under way refuses, whatever it says', async () => {
-      says('secondary');
-      expect(await prove([...demoted(), ...activity('promoteSecondary', 'east', 'running')])).toBe(
+    const nodeSays = (times: number) => says('primary', { node: 2, times });
+    it.each([
+      ['its active node is believed', () => says('secondary'), [], 'proven'],
+      [
+        'one node that goes on saying primary is enough to refuse',
+        () => nodeSays(Infinity),
+        demoted(),
+        'STATE_DIVERGED',
+      ],
+      [
+        'a standby that says primary for a moment after the demotion is asked again',
+        () => nodeSays(1),
+        demoted(),
+        'proven',
+      ],
+      [
+        'a promotion in doubt that takes effect late is seen',
+        () => says('primary', { skip: 5 }),
+        [...demoted(), ...promoted(doubtful)],
+        'STATE_DIVERGED',
+      ],
+      [
+        'a promotion under way refuses, whatever it says',
+        () => says('secondary'),
+        [...demoted(), ...promoted('running')],
         'PRECONDITION_FAILED',
-      );
+      ],
+    ])('%s', async (_name, arrange, events, expected) => {
+      says('secondary');
+      arrange();
+      expect(await prove(events)).toBe(expected);
     });
   });
 });
