@@ -80,7 +80,6 @@ describe('a run that was terminated', () => {
     const open = ['CRITICAL: The Merkle tree of west is corrupted.'];
     expect(leftOf()).toEqual(open);
     expect(leftOf({ failure: denied })).toEqual(open);
-    expect(leftOf({ result: { verdict: 'not-available', text: 'It was not checked.' } })).toEqual(open);
     expect(leftOf({ result: corrupted })).toEqual(open);
     expect(leftOf({ result: { verdict: 'sound', text: 'The Merkle tree of west is sound.' } })).toEqual([]);
   });
