@@ -3,7 +3,7 @@ export { createEnvelope, createRehearsalEnvelope } from '../documents/envelope';
 export type { EnvelopePayload } from '../documents/envelope';
 export { verifyInvitation } from '../documents/invitation';
 export type { InvitationTarget, Rehearsal } from '../documents/invitation';
-export { holdsPlainShare, parseShare } from '../documents/key-shares';
+export { parseShare } from '../documents/key-shares';
 export { formatPublicKey, parseFingerprint, parsePublicKey, spokenFingerprint } from '../documents/public-keys';
 export { importSigningKey, readHolderKey } from '../documents/signing-keys';
 export type { PublicKeyEntry } from '../documents/public-keys';

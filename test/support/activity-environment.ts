@@ -91,7 +91,6 @@ interface Generated {
   readonly badShares: readonly string[];
   /** All that the run was told. */
   readonly findings: readonly Finding[];
-  readonly closeAfterwards?: readonly string[];
 }
 
 /** How an activity ended: its result, or the failure as Temporal would store it. */
