@@ -373,7 +373,7 @@ function stepOf(activities: readonly ActivityRecord[]): ReportStep {
  * The steps of a run in the order in which they began, one entry for each attempt that an operator decided on. Number 0
  * is what went on beside the steps, such as the check of what people sent.
  */
-export function reportedSteps(run: RunRecord): readonly ReportStep[] {
+function reportedSteps(run: RunRecord): readonly ReportStep[] {
   const keyOf = ({ name, number, attempt }: Pick<ReportStep, 'name' | 'number' | 'attempt'>) =>
     JSON.stringify([number, name, attempt]);
   const groups = new Map<string, ActivityRecord[]>();

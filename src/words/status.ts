@@ -11,7 +11,7 @@ import { askedNow } from '../contracts/asked';
  * as its surface can.
  */
 
-export const PHASE_WORDS: Readonly<Record<RunStatus['phase'], string>> = {
+const PHASE_WORDS: Readonly<Record<RunStatus['phase'], string>> = {
   checking: 'Reads and checks; nothing is touched',
   'waiting-for-people': 'Waits for people; service is up',
   preparing: 'Last checks; service is up',
@@ -215,7 +215,7 @@ function people(text: string, commands: readonly NextCommand[]): Line[] {
 }
 
 /** How many shares are still needed. */
-export function sharesStillNeeded({ threshold, held, recovery }: SharesWanted): string {
+function sharesStillNeeded({ threshold, held, recovery }: SharesWanted): string {
   const shares = keyShares(recovery);
   const more = threshold - held.length;
   if (held.length === 0 || more <= 0) return `${threshold} ${shares}`;

@@ -1,7 +1,7 @@
 /** What people read of who is asked for key shares: every name, every command. */
 import { messageOf, plainText } from '../../activities/notifications/notification-texts';
 import type { Waiting } from '../../src/contracts/run-status';
-import { sharesStillNeeded, waitingText } from '../../src/words/status';
+import { waitingText } from '../../src/words/status';
 import type { Inventory } from '../../src/inventory';
 
 type Asking = Extract<Waiting, { for: 'shares' }>;
@@ -35,7 +35,7 @@ it.each<[Partial<Asking>, string]>([
   [{ held: ['ada', 'bert'] }, '1 more key share (of 3)'],
   [{ held: ['ada', 'bert', 'cleo'] }, '3 key shares'],
 ])('says how much is still needed: %j', (more, words) => {
-  expect(sharesStillNeeded({ ...ASKING, ...more })).toBe(words);
+  expect(waitingText(WID, { ...ASKING, ...more }, String).title).toBe(`Waits for ${words}`);
 });
 
 it('a reminder names who is missing, with the exact command of each', () => {

@@ -22,7 +22,7 @@ export interface ChangeInput {
 }
 
 /** Beside its own input, what an assessment is told. */
-export interface ReassessInput {
+interface ReassessInput {
   /** The fingerprint of our own ceremony, whose attempt is not foreign. */
   readonly ownFingerprint?: string | undefined;
 }

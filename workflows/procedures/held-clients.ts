@@ -9,7 +9,7 @@ import type { Run } from '../engine/run';
 import { lastLook } from './roles';
 
 /** Whose clients write nothing while a primary is changed, and by what. */
-export interface QuiesceTarget {
+interface QuiesceTarget {
   readonly deployment: string;
   readonly kind: ReplicationKind;
   readonly route: {

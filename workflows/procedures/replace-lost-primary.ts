@@ -13,7 +13,7 @@ import { promotionInDoubt } from './roles';
 import { serviceBack, takeSnapshot } from './service-back';
 
 /** An unplanned change of the primary: it is gone, and a secondary takes its place. */
-export interface LostPrimary {
+interface LostPrimary {
   readonly kind: ReplicationKind;
   readonly deployment: string;
   /** The primary that is gone, and the secondary that takes its place. */

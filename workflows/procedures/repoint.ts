@@ -96,7 +96,7 @@ function parametersOf({ form, activation, addresses }: UpdateWay) {
 }
 
 /** How a performance secondary is pointed at a primary. */
-export interface PerformanceWay extends UpdateWay {
+interface PerformanceWay extends UpdateWay {
   /** The filter that it must have, where an approved plan says so; else it is read on the primary. */
   readonly known?: KnownFilter;
 }

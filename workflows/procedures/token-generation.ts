@@ -11,7 +11,7 @@ import type { HeldShares } from './held-shares';
 export type GenerationCalls = Pick<StepCalls, 'startGeneration' | 'completeGeneration' | 'settleGeneration'>;
 
 /** What one token generation is for. */
-export type GenerationRequest = Omit<GenerationInput, 'attempts'>;
+type GenerationRequest = Omit<GenerationInput, 'attempts'>;
 
 type Generated = Extract<GenerationOutcome, { readonly next: 'token' }>;
 
