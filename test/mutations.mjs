@@ -1028,8 +1028,8 @@ export const MUTATIONS = [
   {
     name: 'kept token: holders are asked although it may have been taken',
     file: 'workflows/procedures/operation-tokens.ts',
-    text: "outcomeKnown && ['PRECONDITION_FAILED'",
-    replacement: "(outcomeKnown || true) && ['PRECONDITION_FAILED'",
+    text: "outcomeKnown && code === 'PRECONDITION_FAILED'",
+    replacement: "(outcomeKnown || true) && code === 'PRECONDITION_FAILED'",
     test: 'test/workflows/engine/operation-tokens.test.ts',
     named: 'parks where',
   },
