@@ -1011,6 +1011,14 @@ export const MUTATIONS = [
     test: 'test/inventory/in-force.test.ts',
   },
   {
+    name: 'batch token: one with further policies is kept',
+    file: 'activities/tokens/batch-tokens.ts',
+    text: 'if (others.length > 0 || !facts.policies.includes(policy))',
+    replacement: 'if (false)',
+    test: 'test/activities/batch-tokens.test.ts',
+    named: 'one with a policy beside its own',
+  },
+  {
     name: 'readiness: the proof of a batch token that the primary refuses stays',
     file: 'activities/readiness/readiness.ts',
     text: '({ ...proven, put: { ...put, ...proven.put } })',

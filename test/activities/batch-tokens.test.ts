@@ -70,6 +70,13 @@ it.each([
 describe('on a simulated deployment', () => {
   let bench: ActivityBench;
   openBench((opened) => (bench = opened), { deployment: { batchTokens: { main: {} } } });
+  beforeAll(() => {
+    const east = bench.cluster('east');
+    const rules = neededGrants(false).map(({ path, capabilities }) => ({ path, capabilities: [...capabilities] }));
+    east.writePolicy('runbooks-batch', rules);
+    const role = { allowedPolicies: ['runbooks-batch'], orphan: true, renewable: false, tokenType: 'batch' } as const;
+    east.storage.write('token-role/runbooks-batch', { type: 'token-role', role }, bench.service.now());
+  });
   const asked = { deployment: DEPLOYMENT, cluster: 'east', drSet: 'main' };
   const inRecord = async () => (await bench.records.read(DEPLOYMENT)).values.get('kept-batch-token:main');
   const rotation = () =>
@@ -80,11 +87,6 @@ describe('on a simulated deployment', () => {
     (await rotation()).preconditions.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
 
   it('before 2.0 nothing proves it on the secondary; where the record cannot be written none is made', async () => {
-    const east = bench.cluster('east');
-    const rules = neededGrants(false).map(({ path, capabilities }) => ({ path, capabilities: [...capabilities] }));
-    east.writePolicy('runbooks-batch', rules);
-    const role = { allowedPolicies: ['runbooks-batch'], orphan: true, renewable: false, tokenType: 'batch' } as const;
-    east.storage.write('token-role/runbooks-batch', { type: 'token-role', role }, bench.service.now());
     bench.recordServer.failure = new Error('silent');
     expect(await bench.failure('rotateBatchToken', asked)).toMatchObject({ code: 'RECORD_UNAVAILABLE' });
     expect(bench.calls('east', 'auth/token/create/runbooks-batch')).toBe(0);
@@ -96,6 +98,19 @@ describe('on a simulated deployment', () => {
       type: 'PRECONDITION_FAILED',
     });
     expect(bench.calls('west', 'auth/token/create/runbooks-batch')).toBe(0);
+  });
+
+  it('one with a policy beside its own is not kept, whatever made it so', async () => {
+    const before = await inRecord();
+    const data = { type: 'batch', orphan: true, ttl: 28_800, policies: ['default', 'runbooks-batch', 'everything'] };
+    bench.service.faults.add({
+      ...{ cluster: 'east', endpoint: 'GET /v1/auth/token/lookup-self' },
+      action: { status: 200, body: { data } },
+    });
+    const refused = await bench.failure('rotateBatchToken', asked);
+    expect(refused).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
+    expect(refused.details).toMatchObject({ needed: 'policy runbooks-batch and no other' });
+    expect(await inRecord()).toEqual(before);
   });
 
   it('while a run is in its outage, and while the primary says nothing, the token that is there stays', async () => {
