@@ -2,27 +2,26 @@
 import { randomUUID } from 'node:crypto';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import type { Sealed } from '../../src/contracts/ceremony';
-import { ActivityBench, DEPLOYMENT, drDemotion, drPromotion } from '../support/activity-environment';
+import { DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 
 const DELETE = 'POST /v1/sys/replication/dr/secondary/operation-token/delete';
 const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
 
 let bench: ActivityBench;
+let before: number;
+openBench((opened) => (bench = opened), { topology: { readings: { leaderChangeChance: 0 } } });
 beforeEach(async () => {
-  bench = await ActivityBench.start({ topology: { readings: { leaderChangeChance: 0 } } });
+  bench.service.faults.clear();
+  await bench.forgetTokens();
+  before = bench.cluster('west').snapshotState().operationTokens;
 });
-afterEach(async () => {
-  expect(bench.leaks()).toEqual([]);
-  await bench.stop();
-});
+afterEach(() => expect(bench.leaks()).toEqual([]));
 
 const dispose = (tokens: Parameters<typeof bench.activities.deleteOperationTokens>[0]['tokens']) =>
   bench.call('deleteOperationTokens', { deployment: DEPLOYMENT, tokens });
-const living = (cluster: string) => bench.cluster(cluster).snapshotState().operationTokens;
-
-async function ledger(): Promise<LedgerEntry[]> {
-  return bench.tokensKept();
-}
+/** That this test made, and that are not deleted. */
+const living = () => bench.cluster('west').snapshotState().operationTokens - before;
 
 async function note(sealed: Sealed<'operation-token'>, more: Partial<LedgerEntry> = {}): Promise<void> {
   await bench.ledger.write({
@@ -46,8 +45,8 @@ it('a token of a DR secondary is deleted, and the proof is that it is refused af
     disposals: [{ cluster: 'west', state: 'deleted', text: 'deleted, and refused afterwards' }],
     findings: [],
   });
-  expect(living('west')).toBe(0);
-  expect(await ledger()).toEqual([]);
+  expect(living()).toBe(0);
+  expect(bench.tokensKept()).toEqual([]);
 });
 
 it('a token that is refused although nothing deleted it is not proven dead, and stays sealed', async () => {
@@ -59,8 +58,8 @@ it('a token that is refused although nothing deleted it is not proven dead, and 
     { cluster: 'west', state: 'unproven', text: 'refused (PERMISSION_DENIED) without a deletion before' },
   ]);
   expect(findings).toEqual([expect.objectContaining({ code: 'token-not-proven-dead' })]);
-  expect((await ledger())[0]).toMatchObject({ state: 'alive', sealed: token.value });
-  expect(living('west')).toBe(1);
+  expect(bench.tokensKept()[0]).toMatchObject({ state: 'alive', sealed: token.value });
+  expect(living()).toBe(1);
 });
 
 it('a refusal that passes, as of a node that restarts, is outlasted', async () => {
@@ -72,28 +71,14 @@ it('a refusal that passes, as of a node that restarts, is outlasted', async () =
     text: 'deleted, and refused afterwards',
   });
   expect(Date.now() - began).toBeGreaterThanOrEqual(500);
-  expect(living('west')).toBe(0);
+  expect(living()).toBe(0);
 });
 
 it('a token whose deletion lost its answer is asked for again until the refusal proves it', async () => {
   const token = await bench.operationToken('west', USES);
   bench.service.faults.add({ endpoint: DELETE, action: 'lose-answer' });
   expect((await dispose([token])).disposals[0]?.state).toBe('deleted');
-  expect(living('west')).toBe(0);
-});
-
-it('a token of a cluster that is primary by now is kept sealed in the ledger, with a finding', async () => {
-  const token = await bench.operationToken('west', USES);
-  await note(token.value);
-  const authority = await bench.authority();
-  await bench.call('demotePrimary', drDemotion(authority));
-  await bench.call('promoteSecondary', drPromotion(token, authority));
-  bench.service.advanceClock(1_000);
-  const { disposals, findings } = await dispose([token]);
-  expect(disposals[0]).toMatchObject({ cluster: 'west', state: 'kept' });
-  expect(findings).toEqual([expect.objectContaining({ code: 'token-kept', severity: 'info' })]);
-  expect((await ledger())[0]).toMatchObject({ state: 'kept', sealed: token.value });
-  expect(bench.service.calls.filter(({ path }) => path.endsWith('operation-token/delete'))).toEqual([]);
+  expect(living()).toBe(0);
 });
 
 it('what an earlier run of the same Workflow ID left is deleted too, and what another left is not touched', async () => {
@@ -106,8 +91,13 @@ it('what an earlier run of the same Workflow ID left is deleted too, and what an
   const { disposals, findings } = await dispose([]);
   expect(disposals).toEqual([expect.objectContaining({ cluster: 'west', state: 'deleted' })]);
   expect(findings).toEqual([]);
-  expect(living('west')).toBe(1);
-  expect((await ledger()).map(({ state }) => state).sort()).toEqual(['alive']);
+  expect(living()).toBe(1);
+  expect(
+    bench
+      .tokensKept()
+      .map(({ state }) => state)
+      .sort(),
+  ).toEqual(['alive']);
 });
 
 it('a token that answers nothing clear is not proven dead: a critical finding', async () => {
@@ -118,17 +108,33 @@ it('a token that answers nothing clear is not proven dead: a critical finding', 
   expect(findings).toEqual([expect.objectContaining({ code: 'token-not-proven-dead', severity: 'critical' })]);
 });
 
+it('a batch token is nobody’s to delete', async () => {
+  const changes = bench.changes();
+  expect(await dispose([{ source: 'batch', cluster: 'west' }])).toEqual({ disposals: [], findings: [] });
+  expect(bench.changes()).toEqual(changes);
+});
+
 it('a token that cannot be opened, or whose cluster is away, does not stop the others', async () => {
   const good = await bench.operationToken('west', USES);
   const wrongUse = await bench.operationToken('west', ['dr.promote']);
-  await bench.cluster('east').kill();
+  bench.service.faults.add({ cluster: 'east', endpoint: /./, action: 'reset', times: Infinity });
   const away = { source: 'sealed', cluster: 'east', value: good.value } as const;
   const { disposals } = await dispose([wrongUse, away, good]);
   expect(disposals.map(({ state }) => state)).toEqual(['unproven', 'unproven', 'deleted']);
   expect(disposals[0]?.text).toContain('SEALED_VALUE_INVALID');
 });
 
-it('a batch token is nobody’s to delete', async () => {
-  expect(await dispose([{ source: 'batch', cluster: 'west' }])).toEqual({ disposals: [], findings: [] });
-  expect(bench.changes()).toEqual([]);
+it('a token of a cluster that is primary by now is kept sealed in the ledger, with a finding', async () => {
+  const token = await bench.operationToken('west', USES);
+  await note(token.value);
+  const authority = await bench.authority();
+  const calls = bench.service.calls.filter(({ path }) => path.endsWith('operation-token/delete'));
+  await bench.call('demotePrimary', drDemotion(authority));
+  await bench.call('promoteSecondary', drPromotion(token, authority));
+  bench.service.advanceClock(1_000);
+  const { disposals, findings } = await dispose([token]);
+  expect(disposals[0]).toMatchObject({ cluster: 'west', state: 'kept' });
+  expect(findings).toEqual([expect.objectContaining({ code: 'token-kept', severity: 'info' })]);
+  expect(bench.tokensKept()[0]).toMatchObject({ state: 'kept', sealed: token.value });
+  expect(bench.service.calls.filter(({ path }) => path.endsWith('operation-token/delete'))).toEqual(calls);
 });
