@@ -19,7 +19,7 @@ import type { RecordEntry, RecordHead, RecordState, RecordWrite } from '../src/c
 import type { Finding } from '../src/contracts/run-facts';
 import { escapeUntrusted } from '../src/contracts/words';
 import { RunbookError } from '../src/errors';
-import { attest, isAttested } from '../src/keys';
+import { attest, isAttested, kidOfMark } from '../src/keys';
 import type { SealKeyring } from '../src/keys';
 
 const READ_MS = 12_000;
@@ -161,7 +161,10 @@ export class Records {
     this.#written.set(deployment, { known, state, runId, until: performance.now() + OWN_MS });
   }
 
-  /** Believed entries with what changes, under a head that counts on. What no worker marked goes. */
+  /**
+   * Believed entries with what changes, under a head that counts on. What no worker marked goes; what a seal key marked that
+   * is not here stays, for when it is back.
+   */
   #writeOf(
     deployment: string,
     { head, entries }: RecordState,
@@ -174,7 +177,10 @@ export class Records {
       key,
       { value, at, mark: attest(keyring, { deployment, kind: 'record-entry', time: at }, { ns, key, value }) },
     ]);
-    const gone = [...removed, ...Object.keys(entries).filter((key) => !values.has(key) && !(key in put))];
+    const forged = Object.entries(entries).filter(
+      ([key, { mark }]) => !values.has(key) && !(key in put) && keyring.attestingKey(kidOfMark(mark)) !== undefined,
+    );
+    const gone = [...removed, ...forged.map(([key]) => key)];
     const next = Object.fromEntries([...Object.entries(entries), ...marked].filter(([key]) => !gone.includes(key)));
     const counts = { since: head?.since ?? at, counter: (head?.counter ?? 0) + 1, digest: digestOf(next) };
     const mark = attest(keyring, { deployment, kind: 'record', time: at }, { ns, ...counts });

@@ -302,10 +302,15 @@ export class Scenario {
   }
 
   /** The record as another worker with the same seal keys has it. */
-  recordsOfAWorker(alarms: Finding[] = [], temporal: Client = this.client, readMs?: number): Records {
+  recordsOfAWorker(
+    alarms: Finding[] = [],
+    temporal: Client = this.client,
+    readMs?: number,
+    keyring: SealKeyring = this.sealKeyring,
+  ): Records {
     return new Records({
       ...{ temporal, namespace: temporalServer().namespace, taskQueue: this.taskQueue },
-      keyring: SealKeyring.parse(this.#sealKeys.reveal()),
+      keyring,
       alarm: (_deployment, finding) => void alarms.push(finding),
       readMs,
     });

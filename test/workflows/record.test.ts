@@ -6,6 +6,7 @@ import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { RECORD_QUERY, RECORD_UPDATE, RECORD_WORKFLOW, recordWorkflowId } from '../../src/contracts/record';
 import type { RecordState } from '../../src/contracts/record';
 import type { Finding } from '../../src/contracts/run-facts';
+import { newSealKey, SealKeyring } from '../../src/keys';
 import { openScenario } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
 
@@ -148,6 +149,14 @@ describe('the record', () => {
     await handle.executeUpdate(RECORD_UPDATE, { args: [removal] });
     expect(await keys(worker())).toEqual(['d']);
     expect(codes()).toEqual(['record-not-ours']);
+  });
+
+  it('an entry of a seal key that was taken away too early is told, and is there again with its key', async () => {
+    await put(worker(), 'a');
+    const another = SealKeyring.parse(newSealKey().reveal());
+    await put(scenario.recordsOfAWorker(alarms, undefined, undefined, another), 'b');
+    expect(codes()).toEqual(['record-not-ours']);
+    expect((await worker().read(deployment)).values.get('a')).toBe('a');
   });
 
   it('one that went back, or is away, is an alarm for whoever saw more, and by what a run or the marker kept', async () => {
