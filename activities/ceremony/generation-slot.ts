@@ -144,12 +144,12 @@ function foreignAttempt(
   { nonce = '', pgpFingerprint, progress, required }: GenerationAttempt,
 ) {
   const mark = attemptMark(nonce);
-  const cancel = `vault operator generate-root ${kind === 'operation-token' ? '-dr-token ' : ''}-cancel`;
+  const cancel = `\`vault operator generate-root ${kind === 'operation-token' ? '-dr-token ' : ''}-cancel\``;
   return new RunbookError('ATTEMPT_FOREIGN', `Somebody else's generation attempt is under way on ${cluster}.`, {
     cluster,
     observed: `attempt ${mark} with ${keyInWords(pgpFingerprint)}, ${progress} of ${required} key shares given`,
     needed: 'the free slot, or our own attempt',
-    next: `Find out whose it is: the owner's key has this fingerprint, and his tool shows a nonce that begins with ${mark}. He ends or cancels it, then retry. Where nobody claims it: \`${cancel}\`, then retry.`,
+    next: `Find out whose it is: the owner's key has this fingerprint, and his tool shows a nonce that begins with ${mark}. He ends or cancels it, then retry. Where nobody claims it: ${cancel}, then retry.`,
   });
 }
 
