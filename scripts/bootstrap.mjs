@@ -17,7 +17,7 @@ const TSC = program('typescript', 'bin/tsc');
 const JEST = program('jest', 'bin/jest.js');
 const [task, ...taskArguments] = process.argv.slice(2);
 
-/** What takes long: seeded orders, faults upon faults, killed workers, recorded histories, real servers. By folder. */
+/** What takes long: seeded orders, faults upon faults, killed workers, recorded histories, programs from a clone, real servers. By folder. */
 const LONG_TESTS = ['test/ceremony/', 'test/long/', 'test/real/'];
 
 const TASKS = {

@@ -1,4 +1,4 @@
-/** What a team does once: init, join, add-person. The whole page with its programs: test/cli/first-hour-page.test.ts. */
+/** What a team does once: init, join, add-person. The whole page with its programs: test/long/first-hour-page.test.ts. */
 import { execFile } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { projectRoot } from '../../src/dev-server/locations';
 import { startSimulatedService } from '../../src/simulator';
-import { cli } from './support';
+import { cli } from '../cli/support';
 
 const run = promisify(execFile);
 
