@@ -42,8 +42,12 @@ const DONE = {
 
 type Case = { readonly runbook: RunbookName; readonly input?: object; readonly route: object };
 
-/** The run as far as it comes, with what is left where each activity is ordered, and at its end. */
-async function leftOf({ runbook, input, route }: Case, calls: Readonly<Record<string, unknown>>) {
+/**
+ * The run as far as it comes, with what is left where each activity is ordered, and at its end.
+ *
+ * @param before - what it was before it was taken over
+ */
+async function leftOf(last: Case, calls: Readonly<Record<string, unknown>>, before: readonly Case[] = []) {
   const { run, left, leftAt, end } = fakeRun({ calls, otherwise: DONE });
   mockRun = run;
   const approvals = {
@@ -56,8 +60,10 @@ async function leftOf({ runbook, input, route }: Case, calls: Readonly<Record<st
     ...{ dispose: () => Promise.resolve(), covers: () => true, lastsFor: () => true },
   };
   const hooks = { traffic: false, probe: false };
-  jest.mocked(approvePlan).mockResolvedValue({ route: { hooks, ...route }, approvals, tokens } as never);
-  await workflows[runbook]({ deployment: 'payments', ...input }).catch(() => undefined);
+  for (const { runbook, input, route } of [...before, last]) {
+    jest.mocked(approvePlan).mockResolvedValue({ route: { hooks, ...route }, approvals, tokens } as never);
+    await workflows[runbook]({ deployment: 'payments', ...input }).catch(() => undefined);
+  }
   const atTheEnd = left.texts.join('\n');
   await end();
   return { leftAt, atTheEnd };
@@ -172,6 +178,32 @@ describe('a change of the primary', () => {
     expect(leftAt['readDeployment']).toBe(
       leftAt['proveWrite']?.split('\n').find((text) => text.startsWith('branch was not seen')),
     );
+  });
+
+  it.each([
+    ['was done', {}],
+    [
+      'was not seen to serve',
+      { awaitServiceReady: () => Promise.reject(DENIED), proveWrite: () => Promise.reject(DENIED) },
+    ],
+  ])('of a switchover that %s, and of the failover after it: the later one counts', async (_how, seen) => {
+    const answers = [() => Promise.resolve(DONE), () => Promise.reject(LOST)];
+    const calls = {
+      ...seen,
+      readQuotas: () => Promise.resolve({ exempt: [] }),
+      promoteSecondary: () => answers.shift()?.(),
+    };
+    const lost = {
+      from: 'west',
+      to: 'east',
+      otherDrSecondaries: [],
+      silentDrSecondaries: [],
+      performanceSecondaries: [],
+    };
+    const failover: Case = { runbook: 'drFailover', route: { ...planned, ...lost } };
+    const { atTheEnd } = await leftOf(failover, calls, [switchover]);
+    expect(atTheEnd).toMatch(/^The promotion of east was under way .*, and keep west fenced/);
+    expect(atTheEnd).not.toMatch(/promotion of west|west became primary/);
   });
 
   it('of performance replication: speaks of its primary, and never of DR operation tokens', async () => {
