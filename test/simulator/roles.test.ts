@@ -63,6 +63,60 @@ describe.each<ReplicationKind>(['dr', 'performance'])('%s roles', (kind) => {
     await settled('a');
     expect(service.cluster('a').snapshotState()[kind]).toMatchObject({ mode: 'secondary', state: 'idle', setId });
   });
+
+  it('take no token of the other kind, keep a revoked secondary, and begin a new set once disabled', async () => {
+    await start();
+    await post('a', kind, 'primary/enable');
+    const other = kind === 'dr' ? 'performance' : 'dr';
+    const wrong = { token: await activationToken('a', kind, 'c-id') };
+    expect((await post('c', other, 'secondary/enable', wrong)).status).toBe(400);
+    expect(mode('c', other)).toBe('disabled');
+    await post('b', kind, 'secondary/enable', { token: await activationToken('a', kind, 'b-id') });
+    await eventually(() => service.cluster('b').snapshotState()[kind].connectedTo);
+    expect((await post('a', kind, 'primary/revoke-secondary', { id: 'b-id' })).status).toBe(200);
+    expect(service.cluster('b').snapshotState()[kind]).toMatchObject({ mode: 'secondary', connectedTo: undefined });
+
+    const before = service.cluster('a').snapshotState()[kind].setId;
+    for (const change of ['disable', 'enable']) {
+      await post('a', kind, `primary/${change}`);
+      await settled('a');
+    }
+    expect(service.cluster('a').snapshotState()[kind]).toMatchObject({ mode: 'primary' });
+    expect(service.cluster('a').snapshotState()[kind].setId).not.toBe(before);
+  });
+});
+
+it('a demoted cluster takes no addresses', async () => {
+  await start({ dr: [{ primary: 'a', secondaries: ['b'] }] });
+  const token = service.cluster('a').createToken({ policies: ['root'], type: 'batch' });
+  const addresses = { dr_operation_token: token, update_primary_addrs: [service.cluster('a').clusterAddress] };
+  expect((await post('b', 'dr', 'secondary/update-primary', addresses)).status).toBe(200);
+  await post('a', 'dr', 'primary/demote');
+  await settled('a');
+  const { clusterAddress } = service.cluster('b');
+  const refused = { ...addresses, update_primary_addrs: [clusterAddress] };
+  expect((await post('a', 'dr', 'secondary/update-primary', refused)).status).toBe(400);
+});
+
+it('a paths filter removes what it newly leaves out, and brings what it newly lets in', async () => {
+  await start({
+    mounts: [{ path: 'kv/', version: 1 }],
+    performance: { primary: 'a', secondaries: [{ name: 'b' }] },
+    dr: [{ primary: 'a', secondaries: ['c'] }],
+  });
+  const [a, b, c] = [service.cluster('a'), service.cluster('b'), service.cluster('c')];
+  const filter = (body: object) => post('a', 'performance', `primary/paths-filter/${b.clusterId}`, body);
+  a.write('kv/x', { n: 1 });
+  await eventually(() => b.read('kv/x'));
+  await filter({ mode: 'deny', paths: ['kv/'] });
+  await eventually(() => b.read('kv/x') === undefined);
+  expect((await call(b, 'GET', 'kv/x', { token: b.rootToken })).status).toBe(404);
+  // The DR secondary of the primary has it after its promotion.
+  await eventually(() => c.snapshotState().filters.includes(b.clusterId));
+  a.write('kv/y', { n: 2 });
+  expect(b.read('kv/y')).toBeUndefined();
+  await filter({ mode: 'allow', paths: ['kv/'] });
+  await eventually(() => b.read('kv/y'));
 });
 
 describe('activation tokens', () => {
