@@ -253,6 +253,14 @@ export const MUTATIONS = [
     named: 'only of a cluster that an approved plan is about to',
   },
   {
+    name: 'failover: a primary that was demoted and answers counts as not gone',
+    file: 'activities/checks/signs.ts',
+    text: "const demoted = reachable && (detached || dr?.mode === 'disabled');",
+    replacement: 'const demoted = (false as boolean) && reachable && detached;',
+    test: 'test/workflows/dr-failover-take-over.test.ts',
+    named: 'a refused promotion inside of the outage',
+  },
+  {
     name: 'switchover: the old primary is demoted without the snapshot that the inventory wants',
     file: 'workflows/runbooks/dr-switchover.ts',
     text: 'await takeSnapshot(run, route.snapshot, before, approvals.authority);',
@@ -702,6 +710,14 @@ export const MUTATIONS = [
     text: "unknown: { waiting: 'alarm', reset: 'alarm', gone: 'alarm', unreadable: 'alarm' }",
     replacement: "unknown: { waiting: 'again', reset: 'again', gone: 'again', unreadable: 'again' }",
     test: 'test/activities/support/last-share.test.ts',
+  },
+  {
+    name: 'generation: an attempt that was left is not told beside an alarm',
+    file: 'activities/ceremony/generation.ts',
+    text: 'const left = ended.isFree ? [] :',
+    replacement: 'const left = 2 > 1 ? [] :',
+    test: 'test/activities/ceremony-ledger.test.ts',
+    named: 'one that cannot be cancelled',
   },
   {
     name: "generation: every attempt with the recipient's key is this run's",

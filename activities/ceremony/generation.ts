@@ -197,7 +197,7 @@ export async function completeGeneration(
   // Nothing may stop what finds out whether there is a token.
   const onward = { ...execution, signal: new AbortController().signal, throwIfCancelled: () => undefined };
   const ended = await settleLastShare(onward, slot, attempt, answer.kind === 'refused' ? 'refused' : known);
-  if (ended.next === 'alarm') return alarm(generation, attempt, ended.how);
+  if (ended.next === 'alarm') return alarm(generation, attempt, ended);
   await noTokenOf(execution, noted);
   return { next: ended.next, findings: [] };
 }
@@ -236,13 +236,13 @@ export async function settleGeneration(input: {
     const slot: Slot = { endpoints: endpointsOf(access, kind), kind, cluster, key, token, ...(nonces && { nonces }) };
     const answer = mayBeSent ? 'unknown' : 'not-sent';
     const ended = await settleLastShare(execution, slot, attempt ?? { nonceDigest: '' }, answer);
-    if (ended.next === 'alarm' && attempt) return await alarm(subject, attempt, ended.how);
+    if (ended.next === 'alarm' && attempt) return await alarm(subject, attempt, ended);
     if (noted) await noTokenOf(execution, noted);
-    const isFree = ended.next !== 'alarm' && ended.isFree;
-    return { next: 'again', findings: isFree ? [] : [attemptLeft(cluster, attempt, 'it was not seen to be gone')] };
+    return { next: 'again', findings: ended.isFree ? [] : [attemptLeft(cluster, attempt, NOT_SEEN_GONE)] };
   } catch (error) {
     if (!isRunbookError(error) || isForNextAttempt(execution, error)) throw error;
-    if (mayBeSent && attempt) return alarm(subject, attempt, 'what the last share did could not be read');
+    const how = 'what the last share did could not be read';
+    if (mayBeSent && attempt) return alarm(subject, attempt, { how, isFree: false });
     return { next: 'again', findings: [attemptLeft(cluster, attempt, `it could not be read (${error.code})`)] };
   }
 }
@@ -453,7 +453,8 @@ async function keepToken(
   const { cluster, execution, receive, keep } = generation;
   const received = await receive(encoded).catch(() => undefined);
   if (!received) {
-    const { findings } = await alarm(generation, attempt, 'it was made, and cannot be opened or sealed here');
+    const how = 'it was made, and cannot be opened or sealed here';
+    const { findings } = await alarm(generation, attempt, { how, isFree: true });
     execution.doubt.mayHaveSent = false;
     const [{ text, next } = { text: '', next: undefined }] = findings;
     throw new RunbookError('TOKEN_ORPHANED', text, { cluster, findings, outcomeKnown: true, ...(next && { next }) });
@@ -482,16 +483,24 @@ async function insist(write: () => Promise<void>): Promise<boolean> {
   return false;
 }
 
-/** A token may exist that nobody holds: told here and now, and kept among the generated tokens. */
-async function alarm(subject: Subject, attempt: OwnAttempt, what: string): Promise<GenerationOutcome> {
-  const how = `attempt ${attempt.mark}: ${what}`;
+/**
+ * A token may exist that nobody holds: told here and now, and kept among the generated tokens. Where its attempt may still
+ * be in the slot that is told too.
+ */
+async function alarm(
+  subject: Subject,
+  attempt: OwnAttempt,
+  ended: { readonly how: string; readonly isFree: boolean },
+): Promise<GenerationOutcome> {
+  const how = `attempt ${attempt.mark}: ${ended.how}`;
   // The ledger tells it also where it cannot be written.
   const isOrphan = await ledgerOf(subject.execution)
     .writeOrphan({ ...entryOf(subject, attempt), state: 'orphan', how })
     .catch(() => true);
   const made = isOrphan ? undefined : tokenIn(await notedOf(subject, attempt));
   if (made) return made;
-  return { next: 'again', findings: [orphanFinding(subject.kind, subject.cluster, how)] };
+  const left = ended.isFree ? [] : [attemptLeft(subject.cluster, attempt, NOT_SEEN_GONE)];
+  return { next: 'again', findings: [orphanFinding(subject.kind, subject.cluster, how), ...left] };
 }
 
 /**
@@ -555,6 +564,8 @@ function notNoted(cluster: string): Finding {
     next: `This run deletes the token at its end. Should it be terminated before, delete the token with operation-token/delete.`,
   };
 }
+
+const NOT_SEEN_GONE = 'it was not seen to be gone';
 
 function attemptLeft(cluster: string, attempt: OwnAttempt | undefined, why: string): Finding {
   const which = attempt === undefined ? 'A generation attempt' : `The generation attempt ${attempt.mark}`;

@@ -42,8 +42,9 @@ export function isThis(slot: Slot, { nonceDigest }: Pick<OwnAttempt, 'nonceDiges
 }
 
 /** How a last share without a token ends. */
-type Ended =
-  { readonly next: 'next-set' | 'again'; readonly isFree: boolean } | { readonly next: 'alarm'; readonly how: string };
+type Ended = { readonly isFree: boolean } & (
+  { readonly next: 'next-set' | 'again' } | { readonly next: 'alarm'; readonly how: string }
+);
 
 /**
  * Finds out by reads what the last share did, and frees the slot.
@@ -64,7 +65,7 @@ export async function settleLastShare(
   const next = AFTER_LAST_SHARE[answer][as];
   // Also after an alarm: what is there could be completed later.
   const isFree = await cancelOwn(slot);
-  return next === 'alarm' ? { next, how: HOW[as] } : { next, isFree };
+  return next === 'alarm' ? { next, how: HOW[as], isFree } : { next, isFree };
 }
 
 const HOW: Readonly<Record<SeenAfter, string>> = {

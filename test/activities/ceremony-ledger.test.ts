@@ -9,6 +9,7 @@ import type { ActivityBench } from '../support/activity-environment';
 const BASE = '/v1/sys/replication/dr/secondary/generate-operation-token';
 const GIVE = `POST ${BASE}/update`;
 const READ = `GET ${BASE}/attempt`;
+const CANCEL = `DELETE ${BASE}/attempt`;
 const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
 const ORPHAN = expect.objectContaining({ code: 'orphan-token', severity: 'critical' }) as unknown;
 
@@ -106,12 +107,23 @@ describe('what became of an attempt is found out by any worker, without the keys
     expect([await settle(undefined, false), await inSlot()]).toEqual([{ next: 'again', findings: [] }, false]);
   });
 
-  it('one that cannot be read: a token may exist, or an attempt may be left', async () => {
+  it.each([
+    ['read', READ],
+    ['cancelled', CANCEL],
+  ])('one that cannot be %s: a token may exist, and an attempt may be left', async (_what, endpoint) => {
     const attempt = await started();
-    bench.service.faults.add({ endpoint: READ, action: { status: 403 }, times: Infinity });
-    expect((await settle(attempt, true)).findings).toEqual([ORPHAN]);
+    bench.service.faults.add({ endpoint, action: { status: 403 }, times: Infinity });
     const left = { code: 'attempt-not-cancelled', text: expect.stringContaining(attempt.mark) as string };
+    expect((await settle(attempt, true)).findings).toMatchObject([ORPHAN, left]);
     expect((await settle({ ...attempt, id: randomUUID() }, false)).findings).toMatchObject([left]);
+  });
+
+  it('one that cannot be cancelled after a last share whose answer is lost: both are told', async () => {
+    await cancelled();
+    bench.service.faults.add({ endpoint: GIVE, skip: 2, action: 'reset' });
+    bench.service.faults.add({ endpoint: CANCEL, action: { status: 500 } });
+    const { findings } = await generate();
+    expect(findings).toMatchObject([ORPHAN, { code: 'attempt-not-cancelled' }]);
   });
 
   it('one on a cluster that was promoted meanwhile: it has none any more', async () => {

@@ -3,7 +3,7 @@ import { CHANGING, signalled } from '../support/faults';
 import { FAILOVER_LIMITS, bringBack, expectServesAlone } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { cell } from '../support/matrix';
-import { at, parksInTime, underWay } from '../support/outage';
+import { at, parksInTime, refusePromotion, underWay } from '../support/outage';
 import { replayRun } from '../support/replay';
 import { takeOverBy } from '../support/take-over';
 import { Scenario } from '../support/scenario';
@@ -143,5 +143,25 @@ describe('a failover that takes the lock over', () => {
     expect(invitations(report)).toBe(2);
     expect(scenario.calls('west', 'dr/secondary/reindex')).toBe(0);
     await expectServesAlone(scenario, 'west');
+  });
+
+  outages.it(cell('drSwitchover', 'taken over at', 'a refused promotion inside of the outage'), async (scenario) => {
+    await bringBack(scenario, 'east', 'west');
+    const refusal = refusePromotion(scenario, 'east');
+    const run = await underWay(scenario, { to: 'east', onStuck: 'park' });
+    await parksInTime(run, ({ step }) => step === 'Promote east');
+    // The demoted primary answers: that it is none is proven, and the silence has lasted.
+    refusal.remove();
+    await takeOver(scenario, run);
+    await run.approve('promote');
+    const report = await run.report();
+
+    expect(report).toMatchObject({
+      outcome: 'completed',
+      result: { from: 'west', to: 'east' },
+      loss: { loss: 'none' },
+    });
+    expect(invitations(report)).toBe(1);
+    await expectServesAlone(scenario, 'east');
   });
 });
