@@ -25,14 +25,13 @@ export interface HeldWrites {
  * hook or people vouch for it; then the WAL index stands still but for what the primary writes by itself, so that a slow
  * request let in before is over.
  *
- * @param of - the kind of replication, and the last WAL index as it was read a moment ago
  * @returns undefined where the plan keeps nobody still, or where loss is accepted and writes go on
  * @throws RunbookError PRECONDITION_FAILED where no loss is accepted and clients still write
  */
 export async function seeHeldWrites(
   { choices }: RunbookPlan,
   access: ClusterAccess,
-  { kind, wal: seen }: OfKind & { readonly wal: WalIndex | undefined },
+  { kind }: OfKind,
 ): Promise<HeldWrites | undefined> {
   const execution = currentExecution();
   const { clusters, signal } = execution;
@@ -42,8 +41,8 @@ export async function seeHeldWrites(
   if (by !== 'quota' && by !== 'hook' && by !== 'attested') return undefined;
   const quota = by === 'quota' ? await holdByQuota(execution, access) : undefined;
   const { walStillMs, walStillEntries } = clusters.deployment(deployment).limits;
-  // What was let in before the quota refused everybody counts for nothing.
-  const before = quota ? await read() : seen;
+  // Read anew: what was written before now, as while a login was waited for, counts for nothing.
+  const before = await read();
   await delay(walStillMs, undefined, { signal });
   const wal = await read();
   if (before === undefined || wal === undefined) return undefined;

@@ -116,7 +116,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
           return credential;
         }
         held = undefined;
-        held = await seeHeldWrites(plan, access, { kind, wal: written });
+        held = await seeHeldWrites(plan, access, { kind });
         written = held?.wal ?? written;
         const seen = await demandSuccessor(input, verify, { written: mayLose ? held?.wal : written, mayLose });
         if (!hasReached(seen, written)) held = undefined;

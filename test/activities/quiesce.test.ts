@@ -198,6 +198,22 @@ describe('a demotion that accepts no loss, of a primary that goes on writing can
     expect(east().snapshotState().dr.mode).toBe('primary');
   });
 
+  it('counts only what is written from its look on: not what came before, as while a login was waited for', async () => {
+    const authority = await bench.authority({ quiesce: 'attested' });
+    const busy = bench.service.faults.add({
+      ...{ cluster: 'east', endpoint: 'GET /v1/sys/replication/dr/status', when: 'after' },
+      action: (cluster) => {
+        for (let each = 0; each < 9; each += 1) cluster.write('kv/before', { each });
+      },
+    });
+    const sent = bench.service.faults.add({
+      ...{ cluster: 'east', endpoint: 'POST /v1/sys/replication/dr/primary/demote' },
+      action: { status: 403 },
+    });
+    expect(await bench.failure('demotePrimary', drDemotion(authority))).toMatchObject({ code: 'PERMISSION_DENIED' });
+    expect([busy.hits, sent.hits]).toEqual([1, 1]);
+  });
+
   it('proves it by clients that it saw refused; the promotion believes the mark of a worker, and nothing else', async () => {
     bench.service.calls.length = 0;
     bench.service.faults.add({
