@@ -90,6 +90,8 @@ interface Session {
   readonly login: Login;
   members: readonly ClusterEntry[];
   held: Held | undefined;
+  /** The one that it took the place of: a call that was given it a moment ago may still use it. */
+  before: Held | undefined;
   working: Promise<Held> | undefined;
   /** Until when a failed renewal is not repeated. */
   pausedUntil: number;
@@ -168,7 +170,9 @@ export class Logins {
   ): Promise<Secret<'service-token'> | undefined> {
     const session = this.#session(login, members);
     const { held } = session;
-    if (held !== undefined && held.token !== refused) return held.token;
+    // Where both clusters are primary neither knows what the other gives.
+    const mayKnow = standing !== 'ended' || held?.from === members[0]?.name;
+    if (held !== undefined && held.token !== refused && mayKnow) return held.token;
     const old = held === undefined || Date.now() - held.since > RIGHTS_AGE_MS;
     if (standing === 'unknown' || (standing === 'alive' && !old)) return undefined;
     return (await this.#once(session, async () => this.#logIn(session, await this.#serving(session)))).token;
@@ -193,7 +197,7 @@ export class Logins {
     const ended = [...this.#sessions.values()].map(async (session) => {
       // A login that is under way leaves a token too.
       await Promise.race([session.working?.catch(() => undefined), over]);
-      if (session.held) await this.#revoke(session, session.held, signal);
+      await Promise.all([session.held, session.before].map(async (each) => each && this.#revoke(session, each, signal)));
     });
     await Promise.all([...ended, this.#ending]);
     this.#sessions.clear();
@@ -208,6 +212,7 @@ export class Logins {
       login,
       members,
       held: undefined,
+      before: undefined,
       working: undefined,
       pausedUntil: 0,
       refused: new Map(),
@@ -278,9 +283,10 @@ export class Logins {
       throw told;
     });
     refused.delete(entry.name);
-    const { held } = session;
-    if (held !== undefined)
-      this.#ending = Promise.all([this.#ending, this.#revoke(session, held, AbortSignal.timeout(CLOSE_MS))]);
+    const { held, before } = session;
+    if (before !== undefined)
+      this.#ending = Promise.all([this.#ending, this.#revoke(session, before, AbortSignal.timeout(CLOSE_MS))]);
+    session.before = held;
     const now = Date.now();
     const until = endOf(answer);
     session.held = {

@@ -265,7 +265,7 @@ describe('a token of a login', () => {
     expect(bench.service.calls.filter(({ cluster }) => cluster === 'alone')).toEqual([]);
   });
 
-  it('is renewed before its life is over, and replaced, and ended, where its longest life leaves too little', async () => {
+  it('is renewed before its life is over, and replaced where its longest life leaves too little', async () => {
     await open('approle', { ttl: '60s', maxTtl: '90s' });
     await bench.write('east');
     later(10_000);
@@ -280,8 +280,25 @@ describe('a token of a login', () => {
     await bench.write('east');
     // It could live on for 15 s.
     expect(bench.calls('/login')).toHaveLength(2);
-    await eventually(() => bench.calls('revoke-self')[0]);
+  });
+
+  it('stays good for the call that has it when another takes its place, until that one is replaced too', async () => {
+    await open('approle', { ttl: '1h', maxTtl: '1h' });
+    const old = await bench.of('east').credential();
+    later(HOUR * 0.6);
+    expect(await bench.of('east').credential()).toBe(old);
+    await eventually(async () => (await bench.of('east').credential()) !== old || undefined);
+    await bench.of('east').client.keyValue.write({ ...MARKER, data: { a: 'b' } }, { token: old });
+    expect(bench.calls('kv/data/marker')).toEqual(['east 200']);
+    expect(bench.calls('revoke-self')).toEqual([]);
+    later(61_000);
+    bench.service.faults.add({ endpoint: 'POST /v1/kv/data/marker', action: { status: 403 } });
     await bench.write('east');
+    await eventually(() => bench.calls('revoke-self')[0]);
+    expect(bench.calls('revoke-self')).toEqual(['east 204']);
+    await bench.clusters.close();
+    expect(bench.calls('/login')).toHaveLength(3);
+    expect(bench.calls('revoke-self')).toEqual(Array(3).fill('east 204'));
   });
 
   it('is given at once while it lives on, though its renewal hangs; no other cluster is waited for', async () => {
@@ -348,6 +365,22 @@ describe('a token of a login', () => {
     await bench.of('west').client.keyValue.write({ ...MARKER, data: { a: 'b' } }, { token: old });
     expect(bench.calls('/login')).toEqual(['east 200', 'west 200']);
     expect(bench.leaks()).toEqual([]);
+  });
+
+  it('of the other one of two primaries is not taken: each gives its own', async () => {
+    await open('approle', { maxTtl: '2h' });
+    const { service } = bench;
+    const west = service.cluster('west');
+    const old = await bench.of('west').credential();
+    service.advanceClock(3 * HOUR);
+    const operationToken = west.tokens.createOperationToken(service.now());
+    service.advanceClock(1_000);
+    await promote(west.apiAddress, operationToken);
+    service.advanceClock(5_000);
+    await bench.write('east');
+    await bench.of('west').client.keyValue.write({ ...MARKER, data: { a: 'b' } }, { token: old });
+    expect(bench.calls('/login')).toEqual(['east 200', 'east 200', 'west 200']);
+    expect(bench.calls('kv/data/marker')).toEqual(['east 403', 'east 200', 'west 403', 'west 200']);
   });
 
   it('that is a batch token is neither renewed nor ended; one that cannot be ended is logged', async () => {
