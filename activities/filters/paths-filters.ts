@@ -189,7 +189,7 @@ export async function requireFilter(
     cluster,
     observed: `${describeFilter(found)} under ${id}`,
     needed: `${describeFilter(filter)} under ${id}`,
-    next: `Nothing was sent. Find out who changed it, make it right on ${cluster}, then retry.`,
+    next: `Find out who changed it, make it right on ${cluster}, then retry.`,
   });
 }
 
@@ -213,13 +213,13 @@ export function canonicalPaths(paths: readonly string[]): string[] {
 
 /**
  * Whether a secondary may see more with another filter, or its filter is gone: people must approve that. By the text of both,
- * so that what cannot be told from it counts as wider: it is narrower, or the same, where there was none before, a list of
- * denials grew, or one of allowances shrank.
+ * so that what cannot be told from it counts as wider: it is narrower, or the same, where there was none before, each path
+ * that was denied still is, or each that is allowed was before, by itself or with one above it.
  */
 export function isWider(before: FilterState, wanted: FilterState): boolean {
   if (before === 'none') return false;
   if (wanted === 'none' || before.mode !== wanted.mode) return true;
   const [had, has] = [canonicalPaths(before.paths), canonicalPaths(wanted.paths)];
   const [smaller, larger] = wanted.mode === 'deny' ? [had, has] : [has, had];
-  return !smaller.every((path) => larger.includes(path));
+  return !smaller.every((path) => larger.some((each) => path.startsWith(each)));
 }

@@ -185,9 +185,16 @@ it.each<[boolean, FilterState, FilterState]>([
   [true, allow('a/'), allow('a/', 'b/')],
   [true, deny('a/'), allow('a/')],
   [true, allow('a/'), deny('a/')],
+  // What is below a path is in it.
+  [false, deny('team/', 'team/a/'), deny('team/')],
+  [false, deny('team/a/'), deny('team/')],
+  [true, deny('team/'), deny('team/a/')],
+  [true, deny('team-a/'), deny('team/')],
+  [false, allow('team/'), allow('team/a/')],
+  [true, allow('team/a/'), allow('team/')],
+  [true, allow('team/'), allow('team-a/')],
   // What only a look at the tree could tell counts as wider.
-  [true, deny('team/', 'team/a/'), deny('team/')],
-  [true, allow('team/'), allow('team/a/')],
+  [true, deny('team/'), allow('other/')],
 ])('people are asked for more than a plain narrowing: %s for %j to %j', (asked, before, wanted) => {
   expect(isWider(before, wanted)).toBe(asked);
 });
