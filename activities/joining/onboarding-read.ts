@@ -40,7 +40,7 @@ export function demandRole(
   needed: 'primary' | 'secondary',
   state: ReplicationObservation,
 ): void {
-  demand([hasRole({ cluster, [kind]: state }, kind, needed)], 'Nothing was sent', state.mode === 'unknown');
+  demand([hasRole({ cluster, [kind]: state }, kind, needed)], 'It goes no further', state.mode === 'unknown');
 }
 
 const NODE_TIMEOUT_MS = 3_000;

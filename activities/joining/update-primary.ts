@@ -103,7 +103,7 @@ async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
     cluster: secondary,
     allow: (state) => {
       seen = state;
-      demand([attachedBefore(told(state), kind)], 'Nothing was sent', state.mode === 'unknown');
+      demand([attachedBefore(told(state), kind)], 'It goes no further', state.mode === 'unknown');
     },
     act: async () => {
       // The step may have been parked for hours since the plan was judged.
@@ -113,7 +113,7 @@ async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
         const knows = knowsSecondary(from, told(seen), kind);
         demand(
           [hasRole(from, kind, 'primary', next), sameSet(kind, from, told(seen), next), knows],
-          'Nothing was sent',
+          'It goes no further',
         );
         if (expected) await requireFilter(source, secondary, seen.secondaryId ?? '', expected, signal);
         await verify(false);
