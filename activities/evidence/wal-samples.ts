@@ -12,20 +12,24 @@ import { healthOf, heartbeatAge, observeReplication, serverTime } from '../obser
 import type { ActivityDependencies } from '../dependencies';
 
 const TIMEOUT_MS = 3_000;
+/** Of one cluster at one time, in one result: Temporal takes 2 MB. */
+const MAX_ROWS = 2_500;
 /* Samples of WAL indexes, heartbeats and canaries (interface 4.1 and 4.2: `status`; unauthenticated). */
 
 /**
  * Takes samples of all clusters at once, `everyMs` from start to start. Never fails because a cluster does not answer.
+ * Of many clusters it takes fewer, so that the result is not too large.
  */
 export async function sampleWal(input: {
   readonly deployment: string;
   readonly samples: number;
   readonly everyMs: number;
 }): Promise<WalSampling> {
-  const { deployment, samples: wanted, everyMs } = input;
+  const { deployment, samples: asked, everyMs } = input;
   const execution = currentExecution();
   const { clusters, sealKeyring, signal } = execution;
   const accesses = clusters.all(deployment);
+  const wanted = Math.min(asked, Math.max(1, Math.floor(MAX_ROWS / accesses.length)));
   const samples: WalSample[] = [];
   const from = Date.now();
   while (samples.length < wanted) {

@@ -4,6 +4,8 @@ import type { WalSampling } from '../../src/contracts/wal-samples';
 import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
 import pino from 'pino';
 import { notePrimaryChange } from '../../activities/roles/primary-changes';
+import { Clusters } from '../../activities/clusters';
+import type { ClusterAccess } from '../../activities/clusters';
 import { DEPLOYMENT, drDemotion, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -55,6 +57,14 @@ describe('the loss bound of a failover', () => {
   it('is not taken from another deployment or from a result whose mark belongs to another content', async () => {
     expect((await assess({ ...sampling, to: sampling.to + 1 })).loss).toBe('unknown');
     expect((await assess({ ...sampling, from: 0 })).loss).toBe('unknown');
+  });
+
+  it('is sampled fewer times of many clusters, so that Temporal takes the result', async () => {
+    const silent = { entry: { name: 'any' }, client: { forgetActiveNode: () => undefined } };
+    const all = jest.spyOn(Clusters.prototype, 'all').mockReturnValue(Array(900).fill(silent) as ClusterAccess[]);
+    const { samples } = await bench.call('sampleWal', { deployment: DEPLOYMENT, samples: 200, everyMs: 0 });
+    all.mockRestore();
+    expect(samples).toHaveLength(2);
   });
 
   it('is a part of the plan: people do not sign one loss and get another', async () => {
