@@ -3,7 +3,15 @@ import type { Deployment } from '../../src/inventory';
 import { asWarning, check, refuses } from '../checks/check';
 import { credentialFacts, credentialLives, credentialMay, credentialWorks, mayCall } from '../checks/credentials';
 import type { CredentialFacts, Rights } from '../checks/credentials';
-import { ATTEMPT, PROMOTE, REVOKE, SECONDARY_TOKEN, UPDATE_PRIMARY, batchTokenReady } from '../checks/tokens';
+import {
+  ATTEMPT,
+  PROMOTE,
+  REVOKE,
+  SECONDARY_TOKEN,
+  UPDATE_PRIMARY,
+  batchTokenReady,
+  ceremonyEntryOf,
+} from '../checks/tokens';
 import { proofOf } from '../tokens/batch-token-proof';
 import { readBatchToken } from '../tokens/operation-token';
 import { readChecks, stops, unread } from './point';
@@ -99,7 +107,7 @@ function rightsAfterwards({ clusters }: ServiceContext, { observation }: Cluster
 /** The batch token of a DR secondary, looked up on the primary; one that is proven is noted for when none answers. */
 async function batchToken(
   { deployment, access, proofs, execution }: ServiceContext,
-  { name, drSet }: ClusterReading,
+  { name, drSet, observation }: ClusterReading,
   { primaries: [primary] }: DrSet,
 ): Promise<Judged[]> {
   const own = access(name);
@@ -115,24 +123,30 @@ async function batchToken(
     if (!refuses(checks)) proofs.set(name, proofOf(token, facts));
     // What a primary refuses, or gives no rights, is proven no more. When it ends the proof says by itself.
     else if (facts.error === 'PERMISSION_DENIED' || (facts.usable && refuses(ofRights))) proofs.set(name, undefined);
-    return judgeBatchToken(deployment, { drSet, cluster: name }, facts, checks);
+    const { access: entry, from } = await ceremonyEntryOf(own, observation, signal);
+    const opensCalls = entry === 'accepted' && from === 'batchToken';
+    return judgeBatchToken(deployment, { drSet, cluster: name, opensCalls }, facts, checks);
   });
 }
 
 /**
  * The batch token that is kept for a DR secondary: how long it lives on, since when it is in use, what it may do, and
  * whether it is renewed in time. Where its rotation is in the inventory people rely on it, unless the key holders are
- * always asked: a token without rights, as after its policy was emptied, is red then. Pure.
+ * always asked: a token without rights, as after its policy was emptied, is red then. So is one that ends soon and lets
+ * the calls of a ceremony in. Pure.
  */
 export function judgeBatchToken(
   { batchTokens, ceremony: { tokenSource } }: Deployment,
-  { drSet, cluster }: { readonly drSet: string; readonly cluster: string },
+  { drSet, cluster, opensCalls }: { readonly drSet: string; readonly cluster: string; readonly opensCalls: boolean },
   { usable, error, ttlSeconds, creationTtlSeconds }: CredentialFacts,
   checks: readonly Check[],
 ): Check {
   const rotation = Object.hasOwn(batchTokens, drSet) ? batchTokens[drSet] : undefined;
-  const reliedOn = tokenSource === 'batch' || (rotation !== undefined && tokenSource === 'auto');
   const bad = checks.filter(({ verdict }) => verdict === 'fail');
+  const reliedOn =
+    tokenSource === 'batch' ||
+    (rotation !== undefined && tokenSource === 'auto') ||
+    (opensCalls && bad.some(({ name }) => name.includes('lives')));
   const made =
     ttlSeconds === undefined || creationTtlSeconds === undefined
       ? []

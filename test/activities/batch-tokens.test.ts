@@ -30,10 +30,10 @@ describe('readiness', () => {
       ceremony: { tokenSource, batchMarginMs: 1_800_000 },
       batchTokens: rotated ? { main: { ttlMs: 28_800_000 } } : {},
     }) as unknown as Deployment;
-  const point = (more: Partial<CredentialFacts>, of = deployment('auto')) => {
+  const point = (more: Partial<CredentialFacts>, of = deployment('auto'), opensCalls = false) => {
     const facts = { ...GOOD, ...more };
     const rules = batchTokenReady(facts, 'west', of, [PROMOTE, UPDATE_PRIMARY]);
-    return judgeBatchToken(of, { drSet: 'main', cluster: 'west' }, facts, rules);
+    return judgeBatchToken(of, { drSet: 'main', cluster: 'west', opensCalls }, facts, rules);
   };
   const emptied = { capabilities: { [PROMOTE]: ['deny'], [UPDATE_PRIMARY]: ['deny'] } };
 
@@ -49,6 +49,13 @@ describe('readiness', () => {
     expect(point(emptied, deployment('batch', false))).toMatchObject({ verdict: 'fail' });
     expect(point(emptied, deployment('ceremony'))).toMatchObject({ verdict: 'warn' });
     expect(point({ usable: false, error: 'PERMISSION_DENIED' })).toMatchObject({ verdict: 'fail' });
+  });
+
+  it('that ends soon is red where it lets the calls of a ceremony in, though the holders are always asked', () => {
+    const ending = { ttlSeconds: 1_000 };
+    expect(point(ending, deployment('ceremony'))).toMatchObject({ verdict: 'warn' });
+    expect(point(ending, deployment('ceremony'), true)).toMatchObject({ verdict: 'fail' });
+    expect(point(emptied, deployment('ceremony'), true)).toMatchObject({ verdict: 'warn' });
   });
 
   it('warns where the rotation is overdue, before the token ends', () => {
