@@ -197,7 +197,9 @@ export class Logins {
     const ended = [...this.#sessions.values()].map(async (session) => {
       // A login that is under way leaves a token too.
       await Promise.race([session.working?.catch(() => undefined), over]);
-      await Promise.all([session.held, session.before].map(async (each) => each && this.#revoke(session, each, signal)));
+      await Promise.all(
+        [session.held, session.before].map(async (each) => each && this.#revoke(session, each, signal)),
+      );
     });
     await Promise.all([...ended, this.#ending]);
     this.#sessions.clear();
