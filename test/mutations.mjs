@@ -68,6 +68,14 @@ export const MUTATIONS = [
     named: 'gives a token that is kept, for the whole DR set, and ended with the worker',
   },
   {
+    name: 'filters: one that lets more through counts as narrower',
+    file: 'activities/filters/paths-filters.ts',
+    text: 'return !smaller.every((path) => larger.some((each) => path.startsWith(each)));',
+    replacement: 'return false;',
+    test: 'test/activities/filters.test.ts',
+    named: 'people are asked for more than a plain narrowing',
+  },
+  {
     name: 'service ready: another marker than that of this run counts',
     file: 'activities/evidence/service-readiness.ts',
     text: "contradicted = data?.['value'] !== marker.value;",
