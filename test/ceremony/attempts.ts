@@ -47,6 +47,20 @@ export function mayExist(calls: readonly RecordedCall[], unheard: ReadonlySet<nu
   });
 }
 
+/**
+ * Nonces of the attempts that lacked their last share alone, and got none: a share that left for a node that was going away
+ * is in no list of calls, and whoever sent it cannot tell.
+ */
+export function lackedTheLast(calls: readonly RecordedCall[]): string[] {
+  const gives = givesOf(calls);
+  const complete = gives
+    .filter(({ attempt }) => attempt?.progress === THRESHOLD - 1)
+    .map(({ body }) => textOf(body, 'nonce'));
+  return complete.filter(
+    (nonce) => lastShares(gives.filter(({ body }) => textOf(body, 'nonce') === nonce)).length === 0,
+  );
+}
+
 /** Of the calls of one attempt those with a share that may complete it. */
 function lastShares(gives: readonly RecordedCall[]): RecordedCall[] {
   const given = new Set<string>();
