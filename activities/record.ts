@@ -86,6 +86,10 @@ export class Records {
     this.#options = options;
   }
 
+  get namespace(): string {
+    return this.#options.namespace;
+  }
+
   /** What was last seen of the record, for results and the marker. */
   seen(deployment: string): RecordHead | undefined {
     return this.#seen.get(deployment);

@@ -63,7 +63,7 @@ export async function rotateBatchToken(input: RotationInput) {
 
   execution.throwIfCancelled();
   const proof = proofOf(token, { ttlSeconds: proven.ttlSeconds, capabilities: proven.rights });
-  const sealed = await sealBatchToken(sealKeyring, { deployment: name, drSet }, token, proven.ttlSeconds);
+  const sealed = await sealBatchToken({ records, sealKeyring }, { deployment: name, drSet }, token, proven.ttlSeconds);
   const kept = keptBatchTokens.changes([[drSet, { sealed, at: proof.at }]]);
   const proofs = batchTokenProofs.changes(members.map((member) => [member.entry.name, proof]));
   await records.change(name, () => ({ put: { ...kept.put, ...proofs.put } }));

@@ -19,24 +19,35 @@ export const keptBatchTokens = new RecordTable(
 );
 
 const USE = 'dr.batch-token';
+const ANOTHER = 'While a primary serves start batchTokenRotation; else start again with {"tokenSource": "ceremony"}.';
 
-/** A sealed value of one deployment and set is of no use for another. */
-function boundTo(deployment: string, drSet: string) {
+interface Keeper {
+  readonly records: Records;
+  readonly sealKeyring: SealKeyring;
+}
+
+interface OfSet {
+  readonly deployment: string;
+  readonly drSet: string;
+}
+
+/** A sealed value of one namespace, deployment and set is of no use for another. */
+function boundTo({ namespace: ns }: Records, { deployment, drSet }: OfSet) {
   return {
-    context: { ns: '', wid: recordWorkflowId(deployment), rid: drSet },
+    context: { ns, wid: recordWorkflowId(deployment), rid: drSet },
     spec: { kind: 'batch-token', cluster: drSet, clusterId: drSet } as const,
   };
 }
 
 /** Seals a batch token for the record, until its end. */
 export function sealBatchToken(
-  keyring: SealKeyring,
-  on: { readonly deployment: string; readonly drSet: string },
+  { records, sealKeyring }: Keeper,
+  on: OfSet,
   token: Secret<'batch-token'>,
   expSeconds: number,
 ): Promise<Sealed<'batch-token'>> {
-  const { context, spec } = boundTo(on.deployment, on.drSet);
-  return sealValue(keyring, context, { ...spec, uses: [USE], expSeconds }, token);
+  const { context, spec } = boundTo(records, on);
+  return sealValue(sealKeyring, context, { ...spec, uses: [USE], expSeconds }, token);
 }
 
 /**
@@ -46,14 +57,14 @@ export function sealBatchToken(
  *   it has ended, RECORD_UNAVAILABLE
  */
 export async function openBatchToken(
-  { records, sealKeyring }: { readonly records: Records; readonly sealKeyring: SealKeyring },
-  { deployment, drSet }: { readonly deployment: string; readonly drSet: string },
+  { records, sealKeyring }: Keeper,
+  { deployment, drSet }: OfSet,
 ): Promise<Secret<'batch-token'>> {
   const kept = await keptBatchTokens.get(records, deployment, drSet);
   if (kept === undefined)
     throw new RunbookError('CREDENTIAL_UNAVAILABLE', `The record keeps no batch token of DR set ${drSet}.`, {
-      next: 'While a primary serves start batchTokenRotation; else start again with {"tokenSource": "ceremony"}.',
+      next: ANOTHER,
     });
-  const { context, spec } = boundTo(deployment, drSet);
-  return openValue(sealKeyring, context, kept.sealed, { ...spec, use: USE });
+  const { context, spec } = boundTo(records, { deployment, drSet });
+  return openValue(sealKeyring, context, kept.sealed, { ...spec, use: USE, nextWhenExpired: ANOTHER });
 }

@@ -33,6 +33,8 @@ export interface OpenSpec<K extends SealedKind = SealedKind> {
   readonly use: string;
   /** Opens also what an earlier run of the same Workflow ID sealed, and what is past its expiry. Deletion uses only. */
   readonly forDeletion?: boolean;
+  /** What people do where it is expired, of what no run makes for itself. */
+  readonly nextWhenExpired?: string;
 }
 
 /** What ends a token's life: only this may be opened with `forDeletion`. */
@@ -204,7 +206,9 @@ export async function openValue<K extends SealedKind>(
     refuse('it is expired', {
       observed: `good until ${new Date(header.exp * 1000).toISOString()}`,
       needed: 'a value that was sealed less than its life ago',
-      next: 'Decide retry: the run makes another one for that, and asks the key holders where it needs them again.',
+      next:
+        spec.nextWhenExpired ??
+        'Decide retry: the run makes another one for that, and asks the key holders where it needs them again.',
     });
   }
   return new Secret(spec.kind, plaintext);

@@ -110,7 +110,8 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
     });
     const now = planned(assessed);
     if (now.plan.digest === before.plan.digest) break;
-    if (request.tokens?.(now.route)?.source !== need?.source) {
+    // In an outage nobody starts again: the new plan is approved, and the holders are asked where it needs them.
+    if (!request.endsOutage && request.tokens?.(now.route)?.source !== need?.source) {
       throw stepFailure(
         'PRECONDITION_FAILED',
         'The source of the operation tokens changed while people were waited for.',

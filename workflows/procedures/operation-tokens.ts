@@ -12,6 +12,9 @@ import { TokenCeremony } from './token-ceremony';
 /** A sealed token opens for 24 h. An older one than this is kept for its deletion alone, and another one is made. */
 const USED_FOR_MS = 23 * 3_600_000;
 
+/** How it ends where the batch token cannot be read, or has ended in the record: nothing was sent with it. */
+const NOT_IN_HAND = ['SEALED_VALUE_INVALID', 'CREDENTIAL_UNAVAILABLE', 'TOKEN_SOURCE_UNAVAILABLE'];
+
 /** A way from people to operation tokens, for several clusters from one ask. */
 export type PeoplesTokens = ProvidedTokens | TokenCeremony;
 
@@ -94,13 +97,15 @@ export class OperationTokens {
 
   /**
    * A batch token, or one that the record kept, that a cluster refused for certain is used no more: what was proven of it
-   * does not hold. The key holders are asked instead, and waited for.
+   * does not hold. Neither is a batch token that cannot be had any more. The key holders are asked instead, and waited for.
    *
    * @returns whether another token can be had now
    */
   async replaceRefused(cluster: string, { code, message }: FailureFacts): Promise<boolean> {
-    const isReplaced = !this.#ceremony || this.#kept.has(cluster);
-    if (!isReplaced || !this.#fallBack || code !== 'PERMISSION_DENIED') return false;
+    const isKept = this.#kept.has(cluster);
+    if ((this.#ceremony && !isKept) || !this.#fallBack) return false;
+    // A kept token that does not open here may be alive: its step says how it opens again.
+    if (code !== 'PERMISSION_DENIED' && (isKept || !NOT_IN_HAND.includes(code))) return false;
     await this.#askHolders(cluster, message);
     return true;
   }
@@ -110,7 +115,7 @@ export class OperationTokens {
     this.#run.state.finding({
       severity: 'warning',
       code: kept ? 'kept-token-refused' : 'batch-token-refused',
-      text: `${kept ? `The operation token of ${cluster} that the record kept cannot be used` : `${cluster} does not take the batch token`}: ${why.replace(/\.$/, '')}. The key holders are asked instead.`,
+      text: `${kept ? `The operation token of ${cluster} that the record kept cannot be used` : `The batch token of ${cluster} cannot be used`}: ${why.replace(/\.$/, '')}. The key holders are asked instead.`,
       next: kept
         ? 'Nothing was changed by it.'
         : 'Nothing was changed by it. Look at its policy and its rotation afterwards.',

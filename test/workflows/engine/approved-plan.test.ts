@@ -257,6 +257,31 @@ describe('a plan that changed while people were waited for', () => {
     expect(tokens?.covers({ cluster: 'north', uses: ['dr.promote'] })).toBe(true);
   });
 
+  describe('and of which the token source changed', () => {
+    const source = ({ heir }: Route): TokenNeed => ({
+      ...need(true)({ heir: 'west' }),
+      source: heir === 'west' ? 'batch' : 'ceremony',
+    });
+
+    it('is approved anew where it ends an outage, and the holders are asked', async () => {
+      const world = reading([west, north]);
+      const { tokens } = await approve(world, { tokens: source, endsOutage: true });
+      expect(world.codes()).toEqual(['plan-changed']);
+      expect(opened()).toEqual([
+        ['promote', 'west'],
+        ['promote', 'north'],
+      ]);
+      expect(collected).toEqual([['west']]);
+      expect(tokens?.ceremony?.source).toBe('ceremony');
+    });
+
+    it('ends where nothing is out: the next run says where the tokens come from', async () => {
+      await expect(approve(reading([west, north]), { tokens: source })).rejects.toMatchObject({
+        type: 'PRECONDITION_FAILED',
+      });
+    });
+  });
+
   it('asks no holder again where they were asked for everybody who may become the target', async () => {
     const world = changing();
     const { tokens } = await approve(world, { tokens: need(true) });

@@ -12,7 +12,7 @@ const TARGETS: readonly CeremonyTarget[] = [{ cluster: 'west', uses: ['dr.promot
 afterEach(() => jest.restoreAllMocks());
 
 /** A run whose ceremony makes tokens with numbers, what is deleted at its end, and what it tells. */
-function making(failure?: FailureFacts) {
+function making(failure?: FailureFacts, held: 'ceremony' | 'batch' = 'ceremony') {
   const deleted: unknown[] = [];
   const deleteOperationTokens = ({ tokens }: { readonly tokens: readonly unknown[] }) => {
     deleted.push(...tokens);
@@ -27,7 +27,8 @@ function making(failure?: FailureFacts) {
     close: () => Promise.resolve(),
   } as unknown as TokenCeremony;
   const kept = failure && [{ cluster: 'west', entry: 'an entry', text: 'kept' }];
-  const tokens = new OperationTokens(run, 'payments', TARGETS, failure ? undefined : ceremony, () => ceremony, kept);
+  const isMade = !failure && held === 'ceremony';
+  const tokens = new OperationTokens(run, 'payments', TARGETS, isMade ? ceremony : undefined, () => ceremony, kept);
   tokens.authorise({} as never);
   return { tokens, deleted, findings };
 }
@@ -67,5 +68,31 @@ describe('a kept token that cannot be taken', () => {
     ['the record cannot be read', { ...gone, code: 'RECORD_UNAVAILABLE' }],
   ])('parks where %s', async (_, failure) => {
     await expect(making(failure).tokens.of('west')).rejects.toBeInstanceOf(OutageDecision);
+  });
+});
+
+describe('the holders are asked instead of a batch token', () => {
+  const failed = (code: string): FailureFacts => ({
+    code,
+    message: 'The sealed value is refused.',
+    outcomeKnown: true,
+  });
+  it.each(['PERMISSION_DENIED', 'SEALED_VALUE_INVALID', 'CREDENTIAL_UNAVAILABLE', 'TOKEN_SOURCE_UNAVAILABLE'])(
+    'that a promotion refuses with %s, and once',
+    async (code) => {
+      const { tokens, findings } = making(undefined, 'batch');
+      expect(await tokens.of('west')).toEqual({ source: 'batch', cluster: 'west' });
+      expect(await tokens.replaceRefused('west', failed(code))).toBe(true);
+      expect(await tokens.of('west')).toEqual({ source: 'sealed', cluster: 'west', value: 'token 1' });
+      expect(findings).toMatchObject([{ code: 'batch-token-refused' }]);
+      expect(findings[0]?.text).toContain('batch token of west cannot be used: The sealed value is refused. The key');
+      expect(await tokens.replaceRefused('west', failed(code))).toBe(false);
+    },
+  );
+
+  it('and of no other refusal; nor of a kept one that does not open, which may be alive', async () => {
+    expect(await making(undefined, 'batch').tokens.replaceRefused('west', failed('NOT_CAUGHT_UP'))).toBe(false);
+    expect(await making(failed('any')).tokens.replaceRefused('west', failed('SEALED_VALUE_INVALID'))).toBe(false);
+    expect(await making(failed('any')).tokens.replaceRefused('west', failed('PERMISSION_DENIED'))).toBe(true);
   });
 });
