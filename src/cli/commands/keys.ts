@@ -133,7 +133,7 @@ function sealCommand({ context }: CommandHost): Command {
       const kid = entry.reveal().split(':')[0] ?? '';
       printResult(context, options, { file: options.output, kid }, [
         `Entry "${kid}" in ${options.output}. Give every worker the same one: RUNBOOKS_SEAL_KEYS_FILE=${options.output}`,
-        'To replace a key, put the new entry in front of the old one and keep both until the runs of the old one have ended.',
+        'To replace a key, put the new entry behind the old one on every worker and restart them; then move it to the front, and restart again. Keep both until the runs of the old one have ended.',
       ]);
     });
 }
