@@ -19,6 +19,8 @@ export interface ClusterAccess {
   credential(): Promise<Secret<'service-token'>>;
   /** The prepared batch token: of the last rotation, or from its source; undefined where there is neither. */
   batchToken(): Promise<Secret<'batch-token'>> | undefined;
+  /** It is in the record, which is not read from here: nothing is known of it. */
+  readonly batchTokenIsElsewhere: boolean;
 }
 
 /** Without record and seal keys, as in a look from a shell, there is no batch token of a rotation. */
@@ -59,11 +61,13 @@ export class Clusters {
   }
 
   access(entry: ClusterEntry): ClusterAccess {
+    const { records, sealKeyring } = this.#dependencies;
     return {
       entry,
       client: this.#client(entry),
       credential: () => this.#credential(entry),
       batchToken: () => this.#batchToken(entry),
+      batchTokenIsElsewhere: entry.batchToken === 'record' && !(records && sealKeyring),
     };
   }
 

@@ -82,9 +82,14 @@ interface WorkerContext extends ActivityDependencies {
 
 const executions = new AsyncLocalStorage<ActivityContext>();
 
+/** As {@link currentExecution}; undefined outside of an activity, as in a look from a shell. */
+export function executionHere(): ActivityContext | undefined {
+  return executions.getStore();
+}
+
 /** What the activity works with that is under way here. */
 export function currentExecution(): ActivityContext {
-  const found = executions.getStore();
+  const found = executionHere();
   if (found === undefined) throw new TypeError('not inside of an activity');
   return found;
 }

@@ -138,18 +138,21 @@ function keyInWords(pgpFingerprint: string | undefined): string {
   return isFingerprint ? `key ${(pgpFingerprint.match(/.{4}/g) ?? []).join(' ')}` : 'a key whose fingerprint is odd';
 }
 
+/** What a person gives, where nobody claims the attempt. */
+export const cancelCommand = (kind: GeneratedTokenKind): string =>
+  `vault operator generate-root ${kind === 'operation-token' ? '-dr-token ' : ''}-cancel`;
+
 /** Somebody else's attempt is in the slot: nothing of ours ever cancels it. */
 function foreignAttempt(
   { cluster, kind }: Slot,
   { nonce = '', pgpFingerprint, progress, required }: GenerationAttempt,
 ) {
   const mark = attemptMark(nonce);
-  const cancel = `\`vault operator generate-root ${kind === 'operation-token' ? '-dr-token ' : ''}-cancel\``;
   return new RunbookError('ATTEMPT_FOREIGN', `Somebody else's generation attempt is under way on ${cluster}.`, {
     cluster,
     observed: `attempt ${mark} with ${keyInWords(pgpFingerprint)}, ${progress} of ${required} key shares given`,
     needed: 'the free slot, or our own attempt',
-    next: `Find out whose it is: the owner's key has this fingerprint, and his tool shows a nonce that begins with ${mark}. He ends or cancels it, then retry. Where nobody claims it: ${cancel}, then retry.`,
+    next: `Find out whose it is: the owner's key has this fingerprint, and his tool shows a nonce that begins with ${mark}. He ends or cancels it, then retry. Where nobody claims it: \`${cancelCommand(kind)}\`, then retry.`,
   });
 }
 

@@ -5,9 +5,11 @@ import type { TokenSource, TokenSourceChoice } from '../../src/contracts/runbook
 import { orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
+import type { GeneratedTokenKind } from '../../src/vault';
 import type { CeremonyWay } from '../ceremony/ceremony-access';
 import { breakGlassWarnings, ceremonyCallsAllowed, judgeCeremonyWay } from '../ceremony/ceremony-access';
 import { judgeRoster, providersNow } from '../ceremony/ceremony-roster';
+import { cancelCommand } from '../ceremony/generation-slot';
 import type { ClusterAccess } from '../clusters';
 import { provenBefore } from '../tokens/batch-token-proof';
 import { keptTokenFor } from '../tokens/kept-tokens';
@@ -101,6 +103,10 @@ export async function assessTokenSource(question: TokenQuestion): Promise<TokenA
 async function assessBatchToken(question: TokenQuestion) {
   const { deployment, secondary, observation, primary, paths, signal } = question;
   const { cluster } = observation;
+  if (secondary.batchTokenIsElsewhere) {
+    const unused = `The batch token of ${cluster} is not used: ${ELSEWHERE}.`;
+    return { isReady: false, checks: [batchTokenElsewhere(cluster)], warnings: [], unused };
+  }
   const known = primary
     ? { facts: await credentialFacts(primary, () => readBatchToken(secondary), [...paths, ATTEMPT], signal) }
     : await provenBefore(deployment.name, secondary);
@@ -124,10 +130,24 @@ async function assessBatchToken(question: TokenQuestion) {
   return { isReady: bad.length === 0, checks, warnings, unused };
 }
 
+const ELSEWHERE = 'it is in the record, which is not read from here';
+
+/** Where neither record nor seal keys are at hand: that is no defect of the token. */
+export function batchTokenElsewhere(cluster: string, name = 'batch token'): Check {
+  return notCheckable(name, cluster, {
+    observed: ELSEWHERE,
+    needed: 'a look by a worker, as `runbook readiness DEPLOYMENT` asks for',
+  });
+}
+
 export const FREE_SLOT = 'generation slot free';
 
 /** The single slot of generation attempts must be free, or hold our own attempt. */
-export function freeSlot({ cluster, attempt }: ClusterObservation, ownFingerprint: string | undefined): Check {
+export function freeSlot(
+  { cluster, attempt }: ClusterObservation,
+  ownFingerprint: string | undefined,
+  kind: GeneratedTokenKind = 'operation-token',
+): Check {
   if (!attempt) return notCheckable(FREE_SLOT, cluster, { observed: 'not readable', needed: 'free' });
   // An attempt with a one-time password has no fingerprint: it is nobody's of ours.
   const own = ownFingerprint !== undefined && attempt.fingerprint === ownFingerprint;
@@ -138,7 +158,7 @@ export function freeSlot({ cluster, attempt }: ClusterObservation, ownFingerprin
       ? `an attempt ${whose} with ${key}, progress ${attempt.progress} of ${attempt.required}`
       : 'free',
     needed: 'free',
-    next: 'Let its owner finish or cancel it. Never cancel an attempt of somebody else.',
+    next: `Its owner ends or cancels it. Where nobody claims it: \`${cancelCommand(kind)}\` on ${cluster}; then start again.`,
   });
 }
 

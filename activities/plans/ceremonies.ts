@@ -116,7 +116,7 @@ async function judgeCeremony(
         ? noDrSecondary(observation, 'anything but a DR secondary', theirs)
         : hasRole(observation, 'dr', 'secondary', 'Operation tokens exist on DR secondaries only.'),
       ...(entry ? [ceremonyCallsAllowed(cluster, kind, version, entry)] : []),
-      attempt ? freeSlot({ ...observation, attempt }, undefined) : slotUnread(cluster, slot),
+      attempt ? freeSlot({ ...observation, attempt }, undefined, kind) : slotUnread(cluster, slot),
       enoughHolders({ cluster, attempt }, deployment),
     ],
   };

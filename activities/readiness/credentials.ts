@@ -9,6 +9,7 @@ import {
   REVOKE,
   SECONDARY_TOKEN,
   UPDATE_PRIMARY,
+  batchTokenElsewhere,
   batchTokenReady,
   ceremonyEntryOf,
 } from '../checks/tokens';
@@ -113,6 +114,7 @@ async function batchToken(
   const own = access(name);
   if (primary === undefined || own.entry.batchToken === undefined) return [];
   const asked = { name: 'batch-token', cluster: name, needed: 'alive, with its rights' };
+  if (own.batchTokenIsElsewhere) return [batchTokenElsewhere(name, asked.name)];
   return readChecks(execution.signal, asked, async (signal) => {
     const token = await readBatchToken(own);
     const paths = [PROMOTE, UPDATE_PRIMARY];

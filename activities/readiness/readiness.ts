@@ -29,6 +29,7 @@ import { upkeepChecks } from './upkeep';
  */
 export async function assessReadiness({ deployment: name }: OnDeployment) {
   const execution = currentExecution();
+  const began = Date.now();
   const { clusters, signal } = execution;
   const deployment = findDeployment(execution.inventory, name);
   execution.progress(`reading ${deployment.clusters.size} clusters`);
@@ -59,7 +60,7 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
   });
   const readiness = summarise(topology, pointsOf(checks), earlier, context.now);
   await tellChange(execution, readiness, earlier);
-  await keepReadiness(context, readiness);
+  await keepReadiness(context, readiness, began);
   return {
     site: await siteFacts(execution, name),
     observations: topology.clusters.map(({ observation }) => observation),
@@ -127,12 +128,22 @@ function lastReadiness(execution: ActivityContext, deployment: string) {
   );
 }
 
-/** Keeps a check for the next one. Where that fails the next one has less to compare, and this one is no worse. */
-async function keepReadiness({ execution, proofs }: ReadinessContext, result: ReadinessResult): Promise<void> {
+/**
+ * Keeps a check for the next one. Where that fails the next one has less to compare, and this one is no worse. A batch token
+ * that was proven since this check began, by its rotation, is another one than was looked up here: its proof stays.
+ */
+async function keepReadiness(
+  { execution, proofs }: ReadinessContext,
+  result: ReadinessResult,
+  began: number,
+): Promise<void> {
   await recorded(execution, 'this readiness check cannot be kept', () => {
     const { put } = lastCheck.changes([['', result]]);
-    const proven = batchTokenProofs.changes(proofs);
-    return execution.records.change(result.deployment, () => ({ ...proven, put: { ...put, ...proven.put } }));
+    return execution.records.change(result.deployment, (values) => {
+      const isNewer = (cluster: string) => Date.parse(batchTokenProofs.from(values, cluster)?.at ?? '') > began;
+      const proven = batchTokenProofs.changes([...proofs].filter(([cluster]) => !isNewer(cluster)));
+      return { ...proven, put: { ...put, ...proven.put } };
+    });
   });
 }
 

@@ -4,7 +4,7 @@ import { isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { CredentialFacts } from '../checks/credentials';
 import type { ClusterAccess } from '../clusters';
-import { currentExecution } from '../execution';
+import { executionHere } from '../execution';
 import { RecordTable } from '../record-table';
 import { readBatchToken } from './operation-token';
 
@@ -45,7 +45,9 @@ export type ProvenBefore = { readonly facts: CredentialFacts; readonly told: str
 
 /** Of the batch token of a DR secondary, by the record: no primary is asked. */
 export async function provenBefore(deployment: string, secondary: ClusterAccess): Promise<ProvenBefore> {
-  const { records, signal } = currentExecution();
+  const execution = executionHere();
+  if (!execution) return { why: 'the record, which has its proof, is not read from here' };
+  const { records, signal } = execution;
   try {
     const [token, proof] = await Promise.all([
       readBatchToken(secondary),

@@ -4,11 +4,15 @@ import { neededGrants } from '../../activities/tokens/batch-token-policy';
 import { judgeBatchToken } from '../../activities/readiness/credentials';
 import type { CredentialFacts } from '../../activities/checks/credentials';
 import { batchTokenReady } from '../../activities/checks/tokens';
-import { openBatchToken } from '../../activities/tokens/kept-batch-token';
+import { keptBatchTokens, openBatchToken, sealBatchToken } from '../../activities/tokens/kept-batch-token';
 import pino from 'pino';
+import { assessService } from '../../activities/readiness/readiness';
+import { provenBefore } from '../../activities/tokens/batch-token-proof';
 import { Clusters } from '../../activities/clusters';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
+import { findDeployment } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
+import { Secret } from '../../src/secret';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -143,7 +147,7 @@ describe('on a simulated deployment', () => {
     expect(before).toBeDefined();
   });
 
-  it('is read again from memory while the record cannot be read, and is of no use to another deployment or set', async () => {
+  it('is read again from memory while the record cannot be read, and is of no use to another deployment or set, nor once it has ended', async () => {
     const { inventory, records, sealKeyring } = bench;
     const log = pino({ level: 'silent' });
     const west = new Clusters({ inventory, log, records, sealKeyring }).of(DEPLOYMENT, 'west');
@@ -154,9 +158,33 @@ describe('on a simulated deployment', () => {
     const moved = { 'kept-batch-token:other': await inRecord() };
     await bench.records.change(DEPLOYMENT, () => ({ put: moved }));
     const keeper = { records, sealKeyring };
-    await expect(openBatchToken(keeper, { deployment: DEPLOYMENT, drSet: 'other' })).rejects.toMatchObject({
-      code: 'SEALED_VALUE_INVALID',
+    const refused = { code: 'SEALED_VALUE_INVALID' };
+    await expect(openBatchToken(keeper, { deployment: DEPLOYMENT, drSet: 'other' })).rejects.toMatchObject(refused);
+    const elsewhere = { namespace: 'another', read: () => records.read(DEPLOYMENT) } as unknown as typeof records;
+    const main = { deployment: DEPLOYMENT, drSet: 'main' };
+    await expect(openBatchToken({ records: elsewhere, sealKeyring }, main)).rejects.toMatchObject(refused);
+    // One that has ended says who makes another.
+    const now = jest.spyOn(Date, 'now').mockReturnValueOnce(Date.now() - 7_200_000);
+    const sealed = await sealBatchToken(bench, main, new Secret('batch-token', 'hvb.ended'), 3_600);
+    now.mockRestore();
+    await keptBatchTokens.put(records, DEPLOYMENT, 'main', { sealed, at: new Date().toISOString() });
+    await expect(openBatchToken(keeper, main)).rejects.toMatchObject({
+      ...refused,
+      next: expect.stringContaining('start batchTokenRotation; else') as string,
     });
     expect(bench.leaks()).toEqual([]);
+  });
+
+  it('a look from a shell, which has neither record nor seal keys, knows nothing of it, and refuses nothing for that', async () => {
+    Object.assign(findDeployment(bench.inventory, DEPLOYMENT).ceremony, { tokenSource: 'batch' });
+    const look = () =>
+      assessService(bench.inventory, pino({ level: 'silent' }), DEPLOYMENT, AbortSignal.timeout(30_000));
+    const told = (await look()).filter(({ id }) => id.startsWith('batch-token'));
+    expect(told.map(({ id, verdict, cluster }) => [id, verdict, cluster])).toEqual([
+      ['batch-token', 'not-checkable', 'west'],
+    ]);
+    expect(told[0]?.observed).toBe('it is in the record, which is not read from here');
+    const west = new Clusters({ inventory: bench.inventory, log: pino({ level: 'silent' }) }).of(DEPLOYMENT, 'west');
+    expect(await provenBefore(DEPLOYMENT, west)).toEqual({ why: expect.stringContaining('from here') as string });
   });
 });

@@ -21,7 +21,7 @@ openBench((opened) => (bench = opened), {
 const keepToken = async (token: string) => {
   bench.canary('batch token', token);
   const on = { deployment: DEPLOYMENT, drSet: 'main' };
-  const sealed = await sealBatchToken(bench.sealKeyring, on, new Secret('batch-token', token), 3_600);
+  const sealed = await sealBatchToken(bench, on, new Secret('batch-token', token), 3_600);
   await keptBatchTokens.put(bench.records, DEPLOYMENT, 'main', { sealed, at: new Date().toISOString() });
 };
 const makeToken = (ttlMs: number) =>
@@ -47,7 +47,10 @@ beforeAll(async () => {
   await check();
   proof = (await kept()) as typeof proof;
   // One that the primary refuses, or whose rights are gone, is proven no more; one that is not looked up still is.
+  const newer = { ...proof, at: new Date(Date.now() + 600_000).toISOString(), digest: 'of the next one' };
   for (const [arrange, what] of [
+    // Its rotation put another one in its place while the check was under way.
+    [() => keep(newer), newer],
     [() => keepToken('hvb.refused'), undefined],
     [() => keptBatchTokens.remove(bench.records, DEPLOYMENT, 'main'), proof],
     [() => (writePolicy('read'), makeToken(3_600_000)), undefined],

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { planDigest } from '../../activities/approvals/planning';
+import { freeSlot } from '../../activities/checks/tokens';
 import type { Check } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { JsonObject, JsonValue } from '../../src/simulator/messages';
@@ -215,6 +216,17 @@ it.each(NOT_OK.map((row, index) => ({ index, row })))('$row.0 ($row.1), row $ind
   expect(judged).toEqual([expect.objectContaining({ verdict, observed: expect.stringMatching(observed) as string })]);
   expect(judged[0]?.needed).toBeTruthy();
   if (verdict !== 'not-checkable') expect(judged[0]?.next).toBeTruthy();
+});
+
+it('an attempt that nobody claims is for people to cancel: the plan says how', async () => {
+  await slot(theirs)();
+  const { preconditions } = await assess({ tokenSource: 'ceremony' });
+  const next = (kind: string) =>
+    `Its owner ends or cancels it. Where nobody claims it: \`vault operator generate-root ${kind}-cancel\` on west; then start again.`;
+  expect(preconditions.find(({ name }) => name === 'generation slot free')?.next).toBe(next('-dr-token '));
+  const attempt = { started: true, progress: 0, required: 3 };
+  const west = { cluster: 'west', attempt } as Parameters<typeof freeSlot>[0];
+  expect(freeSlot(west, undefined, 'root-token').next).toBe(next(''));
 });
 
 it.each([
