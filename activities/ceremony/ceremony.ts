@@ -131,7 +131,9 @@ async function readThreshold(
     const passes = kind === 'operation-token' || isRunbookError(error, 'CEREMONY_CLOSED');
     if (!isRunbookError(error) || signal.aborted || !passes) throw error;
   }
-  if (seal?.threshold !== undefined && seal.threshold > 0) return seal.threshold;
+  // What was observed was given little time: here it decides.
+  const { threshold } = seal ?? (await access.client.sys.sealStatus({ signal }));
+  if (threshold !== undefined && threshold > 0) return threshold;
   throw new RunbookError('RESPONSE_INVALID', `${access.entry.name} does not tell how many key shares it requires.`, {
     cluster: access.entry.name,
   });

@@ -43,6 +43,14 @@ it.each([
   expect(bench.changes()).toEqual(before);
 });
 
+it('where neither attempt nor seal are told at first, the seal is asked again for the threshold', async () => {
+  const attempt = 'GET /v1/sys/replication/dr/secondary/generate-operation-token/attempt';
+  bench.service.faults.add({ cluster: 'west', endpoint: attempt, action: { status: 400 }, times: Infinity });
+  bench.service.faults.add({ cluster: 'west', endpoint: 'GET /v1/sys/seal-status', action: { status: 500 } });
+  const told = await bench.ceremony([{ cluster: 'west', uses: USES }], 3).finally(() => bench.service.faults.clear());
+  expect(told).toMatchObject({ threshold: 3 });
+});
+
 it('too few shares, a share twice, envelopes of another ceremony, or made-up verdicts make no token', async () => {
   const before = bench.changes();
   const other = await bench.ceremony([{ cluster: 'west', uses: USES }], 2);
