@@ -243,9 +243,8 @@ async function disposeSealed(entry: SealedEntry): Promise<TokenDisposal> {
   // The binding comes from the record, and never from input.
   const disposal = await deleteToken(deployment, token, { ns, wid, rid }, { sentBefore, beforeSending });
   if (disposal.state === 'deleted') await ledger.remove(entry);
-  // A cluster that is primary refuses every deletion: it has had none.
-  else if (disposal.state === 'kept')
-    await ledger.write({ ...entry, deletionSentAt: undefined, state: 'kept', at: now() });
+  // A cluster that is primary refuses every deletion: it has had none, but for one that was sent before.
+  else if (disposal.state === 'kept') await ledger.write({ ...entry, state: 'kept', at: now() });
   else await ledger.write({ ...entry, deletionSentAt, state: 'alive', at: now() });
   return disposal;
 }

@@ -126,7 +126,9 @@ it('a token that cannot be opened, or whose cluster is away, does not stop the o
 
 it('a token of a cluster that is primary by now is kept sealed in the ledger, with a finding', async () => {
   const token = await bench.operationToken('west', USES);
-  await note(token.value);
+  // It lost its answer: once the cluster is a secondary again a refusal is the proof.
+  const deletionSentAt = new Date().toISOString();
+  await note(token.value, { deletionSentAt });
   const authority = await bench.authority();
   const calls = bench.service.calls.filter(({ path }) => path.endsWith('operation-token/delete'));
   await bench.call('demotePrimary', drDemotion(authority));
@@ -135,6 +137,6 @@ it('a token of a cluster that is primary by now is kept sealed in the ledger, wi
   const { disposals, findings } = await dispose([token]);
   expect(disposals[0]).toMatchObject({ cluster: 'west', state: 'kept' });
   expect(findings).toEqual([expect.objectContaining({ code: 'token-kept', severity: 'info' })]);
-  expect(bench.tokensKept()[0]).toMatchObject({ state: 'kept', sealed: token.value });
+  expect(bench.tokensKept()[0]).toMatchObject({ state: 'kept', sealed: token.value, deletionSentAt });
   expect(bench.service.calls.filter(({ path }) => path.endsWith('operation-token/delete'))).toEqual(calls);
 });
