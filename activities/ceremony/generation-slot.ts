@@ -139,8 +139,9 @@ function keyInWords(pgpFingerprint: string | undefined): string {
 }
 
 /** What a person gives, where nobody claims the attempt. */
-export const cancelCommand = (kind: GeneratedTokenKind): string =>
-  `vault operator generate-root ${kind === 'operation-token' ? '-dr-token ' : ''}-cancel`;
+export function cancelCommand(kind: GeneratedTokenKind): string {
+  return `vault operator generate-root ${kind === 'operation-token' ? '-dr-token ' : ''}-cancel`;
+}
 
 /** Somebody else's attempt is in the slot: nothing of ours ever cancels it. */
 function foreignAttempt(
