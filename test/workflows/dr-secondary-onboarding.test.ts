@@ -223,8 +223,8 @@ describe('a new DR secondary', () => {
   const REFUSALS: readonly (readonly [secondary: string, observed: string, next: string])[] = [
     ['old', 'east 1.21.4+ent; old 1.20.9+ent', 'Upgrade old first'],
     ['alien', 'DR set other', 'drSets'],
-    ['busy', 'DR disabled, performance secondary', 'What replicates is never wiped'],
-    ['west', 'DR secondary, performance disabled', 'What replicates is never wiped'],
+    ['busy', 'DR disabled, performance secondary', 'what replicates is never wiped'],
+    ['west', 'DR secondary, performance disabled', 'what replicates is never wiped'],
     ['east', 'primary east, secondary east', 'never its own secondary'],
   ];
   for (const [secondary, observed, next] of REFUSALS) {
