@@ -461,6 +461,22 @@ export const MUTATIONS = [
     test: onboarding,
     named: 'is refused where its approvals are older than they count',
   },
+  {
+    name: 'first copy: a silent node is taken for an unsealed one',
+    file: 'activities/joining/following.ts',
+    text: 'node.sealed !== false',
+    replacement: 'node.sealed === true',
+    test: onboarding,
+    named: 'a silent one may be sealed',
+  },
+  {
+    name: 'first copy: one look is enough',
+    file: 'activities/joining/following.ts',
+    text: 'return looks >= STABLE_READS;',
+    replacement: 'return looks > 0;',
+    test: onboarding,
+    named: 'a silent one may be sealed',
+  },
   // What people approved.
   {
     name: 'gates: the go is not looked at',

@@ -14,7 +14,7 @@ import {
   streamsAndLives,
 } from '../observe';
 import { awaitState } from '../read-act-confirm';
-import { readSealsOf, sealedNodes } from './onboarding-read';
+import { readSealsOf } from './onboarding-read';
 
 /** A performance secondary finds the new primary through addresses that it learned before; minutes are not needed. */
 const FOLLOW_BUDGET_MS = 60_000;
@@ -194,7 +194,9 @@ export async function followBootstrap({ deployment, secondary, kind }: BetweenCl
         if (signal.aborted || !isRunbookError(error) || !error.retryable) throw error;
         return undefined;
       });
-      return { sealed: sealedNodes(seals), replication };
+      // A node that does not answer may be sealed.
+      const sealed = seals.nodes.filter((node) => node.sealed !== false).map(({ address }) => address);
+      return { sealed, replication };
     },
     until: ({ sealed, replication }) => watch.streams(sealed, replication, secondary, kind),
     // Silence is no failure: a first copy takes as long as a complete reindex may.
@@ -235,13 +237,19 @@ class BootstrapWatch {
   readonly phases: string[] = [];
   readonly #disabled = inARow();
   readonly #stuck = inARow();
+  readonly #there = inARow();
   #movedAt = performance.now();
   #unsealedAt = performance.now();
 
   /** How long nodes may be sealed, and how long it may stand without a connection, before people are asked. */
   constructor(private readonly limits: Pick<Limits, 'heartbeatAgeMs' | 'streamingMs' | 'unsealMs'>) {}
 
-  /** Whether it streams with every node unsealed; throws where it is no secondary, or was sealed or stuck for too long. */
+  /**
+   * Whether it streams with every node unsealed, in several looks; throws where it is no secondary, or was sealed, silent
+   * or stuck for too long.
+   *
+   * @param sealed - nodes that do not say that they are unsealed
+   */
   streams(
     sealed: readonly string[],
     replication: ReplicationObservation | undefined,
@@ -255,7 +263,9 @@ class BootstrapWatch {
       throw notJoined(cluster, kind, replication);
     if (sealed.length === 0) this.#unsealedAt = performance.now();
     else if (performance.now() - this.#unsealedAt > unsealMs) throw sealedFor(unsealMs, cluster, sealed);
-    if (streamsAndLives(replication, heartbeatAgeMs)) return sealed.length === 0;
+    const streams = streamsAndLives(replication, heartbeatAgeMs);
+    const looks = this.#there(streams && sealed.length === 0);
+    if (streams) return looks >= STABLE_READS;
     // A cluster that copies may be silent for hours; one that is told to be idle or cut off does not copy.
     const stuck = phase === 'stream-wals' || phase === 'idle';
     const stuckLooks = this.#stuck(stuck);
@@ -267,12 +277,12 @@ class BootstrapWatch {
 }
 
 function sealedFor(ms: number, cluster: string, sealed: readonly string[]): RunbookError {
-  return new RunbookError('CONFIRMATION_TIMEOUT', `Nodes of ${cluster} were sealed for ${ms / 1000} s.`, {
+  return new RunbookError('CONFIRMATION_TIMEOUT', `Nodes of ${cluster} were sealed or silent for ${ms / 1000} s.`, {
     cluster,
     retryable: false,
-    observed: `sealed: ${sealed.join(', ')}`,
-    needed: `every node of ${cluster} unsealed by people`,
-    next: 'Unseal them with key shares of its primary, or restart those that unseal themselves, then retry.',
+    observed: `sealed or silent: ${sealed.join(', ')}`,
+    needed: `every node of ${cluster} answers and is unsealed`,
+    next: 'Start those that do not answer. Unseal them with key shares of its primary, or restart those that unseal themselves, then retry.',
   });
 }
 

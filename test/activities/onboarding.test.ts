@@ -7,6 +7,7 @@ import type { ActivityBench } from '../support/activity-environment';
 
 const UNDER_WAY_MS = 400;
 const ISSUE = 'POST /v1/sys/replication/dr/primary/secondary-token';
+const SEALS = 'GET /v1/sys/seal-status';
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
 const ASKED = { deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga', dryRun: false, primary: 'east' };
 
@@ -123,6 +124,25 @@ describe('the wipe of a cluster', () => {
     });
     expect([issued(), enables('north')]).toEqual([before, 1]);
   });
+
+  it('is followed until every node says several times in a row that it is unsealed: a silent one may be sealed', async () => {
+    const watch = { deployment: DEPLOYMENT, kind: 'dr', primary: 'east', secondary: 'north' } as const;
+    await bench.call('followBootstrap', watch);
+    bench.service.calls.length = 0;
+    bench.service.faults.add({ cluster: 'north', endpoint: SEALS, action: 'reset', skip: 2, times: 1 });
+    await bench.call('followBootstrap', watch);
+    const looks = bench.service.calls.filter(({ method, path }) => `${method} ${path}` === SEALS);
+    expect(looks.map(({ status }) => status)).toEqual([200, 200, 0, 200, 200, 200]);
+
+    bench.limit({ unsealMs: 1 });
+    silence('north');
+    expect(await bench.failure('followBootstrap', watch)).toMatchObject({
+      code: 'CONFIRMATION_TIMEOUT',
+      details: { observed: expect.stringContaining('sealed or silent: http') as string },
+    });
+    bench.limit();
+    bench.service.faults.clear();
+  });
 });
 
 function makePrimary(cluster: string): void {
@@ -131,7 +151,7 @@ function makePrimary(cluster: string): void {
 }
 
 function silence(cluster: string): void {
-  bench.service.faults.add({ cluster, endpoint: 'GET /v1/sys/seal-status', action: 'reset', times: Infinity });
+  bench.service.faults.add({ cluster, endpoint: SEALS, action: 'reset', times: Infinity });
 }
 
 it('no second primary is made while one of its set is silent, although it answered before', async () => {
