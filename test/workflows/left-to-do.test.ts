@@ -129,11 +129,15 @@ describe('a change whose outcome nobody knows is told, however the run ended', (
 it('an onboarding says what it prepared, and that a cluster may be wiped until it was seen streaming', async () => {
   const { leftAt, atTheEnd } = await leftOf(onboarding, {});
   const inVain = 'east was made DR primary and nothing was connected to it';
-  expect(leftAt['enableSecondary']).toContain(inVain);
+  expect(leftAt['enableSecondary']).not.toContain(inVain);
   expect(leftAt['enableSecondary']).toContain('west was not seen streaming: read its DR status');
   expect(leftAt['followBootstrap']).toContain('unseal its nodes with key shares of east');
   expect(leftAt['followBootstrap']).not.toContain(inVain);
   expect(atTheEnd).toBe('');
+  const refused = await leftOf(onboarding, { enableSecondary: () => Promise.reject(DENIED) });
+  expect(refused.atTheEnd).toContain(inVain);
+  const lost = await leftOf(onboarding, { enableSecondary: () => Promise.reject(LOST) });
+  expect(lost.atTheEnd).not.toContain(inVain);
 });
 
 it('a secondary that was cut off is told until it is settled on its side', async () => {

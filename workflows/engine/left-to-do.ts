@@ -27,12 +27,16 @@ export class LeftToDo {
   /**
    * Orders one change. Where it is refused for certain, what was left before is left still.
    *
-   * @param unknown - what is left as long as nobody knows what became of it
+   * @param unknown - what is left as long as nobody knows what became of it; nothing of the matter where it is undefined
    * @param afterwards - what is left once it is done
    */
-  async during<T>(about: string, unknown: string, order: () => Promise<T>, afterwards?: string): Promise<T> {
+  async during<T>(about: string, unknown: string | undefined, order: () => Promise<T>, afterwards?: string): Promise<T> {
     const before = this.#left.get(about);
-    this.add(unknown, about);
+    const leave = (text: string | undefined) => {
+      if (text === undefined) this.settle(about);
+      else this.add(text, about);
+    };
+    leave(unknown);
     let next = before;
     try {
       const result = await order();
@@ -42,8 +46,7 @@ export class LeftToDo {
       if (failureFacts(error)?.outcomeKnown !== true) next = unknown;
       throw error;
     } finally {
-      if (next === undefined) this.settle(about);
-      else this.add(next, about);
+      leave(next);
     }
   }
 

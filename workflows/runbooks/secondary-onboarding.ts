@@ -79,8 +79,10 @@ async function onboard(
     (call) =>
       approvals.begin('wipe', async (authority) => {
         const input = { deployment, kind, primary, secondary, authority, form, expected, calledBefore };
+        // Where it may be under way nobody is told that nothing was connected.
+        const enable = () => left.during(PREPARED.filter, undefined, () => call.enableSecondary(input));
         try {
-          return await call.enableSecondary(input);
+          return await left.during(PREPARED.primary, undefined, enable);
         } catch (error) {
           calledBefore ||= failureFacts(error)?.outcomeKnown !== true;
           throw error;
@@ -88,8 +90,6 @@ async function onboard(
       }),
     { choices: [STOP_HERE] },
   );
-
-  left.settle(PREPARED.primary, PREPARED.filter);
 
   // 5. People unseal its standbys, and the first copy comes to its end.
   if (await followUntilStreaming(run, deployment, route, nodes)) left.settle(followingOf(secondary));
