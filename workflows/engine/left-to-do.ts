@@ -30,7 +30,12 @@ export class LeftToDo {
    * @param unknown - what is left as long as nobody knows what became of it; nothing of the matter where it is undefined
    * @param afterwards - what is left once it is done
    */
-  async during<T>(about: string, unknown: string | undefined, order: () => Promise<T>, afterwards?: string): Promise<T> {
+  async during<T>(
+    about: string,
+    unknown: string | undefined,
+    order: () => Promise<T>,
+    afterwards?: string,
+  ): Promise<T> {
     const before = this.#left.get(about);
     const leave = (text: string | undefined) => {
       if (text === undefined) this.settle(about);
