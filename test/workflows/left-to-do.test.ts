@@ -5,6 +5,7 @@ import type { RunbookName } from '../../src/contracts/names';
 import { stepFailure } from '../../workflows/engine/failures';
 import type { Run } from '../../workflows/engine/run';
 import { approvePlan } from '../../workflows/procedures/approved-plan';
+import { fenceOf, followingOf, pointingOf } from '../../workflows/procedures/roles';
 import { fakeRun } from '../support/fake-run';
 
 jest.mock('@temporalio/workflow', () => ({
@@ -46,9 +47,16 @@ type Case = { readonly runbook: RunbookName; readonly input?: object; readonly r
  * The run as far as it comes, with what is left where each activity is ordered, and at its end.
  *
  * @param before - what it was before it was taken over
+ * @param already - of what something is left when it begins
  */
-async function leftOf(last: Case, calls: Readonly<Record<string, unknown>>, before: readonly Case[] = []) {
+async function leftOf(
+  last: Case,
+  calls: Readonly<Record<string, unknown>>,
+  before: readonly Case[] = [],
+  already: readonly string[] = [],
+) {
   const { run, left, leftAt, end } = fakeRun({ calls, otherwise: DONE });
+  for (const about of already) left.add(`already: ${about}`, about);
   mockRun = run;
   const approvals = {
     authority: {},
@@ -236,6 +244,15 @@ describe('a change of the primary', () => {
       expect(promoted.leftAt['awaitServiceReady']).toMatch(/[Kk]eep east .*Rejoin/);
       expect(promoted.atTheEnd).not.toContain(UNSEEN);
       expect(promoted.atTheEnd).toMatch(/[Kk]eep east .*Rejoin/);
+
+      // Nobody is told to point the new primary at another one, or to keep it fenced.
+      const abouts = (cluster: string) => [followingOf(cluster), pointingOf(cluster), fenceOf(cluster)];
+      const already = [...abouts('west'), ...abouts('lake')];
+      const takenOver = await leftOf(unplanned, { promoteSecondary: () => Promise.reject(DENIED) }, [], already);
+      expect(takenOver.leftAt['promoteSecondary']?.match(/already: .* west/g)).toHaveLength(3);
+      const serving = (await leftOf(unplanned, {}, [], already)).leftAt['awaitServiceReady'];
+      expect(serving).not.toMatch(/already: .* west/);
+      expect(serving?.match(/already: .* lake/g)).toHaveLength(3);
     },
   );
 });

@@ -5,7 +5,7 @@ import type { StepCalls } from '../engine/activity-calls';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import type { OperationTokens } from './operation-tokens';
-import { followingOf, kindName, statusOf } from './roles';
+import { followingOf, kindName, pointingOf, statusOf } from './roles';
 
 export const STOP_HERE: Choice = {
   action: 'abort',
@@ -74,7 +74,7 @@ async function point(
         const { kind } = parameters;
         const inDoubt = `${secondary} may have been pointed at ${primary} (${kindName(kind)}): read ${statusOf(kind)} of it. Where it does not follow, start secondaryRepointing, or revoke its id on ${primary}.`;
         const order = () => call.updatePrimary({ deployment, primary, secondary, authority, ...parameters });
-        return run.state.left.during(`pointing ${secondary}`, inDoubt, order);
+        return run.state.left.during(pointingOf(secondary), inDoubt, order);
       }),
     { choices: [STOP_HERE] },
   );

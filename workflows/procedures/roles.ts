@@ -16,6 +16,12 @@ export function statusOf(kind: ReplicationKind): string {
 /** Under what it is left to do that a secondary follows its primary. */
 export const followingOf = (secondary: string) => `following ${secondary}`;
 
+/** Under what it is left to do to look whether a secondary was pointed at a primary. */
+export const pointingOf = (secondary: string) => `pointing ${secondary}`;
+
+/** Under what it is left to do that a former primary is fenced, or not any more. */
+export const fenceOf = (cluster: string) => `fence of ${cluster}`;
+
 /** What is left to do where nobody knows what became of a promotion. */
 export function promotionInDoubt(kind: ReplicationKind, cluster: string, other: string, keep = ''): string {
   return `The promotion of ${cluster} was under way and its outcome was not recorded: read ${statusOf(kind)} of ${other} and ${cluster} first${keep}. Only one of them may be ${kind === 'dr' ? 'primary' : 'performance primary'}.`;

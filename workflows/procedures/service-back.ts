@@ -6,6 +6,7 @@ import { readInOutage } from '../engine/failures';
 import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
 import { releaseClients } from './held-clients';
+import { fenceOf, followingOf, pointingOf } from './roles';
 
 /** The cluster that was promoted, and what is seen there. */
 export interface Promoted {
@@ -28,6 +29,8 @@ export interface Serving extends Promoted {
 /** The end of an outage: the new primary serves, clients are led there, and a probe through their address succeeds. */
 export async function serviceBack(run: Run, serving: Serving): Promise<void> {
   const { kind, deployment, primary, from, credentialOf, marker, hooks } = serving;
+  // Of a run that was taken over: a primary follows nobody, and is to serve.
+  run.state.left.settle(followingOf(primary), pointingOf(primary), fenceOf(primary));
   run.state.left.add(
     `${primary} became primary, but was not seen to serve: check that clients reach it and can write.`,
     rolesOf(kind),

@@ -9,7 +9,7 @@ import { leaveFollowing, restoreProtection } from '../procedures/re-protection';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
-import { finishRun, tellWhoIsPrimary } from '../procedures/roles';
+import { fenceOf, finishRun, tellWhoIsPrimary } from '../procedures/roles';
 import { replaceLostPrimary } from '../procedures/replace-lost-primary';
 
 /**
@@ -117,7 +117,7 @@ async function fence(
         const inDoubt = `The fence hook of this run was started for ${from} and did not say that it succeeded: ${from} may be cut off, or a part of it.`;
         const done = `The fence hook of this run cut ${from} off: its clients do not reach it. Take its fence away where ${from} is to serve again.`;
         const order = () => call.fenceLostPrimary({ deployment, from, to, authority });
-        return run.state.left.during(FENCE, inDoubt, order, done);
+        return run.state.left.during(fenceOf(from), inDoubt, order, done);
       }),
     { skipNeedsTwo: true },
   );
@@ -166,15 +166,12 @@ async function tellNotPromoted(run: Run, deployment: string, { route, promoted }
   });
 }
 
-/** Under what it is left to do that the fence hook cut the old primary off. */
-const FENCE = 'fence of the old primary';
-
 /** What is left to do from the promotion on: everybody follows the new primary, and the old one stays fenced. */
 function leaveProtection(run: Run, deployment: string, route: FailoverRoute): void {
   const { to: primary, otherDrSecondaries, silentDrSecondaries, performanceSecondaries } = route;
   const drSecondaries = [...otherDrSecondaries, ...silentDrSecondaries];
   leaveFollowing(run, { primary, drSecondaries, performanceSecondaries });
-  run.state.left.add(rejoinLater(deployment, route), FENCE);
+  run.state.left.add(rejoinLater(deployment, route), fenceOf(route.from));
 }
 
 function rejoinLater(deployment: string, { from, to }: FailoverRoute): string {

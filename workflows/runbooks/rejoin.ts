@@ -11,7 +11,7 @@ import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { finishRun, followingOf, kindName } from '../procedures/roles';
+import { fenceOf, finishRun, followingOf, kindName } from '../procedures/roles';
 import { takeSnapshot } from '../procedures/service-back';
 
 /**
@@ -31,9 +31,6 @@ export const performanceRejoin = runbook(
   (run, input) => rejoin(run, 'performance', input, (call) => call.assessPerformanceRejoin({ input })),
   { failOver },
 );
-
-/** Under what it is left to do that the former primary is fenced, or not any more. */
-const FENCE = 'fence of the former primary';
 
 type RejoinInput = InputOf<'drRejoin'> | InputOf<'performanceRejoin'>;
 
@@ -70,7 +67,7 @@ async function rejoin(
   const { left } = run.state;
   left.add(
     `${secondary} is fenced, as far as this run knows: keep it so until it is seen to be a ${kindName(kind)} secondary.`,
-    FENCE,
+    fenceOf(secondary),
   );
   left.add(
     `${secondary} does not follow ${primary}: start ${kind}Rejoin again, which goes on from what it finds.`,
@@ -93,7 +90,7 @@ async function rejoin(
   run.state.enterPhase('re-protecting');
   const streams = await join(run, route, { deployment, primary, secondary, authority }, tokens);
   const filtered = route.filter?.filter !== undefined;
-  if (streams) left.settle(FENCE);
+  if (streams) left.settle(fenceOf(secondary));
   const roots = streams ? await compareRoots(run, { deployment, kind, primary, secondary, filtered }) : undefined;
 
   // 6. Nothing of ours stays behind, and the last look is in the report.
@@ -179,10 +176,10 @@ async function unfence(run: Run, input: RejoinInput, { route, approvals }: Appro
   if (!hooks.unfence) {
     run.state.left.add(
       `${secondary} was let out of its fence, and was not seen to be demoted since: fence it again until every node of it says secondary.`,
-      FENCE,
+      fenceOf(secondary),
     );
     await see(`See again that no node of ${secondary} is primary`);
-    run.state.left.settle(FENCE);
+    run.state.left.settle(fenceOf(secondary));
     return authority;
   }
   const unfenced = await run.skippableStep(
@@ -190,7 +187,7 @@ async function unfence(run: Run, input: RejoinInput, { route, approvals }: Appro
     `${secondary} stays fenced unless people take the fence away by hand`,
     (call) => call.unfenceFormerPrimary({ deployment, kind, primary, secondary, authority }),
   );
-  if (unfenced) run.state.left.settle(FENCE);
+  if (unfenced) run.state.left.settle(fenceOf(secondary));
   return authority;
 }
 
