@@ -175,7 +175,7 @@ describe('a change of the primary', () => {
     expect(leftAt['writeMarker']).not.toContain('primary');
     expect(leftAt['demotePrimary']).toMatch(/^The demotion of east was under way and its outcome was not recorded/);
     expect(leftAt['compareAfterDemotion']).toMatch(
-      /^east is demoted and nothing was promoted: clients have no primary/,
+      /^Read sys\/replication\/dr\/status of both first: east is demoted and nothing was promoted: clients have no primary/,
     );
     expect(leftAt['promoteSecondary']).toMatch(/^The promotion of west was under way and its outcome was not recorded/);
     expect(leftAt['awaitServiceReady']).toMatch(new RegExp(`^west ${UNSEEN}`));

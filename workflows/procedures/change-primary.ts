@@ -170,7 +170,7 @@ function demotionLeft({ kind, route: { from, to } }: Outage): { readonly inDoubt
   const { noneIs, then, next } = WORDS[kind].demoted(from, to);
   return {
     inDoubt: `The demotion of ${from} was under way and its outcome was not recorded: read ${statusOf(kind)} of ${from}. If it is a secondary, ${noneIs}: ${then}.`,
-    done: `${from} is demoted and nothing was promoted: ${noneIs}. ${next}`,
+    done: `Read ${statusOf(kind)} of both first: ${from} is demoted and nothing was promoted: ${noneIs}. ${next}`,
   };
 }
 
@@ -287,13 +287,11 @@ function tellTakenOver({ run, kind, route: { from, to } }: Outage): void {
 /** A person ended the run inside the outage: the report says what was read last. */
 async function leave({ run, kind, deployment, route: { from, to } }: Outage): Promise<'nowhere'> {
   const { outage, seeTo } = WORDS[kind];
-  const { silent } = await tellWhoIsPrimary(run, {
+  await tellWhoIsPrimary(run, {
     ...{ deployment, kind, clusters: [from, to], ended: `The run was ended inside ${outage}` },
     seeTo: (primaries) => `${seeTo(primaries)}, and let quiesced clients through.`,
     otherwise: `Read both clusters first. Then promote ${from} (it holds every write) or ${to} by hand, never both.`,
   });
-  // What was seen counts more than what was done, where nobody is silent.
-  if (silent.length === 0) run.state.left.settle(rolesOf(kind));
   return 'nowhere';
 }
 

@@ -71,7 +71,7 @@ function afterwards(
 /** An unplanned promotion that ended without a primary, or without knowing of one: who said last to be it. */
 export async function tellNotPromoted(run: Run, deployment: string, { from, to }: PromotionRoute): Promise<void> {
   await tellWhoIsPrimary(run, {
-    ...{ deployment, kind: 'performance', clusters: [to], ended: `The promotion of ${to} was ended early` },
+    ...{ deployment, kind: 'performance', clusters: [from, to], ended: `The promotion of ${to} was ended early` },
     seeTo: (primaries) =>
       `See that clients reach ${primaries}, and re-point the other secondaries to it with secondaryRepointing.`,
     otherwise: `Read the performance status of ${to} once more. Where it is no primary, start performancePromotion again, or bring ${from} back.`,

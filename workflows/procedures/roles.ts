@@ -1,6 +1,7 @@
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { inParallel } from '../engine/failures';
+import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
 
 /** A kind of replication in a sentence. */
@@ -100,26 +101,28 @@ interface EndedWithoutPrimary {
 export async function tellWhoIsPrimary(
   run: Run,
   { deployment, kind, clusters, ended, seeTo, otherwise }: EndedWithoutPrimary,
-): Promise<LastLook> {
-  const seen = await lastLook(run, deployment, clusters, kind);
-  const { primaries, silent } = seen;
+): Promise<void> {
+  const { primaries, silent } = await lastLook(run, deployment, clusters, kind);
   const role = kind === 'dr' ? 'primary' : 'performance primary';
-  const noAnswer = silent.length > 0 ? `; ${silent.join(' and ')} did not answer` : '';
+  const unheard = silent.join(' and ');
+  const noAnswer = unheard === '' ? '' : `; ${unheard} did not answer`;
+  const keptApart = unheard === '' ? '' : `, and keep clients away from ${unheard} until seen to be no primary`;
   const [code, text, next] =
     primaries.length > 0
       ? [
           'ended-early',
-          `${ended}; ${primaries.join(' and ')} said to be ${role}.`,
-          `Promote nothing. ${seeTo(primaries.join(' and '))}`,
+          `${ended}; ${primaries.join(' and ')} said to be ${role}${noAnswer}.`,
+          `Promote nothing${keptApart}. ${seeTo(primaries.join(' and '))}`,
         ]
       : [
           kind === 'dr' ? 'no-primary' : 'no-performance-primary',
           `${ended} with no cluster seen as ${role}${noAnswer}.`,
           otherwise,
         ];
+  // What was seen counts more than what was done.
+  if (unheard === '' || primaries.length > 0) run.state.left.settle(rolesOf(kind));
   run.state.finding({ severity: 'critical', code, text, next });
   run.state.left.add(`${text} ${next}`, `roles ${code}`);
-  return seen;
 }
 
 /** After a kind of replication was disabled on a cluster: every node says so. */
