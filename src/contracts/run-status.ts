@@ -71,6 +71,8 @@ export type Waiting =
       readonly instructions: readonly string[];
       /** Of those who are asked by name. */
       readonly commands?: readonly NextCommand[];
+      /** It may last for long after people did their part: nobody is reminded. */
+      readonly toldOnce?: true;
     };
 
 /** What people decided on a parked step: accepted, and under way. */

@@ -113,12 +113,15 @@ describe('a new DR secondary', () => {
       expectUntouched(scenario, 'west');
       await run.approve('wipe');
 
-      const { instructions } = await run.waitsFor('action');
+      const { instructions, toldOnce } = await run.waitsFor('action');
       const sealed = scenario.service.cluster('west').nodes.filter((node) => node.sealed);
       expect(sealed).toHaveLength(2);
       for (const { address } of sealed)
         expect(instructions.join('\n')).toContain(`VAULT_ADDR=${address} vault operator unseal`);
       expect(instructions[0]).toContain('Only key shares of east open west now');
+      // The first copy may take days: nobody is reminded of what may be done long since.
+      expect(toldOnce).toBe(true);
+      expect(instructions).toContain('Where every node is unsealed nothing is to be done: the first copy goes on.');
       // The former key shares open nothing.
       expect((await unsealAll(scenario, 'west', 'north')).filter((status) => status === 400)).toHaveLength(2);
       await unsealAll(scenario, 'west', 'east');

@@ -82,6 +82,7 @@ export class Notifications {
     const event = waiting.for === 'decision' ? 'parked' : 'waiting-for-people';
     const severity = this.#keptOut ? 'critical' : event === 'parked' ? 'warning' : 'info';
     this.#tell({ event, severity, subject: `wait:${key}`, waiting });
+    if (waiting.for === 'action' && waiting.toldOnce) return;
     void CancellationScope.nonCancellable(() => this.#remind(site, key, mark));
   }
 

@@ -291,7 +291,9 @@ async function followUntilStreaming(
           `${address}, where it is sealed: holders of ${primary} give their key shares, each by hand: \`VAULT_ADDR=${address} vault operator unseal\``,
       ),
       'A node that unseals itself is restarted instead, such as `systemctl restart vault`; one that does not answer is started.',
+      'Where every node is unsealed nothing is to be done: the first copy goes on.',
     ],
+    toldOnce: true,
   });
   try {
     const seen = await run.skippableStep(

@@ -1,0 +1,35 @@
+/** Whom a wait is told to, and how often. */
+import type * as TemporalWorkflow from '@temporalio/workflow';
+import type { Waiting } from '../../../src/contracts/run-status';
+import { Notifications } from '../../../workflows/engine/notifications';
+
+const mockTold: string[] = [];
+let mockOver = false;
+jest.mock('@temporalio/workflow', () => ({
+  ...jest.requireActual<typeof TemporalWorkflow>('@temporalio/workflow'),
+  proxyActivities: () => ({
+    notify: ({ notification: { event } }: { readonly notification: { readonly event: string } }) => {
+      mockTold.push(event);
+      mockOver = event === 'escalation';
+      return Promise.resolve({ failed: [] });
+    },
+  }),
+  // Each time passes at once.
+  condition: () => Promise.resolve(mockOver),
+  CancellationScope: { nonCancellable: (body: () => unknown) => body() },
+}));
+
+const SITE = { events: ['waiting-for-people', 'escalation'], remindAfterMs: 0, escalateAfterMs: 0 } as const;
+
+it.each([
+  [{}, ['waiting-for-people', 'escalation']],
+  [{ toldOnce: true }, ['waiting-for-people']],
+] as const)('a wait %o is told as %o', async (more, told) => {
+  [mockTold.length, mockOver] = [0, false];
+  const waiting: Waiting = { for: 'action', what: 'nodes are unsealed', instructions: [], ...more };
+  const state = { runbook: 'drSecondaryOnboarding', findings: [], waiting: new Map([['unseal', waiting]]) };
+  const notifications = new Notifications(state as never);
+  notifications.begin({ ...SITE });
+  await new Promise(setImmediate);
+  expect(mockTold).toEqual(told);
+});
