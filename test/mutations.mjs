@@ -990,6 +990,22 @@ export const MUTATIONS = [
     test: 'test/report/outage.test.ts',
   },
   {
+    name: 'report: what ended an earlier outage ends this one',
+    file: 'src/report/outage.ts',
+    text: 'Math.max(at, began?.at ?? run.startedAt)',
+    replacement: 'at',
+    test: 'test/report/outage.test.ts',
+    named: 'is a second one',
+  },
+  {
+    name: 'failover: a run that was taken over after service was back still serves',
+    file: 'workflows/runbooks/dr-failover.ts',
+    text: 'run.state.outageSince === undefined || back !== undefined',
+    replacement: 'run.state.outageSince === undefined',
+    test: 'test/workflows/dr-failover-ending.test.ts',
+    named: 'has ended again',
+  },
+  {
     name: 'report: an outage whose beginning is not known is met',
     file: 'src/report/outage.ts',
     text: 'const known = outage.atLeast !== true;',

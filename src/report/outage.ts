@@ -132,21 +132,24 @@ function split(run: RunRecord, outage: Interval) {
   return { ...(beforeRunMs > 0 && { beforeRunMs }), ...rest };
 }
 
-/** When clients lost their primary: this run demoted it, or found it gone. */
-function beganOutage(run: RunRecord): number | undefined {
-  return demotionOf(run)?.at ?? factsOf(run, 'outage-began')[0]?.since;
+/** When clients lost their primary: this run found it gone, the last time counts, or demoted it. */
+function beganOutage(run: RunRecord) {
+  const began = factsOf(run, 'outage-began').at(-1);
+  const at = began?.since ?? demotionOf(run)?.at;
+  if (at === undefined) return undefined;
+  // What was seen before the run knew of an outage that it did not cause says nothing of its end.
+  return { at, began, knownAt: Math.max(at, began?.at ?? run.startedAt) };
 }
 
 /** The outage with its split; without end and total where it is not proven that service came back. */
 export function outageOf(run: RunRecord): OutageSplit | undefined {
-  const [began] = factsOf(run, 'outage-began');
-  const at = beganOutage(run);
-  if (at === undefined) return undefined;
-  // What was seen before the run knew of an outage that it did not cause says nothing of its end.
-  const { endedAt, endedBy, serviceReadyAt, probeAt } = evidenceOfEnd(run, Math.max(at, run.startedAt));
+  const outage = beganOutage(run);
+  if (!outage) return undefined;
+  const { at, began, knownAt } = outage;
+  const { endedAt, endedBy, serviceReadyAt, probeAt } = evidenceOfEnd(run, knownAt);
   return {
     startedAt: isoTime(at),
-    ...(began?.since === at && { startedBecause: began.why, ...(began.atLeast && { atLeast: true }) }),
+    ...(began && { startedBecause: began.why, ...(began.atLeast && { atLeast: true }) }),
     ...(endedAt !== undefined && { endedAt: isoTime(endedAt), endedBy, totalMs: endedAt - at }),
     ...(serviceReadyAt !== undefined && { serviceReadyAt: isoTime(serviceReadyAt) }),
     ...(probeAt !== undefined && { probeAt: isoTime(probeAt) }),
@@ -171,11 +174,12 @@ export function clientsHeldOf(run: RunRecord): Report['clientsHeld'] {
 
 /** From the demotion until a DR secondary streams again. */
 export function withoutDrProtectionOf(run: RunRecord): Report['withoutDrProtection'] {
-  const from = beganOutage(run);
-  if (from === undefined || run.runbook === 'performancePromotion') return undefined;
+  const outage = beganOutage(run);
+  if (!outage || run.runbook === 'performancePromotion') return undefined;
+  const { at: from, knownAt } = outage;
   const streaming = run.activities
     .filter(
-      ({ type, state, scheduledAt }) => type === 'awaitDrStreaming' && state === 'completed' && scheduledAt >= from,
+      ({ type, state, scheduledAt }) => type === 'awaitDrStreaming' && state === 'completed' && scheduledAt >= knownAt,
     )
     .map((activity) => measuredAt(activity, 'at') ?? activity.closedAt ?? activity.scheduledAt);
   if (streaming.length === 0) return { from: isoTime(from) };

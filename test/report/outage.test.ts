@@ -159,6 +159,20 @@ describe('the outage', () => {
     });
   });
 
+  it('that began once service was back is a second one: what ended the first says nothing of its end', () => {
+    const facts: RunFact[] = [{ kind: 'outage-began', at: when(7_000), since: when(5_000), why: 'service was back' }];
+    const written: ActivitySpecification = {
+      ...{ type: 'proveWrite', step: { name: 'See that west takes a write', number: 10 } },
+      ...{ scheduledAt: 5_100, startedAt: 5_100, endedAt: 5_600, result: { writtenAt: when(5_500) } },
+    };
+    const first = [ready(2_000, 5_000), written];
+    expect(outageOf([...first, ready(8_000, 9_500)], facts)).toMatchObject({
+      ...{ startedAt: iso(5_000), startedBecause: 'service was back' },
+      ...{ endedAt: iso(9_500), totalMs: 4_500 },
+    });
+    expect(outageOf(first, facts)).not.toHaveProperty('endedAt');
+  });
+
   it('is less than clients felt: they were held from the quiesce to their release, each time', () => {
     const clients = (at: number, held: boolean): RunFact => ({ kind: 'clients', at: when(at), held });
     const heldBy = (...facts: RunFact[]) => {

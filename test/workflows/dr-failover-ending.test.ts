@@ -8,6 +8,7 @@ import { Approvals } from '../../workflows/engine/approvals';
 import { approvePlan } from '../../workflows/procedures/approved-plan';
 import { RunStopped } from '../../workflows/engine/failures';
 import { passGate } from '../../workflows/engine/gates';
+import { rolesOf } from '../../workflows/engine/left-to-do';
 import { failOver } from '../../workflows/runbooks/dr-failover';
 import { fakeRun } from '../support/fake-run';
 
@@ -31,12 +32,22 @@ const ROUTE: FailoverRoute = {
 
 const needs: unknown[] = [];
 
+interface Early {
+  readonly promote?: (asked: { readonly authority: Authority }) => Promise<unknown>;
+  /** Who does not say whether it is primary. */
+  readonly silent?: readonly string[];
+  readonly lastHeardAt?: number;
+  /** What the run knows of itself before, as one that is taken over. */
+  readonly state?: object;
+}
+
 /** Ends right after the fence, as by an abort, with these DR primaries; gives what is told last. */
 async function endsEarly(
   fence: (asked: { readonly authority: Authority }) => Promise<unknown>,
   primaries: readonly string[],
-  promote?: (asked: { readonly authority: Authority }) => Promise<unknown>,
+  { promote, silent = [], lastHeardAt, state }: Early = {},
 ) {
+  const route = lastHeardAt === undefined ? ROUTE : { ...ROUTE, lastHeardAt };
   const calls = {
     awaitPrimaryGone: () => Promise.resolve({ observed: 'gone', at: 0 }),
     fenceLostPrimary: fence,
@@ -45,31 +56,32 @@ async function endsEarly(
       Promise.resolve({
         observations: ['east', 'west', 'north', 'south', 'europe'].map((cluster) => ({
           cluster,
-          dr: { mode: primaries.includes(cluster) ? 'primary' : 'secondary' },
+          ...(!silent.includes(cluster) && { dr: { mode: primaries.includes(cluster) ? 'primary' : 'secondary' } }),
         })),
       }),
   };
   const stopped = () => Promise.reject(new RunStopped('grace', 'enough'));
   const { run, findings, left, leftAt, end } = fakeRun({
-    ...{ calls, state: { outageSince: 0 } },
+    ...{ calls, state: { outageSince: 0, ...state } },
     run: promote ? {} : { outage: stopped },
   });
+  left.add('Promote west, or promote east back', rolesOf('dr'));
   jest.mocked(approvePlan).mockImplementation(async (_run, request) => {
-    const assessed = { observations: [], preconditions: [], plan: {}, route: ROUTE, site: {}, gates: {} } as never;
+    const assessed = { observations: [], preconditions: [], plan: {}, route, site: {}, gates: {} } as never;
     await request.beforeGate?.(assessed);
     needs.push(request.tokens?.(ROUTE));
     const tokens = { of: () => Promise.resolve({ source: 'batch', cluster: 'west' }) };
     const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: 1 };
     const authority = { plan: { text: '', digest: '' }, approvals: [] };
     const approvals = new Approvals(run, input, { promote: policy }, authority);
-    return { route: ROUTE, assessed, approvals, tokens } as never;
+    return { route, assessed, approvals, tokens } as never;
   });
   await expect(failOver(run, input)).rejects.toBeDefined();
   await end();
   const last = findings.at(-1);
   const said = left.texts.join(' ');
   expect(said).toContain(`${last?.text} ${last?.next}`);
-  return { code: last?.code, said, leftAt };
+  return { code: last?.code, said, leftAt, state: run.state };
 }
 
 const fenced = () => Promise.resolve({ outcome: 'done', observed: 'exit code 0' });
@@ -84,6 +96,32 @@ it('a third member of the DR set that is primary is seen, and nobody is sent to 
   expect(said).not.toContain('Start drFailover again');
 });
 
+it('where a cluster is primary nobody is told to promote one, and a silent one is kept apart', async () => {
+  const { said } = await endsEarly(fenced, ['west'], { silent: ['east'] });
+  expect(said).toContain(
+    'west said to be primary; east did not answer. Promote nothing, and keep clients away from east',
+  );
+  expect(said).not.toContain('promote east back');
+  expect((await endsEarly(fenced, [])).said).not.toContain('promote east back');
+  expect((await endsEarly(fenced, [], { silent: ['east'] })).said).toContain('promote east back');
+});
+
+it('service that was back, in a run that was taken over, has ended again: clients have no primary', async () => {
+  const outageBegan = jest.fn();
+  const taken = { outageSince: 1_000, serviceBackAt: 5_000, outageBegan };
+  expect((await endsEarly(fenced, [], { state: taken })).state.serviceBackAt).toBeUndefined();
+  await endsEarly(fenced, [], { state: taken, lastHeardAt: 4_000 });
+  await endsEarly(fenced, [], { state: taken, lastHeardAt: 9_000 });
+  await endsEarly(fenced, [], { state: { outageSince: 1_000, outageBegan } });
+  const why = expect.stringContaining('from when service was back') as string;
+  const heard = 'the last heartbeat of east that a secondary heard';
+  expect(outageBegan.mock.calls).toEqual([
+    [5_000, why],
+    [5_000, why],
+    [9_000, heard],
+  ]);
+});
+
 it('approvals that are too old for the promotion are asked for again outside of the outage', async () => {
   const again = jest.mocked(passGate).mockResolvedValue(['anew']);
   const tooOld = ApplicationFailure.create({
@@ -93,7 +131,7 @@ it('approvals that are too old for the promotion are asked for again outside of 
   });
   let tries = 0;
   const later = () => Promise.reject((tries += 1) === 1 ? tooOld : new RunStopped('grace', 'enough'));
-  await endsEarly(fenced, [], later);
+  await endsEarly(fenced, [], { promote: later });
   expect([tries, again.mock.calls.map(([, { gate }]) => gate)]).toEqual([2, ['promote']]);
 });
 

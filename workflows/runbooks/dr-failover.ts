@@ -87,13 +87,18 @@ async function gatherEvidence(
   const { from, to, lastHeardAt, loss, findings } = route;
   if (!progress.route) run.onEnd(() => tellNotPromoted(run, deployment, progress));
   progress.route = route;
-  // The outage of a run that was taken over inside of its own began there.
-  if (run.state.outageSince === undefined) {
+  // The outage of a run that was taken over inside of its own began there; one that had ended is not this one.
+  const back = run.state.serviceBackAt;
+  if (run.state.outageSince === undefined || back !== undefined) {
+    run.state.serviceBackAt = undefined;
+    const since = back === undefined ? lastHeardAt : Math.max(lastHeardAt ?? 0, back);
     const why =
-      lastHeardAt === undefined
+      since === undefined
         ? `no secondary tells when it heard ${from} last: from the start of this run`
-        : `the last heartbeat of ${from} that a secondary heard`;
-    run.state.outageBegan(lastHeardAt, why);
+        : since === lastHeardAt
+          ? `the last heartbeat of ${from} that a secondary heard`
+          : `no secondary tells that it heard ${from} since: from when service was back in this run`;
+    run.state.outageBegan(since, why);
   }
   run.state.fact({ kind: 'loss', ...loss });
   for (const finding of findings) run.state.finding(finding);
