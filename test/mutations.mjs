@@ -884,7 +884,7 @@ export const MUTATIONS = [
   {
     name: 'a run that is terminated during a change does not say so',
     file: 'workflows/engine/left-to-do.ts',
-    text: 'this.add(unknown, about);\n    let next',
+    text: 'leave(unknown);\n    let next',
     replacement: 'let next',
     test: 'test/workflows/left-to-do.test.ts',
     named: 'a change whose outcome nobody knows',

@@ -70,7 +70,7 @@ const WHATS: readonly Mishap['what'][] = [
   'worker killed',
 ];
 
-/** The order of one seed: the same for ever. */
+/** The order of one seed: the same each time, as long as nothing is drawn otherwise here. */
 export function orderOf(seed: number): Order {
   const random = new SeededRandom(seed).derive('order');
   const chance = (of: number) => random.fraction() < of;
