@@ -16,9 +16,6 @@ export const UPDATE = 'POST sys/generate-root/update';
 
 /** Root token ceremonies of one recipient against a real server, with a proxy before each of its nodes. */
 export class RealCeremonies {
-  /** Reports, for the search of secrets. */
-  readonly told: string[] = [];
-
   private constructor(
     private readonly server: RealServer,
     readonly scenario: Scenario,
@@ -87,7 +84,7 @@ export class RealCeremonies {
   /** The token is a root token of this server; it is revoked at once. */
   async goodToken(run: TestRun): Promise<Report> {
     const report = await run.report();
-    this.told.push(JSON.stringify(report));
+    this.scenario.shows(JSON.stringify(report));
     expect(report).toMatchObject({ outcome: 'completed', result: { cluster: 'real' } });
     await provenAndRevoked(this.server, await decrypted(this.recipient, report));
     await replayRun(run);

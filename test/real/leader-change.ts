@@ -169,10 +169,6 @@ if (cluster) {
       // It outlived its node.
       await provenAndRevoked(cluster, await opened(ceremonies.recipient, encoded));
     });
-
-    it('leaves no secret in histories, reports or logs', async () => {
-      ceremonies.scenario.shows(...ceremonies.told);
-    });
   });
 } else {
   // eslint-disable-next-line jest/no-disabled-tests -- the result says that it was not run, and why

@@ -11,6 +11,8 @@ jest.setTimeout(300_000);
 export class Lane {
   readonly #cases: (() => Promise<void>)[] = [];
   #scenario: Scenario | undefined;
+  /** A secret that was found where the lane ended early. */
+  #leak: Error | undefined;
   #why: unknown = new Error('an earlier test of this deployment failed');
 
   constructor(private readonly open: () => Promise<Scenario>) {}
@@ -29,7 +31,7 @@ export class Lane {
         } catch (thrown) {
           const error = thrown instanceof Error ? thrown : new Error(String(thrown));
           await explainFailure(error, this.#scenario ? [this.#scenario] : []);
-          await this.close();
+          await this.close().catch((leak: Error) => (this.#leak = leak));
           reject(error);
         }
       });
@@ -43,7 +45,7 @@ export class Lane {
     it(title, this.test(body));
   }
 
-  /** Runs all cases; never throws: each test tells its own failure. */
+  /** Runs all cases, and each test tells its own failure; fails where a secret was found at the end. */
   async run(): Promise<void> {
     this.#scenario = await this.open().catch((error: unknown) => {
       this.#why = error;
@@ -51,6 +53,7 @@ export class Lane {
     });
     for (const one of this.#cases) await one();
     await this.close();
+    if (this.#leak !== undefined) throw this.#leak;
   }
 
   async close(): Promise<void> {
@@ -65,6 +68,8 @@ export function runLanes(...lanes: readonly Lane[]): void {
   let running: Promise<unknown> = Promise.resolve();
   beforeAll(() => {
     running = Promise.all(lanes.map((lane) => lane.run()));
+    // It fails the file below, once every test has told how it ended.
+    running.catch(() => undefined);
   });
   afterAll(async () => {
     await running;
