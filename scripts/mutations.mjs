@@ -1,5 +1,5 @@
 /**
- * Takes the dangerous lines (test/mutations.mjs) out of a copy of this checkout, one at a time, and runs the test that
+ * Takes the dangerous lines (test/mutations.txt) out of a copy of this checkout, one at a time, and runs the test that
  * must fail without each. A mutation that no test notices is a safety check that can be lost unseen.
  *
  *   node scripts/mutations.mjs [part of a name]
@@ -9,13 +9,26 @@ import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, w
 import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { MUTATIONS } from '../test/mutations.mjs';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const NOT_COPIED = ['.git', 'node_modules', 'dist', 'coverage', 'reports'];
-const chosen = MUTATIONS.filter(({ name }) => name.includes(process.argv[2] ?? ''));
+const chosen = readMutations().filter(({ name }) => name.includes(process.argv[2] ?? ''));
 const running = new Set();
 let stopped;
+
+/** The entries of test/mutations.txt, whose head tells their form. */
+function readMutations() {
+  const [, ...files] = readFileSync(join(ROOT, 'test', 'mutations.txt'), 'utf8').split(/^=== /m);
+  return files.flatMap((part) => {
+    const [file, ...entries] = part.trim().split('\n\n');
+    return entries.map((entry) => {
+      const [name, ...lines] = entry.split('\n');
+      const marked = (mark) => lines.flatMap((line) => (line.startsWith(mark) ? line.slice(mark.length) : [])).join('\n');
+      const [test, named] = marked('> ').split(/: (.*)/);
+      return { name, file, text: marked('- '), replacement: marked('+ '), test, named };
+    });
+  });
+}
 
 /** Why an entry of the list does not fit the code; undefined where it does. */
 function outdated({ file, text }) {
@@ -109,7 +122,7 @@ async function main(directory) {
     const why = outdated(mutation);
     return why === undefined ? [] : [`${mutation.name}: ${why}`];
   });
-  if (wrong.length > 0) throw new Error(`test/mutations.mjs is out of date:\n${wrong.join('\n')}`);
+  if (wrong.length > 0) throw new Error(`test/mutations.txt is out of date:\n${wrong.join('\n')}`);
   const copies = Array.from({ length: Math.min(availableParallelism(), chosen.length) }, (_, number) =>
     copyOfCheckout(directory, number),
   );
