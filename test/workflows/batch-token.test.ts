@@ -1,8 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
-import { CHANGING, expectServiceOn, statuses } from '../support/faults';
+import { CHANGING, drPrimaries, expectServiceOn, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
+import { at } from '../support/outage';
 import { Scenario, temporaryDirectory } from '../support/scenario';
 
 const HOUR_MS = 3_600_000;
@@ -79,6 +80,28 @@ describe('where the operation tokens come from', () => {
       expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([200]);
       expect(scenario.state('east').operationTokens).toBe(0);
       expect(report.tokens).toContainEqual(expect.objectContaining({ cluster: 'east', state: 'deleted' }));
+      await expectServiceOn(scenario, 'west');
+    },
+  );
+
+  prepared.it(
+    'a batch token that both clusters refuse in the outage: the holders are asked for the way back',
+    async (scenario) => {
+      makeBatchToken(scenario, 'west', 2 * HOUR_MS);
+      at(scenario, 'after', 'west', CHANGING.demote, () => {
+        for (const name of ['west', 'east']) scenario.service.cluster(name).writePolicy('dr-operations', []);
+      });
+      const run = await scenario.start({ to: 'east', go: 'auto', tokenSource: 'batch' });
+      await run.people({ shares: [], go: false });
+      await run.waitsFor('shares');
+      expect(drPrimaries(scenario)).toEqual([]);
+      await run.shares();
+      const report = await run.report();
+
+      expect(report.outcome).toBe('rolled-back');
+      expect(report.findings).toContainEqual(expect.objectContaining({ code: 'batch-token-refused' }));
+      expect(statuses(scenario, 'east', CHANGING.promote)).toEqual([403]);
+      expect(statuses(scenario, 'west', CHANGING.promote)).toEqual([403, 200]);
       await expectServiceOn(scenario, 'west');
     },
   );

@@ -1,6 +1,6 @@
 /** Inside an outage a step that only reads, or that sent nothing, waits for no person: the old primary serves. */
 import type { FailureFacts } from '../../workflows/engine/failures';
-import { RunStopped } from '../../workflows/engine/failures';
+import { RunStopped, stepFailure } from '../../workflows/engine/failures';
 import { changePrimary } from '../../workflows/procedures/change-primary';
 import type { PrimaryChange } from '../../workflows/procedures/change-primary';
 import { fakeRun } from '../support/fake-run';
@@ -20,6 +20,8 @@ interface Asked {
   readonly east?: string;
   /** Somebody rejects the gate that is asked again before the demotion. */
   readonly rejected?: boolean;
+  /** Of a change of the DR primary, which needs a token. */
+  readonly dr?: { readonly tokens: object; readonly promoteSecondary: unknown };
 }
 
 /**
@@ -27,17 +29,18 @@ interface Asked {
  * their order, which of them parked, and what was told.
  */
 async function change(failing: Readonly<Record<string, readonly FailureFacts[]>>, given: Asked = {}) {
-  const { acceptLoss = 'none', onStuck = 'promote-back', compared = {}, east, rejected } = given;
+  const { acceptLoss = 'none', onStuck = 'promote-back', compared = {}, east, rejected, dr } = given;
   const observations = east === undefined ? [] : [{ cluster: 'east', performance: { mode: east } }];
   const calls = {
     demotePrimary: () => Promise.resolve({}),
     compareAfterDemotion: () => Promise.resolve(compared),
     readDeployment: () => Promise.resolve({ observations }),
-    promoteSecondary: () => Promise.resolve({}),
+    promoteSecondary: dr?.promoteSecondary ?? (() => Promise.resolve({})),
   };
   const { run, ...told } = fakeRun({ calls, failing });
   const asked = {
-    ...{ kind: 'performance', deployment: 'payments', gate: 'promote', onStuck, acceptLoss },
+    ...{ kind: dr ? 'dr' : 'performance', tokens: dr?.tokens },
+    ...{ deployment: 'payments', gate: 'promote', onStuck, acceptLoss },
     route: { from: 'east', to: 'west', hooks: {} },
     approvals: {
       begin: (_gate: string, body: (authority: object) => unknown) =>
@@ -117,4 +120,18 @@ describe('a demotion that was refused', () => {
     const done = await change({ 'Demote east': failures }, { east: 'primary', onStuck });
     expect(done).toMatchObject({ side: 'nowhere', parked: failures.map(() => 'Demote east') });
   });
+});
+
+it('a batch token that is refused, where the plan has no way back, is replaced by one of the holders', async () => {
+  let source = 'batch';
+  const tokens = {
+    of: () => Promise.resolve({ source }),
+    canReplace: () => source === 'batch',
+    replaceRefused: () => Promise.resolve((source = 'sealed')),
+  };
+  const promoteSecondary = ({ token }: { readonly token: { readonly source: string } }) =>
+    token.source === 'batch' ? Promise.reject(stepFailure('PERMISSION_DENIED', 'It has ended.')) : Promise.resolve({});
+  const done = await change({}, { onStuck: 'park', compared: { loss: 'none' }, dr: { tokens, promoteSecondary } });
+  expect(done).toMatchObject({ side: 'new', parked: [] });
+  expect(done.steps.slice(2)).toEqual(['Promote west', 'Promote west']);
 });

@@ -7,7 +7,7 @@ import type { Approvals } from '../engine/approvals';
 import type { FailureFacts } from '../engine/failures';
 import { OutageDecision, RunStopped, StepFailed, TakenOver, isStop, readInOutage } from '../engine/failures';
 import type { OperationTokens } from './operation-tokens';
-import type { Choice, OnFailure } from '../engine/parking';
+import type { Choice } from '../engine/parking';
 import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from '../engine/parking';
 import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
@@ -186,11 +186,9 @@ function tellNotDemoted({ run, route: { from } }: Outage, { message, observed, n
 /** Refused for certain: as the plan says. With a doubt about the outcome a person decides. */
 async function promoteNew(outage: Outage): Promise<Next> {
   const { from, to } = outage.route;
-  await promote(outage, {
-    ...{ step: `Promote ${to}`, cluster: to, otherCluster: from, wayBack: outage.onStuck === 'promote-back' },
-    choices: [PROMOTE_BACK, LEAVE],
-    onFailure: ({ outcomeKnown }) => (outcomeKnown && outage.onStuck === 'promote-back' ? 'throw' : 'park'),
-  });
+  const wayBack = outage.onStuck === 'promote-back';
+  const choices = [PROMOTE_BACK, LEAVE];
+  await promote(outage, { step: `Promote ${to}`, cluster: to, otherCluster: from, wayBack, choices });
   return 'new';
 }
 
@@ -216,27 +214,40 @@ interface Promotion {
   readonly cluster: string;
   /** Proven not to be primary by the activity, right before. */
   readonly otherCluster: string;
+  /** Refused for certain, the other one is promoted back. */
   readonly wayBack?: boolean;
   readonly choices: readonly Choice[];
-  readonly onFailure?: OnFailure;
 }
 
-async function promote(outage: Outage, { step, choices, onFailure, ...pair }: Promotion): Promise<void> {
+/** Where there is no way back but this one, the key holders are asked instead of a token that its cluster refuses. */
+async function promote(outage: Outage, promotion: Promotion): Promise<void> {
   const { run, kind, deployment, approvals } = outage;
-  const tokenOf = async () => (outage.kind === 'dr' ? outage.tokens.of(pair.cluster, choices) : undefined);
+  const { step, choices, ...pair } = promotion;
+  const tokens = outage.kind === 'dr' ? outage.tokens : undefined;
+  const needsAnother = (failure: FailureFacts) => tokens?.canReplace(pair.cluster, failure) === true;
   // A token that has to be generated is generated in a step of its own.
-  await tokenOf();
-  await run.step(
-    step,
-    async (call) => {
-      const token = await tokenOf();
-      const sides = { deployment, kind, ...pair, authority: approvals.authority };
-      const inDoubt = promotionInDoubt(kind, pair.cluster, pair.otherCluster);
-      const order = () => call.promoteSecondary({ ...sides, mode: 'planned', token });
-      return run.state.left.during(rolesOf(kind), inDoubt, order);
-    },
-    { choices, onFailure },
-  );
+  await tokens?.of(pair.cluster, choices);
+  try {
+    await run.step(
+      step,
+      async (call) => {
+        const token = await tokens?.of(pair.cluster, choices);
+        const sides = { deployment, kind, ...pair, authority: approvals.authority };
+        const inDoubt = promotionInDoubt(kind, pair.cluster, pair.otherCluster);
+        const order = () => call.promoteSecondary({ ...sides, mode: 'planned', token });
+        return run.state.left.during(rolesOf(kind), inDoubt, order);
+      },
+      {
+        choices,
+        onFailure: (failure) =>
+          failure.outcomeKnown && (pair.wayBack === true || needsAnother(failure)) ? 'throw' : 'park',
+      },
+    );
+  } catch (error) {
+    if (pair.wayBack || !(error instanceof StepFailed)) throw error;
+    await tokens?.replaceRefused(pair.cluster, error.failure);
+    await promote(outage, promotion);
+  }
 }
 
 /** Service is back when the cluster was seen to serve; clients that were held are let through. */

@@ -96,17 +96,24 @@ export class OperationTokens {
   }
 
   /**
-   * A batch token, or one that the record kept, that a cluster refused for certain is used no more: what was proven of it
-   * does not hold. Neither is a batch token that cannot be had any more. The key holders are asked instead, and waited for.
+   * Whether a batch token, or one that the record kept, was refused for certain, or a batch token cannot be had any more,
+   * and the key holders can be asked instead.
+   */
+  canReplace(cluster: string, { code, outcomeKnown }: FailureFacts): boolean {
+    const isKept = this.#kept.has(cluster);
+    if (!outcomeKnown || (this.#ceremony && !isKept) || !this.#fallBack) return false;
+    // A kept token that does not open here may be alive: its step says how it opens again.
+    return code === 'PERMISSION_DENIED' || (!isKept && NOT_IN_HAND.includes(code));
+  }
+
+  /**
+   * What was proven of a token that {@link canReplace} does not hold: it is used no more. The key holders are waited for.
    *
    * @returns whether another token can be had now
    */
-  async replaceRefused(cluster: string, { code, message }: FailureFacts): Promise<boolean> {
-    const isKept = this.#kept.has(cluster);
-    if ((this.#ceremony && !isKept) || !this.#fallBack) return false;
-    // A kept token that does not open here may be alive: its step says how it opens again.
-    if (code !== 'PERMISSION_DENIED' && (isKept || !NOT_IN_HAND.includes(code))) return false;
-    await this.#askHolders(cluster, message);
+  async replaceRefused(cluster: string, failure: FailureFacts): Promise<boolean> {
+    if (!this.canReplace(cluster, failure)) return false;
+    await this.#askHolders(cluster, failure.message);
     return true;
   }
 
