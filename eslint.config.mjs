@@ -3,7 +3,7 @@ import js from '@eslint/js';
 import jest from 'eslint-plugin-jest';
 import tseslint from 'typescript-eslint';
 
-const SHARED = ['src/errors', 'src/secret'];
+const SHARED = ['src/errors', 'src/redaction', 'src/secret'];
 const NO_TEMPORAL = /^@temporalio\//;
 // What a holder's tool does runs in a browser as it does in Node.
 const NOT_FOR_BROWSERS = /^(node:|openpgp$|@temporalio\/)/;

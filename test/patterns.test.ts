@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import ts from 'typescript';
 import { findInvitation } from '../src/documents/pasted';
 import { holdsKeyShare } from '../src/contracts/plain-shares';
-import { redactText } from '../src/vault/redact';
+import { redactText } from '../src/redaction';
 import { missingSealKeys, newSealKey, redact, SealKeyring } from '../src/keys';
 import { readSources } from './support/source-graph';
 

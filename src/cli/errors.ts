@@ -3,7 +3,7 @@ import type { ApplicationFailure } from '@temporalio/common';
 import { RunbookError } from '../errors';
 import type { ErrorCode } from '../errors';
 import type { ReadinessResult } from '../contracts/readiness';
-import { redact } from '../keys/redaction';
+import { redact } from '../redaction';
 import type { CliContext } from './context';
 import { jsonText, terminalText } from './text';
 

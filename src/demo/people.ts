@@ -7,7 +7,7 @@ import type { RunView, TemporalSession } from '../cli/run';
 import { deploymentWorkflowId } from '../contracts/names';
 import type { GateName } from '../contracts/plan';
 import type { RunStatus, Waiting } from '../contracts/run-status';
-import { createHolderKey, generatePassphrase } from '../keys';
+import { createHolderKey, formatPublicKey, generatePassphrase } from '../keys';
 import type { Stage } from './stage';
 
 /** The name of the simulated deployment. */
@@ -47,15 +47,15 @@ export async function makePeople(
   const people = await Promise.all(
     [...HOLDERS, ...APPROVERS, OPERATOR].map(async (name, index): Promise<[string, DemoPerson]> => {
       const passphrase = generatePassphrase();
-      const key = await createHolderKey(passphrase, SCRYPT_WORK_FACTOR);
+      const { file, key } = await createHolderKey(passphrase, SCRYPT_WORK_FACTOR);
       const keyFile = join(directory, `${name}.key`);
       const passphraseFile = join(directory, `${name}.passphrase`);
-      await writeFile(keyFile, key.file, { mode: 0o600 });
+      await writeFile(keyFile, file, { mode: 0o600 });
       await writeFile(passphraseFile, `${passphrase.reveal()}\n`, { mode: 0o600 });
       const share = index < HOLDERS.length ? keyShares[index] : undefined;
       const shareFile = join(directory, `${name}.share`);
       if (share !== undefined) await writeFile(shareFile, `${share}\n`, { mode: 0o600 });
-      const person = { name, groups: groupsOf(name), publicKey: key.inventoryLine, keyFile, passphraseFile };
+      const person = { name, groups: groupsOf(name), publicKey: formatPublicKey(key), keyFile, passphraseFile };
       return [name, share === undefined ? person : { ...person, shareFile }];
     }),
   );

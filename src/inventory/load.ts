@@ -4,7 +4,7 @@ import { isAlias, isMap, isNode, isPair, isScalar, isSeq, LineCounter, parseDocu
 import type { Document } from 'yaml';
 import { z } from 'zod';
 import { errnoOf, isRunbookError, RunbookError } from '../errors';
-import { redact } from '../keys/redaction';
+import { redact } from '../redaction';
 import { crossChecks } from './checks';
 import { findDeployment, hasJoined } from './lookup';
 import { inventorySchema } from './schema';

@@ -10,7 +10,7 @@ import { claimedPayload, DOCUMENT_TYPES, verifyDocument } from '../documents/doc
 import type { DocumentType } from '../documents/documents';
 import { isSender, keyOfPerson } from './people';
 import type { PersonLookup } from './people';
-import { redact } from './redaction';
+import { redact } from '../redaction';
 import type { RunContext } from './sealing';
 
 /** What an approval or decision must fit, read by the activity itself. */

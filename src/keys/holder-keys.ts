@@ -11,15 +11,6 @@ import { armor, Encrypter } from 'age-encryption';
 import type { SigningKey } from '../documents/signing-keys';
 import { Secret } from '../secret';
 
-/** A person's new signing key: the file to keep, the line for the inventory. */
-interface CreatedHolderKey {
-  /** Armored age file, protected by the passphrase. */
-  readonly file: string;
-  readonly kid: string;
-  /** `<kid>:<x>`, for `publicKeys` in the inventory. */
-  readonly inventoryLine: string;
-}
-
 /** Makes a new Ed25519 signing key; returns it with its private JWK as text. */
 export function newSigningKey(): {
   readonly key: SigningKey & { readonly privateKey: KeyObject };
@@ -54,17 +45,18 @@ export function generatePassphrase(): Secret<'passphrase'> {
  * Makes a person's Ed25519 signing key in a passphrase-protected age file, which the `age` program opens too.
  *
  * @param workFactor base-2 logarithm of the scrypt cost; lower only in tests.
+ * @returns the armored file to keep, and the public key for the inventory.
  */
 export async function createHolderKey(
   passphrase: Secret<'passphrase'>,
   workFactor = SCRYPT_WORK_FACTOR,
-): Promise<CreatedHolderKey> {
+): Promise<{ readonly file: string; readonly key: PublicKeyEntry }> {
   const { key, jwk } = newSigningKey();
   const encrypter = new Encrypter();
   encrypter.setPassphrase(passphrase.reveal());
   encrypter.setScryptWorkFactor(workFactor);
   const file = armor.encode(await encrypter.encrypt(jwk.reveal()));
-  return { file: file.endsWith('\n') ? file : `${file}\n`, kid: key.kid, inventoryLine: formatPublicKey(key) };
+  return { file: file.endsWith('\n') ? file : `${file}\n`, key: { kid: key.kid, x: key.x } };
 }
 
 /** PKCS #8 (RFC 8410) of an Ed25519 private key, up to its 32 bytes. */

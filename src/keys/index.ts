@@ -8,7 +8,7 @@ export { formatPublicKey, parseFingerprint, parsePublicKey, spokenFingerprint } 
 export { importSigningKey, readHolderKey } from '../documents/signing-keys';
 export type { PublicKeyEntry } from '../documents/public-keys';
 export type { SigningKey } from '../documents/signing-keys';
-export { redact } from './redaction';
+export { redact } from '../redaction';
 export { attest, isAttested, kidOfMark } from './sealing';
 export type { AttestedFacts } from './sealing';
 export { missingSealKeys, newSealKey, openValue, SealKeyring, sealValue } from './sealing';

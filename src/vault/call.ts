@@ -1,7 +1,7 @@
 import { RunbookError } from '../errors';
+import { redactText } from '../redaction';
 import { pathOf } from './endpoints';
 import type { Endpoint } from './endpoints';
-import { redactText } from './redact';
 import { isObject } from './shape';
 import type { Reader } from './shape';
 import type { CallOptions, Caller, RequestDescription, ServiceAnswer } from './types';

@@ -1,8 +1,8 @@
 import { isInteger, parse } from 'lossless-json';
 import { RunbookError } from '../errors';
 import type { ErrorCode } from '../errors';
+import { redactText } from '../redaction';
 import { Secret } from '../secret';
-import { redactText } from './redact';
 import { isObject } from './shape';
 import type { NodeAddress, NodeResponse, Transport } from './transport';
 import type { BodyValue, CallOptions, RequestBody, RequestDescription, ServiceAnswer } from './types';

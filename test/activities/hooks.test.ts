@@ -95,7 +95,7 @@ describe('a command', () => {
       code: 'HOOK_FAILED',
       retryable: false,
       details: {
-        observed: 'exit 3; its output: [redacted token]\n[redacted token]',
+        observed: 'exit 3; its output: [redacted]\n[redacted]',
         outcomeKnown: false,
         next: expect.stringContaining('retry runs it again') as string,
       },

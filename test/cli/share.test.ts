@@ -125,7 +125,7 @@ describe('runbook share', () => {
     expect(code).toBe(3);
     expect(questions).toEqual(Array(3).fill('Passphrase of the signing key'));
     expect(err).toMatch(
-      /next: Look it up in your password store[^]*Call the operators now, at a number that you know: somebody who stands by must give instead[^]*runbook share deployment:payments --holder ada/,
+      /next: Look it up in your password store[^]*Call the operators now, at a number that you know: somebody who stands by must give instead/,
     );
     expect(right.err + err).not.toContain('canary');
     // From a file, without a terminal, or of a file that is no key: once.
@@ -138,27 +138,17 @@ describe('runbook share', () => {
     expect(other.err).toContain('This is not a key file');
   });
 
-  it.each([
+  it.each<[string, () => Promise<{ readonly jws: string }>, string, string?]>([
     ['a key that is not pinned', () => bench.invite({ epoch: 2 }, newSigningKey().key), 'STOP'],
     ['an expired one', () => bench.invite({ epoch: 3 }, bench.workersKey, Date.now() - 7_200_000), 'expired'],
     ['a changed one', () => Promise.resolve({ jws: changed(invitation.jws) }), 'refused'],
     ['something else', () => Promise.resolve({ jws: 'not an invitation' }), 'no invitation'],
-  ])('refuses an invitation of %s and does not ask for the share', async (_, make, text) => {
+    ['another run', () => bench.invite({ epoch: 5 }), 'belongs to another run', 'deployment:other'],
+  ])('refuses an invitation of %s and does not ask for the share', async (_, make, text, named = RUN.wid) => {
     const file = await bench.file('bad-invitation', (await make()).jws);
-    const { code, err, questions } = await share([], { answers: ['west', SHARE] }, file);
+    const { code, err, questions } = await bench.give(file, [], { answers: ['west', SHARE] }, 'share', named);
     expect([code, questions]).toEqual([3, []]);
     expect(err).toContain(text);
-  });
-
-  it('refuses an invitation of another run than the one that was named', async () => {
-    const { code, questions } = await bench.give(
-      invitationFile,
-      [],
-      { answers: ['west'] },
-      'share',
-      'deployment:other',
-    );
-    expect([code, questions]).toEqual([3, []]);
   });
 
   it('refuses somebody who is not invited, and a wrong name of the target cluster, without asking for the share', async () => {
@@ -192,60 +182,23 @@ describe('runbook share', () => {
     ]);
   });
 
-  it('ends a refusal with the whole command: server, pins and key of the workers as they were given', async () => {
-    const words = ['--environment', 'dr site', '--address', 'temporal:7233', '--namespace', 'ops', '--profile', 'p1'];
-    const { err } = await share([...words, '--confirm', 'east']);
-    const command = `runbook share ${RUN.wid} --holder ada --invitation-file ${invitationFile} --environment 'dr site' --pins ${bench.pins} --address temporal:7233 --namespace ops --profile p1 --print`;
-    expect(err).toContain(`When that is settled: ${command}`);
-    // Quoted where it begins like an option: here it shall not.
-    let key = '-';
-    while (key.startsWith('-')) key = formatPublicKey(newSigningKey().key);
-    expect((await share(['--workers-key', key, '--confirm', 'east'])).err).toContain(` --workers-key ${key} `);
-  });
-
-  it('pins the key of the first invitation after one comparison, and asks no more', async () => {
-    const fresh = bench.path('fresh-pins.json');
-    const words = ['--pins', fresh, '--workers-key', formatPublicKey(bench.workersKey)];
-    const first = await share(words, { answers: ['yes', 'west', SHARE] });
-    expect(first.code).toBe(0);
-    expect(first.questions[0]).toContain('yes');
-    expect(first.err).toContain(spokenFingerprint(bench.workersKey.kid));
-    expect((await share(words.slice(0, 2), { answers: ['west', SHARE] })).code).toBe(0);
-  });
-
-  it('does not pin a key that the invitation is not signed with, nor one that the holder does not confirm', async () => {
-    const fresh = bench.path('other-pins.json');
-    const other = await share(['--pins', fresh, '--workers-key', formatPublicKey(newSigningKey().key)], {
-      answers: ['yes', 'west', SHARE],
-    });
-    expect(other.code).toBe(3);
-    expect(other.questions).toEqual([]);
-    const refused = await share(['--pins', fresh, '--workers-key', formatPublicKey(bench.workersKey)], {
-      answers: ['no'],
-    });
-    expect(refused.code).toBe(3);
-    expect((await share(['--pins', fresh], { answers: ['west', SHARE] })).err).toContain('not pinned');
-  });
-
-  it('stops at another fingerprint than the pinned one, and shows the command that pins it: it asks nothing', async () => {
+  it('stops at another fingerprint than the pinned one, and where none is pinned, with the command that pins it: it asks nothing', async () => {
     const { key } = newSigningKey();
     const { jws } = await bench.invite({ epoch: 14 }, key);
-    const file = await bench.file('of-another-key', `${jws}\n${formatPublicKey(key)}\n`);
-    for (const more of [[], ['--workers-key', formatPublicKey(key)]]) {
-      const { code, err, questions } = await share(more, { answers: ['yes', 'west', SHARE] }, file);
+    const file = await bench.file('of-another-key', `"${jws}"\n${formatPublicKey(key)}\n`);
+    const fresh = bench.path('fresh-pins.json');
+    for (const [pins, message] of [
+      [bench.pins, 'STOP. The invitation is signed with another key than the one pinned'],
+      [fresh, 'signed with a key that is not pinned'],
+    ] as const) {
+      const { code, err, questions } = await share(['--pins', pins], { answers: ['yes', 'west', SHARE] }, file);
       expect([code, questions]).toEqual([3, []]);
-      expect(err).toContain('STOP. The invitation is signed with another key than the one pinned');
-      for (const { kid } of [key, bench.workersKey]) expect(err).toContain(spokenFingerprint(kid));
-      expect(err).toContain(`runbook keys trust production ${formatPublicKey(key)} --pins ${bench.pins}`);
+      for (const shown of [message, spokenFingerprint(key.kid)]) expect(err).toContain(shown);
+      expect(err).toContain(`runbook keys trust production ${formatPublicKey(key)} --pins ${pins}`);
+      if (pins === bench.pins) expect(err).toContain(spokenFingerprint(bench.workersKey.kid));
     }
     expect((await readPins(bench.pins)).map(({ kid }) => kid)).toEqual([bench.workersKey.kid]);
-  });
-
-  it('takes the public key that came with the invitation, which counts by its fingerprint alone', async () => {
-    const text = `Please give your share:\n"${invitation.jws}"\n${formatPublicKey(bench.workersKey)}\n`;
-    const file = await bench.file('with-key', text);
-    const words = ['--pins', bench.path('pins-with-key.json')];
-    expect((await share(words, { answers: ['yes', 'west', SHARE] }, file)).code).toBe(0);
+    expect(await readPins(fresh)).toEqual([]);
   });
 
   it('passes nothing on but envelopes: a share in the clear is not sent for anybody', async () => {

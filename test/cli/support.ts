@@ -142,10 +142,9 @@ export class HolderBench {
 
   /** A new key of a holder: its file, and the person whom the inventory lists with it. */
   async holderKey(passphrase: string): Promise<{ readonly file: string; readonly person: PersonFacts }> {
-    const { kid, inventoryLine, file } = await createHolderKey(new Secret('passphrase', passphrase), 2);
-    const publicKeys = [{ kid, x: inventoryLine.split(':')[1] ?? '' }];
-    const person = { name: 'ada', attestation: 'signed', publicKeys } as const;
-    return { file: await this.file(`${kid}.key`, file), person };
+    const { key, file } = await createHolderKey(new Secret('passphrase', passphrase), 2);
+    const person = { name: 'ada', attestation: 'signed', publicKeys: [key] } as const;
+    return { file: await this.file(`${key.kid}.key`, file), person };
   }
 
   /** `runbook share`, or `provide-token`, from an invitation in a file; prints what it would send. */

@@ -7,7 +7,6 @@ import {
   newSigningKey,
   openRehearsalAnswer,
   openShares,
-  parsePublicKey,
   spokenFingerprint,
 } from '../../src/keys';
 import type { CreatedInvitation, PersonFacts } from '../../src/keys';
@@ -79,21 +78,17 @@ inBrowser(`the holder's page in a browser${because}`, () => {
   it("signs with the holder's key where he has one, and forgets it", async () => {
     const { page, context } = await stage.open(made());
     const passphrase = 'canary-passphrase-of-ben';
-    const key = await createHolderKey(new Secret('passphrase', passphrase), 4);
-    const signing = {
-      ...ben,
-      attestation: 'signed' as const,
-      publicKeys: [parsePublicKey(key.inventoryLine)].flatMap((x) => x ?? []),
-    };
+    const { file, key } = await createHolderKey(new Secret('passphrase', passphrase), 4);
+    const signing = { ...ben, attestation: 'signed' as const, publicKeys: [key] };
     await check(page, invitation.jws, 'ben');
     await agree(page, 'west');
     await page.fill('#share', SHARE);
     await page.click('#signing summary');
-    await page.fill('#key-text', key.file);
+    await page.fill('#key-text', file);
     await page.fill('#passphrase', 'wrong');
     await page.click('#encrypt');
     expect(await messageOf(page, 3)).toContain('passphrase is wrong');
-    await page.setInputFiles('#key-file', { name: 'ben.key', mimeType: 'text/plain', buffer: Buffer.from(key.file) });
+    await page.setInputFiles('#key-file', { name: 'ben.key', mimeType: 'text/plain', buffer: Buffer.from(file) });
     await page.fill('#passphrase', passphrase);
     const envelope = await encryptAndCopy(page);
     expect((await opened(envelope, signing)).share).toBe(SHARE);

@@ -7,7 +7,7 @@ import { isRunbookError } from '../../errors';
 import { hasJoined, loadInventory, readSigningKey } from '../../inventory';
 import type { Inventory } from '../../inventory';
 import { formatPublicKey, isMemoryBacked, parsePublicKey, readPins, SealKeyring, spokenFingerprint } from '../../keys';
-import { redact } from '../../keys/redaction';
+import { redact } from '../../redaction';
 import { checkProcess, DEBUGGING_VARIABLE, processFacts } from '../../process-guard';
 import { taskQueueSetting, workerSettings } from '../../worker/settings';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';

@@ -2,9 +2,11 @@ import { stat, writeFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { RunbookError } from '../../errors';
 import {
+  addPin,
   formatPublicKey,
   newSealKey,
   newSigningKey,
+  notAKey,
   parseFingerprint,
   readPins,
   removePin,
@@ -18,11 +20,45 @@ import { Secret } from '../../secret';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
-import { DEFAULT_ENVIRONMENT, pinAfterComparing, PINS_OPTION, pinsPath } from '../invitation';
-import { writeSecretFile, personalKeyFile, readTextFile, signingKey } from '../secret-input';
+import { DEFAULT_ENVIRONMENT, PINS_OPTION, pinsPath } from '../invitation';
+import { confirmed, writeSecretFile, personalKeyFile, readTextFile, signingKey } from '../secret-input';
 import { shellLine } from '../text';
 
 export const commands = (host: CommandHost): Command[] => [keysCommand(host), joinCommand(host)];
+
+/**
+ * Pins a workers' key after the person compared its fingerprint, with an operator by voice or with their own note.
+ *
+ * @param line `<kid>:<x>`, from anywhere: what counts is the fingerprint.
+ * @param compared the person has already said that it is the right one.
+ * @throws RunbookError `INVALID_INPUT` where the line is no key, or the person does not confirm it.
+ */
+async function pinAfterComparing(
+  context: CliContext,
+  environment: string,
+  line: string,
+  { pins: path, yes: compared = false }: TrustOptions,
+) {
+  const file = pinsPath(context.env, path);
+  const key = parsePublicKey(line.trim());
+  if (key === undefined) throw notAKey();
+  const pinned = (await readPins(file)).filter((pin) => pin.environment === environment);
+  // Nobody is called about a key that was compared before.
+  if (!compared && !pinned.some(({ kid }) => kid === key.kid)) {
+    for (const { kid } of pinned)
+      context.err(`Pinned for "${environment}" so far: ${spokenFingerprint(kid)}. This is ANOTHER key.`);
+    context.err(`Fingerprint of the workers' key: ${spokenFingerprint(key.kid)}`);
+    await confirmed(
+      context,
+      'Compare it with an operator by voice, or with your own note. Type "yes" if it is the same',
+      {
+        refused: 'nothing was pinned',
+        next: 'Is the fingerprint different from the one that you were told? Stop, and call the operators at a number that you know.',
+      },
+    );
+  }
+  return { pin: await addPin(file, environment, line), file };
+}
 
 /** `runbook keys ...`: keys of people, workers and sealed values. */
 function keysCommand(host: CommandHost): Command {
@@ -50,7 +86,7 @@ function trustCommand({ context }: CommandHost): Command {
     .option(...PINS_OPTION)
     .option('-y, --yes', 'do not ask: the fingerprint was compared already')
     .action(async (environment: string, line: string, options: TrustOptions) => {
-      const { pin, file } = await pinAfterComparing(context, { ...options, environment }, line, options.yes);
+      const { pin, file } = await pinAfterComparing(context, environment, line, options);
       const fingerprint = spokenFingerprint(pin.kid);
       const others = (await readPins(file)).filter((each) => each.kid !== pin.kid && each.environment === environment);
       printResult(context, options, { environment, kid: pin.kid, fingerprint, file }, [
@@ -163,12 +199,9 @@ const SHORTEST_PASSPHRASE = 16;
 /** One group of a made passphrase. */
 const LAST_CHARACTERS = 5;
 
-interface JoinOptions extends CommonOptions {
-  readonly environment?: string;
+interface JoinOptions extends TrustOptions {
   readonly keyFile?: string;
   readonly passphraseFile?: string;
-  readonly pins?: string;
-  readonly yes?: boolean;
 }
 
 /** `runbook join`: all that one person does, once, on their own machine. */
@@ -186,8 +219,7 @@ function joinCommand({ context }: CommandHost): Command {
       const { environment, name, workers } = readJoinLine(line);
       const usual = personalKeyFile(context.env, name);
       const file = options.keyFile ?? usual;
-      const pinning = { environment, ...(options.pins !== undefined && { pins: options.pins }) };
-      await pinAfterComparing(context, pinning, formatPublicKey(workers), options.yes);
+      await pinAfterComparing(context, environment, formatPublicKey(workers), options);
       const key = await ownKey(context, options, file);
       const send = `${name}/${formatPublicKey(key)}`;
       // Beside the key: what it signs for can be said without its passphrase.
@@ -217,12 +249,9 @@ async function ownKey(context: CliContext, options: JoinOptions, keyFile: string
     const opened = await signingKey(context, { ...options, keyFile });
     if (opened !== undefined) return opened;
   }
-  const { file, inventoryLine } = await createHolderKey(await newPassphrase(context, options), context.keyWorkFactor);
+  const { file, key } = await createHolderKey(await newPassphrase(context, options), context.keyWorkFactor);
   await writeSecretFile(keyFile, file);
-  const made = parsePublicKey(inventoryLine);
-  if (made === undefined)
-    throw new RunbookError('INTERNAL', 'A new key has no public line.', { next: 'Run the command again.' });
-  return made;
+  return key;
 }
 
 /** The passphrase of a new key: made and shown once, or from a file. */

@@ -9,25 +9,18 @@ import { envelopeInput, readEnvelopeText } from '../../documents/envelope';
 import { formatPublicKey, spokenFingerprint, parsePublicKey } from '../../documents/public-keys';
 import { namedSigner } from '../../documents/invitation';
 import { parseOperationToken, parseShare } from '../../documents/key-shares';
-import { isRunbookError, RunbookError } from '../../errors';
-import { readPins, notAKey } from '../../keys';
+import { RunbookError } from '../../errors';
+import { notAKey, readPins } from '../../keys';
 import { newCommand, printResult, withRun, withServerOptions, withSession, collect } from '../command';
 import type { CommandHost, ServerOptions, CommonOptions } from '../command';
 import type { CliContext } from '../context';
-import {
-  DEFAULT_ENVIRONMENT,
-  fetchInvitation,
-  PINS_OPTION,
-  pinsPath,
-  readAndConfirm,
-  withPinningOptions,
-} from '../invitation';
+import { fetchInvitation, PINS_OPTION, pinsPath, readAndConfirm } from '../invitation';
 import type { ExpectedRun, HolderOptions } from '../invitation';
 import { describe } from '../run';
 import { readSecret, readTextFile, signingKey } from '../secret-input';
 import { HOLDER_OPTION, giveSignal, personOf, withStatementOptions } from '../signals';
 import type { StatementOptions } from '../signals';
-import { jsonText, shellLine } from '../text';
+import { jsonText } from '../text';
 
 export const commands = (host: CommandHost): Command[] => [
   shareCommand(host),
@@ -49,7 +42,6 @@ type Gives = 'share' | 'provide-token';
 function shareCommand(host: CommandHost): Command {
   const command = newCommand('share', [
     'runbook share deployment:payments --holder ada',
-    "runbook share deployment:payments --holder ada --workers-key KID:KEY   (the first time: pins the workers' key)",
     'runbook share deployment:payments --holder ada --key-file ~/ada.key   (signed, where the inventory lists your key)',
     'runbook share deployment:payments --holder ada --print   (prints one line to paste as signal "share" in the Web UI)',
     'runbook share deployment:payments --holder ada --share-file share.txt --confirm west   (for scripts)',
@@ -79,7 +71,7 @@ function givingCommand(host: CommandHost, command: Command, gives: Gives, confir
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of asking the run')
     .option('--confirm <cluster>', `${confirmed}, instead of typing it when asked`)
     .option('--envelope-file <file>', 'send an envelope that a holder made offline; asks for nothing');
-  withStatementOptions(withPinningOptions(command));
+  withStatementOptions(command.option(...PINS_OPTION));
   return command.action(async (workflowId: string, given: ShareOptions) => {
     const { context } = host;
     const { envelopeFile, invitationFile, print } = given;
@@ -107,46 +99,24 @@ function givingCommand(host: CommandHost, command: Command, gives: Gives, confir
   });
 }
 
-/**
- * The signal's input: `{document}` where it is signed, else the plain members of the envelope. A refusal ends with the
- * command that this very person gives next.
- */
+/** The signal's input: `{document}` where it is signed, else the plain members of the envelope. */
 async function answer(context: CliContext, gives: Gives, options: ShareOptions, text: string, run: ExpectedRun) {
-  try {
-    const { request, confirmed } = await readAndConfirm(context, options, gives, text, run);
-    const { holder } = options;
-    const key = await signingKey(context, options, holder);
-    if (gives === 'provide-token') {
-      const question = `The operation token of ${confirmed}`;
-      const source = { file: options.tokenFile, question };
-      const token = await readSecret(context, source, parseOperationToken);
-      const envelope = await answerWithToken(request, { holder, signingKey: key, cluster: confirmed, token });
-      return { request, input: envelopeInput(envelope) };
-    }
-    const tool = `runbook ${programVersion()}`;
-    const question = asksForRecoveryShare(request) ? 'Your recovery key share' : 'Your key share';
-    const source = { file: options.shareFile, question };
-    const share = () => readSecret(context, source, parseShare);
-    const envelope = await answerRequest(request, { holder, tool, signingKey: key, share });
-    if (request.kind === 'rehearsal')
-      context.err('REHEARSAL: a value that means nothing was made and encrypted. Your key share was not asked for.');
+  const { request, confirmed } = await readAndConfirm(context, options, gives, text, run);
+  const { holder } = options;
+  const key = await signingKey(context, options, holder);
+  if (gives === 'provide-token') {
+    const source = { file: options.tokenFile, question: `The operation token of ${confirmed}` };
+    const token = await readSecret(context, source, parseOperationToken);
+    const envelope = await answerWithToken(request, { holder, signingKey: key, cluster: confirmed, token });
     return { request, input: envelopeInput(envelope) };
-  } catch (error) {
-    if (!isRunbookError(error) || error.next === undefined || error.next.includes('runbook status')) throw error;
-    throw error.with({ next: `${error.next} When that is settled: ${again(gives, run.workflowId, options)}` });
   }
-}
-
-/** The same command again, as far as it says who gives what to which run, by which server and which pins. */
-function again(gives: Gives, workflowId: string, given: ShareOptions): string {
-  const environment = given.environment === DEFAULT_ENVIRONMENT ? undefined : given.environment;
-  const named = {
-    ...{ '--holder': given.holder, '--key-file': given.keyFile, '--invitation-file': given.invitationFile },
-    ...{ '--workers-key': given.workersKey, '--environment': environment, '--pins': given.pins },
-    ...{ '--address': given.address, '--namespace': given.namespace, '--profile': given.profile },
-  };
-  const options = Object.entries(named).flatMap(([name, value]) => (value === undefined ? [] : [name, value]));
-  return shellLine('runbook', gives, workflowId, ...options, ...(given.print === true ? ['--print'] : []));
+  const tool = `runbook ${programVersion()}`;
+  const question = asksForRecoveryShare(request) ? 'Your recovery key share' : 'Your key share';
+  const share = () => readSecret(context, { file: options.shareFile, question }, parseShare);
+  const envelope = await answerRequest(request, { holder, tool, signingKey: key, share });
+  if (request.kind === 'rehearsal')
+    context.err('REHEARSAL: a value that means nothing was made and encrypted. Your key share was not asked for.');
+  return { request, input: envelopeInput(envelope) };
 }
 
 interface InvitationOptions extends ServerOptions {

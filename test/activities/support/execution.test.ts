@@ -171,7 +171,7 @@ describe('an activity', () => {
       jest.advanceTimersByTime(5_000);
     };
     await inside(mock, activity).finally(() => jest.useRealTimers());
-    expect(heartbeats).toEqual(Array.from({ length: 3 }, () => ({ progress: 'waiting with [redacted token]' })));
+    expect(heartbeats).toEqual(Array.from({ length: 3 }, () => ({ progress: 'waiting with [redacted]' })));
   });
 });
 
