@@ -5,9 +5,10 @@ import { z } from 'zod';
 import { CHECK_FAILED } from '../contracts/alarms';
 import { nextCommandOf } from '../contracts/next-commands';
 import { reportSchema } from '../contracts/report';
-import type { OutageSplit, Report } from '../contracts/report';
+import type { Report } from '../contracts/report';
 import { QUERIES } from '../contracts/signals';
 import { RunbookError, errnoOf } from '../errors';
+import { headlineOf, headlinesBelow } from '../report/headlines';
 import { digestOf, markIn, tailOf, closeOf } from '../report/run-history';
 import type { ReportMark } from '../report/run-history';
 import { reportOf } from '../report/report-of-run';
@@ -16,7 +17,7 @@ import { findingText } from '../words/status';
 import { isNoRun } from './errors';
 import { describe } from './run';
 import type { RunReference, TemporalSession } from './run';
-import { escapeUntrusted, inLines, inWords, shellLine, terminalText } from './text';
+import { escapeUntrusted, inLines, shellLine, terminalText } from './text';
 
 /** A worker replays the whole run to answer. */
 const DEADLINE_MS = 10_000;
@@ -110,43 +111,22 @@ function unavailable({ workflowId, runId, type }: WorkflowExecutionDescription, 
   });
 }
 
-/** The end of a run in a few lines: outcome, outage split, loss, findings, what is left to do. */
+/** The end of a run in a few lines: what its report says first, then tokens, findings and what is left to do. */
 export function summaryLines(given: Report): string[] {
   const report = inLines(given);
-  const { outage, loss, withoutDrProtection } = report;
-  const unprotected = withoutDrProtection?.totalMs;
-  const held = report.clientsHeld?.totalMs;
-  const findings = report.findings.map((each) => {
-    const { title, text } = findingText(each);
-    return `${title}${text}`;
+  const findings = report.findings.map((finding) => {
+    const { title, text } = findingText(finding);
+    return { failed: finding.code === CHECK_FAILED, line: `${title}${text}` };
   });
-  const failed = findings.filter((_, index) => report.findings[index]?.code === CHECK_FAILED);
   const texts = [
-    ...failed,
-    ...(held === undefined ? [] : [`Clients held, from the quiesce to their release: ${inWords(held)}`]),
-    ...(loss === undefined ? [] : [`Loss: ${loss.loss}. ${loss.why}`]),
-    ...(unprotected === undefined ? [] : [`Without DR protection: ${inWords(unprotected)}`]),
+    ...headlinesBelow(report).map(({ text }) => text),
+    ...findings.flatMap(({ failed, line }) => (failed ? [line] : [])),
     ...report.tokens.map(({ cluster, state, text }) => `Operation token of ${cluster}: ${state}. ${text}`),
-    ...findings.filter((each) => !failed.includes(each)),
+    ...findings.flatMap(({ failed, line }) => (failed ? [] : [line])),
     ...report.leftToDo.map((left) => `Left to do: ${left}`),
+    `History: ${report.historyEvents} events`,
   ];
-  return [
-    '',
-    `${report.runbook} of ${report.deployment ?? 'unknown deployment'}: ${report.outcome.toUpperCase()}`,
-    ...(outage === undefined ? [] : outageLines(outage)),
-    ...texts.flatMap((text) => terminalText(text, '  ')),
-    `  History: ${report.historyEvents} events`,
-  ];
-}
-
-/** How long clients had no primary, and where the time went. */
-function outageLines({ totalMs, endedBy, beforeRunMs, serviceMs, machineMs, peopleMs }: OutageSplit): string[] {
-  const part = (ms: number | undefined, none = 'unknown'): string => (ms === undefined ? none : inWords(ms));
-  const how = endedBy === 'probe' ? "first success through the clients' address" : 'service ready';
-  return [
-    `  Outage: ${part(totalMs, 'not over')}${endedBy === undefined ? '' : `, ended by ${how}`}`,
-    `    ${beforeRunMs === undefined ? '' : `before this run began ${part(beforeRunMs)}, `}service ${part(serviceMs)}, machine ${part(machineMs)}, people ${part(peopleMs)}`,
-  ];
+  return ['', ...terminalText(headlineOf(report).text), ...texts.flatMap((text) => terminalText(text, '  '))];
 }
 
 const marked = reportSchema

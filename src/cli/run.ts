@@ -3,11 +3,11 @@ import { Client, Connection, isGrpcDeadlineError, isGrpcServiceError, WorkflowNo
 import type { WorkflowExecutionDescription } from '@temporalio/client';
 import { temporal } from '@temporalio/proto';
 import { nextCommandOf } from '../contracts/next-commands';
-import { payloadConverter } from '../contracts/payload-converter';
 import type { Report } from '../contracts/report';
 import type { RunMemo, RunStatus } from '../contracts/run-status';
 import { QUERIES } from '../contracts/signals';
 import { RunbookError } from '../errors';
+import { firstValue } from '../report/run-history';
 import { connectionSettings, DATA_CONVERTER } from '../worker/connection';
 import type { ConnectionFlags } from '../worker/connection';
 import { versionOf } from '../worker/settings';
@@ -223,12 +223,6 @@ function pendingActivity(pending: temporal.api.workflow.v1.IPendingActivityInfo)
 
 function ageOf(time: { readonly seconds?: unknown } | null | undefined): number | undefined {
   return time?.seconds ? Math.max(0, Date.now() - Number(time.seconds) * 1000) : undefined;
-}
-
-/** The value of an event's one argument; what cannot be decoded becomes the marker of the converter. */
-function firstValue(payloads: temporal.api.common.v1.IPayloads | null | undefined): unknown {
-  const [first] = payloads?.payloads ?? [];
-  return first === undefined ? undefined : payloadConverter.fromPayload<unknown>(first);
 }
 
 /** The inputs of the signals of a name, oldest first; the run counts them in this order, from 1. */

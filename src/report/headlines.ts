@@ -3,7 +3,7 @@ import { sidesOfSwitchover } from '../contracts/plan';
 import { readinessResult } from '../contracts/readiness';
 import { verdictWords } from '../contracts/readiness-words';
 import type { Report } from '../contracts/report';
-import type { Attested } from '../contracts/run-facts';
+import { inWords } from '../contracts/words';
 
 /** How good or bad news is. */
 export type Tone = 'good' | 'warning' | 'bad' | 'neutral';
@@ -14,19 +14,6 @@ export interface Toned {
   readonly tone: Tone;
 }
 
-/** A duration for people: `0.42 s`, `12.3 s`, `3 min 20 s`, `2 h 05 min`. */
-export function durationText(milliseconds: number): string {
-  if (milliseconds < 0) return `-${durationText(-milliseconds)}`;
-  if (milliseconds === 0) return '0 s';
-  if (milliseconds < 9_995) return `${(milliseconds / 1000).toFixed(2)} s`;
-  if (milliseconds < 59_950) return `${(milliseconds / 1000).toFixed(1)} s`;
-  const seconds = Math.round(milliseconds / 1000);
-  const minutes = Math.floor(seconds / 60);
-  const two = (count: number): string => String(count).padStart(2, '0');
-  if (minutes < 60) return `${minutes} min ${two(seconds % 60)} s`;
-  return `${Math.floor(minutes / 60)} h ${two(minutes % 60)} min`;
-}
-
 /** A time for people, UTC: `2026-11-21 00:31:02.123`. */
 export function timeText(iso: string): string {
   return iso.replace('T', ' ').replace('Z', '');
@@ -34,14 +21,7 @@ export function timeText(iso: string): string {
 
 /** How long from one ISO time to another. */
 export function betweenText(from: string, to: string): string {
-  return durationText(Date.parse(to) - Date.parse(from));
-}
-
-const HOW = { signed: 'signed', principal: 'authenticated by the Temporal server', claimed: 'UNVERIFIED' } as const;
-
-/** Who said something and how that is known. */
-export function attestedText({ name, how }: Attested): string {
-  return `${name} (${HOW[how]})`;
+  return inWords(Date.parse(to) - Date.parse(from));
 }
 
 /** Runbook and deployment. */
@@ -72,13 +52,6 @@ const CHANGES_PRIMARY: ReadonlySet<string> = new Set(['drSwitchover', 'drFailove
 function sidesOf({ plan, result = {} }: Report): { readonly from: string; readonly to: string } | undefined {
   const { from, to } = sidesOfSwitchover(plan?.content) ?? result;
   return typeof from === 'string' && typeof to === 'string' ? { from, to } : undefined;
-}
-
-function completed(report: Report): string | undefined {
-  const { runbook, deployment = 'the deployment', outage } = report;
-  const sides = sidesOf(report);
-  const way = runbook === 'drFailover' ? 'failed' : outage && 'was switched';
-  return sides && way && `${deployment} ${way} over from ${sides.from} to ${sides.to}`;
 }
 
 /** A check that was made is no good news by itself. */
@@ -123,7 +96,7 @@ function endedHeadline(report: Report): Toned {
   const untouched = report.outage || !CHANGES_PRIMARY.has(report.runbook) ? '' : ' Nothing was demoted or promoted.';
   switch (report.outcome) {
     case 'completed':
-      return readinessHeadline(report) ?? { text: `Completed: ${completed(report) ?? what}.`, tone: 'good' };
+      return readinessHeadline(report) ?? { text: `Completed: ${what}.`, tone: 'good' };
     case 'planned':
       return { text: `Planned only: ${what}. Nothing was touched, and ${planned(report)}.`, tone: 'neutral' };
     case 'refused':
@@ -165,16 +138,21 @@ export function headlinesBelow(report: Report): readonly Toned[] {
   );
 }
 
+/** Service: calls and waiting for its state. Machine: Temporal and the workers. */
 function outageHeadline({ runbook, outage }: Report): Toned | undefined {
   if (!outage)
     return CHANGES_PRIMARY.has(runbook) ? { text: 'No outage: this run demoted nothing.', tone: 'good' } : undefined;
-  const { startedAt, endedAt, totalMs, beforeRunMs = 0, serviceMs = 0, machineMs = 0, peopleMs = 0 } = outage;
-  const before = beforeRunMs === 0 ? '' : `before this run began ${durationText(beforeRunMs)}, `;
-  const split = `${before}service ${durationText(serviceMs)}, machine ${durationText(machineMs)}, people ${durationText(peopleMs)}`;
+  const { startedAt, startedBecause, endedAt, endedBy, totalMs, atLeast } = outage;
+  const { beforeRunMs = 0, serviceMs = 0, machineMs = 0, peopleMs = 0 } = outage;
+  const before = beforeRunMs === 0 ? '' : `before this run began ${inWords(beforeRunMs)}, `;
+  const split = `${before}service ${inWords(serviceMs)}, machine ${inWords(machineMs)}, people ${inWords(peopleMs)}`;
+  const why = startedBecause === undefined ? '' : ` Counted from there: ${startedBecause}.`;
   if (totalMs === undefined || endedAt === undefined)
-    return { text: `Outage since ${timeText(startedAt)} UTC, no end known. So far: ${split}.`, tone: 'bad' };
+    return { text: `Outage since ${timeText(startedAt)} UTC, no end known. So far: ${split}.${why}`, tone: 'bad' };
+  const by = endedBy === 'probe' ? 'the first success through the clients’ address' : 'the new primary serving a write';
+  const times = `From ${timeText(startedAt)} to ${timeText(endedAt)} UTC, ended by ${by}.`;
   return {
-    text: `Outage ${outage.atLeast ? 'of at least ' : ''}${durationText(totalMs)}: ${split}.`,
+    text: `Outage of ${atLeast ? 'at least ' : ''}${inWords(totalMs)}: ${split}. ${times}${why}`,
     tone: peopleMs > 0 ? 'warning' : 'neutral',
   };
 }
@@ -185,7 +163,7 @@ function heldHeadline({ clientsHeld }: Report): Toned | undefined {
   const { from, totalMs } = clientsHeld;
   return totalMs === undefined
     ? { text: `Clients held since ${timeText(from)} UTC: this run did not let them through again.`, tone: 'bad' }
-    : { text: `Clients held for ${durationText(totalMs)}, from the quiesce to their release.`, tone: 'neutral' };
+    : { text: `Clients held for ${inWords(totalMs)}, from the quiesce to their release.`, tone: 'neutral' };
 }
 
 function lossHeadline({ runbook, loss, outage }: Report): Toned | undefined {
@@ -211,5 +189,5 @@ function protectionHeadline({ withoutDrProtection }: Report): Toned | undefined 
   const { from, totalMs } = withoutDrProtection;
   return totalMs === undefined
     ? { text: `Without DR protection since ${timeText(from)} UTC.`, tone: 'bad' }
-    : { text: `Without DR protection for ${durationText(totalMs)}.`, tone: 'neutral' };
+    : { text: `Without DR protection for ${inWords(totalMs)}.`, tone: 'neutral' };
 }

@@ -1,9 +1,9 @@
-import type { Report, ReportStep } from '../contracts/report';
+import type { Report } from '../contracts/report';
 import { oneLine, pieces } from '../contracts/words';
 import type { Block, Cell, Row } from './sections';
-import { outcomeCell, sectionsOf } from './sections';
+import { sectionsOf } from './sections';
 import { markOf } from './run-history';
-import { betweenText, headlineOf, headlinesBelow, timeText, titleOf } from './headlines';
+import { headlineOf, headlinesBelow, titleOf } from './headlines';
 
 /** Text that people wrote, as Markdown that shows it and nothing else. */
 function escaped(text: string): string {
@@ -42,24 +42,7 @@ function table(rows: readonly Row[]): string {
   );
 }
 
-function stepLines(step: ReportStep, report: Report): readonly string[] {
-  const ended = report.endedAt !== undefined;
-  const duration = step.endedAt === undefined ? '' : `, ${betweenText(step.startedAt, step.endedAt)}`;
-  const attempt = step.attempt > 1 ? `, attempt ${step.attempt}` : '';
-  const activities = step.activities.map(({ type, cluster, tries, outcome, observed, startedAt, endedAt }) => {
-    const where = cluster === undefined ? '' : ` on ${escaped(cluster)}`;
-    const tried = tries > 1 ? `, ${tries} tries` : '';
-    const took = endedAt === undefined ? '' : `, ${betweenText(startedAt, endedAt)}`;
-    const seen = observed === undefined ? '' : `: ${escaped(observed)}`;
-    return `  - ${escaped(type)}${where}: ${cell(outcomeCell(outcome, ended))}${tried}${took}${seen}`;
-  });
-  return [
-    `- **${step.number === 0 ? '' : `${step.number}. `}${escaped(step.name)}**${attempt}: ${cell(outcomeCell(step.outcome, ended))}, from ${timeText(step.startedAt)}${duration}`,
-    ...activities,
-  ];
-}
-
-function block(content: Block, report: Report): string {
+function block(content: Block): string {
   switch (content.kind) {
     case 'paragraph':
       return escapedText(content.text);
@@ -74,8 +57,6 @@ function block(content: Block, report: Report): string {
       return content.entries.map(([name, value]) => `- ${name}: ${cell(value)}`).join('\n');
     case 'table':
       return `${content.caption}\n\n${table(content.rows)}`;
-    case 'timeline':
-      return report.steps.flatMap((step) => stepLines(step, report)).join('\n') || 'No step began.';
   }
 }
 
@@ -92,10 +73,7 @@ export function renderMarkdown(report: Report): string {
     headlinesBelow(report)
       .map((line) => `- ${cell(line)}`)
       .join('\n'),
-    ...sectionsOf(report).flatMap(({ title, blocks }) => [
-      `## ${title}`,
-      ...blocks.map((content) => block(content, report)),
-    ]),
+    ...sectionsOf(report).flatMap(({ title, blocks }) => [`## ${title}`, ...blocks.map(block)]),
     ...(mark === undefined ? [] : [`<!-- ${mark} -->`]),
   ];
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`;

@@ -1,11 +1,11 @@
 import type { ClusterObservation, ReplicationObservation } from '../contracts/observations';
 import { shellLine } from '../contracts/next-commands';
 import type { Check } from '../contracts/plan';
-import type { Report, ReportStep, ReportedObjective } from '../contracts/report';
+import type { Report, ReportedObjective } from '../contracts/report';
 import type { Attested } from '../contracts/run-facts';
-import { escapeUntrusted } from '../contracts/words';
+import { attestedName, escapeUntrusted, inWords } from '../contracts/words';
 import type { Tone, Toned } from './headlines';
-import { attestedText, betweenText, durationText, timeText } from './headlines';
+import { betweenText, timeText } from './headlines';
 
 /*
  * What a report says and in which order, apart from how it looks: both renderings show the same sections.
@@ -27,8 +27,7 @@ export type Block =
   | { readonly kind: 'list'; readonly items: readonly Item[] }
   | { readonly kind: 'facts'; readonly entries: readonly Entry[] }
   /** `folded`: what is in order, there on demand, so that it does not bury the rest. */
-  | { readonly kind: 'table'; readonly caption: string; readonly rows: readonly Row[]; readonly folded: boolean }
-  | { readonly kind: 'timeline' };
+  | { readonly kind: 'table'; readonly caption: string; readonly rows: readonly Row[]; readonly folded: boolean };
 
 interface Section {
   readonly title: string;
@@ -51,7 +50,7 @@ function section(title: string, blocks: readonly Block[], otherwise?: string): S
   const filled = blocks.filter((block) => {
     if (block.kind === 'list') return block.items.length > 0;
     if (block.kind === 'facts') return block.entries.length > 0;
-    return block.kind !== 'table' || block.rows.length > 0;
+    return block.kind === 'paragraph' || block.rows.length > 0;
   });
   if (filled.length > 0) return [{ title, blocks: filled }];
   return otherwise === undefined ? [] : [{ title, blocks: [paragraph(otherwise)] }];
@@ -85,25 +84,10 @@ const isWord = (text: string): text is keyof typeof TONES => Object.hasOwn(TONES
 /** A word in its tone; a state that is no good news by its name is bad news. */
 const state = (word: string): Toned => toned(word, isWord(word) ? TONES[word] : 'bad');
 
-const OUTCOMES: Readonly<Record<ReportStep['outcome'] | ReportStep['activities'][number]['outcome'], Toned>> = {
-  done: toned('done', 'good'),
-  already: toned('already so', 'good'),
-  skipped: toned('skipped', 'warning'),
-  failed: toned('failed', 'bad'),
-  cancelled: toned('cancelled', 'bad'),
-  running: toned('running', 'neutral'),
-  'not-ordered': toned('not ordered', 'neutral'),
-};
-
-/** How the outcome of a step or an activity is shown. */
-export function outcomeCell(outcome: keyof typeof OUTCOMES, ended: boolean): Toned {
-  return outcome === 'running' && ended ? toned('was under way, outcome not recorded', 'bad') : OUTCOMES[outcome];
-}
-
 /** Somebody, marked where the name is only claimed. */
 function person(someone: Attested | undefined): Toned {
   if (!someone) return toned('unknown', 'warning');
-  return toned(attestedText(someone), someone.how === 'claimed' ? 'warning' : 'neutral');
+  return toned(attestedName(someone), someone.how === 'claimed' ? 'warning' : 'neutral');
 }
 
 const OBJECTIVES: Readonly<Record<ReportedObjective['objective'], string>> = {
@@ -115,7 +99,7 @@ const OBJECTIVES: Readonly<Record<ReportedObjective['objective'], string>> = {
 /** RTO and RPO. What clients felt counts: the outage, and before and after it the time for which they were held. */
 function objectives({ objectives: wanted = [], outage, clientsHeld }: Report): Section[] {
   const figure = (of: ReportedObjective['objective'], value: number) =>
-    of !== 'loss' ? durationText(value) : value === 0 ? 'none' : `${value} WAL entries`;
+    of !== 'loss' ? inWords(value) : value === 0 ? 'none' : `${value} WAL entries`;
   const felt = (ms: number) =>
     clientsHeld && outage?.totalMs !== undefined && ms > outage.totalMs ? ' (outage and clients held, together)' : '';
   const measured = ({ objective, observed, verdict }: ReportedObjective) => {
@@ -184,15 +168,15 @@ function tablesOf(name: string, found: readonly Found[]): Block[] {
 
 function valueCell(value: unknown): Cell {
   if (value === undefined || value === null) return '';
-  return typeof value === 'string' && isWord(value) ? toned(value, TONES[value]) : inWords(value);
+  return typeof value === 'string' && isWord(value) ? toned(value, TONES[value]) : plainly(value);
 }
 
 /** Nested values without brackets and quotes: `loss: bounded; why: ...`. */
-function inWords(value: unknown): string {
-  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.map(inWords).join(', ');
+function plainly(value: unknown): string {
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.map(plainly).join(', ');
   if (typeof value !== 'object' || value === null) return String(value);
   return Object.entries(value)
-    .map(([name, member]) => `${name}: ${inWords(member)}`)
+    .map(([name, member]) => `${name}: ${plainly(member)}`)
     .join('; ');
 }
 
@@ -272,15 +256,14 @@ function preconditions({ preconditions: checks }: Report): Section[] {
 
 /** Who answers for what was done: gates, holders, parked steps and controls, and how each name is known. */
 function people({ requestedBy, gates, holders = [], parkings, controls, endedAt }: Report): Section[] {
-  const gateRows = gates.map(({ gate, state: became, by, openedAt, closedAt, planDigest }) => ({
+  const gateRows = gates.map(({ gate, state: became, by, closedAt, planDigest }) => ({
     Gate: gate,
     State: state(became),
     By: toned(
-      by.map(attestedText).join(', ') || 'nobody',
+      by.map(attestedName).join(', ') || 'nobody',
       by.some(({ how }) => how === 'claimed') ? 'warning' : 'neutral',
     ),
     At: closedAt ? timeText(closedAt) : endedAt ? 'open when the run ended' : 'still open',
-    'Open for': closedAt ? betweenText(openedAt, closedAt) : '',
     'Plan digest': planDigest,
   }));
   const holderRows = holders.map(({ name, epoch, as, askedAt, why = '', gave }) => ({
@@ -288,14 +271,13 @@ function people({ requestedBy, gates, holders = [], parkings, controls, endedAt 
     Epoch: String(epoch),
     Asked: askedAt === undefined ? 'not asked' : `${timeText(askedAt)}: ${why}`,
     Gave: gave
-      ? toned(attestedText({ name: timeText(gave.at), how: gave.how }), gave.how === 'claimed' ? 'warning' : 'good')
+      ? toned(attestedName({ name: timeText(gave.at), how: gave.how }), gave.how === 'claimed' ? 'warning' : 'good')
       : 'no',
   }));
   const parkingRows = parkings.map(({ step, parkingNo, at, code, message, decision }) => ({
     ...{ Step: `${step}, parking ${parkingNo}`, Parked: timeText(at), Error: `${code}: ${message}` },
     Decision: decision ? `${decision.action}: ${escapeUntrusted(decision.reason)}` : toned('none', 'bad'),
     By: decision ? person(decision.by) : '',
-    Waited: decision ? betweenText(at, decision.at) : '',
   }));
   const controlRows = controls.map(({ at, control, by, reason }) => ({
     ...{ Time: timeText(at), Control: control },
@@ -309,6 +291,76 @@ function people({ requestedBy, gates, holders = [], parkings, controls, endedAt 
     table('Steps that failed and waited for a decision.', parkingRows),
     table('Pause, resume, abort and cancel. Names here are what the sender typed.', controlRows),
   ]);
+}
+
+type Activity = Report['steps'][number]['activities'][number];
+type Outcome = Report['steps'][number]['outcome'] | Activity['outcome'];
+
+const OUTCOMES: Readonly<Record<Outcome, Toned>> = {
+  done: toned('done', 'good'),
+  already: toned('already so', 'good'),
+  skipped: toned('skipped', 'warning'),
+  failed: toned('failed', 'bad'),
+  cancelled: toned('cancelled', 'bad'),
+  running: toned('running', 'neutral'),
+  'not-ordered': toned('not ordered', 'neutral'),
+};
+
+function activityName({ type, cluster, tries }: Activity): string {
+  return `${type}${cluster === undefined ? '' : ` on ${cluster}`}${tries > 1 ? `, ${tries} tries` : ''}`;
+}
+
+/** What the run did, and when it waited for people; one line each, in order of time. */
+function timeline({ steps, gates, parkings, outage, endedAt }: Report): Section[] {
+  const line = (what: Cell, from: string, to: string | undefined, outcome: Cell, observed = ''): Row => ({
+    ...{ Began: timeText(from), What: what, Outcome: outcome },
+    ...{ Took: to === undefined ? '' : betweenText(from, to), Observed: observed },
+  });
+  const outcomeCell = (outcome: Outcome) =>
+    outcome === 'running' && endedAt !== undefined
+      ? toned('was under way, outcome not recorded', 'bad')
+      : OUTCOMES[outcome];
+  const lines = [
+    ...steps.map(({ number, name, attempt, startedAt, endedAt: ended, outcome, activities }) => {
+      const step = `${number === 0 ? '' : `${number}. `}${name}${attempt > 1 ? `, attempt ${attempt}` : ''}`;
+      const [only, ...others] = activities;
+      if (!only || others.length === 0) {
+        const observed = only && [activityName(only), only.observed].filter((text) => text !== undefined).join(': ');
+        return { at: startedAt, rows: [line(step, startedAt, ended, outcomeCell(outcome), observed)] };
+      }
+      const each = activities.map((activity) => {
+        const { startedAt: from, endedAt: to, observed } = activity;
+        return line(`· ${activityName(activity)}`, from, to, outcomeCell(activity.outcome), observed);
+      });
+      return { at: startedAt, rows: [line(step, startedAt, ended, outcomeCell(outcome)), ...each] };
+    }),
+    ...gates
+      .filter((gate) => gate.state !== 'not-needed')
+      .map(({ gate, openedAt, closedAt, state: became }) => {
+        return { at: openedAt, rows: [line(`People at gate ${gate}`, openedAt, closedAt, state(became))] };
+      }),
+    ...parkings.map(({ step, at, decision }) => {
+      const outcome = decision?.action ?? toned('nobody decided', 'bad');
+      return { at, rows: [line(`People on the parked step ${step}`, at, decision?.at, outcome)] };
+    }),
+    ...(outage
+      ? [{ at: outage.startedAt, rows: [line(toned('OUTAGE', 'bad'), outage.startedAt, undefined, '')] }]
+      : []),
+    ...(outage?.endedAt === undefined
+      ? []
+      : [{ at: outage.endedAt, rows: [line(toned('SERVICE IS BACK', 'good'), outage.endedAt, undefined, '')] }]),
+  ].toSorted((one, other) => (one.at < other.at ? -1 : one.at > other.at ? 1 : 0));
+  const caption = 'Each step with its activities, and when people were waited for.';
+  return section(
+    'Timeline',
+    [
+      table(
+        caption,
+        lines.flatMap(({ rows }) => rows),
+      ),
+    ],
+    'No step began.',
+  );
 }
 
 /** What became of each signal. */
@@ -381,7 +433,7 @@ export function sectionsOf(report: Report): readonly Section[] {
     ...input(report),
     ...plan(report),
     ...preconditions(report),
-    ...section('Timeline', [{ kind: 'timeline' }]),
+    ...timeline(report),
     ...receipts(report),
     ...filters(report),
     ...tokens(report),

@@ -28,7 +28,7 @@ describe('a site without hooks and static tokens', () => {
     const text = lines.join('\n');
     if (!well) throw new Error(text);
     expect(text).toContain('every acknowledged write is there');
-    expect(text).toMatch(/drSwitchover of payments: COMPLETED\n(.*\n)*? {2}Loss: none\. /);
+    expect(text).toMatch(/Completed: drSwitchover of payments \(.*\n(.*\n)*? {2}No data lost: /);
     for (const { rootToken } of stage.payments.service.clusters.values()) expect(text).not.toContain(rootToken);
   });
 });

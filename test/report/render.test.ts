@@ -18,7 +18,7 @@ describe('Markdown', () => {
 
 **Terminated: drSwitchover of payments (east to west) was ended from outside and ran no clean-up. Service is not proven to be back.**
 
-- ✗ Outage since 2026-11-21 01:01:05.100 UTC, no end known. So far: service 3.29 s, machine 0.10 s, people 0 s.
+- ✗ Outage since 2026-11-21 01:01:05.100 UTC, no end known. So far: service 3.3 s, machine 105 ms, people 0 ms.
 - No data lost: Both clusters have the same Merkle root.
 - ✗ Without DR protection since 2026-11-21 01:01:05.100 UTC.
 
@@ -32,10 +32,10 @@ The inventory states none (\`objectives\` of the deployment).
 
 Gates: where people approve what comes next.
 
-| Gate | State | By | At | Open for | Plan digest |
-| --- | --- | --- | --- | --- | --- |
-| plan | approved | olga (signed) | 2026-11-21 01:00:40.030 | 39.0 s | ${DIGEST} |
-| go | approved | olga (signed) | 2026-11-21 01:01:00.050 | 18.0 s | ${DIGEST} |
+| Gate | State | By | At | Plan digest |
+| --- | --- | --- | --- | --- |
+| plan | approved | olga (signed) | 2026-11-21 01:00:40.030 | ${DIGEST} |
+| go | approved | olga (signed) | 2026-11-21 01:01:00.050 | ${DIGEST} |
 
 ## Left to do
 
@@ -98,7 +98,7 @@ Gates: where people approve what comes next.
       })
       .ended(20, 'completed', { result: { from: 'east', to: 'west' } });
     const text = renderMarkdown(report(history));
-    expect(text).toContain('**Completed: payments failed over from east to west.**');
+    expect(text).toContain('**Completed: drFailover of payments (east to west).**');
     expect(text).toContain('| open when the run ended |');
     expect(text).not.toContain('still open');
     expect(text).toMatch(/\| east \|.*\| primary, running, WAL 4711 \| secondary, stream-wals, WAL 42 \|/);
@@ -147,13 +147,15 @@ describe('HTML', () => {
     const html = renderHtml(report(finishedSwitchover()));
     expect(html).toContain(`content="default-src 'none'; style-src 'unsafe-inline'"`);
     expect(html).not.toMatch(/<script|<link|<iframe|\son[a-z]+=|url\(|@import|\ssrc=/);
-    expect(html.match(/<section/g)).toHaveLength(13);
+    expect(html.match(/<section/g)).toHaveLength(12);
   });
 
   it('shows the split of the outage and marks what is only claimed', () => {
     const html = renderHtml(report(finishedSwitchover()));
-    expect(html).toContain('<p class="total">9.40 s</p>');
-    expect(html).toContain('people <b>0 s</b>');
+    expect(html).toContain(
+      '<p>Outage of 9.4 s: service 9.2 s, machine 220 ms, people 0 ms. From 2026-11-21 01:01:05.100',
+    );
+    expect(html).toContain('ended by the first success through the clients’ address.</p>');
     expect(html).toContain('<span class="warning">olga (UNVERIFIED)</span>');
   });
 
@@ -170,21 +172,15 @@ describe('HTML', () => {
       [...row.matchAll(/<td[^>]*>(.*?)<\/td>/g)].map(([, cell = '']) => cell.replace(/<[^>]+>/g, ''));
     const [, section = ''] = html.split('<section id="objectives"');
     expect((section.split('</section>')[0] ?? '').split('<tr>').slice(2).map(cells)).toEqual([
-      ['Outage (RTO)', 'at most 5.00 s', '9.40 s', 'missed'],
+      ['Outage (RTO)', 'at most 5.0 s', '9.4 s', 'missed'],
       ['Data loss (RPO)', 'none', 'none', 'met'],
-      ['Without DR protection', 'at most 1 min 00 s', 'not known', 'not measured'],
+      ['Without DR protection', 'at most 1 min 0 s', 'not known', 'not measured'],
     ]);
   });
 
-  it('draws bars within the page for every history', () => {
-    for (const until of finishedSwitchover().times()) {
-      const html = renderHtml(reportOf(finishedSwitchover().build(until)));
-      for (const [, left, width] of html.matchAll(/left:([-\d.]+)%;width:([-\d.]+)%/g)) {
-        expect(Number(left)).toBeGreaterThanOrEqual(0);
-        expect(Number(left) + Number(width)).toBeLessThanOrEqual(100.01);
-      }
-      expect(html).not.toMatch(/NaN|undefined|Infinity/);
-    }
+  it('has no empty time or figure, whenever it is made', () => {
+    for (const until of finishedSwitchover().times())
+      expect(renderHtml(reportOf(finishedSwitchover().build(until)))).not.toMatch(/NaN|undefined|Infinity/);
   });
 });
 
