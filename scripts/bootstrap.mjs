@@ -71,7 +71,7 @@ function longTests() {
 /** Makes sure that a Temporal server can be had, builds it where needed, and says which one it is. */
 async function ensureTemporal() {
   const look = `require('./src/dev-server/find-temporal-server').findTemporalServer({ onProgress: console.log }).then(
-    ({ address, executable }) => console.log(address ?? [executable.version, executable.path].join(': ')),
+    ({ address, version, path }) => console.log(address ?? [version, path].join(': ')),
     ({ message }) => { console.error(message); process.exitCode = 1; });`;
   await node('Temporal server', '-r', './scripts/register-typescript.cjs', '-e', look);
 }

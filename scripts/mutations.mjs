@@ -23,7 +23,8 @@ function readMutations() {
     const [file, ...entries] = part.trim().split('\n\n');
     return entries.map((entry) => {
       const [name, ...lines] = entry.split('\n');
-      const marked = (mark) => lines.flatMap((line) => (line.startsWith(mark) ? line.slice(mark.length) : [])).join('\n');
+      const marked = (mark) =>
+        lines.flatMap((line) => (line.startsWith(mark) ? line.slice(mark.length) : [])).join('\n');
       const [test, named] = marked('> ').split(/: (.*)/);
       return { name, file, text: marked('- '), replacement: marked('+ '), test, named };
     });

@@ -12,22 +12,19 @@ import type { Laboratory } from './laboratory';
 /** Milliseconds of one clock. */
 type Interval = readonly [from: number, to: number];
 
-/** What a step took beyond the time in which a call was under way. */
-export interface StepOverhead {
-  readonly step: string;
-  readonly ms: number;
-}
+/** Who asks, and why. */
+const ASKED = { deployment: DEPLOYMENT, reason: 'benchmark', requestedBy: 'bench' };
 
 /** What one switchover did. */
 export interface Switchover {
-  readonly report: Report;
   readonly calls: number;
+  readonly events: number;
   /** From the run's start to its end without the time from the invitation to the last answer of a person. */
   readonly wholeMs: number;
   /** Within {@link wholeMs}: at least one call to the service was under way. */
   readonly inCallsMs: number;
-  /** Of each step that made a call to the service. */
-  readonly stepOverheads: readonly StepOverhead[];
+  /** Of each step that made a call to the service: what it took beyond the time in which one was under way. */
+  readonly stepOverheadsMs: readonly number[];
 }
 
 /** Does one switchover with three holders and one approver, who answer at once. */
@@ -39,7 +36,7 @@ export async function switchOver(client: Client, laboratory: Laboratory, namespa
   const handle = await client.workflow.start('drSwitchover', {
     workflowId,
     taskQueue: laboratory.taskQueue,
-    args: [{ deployment: DEPLOYMENT, to, reason: 'benchmark', requestedBy: 'bench', go: 'auto' }],
+    args: [{ ...ASKED, to, go: 'auto' }],
   });
   await answerAsPeople(handle, laboratory, namespace, workflowId);
   const report = (await handle.result()) as Report;
@@ -47,7 +44,7 @@ export async function switchOver(client: Client, laboratory: Laboratory, namespa
   const calls = service.calls.flatMap(({ at, answeredAt }): Interval[] =>
     answeredAt === undefined ? [] : [[at, answeredAt]],
   );
-  return { report, calls: calls.length, ...measure(report, calls) };
+  return { calls: calls.length, events: report.historyEvents, ...measure(report, calls) };
 }
 
 async function answerAsPeople(
@@ -72,10 +69,7 @@ async function answerAsPeople(
   await Promise.all([approved, shared]);
 }
 
-function measure(
-  report: Report,
-  busy: readonly Interval[],
-): Pick<Switchover, 'wholeMs' | 'inCallsMs' | 'stepOverheads'> {
+function measure(report: Report, busy: readonly Interval[]) {
   const time = (text: string | undefined): number => Date.parse(text ?? '');
   const [start, end] = [time(report.startedAt), time(report.endedAt)];
   // From the first gate's opening to the last signal the run waits for people; no call is made for long then.
@@ -83,15 +77,15 @@ function measure(
   const answered = Math.max(...report.receipts.map(({ at }) => time(at)));
   const people: Interval = [asked, Math.max(asked, answered)];
   const within = (from: number, to: number): number => overlap(busy, [from, to]);
-  const stepOverheads = report.steps.flatMap((step) => {
+  const stepOverheadsMs = report.steps.flatMap((step) => {
     const [from, to] = [time(step.startedAt), time(step.endedAt)];
     const inCalls = within(from, to);
-    return inCalls === 0 || (from < people[1] && to > people[0]) ? [] : [{ step: step.name, ms: to - from - inCalls }];
+    return inCalls === 0 || (from < people[1] && to > people[0]) ? [] : [to - from - inCalls];
   });
   return {
     wholeMs: end - start - (people[1] - people[0]),
     inCallsMs: within(start, people[0]) + within(people[1], end),
-    stepOverheads,
+    stepOverheadsMs,
   };
 }
 
@@ -117,44 +111,17 @@ const NEXT_LOOK_MS = 150;
 export interface CeremonyTimes {
   /** From the signal of each share to the verdict on it. */
   readonly shareCheckedMs: readonly number[];
-  /** Where the time of each check goes; together {@link shareCheckedMs}. */
-  readonly checkParts: readonly CheckParts[];
   /** From the order of the generation to the token in hand. */
   readonly generationMs: number;
-  /** In how much of it a call of the service was under way. */
-  readonly generationInCallsMs: number;
-  readonly events: number;
-}
-
-/** Milliseconds. */
-export interface CheckParts {
-  /** Until the workflow has run and the server has its order. */
-  readonly ordered: number;
-  /** Until the worker that has the keys takes it. */
-  readonly taken: number;
-  /** Until the verdict is recorded. */
-  readonly checked: number;
 }
 
 /** One `operationTokenCeremony`; each holder answers when the one before has their receipt. */
 export async function holdCeremony(client: Client, laboratory: Laboratory): Promise<CeremonyTimes> {
   const cluster = secondaryOf(laboratory);
-  const workflowId = ceremonyWorkflowId(cluster);
-  const { calls } = laboratory.service;
-  calls.length = 0;
   const handle = await client.workflow.start('operationTokenCeremony', {
-    workflowId,
+    workflowId: ceremonyWorkflowId(cluster),
     taskQueue: laboratory.taskQueue,
-    args: [
-      {
-        deployment: DEPLOYMENT,
-        cluster,
-        uses: ['dr.promote'],
-        keepFor: '1h',
-        reason: 'benchmark',
-        requestedBy: 'bench',
-      },
-    ],
+    args: [{ ...ASKED, cluster, uses: ['dr.promote'], keepFor: '1h' }],
   });
   for (const [index, holder] of HOLDERS.slice(0, THRESHOLD).entries()) {
     await answer(
@@ -169,27 +136,17 @@ export async function holdCeremony(client: Client, laboratory: Laboratory): Prom
   }
   await handle.result();
   const history = await handle.fetchHistory();
-  const { activities, eventCount } = readHistory(history);
+  const { activities } = readHistory(history);
   const checks = activities.filter(({ type }) => type === 'openEnvelopes');
+  const signals = (history.events ?? []).flatMap((event) =>
+    event.workflowExecutionSignaledEventAttributes?.signalName === 'share' ? [timestampMs(event.eventTime)] : [],
+  );
   const began = activities.find(({ type }) => type === 'startGeneration')?.scheduledAt;
   const ended = activities.find(({ type }) => type === 'completeGeneration')?.closedAt;
   if (checks.length !== THRESHOLD || began === undefined || ended === undefined)
     throw new Error('the ceremony did not take its usual course');
-  const checkParts = (history.events ?? [])
-    .filter((event) => event.workflowExecutionSignaledEventAttributes?.signalName === 'share')
-    .map(({ eventTime }) => timestampMs(eventTime) ?? 0)
-    .map((at, index): CheckParts => {
-      const { scheduledAt = Number.NaN, startedAt = Number.NaN, closedAt = Number.NaN } = checks[index] ?? {};
-      return { ordered: scheduledAt - at, taken: startedAt - scheduledAt, checked: closedAt - startedAt };
-    });
   return {
-    shareCheckedMs: checkParts.map(({ ordered, taken, checked }) => ordered + taken + checked),
-    checkParts,
+    shareCheckedMs: signals.map((at, index) => (checks[index]?.closedAt ?? Number.NaN) - (at ?? 0)),
     generationMs: ended - began,
-    generationInCallsMs: overlap(
-      calls.map(({ at, answeredAt = at }) => [at, answeredAt] as const),
-      [began, ended],
-    ),
-    events: eventCount,
   };
 }

@@ -47,7 +47,7 @@ export async function startStage({ reportDirectory, plain = false, say }: StageO
     const payments = await startPayments({
       ...{ reportDirectory, site: plain ? PLAIN : undefined },
       // A server that others use too must not mix its runs with ours.
-      taskQueue: server.started ? 'runbooks' : `runbooks-demo-${process.pid}`,
+      taskQueue: server.pid !== undefined ? 'runbooks' : `runbooks-demo-${process.pid}`,
       namespace: server.namespace,
       uiAddress: server.uiAddress,
     });

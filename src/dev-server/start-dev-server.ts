@@ -2,13 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { RunbookError } from '../errors';
 import { startProcess } from './child-process';
-import {
-  errorMessage,
-  findTemporalExecutable,
-  findTemporalServer,
-  withoutTemporalVariables,
-} from './find-temporal-server';
-import type { OnProgress, TemporalExecutable } from './find-temporal-server';
+import { errorMessage, findTemporalServer, withoutTemporalVariables } from './find-temporal-server';
+import type { FindOptions } from './find-temporal-server';
 import { freePorts } from './ports';
 
 /**
@@ -27,11 +22,9 @@ export const DYNAMIC_CONFIG = {
 const DEFAULT_NAMESPACE = 'default';
 
 /** How a dev server is started. It keeps everything in memory, and forgets it when it ends. */
-interface DevServerOptions {
+interface DevServerOptions extends FindOptions {
   /** Created beside `default`. */
   readonly moreNamespaces?: readonly string[];
-  /** Takes a line for people while the server is looked for or built. */
-  readonly onProgress?: OnProgress;
 }
 
 /** Addresses of a Temporal server. */
@@ -47,14 +40,10 @@ export interface TemporalServerAddresses {
 
 /** A server to work with: one that this process started, and that ends with it, or the one that `TEMPORAL_ADDRESS` names. */
 export interface TemporalServer extends TemporalServerAddresses {
-  /** Whether this process started it. */
-  readonly started: boolean;
+  /** Of the process, where this one started it. */
+  readonly pid?: number;
   /** Ends the server where this process started it, and waits until it is gone. May be called again. */
   stop(): Promise<void>;
-}
-
-interface DevServer extends TemporalServer {
-  readonly pid: number;
 }
 
 const LOOPBACK = '127.0.0.1';
@@ -67,16 +56,17 @@ const KEPT_OUTPUT_LINES = 40;
 
 /**
  * Gives a server that serves: the one that `TEMPORAL_ADDRESS` names, with the namespace of `TEMPORAL_NAMESPACE`, else a
- * dev server. For a named server the HTTP API and the Web UI are taken to be on the ports 7243 and 8233 of the same host,
- * unless `RUNBOOKS_TEMPORAL_HTTP` and `RUNBOOKS_TEMPORAL_UI` give their base URLs.
+ * dev server with the settings of this project. For a named server the HTTP API and the Web UI are taken to be on the ports
+ * 7243 and 8233 of the same host, unless `RUNBOOKS_TEMPORAL_HTTP` and `RUNBOOKS_TEMPORAL_UI` give their base URLs.
  *
- * @throws RunbookError `TEMPORAL_UNAVAILABLE` where there is none, or the named one does not answer.
+ * @throws RunbookError `TEMPORAL_UNAVAILABLE` where there is none, or it does not serve its namespaces.
  */
-export async function obtainTemporalServer(options: DevServerOptions): Promise<TemporalServer> {
+export async function obtainTemporalServer(options: DevServerOptions = {}): Promise<TemporalServer> {
+  const { environment = process.env, moreNamespaces = [] } = options;
   const found = await findTemporalServer(options);
-  if ('executable' in found) return start(found.executable, options);
+  if ('path' in found) return start(found.path, [DEFAULT_NAMESPACE, ...moreNamespaces]);
   const { address } = found;
-  const namespace = process.env['TEMPORAL_NAMESPACE'] ?? DEFAULT_NAMESPACE;
+  const namespace = environment['TEMPORAL_NAMESPACE'] ?? DEFAULT_NAMESPACE;
   const answer = await isServing(address, [namespace]);
   if (answer !== 'serving') {
     throw new RunbookError(
@@ -91,47 +81,37 @@ export async function obtainTemporalServer(options: DevServerOptions): Promise<T
   const host = address.slice(0, address.lastIndexOf(':'));
   return {
     address,
-    httpAddress: process.env['RUNBOOKS_TEMPORAL_HTTP'] ?? `http://${host}:7243`,
-    uiAddress: process.env['RUNBOOKS_TEMPORAL_UI'] ?? `http://${host}:8233`,
+    httpAddress: environment['RUNBOOKS_TEMPORAL_HTTP'] ?? `http://${host}:7243`,
+    uiAddress: environment['RUNBOOKS_TEMPORAL_UI'] ?? `http://${host}:8233`,
     namespace,
-    started: false,
     stop: () => Promise.resolve(),
   };
 }
 
-/**
- * Starts a Temporal dev server with the settings of this project and waits until it serves its namespaces.
- *
- * @throws RunbookError `TEMPORAL_UNAVAILABLE` where no executable can be had, or the server ends or does not answer.
- */
-export async function startDevServer(options: DevServerOptions = {}): Promise<DevServer> {
-  return start((await findTemporalExecutable(options)).executable, options);
-}
-
-async function start(executable: TemporalExecutable, options: DevServerOptions): Promise<DevServer> {
+async function start(program: string, namespaces: readonly string[]): Promise<TemporalServer> {
   for (let attempt = 1; ; attempt += 1) {
-    const outcome = await startOnce(executable, [DEFAULT_NAMESPACE, ...(options.moreNamespaces ?? [])]);
+    const outcome = await startOnce(program, namespaces);
     if ('server' in outcome) return outcome.server;
     // Between choosing a free port and listening on it another process may take it: choose again.
     const portTaken = /address already in use/i.test(outcome.failure);
     if (portTaken && attempt < START_ATTEMPTS) continue;
     throw new RunbookError(
       'TEMPORAL_UNAVAILABLE',
-      `The Temporal dev server ${executable.path} did not start: ${outcome.failure}`,
+      `The Temporal dev server ${program} did not start: ${outcome.failure}`,
     );
   }
 }
 
 async function startOnce(
-  executable: TemporalExecutable,
+  program: string,
   namespaces: readonly string[],
-): Promise<{ readonly server: DevServer } | { readonly failure: string }> {
+): Promise<{ readonly server: TemporalServer } | { readonly failure: string }> {
   const [grpc = 0, http = 0, ui = 0, metrics = 0] = await freePorts(4);
   const address = `${LOOPBACK}:${grpc}`;
   const output: string[] = [];
   let ended: number | string | undefined;
   let listens = false;
-  const command = [executable.path, ...startParameters(executable, namespaces, { grpc, http, ui, metrics })] as const;
+  const command = [program, ...startParameters(namespaces, { grpc, http, ui, metrics })] as const;
   // A soft limit: without one the server's memory grows with each run that it has seen.
   const env = { GOMEMLIMIT: '384MiB', ...withoutTemporalVariables() };
   const server = startProcess(command, env, (line, stream) => {
@@ -152,7 +132,7 @@ async function startOnce(
       // An orderly end takes the server more than a second, and it has nothing to keep.
       const stop = () => server.stop('SIGKILL');
       const addresses = { address, httpAddress, uiAddress, namespace: DEFAULT_NAMESPACE };
-      return { server: { ...addresses, pid: server.pid, started: true, stop } };
+      return { server: { ...addresses, pid: server.pid, stop } };
     }
     await delay(POLL_MS);
   }
@@ -163,14 +143,13 @@ async function startOnce(
 }
 
 function startParameters(
-  { flags }: TemporalExecutable,
   namespaces: readonly string[],
   ports: Readonly<Record<'grpc' | 'http' | 'ui' | 'metrics', number>>,
 ): string[] {
   return [
     ...['server', 'start-dev', '--ip', LOOPBACK, '--log-level', 'warn', '--color', 'never'],
     ...['--port', String(ports.grpc), '--http-port', String(ports.http), '--ui-port', String(ports.ui)],
-    ...['--metrics-port', String(ports.metrics), ...(flags.disableNewsFetch ? ['--ui-disable-news-fetch'] : [])],
+    ...['--metrics-port', String(ports.metrics)],
     ...namespaces.flatMap((each) => ['--namespace', each]),
     ...Object.entries(DYNAMIC_CONFIG).flatMap(([key, value]) => ['--dynamic-config-value', `${key}=${value}`]),
   ];

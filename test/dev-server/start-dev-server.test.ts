@@ -1,12 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { WEB_UI } from '../../workflows/engine/current-details';
-import { startDevServer } from '../../src/dev-server/start-dev-server';
+import { obtainTemporalServer } from '../../src/dev-server/start-dev-server';
 import { projectRoot } from '../../src/dev-server/locations';
 import * as ports from '../../src/dev-server/ports';
 import { temporalClient, temporalServer } from '../support/temporal-server';
@@ -29,24 +27,13 @@ async function untilGone(pid: number): Promise<void> {
 }
 
 describe('the server of the test run', () => {
-  it('serves its namespace', async () => {
-    const client = await temporalClient();
-    const { namespace } = temporalServer();
-    const { namespaceInfo } = await client.workflowService.describeNamespace({ namespace });
+  it('serves its namespace, the HTTP API and the Web UI', async () => {
+    const { httpAddress, namespace, uiAddress } = temporalServer();
+    const { namespaceInfo } = await (await temporalClient()).workflowService.describeNamespace({ namespace });
     expect(namespaceInfo?.name).toBe(namespace);
-  });
-
-  it('serves the HTTP API', async () => {
-    const { httpAddress, namespace } = temporalServer();
     const answer = await fetch(`${httpAddress}/api/v1/namespaces/${namespace}`);
-    expect(answer.status).toBe(200);
     expect(await answer.json()).toMatchObject({ namespaceInfo: { name: namespace } });
-  });
-
-  it('serves the Web UI', async () => {
-    const answer = await fetch(temporalServer().uiAddress);
-    expect(answer.status).toBe(200);
-    expect(await answer.text()).toContain('<html');
+    expect(await (await fetch(uiAddress)).text()).toContain('<html');
   });
 
   it("has a Web UI that calls its things as people are told, in the details, on the holder's page and in its guide", async () => {
@@ -75,38 +62,27 @@ async function textsOfTheWebUi(address: string): Promise<string> {
   return '';
 }
 
-describe('startDevServer', () => {
-  it('stops exactly its own process, and may be told so twice', async () => {
-    const server = await startDevServer();
-    expect(isAlive(server.pid)).toBe(true);
+describe('a dev server', () => {
+  it('ends exactly its own process, and may be told so twice', async () => {
+    const server = await obtainTemporalServer();
+    const { pid = 0 } = server;
+    expect(isAlive(pid)).toBe(true);
     await server.stop();
     await server.stop();
-    expect(isAlive(server.pid)).toBe(false);
+    expect(isAlive(pid)).toBe(false);
     await expect((await temporalClient()).workflowService.getSystemInfo({})).resolves.toBeDefined();
   });
 
-  it('chooses other ports when another process takes one meanwhile', async () => {
-    const squatter = createServer().listen(0, '127.0.0.1');
-    await once(squatter, 'listening');
-    const taken = (squatter.address() as AddressInfo).port;
+  it('takes other ports where another process has one meanwhile; where all are taken it says what the server said', async () => {
+    const taken = Number(temporalServer().address.split(':')[1]);
     const others = await ports.freePorts(3);
     const spy = jest.spyOn(ports, 'freePorts').mockResolvedValueOnce([taken, ...others]);
     try {
-      const server = await startDevServer();
+      const server = await obtainTemporalServer();
       await server.stop();
-      expect(spy).toHaveBeenCalledTimes(2);
-      expect(server.address).not.toContain(String(taken));
-    } finally {
-      spy.mockRestore();
-      squatter.close();
-    }
-  });
-
-  it('says what the server said where it never finds a free port', async () => {
-    const taken = Number(temporalServer().address.split(':')[1]);
-    const spy = jest.spyOn(ports, 'freePorts').mockResolvedValue([taken, ...(await ports.freePorts(3))]);
-    try {
-      await expect(startDevServer()).rejects.toMatchObject({
+      expect([spy.mock.calls.length, server.address.endsWith(`:${taken}`)]).toEqual([2, false]);
+      spy.mockResolvedValue([taken, ...others]);
+      await expect(obtainTemporalServer()).rejects.toMatchObject({
         code: 'TEMPORAL_UNAVAILABLE',
         message: expect.stringContaining('address already in use') as unknown,
       });
@@ -117,7 +93,7 @@ describe('startDevServer', () => {
 
   it('ends with the process that started it, even when that one is killed', async () => {
     const program = `
-      require('./src/dev-server/start-dev-server').startDevServer()
+      require('./src/dev-server/start-dev-server').obtainTemporalServer()
         .then(({ pid }) => { console.log(pid); setInterval(() => undefined, 1000); });`;
     const owner = spawn(process.execPath, ['-r', './scripts/register-typescript.cjs', '-e', program], {
       cwd: projectRoot(),

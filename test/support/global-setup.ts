@@ -19,6 +19,6 @@ export default async function globalSetup({ maxWorkers }: { readonly maxWorkers:
   process.env[SERVER_VARIABLE] = JSON.stringify({
     ...{ address, httpAddress, uiAddress, namespace },
     // A server of somebody else has none for us.
-    processNamespaces: server.started ? namespaces : [],
+    processNamespaces: server.pid !== undefined ? namespaces : [],
   });
 }
