@@ -111,7 +111,7 @@ function unavailable({ workflowId, runId, type }: WorkflowExecutionDescription, 
   });
 }
 
-/** The end of a run in a few lines: what its report says first, then tokens, findings and what is left to do. */
+/** The end of a run in a few lines: what its report says first and why it was refused, then tokens, findings, what is left to do. */
 export function summaryLines(given: Report): string[] {
   const report = inLines(given);
   const findings = report.findings.map((finding) => {
@@ -119,8 +119,8 @@ export function summaryLines(given: Report): string[] {
     return { failed: finding.code === CHECK_FAILED, line: `${title}${text}` };
   });
   const texts = [
-    ...headlinesBelow(report).map(({ text }) => text),
     ...findings.flatMap(({ failed, line }) => (failed ? [line] : [])),
+    ...headlinesBelow(report).map(({ text }) => text),
     ...report.tokens.map(({ cluster, state, text }) => `Operation token of ${cluster}: ${state}. ${text}`),
     ...findings.flatMap(({ failed, line }) => (failed ? [] : [line])),
     ...report.leftToDo.map((left) => `Left to do: ${left}`),

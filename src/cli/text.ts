@@ -27,7 +27,7 @@ export function columns(rows: readonly (readonly string[])[]): string[] {
 }
 
 /** What must be seen first; how a line begins in which it is said, after its time and mark. */
-const GRAVE = /^(?:\d\d:\d\d:\d\dZ )?(?:== )? *(?:OUTAGE|CRITICAL|FAILED|PARKED|Error |fail +\S)|: (?:REFUSED|FAILED)$/;
+const GRAVE = /^(?:\d\d:\d\d:\d\dZ )?(?:== )? *(?:OUTAGE|CRITICAL|FAILED|PARKED|Refused: |Failed: |Error |fail +\S)/;
 const WARNED = /^(?:\d\d:\d\d:\d\dZ )? *(?:Warning:|KNOW THIS|warn +\S|PAUSED)/;
 
 /** A line with its colour, for a terminal that shows some. */

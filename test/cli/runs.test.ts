@@ -195,8 +195,8 @@ describe('a switchover by the command line alone', () => {
     const why = 'FAILED: a DR primary and its secondary';
     expect([watched.code, watched.out]).toEqual([3, expect.stringContaining(why)]);
     expect(watched.out).toContain('the input of an earlier run, which the start form of the Web UI fills in?');
-    const [, summary = ''] = watched.out.split(': REFUSED');
-    expect(summary.trimStart()).toMatch(new RegExp(`^${why}`));
+    const [, summary = ''] = watched.out.split('\nRefused: ');
+    expect(summary).toMatch(new RegExp(`^drSwitchover of .*\n +${why}`));
     const { out } = await cli(['status', workflowId], { env });
     expect(out).toMatch(/, refused\n/);
     expect(out.split('\n').find((line) => line.startsWith('FAILED'))).toContain(why);
@@ -259,7 +259,7 @@ describe('a switchover by the command line alone', () => {
     expect((await typed(`${go} ${planDigest}`, { env })).code).toBe(0);
 
     const watched = await cli(['watch', workflowId], { env });
-    expect([watched.code, watched.out]).toEqual([0, expect.stringContaining('COMPLETED')]);
+    expect([watched.code, watched.out]).toEqual([0, expect.stringContaining('Completed: drSwitchover of ')]);
     expect(watched.out).toContain('Service is back');
 
     const markdown = await cli(['report', workflowId], { env });

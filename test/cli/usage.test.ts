@@ -104,7 +104,7 @@ it.each([
   ['12:00:00Z == OUTAGE: no primary serves clients', true],
   ['CRITICAL: a token may exist', true],
   ['  fail  DR primary (east)', true],
-  ['drSwitchover of payments: REFUSED', true],
+  ['Refused: drSwitchover of payments.', true],
   ['  ok    DR primary (east): primary', false],
   ['12:00:00Z 7. Demote east ...', false],
   // Words of others, in the middle of a line of ours.
