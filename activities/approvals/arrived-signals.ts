@@ -1,18 +1,17 @@
-import { isDeepStrictEqual } from 'node:util';
 import { getClient } from '@temporalio/activity';
 import type { Client } from '@temporalio/client';
 import type { temporal } from '@temporalio/proto';
-import type { Attested, Principal } from '../../src/contracts/run-facts';
+import type { Principal } from '../../src/contracts/run-facts';
 import { changeWindow } from '../../src/contracts/runbook-inputs';
-import { SIGNALS, UPDATES_FROM, isUndecodable } from '../../src/contracts/signals';
+import { SIGNALS, UPDATES_FROM } from '../../src/contracts/signals';
 import type { SignalName } from '../../src/contracts/signals';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError } from '../../src/errors';
 import { firstValue, timestampMs } from '../../src/report/run-history';
 import { textOf } from '../../src/report/run-record';
 import type { RunContext } from '../../src/keys';
 import { currentExecution } from '../execution';
 
-type SignaledEvent = temporal.api.history.v1.IHistoryEvent;
+type HistoryEvent = temporal.api.history.v1.IHistoryEvent;
 
 /** A signal as the server recorded it. */
 export interface ArrivedSignal {
@@ -28,6 +27,8 @@ export interface ArrivedSignal {
   readonly principal: Principal | undefined;
 }
 
+type Numbered = readonly [arrival: number, event: HistoryEvent];
+
 /**
  * What people sent to a run, read where it arrived: in the run's own history. So nothing that was not looked at yet is
  * copied into the input of an activity, where it would be recorded once more. Handlers get no event ID: the n-th signal
@@ -35,29 +36,30 @@ export interface ArrivedSignal {
  */
 export class ArrivedSignals {
   readonly #run: RunContext;
-  #events: Promise<readonly SignaledEvent[]> | undefined;
+  #events: Promise<readonly HistoryEvent[]> | undefined;
 
   constructor(run: RunContext) {
     this.#run = run;
   }
 
   /**
+   * The signals of these numbers, in this order.
+   *
    * @param signal - `unknown` for those of names that no runbook knows
    * @throws RunbookError DOCUMENT_INVALID where the history holds no such signal
    */
-  async of(signal: SignalName | 'unknown', arrival: number): Promise<ArrivedSignal> {
-    const isUpdate = arrival > UPDATES_FROM;
-    const events = await (isUpdate ? this.#updates(signal) : this.#signals(signal));
-    const event = events[isUpdate ? arrival - UPDATES_FROM - 1 : arrival - 1];
-    if (!event) throw noSuchSignal();
-    return arrivedSignal(event, arrival);
+  async of(signal: SignalName | 'unknown', arrivals: readonly number[]): Promise<readonly ArrivedSignal[]> {
+    const events = new Map(await this.#named(signal));
+    return arrivals.map((arrival) => {
+      const event = events.get(arrival);
+      if (event === undefined) throw noSuchSignal();
+      return arrivedSignal([arrival, event]);
+    });
   }
 
   /** Every signal of a name that is in the history now, and every update, the earliest first. */
   async every(signal: SignalName): Promise<readonly ArrivedSignal[]> {
-    const signals = (await this.#signals(signal)).map((event, index) => arrivedSignal(event, index + 1));
-    const updates = (await this.#updates(signal)).map((event, index) => arrivedSignal(event, UPDATES_FROM + index + 1));
-    return [...signals, ...updates].toSorted((one, other) => one.at - other.at);
+    return (await this.#named(signal)).map(arrivedSignal).toSorted((one, other) => one.at - other.at);
   }
 
   /** The window that the run was started with, epoch ms. */
@@ -75,37 +77,26 @@ export class ArrivedSignals {
     return timestampMs((await this.#all()).at(-1)?.eventTime) ?? 0;
   }
 
-  async #signals(signal: SignalName | 'unknown'): Promise<readonly SignaledEvent[]> {
-    return (await this.#all()).filter(({ workflowExecutionSignaledEventAttributes: signaled }) => {
+  async #named(wanted: SignalName | 'unknown'): Promise<readonly Numbered[]> {
+    const events = await this.#all();
+    const signals = events.filter(({ workflowExecutionSignaledEventAttributes: signaled }) => {
       const name = signaled?.signalName;
-      return signal === 'unknown' ? typeof name === 'string' && !KNOWN.has(name) : name === signal;
+      return wanted === 'unknown' ? typeof name === 'string' && !KNOWN.has(name) : name === wanted;
     });
+    // Those that the run accepted: the others left no event.
+    const updates = events.filter((event) => updateInput(event)?.name === wanted);
+    return [...numbered(signals, 0), ...numbered(updates, UPDATES_FROM)];
   }
 
-  /** Those that the run accepted: the others left no event. */
-  async #updates(name: string): Promise<readonly SignaledEvent[]> {
-    return (await this.#all()).filter((event) => updateInput(event)?.name === name);
-  }
-
-  /** The named ones, in the order of their arrival. */
-  async all(signal: SignalName, arrivals: readonly number[]): Promise<readonly ArrivedSignal[]> {
-    return Promise.all(arrivals.map((arrival) => this.of(signal, arrival)));
-  }
-
-  /**
-   * The principal on the event of one signal whose content is known.
-   *
-   * @throws RunbookError DOCUMENT_INVALID where no such signal with this content is in the history
-   */
-  async senderOf(signal: SignalName, arrival: number, input: unknown): Promise<Principal | undefined> {
-    const { content, principal } = await this.of(signal, arrival);
-    if (!sameContent(content, input)) throw noSuchSignal();
-    return principal;
-  }
-
-  #all(): Promise<readonly SignaledEvent[]> {
+  #all(): Promise<readonly HistoryEvent[]> {
     return (this.#events ??= historyOf(getClient(), this.#run).then(({ events }) => events ?? []));
   }
+}
+
+const KNOWN: ReadonlySet<string> = new Set(Object.values(SIGNALS));
+
+function numbered(events: readonly HistoryEvent[], from: number): Numbered[] {
+  return events.map((event, index) => [from + index + 1, event]);
 }
 
 /**
@@ -129,85 +120,37 @@ export async function historyOf(
   }
 }
 
-/** Whether two contents of signals say the same, wherever their objects were made. */
-export function sameContent(one: unknown, other: unknown): boolean {
-  const plain = (content: unknown): unknown => JSON.parse(JSON.stringify(content ?? null));
-  return isDeepStrictEqual(plain(one), plain(other));
-}
-
-const KNOWN: ReadonlySet<string> = new Set(Object.values(SIGNALS));
-
-function arrivedSignal(event: SignaledEvent, arrival: number): ArrivedSignal {
+function arrivedSignal([arrival, event]: Numbered): ArrivedSignal {
+  const update = updateInput(event);
   return {
     arrival,
     eventId: Number(event.eventId ?? 0),
-    content: firstValue(updateInput(event)?.args ?? event.workflowExecutionSignaledEventAttributes?.input),
+    content: firstValue(update?.args ?? event.workflowExecutionSignaledEventAttributes?.input),
     at: timestampMs(event.eventTime) ?? Date.now(),
     // The event of an update is written for the worker that accepted it.
-    principal: updateInput(event) ? undefined : principalOf(event),
+    principal: update ? undefined : principalOf(event),
   };
 }
 
-function updateInput(event: SignaledEvent): temporal.api.update.v1.IInput | null | undefined {
+function updateInput(event: HistoryEvent): temporal.api.update.v1.IInput | null | undefined {
   return event.workflowExecutionUpdateAcceptedEventAttributes?.acceptedRequest?.input;
 }
 
-function principalOf({ principal }: SignaledEvent): Principal | undefined {
+function principalOf({ principal }: HistoryEvent): Principal | undefined {
   const name = textOf(principal?.name);
   return name === undefined ? undefined : { type: textOf(principal?.type) ?? '', name };
 }
 
-function noSuchSignal(): RunbookError {
+/** What the history of this run does not hold. */
+export function noSuchSignal(): RunbookError {
   return new RunbookError(
     'DOCUMENT_INVALID',
     'The document is refused: the history of this run holds no such signal with this content.',
   );
 }
 
-/** What becomes of something that a person sent, as its receipt says it. */
-export interface Verdict {
-  readonly accepted: boolean;
-  readonly code: string;
-  readonly text: string;
-  readonly by?: Attested;
-}
-
-/** A verdict on the signal of this number. */
-export interface JudgedSignal extends Verdict {
-  readonly arrival: number;
-}
-
-/**
- * Judges what people sent, each where it arrived. What cannot be read, or is no valid document, is refused with the
- * reason.
- *
- * @param judge - throws RunbookError where a document does not verify
- */
-export async function judgeArrived<More>(
-  signals: readonly ArrivedSignal[],
-  judge: (signal: ArrivedSignal) => Promise<Verdict & More>,
-): Promise<(JudgedSignal & Partial<More>)[]> {
-  const verdicts: (JudgedSignal & Partial<More>)[] = [];
-  for (const signal of signals) {
-    const { arrival, content } = signal;
-    const refuse = (code: string, text: string) =>
-      verdicts.push({ arrival, accepted: false, code, text } as JudgedSignal & Partial<More>);
-    if (isUndecodable(content)) {
-      refuse('undecodable', `the payload could not be read (encoding ${content.undecodable}); send JSON`);
-      continue;
-    }
-    try {
-      verdicts.push({ arrival, ...(await judge(signal)) });
-    } catch (error) {
-      if (!isRunbookError(error)) throw error;
-      refuse('refused', error.message);
-    }
-  }
-  return verdicts;
-}
-
 /** A signal by its name and its number among those of this name; `unknown`: those of names that no runbook knows. */
-export interface NumberedSignal {
+interface NumberedSignal {
   readonly signal: SignalName | 'unknown';
   readonly arrival: number;
 }
@@ -221,7 +164,7 @@ export async function readSignalEvents({ signals }: { readonly signals: readonly
 }> {
   const arrived = new ArrivedSignals(currentExecution().run);
   const events = signals.map(async ({ signal, arrival }) => {
-    const { eventId } = await arrived.of(signal, arrival);
+    const [{ eventId } = { eventId: 0 }] = await arrived.of(signal, [arrival]);
     return { signal, arrival, eventId };
   });
   return { events: await Promise.all(events) };

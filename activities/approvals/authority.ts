@@ -1,21 +1,24 @@
+import { isDeepStrictEqual } from 'node:util';
 import { Context } from '@temporalio/activity';
+import { z } from 'zod';
 import type { Authority } from '../../src/contracts/activities';
 import type { AllowedOperation, GatedOperation, GateName, RunbookPlan } from '../../src/contracts/plan';
 import { APPROVALS_TOO_OLD, OPERATION_GATES, planIn } from '../../src/contracts/plan';
 import { runbookPlan } from '../../src/contracts/plan-schema';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { isRunbookError, RunbookError } from '../../src/errors';
-import { findDeployment, inventoryDigest } from '../../src/inventory';
+import { countsIn, findDeployment, inventoryDigest } from '../../src/inventory';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import { unwrapDocument } from '../../src/contracts/signals';
-import type { VerifiedApproval } from '../../src/keys';
+import type { Attested } from '../../src/contracts/run-facts';
+import type { CountedApproval, VerifiedApproval } from '../../src/keys';
+import { evaluateGate, verifyApproval } from '../../src/keys';
 import { currentExecution } from '../execution';
 import { heartbeatAge } from '../observe';
-import { judgeGate, verifiedApprovals } from './person-lookup';
 import { planDigest } from './planning';
 import type { ArrivedSignal } from './arrived-signals';
-import { ArrivedSignals, sameContent } from './arrived-signals';
+import { ArrivedSignals, noSuchSignal } from './arrived-signals';
 
 /** What a dangerous activity was given to prove that people approved it. */
 export interface Approved {
@@ -276,7 +279,7 @@ async function givenAt(history: ArrivedSignals, { deployment, gate, requestedBy,
 
 function arrivedAt(
   arrived: readonly ArrivedSignal[],
-  { how, signalled: { approval, arrival } }: Awaited<ReturnType<typeof verifiedApprovals>>[number],
+  { how, signalled: { approval, arrival } }: SignalledApproval,
 ): number | undefined {
   // Its sender was read from this very signal. A signature says nothing of the signal that brought it.
   if (how === 'principal' && arrival !== undefined) return arrived.find((each) => each.arrival === arrival)?.at;
@@ -316,4 +319,92 @@ function anotherOutage(gate: GateName, heardAt: number): string {
 
 function iso(time: number): string {
   return new Date(time).toISOString();
+}
+
+/** An approval that the server's record of its sender attests, with the number of the signal that brought it. */
+const ofSender = z.strictObject({ approval: z.unknown().refine((each) => each !== undefined), arrival: z.number() });
+
+/** A verified approval as it was signalled, and the number of its signal where that came along. */
+type SignalledApproval = VerifiedApproval & {
+  readonly signalled: { readonly approval: unknown; readonly arrival?: number | undefined };
+};
+
+/**
+ * Verifies documents for one gate; those that do not verify are left out.
+ *
+ * @throws RunbookError TEMPORAL_UNAVAILABLE where the history that says who sent them cannot be read
+ */
+export async function verifiedApprovals(
+  gate: GateName,
+  planDigest: string,
+  documents: readonly unknown[],
+): Promise<SignalledApproval[]> {
+  const { inventory, run } = currentExecution();
+  const { people } = inventory;
+  const history = new ArrivedSignals(run);
+  const verified: SignalledApproval[] = [];
+  for (const document of documents) {
+    const signalled: SignalledApproval['signalled'] = ofSender.safeParse(document).data ?? { approval: document };
+    const { approval, arrival } = signalled;
+    try {
+      const [sent] = arrival === undefined ? [] : await history.of('approve', [arrival]);
+      if (sent && !sameContent(sent.content, approval)) throw noSuchSignal();
+      const context = { run, people, gate, planDigest, principal: sent?.principal };
+      verified.push({ ...(await verifyApproval(approval, context)), signalled });
+    } catch (error) {
+      // Not read is not refused: it may be read in a moment.
+      if (!(error instanceof RunbookError) || error.retryable) throw error;
+    }
+  }
+  return verified;
+}
+
+/** Whether two contents of signals say the same, wherever their objects were made. */
+function sameContent(one: unknown, other: unknown): boolean {
+  const plain = (content: unknown): unknown => JSON.parse(JSON.stringify(content ?? null));
+  return isDeepStrictEqual(plain(one), plain(other));
+}
+
+/** Force is two different people, whatever the inventory says. */
+const FORCE_APPROVALS = 2;
+
+/**
+ * Evaluates a gate's policy over verified approvals. Everything that judges a gate does it here: outside a laboratory a
+ * claim neither opens nor closes it.
+ */
+export function judgeGate(
+  deploymentName: string,
+  gate: GateName,
+  requestedBy: string | undefined,
+  approvals: readonly (Attested & Pick<VerifiedApproval, 'verdict'>)[],
+) {
+  const { inventory } = currentExecution();
+  const deployment = findDeployment(inventory, deploymentName);
+  const counted: CountedApproval[] = approvals
+    .filter(({ how }) => countsIn(deployment, how))
+    .map(({ name, verdict }) => ({ name, verdict, groups: inventory.people.get(name)?.groups ?? [] }));
+  const policy = deployment.gates[gate];
+  const needed = gate === 'force' ? Math.max(FORCE_APPROVALS, policy.approvals) : policy.approvals;
+  const evaluation = evaluateGate({ ...policy, approvals: needed }, requestedBy ?? 'unknown', counted);
+  const claims = new Set(approvals.filter(({ how }) => !countsIn(deployment, how)).map(({ name }) => name));
+  const unmet = evaluation.missing.length > 0 && claims.size > 0;
+  const attested = (name: string): Attested => ({
+    name,
+    how: approvals.find((each) => each.name === name)?.how ?? 'claimed',
+  });
+  return {
+    satisfied: evaluation.satisfied,
+    missing: unmet ? [...evaluation.missing, claimsInWords([...claims])] : evaluation.missing,
+    approvedBy: evaluation.approvedBy.map(attested),
+    rejectedBy: evaluation.rejectedBy === undefined ? undefined : attested(evaluation.rejectedBy),
+  };
+}
+
+export const NOT_COUNTED = 'only claimed, which counts for nothing outside a laboratory';
+
+function claimsInWords(names: readonly string[]): string {
+  const [first = '', ...others] = names;
+  return others.length === 0
+    ? `${escapeUntrusted(first)} is ${NOT_COUNTED}: that approval must be signed`
+    : `${escapeUntrusted(names.join(' and '))} are ${NOT_COUNTED}: those approvals must be signed`;
 }

@@ -1,33 +1,80 @@
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { GateName } from '../../src/contracts/plan';
-import type { Attested } from '../../src/contracts/run-facts';
-import type { ControlAction, DecisionAction } from '../../src/contracts/signals';
-import { isRunbookError, RunbookError } from '../../src/errors';
-import { countsIn, findDeployment } from '../../src/inventory';
-import type { DocumentContext, RunContext, VerifiedApproval, VerifiedControl, VerifiedDecision } from '../../src/keys';
-import { verifyApproval, verifyControl, verifyDecision } from '../../src/keys';
 import { withNext } from '../../src/contracts/receipts';
+import type { Attested } from '../../src/contracts/run-facts';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
+import { isUndecodable } from '../../src/contracts/signals';
+import type { ControlAction, DecisionAction, SignalName } from '../../src/contracts/signals';
+import { escapeUntrusted } from '../../src/contracts/words';
+import { isRunbookError, RunbookError } from '../../src/errors';
+import { approversOf, countsIn, decidersOf, findDeployment } from '../../src/inventory';
+import type { DocumentContext, RunContext, VerifiedApproval, VerifiedControl, VerifiedDecision } from '../../src/keys';
+import { verifyApproval, verifyControl, verifyDecision } from '../../src/keys';
 import { currentExecution } from '../execution';
-import type { ArrivedSignal, JudgedSignal, Verdict } from './arrived-signals';
-import { ArrivedSignals, judgeArrived } from './arrived-signals';
-import {
-  judgeGate,
-  mayNotApprove,
-  mayNotDecide,
-  mayNotOrder,
-  onlyClaimed,
-  personLookup,
-  verifiedApprovals,
-} from './person-lookup';
+import type { ArrivedSignal } from './arrived-signals';
+import { ArrivedSignals } from './arrived-signals';
+import { judgeGate, NOT_COUNTED, verifiedApprovals } from './authority';
 
 /* What people sent, checked against the inventory (protocol: "Approvals and decisions"), read where it arrived. */
+
+/** What becomes of something that a person sent, as its receipt says it; and what it orders, where it is accepted. */
+interface Verdict {
+  readonly accepted: boolean;
+  readonly code: string;
+  readonly text: string;
+  readonly by?: Attested;
+  readonly decision?: Decided;
+  readonly control?: Ordered;
+  /** With `takeOver`: the input of the failover. */
+  readonly failover?: Failover | undefined;
+}
+
+type Decided = Pick<VerifiedDecision, 'step' | 'parkingNo' | 'action' | 'reason'> & { readonly rid: string };
+type Failover = Omit<InputOf<'drFailover'>, 'takeOverDocument'>;
+
+interface Ordered {
+  readonly reason: string;
+  readonly before?: string;
+  /** Tells documents apart: each counts once. Absent where the server's record attests the very signal, and of claims. */
+  readonly digest?: string;
+}
+
+/** A verdict on the signal of this number. */
+interface JudgedSignal extends Verdict {
+  readonly arrival: number;
+}
 
 /** What people sent is never in an input: the numbers of the signals, whose content is read in the run's history. */
 interface Arrived {
   readonly deployment: string;
   readonly arrived: readonly number[];
+}
+
+/**
+ * Judges what people sent, each where it arrived. What cannot be read, or is no valid document, is refused with the
+ * reason.
+ *
+ * @param judge - throws RunbookError where a document does not verify
+ */
+async function judgeArrived(
+  name: SignalName,
+  arrived: readonly number[],
+  judge: (signal: ArrivedSignal) => Promise<Verdict>,
+): Promise<JudgedSignal[]> {
+  const refused = (code: string, text: string): Verdict => ({ accepted: false, code, text });
+  const verdicts: JudgedSignal[] = [];
+  for (const signal of await new ArrivedSignals(currentExecution().run).of(name, arrived)) {
+    const { arrival, content } = signal;
+    const verdict = isUndecodable(content)
+      ? refused('undecodable', `the payload could not be read (encoding ${content.undecodable}); send JSON`)
+      : await judge(signal).catch((error: unknown) => {
+          if (!isRunbookError(error)) throw error;
+          return refused('refused', error.message);
+        });
+    verdicts.push({ arrival, ...verdict });
+  }
+  return verdicts;
 }
 
 interface ApprovalsInput extends Arrived {
@@ -44,33 +91,85 @@ export async function checkApprovals(
 ): Promise<ReturnType<typeof judgeGate> & { readonly verdicts: readonly JudgedSignal[] }> {
   const { deployment, gate, planDigest, requestedBy, accepted, arrived } = input;
   const { inventory, run } = currentExecution();
-  const signals = new ArrivedSignals(run);
   // As numbers, so that no document stands in an input once more.
-  const before = (await signals.all('approve', accepted)).map(({ content: approval, arrival }) => ({
-    approval,
-    arrival,
-  }));
-  const approvals: VerifiedApproval[] = await verifiedApprovals(gate, planDigest, before);
-  const person = personLookup(inventory);
-  const verdicts = await judgeArrived(
-    await signals.all('approve', arrived),
-    async ({ content, principal }): Promise<Verdict> => {
-      const approval = await verifyApproval(content, { run, person, gate, planDigest, principal });
-      const by: Attested = { name: approval.name, how: approval.how };
-      if (approvals.some((each) => each.digest === approval.digest))
-        return { accepted: false, code: 'repeated', text: 'this very document is in hand', by };
-      const mayNot = mayNotApprove(deployment, gate, requestedBy, approval);
-      if (mayNot !== undefined) return { accepted: false, code: 'may-not-approve', text: mayNot, by };
-      approvals.push(approval);
-      if (!countsIn(findDeployment(inventory, deployment), approval.how)) {
-        const text = onlyClaimed(approval.name, nextCommandOf.approve(run.wid, gate, approval.name));
-        return { accepted: false, code: 'only-claimed', text, by };
-      }
-      const text = approval.verdict === 'approve' ? `approves gate ${gate}` : `rejects gate ${gate}`;
-      return { accepted: true, code: approval.verdict, text, by };
-    },
-  );
+  const before = await new ArrivedSignals(run).of('approve', accepted);
+  const documents = before.map(({ content, arrival }) => ({ approval: content, arrival }));
+  const approvals: VerifiedApproval[] = await verifiedApprovals(gate, planDigest, documents);
+  const verdicts = await judgeArrived('approve', arrived, async ({ content, principal }) => {
+    const context = { run, people: inventory.people, gate, planDigest, principal };
+    const approval = await verifyApproval(content, context);
+    const by: Attested = { name: approval.name, how: approval.how };
+    if (approvals.some((each) => each.digest === approval.digest))
+      return { accepted: false, code: 'repeated', text: 'this very document is in hand', by };
+    const mayNot = mayNotApprove(deployment, gate, requestedBy, approval);
+    if (mayNot !== undefined) return { accepted: false, code: 'may-not-approve', text: mayNot, by };
+    approvals.push(approval);
+    if (!countsIn(findDeployment(inventory, deployment), approval.how)) {
+      const text = onlyClaimed(approval.name, nextCommandOf.approve(run.wid, gate, approval.name));
+      return { accepted: false, code: 'only-claimed', text, by };
+    }
+    const text = approval.verdict === 'approve' ? `approves gate ${gate}` : `rejects gate ${gate}`;
+    return { accepted: true, code: approval.verdict, text, by };
+  });
   return { verdicts, ...judgeGate(deployment, gate, requestedBy, approvals) };
+}
+
+/** Why somebody's approval opens no such gate, whoever attests it, with who may; undefined where it may. */
+function mayNotApprove(
+  deploymentName: string,
+  gate: GateName,
+  requestedBy: string,
+  { name, verdict }: VerifiedApproval,
+): string | undefined {
+  const { inventory } = currentExecution();
+  const deployment = findDeployment(inventory, deploymentName);
+  const { groups, excludeRequester } = deployment.gates[gate];
+  const isMember = inventory.people.get(name)?.groups.some((group) => groups.includes(group)) === true;
+  const asked = excludeRequester && name === requestedBy;
+  if (isMember && !(asked && verdict === 'approve')) return undefined;
+  const others = approversOf(inventory, deployment, gate).map((each) => each.name);
+  const may = others.filter((each) => !excludeRequester || each !== requestedBy).join(', ') || 'nobody';
+  const why = isMember ? `${name} asked for this run` : `${name} is in none of its groups (${groups.join(', ')})`;
+  return `gate ${gate} is approved by ${may}: ${why}`;
+}
+
+/**
+ * What somebody is told whose claim counts for nothing, and what they do instead.
+ *
+ * @param command - what they gave, without a key
+ */
+function onlyClaimed(name: string, command: string): string {
+  return withNext(
+    `${escapeUntrusted(name)} is ${NOT_COUNTED}`,
+    `sign it. \`runbook join LINE\` makes a key, with a line of the operators; once the inventory lists it, with attestation signed: \`${command} --key-file YOUR-KEY-FILE\``,
+  );
+}
+
+/**
+ * Why what somebody orders does not count, as the code and the text of its receipt; undefined where it does. Outside of a
+ * laboratory no claim counts.
+ *
+ * @param command - what they gave, without a key
+ */
+function mayNotOrder(
+  deploymentName: string,
+  { name, how }: Attested,
+  action: string,
+  command: string,
+): Pick<Verdict, 'code' | 'text'> | undefined {
+  const { inventory } = currentExecution();
+  const deployment = findDeployment(inventory, deploymentName);
+  if (!countsIn(deployment, how)) return { code: 'only-claimed', text: onlyClaimed(name, command) };
+  const deciders = decidersOf(inventory, deployment).map((each) => each.name);
+  if (deciders.includes(name)) return undefined;
+  const text = `"${action}" is for the approvers and operators of this deployment: ${deciders.join(', ')}`;
+  return { code: 'may-not-decide', text };
+}
+
+function mayNotDecide(deployment: string, decision: VerifiedDecision): ReturnType<typeof mayNotOrder> {
+  const { name, parkingNo, action } = decision;
+  const command = nextCommandOf.decide(currentExecution().run.wid, parkingNo, action, name);
+  return mayNotOrder(deployment, decision, action, command);
 }
 
 interface DecisionsInput extends Arrived {
@@ -81,17 +180,13 @@ interface DecisionsInput extends Arrived {
   }[];
 }
 
-/** What an accepted decision orders. */
-type Decided = Pick<VerifiedDecision, 'step' | 'parkingNo' | 'action' | 'reason'> & { readonly rid: string };
-
 /** Verifies decisions on steps that parked. */
 export async function checkDecisions({ deployment, parked, arrived }: DecisionsInput): Promise<{
-  readonly verdicts: readonly (JudgedSignal & { readonly decision?: Decided })[];
+  readonly verdicts: readonly JudgedSignal[];
 }> {
   const { inventory, run } = currentExecution();
-  const person = personLookup(inventory);
-  const judge = async ({ content, principal }: ArrivedSignal) => {
-    const verified = await verifyDecision(content, { run, person, principal });
+  const verdicts = await judgeArrived('decide', arrived, async ({ content, principal }) => {
+    const verified = await verifyDecision(content, { run, people: inventory.people, principal });
     const { name, how, action, reason, step, parkingNo } = verified;
     const by: Attested = { name, how };
     const waiting = parked.find((each) => each.step === step && each.parkingNo === parkingNo);
@@ -107,36 +202,23 @@ export async function checkDecisions({ deployment, parked, arrived }: DecisionsI
     if (mayNot !== undefined) return { accepted: false, ...mayNot, by };
     const decision = { step, parkingNo, action, reason, rid: run.rid };
     return { accepted: true, code: 'accepted', text: `${action} "${step}"`, by, decision };
-  };
-  return { verdicts: await judgeArrived(await new ArrivedSignals(run).all('decide', arrived), judge) };
+  });
+  return { verdicts };
 }
 
 /** The decisions that people sent to this run, verified here: those that count in this deployment. */
 export async function decisionsOf(deployment: string): Promise<readonly VerifiedDecision[]> {
   const { inventory, run } = currentExecution();
-  const person = personLookup(inventory);
   const decisions: VerifiedDecision[] = [];
   for (const { content, principal } of await new ArrivedSignals(run).every('decide')) {
-    const decision = await verifyDecision(content, { run, person, principal }).catch((error: unknown) => {
+    const context = { run, people: inventory.people, principal };
+    const decision = await verifyDecision(content, context).catch((error: unknown) => {
       if (isRunbookError(error)) return undefined;
       throw error;
     });
     if (decision && mayNotDecide(deployment, decision) === undefined) decisions.push(decision);
   }
   return decisions;
-}
-
-/** What an accepted order says; of `takeOver` with the input of the failover. */
-interface More {
-  readonly control?: Ordered;
-  readonly failover?: Omit<InputOf<'drFailover'>, 'takeOverDocument'> | undefined;
-}
-
-interface Ordered {
-  readonly reason: string;
-  readonly before?: string;
-  /** Tells documents apart: each counts once. Absent where the server's record attests the very signal, and of claims. */
-  readonly digest?: string;
 }
 
 /** Who must give such an order, and with what: the command that makes it. */
@@ -153,21 +235,18 @@ function howTo(action: ControlAction, { wid }: RunContext): string {
 export async function demandControl(
   deployment: string,
   document: unknown,
-  context: Omit<DocumentContext, 'person'> & { readonly action: ControlAction },
+  context: Omit<DocumentContext, 'people'> & { readonly action: ControlAction },
 ): Promise<VerifiedControl> {
   const { action, run } = context;
-  const control = await verifyControl(document, { ...context, person: personLookup(currentExecution().inventory) });
+  const control = await verifyControl(document, { ...context, people: currentExecution().inventory.people });
   const command = nextCommandOf.control(action, run.wid, control.name);
   const mayNot = mayNotOrder(deployment, control, action, command);
   if (mayNot) throw new RunbookError('NOT_APPROVED', mayNot.text);
   return control;
 }
 
-interface ControlsInput {
-  readonly deployment: string;
+interface ControlsInput extends Arrived {
   readonly action: ControlAction;
-  /** Numbers of the signals: each order is read where it arrived. */
-  readonly arrived: readonly number[];
   /** Who ordered the take-over before. */
   readonly before: readonly Attested[];
   /** Who asked for the failover. */
@@ -179,18 +258,17 @@ interface ControlsInput {
  * `promote` to be satisfied.
  */
 export async function checkControls(input: ControlsInput): Promise<{
-  readonly verdicts: readonly (JudgedSignal & Partial<More>)[];
+  readonly verdicts: readonly JudgedSignal[];
   readonly missing: readonly string[];
 }> {
   const { deployment, action, arrived, before, requestedBy } = input;
   const { inventory, run } = currentExecution();
   const { laboratory } = findDeployment(inventory, deployment);
   const accepted = { accepted: true, code: 'accepted', text: 'accepted' };
-  const signals = await new ArrivedSignals(run).all(action, arrived);
   let asker = requestedBy;
-  const verdicts = await judgeArrived<More>(signals, async ({ content, principal }) => {
+  const verdicts = await judgeArrived(action, arrived, async ({ content, principal }) => {
     let document = content;
-    let failover: Omit<InputOf<'drFailover'>, 'takeOverDocument'> | undefined;
+    let failover: Failover | undefined;
     if (action === 'takeOver') {
       const { data } = RUNBOOK_INPUTS.drFailover.safeParse(content);
       if (!data) return { accepted: false, code: 'malformed', text: 'needs the input object of drFailover' };
@@ -217,6 +295,6 @@ export async function checkControls(input: ControlsInput): Promise<{
 
 /** Inside an outage a take-over needs what gate promote needs. */
 function missingFor(deployment: string, requestedBy: string | undefined, by: readonly Attested[]): readonly string[] {
-  const ordered = by.map((each) => ({ ...each, verdict: 'approve' as const, comment: '', iat: 0, digest: '' }));
+  const ordered = by.map((each) => ({ ...each, verdict: 'approve' as const }));
   return judgeGate(deployment, 'promote', requestedBy, ordered).missing;
 }

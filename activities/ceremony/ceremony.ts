@@ -7,12 +7,11 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { EnvelopeReceipt } from '../../src/contracts/receipts';
 import { isUndecodable } from '../../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import type { CreatedInvitation, InvitationTarget, PersonLookup, RecipientKey } from '../../src/keys';
+import type { CreatedInvitation, InvitationTarget, People, RecipientKey } from '../../src/keys';
 import { createInvitation, examineEnvelope, openShares, readRecipientKey } from '../../src/keys';
 import type { GeneratedTokenKind } from '../../src/vault';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
-import { personLookup } from '../approvals/person-lookup';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { observeSeal } from '../observe';
@@ -156,13 +155,13 @@ export async function checkUnaskedShares(input: {
   readonly arrived: readonly number[];
 }): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }> {
   const { run, inventory } = currentExecution();
-  const person = personLookup(inventory);
+  const { people } = inventory;
   const verdicts: EnvelopeVerdict[] = [];
-  for (const signal of await new ArrivedSignals(run).all('share', input.arrived)) {
+  for (const signal of await new ArrivedSignals(run).of('share', input.arrived)) {
     const { arrival } = signal;
-    const examined = await examineEnvelope(signal, NO_CEREMONY, person);
+    const examined = await examineEnvelope(signal, NO_CEREMONY, people);
     const isPlain = 'refused' in examined && examined.refused.verdict === 'plain-text-share';
-    const noticed = undecodable(signal) ?? (isPlain ? verdictOf(person, signal, examined.refused) : undefined);
+    const noticed = undecodable(signal) ?? (isPlain ? verdictOf(people, signal, examined.refused) : undefined);
     verdicts.push(noticed ?? { arrival, code: 'no-ceremony', text: NO_CEREMONY_TEXT });
   }
   return { verdicts };
@@ -179,17 +178,17 @@ export async function openEnvelopes(input: {
   const { run, inventory, keyRecords } = currentExecution();
   const { held, arrived } = input;
   const { cid, epoch } = input.ceremony;
-  const person = personLookup(inventory);
+  const { people } = inventory;
   const [signals, record] = await Promise.all([
-    new ArrivedSignals(run).all('share', [...held, ...arrived]),
+    new ArrivedSignals(run).of('share', [...held, ...arrived]),
     keyRecords.read({ run, cid, epoch }),
   ]);
   const readable = signals.filter((signal) => undecodable(signal) === undefined);
-  const { receipts } = await openShares(record, readable, person);
+  const { receipts } = await openShares(record, readable, people);
   const verdicts = new Map(
     signals.map((signal) => {
       const receipt = receipts[readable.indexOf(signal)];
-      return [signal.arrival, receipt ? verdictOf(person, signal, receipt) : undecodable(signal)];
+      return [signal.arrival, receipt ? verdictOf(people, signal, receipt) : undecodable(signal)];
     }),
   );
   return { verdicts: arrived.flatMap((arrival) => verdicts.get(arrival) ?? []) };
@@ -210,11 +209,11 @@ const NO_SENDER_TEXT = 'refused: the server recorded nobody as its sender: is au
 
 /** What people are told of an envelope. The event is named where what stands in it is to be purged. */
 export function verdictOf(
-  person: PersonLookup,
+  people: People,
   { arrival, eventId, principal }: ArrivedSignal,
   { verdict: code, holder, seq, envelopeDigest }: EnvelopeReceipt,
 ): EnvelopeVerdict {
-  const how = person(holder ?? '')?.attestation ?? 'claimed';
+  const how = people.get(holder ?? '')?.attestation ?? 'claimed';
   const isUnattested = code === 'wrong-signer' && principal === undefined && how === 'principal';
   return {
     ...{ arrival, code, seq, text: isUnattested ? NO_SENDER_TEXT : ENVELOPE_VERDICTS[code] },

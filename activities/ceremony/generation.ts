@@ -17,7 +17,6 @@ import type { GeneratedTokenKind } from '../../src/vault';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
-import { personLookup } from '../approvals/person-lookup';
 import type { ClusterAccess } from '../clusters';
 import type { ActivityContext, Execution } from '../execution';
 import { currentExecution } from '../execution';
@@ -336,7 +335,7 @@ interface ArrivedShare extends OpenedShare {
 
 /** The signals that brought shares, in the order of the numbers. */
 function arrivedShares(arrivals: readonly number[]): Promise<readonly ArrivedSignal[]> {
-  return new ArrivedSignals(currentExecution().run).all('share', arrivals);
+  return new ArrivedSignals(currentExecution().run).of('share', arrivals);
 }
 
 /**
@@ -350,7 +349,7 @@ async function openInHand(
   signals: readonly ArrivedSignal[],
   needed: number,
 ): Promise<ArrivedShare[]> {
-  const { shares, receipts } = await openShares(record, signals, personLookup(inventory));
+  const { shares, receipts } = await openShares(record, signals, inventory.people);
   const arrivalOf = new Map(
     receipts.flatMap(({ verdict, envelopeDigest }, index) =>
       verdict === 'accepted' ? [[envelopeDigest, signals[index]?.arrival ?? 0] as const] : [],
@@ -362,7 +361,7 @@ async function openInHand(
 
 /** The last share of a set, which alone is opened, and whose shares the set has: the others were given already. */
 async function openLast({ inventory }: ActivityContext, record: KeyRecord, signals: readonly ArrivedSignal[]) {
-  const { shares, receipts } = await openShares(record, signals, personLookup(inventory), signals.length - 1);
+  const { shares, receipts } = await openShares(record, signals, inventory.people, signals.length - 1);
   const givers = new Set(receipts.flatMap(({ verdict, holder }) => (verdict === 'accepted' ? (holder ?? []) : [])));
   if (givers.size < signals.length) throw sharesMissing(receipts, signals.length);
   return { last: shares[0], givers: [...givers] };

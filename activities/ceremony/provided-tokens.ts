@@ -8,7 +8,6 @@ import { openProvidedToken, readOwnInvitation } from '../../src/keys';
 import { readKind } from '../observe';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
-import { personLookup } from '../approvals/person-lookup';
 import { undecodable, verdictOf } from './ceremony';
 import { ledgerOf } from './token-ledger';
 import type { ClusterAccess, Clusters } from '../clusters';
@@ -44,7 +43,7 @@ export async function takeProvidedTokens(input: {
   if (invitation.collects !== 'tokens')
     throw new RunbookError('DOCUMENT_INVALID', 'The people were not asked for operation tokens.');
   const verdicts: Taken[] = [];
-  for (const signal of await new ArrivedSignals(run).all('share', arrived))
+  for (const signal of await new ArrivedSignals(run).of('share', arrived))
     verdicts.push(await takeOne(deployment, invitation.targets, record, signal));
   return { verdicts };
 }
@@ -102,12 +101,12 @@ async function takeOne(
   const execution = currentExecution();
   const { run, inventory, clusters } = execution;
   const ledger = ledgerOf(execution);
-  const person = personLookup(inventory);
+  const { people } = inventory;
   const unread = undecodable(signal);
   if (unread) return unread;
-  const { receipt, provided } = await openProvidedToken(record, signal, person);
+  const { receipt, provided } = await openProvidedToken(record, signal, people);
   const { envelopeDigest } = receipt;
-  const verdict = (code: EnvelopeVerdictCode) => verdictOf(person, signal, { ...receipt, verdict: code });
+  const verdict = (code: EnvelopeVerdictCode) => verdictOf(people, signal, { ...receipt, verdict: code });
   if (receipt.verdict === 'plain-text-share') {
     const { content = '', eventId } = signal;
     const text = typeof content === 'string' ? content : JSON.stringify(content);

@@ -5,11 +5,10 @@ import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError } from '../../src/errors';
 import { duration } from '../../src/inventory/schema-values';
 import { createRehearsal as inviteToRehearsal, openRehearsalAnswer } from '../../src/keys';
-import type { KeyRecord, KeyRecords, PersonLookup, RehearsalAnswer, RunContext } from '../../src/keys';
+import type { KeyRecord, KeyRecords, People, RehearsalAnswer, RunContext } from '../../src/keys';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { currentExecution } from '../execution';
-import { personLookup } from '../approvals/person-lookup';
 import { siteFacts } from '../approvals/planning';
 import type { Records } from '../record';
 import { RecordTable } from '../record-table';
@@ -87,8 +86,8 @@ export async function openRehearsal(input: {
   const verdicts: EnvelopeVerdict[] = [];
   const proofs: RehearsalProof[] = [];
   const findings: Finding[] = [];
-  for (const signal of await new ArrivedSignals(run).all('share', input.arrived)) {
-    const { verdict, answer } = await judge(record, signal, personLookup(inventory));
+  for (const signal of await new ArrivedSignals(run).of('share', input.arrived)) {
+    const { verdict, answer } = await judge(record, signal, inventory.people);
     if (answer) {
       const { holder, how, kid, tool } = answer;
       const at = new Date(signal.at).toISOString();
@@ -105,12 +104,12 @@ export async function openRehearsal(input: {
 async function judge(
   record: KeyRecord,
   signal: ArrivedSignal,
-  person: PersonLookup,
+  people: People,
 ): Promise<{ readonly verdict: EnvelopeVerdict; readonly answer?: RehearsalAnswer }> {
   const unread = undecodable(signal);
   if (unread) return { verdict: unread };
-  const { receipt, answer } = await openRehearsalAnswer(record, signal, person);
-  const seen = verdictOf(person, signal, receipt);
+  const { receipt, answer } = await openRehearsalAnswer(record, signal, people);
+  const seen = verdictOf(people, signal, receipt);
   const verdict = seen.code === 'accepted' ? { ...seen, text: 'rehearsed: tool, key and access work' } : seen;
   return answer === undefined ? { verdict } : { verdict, answer };
 }

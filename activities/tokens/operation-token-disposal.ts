@@ -7,8 +7,7 @@ import type { Finding } from '../../src/contracts/run-facts';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { attestedName, escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
-import { gateOf, verifyBeginning } from '../approvals/authority';
-import { judgeGate, verifiedApprovals } from '../approvals/person-lookup';
+import { gateOf, judgeGate, verifiedApprovals, verifyBeginning } from '../approvals/authority';
 import { gateFacts, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
 import type { LedgerEntry } from '../ceremony/token-ledger';
 import {

@@ -9,19 +9,16 @@ import { RunbookError } from '../errors';
 import { claimedPayload, DOCUMENT_TYPES, verifyDocument } from '../documents/documents';
 import type { DocumentType } from '../documents/documents';
 import { isSender, keyOfPerson } from './people';
-import type { PersonLookup } from './people';
+import type { People } from './people';
 import { redact } from '../redaction';
 import type { RunContext } from './sealing';
 
 /** What an approval or decision must fit, read by the activity itself. */
 export interface DocumentContext {
   readonly run: RunContext;
-  readonly person: PersonLookup;
-  /**
-   * The server's principal on the signal's event, where authentication is on; a function is asked for it only where the
-   * inventory demands it of the person.
-   */
-  readonly principal?: Principal | (() => Promise<Principal | undefined>) | undefined;
+  readonly people: People;
+  /** The server's principal on the signal's event, where authentication is on. */
+  readonly principal?: Principal | undefined;
 }
 
 /** What a person of the inventory said, of this run. Texts are redacted; `iat` is shown and decides nothing. */
@@ -94,17 +91,15 @@ async function readAttested<T extends Attestable>(
   const jws = typeof document === 'string' ? document : undefined;
   // The name in a document tells whose keys to try; nothing else is used before the signature verifies.
   const claimed = parsePayload(schema, jws === undefined ? document : claimedPayload(jws));
-  const person = context.person(claimed.name) ?? refuse('the inventory does not know the person that it names');
+  const person = context.people.get(claimed.name) ?? refuse('the inventory does not know the person that it names');
 
   const signed = jws === undefined ? undefined : await verifyDocument(jws, typ, (kid) => keyOfPerson(person, kid));
   const payload = signed === undefined ? claimed : parsePayload(schema, signed.payload);
   if (signed === undefined && person.attestation === 'signed')
     refuse('the inventory demands a signature of this person');
   if (person.attestation === 'principal') {
-    const { principal } = context;
-    const sender = typeof principal === 'function' ? await principal() : principal;
-    if (sender === undefined) refuse('the server recorded nobody as its sender: is authentication on?');
-    if (!isSender(person, sender)) refuse('the server saw somebody else send it');
+    if (context.principal === undefined) refuse('the server recorded nobody as its sender: is authentication on?');
+    if (!isSender(person, context.principal)) refuse('the server saw somebody else send it');
   }
   const { ns, wid, rid, ...said } = payload;
   if (ns !== context.run.ns || wid !== context.run.wid) refuse('it is for another workflow');

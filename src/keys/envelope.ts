@@ -9,7 +9,7 @@ import { envelopePayload, ENVELOPES, tokenEnvelopePayload } from '../documents/e
 import type { EnvelopeKind, EnvelopePayload } from '../documents/envelope';
 import { holdsPlainShare, looksLikeShare } from '../documents/key-shares';
 import { isSender, keyOfPerson } from './people';
-import type { PersonFacts, PersonLookup } from './people';
+import type { People, PersonFacts } from './people';
 
 /** What stage 1 must know of the ceremony; every member is public. */
 export interface CeremonyFacts {
@@ -57,14 +57,14 @@ export function receiptOf(
 export async function examineEnvelope(
   { content, at, principal }: ArrivedEnvelope,
   ceremony: CeremonyFacts,
-  personOf: PersonLookup,
+  people: People,
   kind: EnvelopeKind = 'ceremony',
 ): Promise<InspectedEnvelope | { readonly refused: EnvelopeReceipt }> {
   const wanted = ENVELOPES[kind].typ;
   const read = readEnvelope(unwrapDocument(content), wanted);
   if (typeof read === 'string') return { refused: { envelopeDigest: '', verdict: read } };
   const { payload, digest, jws } = read;
-  const person = personOf(payload.holder);
+  const person = people.get(payload.holder);
   const refuse = (verdict: EnvelopeVerdictCode) => ({
     // A name that the inventory does not know is text of the sender: it could be anything.
     refused: { ...(person && { holder: person.name, seq: payload.seq }), envelopeDigest: digest, verdict },

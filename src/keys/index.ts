@@ -29,4 +29,4 @@ export { evaluateGate } from './approvals';
 export type { CountedApproval } from './approvals';
 export { createHolderKey, generatePassphrase, newSigningKey } from './holder-keys';
 export { addPin, notAKey, readPins, removePin } from './holder-keys';
-export type { PersonFacts, PersonLookup } from './people';
+export type { People, PersonFacts } from './people';

@@ -12,7 +12,7 @@ import { openWithIdentity } from './ceremony-keys';
 import { examineEnvelope, receiptOf } from './envelope';
 import type { ArrivedEnvelope, InspectedEnvelope } from './envelope';
 import type { KeyRecord } from './key-records';
-import type { PersonLookup } from './people';
+import type { People } from './people';
 
 /** A key share in hand. For the burst only. */
 export interface OpenedShare {
@@ -50,16 +50,16 @@ interface Examined {
 export async function openShares(
   record: KeyRecord,
   envelopes: readonly ArrivedEnvelope[],
-  person: PersonLookup,
+  people: People,
   given = 0,
 ): Promise<{ readonly receipts: readonly EnvelopeReceipt[]; readonly shares: readonly OpenedShare[] }> {
   const all: Examined[] = [];
   for (const envelope of envelopes.slice(0, given)) {
-    const examined = await examineEnvelope(envelope, record, person);
+    const examined = await examineEnvelope(envelope, record, people);
     all.push({ receipt: 'refused' in examined ? examined.refused : receiptOf(examined) });
   }
   for (const envelope of envelopes.slice(given)) {
-    const opened = await openEnvelope(record, 'ceremony', envelope, person);
+    const opened = await openEnvelope(record, 'ceremony', envelope, people);
     // One that was refused is not in hand: the same one may come again from its own holder.
     const isRepeated = all.some((each) => each.opened && each.receipt.envelopeDigest === opened.receipt.envelopeDigest);
     if (!('content' in opened)) all.push(opened);
@@ -90,12 +90,12 @@ function shareIn(envelope: InspectedEnvelope, text: string): Examined {
 export async function openProvidedToken(
   record: KeyRecord,
   arrived: ArrivedEnvelope,
-  person: PersonLookup,
+  people: People,
 ): Promise<{
   readonly receipt: EnvelopeReceipt;
   readonly provided?: { readonly cluster: string; readonly token: Secret<'operation-token'> };
 }> {
-  const opened = await openEnvelope(record, 'tokens', arrived, person);
+  const opened = await openEnvelope(record, 'tokens', arrived, people);
   if (!('content' in opened)) return opened;
   const { cluster, token } = opened.content;
   try {
@@ -113,9 +113,9 @@ export async function openProvidedToken(
 export async function openRehearsalAnswer(
   record: KeyRecord,
   arrived: ArrivedEnvelope,
-  person: PersonLookup,
+  people: People,
 ): Promise<{ readonly receipt: EnvelopeReceipt; readonly answer?: RehearsalAnswer }> {
-  const opened = await openEnvelope(record, 'rehearsal', arrived, person);
+  const opened = await openEnvelope(record, 'rehearsal', arrived, people);
   if (!('content' in opened)) return opened;
   const { receipt, envelope, content } = opened;
   const { name: holder, attestation: how } = envelope.person;
@@ -151,13 +151,13 @@ async function openEnvelope<K extends EnvelopeKind>(
   record: KeyRecord,
   kind: K,
   arrived: ArrivedEnvelope,
-  person: PersonLookup,
+  people: People,
 ): Promise<
   | { readonly receipt: EnvelopeReceipt }
   | { readonly receipt: EnvelopeReceipt; readonly envelope: InspectedEnvelope; readonly content: Content<K> }
 > {
   if (!isFor(record, kind)) throw new RunbookError('DOCUMENT_INVALID', MISUSED[kind]);
-  const envelope = await examineEnvelope(arrived, record, person, kind);
+  const envelope = await examineEnvelope(arrived, record, people, kind);
   if ('refused' in envelope) return { receipt: envelope.refused };
   const file = decodeBase64url(envelope.payload.ct);
   const plaintext = file && hasOneRecipient(file) ? await openWithIdentity(record.keys, file) : undefined;

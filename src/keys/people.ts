@@ -11,8 +11,8 @@ export interface PersonFacts {
   readonly principal?: Principal | undefined;
 }
 
-/** Finds a person of the inventory by name. */
-export type PersonLookup = (name: string) => PersonFacts | undefined;
+/** The people of the inventory, by name. */
+export type People = ReadonlyMap<string, PersonFacts>;
 
 /** The key `kid` if it is one of this person's, as {@link VerificationKey}. */
 export function keyOfPerson(person: PersonFacts | undefined, kid: string): VerificationKey | undefined {

@@ -8,7 +8,7 @@ import { failureOf, jwt, lookup, person, RUN } from './builders';
 const ada = person('ada');
 const ben = person('ben', 'claimed');
 const pia = person('pia', 'principal', 'user:pia');
-const context = { run: RUN, person: lookup(ada, ben, pia), gate: 'plan', planDigest: 'digest-of-the-plan' };
+const context = { run: RUN, people: lookup(ada, ben, pia), gate: 'plan', planDigest: 'digest-of-the-plan' };
 const approval = {
   ...RUN,
   gate: 'plan',

@@ -6,7 +6,7 @@ import type { CeremonyKeys } from '../../src/keys/ceremony-keys';
 import type { ArrivedEnvelope } from '../../src/keys/envelope';
 import type { InvitationFacts } from '../../src/keys/invitation';
 import type { KeyRecord } from '../../src/keys/key-records';
-import type { PersonFacts, PersonLookup } from '../../src/keys/people';
+import type { People, PersonFacts } from '../../src/keys/people';
 import type { RunContext } from '../../src/keys/sealing';
 import { newSigningKey } from '../../src/keys/holder-keys';
 import type { SigningKey } from '../../src/documents/signing-keys';
@@ -47,8 +47,8 @@ export function person(
   };
 }
 
-export function lookup(...people: readonly PersonFacts[]): PersonLookup {
-  return (name) => people.find((one) => one.name === name);
+export function lookup(...people: readonly PersonFacts[]): People {
+  return new Map(people.map((one) => [one.name, one]));
 }
 
 let ceremonyKeys: Promise<CeremonyKeys> | undefined;

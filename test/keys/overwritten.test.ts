@@ -78,7 +78,7 @@ describe('bytes that held a secret', () => {
     const arrived = envelopes.map((content) => ({ content, at: Date.now() }));
     const shares: string[] = [];
     const buffers = await decodedDuring(async () => {
-      const opened = await openShares(record, arrived, (name) => bench.inventory.people.get(name));
+      const opened = await openShares(record, arrived, bench.inventory.people);
       shares.push(...opened.shares.map(({ share }) => share.reveal()));
     });
     expect(shares).toEqual([bench.person('ada').share, bench.person('bert').share]);
