@@ -5,14 +5,13 @@
  *   node scripts/bootstrap.mjs <demo | test | test:long | test:ceremony | test:mutations | bench> [arguments of the task]
  */
 import { spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const STAMP = join(ROOT, 'node_modules', '.bootstrap-stamp');
+const NPMS_LIST = join('node_modules', '.package-lock.json');
 const TSC = program('typescript', 'bin/tsc');
 const JEST = program('jest', 'bin/jest.js');
 const [task, ...taskArguments] = process.argv.slice(2);
@@ -103,7 +102,7 @@ function program(packageName, path) {
 }
 
 function checkNode() {
-  const { engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  const { engines } = readJson('package.json');
   const [major, minor] = process.versions.node.split('.').map(Number);
   const fits = [...engines.node.matchAll(/(\^|>=)(\d+)\.(\d+)/g)].some(
     ([, sign, neededMajor, neededMinor]) =>
@@ -113,56 +112,18 @@ function checkNode() {
   throw new TaskFailed(`Node ${engines.node} is needed; this is Node ${process.versions.node} (${process.execPath}).`);
 }
 
-/**
- * What is installed counts only by a stamp that is written after `npm ci` has succeeded, and that `npm ci` removes with
- * everything else as its first act. A complete install by another npm command counts too: npm writes its own list of
- * what it installed as its last act.
- */
+/** npm writes its own list of what it installed as the last act of an installation, and removes it as the first of the next. */
 async function installDependencies() {
-  const lockFile = readFileSync(join(ROOT, 'package-lock.json'), 'utf8');
-  const hash = createHash('sha256').update(lockFile).digest('hex');
-  // Native packages are installed for one platform.
-  const platform = `${process.platform}-${process.arch}`;
-  const installed = readJson(STAMP);
-  if (installed?.hash === hash && installed.platform === platform) return;
-  const otherPlatform = installed !== undefined && installed.platform !== platform;
-  if (otherPlatform || !isInstalled(JSON.parse(lockFile))) {
-    rmSync(STAMP, { force: true });
-    await step(
-      'Install dependencies',
-      'npm',
-      ['ci', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund'],
-      {
-        shell: process.platform === 'win32',
-      },
-    );
-  }
-  writeFileSync(STAMP, JSON.stringify({ hash, platform }));
+  const needed = Object.entries(readJson('package-lock.json').packages).filter(([path]) => path !== '');
+  const installed = existsSync(join(ROOT, NPMS_LIST)) ? readJson(NPMS_LIST).packages : {};
+  const isInstalled = ([path, { integrity, optional }]) =>
+    installed[path] === undefined ? optional === true : installed[path].integrity === integrity;
+  if (needed.every(isInstalled)) return;
+  const parameters = ['ci', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund'];
+  await step('Install dependencies', 'npm', parameters, { shell: process.platform === 'win32' });
 }
 
-/** Whether npm's list of what it installed agrees with the lock file; packages for other platforms may be missing. */
-function isInstalled(lockFile) {
-  const installed = readJson(join(ROOT, 'node_modules', '.package-lock.json'))?.packages;
-  if (installed === undefined) return false;
-  const needed = Object.entries(lockFile.packages).filter(([path]) => path !== '');
-  const known = new Set(needed.map(([path]) => path));
-  return (
-    Object.keys(installed).every((path) => known.has(path)) &&
-    needed.every(([path, { version, integrity, optional }]) => {
-      const found = installed[path];
-      if (found === undefined) return optional === true;
-      return found.version === version && found.integrity === integrity && existsSync(join(ROOT, path));
-    })
-  );
-}
-
-function readJson(path) {
-  try {
-    return JSON.parse(readFileSync(path, 'utf8'));
-  } catch {
-    return undefined;
-  }
-}
+const readJson = (path) => JSON.parse(readFileSync(join(ROOT, path), 'utf8'));
 
 /** Runs a script with this Node. */
 function node(title, ...parameters) {

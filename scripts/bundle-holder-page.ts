@@ -7,7 +7,7 @@ import writeFileAtomic from 'write-file-atomic';
 import { projectRoot } from '../src/dev-server/locations';
 
 /** Where the build puts the holder's page, relative to the project's root. Its hash lies beside it. */
-export const HOLDER_PAGE_PATH = join('dist', 'holder-page.html');
+const HOLDER_PAGE_PATH = join('dist', 'holder-page.html');
 
 /** The page as one file that needs nothing else, and its SHA-256 in hexadecimal. */
 export interface BuiltPage {
@@ -45,7 +45,7 @@ export async function buildHolderPage(root = projectRoot()): Promise<BuiltPage> 
     if (part === undefined) throw new Error(`page.html asks for "${name}", which is not known`);
     return part;
   });
-  return { html, sha256: sha256Of(html) };
+  return { html, sha256: createHash('sha256').update(html).digest('hex') };
 }
 
 /** Writes the page and its hash, in the form that `sha256sum --check` takes. Each appears only when it is complete. */
@@ -111,46 +111,28 @@ const englishOnly: esbuild.Plugin = {
     })),
 };
 
-/** SHA-256 of a page, in hexadecimal. */
-function sha256Of(html: string): string {
-  return createHash('sha256').update(html).digest('hex');
-}
-
 function sourceHash(text: string): string {
   return `sha256-${createHash('sha256').update(text).digest('base64')}`;
 }
 
-/**
- * Build step, without an option: writes the holder's page and its hash. `--release` builds it twice, in two folders, and
- * writes what is published; `--check FILE` compares a published page with what these sources give, and writes nothing.
- */
-async function main([option, file]: readonly string[]): Promise<void> {
-  if (option === undefined) {
+/** Build step: writes the holder's page and its hash. `--release` builds it twice, in two folders, and writes what is published. */
+async function main(isRelease: boolean): Promise<void> {
+  if (!isRelease) {
     const { html, sha256 } = await writeHolderPage(join(projectRoot(), HOLDER_PAGE_PATH));
     console.log(`${HOLDER_PAGE_PATH}: ${Math.round(html.length / 1024)} KiB, SHA-256 ${sha256}`);
     return;
   }
   const page = await buildTwice();
-  if (option === '--check' && file !== undefined) {
-    const published = sha256Of(await readFile(file, 'utf8'));
-    if (published !== page.sha256)
-      throw new Error(`Not the page of these sources: ${file} has ${published}, these sources give ${page.sha256}.`);
-    console.log(`${file} is the page of these sources: SHA-256 ${published}`);
-    return;
-  }
-  if (option !== '--release') throw new Error('Usage: npm run release:holder-page [-- --check FILE]');
   const { version } = JSON.parse(await readFile(join(projectRoot(), 'package.json'), 'utf8')) as { version: string };
-  const name = `holder-page-${version}.html`;
+  const file = join('release', `holder-page-${version}.html`);
   await mkdir(join(projectRoot(), 'release'), { recursive: true });
-  await writeHolderPage(join(projectRoot(), 'release', name), page);
+  await writeHolderPage(join(projectRoot(), file), page);
   console.log(`Two builds gave the same bytes. Publish both files, and the hash in the notes of release ${version}:`);
-  console.log(`  release/${name}\n  release/${name}.sha256\n  SHA-256 ${page.sha256}`);
+  console.log(`  ${file}\n  ${file}.sha256\n  SHA-256 ${page.sha256}`);
 }
 
 if (require.main === module) {
-  // `npm run release:holder-page -- --check FILE` gives both options: the last one counts.
-  const words = process.argv.slice(2);
-  main(words[0] === '--release' && words.length > 1 ? words.slice(1) : words).catch((error: unknown) => {
+  main(process.argv[2] === '--release').catch((error: unknown) => {
     console.error(error instanceof Error ? error.message : error);
     process.exitCode = 1;
   });

@@ -8,7 +8,7 @@ import { projectRoot } from '../src/dev-server/locations';
 import { workflowSources } from '../src/worker/workflow-code';
 
 /** Where the build puts the bundle, relative to the project's root. */
-export const BUNDLE_PATH = join('dist', 'workflow-bundle.js');
+const BUNDLE_PATH = join('dist', 'workflow-bundle.js');
 
 /**
  * Bundles the workflows with the payload converter, which is a part of the bundle and cannot be given to a worker later.

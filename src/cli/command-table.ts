@@ -41,7 +41,7 @@ const TABLE = {
   keys: ['keys of people and workers', 'keys'],
   inventory: ['the inventory file', 'inventory'],
   policy: ["print the service's policy that the workers' credential needs; no server is asked", 'inventory'],
-  completion: ['print what makes a shell complete commands: bash, zsh or fish', 'runbooks'],
+  completion: ['print what makes a shell complete commands: bash or zsh', 'runbooks'],
   worker: ['run workflows and activities until Ctrl-C; settings from the environment', 'programs'],
   simulator: ['run the simulated service from a topology file until Ctrl-C', 'programs'],
   dev: ['Temporal dev server, simulated deployment "payments" and worker, until Ctrl-C', 'programs'],

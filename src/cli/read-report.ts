@@ -15,12 +15,12 @@ import { reportOf } from '../report/report-of-run';
 import type { RunTail } from '../report/run-record';
 import { findingText } from '../words/status';
 import { isNoRun } from './errors';
-import { describe } from './run';
+import { describe, pollersInWords, readPollers } from './run';
 import type { RunReference, TemporalSession } from './run';
 import { escapeUntrusted, inLines, shellLine, terminalText } from './text';
 
-/** A worker replays the whole run to answer. */
-const DEADLINE_MS = 10_000;
+/** A worker replays the whole run to answer; where nobody polls, one may be starting. */
+const DEADLINES_MS = { polled: 10_000, unpolled: 2_000 };
 const SCHEMA: Report['schema'] = 'replication-runbooks/report/v1';
 
 /**
@@ -40,13 +40,15 @@ export async function readReport(session: TemporalSession, run: RunReference): P
   const tail = status.name === 'RUNNING' ? undefined : tailOf(await handle.fetchHistory());
   const moved = handedOverResult.safeParse(result);
   if (moved.success) return handedOver(withoutAnswer(session, description, tail), moved.data);
+  const pollers = await readPollers(session, description.taskQueue);
+  const withinMs = DEADLINES_MS[pollers?.count === 0 ? 'unpolled' : 'polled'];
   try {
-    const answer = await client.withDeadline(Date.now() + DEADLINE_MS, () =>
+    const answer = await client.withDeadline(Date.now() + withinMs, () =>
       handle.query<Report | undefined | null, [RunTail?]>(QUERIES.report, ...(tail ? [tail] : [])),
     );
     return answer ?? withoutAnswer(session, description, tail);
   } catch (error) {
-    throw unavailable(description, error);
+    throw unavailable(description, error, pollersInWords(description.taskQueue, pollers));
   }
 }
 
@@ -87,7 +89,11 @@ function withoutAnswer(
 }
 
 /** Why nobody could give the report, in words that are true, and what to do. */
-function unavailable({ workflowId, runId, type }: WorkflowExecutionDescription, cause: unknown): unknown {
+function unavailable(
+  { workflowId, runId, type }: WorkflowExecutionDescription,
+  cause: unknown,
+  polled: string,
+): unknown {
   const refusal = (message: string, options: { observed?: string; needed?: string; next: string }) =>
     new RunbookError('REPORT_UNAVAILABLE', message, { ...options, cause });
   const files = 'Where workers keep reports as files (RUNBOOKS_REPORT_DIR), that of an ended run lies there.';
@@ -105,7 +111,7 @@ function unavailable({ workflowId, runId, type }: WorkflowExecutionDescription, 
   // The client wraps what the server or the connection said.
   if (!isGrpcServiceError(cause) && !isGrpcServiceError((cause as Error | undefined)?.cause)) return cause;
   return refusal('No worker answers, and only a worker can give the report of this run.', {
-    observed: `no answer within ${DEADLINE_MS / 1_000} s`,
+    observed: polled,
     needed: 'a worker of this namespace and task queue',
     next: `Start one: \`runbook worker\`. ${files} What is known without a worker: \`${nextCommandOf.status(workflowId)}\``,
   });

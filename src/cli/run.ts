@@ -232,25 +232,15 @@ export function signalInputs(events: readonly HistoryEvent[], name: string): unk
   );
 }
 
-/** Address of something in the Web UI, where `RUNBOOKS_TEMPORAL_UI` says where that is. */
-function webUi(env: NodeJS.ProcessEnv, namespace: string, path: string): string | undefined {
-  const base = env['RUNBOOKS_TEMPORAL_UI']?.replace(/(?<!\/)\/+$/, '');
-  return base ? `${base}/namespaces/${encodeURIComponent(namespace)}/workflows/${path}` : undefined;
-}
-
-/** Link to a run in the Web UI. */
-export function runLink(env: NodeJS.ProcessEnv, namespace: string, run: RunReference): string | undefined {
-  const tail = run.runId === undefined ? '' : `/${encodeURIComponent(run.runId)}/history`;
-  return webUi(env, namespace, `${encodeURIComponent(run.workflowId)}${tail}`);
-}
-
-/** Link to the start form of the Web UI with Workflow ID, task queue and runbook filled in. */
-export function startFormLink(
+/** Link to a run in the Web UI, where `RUNBOOKS_TEMPORAL_UI` says where that is. */
+export function runLink(
   env: NodeJS.ProcessEnv,
   namespace: string,
-  { runbook: workflowType, ...form }: { workflowId: string; taskQueue: string; runbook: string },
+  { workflowId, runId }: { readonly workflowId: string; readonly runId: string },
 ): string | undefined {
-  return webUi(env, namespace, `start-workflow?${new URLSearchParams({ ...form, workflowType }).toString()}`);
+  const base = env['RUNBOOKS_TEMPORAL_UI']?.replace(/(?<!\/)\/+$/, '');
+  const [inNamespace = '', id = '', run = ''] = [namespace, workflowId, runId].map(encodeURIComponent);
+  return base ? `${base}/namespaces/${inNamespace}/workflows/${id}/${run}/history` : undefined;
 }
 
 const FIRST_WORD_MS = 2_000;

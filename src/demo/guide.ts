@@ -1,6 +1,4 @@
-import { DEFAULT_TASK_QUEUE, deploymentWorkflowId, lockWorkflowId } from '../contracts/names';
-import type { RunbookName } from '../contracts/names';
-import { startFormLink } from '../cli/run';
+import { deploymentWorkflowId } from '../contracts/names';
 import { shellLine } from '../cli/text';
 import { approveWords, DEPLOYMENT, OPERATOR, shareWords } from './people';
 import type { Stage } from './stage';
@@ -10,28 +8,22 @@ const SWITCHOVER = { ...ASKED, to: 'west', reason: 'demonstration of a planned s
 const FAILOVER = { ...ASKED, to: 'west', reason: 'east is gone' };
 const REJOIN = { ...ASKED, cluster: 'east', reason: 'east is back' };
 
-/** The exact commands and links for a person who plays all the parts. */
-export function guideLines({ server, payments, environment, environmentFile }: Stage): string[] {
+/** The exact commands for a person who plays all the parts. */
+export function guideLines({ server, payments, environmentFile }: Stage): string[] {
   const workflowId = deploymentWorkflowId(DEPLOYMENT);
   const holders = [...payments.people.values()].filter(({ shareFile }) => shareFile !== undefined);
-  const approver = payments.people.get('grace');
-  const form = (runbook: RunbookName): string[] => {
-    const taskQueue = environment['RUNBOOKS_TASK_QUEUE'] ?? DEFAULT_TASK_QUEUE;
-    const lock = lockWorkflowId(runbook, { deployment: DEPLOYMENT }) ?? workflowId;
-    const link = startFormLink(environment, server.namespace, { workflowId: lock, taskQueue, runbook });
-    return link === undefined ? [] : [`  ${link}`];
-  };
+  const approvers = [...payments.people.values()].filter(({ groups }) => groups.includes('approvers'));
   const command = (...words: readonly string[]): string => `  ${shellLine('runbook', ...words)}`;
+  const approve = (gate: 'plan' | 'go' | 'promote') =>
+    approvers.slice(0, 1).map((approver) => command(...approveWords(approver, gate)));
   return [
     '',
     'Everything runs. In another terminal, first:',
     `  source ${environmentFile}`,
     '',
-    '1. Look at the plan (only reads), then start the switchover:',
+    '1. Look at the plan (only reads), then start the switchover; in the Web UI with the same JSON object as input:',
     command('plan', 'drSwitchover', '--input', JSON.stringify(SWITCHOVER)),
     command('start', 'drSwitchover', '--input', JSON.stringify(SWITCHOVER)),
-    '   or in the Web UI, with the JSON object above as input:',
-    ...form('drSwitchover'),
     '',
     '2. Follow it, in a terminal of its own:',
     command('watch', workflowId),
@@ -41,24 +33,21 @@ export function guideLines({ server, payments, environment, environmentFile }: S
     '   Without --confirm and --share-file the command asks, as it would ask a real holder.',
     '',
     '4. An approver approves the plan, and then, right before the outage, says go:',
-    ...(approver === undefined
-      ? []
-      : [command(...approveWords(approver, 'plan')), command(...approveWords(approver, 'go'))]),
+    ...approve('plan'),
+    ...approve('go'),
     '   Each shows the plan and asks. For scripts: --yes with --plan-digest.',
     '',
     '5. Afterwards:',
     command('report', workflowId),
     `  ${server.uiAddress}/namespaces/${server.namespace}/workflows`,
     '',
-    '6. Would it work at all? In the Web UI with input {"deployment":"payments"}, or:',
-    ...form('readiness'),
+    '6. Would it work at all?',
     command('readiness', DEPLOYMENT),
     '',
     '7. The other drill, before a switchover: east is gone, and west takes over. Shares as above:',
     '  simulated kill east',
     command('start', 'drFailover', '--input', JSON.stringify(FAILOVER)),
-    ...form('drFailover'),
-    ...(approver === undefined ? [] : [command(...approveWords(approver, 'promote'))]),
+    ...approve('promote'),
     '   When it is back (simulated restart east), it must not serve as primary beside west:',
     command('start', 'drRejoin', '--input', JSON.stringify(REJOIN)),
     '   More to break: simulated --help',

@@ -1,15 +1,17 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { request } from 'undici';
 import { stringify } from 'yaml';
 import { policyFor } from '../../activities/tokens/policies';
+import { makeAppRole, workersKeys } from '../cli/commands/init';
 import { RUNBOOK_NAMES } from '../contracts/names';
 import { findDeployment, parseInventory } from '../inventory';
 import type { Inventory } from '../inventory';
-import { formatPublicKey, addPin, isMemoryBacked, newSealKey, newSigningKey } from '../keys';
+import { formatPublicKey, addPin, isMemoryBacked } from '../keys';
+import { Secret } from '../secret';
 import { startSimulator } from '../simulator';
 import type { SimulatedService, Topology } from '../simulator';
+import { ServiceClient } from '../vault';
 import { Clients } from './clients';
 import { DEPLOYMENT, makePeople } from './people';
 import type { DemoPerson } from './people';
@@ -94,8 +96,8 @@ export interface Payments {
 export async function startPayments(options: PaymentsOptions): Promise<Payments> {
   const { site = PAYMENTS, pace = 'realistic' } = options;
   const directory = await mkdtemp(join(tmpdir(), 'replication-runbooks-'));
-  const keys = await keyDirectory(directory);
-  const undo: (() => Promise<void>)[] = [() => rm(directory, { recursive: true, force: true }), keys.remove];
+  const keys = await keyDirectory();
+  const undo = [directory, keys.path].map((path) => () => rm(path, { recursive: true, force: true }));
   const stop = async (): Promise<void> => {
     for (const step of undo.splice(0).reverse()) await step();
   };
@@ -109,7 +111,9 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
     const credentials = await writeCredentials(directory, service);
     const login = await site.credential?.(service, directory);
     const people = await makePeople(join(directory, 'people'), service.cluster('east').keyShares);
-    const { signingKeyFile, sealKeysFile, pinsFile } = await writeWorkersKeys(directory);
+    const keyFiles = { signingKey: join(directory, 'workers.key'), sealKeys: join(directory, 'seal-keys') };
+    const pinsFile = join(directory, 'pins.json');
+    await addPin(pinsFile, ENVIRONMENT, formatPublicKey(await workersKeys(keyFiles)));
 
     const clusters = [...service.clusters.values()];
     const nodes = new Map(clusters.map(({ name, addresses }) => [name, addresses]));
@@ -121,7 +125,7 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
     const text = stringify({
       version: 1,
       temporal: { namespace: options.namespace, ...(options.uiAddress && { uiAddress: options.uiAddress }) },
-      workers: { signingKey: { file: signingKeyFile } },
+      workers: { signingKey: { file: keyFiles.signingKey } },
       people: Object.fromEntries(
         [...people.values()].map(({ name, groups, publicKey }) => [
           name,
@@ -149,7 +153,7 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
     writePolicies(service, parseInventory(text, inventoryFile));
     const environment = {
       RUNBOOKS_INVENTORY: inventoryFile,
-      RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile,
+      RUNBOOKS_SEAL_KEYS_FILE: keyFiles.sealKeys,
       RUNBOOKS_KEY_DIR: keys.path,
       RUNBOOKS_KEY_STORAGE: keys.storage,
       RUNBOOKS_REPORT_DIR: options.reportDirectory,
@@ -185,27 +189,10 @@ function membersOf(clientsAddress: string): Readonly<Record<string, unknown>> {
 }
 
 /** Memory-backed where the host has such a place. */
-async function keyDirectory(
-  directory: string,
-): Promise<{ path: string; storage: 'memory' | 'disk'; remove: () => Promise<void> }> {
-  const path = await isMemoryBacked('/dev/shm')
-    .then((isShared) => (isShared ? mkdtemp('/dev/shm/replication-runbooks-') : undefined))
-    .catch(() => undefined);
-  if (path !== undefined) return { path, storage: 'memory', remove: () => rm(path, { recursive: true, force: true }) };
-  return { path: join(directory, 'ceremony-keys'), storage: 'disk', remove: () => Promise.resolve() };
-}
-
-async function writeWorkersKeys(
-  directory: string,
-): Promise<{ signingKeyFile: string; sealKeysFile: string; pinsFile: string }> {
-  const signingKeyFile = join(directory, 'workers.key');
-  const sealKeysFile = join(directory, 'seal-keys');
-  const pinsFile = join(directory, 'pins.json');
-  const { key, jwk } = newSigningKey();
-  await writeFile(signingKeyFile, jwk.reveal(), { mode: 0o600 });
-  await writeFile(sealKeysFile, newSealKey().reveal(), { mode: 0o600 });
-  await addPin(pinsFile, ENVIRONMENT, formatPublicKey(key));
-  return { signingKeyFile, sealKeysFile, pinsFile };
+async function keyDirectory(): Promise<{ readonly path: string; readonly storage: 'memory' | 'disk' }> {
+  const isMemory = await isMemoryBacked('/dev/shm').catch(() => false);
+  const path = await mkdtemp(join(isMemory ? '/dev/shm' : tmpdir(), 'replication-runbooks-'));
+  return { path, storage: isMemory ? 'memory' : 'disk' };
 }
 
 const ALL = ['create', 'read', 'update', 'delete', 'list'];
@@ -260,32 +247,22 @@ const PLAIN_MEMBERS = {
   objectives: { outage: '30s', loss: 'none', unprotected: '2m' },
 };
 
-const ROLE = 'auth/approle/role/runbooks';
-/** Short-lived, as a site gives them out; the least that lets a change of the primary begin. */
-const TOKENS = { token_policies: ['runbooks'], token_ttl: '5m', token_max_ttl: '10m' };
-
-/** An AppRole, set up with the root token by whoever owns the service. @returns the credential as the inventory has it */
-async function makeAppRole(service: SimulatedService, directory: string): Promise<Fields> {
-  const { apiAddress, rootToken } = service.cluster('east');
-  const asRoot = async (method: 'GET' | 'POST', path: string, body?: Fields): Promise<Fields> => {
-    const answer = await request(`${apiAddress}/v1/${path}`, {
-      method,
-      headers: { 'x-vault-token': rootToken },
-      ...(body && { body: JSON.stringify(body) }),
-    });
-    const text = await answer.body.text();
-    if (answer.statusCode >= 300) throw new Error(`${method} ${path}: ${answer.statusCode}`);
-    return text === '' ? {} : ((JSON.parse(text) as { readonly data?: Fields | null }).data ?? {});
-  };
-  await asRoot('POST', 'sys/auth/approle', { type: 'approle' });
-  await asRoot('POST', ROLE, TOKENS);
-  const { role_id: roleId } = await asRoot('GET', `${ROLE}/role-id`);
-  const { secret_id: secretId } = await asRoot('POST', `${ROLE}/secret-id`, {});
-  const file = join(directory, 'secret-id');
-  await writeFile(file, String(secretId), { mode: 0o600 });
-  return { approle: { roleId: String(roleId), secretId: { file } } };
+/** The AppRole that `runbook init` makes. */
+async function appRoleOf(service: SimulatedService, directory: string): Promise<Fields> {
+  const { name, addresses, rootToken } = service.cluster('east');
+  const client = new ServiceClient({ name, addresses });
+  try {
+    const { roleId, secretId } = await makeAppRole(
+      client,
+      new Secret('service-token', rootToken),
+      join(directory, 'secret-id'),
+    );
+    return { approle: { roleId, secretId: { file: secretId } } };
+  } finally {
+    await client.close();
+  }
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
-export const PLAIN: Site = { topology: PLAIN_TOPOLOGY, members: () => PLAIN_MEMBERS, credential: makeAppRole };
+export const PLAIN: Site = { topology: PLAIN_TOPOLOGY, members: () => PLAIN_MEMBERS, credential: appRoleOf };

@@ -75,7 +75,9 @@ export async function startStage({ reportDirectory, plain = false, say }: StageO
         : `Clients           write all the time; their hooks are at ${payments.clientsAddress}`,
     );
     if (plain)
-      say('Workers           log in by AppRole for tokens of 5 minutes, with the policy that runbook policy prints');
+      say(
+        'Workers           log in by the AppRole that runbook init makes, with the policy that runbook policy prints',
+      );
     const workerEnvironment = { ...environment, RUNBOOKS_LOG_LEVEL: 'warn' };
     const worker = owned(await startWorkerProcess(workerEnvironment, (line) => say(`worker: ${line}`)));
     say('Worker            ready, a process of its own');

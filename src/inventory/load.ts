@@ -9,7 +9,7 @@ import { crossChecks } from './checks';
 import { findDeployment, hasJoined } from './lookup';
 import { inventorySchema } from './schema';
 import type { BatchTokenSource, ParsedDeployment, ParsedInventory, Person } from './schema';
-import { UNKNOWN_FIELD, insteadOf, meant, mistakesOf } from './schema-values';
+import { UNKNOWN_FIELD, meant, mistakesOf } from './schema-values';
 import type { Mistake } from './schema-values';
 
 /** One cluster: its nodes' API addresses and the sources of its credentials. */
@@ -91,12 +91,10 @@ export function parseInventory(text: string, name: string): Inventory {
   return assemble(parsed.data);
 }
 
-/** What takes the place of a field that ended; a field that is known, for one that is not. */
+/** A field that is known, for one that is not. */
 function nearestField(mistake: Mistake): Mistake {
   const { path, message } = mistake;
   if (message !== UNKNOWN_FIELD) return mistake;
-  const instead = insteadOf(path);
-  if (instead !== undefined) return { path, message: instead };
   const schema = JSON.stringify(z.toJSONSchema(inventorySchema, { io: 'input', unrepresentable: 'any' }));
   // Every member that is described is one: `"caFile":{"type": ...}`.
   const fields = new Set(

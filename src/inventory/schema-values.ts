@@ -10,24 +10,6 @@ export interface Mistake {
 
 export const UNKNOWN_FIELD = 'unknown field';
 
-/** Members that an inventory had once, by the end of their path, and what takes their place. */
-const ENDED: readonly (readonly [where: RegExp, instead: string])[] = [
-  [/\.batchTokens\.[^.]+\.sink$/, 'take the line away: the token is kept in the record; run batchTokenRotation once'],
-  [/\.readiness\.independent$/, 'take it away: see that workers and Temporal run elsewhere'],
-  [/\.hooks\.dump$/, 'there is no such hook any more: use hooks.snapshot, with demotion in snapshot.before'],
-  [/\.hooks\.\w+\.user$/, 'take it away: a command runs as the worker; where it must not, use a call (url)'],
-  [
-    /\.hooks\.\w+\.(method|expectStatus)$/,
-    'take it away: a call is a POST, and any status from 200 to 299 its success',
-  ],
-];
-
-/** What takes the place of a member that ended. */
-export function insteadOf(path: readonly PropertyKey[]): string | undefined {
-  const written = path.map((part) => `.${String(part)}`).join('');
-  return ENDED.find(([where]) => where.test(written))?.[1];
-}
-
 /** The name that a mistyped one was perhaps meant to be, as the end of a sentence; empty where none is near. */
 export function meant(word: string, names: Iterable<string>): string {
   const [nearest] = [...names]
@@ -59,9 +41,6 @@ export function mistakesOf(issue: z.core.$ZodIssue): Mistake[] {
   const missing = issue.code === 'invalid_type' && issue.message.endsWith('received undefined');
   return [{ path: issue.path, message: missing ? 'missing' : issue.message }];
 }
-
-/** A member of an earlier version: refused with what takes its place. */
-export const retired = (instead: string) => z.never(instead).optional();
 
 /** A name of a deployment, cluster, DR set, group or person. */
 export const name = z.string().regex(/^[a-z0-9-]+$/, 'a name consists of lower-case letters, digits and hyphens');

@@ -14,7 +14,6 @@ import {
   duration,
   name,
   origin,
-  retired,
   section,
 } from './schema-values';
 
@@ -71,14 +70,13 @@ const cluster = z
   });
 
 /** Holders by name. */
-const holders = z.array(z.string('a holder is a name, without a term: take who leaves office off the list').pipe(name));
+const holders = z.array(name);
 
 const ceremony = section({
   holders: holders.min(1, 'a ceremony needs holders'),
   /** Invited with the others, and asked where shares are missing after a while. */
   standBy: holders.default([]),
   inviteStandByAfter: duration.prefault('10m'),
-  groups: retired('put only those people among the holders, or use gate approvals by group'),
   collectFor: duration.prefault('30m'),
   useFor: duration.prefault('30m'),
   tokenSource: tokenSourceChoice.default('auto'),
@@ -179,7 +177,6 @@ const readiness = section({
   /** A certificate or licence that ends sooner is a warning. */
   certificateLife: duration.prefault('21d'),
   licenceLife: duration.prefault('30d'),
-  termWarning: retired('holders have no terms any more: take this line away'),
   /** A credential with less of its life is a warning, once a quarter at most is left of it: nothing renews it. */
   tokenLife: duration.prefault('24h'),
   /** So long after the last check people are told that none came: twice the interval of its Schedule, or more. */
@@ -276,8 +273,6 @@ export type GatePolicy = Readonly<ParsedGate>;
 export type WantedFilter = Readonly<z.infer<typeof wantedFilter>>;
 /** Lag limit in WAL entries, time limits in milliseconds. */
 export type Limits = z.infer<typeof limits>;
-/** Who is asked for key shares, and for how long. */
-
 type Hooks = z.infer<typeof hooks>;
 /** What a hook is for; the probe only looks. */
 export type HookName = Exclude<keyof Hooks, 'probe'>;

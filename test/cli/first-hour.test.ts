@@ -312,61 +312,45 @@ describe('doctor', () => {
     expect(findings.filter(({ verdict, next }) => verdict !== 'ok' && next === undefined)).toEqual([]);
     return new Map(findings.map((each) => [each.id, each]));
   };
-  const host = () => ({
-    RUNBOOKS_INVENTORY: inventory,
-    RUNBOOKS_SEAL_KEYS_FILE: join(folder, 'site', 'seal-keys'),
-    XDG_CONFIG_HOME: join(folder, 'of-nobody'),
-  });
 
   it('says of each thing by itself what is missing, with what mends it, while everything else is down', async () => {
-    const begin = Date.now();
-    const nothing = await doctor({
-      ...host(),
-      RUNBOOKS_INVENTORY: '/nonexistent',
-      RUNBOOKS_SEAL_KEYS_FILE: '/nonexistent',
-    });
-    expect([nothing.code, Date.now() - begin < 15_000]).toEqual([3, true]);
-    const failed = [...found(nothing).values()].filter(({ verdict }) => verdict === 'fail');
-    expect(failed.map(({ id, next }) => [id, next !== undefined])).toEqual([
-      ['inventory', true],
-      ['temporal', true],
-      ['worker host', true],
-    ]);
-  });
-
-  it("looks at the workers' keys, their storage and rights, and at the clusters, without Temporal", async () => {
     const loose = join(folder, 'loose-seal-keys');
     await writeFile(loose, await readFile(join(folder, 'site', 'seal-keys')), { mode: 0o644 });
-    const [seen, open] = await Promise.all([
-      doctor({ ...host(), RUNBOOKS_KEY_DIR: '/proc/none/keys' }).then(found),
-      doctor({ ...host(), RUNBOOKS_SEAL_KEYS_FILE: loose }).then(found),
-    ]);
-    expect(seen.get('payments')).toMatchObject({ verdict: 'ok' });
-    expect(seen.get("workers' key")).toMatchObject({ verdict: 'ok' });
-    expect(seen.get('key storage')).toMatchObject({
-      verdict: 'fail',
-      next: expect.stringContaining('/dev/shm') as string,
-    });
-    expect(open.get('key files')).toMatchObject({ verdict: 'fail', next: `\`chmod 600 ${loose}\`` });
-  });
-
-  it('tells a person whether the inventory lists their key, and whether they trust that of the workers', async () => {
-    const ada = { RUNBOOKS_INVENTORY: inventory, ...machineOf('ada'), RUNBOOKS_PERSON: 'ada' };
     const without = join(folder, 'without-ada.yaml');
     await writeFile(without, (await readFile(inventory, 'utf8')).replace(/^ {2}ada: .*$/m, '  ada: {}'));
-    const [seen, stranger, unlisted, untrusting] = await Promise.all([
-      doctor(ada).then(found),
-      doctor({ ...ada, RUNBOOKS_PERSON: 'gil' }).then(found),
-      doctor({ ...ada, RUNBOOKS_INVENTORY: without }).then(found),
-      doctor({ ...ada, RUNBOOKS_PINS: join(folder, 'no-pins.json') }).then(found),
-    ]);
-    expect(seen.get('you')).toMatchObject({ verdict: 'ok' });
-    expect(seen.get('pins')).toMatchObject({ verdict: 'ok' });
-    expect(stranger.get('you')).toMatchObject({ verdict: 'fail', next: expect.stringContaining('join') as string });
-    expect(unlisted.get('you')).toMatchObject({
-      verdict: 'fail',
-      next: expect.stringMatching(/^`runbook inventory add-person ada\//) as string,
-    });
-    expect(untrusting.get('pins')).toMatchObject({ next: expect.stringContaining('runbook keys trust') as string });
+    const host = {
+      RUNBOOKS_INVENTORY: inventory,
+      RUNBOOKS_SEAL_KEYS_FILE: join(folder, 'site', 'seal-keys'),
+      XDG_CONFIG_HOME: join(folder, 'of-nobody'),
+    };
+    const ada = { RUNBOOKS_INVENTORY: inventory, ...machineOf('ada'), RUNBOOKS_PERSON: 'ada' };
+    const nowhere = { ...host, RUNBOOKS_INVENTORY: '/nonexistent', RUNBOOKS_SEAL_KEYS_FILE: '/nonexistent' };
+    const begin = Date.now();
+    const nothing = await doctor(nowhere);
+    expect([nothing.code, Date.now() - begin < 15_000]).toEqual([3, true]);
+    const failed = [...found(nothing).values()].filter(({ verdict }) => verdict === 'fail');
+    expect(failed.map(({ id }) => id)).toEqual(['inventory', 'temporal', 'worker host']);
+
+    const [seen, open, person, stranger, unlisted, untrusting] = await Promise.all(
+      [
+        { ...host, RUNBOOKS_KEY_DIR: '/proc/none/keys' },
+        { ...host, RUNBOOKS_SEAL_KEYS_FILE: loose },
+        ada,
+        { ...ada, RUNBOOKS_PERSON: 'gil' },
+        { ...ada, RUNBOOKS_INVENTORY: without },
+        { ...ada, RUNBOOKS_PINS: join(folder, 'no-pins.json') },
+      ].map(async (env) => found(await doctor(env))),
+    );
+    // Keys of workers, their storage and rights, and the clusters, without Temporal.
+    for (const id of ['payments', "workers' key"]) expect(seen?.get(id)).toMatchObject({ verdict: 'ok' });
+    const storage = { verdict: 'fail', next: expect.stringContaining('/dev/shm') as string };
+    expect(seen?.get('key storage')).toMatchObject(storage);
+    expect(open?.get('key files')).toMatchObject({ verdict: 'fail', next: `\`chmod 600 ${loose}\`` });
+    // Whether the inventory lists a person's key, and whether they trust that of the workers.
+    for (const id of ['you', 'pins']) expect(person?.get(id)).toMatchObject({ verdict: 'ok' });
+    expect(stranger?.get('you')).toMatchObject({ verdict: 'fail', next: expect.stringContaining('join') as string });
+    const adding = expect.stringMatching(/^`runbook inventory add-person ada\//) as string;
+    expect(unlisted?.get('you')).toMatchObject({ verdict: 'fail', next: adding });
+    expect(untrusting?.get('pins')).toMatchObject({ next: expect.stringContaining('runbook keys trust') as string });
   });
 });

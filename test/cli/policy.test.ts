@@ -49,8 +49,8 @@ it('allows exactly what named runbooks call', async () => {
     true,
   );
   const unknown = await policy('payments', '--runbook', 'switchover');
-  expect(unknown).toMatchObject({ code: 3, out: '' });
-  expect(unknown.err).toContain('No runbook is named switchover.');
+  expect(unknown).toMatchObject({ code: 2, out: '' });
+  expect(unknown.err).toContain('Allowed choices are all, drSwitchover,');
 });
 
 it('prints the commands that set it up, with the names of the inventory, and JSON', async () => {

@@ -151,20 +151,6 @@ describe('mistakes', () => {
     ['a reserved header', QUIESCE, `${CALL}, headers: { Host: { env: HOST } } }`, 'the call sets this header itself'],
     ['a hook by plain http', QUIESCE, `${CALL.replace('https', 'http')} }`, 'plain http is allowed on loopback'],
     ['a hook that takes longer than an attempt may', 'timeout: 20s', 'timeout: 20m', 'takes at most 150 s'],
-    [
-      'a user of a hook',
-      "'--all'], timeout: 20s }",
-      "'--all'], user: { uid: 1, gid: 1 } }",
-      'a command runs as the worker',
-    ],
-    ['a method of a hook', 'idempotent: true', 'method: PUT', 'hooks.fence.method: take it away: a call is a POST'],
-    ['a hook that ended', 'snapshot: { command', 'dump: { command', 'hooks.dump: there is no such hook any more'],
-    [
-      'a place for a batch token',
-      'limits: {',
-      ROTATED.replace('{}', '{ sink: { file: /x } }'),
-      'kept in the record; run',
-    ],
     ['two sources of a batch token', 'limits: {', ROTATED, 'kept in the record: leave batchToken out'],
     ['another version', 'version: 1', 'version: 2', 'inventories of version 1'],
   ])('%s', (_what, from, to, message) => {

@@ -30,18 +30,6 @@ describe('a mistake in the roster has its line', () => {
       'standBy[1]: ben is a holder already: stand-by holders are asked later',
     ],
     [
-      'a term of office, which ended',
-      'holders:\n  - ben\n  - { name: cyd, until: 2026-01-31 }',
-      2,
-      'holders[1]: a holder is a name, without a term: take who leaves office off the list',
-    ],
-    [
-      'a group of holders, which ended',
-      'holders: [ben, cyd]\ngroups:\n  - { group: holders, shares: 1 }',
-      1,
-      'groups: put only those people among the holders, or use gate approvals by group',
-    ],
-    [
       'stand-by holders who are never asked',
       'holders: [ben]\nstandBy: [cyd]\ninviteStandByAfter: 20m\ncollectFor: 20m',
       2,

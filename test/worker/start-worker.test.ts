@@ -6,7 +6,6 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { WorkflowHandle } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import pino from 'pino';
 import { createCeremonyKeys, KeyRecords, newSealKey, newSigningKey } from '../../src/keys';
@@ -119,40 +118,29 @@ describe('starting a worker', () => {
     });
   });
 
-  describe('with an open run that does not replay', () => {
+  it('refuses under a lock of this inventory an open run that does not replay; starts, and warns, where it is no runbook, holds no such lock, or is told to', async () => {
     const own = `misfit-${process.pid}`;
-
-    it('refuses under a lock of this inventory, names the run, and starts only where it is told to', async () => {
-      const taskQueue = uniqueTaskQueue('misfit');
-      const handle = await misfit('drSwitchover', deploymentWorkflowId(own), taskQueue);
-      await expect(start(taskQueue, own)).rejects.toMatchObject({
-        code: 'STATE_DIVERGED',
-        observed: expect.stringContaining(`deployment:${own}`) as string,
-        next: expect.stringContaining('--ignore-replay-failures') as string,
-      });
-      const told = toldBy();
-      await endOf(await start(taskQueue, own, { log: told.log, ignoreReplayFailures: true }));
-      expect(told.lines()).toContainEqual(
-        expect.objectContaining({ code: 'STATE_DIVERGED', workflowId: `deployment:${own}` }),
-      );
-      await handle.terminate('end of the test');
-      settlePromiseLikeNode24();
+    const lock = deploymentWorkflowId(own);
+    const taskQueue = uniqueTaskQueue('misfit');
+    const strangers = [`somebody-${own}`, deploymentWorkflowId(`else-${own}`)];
+    const left = await misfits('drSwitchover', [lock, ...strangers], taskQueue);
+    const warned = async (workflowIds: readonly string[], options: WorkerOptions = {}) => {
+      const { log, lines } = toldBy();
+      await endOf(await start(taskQueue, own, { log, ...options }));
+      for (const workflowId of workflowIds)
+        expect(lines()).toContainEqual(expect.objectContaining({ code: 'STATE_DIVERGED', workflowId, level: 50 }));
+    };
+    await expect(start(taskQueue, own)).rejects.toMatchObject({
+      code: 'STATE_DIVERGED',
+      observed: `does not replay: ${lock} (run ${left[0]?.firstExecutionRunId})`,
+      next: expect.stringContaining('--ignore-replay-failures') as string,
     });
-
-    it('starts, and warns, where it is no runbook, or holds no lock of this inventory', async () => {
-      const taskQueue = uniqueTaskQueue('misfit');
-      const left = [
-        await misfit('nothingOfOurs', deploymentWorkflowId(own), taskQueue),
-        await misfit('drSwitchover', `somebody-${own}`, taskQueue),
-        // The lock of a deployment of another inventory.
-        await misfit('drSwitchover', deploymentWorkflowId(`else-${own}`), taskQueue),
-      ];
-      const told = toldBy();
-      await endOf(await start(taskQueue, own, { log: told.log }));
-      for (const { workflowId } of left)
-        expect(told.lines()).toContainEqual(expect.objectContaining({ code: 'STATE_DIVERGED', workflowId, level: 50 }));
-      for (const handle of left) await handle.terminate('end of the test');
-    });
+    await warned([lock, ...strangers], { ignoreReplayFailures: true });
+    await left[0]?.terminate('end of the test');
+    left.push(...(await misfits('nothingOfOurs', [lock], taskQueue)));
+    await warned([lock, ...strangers]);
+    for (const handle of left.slice(1)) await handle.terminate('end of the test');
+    settlePromiseLikeNode24();
   });
 
   it('serves runs until it is shut down, and replays the open ones when it starts again', async () => {
@@ -288,37 +276,39 @@ describe('the sweeper of ceremony keys', () => {
   });
 });
 
-/** A run of other code: it waits where this version reads the deployment first. Whoever polls the queue can leave one. */
-async function misfit(type: string, workflowId: string, taskQueue: string): Promise<WorkflowHandle> {
+/** Runs of other code: they wait where this version reads the deployment first. Whoever polls the queue can leave some. */
+async function misfits(type: string, workflowIds: readonly string[], taskQueue: string) {
   const client = await temporalClient();
-  const workflows = join(directory, `${type}.js`);
-  const sleeps = `exports.${type} = () => require('@temporalio/workflow').sleep('1 day');`;
-  await writeFile(workflows, sleeps);
+  const workflowsPath = join(directory, `${type}.js`);
+  await writeFile(workflowsPath, `exports.${type} = () => require('@temporalio/workflow').sleep('1 day');`);
   await writeFile(join(directory, 'package.json'), '{}');
   const old = await Worker.create({
     connection: await temporalNativeConnection(),
     namespace: temporalServer().namespace,
     taskQueue,
-    workflowsPath: workflows,
+    workflowsPath,
     bundlerOptions: {
       webpackConfigHook: (config) => ({
         ...config,
-        resolve: { ...config.resolve, modules: [join(__dirname, '..', '..', 'node_modules')] },
+        resolve: { ...config.resolve, modules: [join(projectRoot(), 'node_modules')] },
       }),
     },
   });
-  const input = { deployment: 'payments', to: 'west', reason: 'of another version' };
-  const handle = await old.runUntil(async () => {
-    const started = await client.workflow.start(type, { taskQueue, workflowId, args: [input] });
-    const waits = async () =>
-      (await started.fetchHistory()).events?.some((event) => event.timerStartedEventAttributes) === true;
-    await until(waits);
+  const args = [{ deployment: 'payments', to: 'west', reason: 'of another version' }];
+  const handles = await old.runUntil(async () => {
+    const started = await Promise.all(
+      workflowIds.map((workflowId) => client.workflow.start(type, { taskQueue, workflowId, args })),
+    );
+    for (const run of started)
+      await until(async () =>
+        ((await run.fetchHistory()).events ?? []).some((event) => event.timerStartedEventAttributes),
+      );
     return started;
   });
   // What is found by searching appears a moment after it exists.
-  const found = `TaskQueue = '${taskQueue}' AND WorkflowId = '${workflowId}' AND ExecutionStatus = 'Running'`;
-  await until(async () => (await client.workflow.count(found)).count === 1);
-  return handle;
+  const open = `TaskQueue = '${taskQueue}' AND WorkflowType = '${type}' AND ExecutionStatus = 'Running'`;
+  await until(async () => (await client.workflow.count(open)).count === workflowIds.length);
+  return handles;
 }
 
 function toldBy(): { readonly log: pino.Logger; readonly lines: () => unknown[] } {

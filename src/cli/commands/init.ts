@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { access, constants, mkdir, stat, writeFile } from 'node:fs/promises';
+import { existsSync, readFileSync } from 'node:fs';
+import { access, constants, mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { projectRoot } from '../../dev-server/locations';
@@ -68,7 +68,7 @@ function initCommand({ context }: CommandHost): Command {
     .action(async (options: InitOptions) => {
       const directory = await writableDirectory(options.directory);
       const files = filesIn(directory);
-      if (options.force !== true) await refuseSecondTime(files);
+      if (options.force !== true) refuseSecondTime(files);
       const site = await answers(context, options);
       const clusters = await readClusters(site);
       for (const line of foundLines(site, clusters)) context.err(line);
@@ -111,10 +111,6 @@ function filesIn(directory: string) {
 }
 type Files = ReturnType<typeof filesIn>;
 
-async function isThere(file: string): Promise<boolean> {
-  return (await stat(file).catch(() => undefined)) !== undefined;
-}
-
 /** @throws RunbookError `INVALID_INPUT` before anything is asked. */
 async function writableDirectory(given: string): Promise<string> {
   const directory = resolve(given);
@@ -130,9 +126,9 @@ async function writableDirectory(given: string): Promise<string> {
 }
 
 /** Before anything is asked. */
-async function refuseSecondTime({ inventory, settings, shell }: Files): Promise<void> {
+function refuseSecondTime({ inventory, settings, shell }: Files): void {
   for (const file of [inventory, settings, shell])
-    if (await isThere(file))
+    if (existsSync(file))
       throw new RunbookError('INVALID_INPUT', `${file} exists; nothing was written.`, {
         needed: 'a new directory, or --force',
         next: '--force writes inventory and settings again: keys of people who joined are then gone from the inventory. The keys of the workers stay in any case.',
@@ -274,9 +270,12 @@ function authorities(file: string): string[] {
 }
 
 /** The workers' public key; both key files are made unless they are there. A key is never overwritten. */
-async function workersKeys({ signingKey, sealKeys }: Files): Promise<PublicKeyEntry> {
-  if (!(await isThere(sealKeys))) await writeSecretFile(sealKeys, `${newSealKey().reveal()}\n`);
-  if (await isThere(signingKey)) return readSigningKey({ file: signingKey });
+export async function workersKeys({
+  signingKey,
+  sealKeys,
+}: Pick<Files, 'signingKey' | 'sealKeys'>): Promise<PublicKeyEntry> {
+  if (!existsSync(sealKeys)) await writeSecretFile(sealKeys, `${newSealKey().reveal()}\n`);
+  if (existsSync(signingKey)) return readSigningKey({ file: signingKey });
   const { key, jwk } = newSigningKey();
   await writeSecretFile(signingKey, `${jwk.reveal()}\n`);
   return key;
@@ -343,15 +342,8 @@ async function makeLogins(
     try {
       if (force !== true) await refuseToReplace(primary.name, sys, token, policy);
       await sys.writePolicy({ name: POLICY, policy }, { token });
-      // It may be enabled already.
-      await sys.appRole.enable({}, { token }).catch((error: unknown) => {
-        if (!isRunbookError(error, 'BAD_REQUEST')) throw error;
-      });
-      await sys.appRole.write({ role: POLICY, policies: [POLICY] }, { token });
       const secretId = join(directory, sets.length === 1 ? 'secret-id' : `${name}.secret-id`);
-      if (!(await isThere(secretId)))
-        await writeSecretFile(secretId, (await sys.appRole.makeSecretId({ role: POLICY }, { token })).reveal());
-      const made = { roleId: await sys.appRole.roleId(POLICY, { token }), secretId };
+      const made = await makeAppRole(client, token, secretId);
       for (const each of members) logins.set(each.name, made);
       context.err(`Made on ${primary.name}: policy "${POLICY}", AppRole "${POLICY}".`);
     } finally {
@@ -359,6 +351,22 @@ async function makeLogins(
     }
   }
   return logins;
+}
+
+/** What workers with this policy log in with; a secret ID that is in the file already is kept. */
+export async function makeAppRole(
+  { sys: { appRole } }: ServiceClient,
+  token: Secret<'service-token'>,
+  secretId: string,
+): Promise<AppRole> {
+  // It may be enabled already.
+  await appRole.enable({}, { token }).catch((error: unknown) => {
+    if (!isRunbookError(error, 'BAD_REQUEST')) throw error;
+  });
+  await appRole.write({ role: POLICY, policies: [POLICY] }, { token });
+  if (!existsSync(secretId))
+    await writeSecretFile(secretId, (await appRole.makeSecretId({ role: POLICY }, { token })).reveal());
+  return { roleId: await appRole.roleId(POLICY, { token }), secretId };
 }
 
 /** Other workers may log in with what is there. */

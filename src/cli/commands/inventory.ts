@@ -50,7 +50,11 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
       const absent = await absentFiles(inventory);
       const warnings = [...joinedPoints(inventory), ...absent.map(absentPoint)];
       const live = options.live === true ? await livePoints(inventory, context.stop) : undefined;
-      printResult(context, options, { ...understood(inventory), absent, live }, [
+      const deployments = [...inventory.deployments.keys()].map((name) => ({
+        name,
+        digest: inventoryDigest(inventory, name),
+      }));
+      printResult(context, options, { deployments, cannot: voiceless(inventory), absent, live }, [
         ...lines(inventory),
         ...(warnings.length === 0 ? [] : ['', ...pointLines(warnings)]),
         ...(live ?? []).flatMap(({ deployment, points }) => [
@@ -160,27 +164,6 @@ function compareFingerprints(context: CliContext, people: readonly PersonKey[]):
   });
 }
 
-function understood(inventory: Inventory): object {
-  const { people, deployments } = inventory;
-  return {
-    cannot: voiceless(inventory),
-    people: [...people.values()].map(({ name, groups, attestation }) => ({ name, groups, attestation })),
-    deployments: [...deployments.values()].map(({ name, clusters, drSets, ceremony, laboratory }) => ({
-      name,
-      digest: inventoryDigest(inventory, name),
-      laboratory,
-      clusters: [...clusters.values()].map((cluster) => ({
-        name: cluster.name,
-        addresses: cluster.addresses,
-        drSet: cluster.drSet,
-      })),
-      drSets: Object.fromEntries(drSets),
-      holders: ceremony.holders,
-      standBy: ceremony.standBy,
-    })),
-  };
-}
-
 function lines(inventory: Inventory): string[] {
   const { people, deployments } = inventory;
   return [
@@ -236,7 +219,7 @@ export function joinedPoints(inventory: Inventory): Point[] {
 }
 
 interface PolicyOptions extends CommonOptions {
-  readonly runbook?: readonly string[];
+  readonly runbook?: readonly (RunbookName | 'all')[];
   readonly for: PolicyKind;
   readonly commands?: boolean;
 }
@@ -250,7 +233,12 @@ function policyCommand({ context }: CommandHost): Command {
     'runbook policy payments --commands   (the policies, an AppRole and its secret ID, as commands)',
   ])
     .argument('<deployment>', 'a deployment of the inventory')
-    .option('--runbook <name...>', 'for these runbooks alone; "all" for every one (default: those of every day)')
+    .addOption(
+      new Option('--runbook <name...>', 'for these runbooks alone (default: those of every day)').choices([
+        'all',
+        ...RUNBOOK_NAMES,
+      ]),
+    )
     .addOption(
       new Option('--for <credential>', 'which credential of the inventory').choices(POLICY_KINDS).default('credential'),
     )
@@ -258,7 +246,8 @@ function policyCommand({ context }: CommandHost): Command {
     .action(async (name: string, options: PolicyOptions) => {
       const inventory = await loadInventory(inventoryPath(context.env));
       const deployment = findDeployment(inventory, name);
-      const runbooks = chosen(deployment, options.runbook);
+      const { runbook: named = runbooksOfEveryDay(deployment) } = options;
+      const runbooks = RUNBOOK_NAMES.filter((each) => named.includes('all') || named.includes(each));
       if (options.commands === true) {
         const lines = setupCommands(deployment, options.runbook);
         return printResult(context, options, { commands: lines }, lines);
@@ -275,23 +264,12 @@ function notFor(others: readonly RunbookName[]): readonly string[] {
   return others.length === 0 ? [] : [`Not for ${others.join(', ')}: name what you use with --runbook.`];
 }
 
-/** @throws RunbookError UNKNOWN_RUNBOOK */
-function chosen(deployment: Deployment, named: readonly string[] | undefined): readonly RunbookName[] {
-  if (named === undefined) return runbooksOfEveryDay(deployment);
-  if (named.includes('all')) return RUNBOOK_NAMES;
-  const unknown = named.filter((each) => !RUNBOOK_NAMES.some((name) => name === each));
-  if (unknown.length === 0) return RUNBOOK_NAMES.filter((name) => named.includes(name));
-  throw new RunbookError('UNKNOWN_RUNBOOK', `No runbook is named ${unknown.join(', ')}.`, {
-    needed: `"all", or some of ${RUNBOOK_NAMES.join(', ')}`,
-  });
-}
-
 /**
  * The commands that make what `credential` needs on the service: policies, and an AppRole whose tokens have them.
  *
  * @param named - runbooks as `--runbook` takes them
  */
-export function setupCommands(deployment: Deployment, named?: readonly string[]): readonly string[] {
+function setupCommands(deployment: Deployment, named?: readonly string[]): readonly string[] {
   const { name } = deployment;
   const flags = named === undefined ? '' : ` --runbook ${named.join(' ')}`;
   const rotations = Object.values(deployment.batchTokens);

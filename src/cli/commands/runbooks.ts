@@ -70,15 +70,11 @@ function runbooksCommand({ context }: CommandHost): Command {
 
 /** `runbook completion`: a script for a shell, made of the commands as they are. */
 function completionCommand(host: CommandHost): Command {
-  return newCommand('completion', [
-    'source <(runbook completion bash)',
-    'source <(runbook completion zsh)',
-    'runbook completion fish | source',
-  ])
-    .addArgument(new Argument('<shell>').choices(['bash', 'zsh', 'fish']))
-    .action((shell: 'bash' | 'zsh' | 'fish') => {
+  return newCommand('completion', ['source <(runbook completion bash)', 'source <(runbook completion zsh)'])
+    .addArgument(new Argument('<shell>').choices(['bash', 'zsh']))
+    .action((shell: 'bash' | 'zsh') => {
       const words = new Map(loadCommands(host).map((command) => [command.name(), wordsOf(command)]));
-      for (const line of shell === 'fish' ? fishLines(words) : bashLines(words, shell)) host.context.out(line);
+      for (const line of completionLines(words, shell)) host.context.out(line);
     });
 }
 
@@ -93,9 +89,7 @@ function wordsOf(command: Command): string[] {
   ];
 }
 
-type Words = ReadonlyMap<string, readonly string[]>;
-
-function bashLines(words: Words, shell: 'bash' | 'zsh'): string[] {
+function completionLines(words: ReadonlyMap<string, readonly string[]>, shell: 'bash' | 'zsh'): string[] {
   return [
     ...(shell === 'zsh' ? ['autoload -U +X compinit && compinit', 'autoload -U +X bashcompinit && bashcompinit'] : []),
     '_runbook() {',
@@ -107,15 +101,6 @@ function bashLines(words: Words, shell: 'bash' | 'zsh'): string[] {
     '  COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))',
     '}',
     'complete -o default -F _runbook runbook',
-  ];
-}
-
-function fishLines(words: Words): string[] {
-  return [
-    `complete -c runbook -n __fish_use_subcommand -a '${[...words.keys()].join(' ')}'`,
-    ...[...words].map(
-      ([name, each]) => `complete -c runbook -n '__fish_seen_subcommand_from ${name}' -a '${each.join(' ')}'`,
-    ),
   ];
 }
 
