@@ -86,13 +86,3 @@ it('words of people are filled into no text as they are: backticks would make a 
   expect(found).toEqual([]);
   expect(wrapped.length).toBeGreaterThan(10);
 });
-
-it('sees what is wrong', () => {
-  for (const words of ['stop.reason', 'by.name', 'opened.by.name', 'this.#stop.by'])
-    expect(words).toMatch(PEOPLES_WORDS);
-  for (const words of ['error.code', 'name', 'said(stop.reason)']) expect(words).not.toMatch(PEOPLES_WORDS);
-  expect(outsideOfCode('Look at it: runbook status {}.')).toEqual(['runbook status']);
-  expect(outsideOfCode('Look at it: `runbook status {} --json`.')).toEqual([]);
-  expect(outsideOfCode('Cancel it: {command}; `{command}`')).toEqual(['{command}']);
-  expect(outsideOfCode('`runbook share WORKFLOW-ID`')).toEqual(['WORKFLOW-ID']);
-});

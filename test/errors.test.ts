@@ -17,27 +17,17 @@ function documentedCodes(): readonly (readonly [string, object])[] {
   });
 }
 
-describe('docs/errors.md', () => {
-  it('lists every code once, in the order of the source, with its meaning and defaults', () => {
-    expect(documentedCodes()).toEqual(Object.entries(ERROR_CODES));
-  });
+it('docs/errors.md lists every code once, in the order of the source, with its meaning and defaults', () => {
+  expect(documentedCodes()).toEqual(Object.entries(ERROR_CODES));
 });
 
-describe('RunbookError', () => {
-  it.each(Object.keys(ERROR_CODES) as ErrorCode[])('%s takes the defaults of its code', (code) => {
-    const error = new RunbookError(code, 'what happened');
-    expect(error).toMatchObject({
-      code,
-      retryable: ERROR_CODES[code].retryable,
-      outcomeKnown: ERROR_CODES[code].outcomeKnown,
-    });
-    expect(isRunbookError(error, code)).toBe(true);
-  });
-
-  it('lets a single error know better', () => {
-    const error = new RunbookError('CONNECTION_LOST', 'a read', { outcomeKnown: true, retryable: false });
-    expect(error).toMatchObject({ outcomeKnown: true, retryable: false });
-    expect(isRunbookError(error, 'UNREACHABLE')).toBe(false);
-    expect(isRunbookError(new Error('other'))).toBe(false);
-  });
+it('a RunbookError takes the defaults of its code; a single one may know better', () => {
+  for (const [code, { retryable, outcomeKnown }] of Object.entries(ERROR_CODES)) {
+    const error = new RunbookError(code as ErrorCode, 'what happened');
+    expect(error).toMatchObject({ code, retryable, outcomeKnown });
+    expect(isRunbookError(error, code as ErrorCode)).toBe(true);
+  }
+  const error = new RunbookError('CONNECTION_LOST', 'a read', { outcomeKnown: true, retryable: false });
+  expect(error).toMatchObject({ outcomeKnown: true, retryable: false });
+  expect([isRunbookError(error, 'UNREACHABLE'), isRunbookError(new Error('other'))]).toEqual([false, false]);
 });

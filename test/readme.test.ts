@@ -66,13 +66,6 @@ it('README.md is one page', () => {
 });
 
 describe('commands', () => {
-  it('the check itself sees a wrong command, option and a missing argument', () => {
-    expect(mistakes(['frobnicate'])).toEqual(['no command frobnicate']);
-    expect(mistakes(['watch', '--colour', 'deployment:payments'])).toEqual(['no option --colour']);
-    expect(mistakes(['approve', 'deployment:payments'])).toEqual(['--gate is missing']);
-    expect(mistakes(['watch'])).toEqual(['0 arguments']);
-  });
-
   it('of `runbook` are ones that it takes', () => {
     const lines = GUIDES.flatMap(runbookLines);
     expect(lines.length).toBeGreaterThan(15);
