@@ -28,11 +28,8 @@ beforeAll(async () => {
     socket.on('error', () => undefined);
     socket.on('data', (chunk: Buffer) => {
       heard += chunk.toString();
-      // Enough of HTTP and of SMTP that whoever believes the certificate says all that it has.
-      if (chunk.includes('HTTP/1.1')) socket.end('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}');
-      else socket.write(chunk.includes('EHLO') ? '250 AUTH PLAIN\r\n' : '250 ok\r\n');
+      socket.end('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}');
     });
-    socket.write('220 stranger\r\n');
   });
   stranger.on('tlsClientError', () => undefined);
   await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve));
@@ -59,12 +56,8 @@ const SENDERS: Readonly<Record<string, string>> = {
     const { requestOnce } = require('./activities/hooks/hook-call');
     const end = await requestOnce('probe', { url: origin, timeoutMs: 5000 }, never, { method: 'GET', headers: { probe: token } });
     if ('code' in end) throw new Error(end.code);`,
-  'a notification by HTTP': `
+  'a notification': `
     const target = { kind: 'webhook', url: { env: 'ORIGIN' }, token: { file: tokenFile }, caFile, timeoutMs: 5000 };
-    await require('./activities/notifications/notification-senders').send(target, message, never);`,
-  'a notification by mail': `
-    const mail = { host: '127.0.0.1', port: Number(new URL(origin).port), security: 'tls', from: 'a@b.example', to: ['c@d.example'] };
-    const target = { kind: 'email', ...mail, username: 'u', password: { file: tokenFile }, caFile, timeoutMs: 5000 };
     await require('./activities/notifications/notification-senders').send(target, message, never);`,
 };
 
@@ -85,5 +78,5 @@ it.each(Object.entries(SENDERS))('%s sends nothing to a stranger', async (_, bod
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (out += chunk.toString()));
   await once(child, 'close');
   expect(heard).toBe('');
-  expect(out).toMatch(/^refused: .*(CERT|SIGNATURE|SELF_SIGNED|TLS_FAILED|ESOCKET|ETLS)/);
+  expect(out).toMatch(/^refused: .*(CERT|SIGNATURE|SELF_SIGNED|TLS_FAILED)/);
 });

@@ -6,7 +6,7 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, GateName, PlanDocument, RunbookPlan } from '../../src/contracts/plan';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Attested } from '../../src/contracts/run-facts';
-import { approversOf, decidersOf, inventoryDigest } from '../../src/inventory';
+import { approversOf, inventoryDigest } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
 import type { ActivityDependencies } from '../dependencies';
 import type { Clusters } from '../clusters';
@@ -28,12 +28,10 @@ export async function siteFacts(
 ): Promise<SiteFacts> {
   const found = inventory.deployments.get(deployment);
   const { notifications: targets = [], people } = found ?? {};
-  const unsigned = found && decidersOf(inventory, found).some(({ attestation }) => attestation !== 'signed');
   const startedBy = await starterOf(temporal);
   const site = {
     reportFiles: reportDirectory !== undefined,
     ...(startedBy && { startedBy }),
-    ...(unsigned === true && ({ plainDocuments: true } as const)),
     ...(found?.objectives && { objectives: found.objectives }),
   };
   if (targets.length === 0 || !people) return site;

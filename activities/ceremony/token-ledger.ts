@@ -190,7 +190,7 @@ export function tellAlarm(
     ...({ event: 'critical-finding', severity, runbook: 'operationTokenDisposal' } as const),
     ...{ number: 1, subject: `finding:${code}`, finding: code, words: text, at: Date.now() },
   };
-  tellNow({ inventory, log }, deployment, notification, { ns, wid, rid }, { id }).catch((error: unknown) => {
+  tellNow({ inventory, log }, deployment, notification, { ns, wid, rid, id }).catch((error: unknown) => {
     const why = error instanceof Error ? error.name : 'unknown';
     log.warn({ deployment, workflowId: wid, why }, 'nobody but this log was told of the alarm');
   });

@@ -145,7 +145,7 @@ export async function tellChange(
     // The room is small: what is about to end first.
     leftToDo: [...new Set([...ending, ...changes])].map(changeText),
   };
-  await tellNow(execution, deployment, notification, execution.run, { signal: execution.signal });
+  await tellNow(execution, deployment, notification, execution.run);
 }
 
 const TOLD = 'readiness-overdue';
@@ -173,6 +173,6 @@ export async function tellOverdueReadiness(
     ...({ event: 'readiness-overdue', severity: 'warning', runbook: 'readiness', number: 1, subject: 'run' } as const),
     ...{ at: Date.now(), since: Date.parse(since) },
   };
-  const run = { ns, wid: `readiness:${deployment}`, rid: '' };
-  await tellNow(dependencies, deployment, notification, run, { id: since });
+  const run = { ns, wid: `readiness:${deployment}`, rid: '', id: since };
+  await tellNow(dependencies, deployment, notification, run);
 }

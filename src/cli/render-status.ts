@@ -1,6 +1,6 @@
 import type { Receipt } from '../contracts/run-facts';
-import type { RunStatus, Waiting } from '../contracts/run-status';
-import { phaseText, receiptText, statusText, stepText, waitingText } from '../words/status';
+import type { RunStatus } from '../contracts/run-status';
+import { phaseText, receiptText, statusText, stepText } from '../words/status';
 import type { Line, Statement } from '../words/status';
 import { pollersInWords } from './run';
 import type { RunView } from './run';
@@ -94,11 +94,6 @@ function linesOf({ text, command, below = [] }: Line): string[] {
     ...commands.map((each) => `${INDENT}    ${each}`),
     ...below.filter((each) => each.command === undefined).map((each) => `${INDENT}  ${unmarked(each.text)}`),
   ];
-}
-
-/** What a run waits for, and the command for each missing person. */
-export function waitingLines(workflowId: string, given: Waiting, now = Date.now()): string[] {
-  return statementLines(waitingText(workflowId, inLines(given), (at) => clock(at, now)));
 }
 
 /** What became of a signal. */

@@ -59,8 +59,6 @@ export interface SiteFacts {
   readonly reportFiles?: boolean;
   /** Whom the server saw start this run; absent where it records nobody, or another run started it. */
   readonly startedBy?: Attested;
-  /** Somebody who may decide is known without a signature: plain documents can be accepted. */
-  readonly plainDocuments?: true;
   /** Absent where the inventory states none. */
   readonly objectives?: RunObjectives;
   /** Absent where nobody outside of the run is told anything. */

@@ -109,8 +109,6 @@ export interface RunStatus {
   readonly paused: boolean;
   readonly planDigest?: string;
   readonly planText?: string;
-  /** Plain documents can be accepted of somebody who may decide. */
-  readonly plainDocuments?: true;
   readonly outageSince?: number;
   readonly serviceBackAt?: number;
   readonly waiting: readonly Waiting[];

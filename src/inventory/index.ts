@@ -2,4 +2,5 @@ export * from './credentials';
 export * from './list-key';
 export * from './load';
 export * from './lookup';
+export { addressMistake } from './schema-values';
 export type * from './schema';

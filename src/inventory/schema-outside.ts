@@ -1,16 +1,6 @@
 import { z } from 'zod';
 import { NOTIFICATION_EVENTS } from '../contracts/notifications';
-import {
-  absolutePath,
-  atMost,
-  credentialSource,
-  duration,
-  inMs,
-  isLoopback,
-  mistakesOf,
-  name,
-  webAddress,
-} from './schema-values';
+import { absolutePath, atMost, credentialSource, duration, inMs, mistakesOf, name, webAddress } from './schema-values';
 
 /* What lies outside the service: how clients are stopped and released, how service is seen, who is told of runs. */
 
@@ -114,30 +104,7 @@ const pagerduty = z.strictObject({
   url: webAddress.default('https://events.pagerduty.com/v2/enqueue'),
 });
 
-const mailbox = z.email('an e-mail address');
-
-const email = z
-  .strictObject({
-    ...target('email', NOTIFICATION_EVENTS),
-    host: z.string().min(1),
-    port: z.int().min(1).max(65_535),
-    /** `tls` from the start, or by `starttls`; `none` on loopback only. */
-    security: z.enum(['tls', 'starttls', 'none']).default('starttls'),
-    username: z.string().min(1).optional(),
-    password: credentialSource.optional(),
-    from: mailbox,
-    to: z.array(mailbox).min(1),
-  })
-  .refine(({ security, host }) => security !== 'none' || isLoopback(host), {
-    path: ['security'],
-    message: '"none" is allowed on loopback hosts only',
-  })
-  .refine(({ username, password }) => (username === undefined) === (password === undefined), {
-    path: ['password'],
-    message: 'username and password are given together, or neither',
-  });
-
 /** Who is told what happens in runs. */
 export const notifications = z
-  .array(z.discriminatedUnion('kind', [webhook, slack, pagerduty, email]).transform(inMs))
+  .array(z.discriminatedUnion('kind', [webhook, slack, pagerduty]).transform(inMs))
   .default([]);

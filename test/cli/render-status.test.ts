@@ -1,47 +1,28 @@
-/** What `runbook status` and `watch` show first: what is wrong, whom the run waits for, each command alone in its line. */
-import { Progress, statusLines, waitingLines } from '../../src/cli/render-status';
+/** A run's status in words, in the terminal and in the Web UI: what is wrong first, whom it waits for, each exact command. */
+import fc from 'fast-check';
+import { Progress, statusLines } from '../../src/cli/render-status';
 import type { RunView } from '../../src/cli/run';
 import type { Finding } from '../../src/contracts/run-facts';
-import { nextCommands } from '../../src/contracts/next-commands';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import { currentDetails } from '../../workflows/engine/current-details';
 
 const WID = 'deployment:payments';
-const SHARES: Waiting = {
-  ...{ for: 'shares', cid: 'c', epoch: 1, held: ['ada'], missingHolders: ['cleo'], threshold: 3, until: 0 },
-};
-const PARKED: Waiting = {
-  ...{ for: 'decision', step: 'Free the slot of west', parkingNo: 1, code: 'ATTEMPT_FOREIGN', message: 'Not ours.' },
-  choices: [{ action: 'skip', effect: 'skip it', needsTwo: true }],
-  decidedOnce: { action: 'skip', by: { name: 'grace', how: 'signed' } },
-};
-const REJECTED: Finding = {
-  severity: 'warning',
-  code: 'shares-rejected',
-  text: 'The key shares in hand made no token.',
-};
-const ORPHAN: Finding = { severity: 'critical', code: 'orphan-token', text: 'A token may exist that nobody holds.' };
-const OTHER: Finding = { severity: 'warning', code: 'x', text: 'A hook was slow.' };
+const NOW = Date.parse('2026-11-21T12:00:30Z');
+const at = (seconds: number): number => Date.parse('2026-11-21T12:00:00Z') + seconds * 1000;
+const grace = { name: 'grace', how: 'signed' } as const;
 
-const STATUS: RunStatus = {
-  ...{
-    runbook: 'drSwitchover',
-    deployment: 'payments',
-    workflowId: WID,
-    runId: 'r',
-    phase: 'preparing',
-    paused: false,
-  },
-  steps: Array.from({ length: 12 }, (_, index) => ({
-    ...{ number: index + 1, name: `Step ${index + 1}`, state: 'done' as const, attempt: 1, startedAt: 0, endedAt: 1 },
-  })),
-  ...{ receipts: [], findings: [OTHER, REJECTED, ORPHAN], waiting: [SHARES, PARKED], invitation: 'i' },
-  asked: { kind: 'rehearsal', targets: [], requestedBy: { name: 'olga', how: 'claimed' }, reason: 'why' },
+/** A run at its beginning. */
+const BEGUN: RunStatus = {
+  ...{ runbook: 'drSwitchover', deployment: 'payments', workflowId: WID, runId: 'r', phase: 'checking' },
+  ...{ paused: false, waiting: [], steps: [], receipts: [], findings: [] },
 };
 const VIEW: RunView = {
-  ...{ workflowId: WID, runId: 'r', runbook: 'drSwitchover', taskQueue: 'q', state: 'running', asOfEvent: 1 },
-  ...{ startedAt: '2026-03-01T10:00:00Z', pendingActivities: [], status: STATUS },
+  ...{ workflowId: WID, runId: 'r', runbook: 'drSwitchover', taskQueue: 'q', state: 'running', asOfEvent: 42 },
+  ...{ startedAt: '2026-11-21T10:00:00Z', pendingActivities: [] },
 };
+const view = (more: Partial<RunStatus>): RunView => ({ ...VIEW, status: { ...BEGUN, ...more } });
+const terminal = (more: Partial<RunStatus>) => statusLines(view(more), NOW).join('\n');
+const details = (more: Partial<RunStatus>) => currentDetails({ ...BEGUN, ...more });
 
 const inOrder = (text: string, parts: readonly string[]) => {
   const places = parts.map((part) => text.indexOf(part));
@@ -49,91 +30,223 @@ const inOrder = (text: string, parts: readonly string[]) => {
   expect(places).not.toContain(-1);
 };
 
+type Shares = Extract<Waiting, { for: 'shares' }>;
+const SHARES: Shares = {
+  ...{ for: 'shares', cid: 'c', epoch: 1, held: ['ada'], missingHolders: ['cleo'], threshold: 3, until: at(60) },
+};
+const PARKED: Waiting = {
+  ...{ for: 'decision', step: 'Promote west', parkingNo: 2, code: 'NOT_CAUGHT_UP', message: 'behind' },
+  ...{ observed: '7 entries', needed: '0 entries', next: 'wait' },
+  choices: [
+    { action: 'retry', effect: 'once more' },
+    { action: 'skip', effect: 'skip it', needsTwo: true },
+  ],
+  decidedOnce: { action: 'skip', by: grace },
+};
+const GATE: Waiting = {
+  ...{ for: 'approval', gate: 'promote', planDigest: 'd', missing: ['1 of approvers'], approved: [] },
+};
+const COMMAND = 'vault operator generate-root -nonce=n';
+const WAITING: readonly (readonly [Waiting, readonly string[], commands: readonly string[]])[] = [
+  [GATE, ['for as long as the outage lasts', '1 of approvers'], [`runbook approve ${WID} --gate promote`]],
+  [
+    { ...GATE, again: 'the approvals were too old', until: at(60) },
+    ['Asked for again: the approvals were too old'],
+    [`runbook approve ${WID} --gate promote`],
+  ],
+  [SHARES, ['In hand: ada', 'Not yet: cleo', 'Asked, not in hand yet'], [`runbook share ${WID} --holder cleo`]],
+  [
+    { ...SHARES, standBy: { holders: ['emil'], askedFrom: at(60) }, notJoined: ['fred'] },
+    ['Standing by, asked at', 'Not invited: fred, has not joined'],
+    [`runbook share ${WID} --holder cleo`, `runbook share ${WID} --holder emil`],
+  ],
+  [
+    PARKED,
+    [
+      'observed: 7 entries',
+      'needed: 0 entries',
+      'once more',
+      'grace (signed) decided skip: A SECOND, DIFFERENT PERSON',
+    ],
+    [`runbook decide ${WID} --parking 2 --action retry`, `runbook decide ${WID} --parking 2 --action skip`],
+  ],
+  [
+    { for: 'rehearsal', epoch: 1, answered: ['ada'], missing: ['bert', 'cleo'], until: at(60) },
+    ['REHEARSAL: no key share is asked for', 'Answered: ada. Not yet: bert, cleo.'],
+    [`runbook share ${WID} --holder bert`, `runbook share ${WID} --holder cleo`],
+  ],
+  [{ for: 'resume', by: 'olga', reason: 'lunch' }, ['by olga: lunch'], [`runbook resume ${WID}`]],
+  [
+    {
+      ...{ for: 'action', what: 'they enter shares', instructions: ['on each node'] },
+      commands: ['ada', 'bert'].map((who) => ({ who, command: COMMAND })),
+    },
+    ['they enter shares', 'on each node', 'ada, bert:'],
+    [COMMAND],
+  ],
+];
+
+it.each(WAITING)('%j: what is missing is said, with the exact command of each person', (waiting, texts, commands) => {
+  const [shown, page] = [terminal({ waiting: [waiting] }), details({ waiting: [waiting] })];
+  for (const text of texts) for (const each of [shown, page.replaceAll('\\', '')]) expect(each).toContain(text);
+  // In a terminal each command stands alone in its line; in the Web UI it is code.
+  for (const command of commands) {
+    expect(shown.split('\n').map((line) => line.trim())).toContain(command);
+    expect(page).toContain(`\`${command}\``);
+  }
+  // The Web UI runs the lines of a list inside of a list together, and those of a table.
+  expect(page).not.toMatch(/^[ \t]+- |^\|/m);
+});
+
+it.each<[readonly string[], string]>([
+  [[], '3 key shares'],
+  [['ada'], '2 more key shares (of 3)'],
+  [['ada', 'bert'], '1 more key share (of 3)'],
+  [['ada', 'bert', 'cleo'], '3 key shares'],
+])('with the shares of %j in hand the run waits for %s', (held, words) => {
+  expect(terminal({ waiting: [{ ...SHARES, held }] })).toContain(`Waits for ${words} until`);
+});
+
+const REJECTED: Finding = { severity: 'warning', code: 'shares-rejected', text: 'The key shares made no token.' };
+const ORPHAN: Finding = { severity: 'critical', code: 'orphan-token', text: 'A token may exist that nobody holds.' };
+const OTHER: Finding = { severity: 'warning', code: 'x', text: 'A hook was slow.' };
+const ASKED: NonNullable<RunStatus['asked']> = {
+  kind: 'operation-token',
+  targets: [{ cluster: 'west', uses: ['dr.promote', 'dr.disable'] }],
+  requestedBy: { name: 'olga', how: 'claimed' },
+  reason: 'site east is down',
+};
+const NIGHT: Partial<RunStatus> = {
+  ...{ findings: [OTHER, REJECTED, ORPHAN], waiting: [SHARES, PARKED], invitation: 'i', asked: ASKED },
+  steps: Array.from({ length: 12 }, (_, index) => ({
+    ...{ number: index + 1, name: `Step ${index + 1}`, state: 'done' as const, attempt: 1, startedAt: 0, endedAt: 1 },
+  })),
+};
+
 it('in the terminal: alarms, then what is wrong, then whom it waits for, then the rest', () => {
-  const lines = statusLines(VIEW, 0);
-  inOrder(lines.join('\n'), [
-    'PARKED',
+  inOrder(terminal(NIGHT), [
+    ', PARKED',
     'CRITICAL: A token may exist',
-    'Warning: The key shares in hand',
-    'PARKED at "Free the slot of west"',
+    'Warning: The key shares made',
+    'PARKED at "Promote west"',
     'What key holders are asked for',
-    'Waits for 2 more key shares (of 3)',
+    'Waits for 2 more key shares',
     'A hook was slow',
-    'Steps (4 before these: runbook report deployment:payments)',
+    `Steps (4 before these: runbook report ${WID})`,
     'Step 12',
   ]);
-  expect(lines).toContain('  grace (signed) decided skip: A SECOND, DIFFERENT PERSON IS NEEDED');
-  expect(lines).toContain(`      runbook share ${WID} --holder cleo`);
+});
+
+it('in the Web UI: the same, and a parked run says so in its heading', () => {
+  inOrder(details(NIGHT), [
+    '### drSwitchover of payments: PARKED',
+    '**CRITICAL**: A token may exist',
+    '**Warning**: The key shares made',
+    '**PARKED at "Promote west"**',
+    'What key holders are asked for',
+    '- One DR operation token on west, to promote it to DR primary; DISABLE replication on it\n',
+    '- Requested by olga (UNVERIFIED: ask that person)\n- Reason: site east is down\n',
+    '**Waits for 2 more key shares (of 3)**',
+    'A hook was slow',
+    '#### Steps',
+  ]);
+  // What ended is not told as if it were now.
+  inOrder(details({ findings: [OTHER, REJECTED], asked: ASKED }), ['A hook was slow', 'The key shares made']);
+  expect(details({ asked: ASKED })).not.toContain('olga');
+  expect(details(NIGHT)).toMatch(/More Actions, Send a Signal, .* into Data, press Tab, Submit\n/);
+});
+
+it('a root token, and a rehearsal, are named as what they are', () => {
+  const root = { ...ASKED, kind: 'root-token', targets: [{ cluster: 'west', uses: ['root-token.generate'] }] } as const;
+  expect(details({ waiting: [SHARES], asked: root })).toContain('One ROOT token on west, to do ANYTHING on it');
+  const rehearsal = { for: 'rehearsal', epoch: 1, answered: [], missing: ['ada'], until: 0 } as const;
+  expect(details({ waiting: [rehearsal], asked: { ...ASKED, kind: 'rehearsal', targets: [] } })).toContain(
+    'no token, and no key share',
+  );
+});
+
+it('a step is told with attempt, time and note; a receipt with its sender, marked where only claimed, its verdict once', () => {
+  const step = {
+    number: 1,
+    name: 'Read',
+    state: 'done',
+    attempt: 2,
+    startedAt: 0,
+    endedAt: 1_500,
+    note: '30 ok',
+  } as const;
+  expect(details({ steps: [step] })).toContain('1. **Read**: done in 1.5 s, attempt 2. 30 ok');
+  const receipt = { signal: 'share', arrival: 1, verdict: 'refused', code: 'x', text: 'refused: no envelope' } as const;
+  const from = { name: 'grace', how: 'claimed' } as const;
+  for (const told of [details, terminal])
+    expect(told({ receipts: [{ ...receipt, from }] }).replaceAll('*', '')).toContain(
+      'share 1 from grace (UNVERIFIED): refused (x). no envelope\n',
+    );
+});
+
+it('in an outage nothing says that service is up; what ended says how, and what is left to do', () => {
+  expect(details({ phase: 'outage', outageSince: 0 })).toContain('**OUTAGE** since 1970-01-01 00:00:00 UTC');
+  for (const phase of ['waiting-for-people', 'preparing', 'working'] as const) {
+    expect(details({ phase })).toContain('service is up');
+    expect(details({ phase, outageSince: 0 })).not.toContain('service is up');
+  }
+  const ended = details({
+    ...{ phase: 'finished', outcome: 'aborted', leftToDo: ['Keep east fenced.'], outageSince: 0, serviceBackAt: 1 },
+  });
+  inOrder(ended, ['Finished, aborted', '**Left to do**: Keep east fenced.', '#### Steps']);
+  expect(ended).not.toContain('OUTAGE');
 });
 
 it('a decision that was accepted and is under way stands in the place of the question', () => {
-  const by = { name: 'grace', how: 'signed' } as const;
-  const carryingOut = [{ step: 'Promote west', action: 'retry', by, at: Date.UTC(2026, 2, 1, 10, 0, 5) }] as const;
-  const said = '"retry" of "Promote west" is being carried out: accepted, decided by grace (signed), at';
-  const view: RunView = { ...VIEW, status: { ...STATUS, waiting: [], carryingOut } };
-  expect(statusLines(view, 0).join('\n')).toContain(said);
+  const carryingOut = [{ step: 'Promote west', action: 'retry', by: grace, at: at(5) }] as const;
+  const said = '"retry" of "Promote west" is being carried out: accepted, decided by grace (signed), at 12:00:05Z';
+  expect(terminal({ carryingOut })).toContain(said);
   const progress = new Progress();
-  expect(progress.lines(view, 0).join('\n')).toContain(said);
-  expect(progress.lines(view, 0)).toEqual([]);
-  const memo = {
-    runbook: 'drSwitchover',
-    deployment: 'payments',
-    phase: 'outage',
-    carryingOut: `${said} 10:00`,
-  } as const;
-  expect(statusLines({ ...VIEW, status: undefined, memo }, 0).join('\n')).toContain(said);
+  expect(progress.lines(view({ carryingOut }), NOW).join('\n')).toContain(said);
+  expect(progress.lines(view({ carryingOut }), NOW)).toEqual([]);
+  const memo = { runbook: 'drSwitchover', deployment: 'payments', phase: 'outage', carryingOut: said } as const;
+  expect(statusLines({ ...VIEW, memo }, NOW).join('\n')).toContain(said);
 });
 
 it('a run that was ended from outside waits for nobody, and its last step is told as what it was', () => {
   const step = { number: 7, name: 'Demote east', state: 'running', attempt: 1, startedAt: 1 } as const;
-  const ended = { state: 'terminated', closedAt: '2026-11-21T12:00:00Z' };
-  const view: RunView = { ...VIEW, ...ended, status: { ...STATUS, paused: true, steps: [step] } };
-  const text = statusLines(view, 0).join('\n');
+  const ended = { ...view({ ...NIGHT, paused: true, steps: [step] }), state: 'terminated', closedAt: VIEW.startedAt };
+  const text = statusLines(ended, NOW).join('\n');
   expect(text).toContain('terminated in phase');
   expect(text).toContain('7. Demote east: running when the run ended');
-  expect(text).not.toMatch(/PAUSED|PARKED|Waits for/);
-  expect(new Progress().lines(view, 0).join('\n')).not.toMatch(/PAUSED|PARKED|Waits for/);
+  expect(`${text}${new Progress().lines(ended, NOW).join('\n')}`).not.toMatch(/PAUSED|PARKED|Waits for/);
 });
 
-it('in the Web UI: the same, and a parked run says so in its heading', () => {
-  const details = currentDetails(STATUS, 'default');
-  inOrder(details, [
-    '### drSwitchover of payments: PARKED',
-    '**CRITICAL**: A token may exist',
-    '**Warning**: The key shares in hand',
-    '**PARKED at "Free the slot of west"**',
-    'A SECOND, DIFFERENT PERSON IS NEEDED',
-    'What key holders are asked for',
-    '**Waits for 2 more key shares (of 3)**',
-    'A hook was slow',
-  ]);
-});
-
-it('what ended is not told as if it were now', () => {
-  const details = currentDetails({ ...STATUS, waiting: [], findings: [OTHER, REJECTED] }, 'default');
-  expect(details).toContain('Last checks');
-  inOrder(details, ['A hook was slow', 'The key shares in hand']);
-});
-
-it('people who do the same have one command', () => {
-  const command = 'vault operator generate-root -nonce=n';
-  const commands = ['ada', 'bert'].map((who) => ({ who, command }));
-  const waiting: Waiting = { for: 'action', what: 'they enter shares', instructions: [], commands };
-  expect(statusLines({ ...VIEW, status: { ...STATUS, waiting: [waiting] } }, 0).join('\n')).toContain(
-    `  ada, bert:\n      ${command}\n`,
+it('the Web UI gets no more than the server takes, whatever the run holds; the newest step stays', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 400 }), fc.integer({ min: 0, max: 2_000 }), (count, length) => {
+      const steps = Array.from({ length: count }, (_, index) => ({
+        ...{ number: index + 1, name: `Step ${index + 1}`, state: 'done' as const, attempt: 1, startedAt: 0 },
+        note: 'n'.repeat(length),
+      }));
+      const page = details({ steps });
+      expect(Buffer.byteLength(page)).toBeLessThan(20_000);
+      expect(page).toContain(`${count}. **Step ${count}**`);
+    }),
+    { numRuns: 20, seed: 2 },
   );
 });
 
-const NOW = Date.parse('2026-11-21T12:00:30Z');
-const at = (seconds: number): number => Date.parse('2026-11-21T12:00:00Z') + seconds * 1000;
-/** A run at its beginning; without a status no worker answers. */
-function view(changes: Partial<RunStatus> | undefined): RunView {
-  const { status: _status, ...unanswered } = { ...VIEW, asOfEvent: 42 };
-  const begun = { phase: 'checking', waiting: [], steps: [], receipts: [], findings: [] } as const;
-  return changes === undefined ? unanswered : { ...unanswered, status: { ...STATUS, ...begun, ...changes } };
-}
+it('in the Web UI what people write becomes neither heading nor link nor bold; commands of the run stay code', () => {
+  const evil = 'a\n\n### **CRITICAL** [give it here](http://x) www.x <b>now</b>';
+  const plain = 'a \\#\\#\\# \\*\\*CRITICAL\\*\\* \\[give it here\\](http\\://x) www\\.x \\<b\\>now\\</b\\>';
+  const text = details({
+    waiting: [SHARES, { for: 'resume', by: 'olga', reason: evil }],
+    asked: { ...ASKED, reason: evil },
+    receipts: [{ signal: 'decide', arrival: 1, verdict: 'accepted', code: 'accepted', text: evil }],
+    findings: [{ severity: 'warning', code: 'c', text: evil, next: 'do `a_b --c`, not d_e, or 1 ` 2' }],
+  });
+  expect(text.split(plain)).toHaveLength(5);
+  expect(text).not.toContain('**CRITICAL** [');
+  expect(text).toContain('Next: do `a_b --c`, not d\\_e');
+});
 
-it('tells what one look brings in the order in which it happened, and nothing twice', () => {
+it('watch tells what one look brings in the order in which it happened, and nothing twice', () => {
   const progress = new Progress();
   const look = view({
     phase: 'outage',
@@ -152,7 +265,7 @@ it('tells what one look brings in the order in which it happened, and nothing tw
   expect(progress.lines(look, NOW + 500)).toEqual([]);
 });
 
-it('tells each outage and its length: one that was not begun after all is followed by the one that is', () => {
+it('watch tells each outage and its length: one that was not begun after all is followed by the one that is', () => {
   const progress = new Progress();
   const told = [
     { phase: 'outage', outageSince: at(10) },
@@ -171,57 +284,13 @@ it('tells each outage and its length: one that was not begun after all is follow
   ]);
 });
 
-it('announces a parked step with each choice, its effect and the exact command', () => {
-  const waiting = {
-    for: 'decision' as const,
-    step: 'Promote west',
-    parkingNo: 2,
-    code: 'NOT_CAUGHT_UP',
-    message: 'behind',
-    choices: [{ action: 'retry' as const, effect: 'tries it again' }],
-  };
-  const text = new Progress().lines(view({ waiting: [waiting] }), NOW).join('\n');
-  expect(text).toContain('PARKED at "Promote west"');
-  expect(text).toContain('runbook decide deployment:payments --parking 2 --action retry');
-  expect(text).toContain('tries it again');
-});
-
-it('announces a gate again that is opened again, with why, and never says in an outage that service is up', () => {
+it('watch announces a gate again that is opened again, and a worker that is gone, each once', () => {
   const progress = new Progress();
-  const gate = { for: 'approval', gate: 'promote', planDigest: 'd', missing: ['1 of grace'], approved: [] } as const;
-  const look = (more: object) =>
-    progress
-      .lines(view({ phase: 'waiting-for-people', outageSince: at(10), waiting: [{ ...gate, ...more }] }), NOW)
-      .join('\n');
-  const first = look({});
-  expect(first).toContain('Waits for approval of gate promote for as long as the outage lasts');
-  expect(first).not.toContain('service is up');
-  expect(look({})).toBe('');
-  expect(look({ again: 'the approvals were too old' })).toMatch(
-    /Waits for approval.*Asked for again: the approvals were too old[^]*1 of grace:\n +runbook approve deployment:payments --gate promote/,
-  );
-});
-
-it('says once that no worker answers, and what the run is at when one answers again', () => {
-  const progress = new Progress();
-  expect(progress.lines(view({}), NOW)).toEqual(['12:00:30Z == Reads and checks; nothing is touched']);
-  expect(progress.lines(view(undefined), NOW)).toEqual(['12:00:30Z == No worker answers']);
-  expect(progress.lines(view(undefined), NOW)).toEqual([]);
-  expect(progress.lines(view({}), NOW)).toEqual(['12:00:30Z == Reads and checks; nothing is touched']);
-});
-
-const rehearsal = (answered: readonly string[], missing: readonly string[]): Waiting => ({
-  ...{ for: 'rehearsal', epoch: 1, answered, missing, until: Date.parse('2026-03-01T10:00:00Z') },
-});
-
-it('in a rehearsal: the exact command for each missing person, and for nobody who has answered', () => {
-  expect(nextCommands({ workflowId: 'rehearsal:payments', waiting: [rehearsal(['ada'], ['bert', 'cleo'])] })).toEqual([
-    { who: 'bert', command: 'runbook share rehearsal:payments --holder bert' },
-    { who: 'cleo', command: 'runbook share rehearsal:payments --holder cleo' },
-  ]);
-});
-
-it('in a rehearsal: the status says that no key share is asked for', () => {
-  const [first] = waitingLines('rehearsal:payments', rehearsal(['ada'], ['bert']), Date.parse('2026-03-01T09:00:00Z'));
-  expect(first).toBe('REHEARSAL: no key share is asked for. Waits until 10:00:00Z. Answered: ada. Not yet: bert.');
+  const look = (...waiting: readonly Waiting[]) => progress.lines(view({ waiting }), NOW).join('\n');
+  expect(look(GATE)).toContain('Waits for approval of gate promote');
+  expect(look(GATE)).toBe('');
+  expect(look({ ...GATE, again: 'too old' })).toMatch(/Asked for again: too old[^]*\n +runbook approve/);
+  expect(progress.lines(VIEW, NOW)).toEqual(['12:00:30Z == No worker answers']);
+  expect(progress.lines(VIEW, NOW)).toEqual([]);
+  expect(look(GATE)).toBe('12:00:30Z == Reads and checks; nothing is touched');
 });

@@ -2,11 +2,11 @@
  * Words of whoever started a run or sent a signal, and texts of a service, in everything that shows them: they end no line,
  * no terminal and no browser obeys them, and none of them becomes a command, a link or a heading of ours.
  */
-import { messageOf, plainText } from '../../activities/notifications/notification-texts';
+import { messageOf, chatText } from '../../activities/notifications/notification-texts';
 import { requestLines } from '../../src/cli/invitation';
 import { readinessText } from '../../src/cli/commands/start';
 import { errorLines } from '../../src/cli/errors';
-import { Progress, receiptLines, statusLines, waitingLines } from '../../src/cli/render-status';
+import { Progress, receiptLines, statusLines } from '../../src/cli/render-status';
 import { approvalLines, planLines } from '../../src/cli/render-plan';
 import { wrapped } from '../../src/cli/text';
 import { summaryLines } from '../../src/cli/read-report';
@@ -111,7 +111,6 @@ const WAITS: readonly Waiting[] = [
 ];
 
 const STATUS: RunStatus = {
-  plainDocuments: true,
   runbook: 'drSwitchover',
   deployment: 'payments',
   workflowId: 'deployment:payments',
@@ -251,7 +250,6 @@ function columnsOf(line: string): number {
 const TERMINAL: Readonly<Record<string, readonly string[]>> = {
   'runbook status': statusLines({ ...VIEW, status: STATUS }, UNTIL),
   'runbook status without a worker': statusLines(VIEW, UNTIL),
-  ...Object.fromEntries(WAITS.map((waiting) => [`waits: ${waiting.for}`, waitingLines('w', waiting, UNTIL)])),
   'runbook watch': new Progress().lines({ ...VIEW, status: STATUS }, UNTIL),
   receipts: STATUS.receipts.flatMap((receipt) => receiptLines(receipt)),
   'the end of a run': summaryLines(REPORT),
@@ -415,23 +413,20 @@ describe('every character', () => {
 });
 
 describe('as Markdown', () => {
-  const waits = WAITS.map((waiting) => currentDetails({ ...STATUS, waiting: [waiting] }, 'default'));
-  const plan = currentDetails({ ...STATUS, planText: JSON.stringify(RUNBOOK_PLAN) }, 'default');
+  const waits = WAITS.map((waiting) => currentDetails({ ...STATUS, waiting: [waiting] }));
   const readiness = readinessLines(READINESS).join('\n');
 
-  it.each([...waits, plan, readiness, renderMarkdown(REPORT)])(
+  it.each([...waits, readiness, renderMarkdown(REPORT)])(
     'nobody else writes a link, a heading or a command: %#',
     (text) => {
       expect(text).toContain('FORGED');
       expect(text.replaceAll('\n', '')).not.toMatch(UNSHOWN);
       expect(text).not.toMatch(/^\W*FORGED/m);
-      const shown = text
-        .replace(/^```json$[^]*?^```$/gm, '')
-        .replace(/(?<![\\`])(`+)(?!`)[^\n]*?(?<!`)\1(?!`)/g, (code) => {
-          // What stands in code is a command of ours: words of others are at most one of its words, in quotes.
-          expect(code).not.toMatch(/^`+ ?(runbook approve )?FORGED/);
-          return '';
-        });
+      const shown = text.replace(/(?<![\\`])(`+)(?!`)[^\n]*?(?<!`)\1(?!`)/g, (code) => {
+        // What stands in code is a command of ours: words of others are at most one of its words, in quotes.
+        expect(code).not.toMatch(/^`+ ?(runbook approve )?FORGED/);
+        return '';
+      });
       expect(shown).not.toMatch(/(?<!\\)\[FORGED(?<!\\)\]/);
       expect(shown).not.toContain('<b>');
     },
@@ -464,9 +459,9 @@ it('who is told outside of a run gets it in lines of ours', () => {
   for (const waiting of WAITS) {
     const told = { ...common, words: OTHERS, waiting, leftToDo: [OTHERS] };
     const message = messageOf(inventory, 'payments', told, { ns: 'n', wid: 'w', rid: 'r' });
-    expect(plainText(message)).not.toMatch(/https?:|evil\.example/);
-    expect(plainText(message).replaceAll('\n', '')).not.toMatch(UNSHOWN);
-    expect(plainText(message)).not.toMatch(/^\W*(FORGED|# FORGED)/m);
+    expect(chatText(message)).not.toMatch(/https?:|evil\.example/);
+    expect(chatText(message).replaceAll('\n', '')).not.toMatch(UNSHOWN);
+    expect(chatText(message)).not.toMatch(/^\W*(FORGED|# FORGED)/m);
     expect(message.title).not.toMatch(UNSHOWN);
   }
 });

@@ -78,7 +78,6 @@ const CALL = 'quiesce: { url: "https://hooks.example/quiesce"';
 const member = (text: string) => ['    drSets:', `    ${text}\n    drSets:`] as const;
 const ofTarget = (text: string) => member(`notifications:\n      - { name: a, ${text} }`);
 const CHAT = 'kind: slack, url: { env: A }';
-const MAIL = 'kind: email, host: smtp.example.com, port: 587, from: a@example.com, to: [b@example.com]';
 
 describe('mistakes', () => {
   it('are reported all at once, in order, each with line, column and path', () => {
@@ -163,9 +162,6 @@ describe('mistakes', () => {
     ['no event at all', ...ofTarget(`${CHAT}, events: []`), 'never be told anything'],
     ['an unknown kind', ...ofTarget('kind: pigeon, url: { env: A }'), 'kind'],
     ['a long time limit', ...ofTarget(`${CHAT}, timeout: 1m`), '10 s at most'],
-    ['mail in plain text', ...ofTarget(`${MAIL}, security: none`), 'loopback hosts only'],
-    ['a user without a password', ...ofTarget(`${MAIL}, username: u`), 'given together'],
-    ['no mailbox', ...ofTarget(MAIL.replace('b@example.com', 'b')), 'an e-mail address'],
     [
       'a relay in plain text',
       ...ofTarget(`kind: pagerduty, routingKey: { env: A }, url: http://x.example/`),
@@ -252,19 +248,17 @@ describe('mistakes', () => {
 describe('notifications of an inventory', () => {
   it('have defaults: every event, but only what wakes people for a pager', () => {
     expect(paymentsOf(EXAMPLE)?.notifications).toEqual([]);
-    const [chat, pager, mail] =
+    const [chat, pager] =
       paymentsOf(
         withMembers(
           'notifications:',
           '  - { name: chat, kind: slack, url: { env: CHAT } }',
           '  - { name: pager, kind: pagerduty, routingKey: { file: /run/key } }',
-          `  - { name: mail, ${MAIL} }`,
         ),
       )?.notifications ?? [];
     expect(chat).toMatchObject({ timeoutMs: 5_000, url: { env: 'CHAT' } });
     expect(chat?.events).toContain('protected-again');
     expect(pager?.events).toEqual(['parked', 'escalation', 'outage-started', 'service-ready', 'critical-finding']);
-    expect(mail).toMatchObject({ security: 'starttls', port: 587 });
   });
 });
 

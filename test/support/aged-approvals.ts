@@ -1,7 +1,7 @@
 import { ArrivedSignals } from '../../activities/approvals/arrived-signals';
 import type { GateName } from '../../src/contracts/plan';
 import type { Waiting } from '../../src/contracts/run-status';
-import { waitingLines } from '../../src/cli/render-status';
+import { waitingText } from '../../src/words/status';
 import { currentDetails } from '../../workflows/engine/current-details';
 import { approvalOf } from './people';
 import type { Scenario, TestRun } from './scenario';
@@ -55,7 +55,7 @@ export async function approveAgain(run: TestRun, gate: GateName, name = 'henry')
   const waiting = await run.until(`gate ${gate} open again`, ({ waiting: all }) => all.find(again));
   const status = await run.status();
   const command = `runbook approve ${status.workflowId} --gate ${gate}`;
-  const shown = [currentDetails(status, 'default'), waitingLines(status.workflowId, waiting).join('\n')];
+  const shown = [currentDetails(status), JSON.stringify(waitingText(status.workflowId, waiting, String))];
   for (const text of shown) {
     expect(text).toContain(command);
     expect(text).toContain('Asked for again: the approvals were too old right before the change');

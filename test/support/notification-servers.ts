@@ -1,7 +1,5 @@
 import { createServer } from 'node:http';
 import type { IncomingHttpHeaders, Server } from 'node:http';
-import { createServer as createTcpServer } from 'node:net';
-import type { Server as TcpServer } from 'node:net';
 import { closeAtOnce, listenOnLoopback } from '../../src/simulator';
 
 /** One request that a webhook got. */
@@ -82,75 +80,4 @@ export class HookReceiver {
   async stop(): Promise<void> {
     await closeAtOnce(this.server);
   }
-}
-
-export interface Mail {
-  readonly from: string;
-  readonly to: readonly string[];
-  readonly credentials?: string;
-  /** Headers and text as they arrived. */
-  readonly data: string;
-}
-
-/** As much of an SMTP server as one sender needs: greeting, AUTH PLAIN, envelope, data. */
-export class MailServer {
-  port = 0;
-  readonly mails: Mail[] = [];
-  refuseRecipients = false;
-  readonly #server: TcpServer;
-
-  private constructor() {
-    this.#server = createTcpServer((socket) => {
-      let buffered = '';
-      let from = '';
-      let to: string[] = [];
-      let credentials: string | undefined;
-      let data: string[] | undefined;
-      const say = (line: string) => socket.write(`${line}\r\n`);
-      const hear = (line: string) => {
-        if (data) {
-          if (line !== '.') return void data.push(line);
-          this.mails.push({ from, to, credentials, data: data.join('\n') });
-          data = undefined;
-          return say('250 kept');
-        }
-        const word = line.slice(0, 4).toUpperCase();
-        if (word === 'EHLO') return (say('250-localhost'), say('250 AUTH PLAIN'));
-        if (word === 'AUTH') {
-          credentials = Buffer.from(line.split(' ')[2] ?? '', 'base64').toString('utf8');
-          return say('235 in');
-        }
-        if (word === 'MAIL') return ((from = address(line)), (to = []), say('250 ok'));
-        if (word === 'RCPT') {
-          if (this.refuseRecipients) return say('550 no such mailbox');
-          return (to.push(address(line)), say('250 ok'));
-        }
-        if (word === 'DATA') return ((data = []), say('354 go on'));
-        if (word === 'QUIT') return (say('221 bye'), socket.end());
-        return say('502 not here');
-      };
-      socket.on('error', () => undefined);
-      socket.on('data', (part) => {
-        buffered += part.toString('utf8');
-        const lines = buffered.split('\r\n');
-        buffered = lines.pop() ?? '';
-        for (const line of lines) hear(line);
-      });
-      say('220 localhost');
-    });
-  }
-
-  static async start(): Promise<MailServer> {
-    const server = new MailServer();
-    server.port = await listenOnLoopback(server.#server);
-    return server;
-  }
-
-  async stop(): Promise<void> {
-    await new Promise((resolve) => this.#server.close(resolve));
-  }
-}
-
-function address(line: string): string {
-  return /<([^>]*)>/.exec(line)?.[1] ?? '';
 }

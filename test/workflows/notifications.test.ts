@@ -32,7 +32,7 @@ describe('notifications of a run', () => {
     const parked = await run.waitsFor('decision');
     const page = await told(run, 'parked');
     expect(page).toMatchObject({ severity: 'critical' });
-    expect(page['text']).toContain(`is parked at "${parked.step}"`);
+    expect(page['text']).toContain(`waits for decision on parked step "${parked.step}"`);
     expect(page['text']).toContain('No cluster serves clients');
     expect(JSON.stringify(page['commands'])).toContain('runbook status deployment:');
     await run.decide('retry');

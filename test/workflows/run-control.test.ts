@@ -67,14 +67,12 @@ describe('people control a run', () => {
     expect(described.memo).toMatchObject({
       ...{ runbook: 'drSwitchover', deployment: name, phase: 'waiting-for-people' },
       waitingFor: expect.stringMatching(
-        /approval of gate plan.*3 key shares|3 key shares.*approval of gate plan/,
+        /approval of gate plan.*key shares|key shares.*approval of gate plan/,
       ) as string,
     });
     const details = await currentDetails(run);
     expect(details).not.toMatch(/^\s*\|.*\|/m);
     expect(details).toContain(`runbook approve ${scenario.workflowId} --gate plan`);
-    // Everybody here signs: nothing to write by hand.
-    expect(details).not.toContain('```json');
     for (const holder of HOLDERS.slice(1))
       expect(details).toContain(`runbook share ${scenario.workflowId} --holder ${holder}`);
     told.push(details, JSON.stringify(status));
@@ -175,7 +173,7 @@ describe('people control a run', () => {
     // The worker is away while a person answers.
     await scenario.stopWorker();
     const invitation = (await memoOf(run)).waitingFor;
-    expect(invitation).toContain('3 key shares');
+    expect(invitation).toContain('key shares');
     await run.control('pause', { reason: 'hold it' });
     await scenario.startWorker();
     await run.until('the pause has its receipt', ({ receipts }) => receipts.some(({ signal }) => signal === 'pause'));

@@ -1,7 +1,5 @@
-import { planIn } from '../../src/contracts/plan';
-import type { RunbookPlan } from '../../src/contracts/plan';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
-import { inCode, inLines, jsonText, prose, escapeMarkdown } from '../../src/contracts/words';
+import { escapeMarkdown, inCode, inLines, prose } from '../../src/contracts/words';
 import { inOutage, phaseText, receiptText, statusText, stepText } from '../../src/words/status';
 import type { Line, Statement } from '../../src/words/status';
 
@@ -46,7 +44,7 @@ const HERE: Partial<Record<Waiting['for'], readonly string[]>> = {
 };
 
 /** What the Web UI shows on the tab User Metadata. No tables, no lists inside of lists: the Web UI runs them together. */
-export function currentDetails(given: RunStatus, namespace: string): string {
+export function currentDetails(given: RunStatus): string {
   const status = inLines(given);
   const { waiting, receipts } = status;
   const parked = waiting.some((each) => each.for === 'decision');
@@ -55,25 +53,24 @@ export function currentDetails(given: RunStatus, namespace: string): string {
   const headline = parked ? `PARKED${outage ? ' in the OUTAGE' : ''}` : during;
   const last = receipts.slice(-RECEIPTS_SHOWN).map((each) => `- ${sentence(receiptText(each))}`);
   const here = [...new Set(waiting.flatMap((each) => HERE[each.for] ?? []))];
-  const lines = [
+  const head = [
     `### ${prose(status.runbook)} of ${escapeMarkdown(status.deployment)}: ${prose(headline)}`,
     '',
     ...statusText(status, timeOf).flatMap(paragraphs),
     ...(here.length > 0 ? ['**In the Web UI**', '', ...here.map((each) => `- ${each}`), ''] : []),
     ...summaryLines(status),
-    ...planLines(status),
     ...(last.length > 0 ? ['#### Last signals', '', ...last, ''] : []),
     ...['#### Steps', ''],
-  ];
-  const head = lines.join('\n');
-  const tail = byHandLines(status, namespace).join('\n');
-  const steps = status.steps.map((step) => `${step.number}. ${sentence(stepText(step))}`);
-  const sizes = steps.map((step) => bytes(step).length + 1);
-  let size = bytes(`${head}\n${tail}`).length + sizes.reduce((sum, each) => sum + each, 0);
-  let first = 0;
-  for (; first < steps.length - 1 && size > MAX_BYTES; first += 1) size -= sizes[first] ?? 0;
-  const whole = `${head}\n${steps.slice(first).join('\n')}\n${tail}`;
-  return new TextDecoder().decode(bytes(whole).slice(0, MAX_BYTES));
+  ].join('\n');
+  let room = MAX_BYTES - bytes(head).length;
+  const steps: string[] = [];
+  for (const step of status.steps.toReversed()) {
+    const line = `\n${step.number}. ${sentence(stepText(step))}`;
+    room -= bytes(line).length;
+    if (room < 0) break;
+    steps.unshift(line);
+  }
+  return new TextDecoder().decode(bytes(`${head}${steps.join('')}`).slice(0, MAX_BYTES));
 }
 
 function sentence({ title, text }: Statement): string {
@@ -108,65 +105,4 @@ function summaryLines({ summary = [] }: RunStatus): string[] {
 
 function bytes(text: string): Uint8Array {
   return new TextEncoder().encode(text);
-}
-
-/** What approvers approve, while a gate waits for them. */
-function planLines({ planText, waiting }: RunStatus): string[] {
-  const plan = waiting.some((each) => each.for === 'approval') ? planIn(planText ?? '') : undefined;
-  if (!plan) return [];
-  try {
-    return linesOf(inLines(plan));
-  } catch {
-    // What an activity gave is not trusted to be a plan: an error here would fail every task of the run.
-    return [];
-  }
-}
-
-function linesOf({ clusters, warnings, steps, choices, reason }: RunbookPlan): string[] {
-  return [
-    '#### The plan',
-    '',
-    `- Reason: ${escapeMarkdown(reason)}`,
-    ...clusters.map(
-      ({ cluster, version, dr, performance }) =>
-        `- **${escapeMarkdown(cluster)}** (${escapeMarkdown(version)}): DR ${prose(dr)}, performance ${prose(performance)}`,
-    ),
-    ...Object.entries(choices).map(([name, choice]) => `- ${prose(name)}: ${prose(String(choice))}`),
-    ...warnings.map((warning) => `- **Know this**: ${prose(warning)}`),
-    '',
-    'It will:',
-    '',
-    ...steps.map((step, index) => `${index + 1}. ${prose(step)}`),
-    '',
-  ];
-}
-
-/** One member a line: the Web UI does not break long lines. */
-function pasted(value: Readonly<Record<string, unknown>>): string[] {
-  return ['```json', jsonText(value, 2), '```'];
-}
-
-/** What a person writes into the form who need not sign; most inventories know nobody of that kind. */
-function byHandLines(status: RunStatus, namespace: string): string[] {
-  const run = { ns: namespace, wid: status.workflowId, rid: status.runId };
-  const objects = status.waiting.flatMap((waiting): Readonly<Record<string, unknown>>[] => {
-    if (waiting.for === 'approval') {
-      const { gate, planDigest } = waiting;
-      return [{ ...run, gate, planDigest, verdict: 'approve', comment: '', name: 'YOUR-NAME', iat: 0 }];
-    }
-    if (waiting.for !== 'decision') return [];
-    const { step, parkingNo, choices } = waiting;
-    return [
-      { ...run, step, parkingNo, action: choices[0]?.action ?? 'retry', reason: 'WHY', name: 'YOUR-NAME', iat: 0 },
-    ];
-  });
-  if (objects.length === 0 || status.plainDocuments !== true) return [];
-  return [
-    '',
-    '#### By hand',
-    '',
-    'Only for those who need not sign, by the inventory:',
-    '',
-    ...objects.flatMap(pasted),
-  ];
 }

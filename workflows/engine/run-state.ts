@@ -14,8 +14,7 @@ import type {
 } from '../../src/contracts/run-facts';
 import type { CarryingOut, RunMemo, RunStatus, TimelineStep, Waiting } from '../../src/contracts/run-status';
 import type { RunEnding, RunRecord } from '../../src/report/run-record';
-import { escapeUntrusted } from '../../src/contracts/words';
-import { carryingOutText } from '../../src/words/status';
+import { carryingOutText, waitedFor } from '../../src/words/status';
 import { currentDetails } from './current-details';
 import { ActivityLog, inStep } from './interceptors';
 import { LeftToDo } from './left-to-do';
@@ -241,7 +240,6 @@ export class RunState {
       findings: this.findings,
       leftToDo: this.leftAtEnd,
       summary: this.#summary,
-      plainDocuments: this.site.plainDocuments,
       invitation: this.invitation,
       asked: this.invitation === undefined ? undefined : this.asked,
     };
@@ -272,7 +270,7 @@ export class RunState {
   }
 
   #waitingFor(): string | undefined {
-    return [...this.waiting.values()].map(waitingInWords).join('; ') || undefined;
+    return [...this.waiting.values()].map(waitedFor).join('; ') || undefined;
   }
 
   #carryingOutInWords(): string | undefined {
@@ -283,7 +281,7 @@ export class RunState {
 
   /** Redraws the current details; costs no event. */
   show(): void {
-    setCurrentDetails(currentDetails(this.status(), workflowInfo().namespace));
+    setCurrentDetails(currentDetails(this.status()));
   }
 
   /**
@@ -317,25 +315,5 @@ export class RunState {
     const gone = { waitingFor: null, carryingOut: null, outageSince: null };
     const present = Object.entries(memo).filter(([, value]) => value !== undefined);
     upsertMemo({ ...gone, ...Object.fromEntries(present) });
-  }
-}
-
-/** What is waited for, in words that stay the same while people answer: each change of the memo costs an event. */
-function waitingInWords(waiting: Waiting): string {
-  switch (waiting.for) {
-    case 'approval':
-      return `approval of gate ${waiting.gate}`;
-    case 'shares':
-      return `${waiting.threshold} key shares (epoch ${waiting.epoch})`;
-    case 'rehearsal':
-      return 'answers to the rehearsal';
-    case 'decision':
-      return `decision on parked step "${waiting.step}" (parking ${waiting.parkingNo}): ${waiting.code}`;
-    case 'resume':
-      return `resume (paused by ${escapeUntrusted(waiting.by)})`;
-    case 'window':
-      return `the change window (${new Date(waiting.until).toISOString()})`;
-    case 'action':
-      return waiting.what;
   }
 }
