@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { GeneratedTokenKind, GenerationAttempt, GenerationEndpoints } from '../../src/vault';
 import { attemptMark } from '../../src/contracts/ceremony';
+import type { OwnAttempt } from '../../src/contracts/ceremony';
 import { isRunbookError, RunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { Execution } from '../execution';
@@ -13,25 +14,20 @@ const READ_BUDGET_MS = 30_000;
 /** Between two reads while there is no active node: a burst is short, and the outage waits for it. */
 const READ_POLL_MS = 100;
 
-/** The OpenPGP key to which the service encrypts the token, and by which our attempt is told from another's. */
-export interface AttemptKey {
-  /** Base64 of the binary public key. */
-  readonly pgpPublicKey: string;
-  /** Lower-case hexadecimal. */
-  readonly pgpFingerprint: string;
-}
-
 /** The single slot of a cluster, as one token generation sees it. */
 export interface Slot {
   readonly endpoints: GenerationEndpoints<GeneratedTokenKind>;
   readonly cluster: string;
   readonly kind: GeneratedTokenKind;
-  readonly key: AttemptKey;
+  /** The OpenPGP key to which the service encrypts the token: base64 of the binary public key. For a start alone. */
+  readonly pgpPublicKey: string;
+  /** Of that key, by which our attempt is told from another's: lower-case hexadecimal. */
+  readonly pgpFingerprint: string;
   /**
    * Where somebody else may use the same key by hand, as the recipient of a root token: digests of the nonces that we
    * started. Then the key says nothing, and only the nonce does. Every start of ours adds to it.
    */
-  readonly nonces?: Set<string>;
+  readonly nonces: Set<string> | undefined;
   /** X-Vault-Token of the calls, where the service asks for one. */
   readonly token: Secret | undefined;
 }
@@ -42,8 +38,14 @@ export function digestOf(nonce: string): string {
 }
 
 /** Whether an attempt that is there is ours: by the fingerprint of our key, and by its nonce where that does not suffice. */
-export function isOurs({ key, nonces }: Slot, { started, pgpFingerprint, nonce = '' }: GenerationAttempt): boolean {
-  return started && pgpFingerprint === key.pgpFingerprint && (nonces?.has(digestOf(nonce)) ?? true);
+function isOurs({ pgpFingerprint, nonces }: Slot, seen: GenerationAttempt): boolean {
+  const { started, nonce = '' } = seen;
+  return started && seen.pgpFingerprint === pgpFingerprint && (nonces?.has(digestOf(nonce)) ?? true);
+}
+
+/** Whether it is this very attempt of ours. */
+export function isThis(slot: Slot, { nonceDigest }: Pick<OwnAttempt, 'nonceDigest'>, seen: GenerationAttempt): boolean {
+  return isOurs(slot, seen) && digestOf(seen.nonce ?? '') === nonceDigest;
 }
 
 /**
@@ -52,7 +54,7 @@ export function isOurs({ key, nonces }: Slot, { started, pgpFingerprint, nonce =
  * @throws RunbookError ATTEMPT_FOREIGN, ATTEMPT_LOST
  */
 export async function startOwn(execution: Execution, slot: Slot): Promise<GenerationAttempt> {
-  const { endpoints, key, cluster } = slot;
+  const { endpoints, pgpPublicKey, pgpFingerprint, cluster } = slot;
   const options = { token: slot.token, signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
   for (let tries = 0; ; tries += 1) {
     execution.throwIfCancelled();
@@ -65,11 +67,11 @@ export async function startOwn(execution: Execution, slot: Slot): Promise<Genera
       continue;
     }
     try {
-      return ours(slot, await endpoints.startAttempt({ pgpKey: key.pgpPublicKey }, options));
+      return ours(slot, await endpoints.startAttempt({ pgpKey: pgpPublicKey }, options));
     } catch (error) {
       if (!isRunbookError(error)) throw error;
       const seen = await readAttempt(execution, slot);
-      const isOfKey = seen.started && seen.pgpFingerprint === key.pgpFingerprint;
+      const isOfKey = seen.started && seen.pgpFingerprint === pgpFingerprint;
       // A start that was refused for certain made no attempt: one with the very same key is then somebody else's.
       if (isOfKey && !(slot.nonces && error.outcomeKnown)) return ours(slot, seen);
       // A fixed refusal, such as a missing right, does not go away by itself.
@@ -129,6 +131,75 @@ export async function cancelOwn(slot: Slot): Promise<boolean> {
       return false;
     },
   );
+}
+
+/** What the service said to one share. */
+type Given =
+  | { readonly kind: 'attempt'; readonly attempt: GenerationAttempt }
+  | { readonly kind: 'refused' }
+  /** The service takes nothing from us. */
+  | { readonly kind: 'denied'; readonly error: RunbookError }
+  /** No clear answer. `not-sent`: it is certain that the share did not arrive. */
+  | { readonly kind: 'unknown' | 'not-sent' };
+
+export async function give({ endpoints, token }: Slot, key: Secret<'key-share'>, nonce: string): Promise<Given> {
+  try {
+    const attempt = await endpoints.update({ key, nonce }, { token, timeoutMs: CHANGE_TIMEOUT_MS });
+    return { kind: 'attempt', attempt };
+  } catch (error) {
+    if (!isRunbookError(error)) throw error;
+    if (error.code === 'PERMISSION_DENIED') return { kind: 'denied', error };
+    if (error.code === 'BAD_REQUEST') return { kind: 'refused' };
+    return { kind: error.outcomeKnown ? 'not-sent' : 'unknown' };
+  }
+}
+
+/** What the service said to a last share that gave no token. `not-sent`: it is certain that it did not arrive. */
+type LastAnswer = 'refused' | 'not-sent' | 'unknown';
+
+/** Our attempt as it is seen after the last share. `waiting`: it holds shares. `reset`: it holds none. */
+type SeenAfter = 'waiting' | 'reset' | 'gone' | 'unreadable';
+
+/**
+ * The core of a token generation: what the service answered, and what a look afterwards shows, say what follows. `next-set`:
+ * these shares do not make a token together. `again`: no token came of it, the same shares make another attempt. `alarm`: a
+ * token may exist that nobody holds.
+ */
+const AFTER_LAST_SHARE = {
+  // A complete set that does not combine puts the attempt back to no share.
+  refused: { waiting: 'again', reset: 'next-set', gone: 'again', unreadable: 'again' },
+  'not-sent': { waiting: 'again', reset: 'again', gone: 'again', unreadable: 'again' },
+  // An attempt that is there proves nothing: what was sent may arrive after the look.
+  unknown: { waiting: 'alarm', reset: 'alarm', gone: 'alarm', unreadable: 'alarm' },
+} as const satisfies Readonly<Record<LastAnswer, Readonly<Record<SeenAfter, string>>>>;
+
+const HOW: Readonly<Record<SeenAfter, string>> = {
+  waiting: 'the answer to the last share was lost; the attempt was seen waiting, and the share may have arrived late',
+  reset:
+    'the answer to the last share was lost; the attempt was seen at progress 0, and the share may have arrived late',
+  gone: 'the answer to the last share was lost, and the attempt was not there afterwards',
+  unreadable: 'what the last share did could not be read',
+};
+
+/**
+ * Finds out by reads what the last share did, and frees the slot.
+ *
+ * @returns `how` it ended, for an alarm; `isFree`: our attempt is certainly gone
+ */
+export async function settleLastShare(
+  execution: Execution,
+  slot: Slot,
+  attempt: Pick<OwnAttempt, 'nonceDigest'>,
+  answer: LastAnswer,
+) {
+  const seen = await readAttempt(execution, slot).catch((error: unknown) => {
+    if (!isRunbookError(error) || execution.signal.aborted) throw error;
+    return undefined;
+  });
+  const there = seen && (isThis(slot, attempt, seen) ? (seen.progress === 0 ? 'reset' : 'waiting') : 'gone');
+  const as: SeenAfter = there ?? 'unreadable';
+  // Also after an alarm: what is there could be completed later.
+  return { next: AFTER_LAST_SHARE[answer][as], how: HOW[as], isFree: await cancelOwn(slot) };
 }
 
 /** Whose key an attempt has, as people compare it: in groups of four. Anything that is no fingerprint is not repeated. */

@@ -126,6 +126,14 @@ describe('what became of an attempt is found out by any worker, without the keys
     expect(findings).toMatchObject([ORPHAN, { code: 'attempt-not-cancelled' }]);
   });
 
+  it('one of which a worker told, that died before it said so: told again, and its slot is freed', async () => {
+    const attempt = await started();
+    bench.service.faults.add({ endpoint: CANCEL, action: { status: 500 } });
+    expect((await settle(attempt, true)).findings).toMatchObject([ORPHAN, { code: 'attempt-not-cancelled' }]);
+    expect(await inSlot()).toBe(true);
+    expect([(await settle(attempt, true)).findings, states(), await inSlot()]).toEqual([[ORPHAN], ['orphan'], false]);
+  });
+
   it('one on a cluster that was promoted meanwhile: it has none any more', async () => {
     const attempt = await started();
     const promoted = { status: 400, errors: ['DR operation tokens can only be generated on a DR secondary'] };

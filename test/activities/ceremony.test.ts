@@ -152,8 +152,7 @@ describe('a run of somebody else on this host', () => {
   });
 });
 
-it('a deployment or cluster that the inventory does not have is refused by name', async () => {
-  expect((await failure({ cluster: 'nowhere' })).code).toBe('UNKNOWN_CLUSTER');
+it('a deployment that the inventory does not have is refused by name', async () => {
   expect((await failure({ deployment: 'nowhere' })).code).toBe('UNKNOWN_DEPLOYMENT');
 });
 

@@ -1,11 +1,8 @@
 import type { EnvelopeVerdict } from '../../src/contracts/ceremony';
 
-interface Holding {
-  readonly holder: string;
-}
-
 /** A share in hand: whose, and the number of the signal that brought it. */
-interface HeldShare extends Holding {
+interface HeldShare {
+  readonly holder: string;
   readonly arrival: number;
 }
 
@@ -66,36 +63,27 @@ export class HeldShares {
   /** A cluster rejected these shares together. */
   reject(cluster: string, set: readonly number[]): void {
     const rejected = this.#rejected.get(cluster) ?? { sets: [], tried: 0 };
-    rejected.sets.push(this.#named(set));
+    rejected.sets.push(this.#shares.filter(({ arrival }) => set.includes(arrival)));
     rejected.tried += 1;
     this.#rejected.set(cluster, rejected);
   }
 
-  /** Holders whose share is proven to be bad, once a set worked. */
+  /**
+   * Holders whose share is proven to be bad, once a set worked: a rejected set in which it is the only one outside of the set
+   * that worked. One bad share alone can never be in a set that works. Two can, where their holders made them so that they
+   * cancel out: then the proof accuses whoever was tried with one of them. The finding says so.
+   */
   provenBad(cluster: string, good: readonly number[]): readonly string[] {
-    return provenBad(this.#named(good), this.#rejected.get(cluster)?.sets ?? []);
+    const bad = new Set<string>();
+    for (const set of this.#rejected.get(cluster)?.sets ?? []) {
+      const [only, ...more] = set.filter(({ arrival }) => !good.includes(arrival));
+      if (only !== undefined && more.length === 0) bad.add(only.holder);
+    }
+    return [...bad];
   }
 
   /** No set of what is in hand works: one more share, or a corrected one, makes another try worth it. */
   askForMore(): void {
     this.#needed = this.#shares.length + 1;
   }
-
-  #named(set: readonly number[]): readonly HeldShare[] {
-    return this.#shares.filter(({ arrival }) => set.includes(arrival));
-  }
-}
-
-/**
- * Holders whose share is proven to be bad: a rejected set in which it is the only one outside of the set that worked.
- * One bad share alone can never be in a set that works. Two can, where their holders made them so that they cancel out:
- * then the proof accuses whoever was tried with one of them. The finding says so.
- */
-export function provenBad(good: readonly Holding[], rejected: readonly (readonly Holding[])[]): string[] {
-  const bad = new Set<string>();
-  for (const set of rejected) {
-    const [only, ...more] = set.filter((share) => !good.includes(share));
-    if (only !== undefined && more.length === 0) bad.add(only.holder);
-  }
-  return [...bad];
 }

@@ -1,5 +1,6 @@
 /** What a run does about a token generation whose end it is not told. */
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import fc from 'fast-check';
 import type { GenerationOutcome } from '../../../src/contracts/activities';
 import type { CeremonyHandle, OwnAttempt } from '../../../src/contracts/ceremony';
 import type { Finding } from '../../../src/contracts/run-facts';
@@ -135,4 +136,27 @@ describe('an attempt of a worker that died before its last share', () => {
     await end();
     expect(calls).toEqual(['start', 'settle 1 not sent', 'start', 'complete']);
   });
+});
+
+it('nobody is named for a bad share whose share is good, whichever sets the service rejected', () => {
+  const arrivals = [1, 2, 3, 4, 5, 6, 7];
+  const sets = fc.array(fc.subarray(arrivals, { minLength: 3, maxLength: 3 }), { maxLength: 12 });
+  fc.assert(
+    fc.property(fc.subarray(arrivals, { maxLength: 4 }), sets, (bad, tried) => {
+      const shares = new HeldShares(3);
+      shares.take(
+        arrivals.map((arrival) => ({
+          ...{ arrival, code: 'accepted', text: '', holder: { name: `holder ${arrival}`, how: 'signed' } },
+        })),
+      );
+      // A set works where none of its shares is bad.
+      for (const set of tried.filter((each) => each.some((arrival) => bad.includes(arrival))))
+        shares.reject('west', set);
+      const good = arrivals.filter((arrival) => !bad.includes(arrival)).slice(0, 3);
+      expect(bad.map((arrival) => `holder ${arrival}`)).toEqual(
+        expect.arrayContaining([...shares.provenBad('west', good)]),
+      );
+    }),
+    { seed: 5, numRuns: 500 },
+  );
 });
