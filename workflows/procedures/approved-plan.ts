@@ -7,7 +7,7 @@ import { Approvals, awaitWindow, openGate } from '../engine/approvals';
 import { failedChecks, planned, refusalOf } from '../engine/approvals';
 import { stepFailure } from '../engine/failures';
 import { OperationTokens, tokensFromPeople, tokensHeldBy } from './operation-tokens';
-import type { PeoplesTokens } from './operation-tokens';
+import type { PeoplesTokens } from './peoples-tokens';
 import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';

@@ -1,70 +1,47 @@
 import { uuid4 } from '@temporalio/workflow';
-import type { CeremonyHandle, CeremonyTarget, EnvelopeVerdict } from '../../src/contracts/ceremony';
+import type { CeremonyHandle, EnvelopeVerdict } from '../../src/contracts/ceremony';
 import { holdsKeyShare } from '../../src/contracts/plain-shares';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { InboxItem } from '../../src/contracts/signals';
 import type { StepCalls } from '../engine/activity-calls';
 import { activities } from '../engine/activity-calls';
-import { OutageDecision, RunStopped, failureFacts } from '../engine/failures';
-import type { Choice } from '../engine/parking';
-import { ABORT, LEAVE } from '../engine/parking';
+import { failureFacts } from '../engine/failures';
 import type { Run } from '../engine/run';
 import { receiveVerdicts } from '../engine/holder-signals';
 
-/** Codes after which the keys cannot be used any more: people are asked again, in a new epoch. */
+/** Codes after which the keys cannot be used any more. */
 export const KEYS_LOST: ReadonlySet<string> = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);
 
 /** What becomes of what was checked while its epoch ended. */
 const ANOTHER_ROUND = { code: 'wrong-epoch', text: ENVELOPE_VERDICTS['wrong-epoch'] };
 
-/** What people may decide where a token is waited for, or generated. */
-export interface Parked {
-  /** Beside `retry`. */
-  readonly choices?: readonly Choice[] | undefined;
-  /** People may skip it; says what skipping leaves behind. */
-  readonly skipEffect?: string | undefined;
-}
-
-/** What is waited for inside an outage, or where it may be skipped. */
-interface Wanted extends Parked {
-  readonly step: string;
-  readonly code: 'SHARES_MISSING' | 'TOKEN_MISSING';
-  readonly message: string;
-  readonly next: string;
-}
-
-/** The names of what a collection does, and what people give to it. */
+/** Names of the steps of a collection, and what people give to it. */
 interface CollectionWords {
-  /** Name of the step. */
   readonly invite: string;
   readonly check: string;
-  readonly destroy: string;
-  readonly destroySkipped: string;
   readonly gives?: 'token';
 }
 
+const DESTROY = 'Destroy the ceremony keys';
+
 /**
  * Collects what people seal to keys that were made for it: an invitation, answers that are checked and opened where the
- * keys are, and the keys destroyed. Where the keys are lost people are invited again, in a new epoch.
+ * keys are, and the keys destroyed. Another invitation begins a new epoch, with new keys.
  */
 export abstract class Collection {
-  protected readonly run: Run;
-  protected readonly deployment: string;
   protected handle: CeremonyHandle | undefined;
   /** Code of the failure with which the keys turned out to be gone. */
   protected keysLost: string | undefined;
   /** Whether the keys are destroyed, or about to be. */
   protected closed = false;
   readonly #cid = uuid4();
-  readonly #words: CollectionWords;
   #fingerprint: string | undefined;
-  #inviting: Promise<void> | undefined;
 
-  constructor(run: Run, deployment: string, words: CollectionWords) {
-    this.run = run;
-    this.deployment = deployment;
-    this.#words = words;
-  }
+  constructor(
+    protected readonly run: Run,
+    protected readonly deployment: string,
+    private readonly words: CollectionWords,
+  ) {}
 
   /** Makes the keys and the signed invitation of one epoch. */
   protected abstract create(
@@ -80,7 +57,9 @@ export abstract class Collection {
   ): Promise<{ readonly verdicts: readonly EnvelopeVerdict[]; readonly take: () => void }>;
 
   /** Shows what is waited for, where it is waited for. */
-  protected abstract show(): void;
+  protected show(): void {
+    return;
+  }
 
   /** What follows an invitation. */
   protected invited(_ceremony: CeremonyHandle): void {
@@ -105,7 +84,7 @@ export abstract class Collection {
   /** Makes keys and invitation; from here on envelopes are accepted. */
   async invite(): Promise<void> {
     const epoch = (this.handle?.epoch ?? 0) + 1;
-    const { invite } = this.#words;
+    const { invite } = this.words;
     const name = epoch === 1 ? invite : `${invite} again (epoch ${epoch})`;
     const made = await this.run.step(name, (call) => this.create(call, { epoch, cid: this.#cid }));
     const { fingerprint, ...handle } = made;
@@ -117,55 +96,34 @@ export abstract class Collection {
     this.invited(handle);
   }
 
-  /** A new epoch; branches that find the same keys lost share it, so that nobody is asked twice. */
-  protected async inviteAgain(text: string, lostEpoch: number): Promise<void> {
-    if (this.required().epoch !== lostEpoch) return;
-    this.#inviting ??= (async () => {
-      this.run.state.finding({ severity: 'warning', code: 'ceremony-keys-lost', text });
-      await this.invite();
-    })();
-    try {
-      await this.#inviting;
-    } finally {
-      this.#inviting = undefined;
-    }
-  }
-
   /** Destroys the keys: recorded envelopes cannot be opened any more. */
   async close(): Promise<void> {
-    const ceremony = this.#stopAsking();
-    if (!ceremony) return;
-    const { destroy, destroySkipped } = this.#words;
-    await this.run.skippableStep(destroy, destroySkipped, async (call) => {
-      await this.ending(call);
-      return call.destroyCeremonyKeys({ ceremony });
-    });
+    const effect = 'the sweeper of the worker destroys them when the invitation has expired';
+    await this.#end((destroy) => this.run.skippableStep(DESTROY, effect, destroy));
   }
 
   /** As {@link close}, for a run that ends early: a failure becomes a finding and never holds the lock. */
   async abandon(): Promise<void> {
-    const ceremony = this.#stopAsking();
+    await this.#end((destroy) => this.run.cleanUp(DESTROY, destroy));
+  }
+
+  async #end(carryOut: (destroy: (call: StepCalls) => Promise<void>) => Promise<unknown>): Promise<void> {
+    const ceremony = this.handle;
+    this.closed = true;
+    this.handle = undefined;
     if (!ceremony) return;
-    await this.run.cleanUp(this.#words.destroy, async (call) => {
+    this.run.signals.on('share', undefined);
+    this.run.state.invitation = undefined;
+    await carryOut(async (call) => {
       await this.ending(call);
       await call.destroyCeremonyKeys({ ceremony });
     });
   }
 
-  #stopAsking(): CeremonyHandle | undefined {
-    const ceremony = this.handle;
-    this.closed = true;
-    this.handle = undefined;
-    if (!ceremony) return undefined;
-    this.run.signals.on('share', undefined);
-    this.run.state.invitation = undefined;
-    return ceremony;
-  }
-
   async #receive(items: readonly InboxItem[]): Promise<void> {
     const ceremony = this.required();
     const { state } = this.run;
-    const { check, gives } = this.#words;
+    const { check, gives } = this.words;
     try {
       const arrived = items.map(({ arrival }) => arrival);
       const { verdicts, take } = await state.besideSteps(check, () => this.check(activities, ceremony, arrived));
@@ -190,7 +148,7 @@ export abstract class Collection {
     const lost = KEYS_LOST.has(code) && !past && !this.complete;
     if (lost) this.keysLost = code;
     const verdict = lost
-      ? { code: 'keys-gone', text: 'refused: the keys of this ceremony are gone; a new invitation follows' }
+      ? { code: 'keys-gone', text: 'refused: the keys of this invitation are gone; another one follows' }
       : { code: 'not-checked', text: `could not be checked now (${code}); send it again` };
     const plain = { code: 'plain-text-share', text: ENVELOPE_VERDICTS['plain-text-share'] };
     return items.map(({ arrival, input }) => ({
@@ -209,38 +167,8 @@ export abstract class Collection {
     return this.handle;
   }
 
-  /**
-   * Waits for people inside an outage, or where they may skip it: the clock never ends this wait, and they may go another way.
-   * Where the time to answer is over the keys count as lost, so that people are asked anew.
-   *
-   * @returns whether it was skipped
-   * @throws RunStopped, or OutageDecision inside an outage
-   */
-  protected async waitOrDecide(done: () => boolean, { step, code, message, next, choices, skipEffect }: Wanted) {
-    const run = this.run;
-    const skip: readonly Choice[] = skipEffect === undefined ? [] : [{ action: 'skip', effect: skipEffect }];
-    const ways = [...skip, ...(choices ?? [run.inOutage ? LEAVE : ABORT])];
-    const failure = { code, message, next, outcomeKnown: true };
-    const decision = await run.decisionWhile(step, failure, ways, done, this.leftMs);
-    if (!decision && !done()) this.keysLost = 'EXPIRED';
-    if (!decision || decision.action === 'retry') return false;
-    const { action, by, reason } = decision;
-    if (action === 'skip') {
-      run.state.left.add(`"${step}" was skipped: ${skipEffect ?? ''}.`);
-      return true;
-    }
-    if (action === 'abort') throw run.stop(new RunStopped(by.name, reason));
-    throw new OutageDecision(action === 'promote-secondary' || action === 'promote-back' ? action : 'leave');
-  }
-
   /** For how long people may still answer. */
   protected get leftMs(): number {
     return Math.max(1000, this.required().collectUntil - Date.now());
   }
-}
-
-/** Whether people were asked for this, so that nobody has to be asked again. */
-export function areAsked(targets: readonly CeremonyTarget[], { cluster, uses }: CeremonyTarget): boolean {
-  const target = targets.find((each) => each.cluster === cluster);
-  return target !== undefined && uses.every((use) => target.uses.includes(use));
 }

@@ -5,33 +5,17 @@ import type { FailureFacts } from '../engine/failures';
 import { StepFailed, inParallel } from '../engine/failures';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
+import type { CeremonyRequest, PeoplesTokens } from './peoples-tokens';
+import { USED_FOR_MS } from './peoples-tokens';
 import { ProvidedTokens } from './provided-tokens';
-import type { CeremonyKind, CeremonyRequest } from './token-ceremony';
 import { TokenCeremony } from './token-ceremony';
-
-/** A sealed token opens for 24 h. An older one than this is kept for its deletion alone, and another one is made. */
-const USED_FOR_MS = 23 * 3_600_000;
 
 /** How it ends where the batch token cannot be read, or has ended in the record: nothing was sent with it. */
 const NOT_IN_HAND = ['SEALED_VALUE_INVALID', 'CREDENTIAL_UNAVAILABLE', 'TOKEN_SOURCE_UNAVAILABLE'];
 
-/** A way from people to operation tokens, for several clusters from one ask. */
-export type PeoplesTokens = ProvidedTokens | TokenCeremony;
-
-/** Asks people for operation tokens: for key shares that make them, or for the tokens themselves; and shows what for. */
-export function tokensFromPeople(
-  run: Run,
-  source: PeoplesTokens['source'],
-  request: CeremonyRequest,
-  kind?: CeremonyKind,
-): PeoplesTokens {
-  const { targets, requestedBy, reason } = request;
-  run.state.asked = {
-    ...({ kind: 'operation-token', targets, reason } as const),
-    requestedBy: { name: requestedBy, how: 'claimed' },
-    ...(source === 'provided' && { collects: 'tokens' }),
-  };
-  return source === 'provided' ? new ProvidedTokens(run, request) : new TokenCeremony(run, request, kind);
+/** Asks people for operation tokens: for key shares that make them, or for the tokens themselves. */
+export function tokensFromPeople(run: Run, source: PeoplesTokens['source'], request: CeremonyRequest): PeoplesTokens {
+  return source === 'provided' ? new ProvidedTokens(run, request) : new TokenCeremony(run, request);
 }
 
 interface Made {

@@ -1,23 +1,17 @@
 import { workflowInfo } from '@temporalio/workflow';
-import type { CeremonyHandle, CeremonyTarget, OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
+import type { CeremonyHandle, OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Attested } from '../../src/contracts/run-facts';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { attestedName } from '../../src/contracts/words';
 import type { StepCalls } from '../engine/activity-calls';
-import type { Parked } from './collection';
-import { Collection, areAsked } from './collection';
-import { RunStopped } from '../engine/failures';
 import { whereItStands } from '../engine/holder-signals';
 import type { Run } from '../engine/run';
-import type { CeremonyRequest } from './token-ceremony';
+import type { CeremonyRequest, Parked } from './peoples-tokens';
+import { PeoplesTokens, USED_FOR_MS } from './peoples-tokens';
 
-/** A sealed token opens for 24 h. */
-const USED_FOR_MS = 23 * 3_600_000;
 /** So long nobody asks the cluster again whether it takes a token. */
 const PROVEN_FOR_MS = 60_000;
-/** A part of the run that asks again does so with new keys where less than this is left. */
-const COLLECTING_LEFT_MS = 60_000;
 
 interface Taken {
   readonly token: Sealed<'operation-token'>;
@@ -29,23 +23,17 @@ interface Taken {
 
 /**
  * Operation tokens that people generate themselves, with the command line of the service: no key share comes near this
- * system. One of those whom the inventory names gives each token to the run, sealed to its key.
+ * system. One of those whom the inventory names gives each token to the run, sealed to its key. Each is asked for when it is
+ * needed.
  */
-export class ProvidedTokens extends Collection {
+export class ProvidedTokens extends PeoplesTokens {
   readonly source = 'provided';
-  readonly #request: CeremonyRequest;
   /** The latest token of each cluster. */
   readonly #taken = new Map<string, Taken>();
 
   constructor(run: Run, request: CeremonyRequest) {
-    super(run, request.deployment, {
-      invite: 'Ask for operation tokens',
-      check: 'Check provided tokens',
-      destroy: 'Destroy the ceremony keys',
-      destroySkipped: 'the sweeper of the worker destroys them when the invitation has expired',
-      gives: 'token',
-    });
-    this.#request = request;
+    const words = { invite: 'Ask for operation tokens', check: 'Check provided tokens', gives: 'token' } as const;
+    super(run, request, words, { kind: 'operation-token', collects: 'tokens' });
   }
 
   /** The attempts are people's own. */
@@ -53,40 +41,18 @@ export class ProvidedTokens extends Collection {
     return undefined;
   }
 
-  covers(target: CeremonyTarget): boolean {
-    return !this.closed && areAsked(this.#request.targets, target);
-  }
-
-  /** Whether a token that was given is still the one to use: people may have given another one since. */
-  isCurrent({ cluster, ...token }: OperationTokenReference): boolean {
+  /** People may have given another one since. */
+  override isCurrent({ cluster, ...token }: OperationTokenReference): boolean {
     return token.source === 'sealed' && this.#usable(cluster)?.token === token.value;
   }
 
-  async ready(): Promise<void> {
-    const { handle } = this;
-    if (!handle) return this.invite();
-    if (this.keysLost === undefined && Date.now() < handle.collectUntil - COLLECTING_LEFT_MS) return;
-    const why = this.keysLost ?? 'EXPIRED';
-    const text = `The keys of epoch ${handle.epoch} cannot be used any more (${why}): there are new ones.`;
-    await this.inviteAgain(text, handle.epoch);
-  }
-
   /** Waits for the first token, and proves it. A cluster that is no DR secondary yet has none: it is asked for when it is. */
-  async collect(first = this.#request.targets[0]?.cluster): Promise<void> {
-    const { deployment } = this.#request;
+  async collect(first = this.request.targets[0]?.cluster): Promise<void> {
+    const { deployment } = this;
     const { observations } = await this.run.step('Read the roles', (call) => call.readDeployment({ deployment }));
     if (first === undefined || observations.find((each) => each.cluster === first)?.dr?.mode !== 'secondary') return;
     do await this.#obtain(first, {});
     while (!(await this.takes(first)));
-  }
-
-  /** Each further token is asked for when it is needed. */
-  lastsFor(): boolean {
-    return true;
-  }
-
-  async collectAnew(): Promise<void> {
-    await this.collect();
   }
 
   async generate(
@@ -99,8 +65,8 @@ export class ProvidedTokens extends Collection {
   }
 
   /** Whether the cluster takes the token in hand, looked up right now; what it refuses is used no more. */
-  async takes(cluster: string): Promise<boolean> {
-    const { deployment } = this.#request;
+  override async takes(cluster: string): Promise<boolean> {
+    const { deployment } = this;
     const taken = this.#usable(cluster);
     if (!taken) return false;
     // Where nobody serves the promotion itself is the proof.
@@ -129,14 +95,6 @@ export class ProvidedTokens extends Collection {
     return taken && Date.now() - taken.at < USED_FOR_MS ? taken : undefined;
   }
 
-  protected override async create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {
-    return call.createCeremony({ ...this.#request, ...round, kind: 'operation-token', collects: 'tokens' });
-  }
-
-  protected override show(): void {
-    return;
-  }
-
   /** The token of one cluster, once somebody gave it. @returns undefined where it was skipped */
   async #obtain(cluster: string, parked: Parked): Promise<Taken | undefined> {
     for (;;) {
@@ -158,31 +116,21 @@ export class ProvidedTokens extends Collection {
         })),
       });
       try {
-        if (await this.#waitFor(cluster, parked)) return undefined;
+        const isSkipped = await this.waitFor(
+          () => this.#usable(cluster) !== undefined,
+          {
+            ...parked,
+            ...({ step: `Operation token of ${cluster}`, code: 'TOKEN_MISSING' } as const),
+            message: `${this.run.inOutage ? 'No cluster is primary, and an' : 'An'} operation token of ${cluster} is needed that people generate themselves.`,
+            next: 'Generate and give it as shown; or decide for another way.',
+          },
+          () => `nobody gave an operation token of ${cluster} in time; asked: ${this.required().holders.join(', ')}`,
+        );
+        if (isSkipped) return undefined;
       } finally {
         this.run.state.waitOver(key);
       }
     }
-  }
-
-  /** @returns whether it was skipped */
-  async #waitFor(cluster: string, parked: Parked): Promise<boolean> {
-    const run = this.run;
-    const done = () => this.#usable(cluster) !== undefined || this.keysLost !== undefined;
-    if (run.inOutage || parked.skipEffect !== undefined)
-      return this.waitOrDecide(done, {
-        ...parked,
-        ...({ step: `Operation token of ${cluster}`, code: 'TOKEN_MISSING' } as const),
-        message: `${run.inOutage ? 'No cluster is primary, and an' : 'An'} operation token of ${cluster} is needed that people generate themselves.`,
-        next: 'Generate and give it as shown; or decide for another way.',
-      });
-    if (await run.waitFor(done, this.leftMs)) return false;
-    if (!run.state.serviceIsOut) {
-      const why = `nobody gave an operation token of ${cluster} in time; asked: ${this.required().holders.join(', ')}`;
-      throw run.stop(new RunStopped('the clock', why));
-    }
-    this.keysLost = 'EXPIRED';
-    return false;
   }
 
   protected override async check(call: StepCalls, ceremony: CeremonyHandle, arrived: readonly number[]) {

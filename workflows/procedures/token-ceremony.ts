@@ -1,31 +1,20 @@
 import { CancellationScope } from '@temporalio/workflow';
 import type { Authority, WantedToken } from '../../src/contracts/activities';
 import { UNFIT_SHARES } from '../../src/contracts/ceremony';
-import type { CeremonyHandle, CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
+import type { CeremonyHandle, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from '../engine/activity-calls';
-import { RunStopped, StepFailed } from '../engine/failures';
+import { StepFailed } from '../engine/failures';
 import type { FailureFacts } from '../engine/failures';
-import type { Choice } from '../engine/parking';
 import { LEAVE } from '../engine/parking';
 import type { Run } from '../engine/run';
-import type { Parked } from './collection';
-import { Collection, KEYS_LOST, areAsked } from './collection';
+import { KEYS_LOST } from './collection';
 import { HeldShares } from './held-shares';
+import type { CeremonyRequest, Parked } from './peoples-tokens';
+import { PeoplesTokens } from './peoples-tokens';
 import { Roster } from './roster';
 import { TokenGenerations, badShareFindings } from './token-generation';
 import type { GenerationCalls } from './token-generation';
-
-/** Who asks the key holders for tokens, and for what. */
-export interface CeremonyRequest {
-  readonly deployment: string;
-  readonly runbook: string;
-  readonly reason: string;
-  readonly requestedBy: string;
-  /** Every cluster on which the run will need a token, so that each holder is asked once. */
-  readonly targets: readonly CeremonyTarget[];
-  readonly inputDigest: string;
-}
 
 /** What is generated: a token of the run, or one for a person, encrypted to their key and begun only with fresh approvals. */
 export interface CeremonyKind {
@@ -38,16 +27,12 @@ export interface CeremonyKind {
   readonly keepFor?: string | undefined;
 }
 
-/** Shares are asked for anew where less than this is left to collect the missing ones. */
-const COLLECTING_LEFT_MS = 60_000;
-
 /**
  * Collects sealed key shares from separate holders, and turns them into tokens for several clusters from one ask. Shares
  * stay sealed until enough are in hand, and then go to the service in one short token generation per cluster.
  */
-export class TokenCeremony extends Collection {
+export class TokenCeremony extends PeoplesTokens {
   readonly source = 'ceremony';
-  readonly #request: CeremonyRequest;
   readonly #kind: CeremonyKind;
   readonly #generations: TokenGenerations;
   #shares = new HeldShares();
@@ -55,40 +40,21 @@ export class TokenCeremony extends Collection {
   /** Of this epoch, in epoch milliseconds: the keys are destroyed so long after the shares were used first. */
   #keys: { readonly useForMs: number; readonly collectUntil: number; usedAt?: number } | undefined;
   /** What people may decide while shares are collected inside an outage. */
-  #waysOut: readonly Choice[] = [LEAVE];
+  #parked: Parked = { choices: [LEAVE] };
   #encrypted: string | undefined;
 
   constructor(run: Run, request: CeremonyRequest, kind: CeremonyKind = { kind: 'operation-token' }) {
-    super(run, request.deployment, {
-      invite: 'Invite the key holders',
-      check: 'Check key shares',
-      destroy: 'Destroy the ceremony keys',
-      destroySkipped: 'the sweeper of the worker destroys them when the invitation has expired',
-    });
-    this.#request = request;
+    const { keepFor, person } = kind;
+    const words = { invite: 'Invite the key holders', check: 'Check key shares' };
+    super(run, request, words, { kind: kind.kind, recipientPgpKey: person?.recipientPgpKey, keepFor });
     this.#kind = kind;
     this.#generations = new TokenGenerations((finding) => this.run.state.finding(finding));
   }
 
-  /** Whether the holders were asked for this, so that nobody has to be asked again. */
-  covers(target: CeremonyTarget): boolean {
-    return !this.closed && areAsked(this.#request.targets, target);
-  }
-
-  /** Whether further tokens can be had for so long without asking anyone to give a share that he gave already, ms. */
-  lastsFor(ms: number): boolean {
+  override lastsFor(ms: number): boolean {
     if (!this.#keys) return false;
     const { usedAt, collectUntil, useForMs } = this.#keys;
     return Date.now() + ms < (usedAt ?? collectUntil) + useForMs;
-  }
-
-  isCurrent(): boolean {
-    return true;
-  }
-
-  /** Its token was made a moment ago, for this very cluster. */
-  takes(_cluster: string): Promise<boolean> {
-    return Promise.resolve(true);
   }
 
   /** A token that was made for a person, encrypted to them: also where a stop came with it. */
@@ -96,14 +62,7 @@ export class TokenCeremony extends Collection {
     return this.#encrypted;
   }
 
-  /** Invites the holders, unless an earlier part of the run did and they can still answer. */
-  async ready(): Promise<void> {
-    const { handle } = this;
-    if (handle && (this.complete || Date.now() < handle.collectUntil - COLLECTING_LEFT_MS)) return;
-    await this.invite();
-  }
-
-  async collectAnew(): Promise<void> {
+  override async collectAnew(): Promise<void> {
     await this.invite();
     await this.collect();
   }
@@ -113,16 +72,10 @@ export class TokenCeremony extends Collection {
     while (!this.complete) {
       const { epoch } = this.required();
       await this.#collectOnce();
-      if (this.keysLost !== undefined) await this.#askAgain(this.keysLost, epoch);
+      if (this.keysLost !== undefined) await this.inviteAgain(this.keysLost, epoch);
     }
   }
 
-  /**
-   * The operation token of one cluster.
-   *
-   * @param parked - choices beside `retry` where it parks; with `skipEffect` people may skip it
-   * @returns undefined where it was skipped
-   */
   async generate(
     cluster: string,
     uses: readonly TokenUse[],
@@ -138,7 +91,7 @@ export class TokenCeremony extends Collection {
   /** The token of the one cluster that was asked about, encrypted to its recipient. */
   async generateForPerson(): Promise<string> {
     const { kind, person } = this.#kind;
-    const [target] = this.#request.targets;
+    const [target] = this.request.targets;
     if (!person || !target) throw new TypeError('this is no ceremony for a person');
     const { cluster, uses } = target;
     const { recipientPgpKey, begin } = person;
@@ -160,10 +113,11 @@ export class TokenCeremony extends Collection {
   async #generateOn(
     name: string,
     cluster: string,
-    { choices, skipEffect }: Parked,
+    parked: Parked,
     body: (call: StepCalls) => ReturnType<TokenGenerations['generate']>,
   ): Promise<Awaited<ReturnType<TokenGenerations['generate']>> | undefined> {
-    this.#waysOut = choices ?? [LEAVE];
+    const { choices, skipEffect } = parked;
+    this.#parked = { choices: choices ?? [LEAVE] };
     const options = {
       ...(choices && { choices }),
       onFailure: (failure: FailureFacts) => (areUnfit(failure) || KEYS_LOST.has(failure.code) ? 'throw' : 'park'),
@@ -180,7 +134,7 @@ export class TokenCeremony extends Collection {
         return made;
       } catch (error) {
         if (!(error instanceof StepFailed)) throw error;
-        if (KEYS_LOST.has(error.failure.code)) await this.#askAgain(error.failure.code, epoch);
+        if (KEYS_LOST.has(error.failure.code)) await this.inviteAgain(error.failure.code, epoch);
         else this.#tellRejected(cluster, error.failure);
         await this.collect();
       }
@@ -210,35 +164,24 @@ export class TokenCeremony extends Collection {
 
   async #collectOnce(): Promise<void> {
     this.#roster?.show();
-    const done = () => this.complete || this.keysLost !== undefined;
     let over = false;
-    this.#roster?.watch(() => over || done());
+    this.#roster?.watch(() => over || this.complete || this.keysLost !== undefined);
+    const wanted = {
+      ...this.#parked,
+      ...({ step: 'Collect key shares in the outage', code: 'SHARES_MISSING' } as const),
+      message: 'No cluster is primary, and the token for the next promotion needs key shares again.',
+      next: 'The holders give their shares; or decide for another way.',
+    };
     try {
-      const { run } = this;
-      if (run.inOutage) {
-        await this.waitOrDecide(done, {
-          ...({ step: 'Collect key shares in the outage', code: 'SHARES_MISSING', choices: this.#waysOut } as const),
-          message: 'No cluster is primary, and the token for the next promotion needs key shares again.',
-          next: 'The holders give their shares; or decide for another way.',
-        }).finally(() => run.state.waitOver('shares'));
-        return;
-      }
-      const inTime = await run.waitFor(done, this.leftMs);
-      run.state.waitOver('shares');
-      if (inTime) return;
-      // A failover is in the outage from its beginning: no clock ends it, and the holders are asked with new keys.
-      if (run.state.serviceIsOut) this.keysLost = 'EXPIRED';
-      else throw run.stop(new RunStopped('the clock', this.#roster?.notInTime() ?? ''));
+      await this.waitFor(
+        () => this.complete,
+        wanted,
+        () => this.#roster?.notInTime() ?? '',
+      );
     } finally {
       over = true;
+      this.run.state.waitOver('shares');
     }
-  }
-
-  #askAgain(code: string, epoch: number): Promise<void> {
-    return this.inviteAgain(
-      `The keys of epoch ${epoch} cannot be used any more (${code}); the holders are asked again.`,
-      epoch,
-    );
   }
 
   override async abandon(): Promise<void> {
@@ -248,12 +191,6 @@ export class TokenCeremony extends Collection {
 
   protected override async ending(call: StepCalls): Promise<void> {
     await this.#generations.settle(call);
-  }
-
-  protected override async create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {
-    const { kind, person, keepFor } = this.#kind;
-    const recipientPgpKey = person?.recipientPgpKey;
-    return call.createCeremony({ kind, recipientPgpKey, keepFor, ...this.#request, ...round });
   }
 
   protected override invited(handle: CeremonyHandle): void {
@@ -273,9 +210,8 @@ export class TokenCeremony extends Collection {
     return this.#roster !== undefined && this.#shares.held.length >= this.#shares.needed;
   }
 
-  /** What was being checked when the run was stopped comes after the end of the ceremony. */
   protected override show(): void {
-    if (this.handle && this.run.state.waiting.has('shares')) this.#roster?.show();
+    if (this.run.state.waiting.has('shares')) this.#roster?.show();
   }
 }
 

@@ -1,6 +1,5 @@
 import type { Assessment, RootTokenRoute } from '../../src/contracts/activities';
 import type { CeremonyTarget } from '../../src/contracts/ceremony';
-import type { Asked } from '../../src/contracts/asked';
 import { escapeUntrusted } from '../../src/contracts/words';
 import type { StepCalls } from '../engine/activity-calls';
 import { RunStopped } from '../engine/failures';
@@ -17,8 +16,6 @@ interface TokenForPerson {
   readonly input: ChangeInput;
   readonly assess: (call: StepCalls) => Promise<Assessment<Partial<RootTokenRoute>>>;
   readonly target: CeremonyTarget;
-  /** What holders are shown that it is for. */
-  readonly shown: Asked['targets'][number]['uses'];
   readonly recipientPgpKey: string;
   /** Who ends the token, and how, where nobody but the recipient can read it. */
   readonly leftToDo: readonly string[];
@@ -26,7 +23,7 @@ interface TokenForPerson {
 
 /** Approved by gate `ceremony`, made from key shares, encrypted to one person: nobody here can read it. */
 export async function tokenForPerson(run: Run, wanted: TokenForPerson): Promise<Ending> {
-  const { runbook, kind, input, assess, target, shown, recipientPgpKey } = wanted;
+  const { runbook, kind, input, assess, target, recipientPgpKey } = wanted;
   const { deployment, reason, requestedBy = 'unknown' } = input;
   const { cluster } = target;
   let fingerprint = '';
@@ -56,10 +53,6 @@ export async function tokenForPerson(run: Run, wanted: TokenForPerson): Promise<
         { kind, person: { recipientPgpKey, begin: (carryOut) => approvals.begin('ceremony', carryOut) } },
       );
       ceremony = asked;
-      run.state.asked = {
-        ...{ kind, targets: [{ cluster, uses: shown }], reason },
-        requestedBy: { name: requestedBy, how: 'claimed' },
-      };
       run.onEnd(() => asked.abandon());
       run.state.enterPhase('waiting-for-people');
       await asked.ready();

@@ -91,19 +91,10 @@ function leftToDo({ name, answered, before }: RehearsedPerson): string[] {
   ];
 }
 
-interface RehearsalRequest {
-  readonly deployment: string;
-  readonly reason: string;
-  readonly requestedBy: string;
-  readonly holders: readonly string[];
-  /** A duration such as `2d`. */
-  readonly collectFor: string;
-}
+type RehearsalRequest = Omit<Parameters<StepCalls['createRehearsal']>[0], 'epoch' | 'cid' | 'inputDigest'>;
 
 /** An answer that came in time is still looked at. */
 const LAST_CHECK_MS = 30_000;
-/** A new invitation is worth it where at least this is left to answer it. */
-const WORTH_INVITING_MS = 60_000;
 
 /**
  * The way of a ceremony without its end: an invitation under a type of its own, answers that are checked and opened where
@@ -114,16 +105,9 @@ class Rehearsal extends Collection {
   readonly #proofs = new Map<string, RehearsalProof>();
   /** Checks under way. */
   #checking = 0;
-  /** When the time of the first invitation is over: later ones do not make the rehearsal longer. */
-  #until: number | undefined;
 
   constructor(run: Run, request: RehearsalRequest) {
-    super(run, request.deployment, {
-      invite: 'Invite to the rehearsal',
-      check: 'Check answers',
-      destroy: 'Destroy the key of the rehearsal',
-      destroySkipped: 'the sweeper of the worker destroys it when the invitation has expired',
-    });
+    super(run, request.deployment, { invite: 'Invite to the rehearsal', check: 'Check answers' });
     this.#request = request;
   }
 
@@ -132,35 +116,31 @@ class Rehearsal extends Collection {
     return this.#proofs;
   }
 
-  /** Those who have not answered yet are asked. */
   protected override create(call: StepCalls, round: { readonly epoch: number; readonly cid: string }) {
-    const { deployment, reason, requestedBy, collectFor } = this.#request;
-    const holders = this.#request.holders.filter((name) => !this.#proofs.has(name));
-    const inputDigest = `${deployment}/${holders.join('+')}`;
-    return call.createRehearsal({ deployment, reason, requestedBy, collectFor, holders, inputDigest, ...round });
+    const { deployment, holders } = this.#request;
+    return call.createRehearsal({ ...this.#request, inputDigest: `${deployment}/${holders.join('+')}`, ...round });
   }
 
-  protected override invited({ collectUntil }: CeremonyHandle): void {
-    this.#until ??= collectUntil;
+  protected override invited(): void {
     const { requestedBy, reason } = this.#request;
     const by = { name: requestedBy, how: 'claimed' } as const;
     this.run.state.asked = { kind: 'rehearsal', targets: [], requestedBy: by, reason };
   }
 
-  /** Waits until everybody has answered, or the time is over. */
+  /** Waits until everybody has answered, or the time is over. Without its key nothing that comes can be read. */
   async collect(): Promise<void> {
-    for (;;) {
-      const left = this.#timeLeft();
-      if (this.#missing().length === 0 || left <= 0) break;
-      this.#wait();
-      await this.run.waitFor(() => this.#missing().length === 0 || this.keysLost !== undefined, left);
-      if (this.keysLost === undefined) continue;
-      this.#tellKeysLost(this.keysLost);
-      if (this.#timeLeft() < WORTH_INVITING_MS) break;
-      await this.invite();
-    }
+    const { state } = this.run;
+    this.#wait();
+    await this.run.waitFor(() => this.#missing().length === 0 || this.keysLost !== undefined, this.leftMs);
     if (this.#checking > 0) await this.run.waitFor(() => this.#checking === 0, LAST_CHECK_MS);
-    this.run.state.waitOver('rehearsal');
+    state.waitOver('rehearsal');
+    if (this.keysLost === undefined) return;
+    state.finding({
+      severity: 'warning',
+      code: 'rehearsal-key-lost',
+      text: `The key of the rehearsal cannot be used any more (${this.keysLost}): it ended before its time.`,
+      next: 'See why the worker lost its key directory: in a ceremony the holders would be asked again. Then rehearse with who is missing.',
+    });
   }
 
   override async abandon(): Promise<void> {
@@ -182,34 +162,17 @@ class Rehearsal extends Collection {
     }
   }
 
-  #tellKeysLost(code: string): void {
-    this.run.state.finding({
-      severity: 'warning',
-      code: 'rehearsal-key-lost',
-      text: `The key of the rehearsal cannot be used any more (${code}); who has not answered is invited again.`,
-      next: 'See why the worker lost its key directory: in a ceremony the holders would be asked again.',
-    });
-  }
-
   protected override show(): void {
     if (this.run.state.waiting.has('rehearsal')) this.#wait();
   }
 
   #wait(): void {
-    this.run.state.wait('rehearsal', {
-      for: 'rehearsal',
-      epoch: this.handle?.epoch ?? 1,
-      answered: [...this.#proofs.keys()],
-      missing: this.#missing(),
-      until: this.#until ?? Date.now(),
-    });
+    const { epoch, collectUntil: until } = this.required();
+    const answered = [...this.#proofs.keys()];
+    this.run.state.wait('rehearsal', { for: 'rehearsal', epoch, answered, missing: this.#missing(), until });
   }
 
   #missing(): string[] {
     return this.#request.holders.filter((name) => !this.#proofs.has(name));
-  }
-
-  #timeLeft(): number {
-    return (this.#until ?? Date.now()) - Date.now();
   }
 }

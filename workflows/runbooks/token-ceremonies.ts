@@ -1,7 +1,7 @@
 import type { InputOf, TokenUse } from '../../src/contracts/runbook-inputs';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { approvePlan } from '../procedures/approved-plan';
-import { tokensFromPeople } from '../procedures/operation-tokens';
+import { TokenCeremony } from '../procedures/token-ceremony';
 import { tokenForPerson } from '../procedures/token-for-person';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
@@ -24,7 +24,6 @@ function forPerson(run: Run, input: InputOf<'operationTokenCeremony'>, recipient
     ...({ runbook: 'operationTokenCeremony', kind: 'operation-token', input, recipientPgpKey } as const),
     assess: (call) => call.assessCeremony({ input }),
     target: { cluster, uses: usesOf(input) },
-    shown: usesOf(input),
     leftToDo: [
       `The token has no lifetime. Once it is not needed: \`runbook start operationTokenDisposal --input '${JSON.stringify(disposal)}'\`; the recipient gives it to that run, which deletes it and proves it.`,
     ],
@@ -43,9 +42,8 @@ async function keep(run: Run, input: InputOf<'operationTokenCeremony'>): Promise
 
   // 2. Ask the holders.
   const uses = usesOf(input);
-  const ceremony = tokensFromPeople(
+  const ceremony = new TokenCeremony(
     run,
-    'ceremony',
     {
       ...{ deployment, runbook: 'operationTokenCeremony', reason, targets: [{ cluster, uses }] },
       requestedBy: input.requestedBy ?? 'unknown',
@@ -91,7 +89,6 @@ export const rootTokenCeremony = runbookInParts('rootTokenCeremony', (run, input
     ...({ runbook: 'rootTokenCeremony', kind: 'root-token', input } as const),
     assess: (call) => call.assessRootTokenCeremony({ input }),
     target: { cluster: input.cluster, uses: [] },
-    shown: ['root-token.generate'],
     recipientPgpKey: input.recipientPgpKey,
     leftToDo: [],
   }),
