@@ -9,6 +9,10 @@ export const TIMING = {
   settleMs: CHANGE_TIMEOUT_MS + 1_000,
   /** For how long standbys may lag behind their active node right after a change of roles. */
   lagMs: 5_000,
+  /** How long a successor may take to have the last writes where a loss is accepted: whether one can be excluded depends on it. */
+  momentMs: 1_000,
+  /** How long a quota may take to reach every node. */
+  quotaMs: 10_000,
   /** Between two reads while a state is awaited. */
   pollMs: 300,
 };

@@ -5,6 +5,7 @@ import type { Context } from '@temporalio/activity';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import type { ActivityExecuteInput, ActivityInterceptorsFactory } from '@temporalio/worker';
 import { z } from 'zod';
+import type { BetweenClusters, OnCluster } from '../src/contracts/activities';
 import { changesSomething } from '../src/contracts/activity-kinds';
 import { payloadConverter } from '../src/contracts/payload-converter';
 import { RunbookError, isRunbookError } from '../src/errors';
@@ -92,6 +93,20 @@ export function currentExecution(): ActivityContext {
   const found = executionHere();
   if (found === undefined) throw new TypeError('not inside of an activity');
   return found;
+}
+
+/** What an activity on one cluster works with. */
+export function onCluster({ deployment, cluster }: OnCluster) {
+  const execution = currentExecution();
+  const { clusters, signal } = execution;
+  const { limits } = clusters.deployment(deployment);
+  return { execution, clusters, signal, limits, access: clusters.of(deployment, cluster) };
+}
+
+/** What an activity between a primary and one of its secondaries works with. */
+export function betweenClusters({ deployment, primary, secondary }: BetweenClusters) {
+  const { access: source, ...others } = onCluster({ deployment, cluster: primary });
+  return { ...others, source, target: others.clusters.of(deployment, secondary) };
 }
 
 /**

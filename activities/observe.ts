@@ -179,6 +179,11 @@ export async function readStatus(
   return observeReplication(demandMode(access, status), undefined);
 }
 
+/** How the replication of a cluster is read, and told, while a state of it is awaited. */
+export function replicationOf(access: ClusterAccess, kind: ReplicationKind, signal: AbortSignal, read = readKind) {
+  return { read: () => read(access, kind, signal), describe: describeReplication, cluster: access.entry.name };
+}
+
 /** What an active node tells of its mode; of one that restarts it is waited for. */
 export function demandMode({ entry }: ClusterAccess, status: ReplicationStatus): ReplicationStatus {
   if (status.mode !== 'unknown') return status;

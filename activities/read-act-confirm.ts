@@ -39,6 +39,16 @@ export function awaitState<S>(execution: Execution, polling: Polling<S>): Promis
   return awaitWithin(execution, polling, deadlineOf(execution, polling.budgetMs));
 }
 
+/** As {@link awaitState}; where it is not there in time, what was observed last. What does not pass is thrown. */
+export async function seenInTime<S>(execution: Execution, polling: Polling<S>): Promise<S | { readonly late: string }> {
+  try {
+    return await awaitState(execution, polling);
+  } catch (error) {
+    if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
+    return { late: error.observed ?? 'not readable' };
+  }
+}
+
 /** A budget counts from the first attempt of the activity; what this one needs to settle a doubt of an earlier one is left. */
 function deadlineOf(execution: Execution, budgetMs: number, underWayMs = execution.timing.underWayMs): Deadline {
   const { doubt, spentMs } = execution;
@@ -76,10 +86,13 @@ async function awaitWithin<S>(execution: Execution, polling: Polling<S>, deadlin
 }
 
 export interface Change<S> extends Polling<S> {
-  /** Sends the changing request once. */
-  readonly act: () => Promise<unknown>;
   /** Refuses to act on what was read: throws. Called before every request. */
   readonly allow?: (state: S) => void;
+  /**
+   * The last looks, and what the request needs: where they fail, even without an answer, nothing was sent, and that leaves
+   * no doubt. Gives what sends the changing request once.
+   */
+  readonly prepare: (state: S) => Promise<() => Promise<unknown>>;
   /** Refusals that mean "not yet" and are worth another call within the budget. */
   readonly notYet?: (error: RunbookError) => boolean;
   /**
@@ -127,10 +140,14 @@ async function changeWithin<S>(execution: Execution, asked: Change<S>, deadline:
   if (change.until(state)) return { outcome: 'already', state, calls: 0 };
   let calledAt: number | undefined;
   for (let calls = 1, refusals = 0; ;) {
-    change.allow?.(state);
-    await execution.assertCurrentAttempt();
-    calledAt ??= Date.now();
-    const error = await attempt(change.act);
+    const seen = state;
+    change.allow?.(seen);
+    const error = await attempt(async () => {
+      const send = await beforeSending(() => change.prepare(seen));
+      await execution.assertCurrentAttempt();
+      calledAt ??= Date.now();
+      await send();
+    });
     if (error !== undefined && error.outcomeKnown) {
       // Refused for certain. The state may be there all the same: somebody else, or an earlier request of ours.
       state = await readOnce();
@@ -218,10 +235,7 @@ function lastError(error: RunbookError, { outcomeKnown }: { readonly outcomeKnow
   return error.with({ retryable: false, outcomeKnown });
 }
 
-/**
- * A last look inside of `act`, before its request: where it fails, even without an answer, nothing was sent, and the look
- * leaves no doubt.
- */
+/** A last look before a request: where it fails, even without an answer, nothing was sent, and the look leaves no doubt. */
 export async function beforeSending<T>(look: () => Promise<T>): Promise<T> {
   try {
     return await look();

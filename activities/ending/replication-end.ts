@@ -1,25 +1,20 @@
-import type {
-  Authority,
-  ChangeResult,
-  OfKind,
-  OnCluster,
-  SecondaryToken,
-  OnDeployment,
-} from '../../src/contracts/activities';
+import type { Authority, ChangeResult, OfKind, OnCluster, SecondaryToken } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
-import type { ReplicationKind, TokenUse } from '../../src/contracts/runbook-inputs';
+import type { AllowedOperation } from '../../src/contracts/plan';
 import { RunbookError, orElse } from '../../src/errors';
 import { verifyBeginning } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { demand } from '../checks/check';
 import { anotherStays } from '../checks/replication';
-import { currentExecution } from '../execution';
+import { onCluster } from '../execution';
 import { demandRole } from '../joining/onboarding-read';
-import type { Execution } from '../execution';
-import { describeReplication, isAlive, kindName, readKind } from '../observe';
+import { updatePrimarySender } from '../joining/update-primary';
+import { describeReplication, isAlive, kindName, readKind, replicationOf } from '../observe';
 import { CHANGE_TIMEOUT_MS } from '../deadline';
-import { beforeSending, readActConfirm, resultOf, withCredential, awaitState } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
+import { awaitState, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
+import { ANSWER_BUDGET_MS, awaitNamed, openOperationToken, readClusterId } from '../tokens/operation-token';
+
+/* Secondaries are revoked, and replication ends (interface 4.1, 4.2; facts 2.4, 2.6, 2.10, 8.7). */
 
 /** One change of one kind of replication on one cluster. It demands the approval of its gate. */
 interface EndInput extends OnCluster, OfKind {
@@ -57,22 +52,20 @@ function hasForgotten(state: ReplicationObservation): boolean {
  */
 export function revokeSecondary(input: Revocation): Promise<ChangeResult> {
   const { deployment, cluster, kind, id, secondary } = input;
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  return changed(input, {
+  const { execution, clusters, limits, access } = onCluster(input);
+  return end(input, {
     until: (state) => state.mode === 'primary' && !(state.knownSecondaries ?? []).includes(id),
     needed: `${cluster} does not know ${id}`,
     role: 'primary',
-    act: async (seen, { access, on }) => {
-      const target = secondary === undefined ? undefined : clusters.of(deployment, secondary);
-      const peer = target && (await identityOfId(target, kind, id, signal));
+    look: async (seen, on) => {
+      const peer = secondary && (await identityOfId(clusters.of(deployment, secondary), input, execution.signal));
       const operation = `${kind}.primary.revoke-secondary` as const;
       const plan = await verifyBeginning(input, { operation, on, ...(peer ? { with: peer } : {}), detail: id });
-      const { heartbeatAgeMs } = clusters.deployment(deployment).limits;
       const acknowledged = plan.choices['acknowledgeLastSecondary'] === true;
-      if (kind === 'dr')
-        demand([anotherStays({ cluster, dr: seen }, id, heartbeatAgeMs, acknowledged)], `${id} was not revoked`);
-      return async () => access.client[kind].primary.revokeSecondary({ id }, await withCredential(access, execution));
+      const stays = () => anotherStays({ cluster, dr: seen }, id, limits.heartbeatAgeMs, acknowledged);
+      if (kind === 'dr') demand([stays()], `${id} was not revoked`);
+      const options = await withCredential(access, execution);
+      return () => access.client[kind].primary.revokeSecondary({ id }, options);
     },
   });
 }
@@ -82,26 +75,20 @@ export function revokeSecondary(input: Revocation): Promise<ChangeResult> {
  * must have revoked it before.
  */
 export function forgetPrimary(input: EndInput & SecondaryToken): Promise<ChangeResult> {
-  const { deployment, cluster, kind } = input;
-  const execution = currentExecution();
-  const { heartbeatAgeMs } = execution.clusters.deployment(deployment).limits;
-  return changed(input, {
+  const { cluster, kind } = input;
+  const { limits, access } = onCluster(input);
+  return end(input, {
     until: hasForgotten,
     needed: `${cluster} knows no ${kindName(kind)} primary`,
     role: 'secondary',
-    act: async (seen, { access, on }) => {
-      if (isAlive(seen, heartbeatAgeMs))
+    look: async (seen, on) => {
+      if (isAlive(seen, limits.heartbeatAgeMs))
         throw refused(cluster, `${cluster} is connected to its primary.`, seen, 'not connected', {
           next: 'Revoke it on its primary first: what is connected is in use.',
         });
       await verifyBeginning(input, { operation: `${kind}.secondary.forget-primary`, on });
-      return async () => {
-        const { dr, performance } = access.client;
-        if (kind === 'performance')
-          return performance.secondary.updatePrimary({ token: '' }, await withCredential(access, execution));
-        const drOperationToken = await operationToken(input, access, on.clusterId, 'dr.update-primary');
-        return dr.secondary.updatePrimary({ drOperationToken, token: '' }, inBody(execution));
-      };
+      const send = await updatePrimarySender(input, access, on.clusterId);
+      return () => send({ token: '' });
     },
   });
 }
@@ -109,14 +96,15 @@ export function forgetPrimary(input: EndInput & SecondaryToken): Promise<ChangeR
 /** Ends replication on a primary: refuses where it knows other secondaries than those that were approved to be cut off. */
 export function disablePrimary(input: EndInput): Promise<ChangeResult> {
   const { kind } = input;
-  const execution = currentExecution();
-  return changed(input, {
+  const { execution, access } = onCluster(input);
+  return end(input, {
     ...disabled(input),
     role: 'primary',
-    act: async (seen, { access, on }) => {
+    look: async (seen, on) => {
       const detail = cutOffDetail(seen.knownSecondaries ?? []);
       await verifyBeginning(input, { operation: `${kind}.primary.disable`, on, detail });
-      return async () => access.client[kind].primary.disable(await withCredential(access, execution));
+      const options = await withCredential(access, execution);
+      return () => access.client[kind].primary.disable(options);
     },
   });
 }
@@ -126,29 +114,29 @@ export function disablePrimary(input: EndInput): Promise<ChangeResult> {
  * use, and comes back only by being wiped.
  */
 export function disableSecondary(input: EndInput & SecondaryToken): Promise<ChangeResult> {
-  const { deployment, cluster, kind } = input;
-  const execution = currentExecution();
-  const { heartbeatAgeMs } = execution.clusters.deployment(deployment).limits;
-  return changed(input, {
+  const { cluster, kind, token } = input;
+  const { execution, limits, signal, access } = onCluster(input);
+  return end(input, {
     ...disabled(input),
     role: 'secondary',
-    act: async (seen, { access, on }) => {
+    look: async (seen, on) => {
       const operation = `${kind}.secondary.disable` as const;
       const { operations } = await verifyBeginning(input, { operation, on, detail: CONNECTION.none });
       const also = operations.some((each) => each.operation === operation && each.detail === CONNECTION.any);
       if (also) await verifyBeginning(input, { operation, on, detail: CONNECTION.any });
-      else if (isAlive(seen, heartbeatAgeMs))
+      else if (isAlive(seen, limits.heartbeatAgeMs))
         // Right after a revocation it may show its connection for a moment.
         throw refused(cluster, `${cluster} is connected to its primary.`, seen, 'not connected', {
           next: 'Somebody attached it again, or its revocation is not seen yet. Find out, then retry; abort where it is in use.',
           retryable: true,
         });
-      return async () => {
-        const { dr, performance } = access.client;
-        if (kind === 'performance') return performance.secondary.disable({}, await withCredential(access, execution));
-        const drOperationToken = await operationToken(input, access, on.clusterId, 'dr.disable');
-        return dr.secondary.disable({ drOperationToken }, inBody(execution));
-      };
+      const { dr, performance } = access.client;
+      if (kind === 'performance') {
+        const options = await withCredential(access, execution);
+        return () => performance.secondary.disable({}, options);
+      }
+      const drOperationToken = await openOperationToken(access, on.clusterId, token, 'dr.disable');
+      return () => dr.secondary.disable({ drOperationToken }, { signal, timeoutMs: CHANGE_TIMEOUT_MS });
     },
   });
 }
@@ -160,71 +148,40 @@ function disabled({ cluster, kind }: EndInput) {
   };
 }
 
-type Identified = Awaited<ReturnType<typeof identified>>;
-
-/** Read, act, confirm for one role change; what `act` looks at last leaves no doubt where it fails. */
-async function changed(
+/** Read, act, confirm for the end of one role. */
+async function end(
   input: EndInput,
   asked: {
     readonly until: (state: ReplicationObservation) => boolean;
     readonly needed: string;
     readonly role: 'primary' | 'secondary';
     /** The last look and the approval; gives what sends the request. */
-    readonly act: (seen: ReplicationObservation, at: Identified) => Promise<() => Promise<unknown>>;
+    readonly look: (seen: ReplicationObservation, on: AllowedOperation['on']) => Promise<() => Promise<unknown>>;
   },
 ): Promise<ChangeResult> {
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const { deployment, cluster, kind } = input;
-  const at = await identified(input);
-  let seen: ReplicationObservation | undefined;
+  const { cluster, kind } = input;
+  const { execution, signal, limits, access } = onCluster(input);
+  const { until, needed, role, look } = asked;
+  const on = await awaitNamed(access, Math.min(ANSWER_BUDGET_MS, limits.demoteMs));
+  const replication = replicationOf(access, kind, signal);
   const change = await readActConfirm(execution, {
+    ...replication,
     read: async () => {
       // A DR secondary hides the performance role that is in its data: it would look disabled.
-      if (kind === 'performance') refuseDrSecondary(cluster, await readKind(at.access, 'dr', signal));
-      return readKind(at.access, kind, signal);
+      if (kind === 'performance') refuseDrSecondary(cluster, await readKind(access, 'dr', signal));
+      return replication.read();
     },
-    until: asked.until,
-    budgetMs: clusters.deployment(deployment).limits.demoteMs,
-    describe: describeReplication,
-    needed: asked.needed,
-    cluster,
-    allow: (found) => {
-      seen = found;
-      demandRole(cluster, kind, asked.role, found);
-    },
-    act: async () => {
-      const last = seen;
-      if (last === undefined) throw new RunbookError('INTERNAL', 'nothing was read before a change');
-      const send = await beforeSending(() => asked.act(last, at));
-      execution.throwIfCancelled();
-      return send();
-    },
+    until,
+    budgetMs: limits.demoteMs,
+    needed,
+    allow: (found) => demandRole(cluster, kind, role, found),
+    prepare: (seen) => look(seen, on),
   });
   return resultOf(change, `${cluster}: ${describeReplication(change.state)}`);
 }
 
-/** Of a DR secondary, for exactly this use. */
-function operationToken({ token }: SecondaryToken, access: ClusterAccess, clusterId: string, use: TokenUse) {
-  return openOperationToken(access, clusterId, token, use);
-}
-
-/** Options of a call whose token is in its body. */
-function inBody({ signal }: Execution) {
-  return { signal, timeoutMs: CHANGE_TIMEOUT_MS };
-}
-
-async function identified(input: EndInput) {
-  const execution = currentExecution();
-  const { clusters } = execution;
-  const access = clusters.of(input.deployment, input.cluster);
-  const { demoteMs } = clusters.deployment(input.deployment).limits;
-  const clusterId = await awaitClusterId(access, execution, Math.min(ANSWER_BUDGET_MS, demoteMs));
-  return { access, on: { cluster: input.cluster, clusterId } };
-}
-
 /** The secondary that is about to be revoked must have the id that is revoked. */
-async function identityOfId(access: ClusterAccess, kind: ReplicationKind, id: string, signal: AbortSignal) {
+async function identityOfId(access: ClusterAccess, { kind, id }: Revocation, signal: AbortSignal) {
   const { name: cluster } = access.entry;
   const clusterId = await readClusterId(access, signal);
   const state = await readKind(access, kind, signal);
@@ -245,30 +202,20 @@ function refused(
   needed: string,
   more: { readonly next?: string; readonly retryable?: boolean } = {},
 ): RunbookError {
-  return new RunbookError('PRECONDITION_FAILED', message, {
-    cluster,
-    observed: describeReplication(observed),
-    needed,
-    retryable: observed.mode === 'unknown',
-    ...more,
-  });
+  const told = { cluster, observed: describeReplication(observed), needed, retryable: observed.mode === 'unknown' };
+  return new RunbookError('PRECONDITION_FAILED', message, { ...told, ...more });
 }
-
-/* Secondaries are revoked, and replication ends (interface 4.1, 4.2; facts 2.4, 2.6, 2.10, 8.7). */
 
 /** Waits until the primary sees no peer with this id and, where it is given, the secondary sees no primary. */
 export async function awaitSecondaryGone(
-  input: OnCluster & { readonly kind: ReplicationKind; readonly id: string; readonly secondary?: string },
+  input: OnCluster & OfKind & { readonly id: string; readonly secondary?: string },
 ): Promise<{ readonly observed: string }> {
   const { deployment, cluster, kind, id, secondary } = input;
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const access = clusters.of(deployment, cluster);
-  const target = secondary === undefined ? undefined : clusters.of(deployment, secondary);
+  const { execution, clusters, signal, limits, access } = onCluster(input);
   const read = async () => {
     const [onPrimary, onSecondary] = await Promise.all([
       readKind(access, kind, signal),
-      target && readKind(target, kind, signal),
+      secondary === undefined ? undefined : readKind(clusters.of(deployment, secondary), kind, signal),
     ]);
     const known = (onPrimary.knownSecondaries ?? []).includes(id);
     const peer = onPrimary.peers.some((each) => each.id === id && each.connected);
@@ -280,7 +227,7 @@ export async function awaitSecondaryGone(
   const { observed } = await awaitState(execution, {
     read,
     until: ({ gone }) => gone,
-    budgetMs: clusters.deployment(deployment).limits.streamingMs,
+    budgetMs: limits.streamingMs,
     describe: (seen) => seen.observed,
     needed: `${id} is gone on ${cluster}${secondary === undefined ? '' : `, and ${secondary} is not connected`}`,
     cluster,
@@ -289,24 +236,21 @@ export async function awaitSecondaryGone(
 }
 
 /** Waits until every node says that this kind of replication is disabled. */
-export async function awaitReplicationDisabled(
-  input: OnDeployment & { readonly cluster: string; readonly kind: ReplicationKind },
-): Promise<{ readonly observed: string }> {
-  const { deployment, cluster, kind } = input;
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const { client, entry } = clusters.of(deployment, cluster);
-  const modeOf = (node: string): Promise<string> =>
+export async function awaitReplicationDisabled(input: OnCluster & OfKind): Promise<{ readonly observed: string }> {
+  const { cluster, kind } = input;
+  const { execution, signal, limits, access } = onCluster(input);
+  const { client, entry } = access;
+  const modeOf = (node: string) =>
     client[kind].status({ node, signal }).then(
-      ({ mode }) => mode,
-      orElse(signal, ({ code }) => `not readable (${code})`),
+      ({ mode }) => ({ node, mode: mode }),
+      orElse(signal, ({ code }) => ({ node, mode: `not readable (${code})` })),
     );
-  const describe = (modes: readonly string[]) =>
-    entry.addresses.map((address, index) => `${address} ${modes[index] ?? 'not read'}`).join('; ');
+  const describe = (told: readonly { readonly node: string; readonly mode: string }[]) =>
+    told.map(({ node, mode }) => `${node} ${mode}`).join('; ');
   const seen = await awaitState(execution, {
     read: () => Promise.all(entry.addresses.map(modeOf)),
-    until: (modes) => modes.every((mode) => mode === 'disabled'),
-    budgetMs: clusters.deployment(deployment).limits.demoteMs,
+    until: (told) => told.every(({ mode }) => mode === 'disabled'),
+    budgetMs: limits.demoteMs,
     describe,
     needed: `every node of ${cluster} says that ${kindName(kind)} replication is disabled`,
     cluster,

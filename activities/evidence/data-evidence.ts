@@ -11,9 +11,9 @@ import type { RecordedActivity } from '../../src/report/run-history';
 import { readHistory } from '../../src/report/run-history';
 import { clusterOf, fieldsOf } from '../../src/report/run-record';
 import type { ClusterAccess } from '../clusters';
-import { currentExecution } from '../execution';
+import { betweenClusters, currentExecution, onCluster } from '../execution';
 import type { KnownRecord } from '../record';
-import { describeReplication, kindName, readKind, readStatus, streamsAndLives } from '../observe';
+import { describeReplication, kindName, readStatus, replicationOf, streamsAndLives } from '../observe';
 import { awaitState } from '../read-act-confirm';
 import type { ActivityDependencies } from '../dependencies';
 import { decisionsOf } from '../approvals/people';
@@ -74,11 +74,10 @@ export async function writeMarker(
   input: OnCluster & OfKind & { readonly secondary?: string | undefined },
 ): Promise<MarkerResult> {
   const { deployment, cluster, kind, secondary } = input;
-  const execution = currentExecution();
-  const { clusters, signal, run } = execution;
+  const { execution, clusters, signal, access } = onCluster(input);
+  const { run } = execution;
   // What an attempt before this one wrote means nothing any more.
   execution.doubt.mayHaveSent = false;
-  const access = clusters.of(deployment, cluster);
   const { marker: place } = await lookUpMarker(access, clusters.deployment(deployment), signal);
   const token = await access.credential();
   const value = randomUUID();
@@ -108,16 +107,12 @@ async function awaitReached(
   secondary: string,
   wal: WalIndex,
 ): Promise<Pick<MarkerResult, 'reached'>> {
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const { limits } = clusters.deployment(deployment);
+  const { execution, signal, limits, access } = onCluster({ deployment, cluster: secondary });
   const { lastRemoteWal: reached } = await awaitState(execution, {
-    read: () => readKind(clusters.of(deployment, secondary), kind, signal),
+    ...replicationOf(access, kind, signal),
     until: (seen) => mayTakeOver(seen, limits.heartbeatAgeMs, wal),
     budgetMs: limits.catchUpMs,
-    describe: describeReplication,
     needed: `last_remote_wal of ${secondary} at least ${wal}, streaming, connected, fresh heartbeat`,
-    cluster: secondary,
   });
   return { reached };
 }
@@ -156,12 +151,11 @@ export async function compareAfterDemotion(
   },
 ): Promise<LossEvidence> {
   const { deployment, oldPrimary, newPrimary, walBefore, kind } = input;
-  const execution = currentExecution();
-  const { clusters, spentMs } = execution;
-  const { merkleEvidenceMs } = clusters.deployment(deployment).limits;
-  const inTime = AbortSignal.timeout(Math.max(ONE_LOOK_MS, merkleEvidenceMs - spentMs));
+  const sides = { deployment, primary: newPrimary, secondary: oldPrimary };
+  const { execution, limits, source: next, target: former } = betweenClusters(sides);
+  const { merkleEvidenceMs } = limits;
+  const inTime = AbortSignal.timeout(Math.max(ONE_LOOK_MS, merkleEvidenceMs - execution.spentMs));
   const signal = AbortSignal.any([execution.signal, inTime]);
-  const [former, next] = [clusters.of(deployment, oldPrimary), clusters.of(deployment, newPrimary)];
   let reached: string | undefined;
   let observed = 'nothing was read in time';
   while (!inTime.aborted) {

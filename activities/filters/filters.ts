@@ -7,14 +7,14 @@ import type {
   OnDeployment,
   PathsFilterFacts,
 } from '../../src/contracts/activities';
-import { RunbookError, isRunbookError } from '../../src/errors';
+import { RunbookError } from '../../src/errors';
 import type { DynamicFilter } from '../../src/vault';
 import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/authority';
-import { currentExecution } from '../execution';
+import { betweenClusters, currentExecution, onCluster } from '../execution';
 import { readKind } from '../observe';
 import { pairOf, verifyFollowing } from '../joining/repoint-authority';
 import { CHANGE_TIMEOUT_MS } from '../deadline';
-import { awaitState, beforeSending, readActConfirm, resultOf } from '../read-act-confirm';
+import { readActConfirm, resultOf, seenInTime } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import {
   describeFilter,
@@ -59,10 +59,8 @@ export async function deletePathsFilter(input: FilterChange): Promise<FilterChan
 }
 
 async function changeFilter(input: FilterChange, filter: FilterState): Promise<FilterChangeResult> {
-  const { deployment, cluster, id } = input;
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const access = clusters.of(deployment, cluster);
+  const { cluster, id } = input;
+  const { execution, signal, access } = onCluster(input);
   const token = await access.credential();
   const filters = access.client.performance.primary.pathsFilter;
   const wanted = describeFilter(filter);
@@ -77,11 +75,10 @@ async function changeFilter(input: FilterChange, filter: FilterState): Promise<F
     allow: (found) => {
       before = stateOf(found);
     },
-    act: async () => {
-      await beforeSending(() => demandApproval(input, before, filter));
-      execution.throwIfCancelled();
+    prepare: async () => {
+      await demandApproval(input, before, filter);
       const options = { token, signal, timeoutMs: CHANGE_TIMEOUT_MS };
-      return filter === 'none' ? filters.delete(id, options) : filters.write({ id, ...filter }, options);
+      return () => (filter === 'none' ? filters.delete(id, options) : filters.write({ id, ...filter }, options));
     },
   });
   return { ...resultOf(changed, wanted), ...(changed.calls > 0 && { before }) };
@@ -144,13 +141,10 @@ function notApproved(why: string): RunbookError {
 }
 
 /** The paths filter that the primary keeps for a secondary, under the id that it has or its cluster ID. */
-export async function readPathsFilter({ deployment, primary, secondary }: BetweenClusters) {
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const target = clusters.of(deployment, secondary);
-  const source = clusters.of(deployment, primary);
-  const { streamingMs } = clusters.deployment(deployment).limits;
-  const id = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, streamingMs));
+export async function readPathsFilter(input: BetweenClusters) {
+  const { primary, secondary } = input;
+  const { execution, signal, limits, source, target } = betweenClusters(input);
+  const id = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, limits.streamingMs));
   const { secondaryId } = await readKind(target, 'performance', signal);
   const ids = [...new Set([secondaryId ?? id, id])];
   const found = await Promise.all(ids.map((each) => filterUnder(source, each, signal)));
@@ -177,8 +171,7 @@ export async function readPathsFilters(
   },
 ): Promise<{ readonly secondaries: readonly SecondaryFilters[] }> {
   const { deployment, primary, secondaries, ids = [] } = input;
-  const { clusters, signal } = currentExecution();
-  const source = clusters.of(deployment, primary);
+  const { clusters, signal, access: source } = onCluster({ deployment, cluster: primary });
   return {
     secondaries: await Promise.all([
       ...secondaries.map((each) => readFiltersOf(source, clusters.of(deployment, each), signal)),
@@ -191,11 +184,8 @@ export async function readPathsFilters(
 export async function compareDynamicFilters(
   input: BetweenClusters & { readonly id: string; readonly expected?: PathsFilterFacts },
 ): Promise<{ readonly equal: boolean; readonly observed: string }> {
-  const { deployment, primary, secondary, id, expected } = input;
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const source = clusters.of(deployment, primary);
-  const target = clusters.of(deployment, secondary);
+  const { primary, secondary, id, expected } = input;
+  const { execution, signal, limits, source, target } = betweenClusters(input);
   const wanted = describeFilter(expected);
   const read = async () => {
     const onSource = { token: await source.credential(), signal };
@@ -209,23 +199,20 @@ export async function compareDynamicFilters(
   type Seen = Awaited<ReturnType<typeof read>>;
   const describe = ({ filter, onPrimary, onSecondary }: Seen) =>
     `paths filter ${filter}, expected ${wanted}; ${primary}: ${dynamicText(onPrimary)}; ${secondary}: ${dynamicText(onSecondary)}`;
-  try {
-    const seen = await awaitState(execution, {
-      read,
-      until: ({ filter, onPrimary, onSecondary }) =>
-        dynamicText(onPrimary) === dynamicText(onSecondary) &&
-        // Two sides may agree, and yet let everything through or keep away what nobody wants kept away.
-        filter === wanted &&
-        (expected === undefined || comesFrom(onPrimary, expected)),
-      budgetMs: Math.min(COMPARE_BUDGET_MS, clusters.deployment(deployment).limits.streamingMs),
-      describe,
-      needed: 'the expected filter, and the same dynamic filter on both sides',
-    });
-    return { equal: true, observed: `the same on both sides: ${dynamicText(seen.onPrimary)}` };
-  } catch (error) {
-    if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
-    return { equal: false, observed: error.observed ?? 'not readable' };
-  }
+  const polling = {
+    read,
+    until: ({ filter, onPrimary, onSecondary }: Seen) =>
+      dynamicText(onPrimary) === dynamicText(onSecondary) &&
+      // Two sides may agree, and yet let everything through or keep away what nobody wants kept away.
+      filter === wanted &&
+      (expected === undefined || comesFrom(onPrimary, expected)),
+    budgetMs: Math.min(COMPARE_BUDGET_MS, limits.streamingMs),
+    describe,
+    needed: 'the expected filter, and the same dynamic filter on both sides',
+  };
+  const seen = await seenInTime(execution, polling);
+  if ('late' in seen) return { equal: false, observed: seen.late };
+  return { equal: true, observed: `the same on both sides: ${dynamicText(seen.onPrimary)}` };
 }
 
 /** Whether the expansion is there, and names nothing that is not below a path of the filter. */

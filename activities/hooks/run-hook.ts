@@ -6,7 +6,7 @@ import { currentExecution } from '../execution';
 import { awaitState, beforeSending, resultOf } from '../read-act-confirm';
 import type { Clusters } from '../clusters';
 import type { Execution } from '../execution';
-import { describeReplication, kindName, readKind } from '../observe';
+import { kindName, replicationOf } from '../observe';
 import { makeCall, requestOnce, runCommand } from './hook-call';
 import type { HookEnd, HookFacts } from './hook-call';
 
@@ -150,15 +150,9 @@ async function demandPrimary(
 ): Promise<void> {
   const access = clusters.of(deployment, to);
   const kind = access.entry.drSet === clusters.of(deployment, from).entry.drSet ? 'dr' : 'performance';
+  const told = { until: () => true, budgetMs: ROLE_BUDGET_MS, needed: `the role of ${to}` };
   const { mode } = await beforeSending(() =>
-    awaitState(execution, {
-      read: () => readKind(access, kind, execution.signal),
-      until: () => true,
-      budgetMs: ROLE_BUDGET_MS,
-      describe: describeReplication,
-      needed: `the role of ${to}`,
-      cluster: to,
-    }),
+    awaitState(execution, { ...replicationOf(access, kind, execution.signal), ...told }),
   );
   if (mode === 'primary') return;
   throw new RunbookError('PRECONDITION_FAILED', `${to} is not primary: the ${hook} hook leads nobody there.`, {

@@ -5,9 +5,9 @@ import type { ClusterEntry, Deployment } from '../../src/inventory';
 import type { ClusterAccess } from '../clusters';
 import { demand } from '../checks/check';
 import { noReplication } from '../checks/replication';
-import { currentExecution } from '../execution';
+import { betweenClusters, currentExecution, onCluster } from '../execution';
 import { requireFilter } from '../filters/paths-filters';
-import { awaitSettled, awaitState, beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
+import { awaitSettled, awaitState, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { verifyBeginning, verifyOneOf } from '../approvals/authority';
 import { describeReplication, kindName, rolesText } from '../observe';
@@ -33,29 +33,41 @@ interface JoinState {
  * read again: the cluster ID, no replication of any kind, all nodes unsealed, its primary is one, its filter is in place.
  */
 export async function enableSecondary(input: JoinInput): Promise<ChangeResult & { readonly nodes: readonly string[] }> {
-  const { clusters, signal } = currentExecution();
-  const { deployment, kind, primary, secondary } = input;
-  const [source, target] = [clusters.of(deployment, primary), clusters.of(deployment, secondary)];
+  const { kind, primary, secondary } = input;
+  const { execution, signal, source, target } = betweenClusters(input);
   const nodes = target.entry.addresses;
   // A try that failed before it sent anything is no reason to take sealed nodes for the effect of a call.
-  const calledBefore = currentExecution().doubt.mayHaveSent || input.calledBefore === true;
-  const addresses = await awaitAnswer(primary, () => primaryAddresses(source, signal));
-  const before = await awaitJoinState(input, addresses, calledBefore);
-  if (hasJoined(kind, before, addresses, calledBefore))
-    return { ...resultOf({ outcome: 'already', calls: 0 }, describeJoin(target, before)), nodes };
-  refuseReplicating(target, before.roles);
-  const joining = joinTargetOf(input, 'enable', await awaitClusterId(target, currentExecution(), ANSWER_BUDGET_MS));
-  const use = {
-    read: (called: boolean) => readJoinState(target, signal, called),
-    until: (state: JoinState, called: boolean) => hasJoined(kind, state, addresses, called),
-    budgetMs: ENABLED_BUDGET_MS,
+  const calledBefore = execution.doubt.mayHaveSent || input.calledBefore === true;
+  const addresses = await awaitState(execution, {
+    ...{ read: () => primaryAddresses(source, signal), until: () => true, budgetMs: ANSWER_BUDGET_MS },
+    ...{ describe: () => '', needed: `${primary} answers`, cluster: primary },
+  });
+  const joined = (state: JoinState, called: boolean) => hasJoined(kind, state, addresses, called);
+  const reading = {
     describe: (state: JoinState) => describeJoin(target, state),
     needed: `${secondary} is ${kindName(kind)} secondary of ${primary}`,
+  };
+  // What it is once a call of an attempt before this one took effect or cannot any more.
+  const before = await awaitSettled(execution, {
+    ...{ ...reading, budgetMs: ANSWER_BUDGET_MS, needed: `${secondary} answers`, cluster: secondary },
+    // Only a run that may have called can take sealed nodes for the effect of its call.
+    read: () => readJoinState(target, signal, calledBefore),
+    until: (seen) => joined(seen, calledBefore),
+  });
+  if (joined(before, calledBefore))
+    return { ...resultOf({ outcome: 'already', calls: 0 }, describeJoin(target, before)), nodes };
+  refuseReplicating(target, before.roles);
+  const joining = joinTargetOf(input, 'enable', await awaitClusterId(target, execution, ANSWER_BUDGET_MS));
+  const use = {
+    ...reading,
+    read: (called: boolean) => readJoinState(target, signal, called),
+    until: joined,
+    budgetMs: ENABLED_BUDGET_MS,
     allow: ({ roles }: JoinState) => refuseReplicating(target, roles),
     prepare: async () => {
       await lookBeforeWipe(joining);
       await verifyJoining(joining, { begun: false });
-      const options = await withCredential(target, currentExecution());
+      const options = await withCredential(target, execution);
       return (parameters: TokenParameters) => target.client[kind].secondary.enable(parameters, options);
     },
   };
@@ -76,31 +88,6 @@ async function lookBeforeWipe(joining: JoinTarget): Promise<void> {
   if (input.kind === 'dr') return;
   const { filter = 'none' } = input.expected ?? {};
   await requireFilter(source, input.secondary, clusterId, { filter }, signal);
-}
-
-/** What the cluster is, once a call of an attempt before this one took effect or cannot any more. */
-function awaitJoinState(
-  { deployment, kind, secondary }: JoinInput,
-  addresses: ReadonlySet<string>,
-  calledBefore: boolean,
-): Promise<JoinState> {
-  const execution = currentExecution();
-  const target = execution.clusters.of(deployment, secondary);
-  const polling = {
-    // Only a run that may have called can take sealed nodes for the effect of its call.
-    read: () => readJoinState(target, execution.signal, calledBefore),
-    until: (seen: JoinState) => hasJoined(kind, seen, addresses, calledBefore),
-    budgetMs: ANSWER_BUDGET_MS,
-    describe: (seen: JoinState) => describeJoin(target, seen),
-    needed: `${secondary} answers`,
-    cluster: secondary,
-  };
-  return awaitSettled(execution, polling);
-}
-
-function awaitAnswer<T>(cluster: string, read: () => Promise<T>): Promise<T> {
-  const polling = { read, until: () => true, budgetMs: ANSWER_BUDGET_MS, describe: () => '' };
-  return awaitState(currentExecution(), { ...polling, needed: `${cluster} answers`, cluster });
 }
 
 /** Reads the roles. Where no node is active, that nodes are sealed is the state if a call of ours may have done it. */
@@ -134,7 +121,7 @@ function hasJoined(
 
 /** @throws RunbookError PRECONDITION_FAILED where the cluster has a role of any kind */
 function refuseReplicating({ entry: { name: cluster } }: ClusterAccess, roles: BothKinds | undefined): void {
-  demand([noReplication({ cluster, ...roles, error: 'no active node' })], `${cluster} was not wiped`);
+  demand([noReplication({ cluster, ...roles, error: 'no active node' })], `${cluster} is not wiped now`);
 }
 
 function refused({ entry }: ClusterAccess, observed: string, needed: string): RunbookError {
@@ -142,7 +129,7 @@ function refused({ entry }: ClusterAccess, observed: string, needed: string): Ru
     cluster: entry.name,
     observed,
     needed,
-    next: 'Nothing was sent. Look at the cluster, then retry or abort.',
+    next: `Look at ${entry.name}, then retry or abort: since that look nothing was sent to it.`,
   });
 }
 
@@ -173,13 +160,12 @@ async function verifyEnabling(input: EnablePrimary, clusterId: string): Promise<
 /** Makes a cluster primary of one kind: approved, disabled for it before, no DR secondary, and every other cluster of its set says that it is none. */
 export async function enablePrimary(input: EnablePrimary): Promise<ChangeResult> {
   const { deployment, cluster: name, kind } = input;
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const access = clusters.of(deployment, name);
+  const { execution, clusters, signal, limits, access } = onCluster(input);
+  const { entry } = access;
   const changed = await readActConfirm<BothKinds>(execution, {
     read: () => readBothKinds(access, signal),
     until: (seen) => seen.dr.mode !== 'secondary' && seen[kind].mode === 'primary' && seen[kind].state !== 'idle',
-    budgetMs: clusters.deployment(deployment).limits.serviceReadyMs,
+    budgetMs: limits.serviceReadyMs,
     describe: rolesText,
     needed: `${name} is ${kindName(kind)} primary, running`,
     cluster: name,
@@ -194,16 +180,14 @@ export async function enablePrimary(input: EnablePrimary): Promise<ChangeResult>
         retryable: seen[kind].mode === 'primary',
       });
     },
-    act: async () => {
-      const options = await beforeSending(() => withCredential(access, execution));
-      await beforeSending(async () => verifyEnabling(input, await readClusterId(access, signal)));
+    prepare: async () => {
+      const options = await withCredential(access, execution);
+      await verifyEnabling(input, await readClusterId(access, signal));
       for (const other of othersOfSet(clusters.deployment(deployment), kind, name))
-        await beforeSending(() => refusePrimary(clusters.of(deployment, other), kind, signal));
-      execution.throwIfCancelled();
-      return access.client[kind].primary.enable({ primaryClusterAddr: primaryClusterAddrOf(access.entry) }, options);
+        await refusePrimary(clusters.of(deployment, other), kind, signal);
+      return () => access.client[kind].primary.enable({ primaryClusterAddr: primaryClusterAddrOf(entry) }, options);
     },
   });
-  const { entry } = access;
   const role = `${kindName(kind)} ${describeReplication(changed.state[kind])}`;
   return resultOf(changed, `${name}: ${role}; secondaries are given ${advertised(entry)}`);
 }
@@ -232,8 +216,8 @@ async function refusePrimary(access: ClusterAccess, kind: ReplicationKind, signa
     });
   }
   if (seen[kind].mode !== 'primary' || seen.dr.mode === 'secondary') return;
-  throw new RunbookError('PRECONDITION_FAILED', `${access.entry.name} is ${kindName(kind)} primary already.`, {
-    cluster: access.entry.name,
+  throw new RunbookError('PRECONDITION_FAILED', `${name} is ${kindName(kind)} primary already.`, {
+    cluster: name,
     observed: rolesText(seen),
     needed: `no other ${kindName(kind)} primary in the set`,
     next: 'Find out which one clients write to. A set has one primary.',

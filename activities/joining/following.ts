@@ -1,9 +1,10 @@
 import type { BetweenClusters, OfKind, OnCluster } from '../../src/contracts/activities';
-import type { Limits } from '../../src/inventory';
 import type { ReplicationObservation } from '../../src/contracts/observations';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { Limits } from '../../src/inventory';
 import { isRunbookError, RunbookError } from '../../src/errors';
 import type { ClusterAccess } from '../clusters';
-import { currentExecution } from '../execution';
+import { betweenClusters, onCluster } from '../execution';
 import {
   describeReplication,
   heartbeatAge,
@@ -11,9 +12,10 @@ import {
   kindName,
   readKind,
   readStatus,
+  replicationOf,
   streamsAndLives,
 } from '../observe';
-import { awaitState } from '../read-act-confirm';
+import { awaitState, seenInTime } from '../read-act-confirm';
 import { readSealsOf } from './onboarding-read';
 
 /** A performance secondary finds the new primary through addresses that it learned before; minutes are not needed. */
@@ -56,15 +58,11 @@ export function isAttached(
 }
 
 /** Waits until a DR secondary streams from its primary, and has what that had written when this began. */
-export async function awaitDrStreaming({ deployment, primary, secondary }: BetweenClusters) {
-  const execution = currentExecution();
-  const { clusters } = execution;
-  const { signal } = execution;
-  const source = clusters.of(deployment, primary);
-  const target = clusters.of(deployment, secondary);
-  const { limits } = clusters.deployment(deployment);
+export async function awaitDrStreaming(input: BetweenClusters) {
+  const { primary, secondary } = input;
+  const { execution, signal, limits, source, target } = betweenClusters(input);
   let needed: bigint | undefined;
-  const state = await awaitState(execution, {
+  const { dr } = await awaitState(execution, {
     read: async () => {
       const [dr, from] = await Promise.all([readKind(target, 'dr', signal), readStatus(source, 'dr', signal)]);
       needed ??= from.lastWal === undefined ? undefined : BigInt(from.lastWal);
@@ -82,12 +80,13 @@ export async function awaitDrStreaming({ deployment, primary, secondary }: Betwe
     needed: `${secondary} streams from ${primary}, connected and caught up`,
     cluster: secondary,
   });
-  const age = heartbeatAge(state.dr);
+  const age = heartbeatAge(dr);
+  const heartbeat = age === undefined ? 'age not told' : `${Math.round(age / 1000)} s old`;
   return {
-    state: state.dr.state ?? '',
-    connectedTo: state.dr.peers.find((peer) => peer.connected)?.clusterAddress,
+    state: dr.state ?? '',
+    connectedTo: dr.peers.find((peer) => peer.connected)?.clusterAddress,
     at: Date.now(),
-    observed: `${describeReplication(state.dr)}, heartbeat ${age === undefined ? 'age not told' : `${Math.round(age / 1000)} s old`}`,
+    observed: `${describeReplication(dr)}, heartbeat ${heartbeat}`,
   };
 }
 
@@ -98,37 +97,30 @@ export async function awaitPerformanceSecondaries(input: {
   readonly secondaries: readonly string[];
 }) {
   const { deployment, primary, secondaries } = input;
-  const execution = currentExecution();
-  const { clusters } = execution;
-  const { signal } = execution;
-  const { limits } = clusters.deployment(deployment);
-  const addresses = await primaryAddresses(clusters.of(deployment, primary), signal);
-  const following = await Promise.all(
-    secondaries.map(async (cluster) => {
-      const access = clusters.of(deployment, cluster);
-      let id: string | undefined;
-      try {
-        const seen = await awaitState(execution, {
-          read: async () => {
-            const state = await readKind(access, 'performance', signal);
-            id = state.secondaryId ?? id;
-            return state;
-          },
-          until: (state) => follows(state, addresses) && streamsAndLives(state, limits.heartbeatAgeMs),
-          budgetMs: Math.min(FOLLOW_BUDGET_MS, limits.streamingMs),
-          describe: describeReplication,
-          needed: `${cluster} follows ${primary}`,
-          cluster,
-          pollMs: 1_000,
-        });
-        return { cluster, follows: true, observed: describeReplication(seen), id };
-      } catch (error) {
-        if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
-        return { cluster, follows: false, observed: error.observed ?? 'not readable', id };
-      }
-    }),
-  );
-  return { following };
+  const { execution, clusters, signal, limits, access } = onCluster({ deployment, cluster: primary });
+  const addresses = await primaryAddresses(access, signal);
+  const following = secondaries.map(async (cluster) => {
+    const { read, ...told } = replicationOf(clusters.of(deployment, cluster), 'performance', signal);
+    let id: string | undefined;
+    const polling = {
+      ...told,
+      read: async () => {
+        const state = await read();
+        id = state.secondaryId ?? id;
+        return state;
+      },
+      until: (state: ReplicationObservation) =>
+        follows(state, addresses) && streamsAndLives(state, limits.heartbeatAgeMs),
+      budgetMs: Math.min(FOLLOW_BUDGET_MS, limits.streamingMs),
+      needed: `${cluster} follows ${primary}`,
+      pollMs: 1_000,
+    };
+    const seen = await seenInTime(execution, polling);
+    return 'late' in seen
+      ? { cluster, follows: false, observed: seen.late, id }
+      : { cluster, follows: true, observed: describeReplication(seen), id };
+  });
+  return { following: await Promise.all(following) };
 }
 
 /** Roots are read for this long at most: the activity must end within its time. */
@@ -141,36 +133,29 @@ const ROOTS_BUDGET_MS = 30_000;
  * @param input.filtered - the secondary has a paths filter: its root differs by design
  */
 export async function compareMerkleRoots(input: BetweenClusters & OfKind & { readonly filtered: boolean }) {
-  const { deployment, primary, secondary, kind, filtered } = input;
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
+  const { primary, secondary, kind, filtered } = input;
+  const { execution, signal, source, target } = betweenClusters(input);
   if (filtered) {
-    return {
-      verdict: 'not-comparable' as const,
-      observed: `${secondary} has a paths filter: its root differs from that of ${primary} by design`,
-    };
+    const observed = `${secondary} has a paths filter: its root differs from that of ${primary} by design`;
+    return { verdict: 'not-comparable' as const, observed };
   }
-  const root = async (cluster: string) => (await readStatus(clusters.of(deployment, cluster), kind, signal)).merkleRoot;
   let last: readonly (string | undefined)[] = [];
-  try {
-    await awaitState(execution, {
-      read: async () => {
-        last = await Promise.all([root(primary), root(secondary)]);
-        return last;
-      },
-      until: ([above, below]) => above !== undefined && above === below,
-      budgetMs: ROOTS_BUDGET_MS,
-      describe: ([above, below]) => `roots ${above ?? 'not told'} and ${below ?? 'not told'}`,
-      needed: `equal Merkle roots of ${primary} and ${secondary}`,
-    });
+  const polling = {
+    read: async () => {
+      const seen = await Promise.all([source, target].map((each) => readStatus(each, kind, signal)));
+      last = seen.map(({ merkleRoot }) => merkleRoot);
+      return last;
+    },
+    until: ([above, below]: typeof last) => above !== undefined && above === below,
+    budgetMs: ROOTS_BUDGET_MS,
+    describe: ([above, below]: typeof last) => `roots ${above ?? 'not told'} and ${below ?? 'not told'}`,
+    needed: `equal Merkle roots of ${primary} and ${secondary}`,
+  };
+  const seen = await seenInTime(execution, polling);
+  if (!('late' in seen))
     return { verdict: 'equal' as const, observed: `the Merkle roots of ${primary} and ${secondary} are equal` };
-  } catch (error) {
-    if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
-    return {
-      verdict: last.length === 2 && !last.includes(undefined) ? ('not-seen-equal' as const) : ('not-readable' as const),
-      observed: error.observed ?? 'not readable',
-    };
-  }
+  const bothTold = last.length === 2 && !last.includes(undefined);
+  return { verdict: bothTold ? ('not-seen-equal' as const) : ('not-readable' as const), observed: seen.late };
 }
 
 /* After a cluster was enabled as secondary: seals, the first copy, and whether it takes a credential (facts 2.8, 3.2). */
@@ -181,12 +166,10 @@ const STABLE_READS = 3;
 const WATCH_MS = 500;
 
 /** Watches the first copy until the secondary streams, and people have unsealed the nodes that sealed themselves. */
-export async function followBootstrap({ deployment, secondary, kind }: BetweenClusters & OfKind) {
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const target = clusters.of(deployment, secondary);
-  const { limits } = clusters.deployment(deployment);
-  const watch = new BootstrapWatch(limits);
+export async function followBootstrap(input: BetweenClusters & OfKind) {
+  const { secondary, kind } = input;
+  const { execution, signal, limits, target } = betweenClusters(input);
+  const watch = new BootstrapWatch(secondary, kind, limits);
   const seen = await awaitState(execution, {
     read: async () => {
       const seals = await readSealsOf(target, signal);
@@ -198,7 +181,7 @@ export async function followBootstrap({ deployment, secondary, kind }: BetweenCl
       const sealed = seals.nodes.filter((node) => node.sealed !== false).map(({ address }) => address);
       return { sealed, replication };
     },
-    until: ({ sealed, replication }) => watch.streams(sealed, replication, secondary, kind),
+    until: ({ sealed, replication }) => watch.streams(sealed, replication),
     // Silence is no failure: a first copy takes as long as a complete reindex may.
     budgetMs: limits.reindexMs,
     describe: ({ replication }) => describeReplication(replication),
@@ -212,9 +195,9 @@ export async function followBootstrap({ deployment, secondary, kind }: BetweenCl
 }
 
 /** Whether the cluster takes the workers' credential for it, which a wipe made void. */
-export async function checkCredential({ deployment, cluster }: OnCluster): Promise<{ readonly observed: string }> {
-  const { clusters, signal } = currentExecution();
-  const access = clusters.of(deployment, cluster);
+export async function checkCredential(input: OnCluster): Promise<{ readonly observed: string }> {
+  const { cluster } = input;
+  const { signal, access } = onCluster(input);
   try {
     const { type } = await access.client.sys.lookupSelf({ token: await access.credential(), signal });
     return { observed: `${cluster} takes the workers' credential (${type ?? 'type not told'})` };
@@ -236,13 +219,16 @@ const NOT_VALID: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'CREDENTIAL
 class BootstrapWatch {
   readonly phases: string[] = [];
   readonly #disabled = inARow();
+  readonly #sealed = inARow();
   readonly #stuck = inARow();
   readonly #there = inARow();
-  #movedAt = performance.now();
-  #unsealedAt = performance.now();
 
-  /** How long nodes may be sealed, and how long it may stand without a connection, before people are asked. */
-  constructor(private readonly limits: Pick<Limits, 'heartbeatAgeMs' | 'streamingMs' | 'unsealMs'>) {}
+  /** @param limits - how long nodes may be sealed, and how long it may stand without a connection, before people are asked */
+  constructor(
+    private readonly cluster: string,
+    private readonly kind: ReplicationKind,
+    private readonly limits: Pick<Limits, 'heartbeatAgeMs' | 'streamingMs' | 'unsealMs'>,
+  ) {}
 
   /**
    * Whether it streams with every node unsealed, in several looks; throws where it is no secondary, or was sealed, silent
@@ -250,81 +236,62 @@ class BootstrapWatch {
    *
    * @param sealed - nodes that do not say that they are unsealed
    */
-  streams(
-    sealed: readonly string[],
-    replication: ReplicationObservation | undefined,
-    cluster: string,
-    kind: 'dr' | 'performance',
-  ): boolean {
+  streams(sealed: readonly string[], replication: ReplicationObservation | undefined): boolean {
     const { heartbeatAgeMs, streamingMs, unsealMs } = this.limits;
+    const { cluster, kind } = this;
     const phase = phaseOf(replication);
     if (this.phases.at(-1) !== phase) this.phases.push(phase);
-    if (this.#disabled(replication?.mode === 'disabled') >= STABLE_READS * 2)
-      throw notJoined(cluster, kind, replication);
-    if (sealed.length === 0) this.#unsealedAt = performance.now();
-    else if (performance.now() - this.#unsealedAt > unsealMs) throw sealedFor(unsealMs, cluster, sealed);
+    if (this.#disabled(replication?.mode === 'disabled').looks >= STABLE_READS * 2)
+      throw new RunbookError(
+        'STATE_DIVERGED',
+        `${cluster} is no ${kindName(kind)} secondary: the join did not take effect.`,
+        {
+          cluster,
+          observed: describeReplication(replication),
+          needed: 'secondary',
+          next: `Look at the log of ${cluster}. If it was not wiped, abort and start again.`,
+        },
+      );
+    if (this.#sealed(sealed.length > 0).forMs > unsealMs)
+      throw this.#tooLong(unsealMs, `Nodes of ${cluster} were sealed or silent`, {
+        observed: `sealed or silent: ${sealed.join(', ')}`,
+        needed: `every node of ${cluster} answers and is unsealed`,
+        next: 'Start those that do not answer. Unseal them with key shares of its primary, or restart those that unseal themselves, then retry.',
+      });
     const streams = streamsAndLives(replication, heartbeatAgeMs);
-    const looks = this.#there(streams && sealed.length === 0);
+    const { looks } = this.#there(streams && sealed.length === 0);
     if (streams) return looks >= STABLE_READS;
     // A cluster that copies may be silent for hours; one that is told to be idle or cut off does not copy.
-    const stuck = phase === 'stream-wals' || phase === 'idle';
-    const stuckLooks = this.#stuck(stuck);
-    if (stuckLooks <= 1) this.#movedAt = performance.now();
-    if (stuckLooks > STABLE_READS && performance.now() - this.#movedAt > streamingMs)
-      throw stuckFor(streamingMs, cluster, replication);
+    const stuck = this.#stuck(phase === 'stream-wals' || phase === 'idle');
+    if (stuck.looks > STABLE_READS && stuck.forMs > streamingMs)
+      throw this.#tooLong(streamingMs, `${cluster} has no live connection to its primary`, {
+        observed: describeReplication(replication),
+        needed: 'a first copy that goes on, or streaming with a fresh heartbeat',
+        next: `Find out why ${cluster} does not reach the cluster port of its primary, then retry.`,
+      });
     return false;
+  }
+
+  #tooLong(ms: number, what: string, told: { observed: string; needed: string; next: string }): RunbookError {
+    const { cluster } = this;
+    const message = `${what} for ${ms / 1000} s.`;
+    return new RunbookError('CONFIRMATION_TIMEOUT', message, { cluster, retryable: false, ...told });
   }
 }
 
-function sealedFor(ms: number, cluster: string, sealed: readonly string[]): RunbookError {
-  return new RunbookError('CONFIRMATION_TIMEOUT', `Nodes of ${cluster} were sealed or silent for ${ms / 1000} s.`, {
-    cluster,
-    retryable: false,
-    observed: `sealed or silent: ${sealed.join(', ')}`,
-    needed: `every node of ${cluster} answers and is unsealed`,
-    next: 'Start those that do not answer. Unseal them with key shares of its primary, or restart those that unseal themselves, then retry.',
-  });
-}
-
-/** Counts the looks in a row that say so. */
-function inARow(): (says: boolean) => number {
+/** Counts the looks in a row that say so, and the time since the first of them, ms. */
+function inARow(): (says: boolean) => { readonly looks: number; readonly forMs: number } {
   let looks = 0;
-  return (says) => (looks = says ? looks + 1 : 0);
+  let since = 0;
+  return (says) => {
+    looks = says ? looks + 1 : 0;
+    if (looks <= 1) since = performance.now();
+    return { looks, forMs: performance.now() - since };
+  };
 }
 
 function phaseOf(replication: ReplicationObservation | undefined): string {
   if (!replication) return 'not readable';
   if (replication.mode !== 'secondary') return replication.mode;
   return replication.state === undefined || replication.state === '' ? 'secondary' : replication.state;
-}
-
-function notJoined(
-  cluster: string,
-  kind: 'dr' | 'performance',
-  replication: ReplicationObservation | undefined,
-): RunbookError {
-  return new RunbookError(
-    'STATE_DIVERGED',
-    `${cluster} is no ${kindName(kind)} secondary: the join did not take effect.`,
-    {
-      cluster,
-      observed: describeReplication(replication),
-      needed: 'secondary',
-      next: `Look at the log of ${cluster}. If it was not wiped, abort and start again.`,
-    },
-  );
-}
-
-function stuckFor(ms: number, cluster: string, replication: ReplicationObservation | undefined): RunbookError {
-  return new RunbookError(
-    'CONFIRMATION_TIMEOUT',
-    `${cluster} has no live connection to its primary for ${ms / 1000} s.`,
-    {
-      cluster,
-      retryable: false,
-      observed: describeReplication(replication),
-      needed: 'a first copy that goes on, or streaming with a fresh heartbeat',
-      next: `Find out why ${cluster} does not reach the cluster port of its primary, then retry.`,
-    },
-  );
 }

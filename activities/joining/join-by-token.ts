@@ -18,7 +18,7 @@ import { currentExecution } from '../execution';
 import { writePathsFilter } from '../filters/filters';
 import { readStatus } from '../observe';
 import { CHANGE_TIMEOUT_MS } from '../deadline';
-import { beforeSending, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
+import { readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { openOperationToken } from '../tokens/operation-token';
 import { demandRole } from './onboarding-read';
 import { verifyJoining } from './repoint-authority';
@@ -93,12 +93,6 @@ export function joinTargetOf(input: JoinInput, use: JoinTarget['use'], clusterId
   return { input, use, source: of(input.primary), target: of(input.secondary), clusterId };
 }
 
-/** Whether an attempt, or a try that people decided on, came before this one, and may have sent the call. */
-export function mayHaveCalledBefore(): boolean {
-  const { doubt, step } = currentExecution();
-  return doubt.mayHaveSent || (step?.attempt ?? 1) > 1;
-}
-
 /**
  * Public key, activation token and the call that uses it, as one unit. The token never leaves this process: where an
  * attempt ends before it was used, nobody has it, and the next one revokes its id and does all again. The caller has seen
@@ -146,33 +140,29 @@ async function writeFilterAgain({ input, clusterId: id }: JoinTarget): Promise<v
 
 /** @returns `undefined` where the secondary makes no key and need not: the token is wrapped then */
 async function generatePublicKey(joining: JoinTarget): Promise<SecondaryPublicKey | undefined> {
-  const { input, use, target } = joining;
-  const { form = 'auto' } = input;
+  const { input, use, target, clusterId } = joining;
+  const { form = 'auto', kind } = input;
   if (form === 'wrapped') return undefined;
   const execution = currentExecution();
-  const { signal } = execution;
+  const generate = async (token?: Secret) => {
+    const options = token ? { token, signal: execution.signal } : await withCredential(target, execution);
+    return target.client[kind].secondary.generatePublicKey({ ...options, timeoutMs: CHANGE_TIMEOUT_MS });
+  };
   // Which token the call takes on a demoted DR cluster differs by version (facts, points that only a real service settles).
-  const token = input.kind === 'dr' && use === 'update-primary' ? await updateToken(joining) : undefined;
-  const options = [
-    ...(token ? [() => Promise.resolve({ token, signal, timeoutMs: CHANGE_TIMEOUT_MS })] : []),
-    () => withCredential(target, execution),
+  const demoted = kind === 'dr' && use === 'update-primary';
+  const tokens = [
+    ...(demoted ? [await openOperationToken(target, clusterId, input.token, 'dr.update-primary')] : []),
+    undefined,
   ];
-  let refusal: RunbookError | undefined;
-  for (const each of options) {
+  for (const token of tokens) {
     try {
-      return await target.client[input.kind].secondary.generatePublicKey(await each());
+      return await generate(token);
     } catch (error) {
       if (!isRunbookError(error) || !NO_KEY.has(error.code)) throw error;
-      refusal = error;
+      if (token === undefined && form === 'public-key') throw error;
     }
   }
-  if (form === 'public-key' && refusal) throw refusal;
   return undefined;
-}
-
-/** Of a DR secondary, which does nothing without one. */
-export function updateToken({ input, target, clusterId }: JoinTarget) {
-  return openOperationToken(target, clusterId, input.token, 'dr.update-primary');
 }
 
 /**
@@ -240,16 +230,14 @@ async function useActivationToken<S>(
       underWayMs: execution.timing.underWayMs,
       read: () => read(sent.calls > 0),
       until: (state) => until(state, sent.calls > 0),
-      act: async () => {
-        const send = await beforeSending(async () => {
-          const prepared = await prepare();
-          await demandPrivateKey(joining, activation);
-          return prepared;
-        });
-        await execution.assertCurrentAttempt();
-        sent.calls += 1;
-        sent.calledAt ??= Date.now();
-        return send(form === 'wrapped' ? { token, primaryApiAddr, caFile, caPath } : { token });
+      prepare: async () => {
+        const send = await prepare();
+        await demandPrivateKey(joining, activation);
+        return () => {
+          sent.calls += 1;
+          sent.calledAt ??= Date.now();
+          return send(form === 'wrapped' ? { token, primaryApiAddr, caFile, caPath } : { token });
+        };
       },
     });
     return resultOf({ outcome: changed.outcome, ...sent }, observed ?? use.describe(changed.state));

@@ -3,12 +3,12 @@ import type { Authority, ChangeResult, ExpectedFilter, OfKind, OnCluster } from 
 import type { OutsideSecondary } from '../../src/contracts/runbook-inputs';
 import { RunbookError } from '../../src/errors';
 import { verifyBeginning } from '../approvals/authority';
-import { currentExecution } from '../execution';
+import { onCluster } from '../execution';
 import { describeFilter, requireFilter } from '../filters/paths-filters';
 import { awaitState, beforeSending, resultOf, withCredential } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, awaitClusterId } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, awaitNamed } from '../tokens/operation-token';
 import { issueActivationToken } from './join-by-token';
-import { kindName, readKind } from '../observe';
+import { kindName, replicationOf } from '../observe';
 
 /* A secondary of another team: this program reaches its primary alone, and hands over what only that team can use. */
 
@@ -33,21 +33,19 @@ type OutsideInput = OnCluster & OfKind & { readonly outside: OutsideSecondary };
 export async function issueOutsideToken(
   input: OutsideInput & { readonly authority: Authority; readonly expected?: ExpectedFilter | undefined },
 ): Promise<ChangeResult & { readonly encryptedToken: string }> {
-  const { deployment, kind, cluster, outside, expected } = input;
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const source = clusters.of(deployment, cluster);
-  const clusterId = await awaitClusterId(source, execution, ANSWER_BUDGET_MS);
+  const { kind, cluster, outside, expected } = input;
+  const { execution, signal, access: source } = onCluster(input);
+  const on = await awaitNamed(source, ANSWER_BUDGET_MS);
   await beforeSending(async () => {
     const operation = `${kind}.primary.secondary-token` as const;
-    const doing = { operation, on: { cluster, clusterId }, detail: outsideDetail(outside, expected) };
+    const doing = { operation, on, detail: outsideDetail(outside, expected) };
     await verifyBeginning(input, doing);
     if (expected) await requireFilter(source, outside.id, outside.id, expected, signal);
   });
   const { id, ttl, publicKey: secondaryPublicKey } = outside;
-  const on = { input: { kind }, source };
   const calledAt = Date.now();
-  const { token, form } = await issueActivationToken(on, { id, ttl, secondaryPublicKey }, () => undefined);
+  const issuing = { input: { kind }, source };
+  const { token, form } = await issueActivationToken(issuing, { id, ttl, secondaryPublicKey }, () => undefined);
   if (form !== 'encrypted') {
     const options = await withCredential(source, execution);
     const revoked = await source.client[kind].primary.revokeSecondary({ id }, options).then(
@@ -67,20 +65,18 @@ export async function issueOutsideToken(
 }
 
 /** Waits until the primary is connected to the secondary of the other team. */
-export async function awaitOutsideSecondary({ deployment, kind, cluster, outside }: OutsideInput) {
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const source = clusters.of(deployment, cluster);
+export async function awaitOutsideSecondary(input: OutsideInput) {
+  const { kind, cluster, outside } = input;
+  const { execution, signal, limits, access } = onCluster(input);
   const { id, ttl } = outside;
   const lifeMs = Number.parseInt(ttl, 10) * (ttl.endsWith('h') ? 3_600_000 : 60_000);
   const seen = await awaitState(execution, {
-    read: () => readKind(source, kind, signal),
+    ...replicationOf(access, kind, signal),
     until: ({ peers }) => peers.some((peer) => peer.id === id && peer.connected),
-    budgetMs: lifeMs + clusters.deployment(deployment).limits.streamingMs,
+    budgetMs: lifeMs + limits.streamingMs,
     describe: ({ peers }) =>
       `connected: ${peers.flatMap((each) => (each.connected ? [each.id] : [])).join(', ') || 'nobody'}`,
     needed: `${id} is connected to ${cluster}`,
-    cluster,
     pollMs: 1_000,
   });
   return { at: Date.now(), observed: `${cluster} is connected to ${id} (${seen.peers.length} secondaries in all)` };

@@ -8,7 +8,7 @@ import { currentExecution } from '../execution';
 import { identityOfMember } from '../checks/failover-sides';
 import type { JoinTarget } from './join-by-token';
 import { readKind } from '../observe';
-import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, awaitNamed, readClusterId } from '../tokens/operation-token';
 import { describeFilter } from '../filters/paths-filters';
 
 /** What a plan may let a secondary follow as a part of. On its own it says how: by token or by addresses. */
@@ -63,11 +63,9 @@ export async function verifyJoining(
   { begun }: { readonly begun: boolean },
 ): Promise<void> {
   const { deployment, kind, authority, expected } = input;
-  const execution = currentExecution();
-  const pair: Pair = {
-    on: { cluster: target.entry.name, clusterId },
-    with: { cluster: source.entry.name, clusterId: await awaitClusterId(source, execution, ANSWER_BUDGET_MS) },
-  };
+  const { signal } = currentExecution();
+  const on = { cluster: target.entry.name, clusterId };
+  const pair: Pair = { on, with: await awaitNamed(source, ANSWER_BUDGET_MS) };
   const { filter } = expected ?? {};
   if (use === 'enable') {
     const detail = kind === 'dr' ? {} : { detail: describeFilter(filter) };
@@ -78,7 +76,7 @@ export async function verifyJoining(
   }
   await verifyFollowing(deployment, authority, {
     ...{ ...pair, kind, form: 'token', filter, begun },
-    asMember: async () => identityOfMember(target.entry, (await readKind(target, kind, execution.signal)).setId),
+    asMember: async () => identityOfMember(target.entry, (await readKind(target, kind, signal)).setId),
   });
 }
 

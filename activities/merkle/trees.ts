@@ -1,17 +1,17 @@
 import type { OnCluster, Authority, ChangeResult } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import { RunbookError, orElse } from '../../src/errors';
-import { findCluster } from '../../src/inventory';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { demand } from '../checks/check';
 import { primaryStable } from '../checks/replication';
 import type { Told } from '../checks/replication';
-import { currentExecution } from '../execution';
+import { onCluster } from '../execution';
+import { othersOfSet } from '../joining/enable-secondary';
 import { demandMode, readKind } from '../observe';
 import { CHANGE_TIMEOUT_MS } from '../deadline';
-import { awaitState, beforeSending, readActConfirm, resultOf } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, awaitClusterId, openOperationToken } from '../tokens/operation-token';
+import { awaitState, readActConfirm, resultOf } from '../read-act-confirm';
+import { ANSWER_BUDGET_MS, awaitClusterId, awaitNamed, openOperationToken } from '../tokens/operation-token';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { MerkleReport, MerkleSubtree } from '../../src/vault';
 
@@ -156,15 +156,11 @@ const FOLLOW_POLL_MS = 1_000;
 export async function probeMerkleTree(
   input: OnCluster & { readonly token: OperationTokenReference },
 ): Promise<MerkleCheckResult> {
-  const { deployment, cluster, token: reference } = input;
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const access = clusters.of(deployment, cluster);
+  const { cluster, token } = input;
+  const { execution, signal, limits, access } = onCluster(input);
   const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
-  const use = 'dr.merkle-check';
-  const drOperationToken = await openOperationToken(access, clusterId, reference, use);
+  const drOperationToken = await openOperationToken(access, clusterId, token, 'dr.merkle-check');
   const began = Date.now();
-  const { limits } = clusters.deployment(deployment);
   const options = { signal, timeoutMs: Math.min(CHECK_TIMEOUT_MS, limits.reindexMs) };
   const judged = await awaitState(execution, {
     read: async () => {
@@ -191,22 +187,13 @@ export async function startDrReindex(
     readonly epochBefore?: number | undefined;
   },
 ): Promise<ChangeResult> {
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const { deployment, cluster, token: reference, options, epochBefore } = input;
-  const access = clusters.of(deployment, cluster);
-  const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
-  const doing = {
-    operation: 'dr.secondary.reindex',
-    on: { cluster, clusterId },
-    detail: reindexDetail(options),
-  } as const;
+  const { deployment, cluster, token, options, epochBefore } = input;
+  const { execution, clusters, signal, access } = onCluster(input);
+  const on = await awaitNamed(access, ANSWER_BUDGET_MS);
+  const doing = { operation: 'dr.secondary.reindex', on, detail: reindexDetail(options) } as const;
   await verifyOperation(input, doing);
-  const use = 'dr.reindex';
-  const drOperationToken = await openOperationToken(access, clusterId, reference, use);
-  const others = (clusters.deployment(deployment).drSets.get(access.entry.drSet) ?? [])
-    .filter((name) => name !== cluster)
-    .map((name) => clusters.access(findCluster(clusters.deployment(deployment), name)));
+  const drOperationToken = await openOperationToken(access, on.clusterId, token, 'dr.reindex');
+  const others = othersOfSet(clusters.deployment(deployment), 'dr', cluster);
   const changed = await readActConfirm(execution, {
     read: () => readReindex(access, signal),
     until: (state) => state.mode === 'secondary' && showsReindexSince(state, epochBefore),
@@ -215,15 +202,13 @@ export async function startDrReindex(
     needed: `a reindex of ${cluster} in its status`,
     cluster,
     allow: (state) => refuseUnlessSecondary(state, cluster),
-    act: async () => {
+    prepare: async () => {
       // The last look: the secondary must not be needed for a failover now.
-      await beforeSending(async () => {
-        await demandOnePrimary(others, cluster, signal);
-        await verifyBeginning(input, doing);
-      });
-      execution.throwIfCancelled();
+      const accesses = others.map((name) => clusters.of(deployment, name));
+      await demandOnePrimary(accesses, cluster, signal);
+      await verifyBeginning(input, doing);
       const parameters = { drOperationToken, ...options };
-      return access.client.dr.secondary.reindex(parameters, { signal, timeoutMs: CHANGE_TIMEOUT_MS });
+      return () => access.client.dr.secondary.reindex(parameters, { signal, timeoutMs: CHANGE_TIMEOUT_MS });
     },
   });
   const observed = `${cluster}: ${describeReindex(changed.state)}`;
@@ -234,15 +219,13 @@ export async function startDrReindex(
 
 /** Waits until no reindex is under way; stage and the service's own count are in the heartbeats. */
 export async function followDrReindex(input: OnCluster & { readonly epochBefore?: number | undefined }) {
-  const { deployment, cluster, epochBefore } = input;
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const access = clusters.of(deployment, cluster);
+  const { cluster, epochBefore } = input;
+  const { execution, signal, limits, access } = onCluster(input);
   const state = await awaitState(execution, {
     // A node that is busy with its tree may be silent for long: only the budget ends the wait.
     read: () => readReindex(access, signal),
     until: ({ inProgress }) => !inProgress,
-    budgetMs: clusters.deployment(deployment).limits.reindexMs,
+    budgetMs: limits.reindexMs,
     describe: describeReindex,
     needed: `the end of the reindex of ${cluster}`,
     cluster,

@@ -6,17 +6,10 @@ import type { Deployment } from '../../src/inventory';
 import { verifyBeginning } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
-import { currentExecution } from '../execution';
+import { currentExecution, onCluster } from '../execution';
 import { readStatus } from '../observe';
-import {
-  ROLE_TIMEOUT_MS,
-  awaitState,
-  beforeSending,
-  readActConfirm,
-  resultOf,
-  withCredential,
-} from '../read-act-confirm';
-import { awaitClusterId } from '../tokens/operation-token';
+import { ROLE_TIMEOUT_MS, awaitState, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
+import { awaitNamed } from '../tokens/operation-token';
 import { markerPaths } from '../tokens/policies';
 
 /*
@@ -30,8 +23,6 @@ const INTERVAL_S = 60;
 export const QUOTA_HOLDS_MS = 45_000;
 /** Only names like this are written or deleted, by runs that hold the lock of the deployment. */
 const OURS = /^runbooks-/;
-/** How long a quota may take to reach every node, ms. */
-const PROBE_MS = 10_000;
 
 /** What runs call while the clients are stopped (facts 12.4). Without `sys/quotas` the quota could not be removed. */
 const CALLED_BY_RUNS = [
@@ -55,9 +46,8 @@ export function othersAmong(names: readonly string[] | undefined): string[] {
 }
 
 /** What must be known to undo it, read before anything is changed: its result in the history outlives every worker. */
-export async function readQuotas({ deployment, cluster }: OnCluster): Promise<QuotasBefore> {
-  const { clusters, signal } = currentExecution();
-  const access = clusters.of(deployment, cluster);
+export async function readQuotas(input: OnCluster): Promise<QuotasBefore> {
+  const { signal, access } = onCluster(input);
   const config = await access.client.sys.quotaConfig({ token: await access.credential(), signal });
   const { absoluteRateLimitExemptPaths: absolute } = config;
   const exempt = config.rateLimitExemptPaths;
@@ -68,27 +58,21 @@ export async function readQuotas({ deployment, cluster }: OnCluster): Promise<Qu
 export async function quiesceByQuota(
   input: OnCluster & OfKind & { readonly otherCluster: string; readonly authority: Authority },
 ): Promise<ChangeResult> {
-  const { deployment, kind, cluster, otherCluster } = input;
-  const execution = currentExecution();
-  const { clusters } = execution;
-  const { demoteMs } = clusters.deployment(deployment).limits;
-  const [on, successor] = await Promise.all(
-    ([cluster, otherCluster] as const).map(async (name) => ({
-      cluster: name,
-      clusterId: await awaitClusterId(clusters.of(deployment, name), execution, demoteMs),
-    })),
-  );
-  if (!on || !successor) throw new TypeError('two clusters have two IDs');
+  const { deployment, kind, otherCluster } = input;
+  const { execution, clusters, limits, access } = onCluster(input);
+  const [on, successor] = await Promise.all([
+    awaitNamed(access, limits.demoteMs),
+    awaitNamed(clusters.of(deployment, otherCluster), limits.demoteMs),
+  ]);
   await verifyBeginning(input, { operation: `${kind}.primary.quiesce-by-quota`, on, with: successor });
   // It may be sent again at will: it is one state, and reached from every other.
   execution.doubt.mayHaveSent = false;
   const calledAt = Date.now();
-  const access = clusters.of(deployment, cluster);
   const { observed } = await holdByQuota(execution, access).catch(async (error: unknown): Promise<never> => {
     if (isRunbookError(error) && error.code !== 'REQUEST_CANCELLED') await letGo(execution, access);
     throw error;
   });
-  return { outcome: 'done', observed, calledAt, confirmedAt: Date.now(), calls: 1 };
+  return resultOf({ outcome: 'done', calledAt, calls: 1 }, observed);
 }
 
 /** Nobody is held for nothing until a person decides; where this fails, the end of the run lets them through. */
@@ -214,7 +198,7 @@ async function awaitRefusals(execution: Execution, accesses: readonly ClusterAcc
         accesses.every(({ entry }) =>
           said.some(({ node, word }) => word === 'refused' && entry.addresses.includes(node)),
         ),
-      budgetMs: PROBE_MS,
+      budgetMs: execution.timing.quotaMs,
       describe: (said) => said.map(({ node, word }) => `${node}: ${word}`).join(', '),
       needed: 'every node that takes requests answers 429',
       pollMs: 100,
@@ -249,20 +233,18 @@ export async function releaseQuota(
   input: OnCluster & { readonly credentialOf?: string; readonly exempt?: readonly string[] },
 ): Promise<ChangeResult> {
   const { deployment, cluster, credentialOf, exempt } = input;
-  const execution = currentExecution();
-  const { clusters, run, signal } = execution;
+  const { execution, clusters, signal, limits, access } = onCluster(input);
+  const { run } = execution;
   const lock = deploymentWorkflowId(deployment);
   if (run.wid !== lock)
     throw new RunbookError('PRECONDITION_FAILED', 'Quotas are removed by the run that holds the lock alone.', {
       observed: 'a run of another Workflow ID',
       needed: lock,
     });
-  const access = clusters.of(deployment, cluster);
   const shared = clusters.of(deployment, credentialOf ?? cluster);
   const token = shared.entry.drSet === access.entry.drSet ? shared : access;
   const { sys } = access.client;
   const reading = { token: await token.credential(), signal };
-  const { limits } = clusters.deployment(deployment);
   const changed = await readActConfirm(execution, {
     read: async () => ((await sys.rateLimitQuotas(reading)) ?? []).filter((name) => OURS.test(name)),
     until: (names) => names.length === 0,
@@ -270,10 +252,11 @@ export async function releaseQuota(
     describe: (names) => names.join(', ') || 'none',
     needed: `no quota of a run on ${cluster}`,
     cluster,
-    act: async () => {
-      const names = await beforeSending(async () => (await sys.rateLimitQuotas(reading)) ?? []);
-      for (const name of names.filter((each) => OURS.test(each)))
-        await sys.deleteRateLimitQuota(name, await changingSoon(token, execution));
+    prepare: async (names) => {
+      const options = await changingSoon(token, execution);
+      return async () => {
+        for (const name of names) await sys.deleteRateLimitQuota(name, options);
+      };
     },
   });
   if (exempt === undefined) return resultOf(changed, `${cluster}: no quota of a run`);
@@ -317,10 +300,10 @@ async function restoreExempt(
     describe: ({ rateLimitExemptPaths }) => rateLimitExemptPaths.join(', '),
     needed: `the exempt paths of ${cluster} as they were`,
     cluster,
-    act: async () => {
-      const config = await beforeSending(() => sys.quotaConfig(reading));
+    prepare: async (config) => {
       const rateLimitExemptPaths = config.rateLimitExemptPaths.filter((path) => !added.includes(path));
-      return sys.writeQuotaConfig({ ...config, rateLimitExemptPaths }, await changingSoon(token, execution));
+      const options = await changingSoon(token, execution);
+      return () => sys.writeQuotaConfig({ ...config, rateLimitExemptPaths }, options);
     },
   });
 }

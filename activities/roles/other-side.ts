@@ -1,5 +1,4 @@
 import type { Authority, ChangeResult } from '../../src/contracts/activities';
-import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { Check, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
@@ -11,12 +10,13 @@ import { mayBeOneSet, servesAsPrimary } from '../checks/replication';
 import { goneChecks, signsAgree } from '../checks/signs';
 import type { ClusterAccess } from '../clusters';
 import { alsoGoneIn, readSigns, signsText, spokeAgainst } from '../evidence/failover-evidence';
-import { currentExecution } from '../execution';
+import { currentExecution, onCluster } from '../execution';
 import { callHook } from '../hooks/run-hook';
-import { describeReplication, kindName, readKind, readStatus } from '../observe';
+import { othersOfSet } from '../joining/enable-secondary';
+import { kindName, readKind, readStatus, replicationOf } from '../observe';
 import { identityOfLost } from '../checks/failover-sides';
 import { awaitState, beforeSending } from '../read-act-confirm';
-import { awaitClusterId } from '../tokens/operation-token';
+import { awaitNamed } from '../tokens/operation-token';
 import * as proof from './prove-not-primary';
 import { opinionsText, refusePrimary } from './prove-not-primary';
 
@@ -28,17 +28,14 @@ export interface Sides {
   readonly otherCluster: string;
 }
 
-/** The DR status of a cluster, which need not answer at once. */
-export function awaitTold(access: ClusterAccess): Promise<ReplicationObservation> {
+/** The replication of a cluster, which need not answer at once. */
+export function awaitTold(access: ClusterAccess, budgetMs: number, kind: ReplicationKind = 'dr') {
   const execution = currentExecution();
-  const { name, deployment } = access.entry;
   return awaitState(execution, {
-    read: () => readStatus(access, 'dr', execution.signal),
+    ...replicationOf(access, kind, execution.signal, readStatus),
     until: () => true,
-    budgetMs: execution.clusters.deployment(deployment).limits.promoteMs,
-    describe: describeReplication,
-    needed: `${name} tells its DR set`,
-    cluster: name,
+    budgetMs,
+    needed: `${access.entry.name} tells its ${kindName(kind)} role`,
   });
 }
 
@@ -83,9 +80,7 @@ async function performanceSignsAgainst(
 export async function refusePrimaryMember({ deployment, cluster, otherCluster }: Sides): Promise<Finding[]> {
   const execution = currentExecution();
   const { clusters } = execution;
-  const { entry } = clusters.of(deployment, cluster);
-  const members = clusters.deployment(deployment).drSets.get(entry.drSet) ?? [];
-  const others = members.filter((name) => name !== cluster && name !== otherCluster);
+  const others = othersOfSet(clusters.deployment(deployment), 'dr', cluster).filter((name) => name !== otherCluster);
   const said = await Promise.all(
     others.map(async (name) => ({ name, ...(await proof.askRole(clusters.of(deployment, name), execution.signal)) })),
   );
@@ -110,15 +105,11 @@ export async function refuseSecondPrimary(
   setId: string | undefined,
 ): Promise<ReadonlyMap<string, string | undefined>> {
   const { clusters, signal } = currentExecution();
-  const { entry } = clusters.of(deployment, cluster);
-  const inDrSet = clusters.deployment(deployment).drSets.get(entry.drSet) ?? [];
-  const others = clusters
-    .all(deployment)
-    .filter(({ entry: { name } }) => name !== cluster && (kind === 'performance' || inDrSet.includes(name)));
   const roots = await Promise.all(
-    others.map(async (other) => {
-      const { name } = other.entry;
-      const state = await readStatus(other, kind, signal).catch(orElse(signal, () => undefined));
+    othersOfSet(clusters.deployment(deployment), kind, cluster).map(async (name) => {
+      const state = await readStatus(clusters.of(deployment, name), kind, signal).catch(
+        orElse(signal, () => undefined),
+      );
       if (state?.mode !== 'primary' || (kind === 'performance' && !mayBeOneSet(state.setId, setId)))
         return [name, state?.merkleRoot] as const;
       throw new RunbookError('STATE_DIVERGED', `${name} is ${kindName(kind)} primary of the same set.`, {
@@ -169,9 +160,7 @@ export async function awaitPrimaryGone(input: {
   readonly alsoGone?: readonly string[] | undefined;
 }): Promise<{ readonly observed: string; readonly at: number }> {
   const { deployment, from, to, alsoGone } = input;
-  const execution = currentExecution();
-  const { clusters } = execution;
-  const { primaryGoneMs } = clusters.deployment(deployment).limits;
+  const { execution, clusters, limits } = onCluster({ deployment, cluster: to });
   const signs = await awaitState(execution, {
     read: async () => {
       const judged = await readSigns(clusters, deployment, { from, to, alsoGone }, execution.signal);
@@ -180,7 +169,7 @@ export async function awaitPrimaryGone(input: {
       return judged;
     },
     until: signsAgree,
-    budgetMs: primaryGoneMs + SIGNS_BUDGET_MS,
+    budgetMs: limits.primaryGoneMs + SIGNS_BUDGET_MS,
     describe: signsText,
     needed: `every sign that ${from} is gone`,
     cluster: from,
@@ -200,17 +189,11 @@ export async function fenceLostPrimary(input: {
   readonly authority: Authority;
 }): Promise<ChangeResult> {
   const { deployment, from, to, authority } = input;
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const [access, lost] = [clusters.of(deployment, to), clusters.of(deployment, from)];
-  const { promoteMs } = clusters.deployment(deployment).limits;
-  const clusterId = await awaitClusterId(access, execution, promoteMs);
-  const { setId } = await awaitTold(access);
-  const plan = await verifyOperation(input, {
-    operation: 'hook.fence',
-    on: identityOfLost(lost.entry, setId),
-    with: { cluster: to, clusterId },
-  });
+  const { clusters, signal, limits, access } = onCluster({ deployment, cluster: to });
+  const successor = await awaitNamed(access, limits.promoteMs);
+  const { setId } = await awaitTold(access, limits.promoteMs);
+  const on = identityOfLost(clusters.of(deployment, from).entry, setId);
+  const plan = await verifyOperation(input, { operation: 'hook.fence', on, with: successor });
   const judged = { deployment, gate: gateOf('hook.fence'), requestedBy: plan.requestedBy, authority };
   await beforeSending(async () => {
     await demandGone({ deployment, kind: 'dr', cluster: to, otherCluster: from }, plan);

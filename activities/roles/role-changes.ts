@@ -3,7 +3,7 @@ import type { ReplicationObservation, WalIndex } from '../../src/contracts/obser
 import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { RunbookError, isRunbookError, orElse } from '../../src/errors';
+import { RunbookError, orElse } from '../../src/errors';
 import {
   demandSameOutage,
   gateOf,
@@ -13,21 +13,14 @@ import {
   verifyOperation,
 } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
-import { currentExecution } from '../execution';
+import { currentExecution, onCluster } from '../execution';
 import { identityOfLost } from '../checks/failover-sides';
 import { inPlaceOf } from '../approvals/planning';
-import { describeReplication, kindName, readKind, readStatus } from '../observe';
+import { describeReplication, kindName, readKind, readStatus, replicationOf } from '../observe';
 import { primaryClusterAddrOf } from '../joining/enable-secondary';
 import { demandRole } from '../joining/onboarding-read';
-import { awaitClusterId, openOperationToken, readClusterId } from '../tokens/operation-token';
-import {
-  ROLE_TIMEOUT_MS,
-  awaitState,
-  beforeSending,
-  readActConfirm,
-  resultOf,
-  withCredential,
-} from '../read-act-confirm';
+import { awaitNamed, openOperationToken, readClusterId } from '../tokens/operation-token';
+import { ROLE_TIMEOUT_MS, readActConfirm, resultOf, seenInTime, withCredential } from '../read-act-confirm';
 import { equalRoots, hasReached, mayTakeOver, demandNoLoss } from '../evidence/data-evidence';
 import type { HeldWrites } from '../quiesce/held-writes';
 import { heldEvidence, seeHeldWrites } from '../quiesce/held-writes';
@@ -76,16 +69,12 @@ const MAY_PASS = ['PERMISSION_DENIED', 'REDIRECT_REFUSED'];
  */
 export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   const { deployment, kind, cluster, otherCluster, former = false } = input;
-  const execution = currentExecution();
-  const { clusters, sealKeyring, signal, run } = execution;
-  const { demoteMs } = clusters.deployment(deployment).limits;
-  const [access, other] = [clusters.of(deployment, cluster), clusters.of(deployment, otherCluster)];
-  const identityOf = async (each: ClusterAccess) => ({
-    cluster: each.entry.name,
-    clusterId: await awaitClusterId(each, execution, demoteMs),
-  });
-  const [on, successor] = await Promise.all([identityOf(access), identityOf(other)]);
+  const { execution, clusters, signal, limits, access } = onCluster(input);
+  const { sealKeyring, run } = execution;
+  const other = clusters.of(deployment, otherCluster);
+  const [on, successor] = await Promise.all([awaitNamed(access, limits.demoteMs), awaitNamed(other, limits.demoteMs)]);
   const doing = { operation: `${kind}.primary.demote`, on, with: successor } as const;
+  const verify = () => verifyBeginning(input, doing);
   const plan = await verifyOperation(input, doing);
   const mayLose = former || plan.choices['acceptLoss'] === 'bounded';
   let written: WalIndex | undefined;
@@ -93,52 +82,44 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
   let answered = false;
 
   const changed = await readActConfirm(execution, {
-    read: () => readStatus(access, kind, signal),
+    ...replicationOf(access, kind, signal, readStatus),
     until: ({ mode }) => mode === 'secondary',
-    budgetMs: demoteMs,
+    budgetMs: limits.demoteMs,
     underWayMs: execution.timing.underWayMs,
-    describe: describeReplication,
     needed: `${cluster} is a ${kindName(kind)} secondary`,
-    cluster,
     allow: (state) => {
       demandRole(cluster, kind, 'primary', state);
       written = state.lastWal;
       if (!mayLose && written === undefined) throw untoldWal(cluster, kind, state);
     },
-    act: async () => {
-      const verify = () => verifyBeginning(input, doing);
-      // The last look before the point of no return.
-      const token = await beforeSending(async () => {
-        const credential = await access.credential();
-        if (former) {
-          await verify();
-          await demandServing(other, kind, `${cluster} was not demoted`);
-          return credential;
-        }
-        held = undefined;
+    // The last look before the point of no return.
+    prepare: async () => {
+      const token = await access.credential();
+      held = undefined;
+      if (former) {
+        await verify();
+        await demandServing(other, kind, `${cluster} was not demoted`);
+      } else {
         held = await seeHeldWrites(plan, access, { kind });
         written = held?.wal ?? written;
         const seen = await demandSuccessor(input, verify, { written: mayLose ? held?.wal : written, mayLose });
         if (!hasReached(seen, written)) held = undefined;
-        return credential;
-      });
-      await execution.assertCurrentAttempt();
-      await access.client[kind].primary.demote({ token, signal, timeoutMs: ROLE_TIMEOUT_MS });
-      answered = true;
+      }
+      return async () => {
+        await access.client[kind].primary.demote({ token, signal, timeoutMs: ROLE_TIMEOUT_MS });
+        answered = true;
+      };
     },
   });
   const observed = `${cluster}: ${describeReplication(changed.state)}`;
   if (former) {
-    await demandNoNodePrimary(access, kind, demoteMs);
+    await demandNoNodePrimary(access, kind, limits.demoteMs);
     return resultOf(changed, observed);
   }
   const roots = await refuseSecondPrimary(input, changed.state.setId);
-  const proven =
-    changed.outcome === 'done' && held?.holds(answered)
-      ? { wal: held.wal, how: held.how, sides: { deployment, kind, from: cluster, to: otherCluster } }
-      : undefined;
-  const mark =
-    proven && heldEvidence(sealKeyring, run, { ...proven.sides, wal: proven.wal, at: Date.now() }, proven.how);
+  const proven = changed.outcome === 'done' && held?.holds(answered) ? held : undefined;
+  const sides = { deployment, kind, from: cluster, to: otherCluster };
+  const mark = proven && heldEvidence(sealKeyring, run, { ...sides, wal: proven.wal, at: Date.now() }, proven.how);
   const equal = equalRoots(cluster, changed.state.merkleRoot, otherCluster, roots.get(otherCluster));
   // The mark is what the promotion believes where this cluster falls silent before it.
   const evidence = equal ? { ...mark, ...equal } : mark;
@@ -151,63 +132,51 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
  * none; else the signs that it is gone are looked for again.
  */
 export async function promoteSecondary(input: Promotion): Promise<ChangeResult> {
-  const { deployment, kind, cluster } = input;
-  const execution = currentExecution();
-  const { clusters, signal, run } = execution;
-  const { promoteMs } = clusters.deployment(deployment).limits;
-  const access = clusters.of(deployment, cluster);
-  const [clusterId, otherId] = await Promise.all([
-    input.wayBack === true
-      ? idWithWayBack(access, clusters.of(deployment, input.otherCluster), promoteMs)
-      : awaitClusterId(access, execution, promoteMs),
-    kind === 'dr' && input.mode === 'planned'
+  const { deployment, kind, cluster, mode } = input;
+  const { execution, clusters, signal, limits, access } = onCluster(input);
+  const { promoteMs } = limits;
+  // Where there is a way back, clients do not wait for the whole of it: nothing was sent by then.
+  const answerMs = input.wayBack === true && !execution.doubt.mayHaveSent ? promoteMs / 4 : promoteMs;
+  const [on, otherId] = await Promise.all([
+    awaitNamed(access, answerMs),
+    kind === 'dr' && mode === 'planned'
       ? clusterIdIfTold(clusters.of(deployment, input.otherCluster), signal)
       : undefined,
   ]);
-  const approved = await approvedPromotion(input, clusterId, otherId);
+  const approved = await approvedPromotion(input, on, otherId);
   const memory: ProofMemory = {};
-  let seen: ReplicationObservation | undefined;
   let findings: readonly Finding[] = [];
 
   const changed = await readActConfirm(execution, {
-    read: () => readStatus(access, kind, signal),
-    until: ({ mode }) => mode === 'primary',
+    ...replicationOf(access, kind, signal, readStatus),
+    until: (state) => state.mode === 'primary',
     budgetMs: promoteMs,
     underWayMs: execution.timing.underWayMs,
-    describe: describeReplication,
     needed: `${cluster} is ${kindName(kind)} primary`,
-    cluster,
-    allow: (state) => {
-      demandRole(cluster, kind, 'secondary', state);
-      seen = state;
-    },
+    allow: (state) => demandRole(cluster, kind, 'secondary', state),
     notYet: ({ code, retryable }) => NOT_YET_OF[kind].includes(code) || (retryable && MAY_PASS.includes(code)),
-    act: async () => {
-      findings = await beforeSending(async () => {
-        const silent = kind === 'dr' ? await refusePrimaryMember(input) : [];
-        if (kind === 'performance') await refuseSecondPrimary(input, seen?.setId);
-        if (input.mode === 'planned') await demandDemoted(input, approved, memory, seen?.merkleRoot);
-        else await demandLost(input, approved, memory);
-        return silent;
-      });
+    prepare: async (seen) => {
+      if (kind === 'dr') findings = await refusePrimaryMember(input);
+      else await refuseSecondPrimary(input, seen.setId);
+      if (mode === 'planned') await demandDemoted(input, approved, memory, seen.merkleRoot);
+      else await demandLost(input, approved, memory);
       const primaryClusterAddr = primaryClusterAddrOf(access.entry);
-      const parameters = { primaryClusterAddr, ...(input.mode === 'forced' ? { force: true } : {}) };
+      const parameters = { primaryClusterAddr, ...(mode === 'forced' ? { force: true } : {}) };
+      const { dr, performance } = access.client;
       if (kind === 'performance') {
         const options = { ...(await withCredential(access, execution)), timeoutMs: ROLE_TIMEOUT_MS };
-        await execution.assertCurrentAttempt();
-        return access.client.performance.secondary.promote(parameters, options);
+        return () => performance.secondary.promote(parameters, options);
       }
       // Opened last: it is in the memory of this process for no longer than the call.
-      const drOperationToken = await openOperationToken(access, clusterId, input.token, 'dr.promote');
-      await execution.assertCurrentAttempt();
+      const drOperationToken = await openOperationToken(access, on.clusterId, input.token, 'dr.promote');
       const options = { signal, timeoutMs: ROLE_TIMEOUT_MS };
-      return access.client.dr.secondary.promote({ drOperationToken, ...parameters }, options);
+      return () => dr.secondary.promote({ drOperationToken, ...parameters }, options);
     },
   });
   const result = resultOf(changed, `${cluster}: ${describeReplication(changed.state)}`);
   const told = findings.length === 0 ? result : { ...result, findings };
   const { runbook } = approved.plan;
-  await notePrimaryChange(execution, deployment, { runbook, runId: run.rid, cluster, at: told.confirmedAt });
+  await notePrimaryChange(execution, deployment, { runbook, runId: execution.run.rid, cluster, at: told.confirmedAt });
   return told;
 }
 
@@ -219,12 +188,11 @@ interface ApprovedPromotion {
 /** The plan that lets this cluster be promoted in the place of the other one, as both are now. */
 async function approvedPromotion(
   input: Promotion,
-  clusterId: string,
+  on: AllowedOperation['on'],
   otherId: string | undefined,
 ): Promise<ApprovedPromotion> {
   const { clusters } = currentExecution();
   const { deployment, kind, cluster, otherCluster, mode } = input;
-  const on = { cluster, clusterId };
   const verify = async (doing: AllowedOperation): Promise<ApprovedPromotion> => ({
     plan: await verifyOperation(input, doing),
     operation: doing.operation,
@@ -240,14 +208,11 @@ async function approvedPromotion(
     const operation = 'dr.secondary.promote-after-demotion';
     const named = otherSideOf(input, { operation, on }, otherCluster);
     // It may be gone since its demotion: then the plan's word for it has to do.
-    return verify({
-      operation,
-      on,
-      with: otherId === undefined ? named : { cluster: otherCluster, clusterId: otherId },
-    });
+    return verify({ operation, on, with: otherId === undefined ? named : { ...named, clusterId: otherId } });
   }
   const operation = mode === 'forced' ? 'dr.secondary.promote-force' : 'dr.secondary.promote';
-  const { setId } = await awaitTold(clusters.of(deployment, cluster));
+  const { access, limits } = onCluster({ deployment, cluster });
+  const { setId } = await awaitTold(access, limits.promoteMs);
   const { entry } = clusters.of(deployment, otherCluster);
   return verify({ operation, on, with: identityOfLost(entry, setId) });
 }
@@ -291,24 +256,6 @@ async function demandLost(
   await demandSameOutage(judged, await readKind(clusters.of(deployment, cluster), kind, signal));
 }
 
-/**
- * Clients wait for a cluster that died, and the other one can serve them: where nothing at all is heard of it for a quarter
- * of the budget while the other one answers, that is enough. Nothing was sent by then.
- */
-async function idWithWayBack(access: ClusterAccess, other: ClusterAccess, budgetMs: number): Promise<string> {
-  const execution = currentExecution();
-  const quarterMs = budgetMs / 4;
-  if (execution.doubt.mayHaveSent) return awaitClusterId(access, execution, budgetMs);
-  try {
-    return await awaitClusterId(access, execution, quarterMs);
-  } catch (error) {
-    if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
-    const isSilent = error.observed?.startsWith('UNREACHABLE') === true;
-    if (isSilent && (await clusterIdIfTold(other, execution.signal)) !== undefined) throw error;
-    return await awaitClusterId(access, execution, budgetMs - quarterMs);
-  }
-}
-
 /** Undefined where the cluster does not tell it; another cluster than the inventory means is refused. */
 function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Promise<string | undefined> {
   const silent = orElse(signal, (error) => {
@@ -320,8 +267,6 @@ function clusterIdIfTold(access: ClusterAccess, signal: AbortSignal): Promise<st
 
 /** The successor had everything a moment ago: for how long it may take to have the last writes too, ms. */
 const CATCH_UP_MS = 30_000;
-/** The same where a loss is accepted: only whether one can be excluded depends on it. */
-const MOMENT_MS = 1_000;
 
 /**
  * The successor must be a live secondary that has every write up to what was caught up with before, and, where nothing may
@@ -335,24 +280,18 @@ async function demandSuccessor(
   verify: () => Promise<unknown>,
   { written, mayLose }: { readonly written: WalIndex | undefined; readonly mayLose: boolean },
 ): Promise<ReplicationObservation> {
-  const execution = currentExecution();
-  const { clusters, signal } = execution;
-  const { heartbeatAgeMs, catchUpMs } = clusters.deployment(deployment).limits;
+  const { execution, signal, limits, access } = onCluster({ deployment, cluster: otherCluster });
+  const { heartbeatAgeMs, catchUpMs } = limits;
   const wal = latest(reached, written);
-  const look = async () => {
-    const [seen] = await Promise.all([readKind(clusters.of(deployment, otherCluster), kind, signal), verify()]);
-    return seen;
-  };
   const awaited = {
-    read: look,
+    ...replicationOf(access, kind, signal),
+    read: async () => (await Promise.all([readKind(access, kind, signal), verify()]))[0],
     until: (each: ReplicationObservation) => each.state !== 'stream-wals' || hasReached(each, wal),
-    budgetMs: mayLose ? MOMENT_MS : Math.min(catchUpMs, CATCH_UP_MS),
-    describe: describeReplication,
+    budgetMs: mayLose ? execution.timing.momentMs : Math.min(catchUpMs, CATCH_UP_MS),
     needed: `last remote WAL of ${otherCluster} at least ${wal ?? 'any'}`,
-    cluster: otherCluster,
   };
-  const inTime = written === undefined ? undefined : await awaitState(execution, awaited).catch(orOverdue);
-  const seen = inTime ?? (await look());
+  const inTime = written === undefined ? undefined : await seenInTime(execution, awaited);
+  const seen = inTime === undefined || 'late' in inTime ? await awaited.read() : inTime;
   if (mayTakeOver(seen, heartbeatAgeMs, mayLose ? reached : wal)) return seen;
   throw new RunbookError('PRECONDITION_FAILED', `${otherCluster} could not take over; ${cluster} was not demoted.`, {
     cluster: otherCluster,
@@ -360,10 +299,6 @@ async function demandSuccessor(
     needed: `secondary, stream-wals, connected, fresh heartbeat${wal === undefined ? '' : `, last remote WAL at least ${wal}`}`,
     next: `Find out why ${otherCluster} is not ready, then retry.`,
   });
-}
-
-function orOverdue(error: unknown): undefined {
-  if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
 }
 
 /** The later one of two WAL indexes, where both are needed. */

@@ -14,11 +14,11 @@ import type { Deployment } from '../../src/inventory';
 import { verifyOperation } from '../approvals/authority';
 import type { Rights } from '../checks/credentials';
 import type { ClusterAccess } from '../clusters';
-import { currentExecution } from '../execution';
+import { onCluster } from '../execution';
 import type { Execution } from '../execution';
 import { callHook } from '../hooks/run-hook';
 import { resultOf } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, awaitClusterId } from '../tokens/operation-token';
+import { ANSWER_BUDGET_MS, awaitNamed } from '../tokens/operation-token';
 
 /* A copy of a cluster's storage before what cannot be undone: by the service's raft snapshot, or by a hook. */
 
@@ -62,8 +62,7 @@ export function snapshotWanted(
 /** Takes the snapshot that the inventory wants before this event. By the API it is whole, or there is none. */
 export async function takeSnapshot(input: SnapshotInput): Promise<ChangeResult> {
   const { deployment, cluster, event } = input;
-  const execution = currentExecution();
-  const { clusters } = execution;
+  const { execution, clusters, access } = onCluster(input);
   const wanted = clusters.deployment(deployment).snapshot;
   // Asked for only where the plan that people approved has one.
   if (!wanted?.before.includes(event))
@@ -72,7 +71,6 @@ export async function takeSnapshot(input: SnapshotInput): Promise<ChangeResult> 
       needed: 'the snapshot that the approved plan has',
       next: 'Put the inventory back as it was when people approved, and decide retry; or abort and start again.',
     });
-  const access = clusters.of(deployment, cluster);
   await verifyComing(input, access);
   if (wanted.to === 'hook') return callHook({ deployment, hook: 'snapshot', from: cluster, to: cluster });
   const calledAt = Date.now();
@@ -89,7 +87,7 @@ async function verifyComing(
   { deployment, cluster, event, authority }: SnapshotInput,
   access: ClusterAccess,
 ): Promise<void> {
-  const clusterId = await awaitClusterId(access, currentExecution(), ANSWER_BUDGET_MS);
+  const { clusterId } = await awaitNamed(access, ANSWER_BUDGET_MS);
   const coming = planIn(authority.plan.text)?.operations.find(
     ({ operation, on }) => on.cluster === cluster && on.clusterId === clusterId && BEFORE[event].includes(operation),
   );

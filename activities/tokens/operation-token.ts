@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
+import type { AllowedOperation } from '../../src/contracts/plan';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { isRunbookError, RunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
@@ -74,6 +75,11 @@ export async function readBatchToken(access: ClusterAccess): Promise<Secret<'bat
  */
 export async function awaitClusterId(access: ClusterAccess, execution: Execution, budgetMs: number): Promise<string> {
   return (await awaitIdentity(access, execution, budgetMs)).clusterId;
+}
+
+/** How a plan names a cluster, by the ID that it has now. */
+export async function awaitNamed(access: ClusterAccess, budgetMs: number): Promise<AllowedOperation['on']> {
+  return { cluster: access.entry.name, clusterId: await awaitClusterId(access, currentExecution(), budgetMs) };
 }
 
 /** As {@link awaitClusterId}, with the version of the service. */

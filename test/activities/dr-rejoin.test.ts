@@ -1,12 +1,9 @@
-/** A former primary: what its dangerous activities refuse, and how much it wrote after the split. */
+/** A former primary: what its dangerous activities refuse. */
 import { planDocument } from '../../activities/approvals/planning';
-import { splitLoss } from '../../activities/joining/rejoin';
 import { notePrimaryChange } from '../../activities/roles/primary-changes';
 import type { Authority } from '../../src/contracts/activities';
-import type { ReplicationObservation } from '../../src/contracts/observations';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { promoteSecondary } from '../../src/simulator/roles';
-import type { WalSample } from '../../src/contracts/wal-samples';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { CHANGING, statuses } from '../support/faults';
@@ -137,40 +134,6 @@ describe('while both clusters take themselves for the primary', () => {
     expect(await bench.failure('checkFormerPrimaryDemoted', between)).toMatchObject({ code: 'PRECONDITION_FAILED' });
     bench.cluster('west').setRole('dr', serving, bench.service.now());
     expect(bench.leaks()).toEqual([]);
-  });
-});
-
-describe('what was written after the split', () => {
-  const dr = (roleOf: string, more: object) => ({ mode: roleOf, setId: 'a-set', ...more });
-  const sample = (at: number, east: object | undefined, west: object | undefined): WalSample =>
-    ({
-      at,
-      clusters: [
-        { cluster: 'east', answered: east !== undefined, dr: east },
-        { cluster: 'west', answered: west !== undefined, dr: west },
-      ],
-    }) as WalSample;
-  const seen: ReplicationObservation = { mode: 'primary', setId: 'a-set', lastWal: '130', peers: [] };
-  const before = sample(1_000, dr('primary', { lastWal: '105' }), dr('secondary', { lastRemoteWal: '100' }));
-  const gone = sample(2_000, undefined, dr('secondary', { lastRemoteWal: '103' }));
-  const after = sample(3_000, undefined, dr('primary', { lastWal: '5000' }));
-
-  it('is bounded by what the other one had received while it was its secondary', () => {
-    expect(splitLoss([after, gone, before], 'east', 'west', seen).atMostWalEntries).toBe('27');
-    expect(splitLoss([before], 'east', 'west', seen).atMostWalEntries).toBe('30');
-  });
-
-  it.each([
-    ['there are no samples', [], seen, 'no WAL samples'],
-    ['the samples are from after it', [after], seen, 'no WAL sample shows west as the secondary of east'],
-    ['nothing had streamed', [sample(1, undefined, dr('secondary', { lastRemoteWal: '0' }))], seen, 'no WAL sample'],
-    ['they are of another set', [before], { ...seen, setId: 'another' }, 'no WAL sample'],
-    ['the index began anew', [before], { ...seen, lastWal: '7' }, 'lower than what west received'],
-    ['it was demoted already', [before], { ...seen, lastWal: undefined }, 'does not tell'],
-  ] as const)('is unknown where %s', (_why, samples, now, why) => {
-    const loss = splitLoss(samples, 'east', 'west', now);
-    expect(loss.atMostWalEntries).toBeUndefined();
-    expect(loss.why).toContain(why);
   });
 });
 

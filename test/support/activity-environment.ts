@@ -57,7 +57,7 @@ import type { SiteOptions } from './site';
 recordEndpointCalls();
 
 /** What is waited for by time alone, ms. */
-const SHORT: Timing = { underWayMs: 400, settleMs: 500, lagMs: 300, pollMs: 50 };
+const SHORT: Timing = { underWayMs: 400, settleMs: 500, lagMs: 300, pollMs: 50, momentMs: 50, quotaMs: 500 };
 /** They bound only, however slow the machine is. One that must run out is short where that is the test. */
 const LIMITS = { heartbeatAge: '2m', streaming: '60s', walStill: '10ms' };
 export const DEPLOYMENT = 'payments';

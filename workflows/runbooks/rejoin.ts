@@ -1,5 +1,5 @@
 import type { RejoinRoute } from '../../activities/plans/rejoin';
-import type { Authority, SplitFacts } from '../../src/contracts/activities';
+import type { Authority } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { InputOf, ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Approved, PlanRequest } from '../procedures/approved-plan';
@@ -106,7 +106,6 @@ async function rejoin(
       primary,
       wasDemotedBefore: former === 'secondary',
       lost: split?.observed ?? 'what was written after the split was not read',
-      lostWalEntriesAtMost: split?.atMostWalEntries ?? 'unknown',
       streams,
       merkleRoots: roots ?? 'not compared',
     },
@@ -121,24 +120,13 @@ function join(run: Run, { filter }: RejoinRoute, target: RepointTarget, tokens: 
 }
 
 /** Step 2, while it is still there to be read. */
-async function describeSplit(
-  run: Run,
-  { deployment }: RejoinInput,
-  { kind, cluster, primary }: RejoinRoute,
-): Promise<SplitFacts | undefined> {
+async function describeSplit(run: Run, { deployment }: RejoinInput, { kind, cluster, primary }: RejoinRoute) {
   const split = await run.skippableStep(
     `State what ${cluster} wrote after the split`,
     'how much is lost is then not known',
     (call) => call.describeSplit({ deployment, kind, primary, secondary: cluster }),
   );
-  if (split) {
-    const { atMostWalEntries: boundWalEntries, observed: why } = split;
-    run.state.fact({
-      kind: 'loss',
-      ...(boundWalEntries === undefined ? { loss: 'unknown' } : { loss: 'bounded', boundWalEntries }),
-      why,
-    });
-  }
+  if (split) run.state.fact({ kind: 'loss', loss: 'unknown', why: split.observed });
   return split;
 }
 

@@ -20,6 +20,7 @@ function execution(): Execution {
 }
 
 const polling = { describe: (seen: number) => `look ${seen}`, needed: 'it is there', cluster: 'east', pollMs: 5 };
+const sending = (act: () => Promise<unknown>) => ({ prepare: () => Promise.resolve(act) });
 const notYet = () => new RunbookError('SERVICE_UNAVAILABLE', 'not yet', { retryAfterMs: 5, outcomeKnown: true });
 
 /** What both clocks of this process say: time passes only where the test says so. */
@@ -60,7 +61,14 @@ it('sends nothing more where Temporal gave the attempt up meanwhile', async () =
     ...execution(),
     assertCurrentAttempt: () => (act.mock.calls.length === 1 ? Promise.reject(given) : Promise.resolve()),
   };
-  const asked = { ...polling, read: looks(), until: () => false, budgetMs: 20_000, notYet: () => true, act };
+  const asked = {
+    ...polling,
+    read: looks(),
+    until: () => false,
+    budgetMs: 20_000,
+    notYet: () => true,
+    ...sending(act),
+  };
   await expect(readActConfirm(here, asked)).rejects.toBe(given);
   expect(act).toHaveBeenCalledTimes(1);
 });
@@ -77,7 +85,7 @@ it('has looked four times before it ends, and has made a change three times, how
   const act = jest.fn(async () => {
     throw notYet();
   });
-  const asked = { ...polling, read: looks(soon), until: () => false, budgetMs: 1, notYet: () => true, act };
+  const asked = { ...polling, read: looks(soon), until: () => false, budgetMs: 1, notYet: () => true, ...sending(act) };
   expect(await readActConfirm(execution(), asked).catch(failedOf)).toMatchObject({
     code: 'SERVICE_UNAVAILABLE',
     retryable: false,
@@ -98,7 +106,14 @@ it('counts from the first attempt of the activity, and leaves what settles the d
   const doubt = { mayHaveSent: true, since: clockMs };
   const began = clockMs;
   const act = jest.fn(() => Promise.reject(notYet()));
-  const asked = { ...polling, read: slow(500), until: () => false, budgetMs: 60_000, notYet: () => true, act };
+  const asked = {
+    ...polling,
+    read: slow(500),
+    until: () => false,
+    budgetMs: 60_000,
+    notYet: () => true,
+    ...sending(act),
+  };
   const failure = await readActConfirm({ ...execution(), spentMs: 3_600_000, doubt }, asked).catch(failedOf);
   // Nobody has to find out what the attempt before this one did.
   expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { outcomeKnown: true } });
@@ -114,7 +129,7 @@ it('leaves half of the budget to see a change that was taken, whatever earlier a
     clockMs += 1_000;
     there = act.mock.calls.length > 0 && clockMs - began >= 25_000;
   });
-  const asked = { ...polling, read, until: () => there, budgetMs: 60_000, act };
+  const asked = { ...polling, read, until: () => there, budgetMs: 60_000, ...sending(act) };
   expect(await readActConfirm({ ...execution(), spentMs: 55_000 }, asked)).toMatchObject({ outcome: 'done', calls: 1 });
   expect(act).toHaveBeenCalledTimes(1);
 });
@@ -140,11 +155,11 @@ it('gives a call that was taken at its very end time to be seen', async () => {
     until: () => clockMs - takenAt >= 1_000,
     budgetMs: 2_400,
     notYet: () => true,
-    act: async () => {
+    ...sending(async () => {
       calls += 1;
       if (calls < 5) throw notYet();
       takenAt = clockMs;
-    },
+    }),
   });
   expect(result).toMatchObject({ outcome: 'done', calls: 5 });
 });

@@ -5,7 +5,6 @@ import { TIMING } from '../../../activities/deadline';
 import type { Execution } from '../../../activities/execution';
 import { awaitSettled, awaitState, readActConfirm } from '../../../activities/read-act-confirm';
 import type { Change, Changed } from '../../../activities/read-act-confirm';
-import type { RunbookError } from '../../../src/errors';
 import { RunbookError as TheError } from '../../../src/errors';
 import type { Failed } from '../../support/activity-environment';
 import { failedOf } from '../../support/activity-environment';
@@ -39,8 +38,11 @@ function execution(controller = new AbortController()): Execution & { readonly t
 const lost = () => new TheError('CONNECTION_LOST', 'the connection broke');
 const refused = (retryable = false) => new TheError('SERVICE_UNAVAILABLE', 'no', { retryable, outcomeKnown: true });
 
+type Act = (world: World) => void;
+type More = Partial<Omit<Change<boolean>, 'prepare'>>;
+
 /** A change over a world of one flag: `act` says what each request does. */
-function change(act: (world: World) => void, more: Partial<Change<boolean>> = {}) {
+function change(act: Act, more: More = {}) {
   const world: World = { there: false, acts: 0, reads: 0 };
   const complete: Change<boolean> = {
     read: async () => {
@@ -53,7 +55,7 @@ function change(act: (world: World) => void, more: Partial<Change<boolean>> = {}
     needed: 'it is there',
     cluster: 'east',
     pollMs: 10,
-    act: async () => {
+    prepare: async () => async () => {
       world.acts += 1;
       act(world);
     },
@@ -66,15 +68,11 @@ type Ended = {
   readonly world: World;
   readonly result?: Changed<boolean>;
   readonly failure?: Failed;
-  /** Whether the activity ends in doubt: `executeChange` then says so of every error. */
+  /** Whether the activity ends in doubt: `executeActivity` then says so of every error. */
   readonly doubt: boolean;
 };
 
-async function run(
-  act: (world: World) => void,
-  more: Partial<Change<boolean>> = {},
-  earlier: Partial<Execution['doubt']> = {},
-): Promise<Ended> {
+async function run(act: Act, more: More = {}, earlier: Partial<Execution['doubt']> = {}): Promise<Ended> {
   const { world, complete } = change(act, more);
   const here = execution();
   Object.assign(here.doubt, earlier);
@@ -86,137 +84,146 @@ async function run(
   }
 }
 
-const take = (world: World) => {
+const take: Act = (world) => {
   world.there = true;
 };
+const lose: Act = () => {
+  throw lost();
+};
+const refuse: Act = () => {
+  throw refused();
+};
+/** The first request does one thing, the others another. */
+const firstThen =
+  (first: Act, then: Act): Act =>
+  (world) =>
+    (world.acts === 1 ? first : then)(world);
+const failing =
+  (...given: ConstructorParameters<typeof TheError>): Act =>
+  () => {
+    throw new TheError(...given);
+  };
+const done = (calls: number) => ({ result: { outcome: 'done', calls } });
+const fails = (code: string, outcomeKnown: boolean) => ({
+  failure: { code, retryable: false, details: { outcomeKnown } },
+});
 
 describe('a change', () => {
-  it('that is there already is not made again', async () => {
-    const { world, result } = await run(take, { read: async () => true });
-    expect(result).toMatchObject({ outcome: 'already', calls: 0 });
-    expect(world.acts).toBe(0);
-  });
-
-  it('is made once, and counts as done when it is seen', async () => {
-    const { world, result } = await run(take);
-    expect(result).toMatchObject({ outcome: 'done', state: true, calls: 1 });
-    expect(result?.calledAt).toBeGreaterThan(0);
-    expect(world).toMatchObject({ acts: 1, reads: 2 });
-  });
-
-  it('whose answer was lost after its effect is not repeated', async () => {
-    const { world, result } = await run((world) => {
-      world.there = true;
-      throw lost();
-    });
-    expect(result).toMatchObject({ outcome: 'done', calls: 1 });
-    expect(world.acts).toBe(1);
-  });
-
-  it('whose effect is seen late after a lost answer is not repeated', async () => {
-    const { world, result } = await run(
-      (world) => {
-        setTimeout(() => take(world), 15);
-        throw lost();
+  it.each<[what: string, acts: number, ended: object, act: Act, more?: More]>([
+    [
+      'that is there already is not made again',
+      0,
+      { result: { outcome: 'already', calls: 0 } },
+      take,
+      { read: async () => true },
+    ],
+    ['is made once, and counts as done when it is seen', 1, { ...done(1), world: { reads: 2 } }, take],
+    ['whose answer was lost after its effect is not repeated', 1, done(1), (world) => (take(world), lose(world))],
+    [
+      'whose effect is seen late after a lost answer is not repeated',
+      1,
+      done(1),
+      (world) => (setTimeout(() => take(world), 15), lose(world)),
+    ],
+    [
+      'whose answer was lost before its effect is repeated once reads agree that it had none',
+      2,
+      { ...done(2), world: { reads: 6 } },
+      firstThen(lose, take),
+    ],
+    [
+      'whose answers are all lost ends with an outcome that is not known, after three requests',
+      3,
+      {
+        failure: {
+          ...fails('OUTCOME_UNKNOWN', false).failure,
+          details: { observed: 'not there', needed: 'it is there' },
+        },
       },
-      { pollMs: 10 },
-    );
-    expect(result?.outcome).toBe('done');
-    expect(world.acts).toBe(1);
-  });
-
-  it('whose answer was lost before its effect is repeated once reads agree that it had none', async () => {
-    const { world, result } = await run((world) => {
-      if (world.acts === 1) throw lost();
-      world.there = true;
-    });
-    expect(result).toMatchObject({ outcome: 'done', calls: 2 });
-    expect(world).toMatchObject({ acts: 2 });
-    expect(world.reads).toBeGreaterThanOrEqual(5);
-  });
-
-  it('is not repeated while the state cannot be read', async () => {
-    let acts = 0;
-    let reads = 0;
-    const { complete } = change(() => undefined, {
-      budgetMs: 100,
-      read: async () => {
-        reads += 1;
-        if (acts > 0) throw new TheError('UNREACHABLE', 'away');
-        return false;
+      lose,
+    ],
+    [
+      'that was taken but is never seen ends with an outcome that is not known',
+      1,
+      fails('CONFIRMATION_TIMEOUT', false),
+      () => undefined,
+      { budgetMs: 50 },
+    ],
+    [
+      'that is refused for certain is not repeated',
+      1,
+      fails('PERMISSION_DENIED', true),
+      failing('PERMISSION_DENIED', 'no'),
+    ],
+    [
+      'that is refused although it is there counts as done',
+      1,
+      done(1),
+      (world) => (take(world), failing('BAD_REQUEST', 'already')(world)),
+    ],
+    [
+      'that is refused for now is tried again within the budget, and every request is counted',
+      3,
+      done(3),
+      (world) => (world.acts < 3 ? failing('SERVICE_UNAVAILABLE', 'soon', { retryAfterMs: 5 }) : take)(world),
+      { notYet: (error) => error.code === 'SERVICE_UNAVAILABLE' },
+    ],
+    [
+      'that is refused after a lost answer keeps its doubt',
+      2,
+      fails('SERVICE_UNAVAILABLE', false),
+      firstThen(lose, refuse),
+    ],
+    [
+      'that serves once is not sent again while the one without an answer can be under way',
+      1,
+      done(1),
+      firstThen((world) => (setTimeout(() => take(world), 150), lose(world)), refuse),
+      { underWayMs: 300 },
+    ],
+    [
+      'is not made where what was read forbids it',
+      0,
+      { failure: { code: 'PRECONDITION_FAILED' } },
+      take,
+      { allow: failing('PRECONDITION_FAILED', 'neither') as () => void },
+    ],
+    [
+      'lets an error that is not of the family through, without a second request',
+      1,
+      { failure: { code: 'TypeError' } },
+      () => {
+        throw new TypeError('a defect');
       },
-      act: async () => {
-        acts += 1;
-        throw lost();
-      },
-    });
-    const failure = failedOf(await readActConfirm(execution(), complete).catch((error: unknown) => error));
-    expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', details: { outcomeKnown: false } });
-    expect([acts, reads > 3]).toEqual([1, true]);
-  });
-
-  it('whose answers are all lost ends with an outcome that is not known, after three requests', async () => {
-    const { world, failure } = await run(() => {
-      throw lost();
-    });
-    expect(failure).toMatchObject({
-      code: 'OUTCOME_UNKNOWN',
-      retryable: false,
-      details: { outcomeKnown: false, observed: 'not there', needed: 'it is there' },
-    });
-    expect(world.acts).toBe(3);
-  });
-
-  it('that was taken but is never seen ends with an outcome that is not known', async () => {
-    const { world, failure } = await run(() => undefined, { budgetMs: 50 });
-    expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', retryable: false, details: { outcomeKnown: false } });
-    expect(world.acts).toBe(1);
-  });
-
-  it('that is refused for certain is not repeated', async () => {
-    const { world, failure } = await run(() => {
-      throw new TheError('PERMISSION_DENIED', 'no');
-    });
-    expect(failure).toMatchObject({ code: 'PERMISSION_DENIED', retryable: false, details: { outcomeKnown: true } });
-    expect(world.acts).toBe(1);
-  });
-
-  it('that is refused although it is there counts as done', async () => {
-    const { result } = await run((world) => {
-      world.there = true;
-      throw new TheError('BAD_REQUEST', 'already');
-    });
-    expect(result).toMatchObject({ outcome: 'done', calls: 1 });
-  });
-
-  it('that is refused for now is tried again within the budget, and every request is counted', async () => {
-    const { world, result } = await run(
-      (world) => {
-        if (world.acts < 3) throw new TheError('SERVICE_UNAVAILABLE', 'soon', { retryAfterMs: 5 });
-        world.there = true;
-      },
-      { notYet: (error: RunbookError) => error.code === 'SERVICE_UNAVAILABLE' },
-    );
-    expect(result).toMatchObject({ outcome: 'done', calls: 3 });
-    expect(world.acts).toBe(3);
+    ],
+  ])('%s', async (_what, acts, ended, act, more = {}) => {
+    const seen = await run(act, more);
+    expect(seen).toMatchObject(ended);
+    expect(seen.world.acts).toBe(acts);
   });
 
   it('that is refused until the budget ends fails with a known outcome, and Temporal does not try on', async () => {
-    const { failure } = await run(
-      () => {
-        throw new TheError('NOT_CAUGHT_UP', 'behind', { retryAfterMs: 20 });
-      },
-      { budgetMs: 100, notYet: () => true },
-    );
-    expect(failure).toMatchObject({ code: 'NOT_CAUGHT_UP', retryable: false, details: { outcomeKnown: true } });
+    const behind = failing('NOT_CAUGHT_UP', 'behind', { retryAfterMs: 20 });
+    expect(await run(behind, { budgetMs: 100, notYet: () => true })).toMatchObject(fails('NOT_CAUGHT_UP', true));
   });
 
-  it('that is refused after a lost answer keeps its doubt', async () => {
-    const { world, failure } = await run((world) => {
-      throw world.acts === 1 ? lost() : refused();
-    });
-    expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { outcomeKnown: false } });
-    expect(world.acts).toBe(2);
+  it('is not repeated while the state cannot be read', async () => {
+    const { world, complete } = change(lose, { budgetMs: 100 });
+    const read = async () => {
+      if (world.acts > 0) throw new TheError('UNREACHABLE', 'away');
+      return complete.read();
+    };
+    const failure = await readActConfirm(execution(), { ...complete, read }).catch(failedOf);
+    expect(failure).toMatchObject(fails('CONFIRMATION_TIMEOUT', false).failure);
+    expect(world.acts).toBe(1);
+  });
+
+  it('whose last look fails is not made, and that leaves no doubt, also without an answer', async () => {
+    const { world, complete } = change(take);
+    const prepare = () => Promise.reject(new TheError('TLS_FAILED', 'no', { outcomeKnown: false }));
+    const failure = await readActConfirm(execution(), { ...complete, prepare }).catch(failedOf);
+    expect(failure).toMatchObject(fails('TLS_FAILED', true).failure);
+    expect(world.acts).toBe(0);
   });
 
   it.each([
@@ -227,114 +234,50 @@ describe('a change', () => {
     let stepMs = 0;
     const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + stepMs);
     const began = performance.now();
-    let sent = 0;
-    const read = async () => {
-      if (sent > 0) stepMs = 60_000;
-      return false;
-    };
-    const act = () => {
-      sent += 1;
-      throw sent === 1 ? lost() : refused();
-    };
-    const { failure, doubt } = await run(act, { read, underWayMs: ms });
+    const set: Act = (world) => ((stepMs = 60_000), lose(world));
+    const { failure, doubt, world } = await run(firstThen(set, refuse), { underWayMs: ms });
     clock.mockRestore();
     expect(failure?.code).toBe('SERVICE_UNAVAILABLE');
-    // What serves once is not sent again before its time, by a clock that nobody sets.
-    expect([sent, doubt, performance.now() - began >= (ms ?? 0)]).toEqual([2, ms === undefined, true]);
+    // What serves once is not sent again before its time, by a clock that nobody sets; a refusal then is certain.
+    expect([world.acts, doubt, performance.now() - began >= (ms ?? 0)]).toEqual([2, ms === undefined, true]);
   });
 
   it.each(['REDIRECT_REFUSED', 'RESPONSE_INVALID', 'TLS_FAILED', 'PERMISSION_DENIED'] as const)(
     'whose effect cannot be read any more (%s) keeps its doubt',
     async (code) => {
       let sent = false;
-      const { failure, doubt } = await run(
-        () => {
-          sent = true;
-        },
-        {
-          read: async () => {
-            if (sent) throw new TheError(code, 'no', { outcomeKnown: true });
-            return false;
-          },
-        },
-      );
+      const read = async () => {
+        if (sent) throw new TheError(code, 'no', { outcomeKnown: true });
+        return false;
+      };
+      const { failure, doubt } = await run(() => (sent = true), { read });
       expect([failure?.code, doubt]).toEqual([code, true]);
     },
   );
 
   it('that must not be repeated after a lost answer keeps its doubt', async () => {
     let acts = 0;
-    const { failure, doubt } = await run(
-      () => {
-        acts += 1;
-        throw lost();
-      },
-      {
-        allow: () => {
-          if (acts > 0) throw new TheError('PRECONDITION_FAILED', 'neither');
-        },
-      },
-    );
+    const allow = () => {
+      if (acts > 0) throw new TheError('PRECONDITION_FAILED', 'neither');
+    };
+    const { failure, doubt } = await run((world) => ((acts += 1), lose(world)), { allow });
     expect([acts, failure?.code, doubt]).toEqual([1, 'PRECONDITION_FAILED', true]);
   });
 
   it('that an earlier attempt may have sent: a refusal settles nothing while that request can be under way', async () => {
-    const act = () => {
-      throw refused();
-    };
-    const early = await run(act, {}, { mayHaveSent: true });
+    const early = await run(refuse, {}, { mayHaveSent: true });
     expect(early).toMatchObject({ doubt: true, failure: { details: { outcomeKnown: false } } });
   });
 
   it('that an earlier attempt may have sent long ago: reads that agree settle it', async () => {
     const { failure, doubt, world } = await run(
-      (world) => {
-        throw new TheError('SERVICE_UNAVAILABLE', 'no', {
-          retryable: world.acts < 5,
-          outcomeKnown: true,
-          retryAfterMs: 5,
-        });
-      },
+      (world) =>
+        failing('SERVICE_UNAVAILABLE', 'no', { retryable: world.acts < 5, outcomeKnown: true, retryAfterMs: 5 })(world),
       { notYet: (error) => error.retryable, budgetMs: 10_000 },
       { mayHaveSent: true, since: performance.now() - 60_000 },
     );
-    expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { outcomeKnown: true } });
+    expect(failure).toMatchObject(fails('SERVICE_UNAVAILABLE', true).failure);
     expect([world.acts, doubt]).toEqual([5, false]);
-  });
-
-  it('that serves once is not sent again while the one without an answer can be under way', async () => {
-    const { world, result } = await run(
-      (world) => {
-        if (world.acts > 1) throw refused();
-        setTimeout(() => take(world), 150);
-        throw lost();
-      },
-      { underWayMs: 300 },
-    );
-    expect(result).toMatchObject({ outcome: 'done', calls: 1 });
-    expect(world.acts).toBe(1);
-  });
-
-  it('that serves once is sent again when it cannot be under way any more, and a refusal then is certain', async () => {
-    const began = performance.now();
-    const { world, failure, doubt } = await run(
-      (world) => {
-        throw world.acts === 1 ? lost() : refused();
-      },
-      { underWayMs: 80, budgetMs: 20 },
-    );
-    expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { outcomeKnown: true } });
-    expect([world.acts, doubt, performance.now() - began >= 80]).toEqual([2, false, true]);
-  });
-
-  it('is not made where what was read forbids it', async () => {
-    const { world, failure } = await run(take, {
-      allow: () => {
-        throw new TheError('PRECONDITION_FAILED', 'neither');
-      },
-    });
-    expect(failure?.code).toBe('PRECONDITION_FAILED');
-    expect(world.acts).toBe(0);
   });
 
   it('is not made after the activity was cancelled', async () => {
@@ -342,14 +285,6 @@ describe('a change', () => {
     const { world, complete } = change(take, { allow: () => controller.abort() });
     await expect(readActConfirm(execution(controller), complete)).rejects.toBeInstanceOf(CancelledFailure);
     expect(world.acts).toBe(0);
-  });
-
-  it('lets an error that is not of the family through, without a second request', async () => {
-    const { world, failure } = await run(() => {
-      throw new TypeError('a defect');
-    });
-    expect(failure?.code).toBe('TypeError');
-    expect(world.acts).toBe(1);
   });
 });
 
