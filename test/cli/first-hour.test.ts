@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parse } from 'yaml';
 import { loadInventory } from '../../src/inventory';
+import { callNode } from '../support/by-hand';
 import { workersToken } from '../support/least-privilege';
 import { formatPublicKey, newSigningKey, readHolderKey, readPins, spokenFingerprint } from '../../src/keys';
 import { Secret } from '../../src/secret';
@@ -104,13 +105,15 @@ it('init writes the schedules as a script that the temporal command takes', asyn
   ]);
 });
 
-it('init overwrites nothing: settings only by --force, keys never', async () => {
+it('init overwrites nothing, and a second one goes on with the keys of the first', async () => {
   const before = await readFile(join(folder, 'site', 'workers.key'), 'utf8');
   const refused = await cli(site('site', '--yes'));
   expect([refused.code, refused.questions]).toEqual([3, []]);
-  const again = await cli(site('site', '--yes', '--force'));
+  await mkdir(join(folder, 'again'));
+  await writeFile(join(folder, 'again', 'workers.key'), before, { mode: 0o600 });
+  const again = await cli(site('again', '--yes'));
   expect(again.code).toBe(0);
-  expect(await readFile(join(folder, 'site', 'workers.key'), 'utf8')).toBe(before);
+  expect(await readFile(join(folder, 'again', 'workers.key'), 'utf8')).toBe(before);
   expect(again.out).toContain(lines[0]);
 });
 
@@ -139,19 +142,21 @@ it('init replaces no policy and no AppRole unseen', async () => {
     const east = other.cluster('east');
     const adminToken = join(folder, 'admin-token');
     await writeFile(adminToken, east.rootToken, { mode: 0o600 });
-    const init = (name: string, ...more: readonly string[]) =>
+    const init = (name: string) =>
       cli([
         ...['init', '--yes', '--directory', join(folder, name), '--deployment', 'payments', '--people', 'ada,ben,cyd'],
-        ...['--cluster', `east=${east.addresses.join(',')}`, '--admin-token-file', adminToken, ...more],
+        ...['--cluster', `east=${east.addresses.join(',')}`, '--admin-token-file', adminToken],
       ]);
+    const changes = () => other.calls.filter(({ method, status }) => method !== 'GET' && status < 300).length;
     east.writePolicy('runbooks', [{ path: 'kv/data/of-others', capabilities: ['read'] }]);
     const refused = await init('made');
-    expect([refused.code, refused.err]).toEqual([3, expect.stringContaining('a policy with another text')]);
-    const changes = () => other.calls.filter(({ method, status }) => method !== 'GET' && status < 300);
-    expect(changes()).toEqual([]);
-    expect((await init('made', '--force')).code).toBe(0);
-    const again = await init('again');
-    expect([again.code, again.err]).toEqual([3, expect.stringContaining('an AppRole')]);
+    expect([refused.code, refused.err]).toEqual([3, expect.stringContaining('a policy "runbooks" already')]);
+    expect(changes()).toBe(0);
+    await callNode(east.apiAddress, 'DELETE', 'sys/policies/acl/runbooks', { token: east.rootToken });
+    expect((await init('made')).code).toBe(0);
+    const made = changes();
+    const again = await init('another');
+    expect([again.code, again.err, changes()]).toEqual([3, expect.stringContaining('an AppRole "runbooks"'), made]);
     expect(refused.err + again.err).not.toContain(east.rootToken);
   } finally {
     await other.stop();

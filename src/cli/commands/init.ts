@@ -33,7 +33,6 @@ interface InitOptions extends CommonOptions {
   readonly adminTokenFile?: string;
   readonly people?: string;
   readonly holders?: string;
-  readonly force?: boolean;
   readonly yes?: boolean;
 }
 
@@ -60,15 +59,11 @@ function initCommand({ context }: CommandHost): Command {
     )
     .option('--people <list>', 'who operates and approves, comma-separated')
     .option('--holders <list>', 'who holds a key share, comma-separated (default: the same people)')
-    .option(
-      '--force',
-      'write inventory and settings again, and replace a policy and an AppRole "runbooks"; keys are never overwritten',
-    )
     .option('-y, --yes', 'do not ask; what has no default must be given')
     .action(async (options: InitOptions) => {
       const directory = await writableDirectory(options.directory);
       const files = filesIn(directory);
-      if (options.force !== true) refuseSecondTime(files);
+      refuseSecondTime(files);
       const site = await answers(context, options);
       const clusters = await readClusters(site);
       for (const line of foundLines(site, clusters)) context.err(line);
@@ -79,10 +74,10 @@ function initCommand({ context }: CommandHost): Command {
         });
       const workers = await workersKeys(files);
       const tokenFile = resolve(options.tokenFile ?? join(directory, 'workers.token'));
-      const planned = { ...site, directory, files, tokenFile, clusters, logins: new Map<string, AppRole>() };
+      const planned = { ...site, directory, files, tokenFile, clusters, login: undefined };
       const policy = policyOf(planned);
       await writeFile(files.policy, policy, { mode: 0o640 });
-      const facts = { ...planned, logins: await makeLogins(context, options, planned, policy) };
+      const facts = { ...planned, login: await makeLogin(context, options, planned, policy) };
       await writeFile(files.inventory, inventoryText(facts), { mode: 0o640 });
       await writeFile(files.settings, settingsText(context.env, facts), { mode: 0o640 });
       await writeScripts(facts, taskQueueSetting(context.env));
@@ -130,8 +125,8 @@ function refuseSecondTime({ inventory, settings, shell }: Files): void {
   for (const file of [inventory, settings, shell])
     if (existsSync(file))
       throw new RunbookError('INVALID_INPUT', `${file} exists; nothing was written.`, {
-        needed: 'a new directory, or --force',
-        next: '--force writes inventory and settings again: keys of people who joined are then gone from the inventory. The keys of the workers stay in any case.',
+        needed: 'a directory without it',
+        next: 'Is there really to be a new one? Move it away: keys of people who joined stand in the inventory alone. The keys of the workers stay where they are.',
       });
 }
 
@@ -286,8 +281,8 @@ interface Facts extends Omit<Site, 'clusters'> {
   readonly files: Files;
   readonly tokenFile: string;
   readonly clusters: readonly FoundCluster[];
-  /** By cluster: how the workers log in there, where this command set it up. */
-  readonly logins: ReadonlyMap<string, AppRole>;
+  /** How the workers log in, where this command set it up. */
+  readonly login: AppRole | undefined;
 }
 
 /** Clusters that replicate for DR among themselves; one that does not is a set of its own. */
@@ -314,43 +309,34 @@ interface AppRole {
 }
 
 const POLICY = 'runbooks';
-const NAMED = `a policy or an AppRole "${POLICY}"`;
 
 /**
- * With an administrator's token: policy, AppRole and secret ID on the primary of each DR set, whose secondaries get them
- * too. The token is used here and kept nowhere. Without one nothing is made.
+ * With an administrator's token: policy, AppRole and secret ID on the primary, whose secondaries get them too. The token is
+ * used here and kept nowhere. Without one nothing is made.
  */
-async function makeLogins(
+async function makeLogin(
   context: CliContext,
-  { adminTokenFile, yes, force }: InitOptions,
+  { adminTokenFile, yes }: InitOptions,
   { clusters, caFile, directory }: Facts,
   policy: string,
-): Promise<ReadonlyMap<string, AppRole>> {
+): Promise<AppRole | undefined> {
   const asks = yes !== true && context.interactive && adminTokenFile === undefined;
   const question =
     "An administrator's token of the primary, used once, for the policy and an AppRole (Enter: do it later)";
   const text = asks ? await context.askHidden(question) : adminTokenFile && (await readTextFile(adminTokenFile));
-  const logins = new Map<string, AppRole>();
-  if (!text) return logins;
+  const primary = clusters.find(({ role }) => !role.includes('secondary'));
+  if (!text || primary === undefined) return undefined;
   const token = new Secret('service-token', text.trim());
-  const sets = drSetsOf(clusters);
-  for (const { name, members } of sets) {
-    const primary = members.find(({ role }) => !role.startsWith('DR secondary'));
-    if (primary === undefined) continue;
-    const client = clientOf(primary, caFile);
-    const { sys } = client;
-    try {
-      if (force !== true) await refuseToReplace(primary.name, sys, token, policy);
-      await sys.writePolicy({ name: POLICY, policy }, { token });
-      const secretId = join(directory, sets.length === 1 ? 'secret-id' : `${name}.secret-id`);
-      const made = await makeAppRole(client, token, secretId);
-      for (const each of members) logins.set(each.name, made);
-      context.err(`Made on ${primary.name}: policy "${POLICY}", AppRole "${POLICY}".`);
-    } finally {
-      await client.close();
-    }
+  const client = clientOf(primary, caFile);
+  try {
+    await refuseToReplace(primary.name, client.sys, token);
+    await client.sys.writePolicy({ name: POLICY, policy }, { token });
+    const made = await makeAppRole(client, token, join(directory, 'secret-id'));
+    context.err(`Made on ${primary.name}: policy "${POLICY}", AppRole "${POLICY}".`);
+    return made;
+  } finally {
+    await client.close();
   }
-  return logins;
 }
 
 /** What workers with this policy log in with; a secret ID that is in the file already is kept. */
@@ -374,18 +360,16 @@ async function refuseToReplace(
   cluster: string,
   sys: ServiceClient['sys'],
   token: Secret<'service-token'>,
-  policy: string,
 ): Promise<void> {
-  const present = await sys.policy(POLICY, { token });
+  const present = (await sys.policy(POLICY, { token })) !== undefined;
   const role = await sys.appRole.roleId(POLICY, { token }).catch((error: unknown) => {
     if (!isRunbookError(error, 'NOT_FOUND')) throw error;
   });
-  const other = present !== undefined && present.trim() !== policy.trim();
-  if (!other && role === undefined) return;
-  throw new RunbookError('PRECONDITION_FAILED', `${cluster} has ${NAMED} already; nothing was changed there.`, {
-    observed: other ? 'a policy with another text' : 'an AppRole',
-    needed: 'neither of them, or --force',
-    next: `Whose are they? \`vault policy read ${POLICY}\`, \`vault read auth/approle/role/${POLICY}\`. --force replaces both; or leave the administrator's token out.`,
+  if (!present && role === undefined) return;
+  const what = role === undefined ? `a policy "${POLICY}"` : `an AppRole "${POLICY}"`;
+  throw new RunbookError('PRECONDITION_FAILED', `${cluster} has ${what} already; nothing was changed there.`, {
+    needed: 'neither policy nor AppRole of this name',
+    next: `Whose are they? \`vault policy read ${POLICY}\`, \`vault read auth/approle/role/${POLICY}\`. Delete both if nobody needs them; or leave the administrator's token out.`,
   });
 }
 
@@ -426,9 +410,8 @@ function inventoryText(facts: Facts): string {
   });
 }
 
-function clusterText(cluster: FoundCluster, { caFile, tokenFile, logins }: Facts): string {
+function clusterText(cluster: FoundCluster, { caFile, tokenFile, login }: Facts): string {
   const { name, addresses, clusterId, role, versions, seal, advertised } = cluster;
-  const login = logins.get(name);
   const hosts = addresses.map((address) => new URL(address).hostname);
   const own = advertised === undefined || !URL.canParse(advertised) || hosts.includes(new URL(advertised).hostname);
   return filled('cluster.yaml', {
@@ -499,17 +482,16 @@ function unitText({ settings }: Files): string {
 }
 
 function nextSteps(
-  { deployment, files, tokenFile, directory, clusters, logins }: Facts,
+  { deployment, files, tokenFile, directory, clusters, login }: Facts,
   fingerprint: string,
   join: readonly string[],
 ): string[] {
   const to = clusters.find(({ role }) => role.startsWith('DR secondary'))?.name ?? 'CLUSTER';
   const plan = ['drSwitchover', '--deployment', deployment, '--to', to, '--reason', 'first plan'];
-  const withoutLogin = logins.size === 0;
   const text = filled('next-steps.txt', {
     ...{ directory, fingerprint, shell: shellWord(files.shell), schedules: shellWord(files.schedules) },
-    tokenFile: withoutLogin ? tokenFile : undefined,
-    policyCommand: withoutLogin ? shellLine('runbook', 'policy', deployment, '--commands') : undefined,
+    tokenFile: login === undefined ? tokenFile : undefined,
+    policyCommand: login === undefined ? shellLine('runbook', 'policy', deployment, '--commands') : undefined,
     join: join.map((line) => shellLine('runbook', 'join', line)),
     plan: shellLine('runbook', 'plan', ...plan),
     unit: shellWord(files.unit),
