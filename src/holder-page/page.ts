@@ -26,9 +26,14 @@ interface Session {
 }
 
 const TITLE = 'Answer an invitation';
-const SHARE_HINT = 'As you keep it: hexadecimal, or base64. It is encrypted on this device, and cleared here at once.';
 const madeFor = readMadeFor();
-const FIELDS = ['note', 'invitation', 'cluster', 'share', 'key-text', 'passphrase', 'envelope', 'key-file'] as const;
+/** What the key Enter does in a field. */
+const ENTER: Readonly<Record<string, string>> = {
+  holder: 'check',
+  cluster: 'agree',
+  share: 'encrypt',
+  passphrase: 'encrypt',
+};
 let session: Session | undefined;
 
 const input = (id: string) => byId(id, HTMLInputElement);
@@ -148,40 +153,27 @@ async function encrypt(): Promise<void> {
 const readShare = (): Secret<'key-share'> => parseShare(input('share').value);
 
 async function signingKey(): Promise<SigningKey | undefined> {
-  const chosen = input('key-file').files?.[0];
-  const text = chosen === undefined ? area('key-text').value : await chosen.text();
+  const [file] = input('key-file').files ?? [];
   const passphrase = input('passphrase').value.trim();
-  if (text.trim() === '') {
-    if (passphrase === '') return undefined;
-    throw new RunbookError('INVALID_INPUT', 'A passphrase without a key.', {
-      next: 'Choose the key file, or clear the passphrase.',
-    });
-  }
-  if (passphrase === '') {
-    throw new RunbookError('INVALID_INPUT', 'The passphrase of the signing key is missing.', {
-      next: 'Type it; or take the key out again, where the inventory lists no public key of yours.',
-    });
-  }
-  return readHolderKey(text, new Secret('passphrase', passphrase));
+  if (file !== undefined && passphrase !== '')
+    return readHolderKey(await file.text(), new Secret('passphrase', passphrase));
+  if (file === undefined && passphrase === '') return undefined;
+  throw new RunbookError('INVALID_INPUT', `The ${file ? 'passphrase' : 'file'} of the signing key is missing.`, {
+    next: 'Give both; or neither, where the inventory lists no public key of yours.',
+  });
 }
 
 /** Every secret field is replaced by an empty one: no value and no undo history is left. */
 function clearSecrets(): void {
-  for (const id of ['share', 'passphrase']) emptied(input(id)).type = 'password';
-  emptied(area('key-text'));
-  emptied(input('key-file'));
-  button('reveal').textContent = 'Show';
-  button('reveal').setAttribute('aria-pressed', 'false');
-  watchShare();
+  for (const id of ['share', 'passphrase', 'key-file']) emptied(input(id));
+  reveal(false);
 }
 
 function clearAll(): void {
   session = undefined;
-  for (const id of FIELDS) {
-    const field = part(id);
-    if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) emptied(field);
-  }
-  clearSecrets();
+  for (const field of document.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>('input, textarea'))
+    emptied(field);
+  reveal(false);
   for (const id of ['facts', 'copied', 'workflow', 'namespace', 'run']) part(id).replaceChildren();
   entitle(TITLE, false);
   for (const name of ['summary', 'who', 'left']) fillAll(name, '');
@@ -195,53 +187,22 @@ async function copy(): Promise<void> {
     await navigator.clipboard.writeText(envelope.value);
   } catch {
     envelope.select();
-    // The old way works where the new one is not given to files.
-    if (!document.execCommand('copy')) {
-      said('bad', 'This browser does not let the page copy. Select the whole text and copy it by hand.');
-      return;
-    }
+    said('bad', 'This browser does not let the page copy. The whole text is selected: copy it by hand.');
+    return;
   }
-  for (const id of ['note', 'invitation'] as const) emptied(area(id));
+  for (const id of ['note', 'invitation']) emptied(area(id));
   said('good', 'Copied. What you typed is cleared from this page.');
 }
 
-/** What is typed is counted, not shown: a mistake is noticed before it is sent. */
-function watchShare(): void {
-  const hint = part('share-hint');
-  hint.textContent = SHARE_HINT;
-  input('share').addEventListener('input', () => {
-    const count = input('share').value.replace(/\s+/g, '').length;
-    const form = isShare(input('share').value) ? 'has the form of a key share' : 'not the form of a key share (yet)';
-    hint.textContent = count === 0 ? SHARE_HINT : `${count} characters: ${form}.`;
-  });
-}
-
-function isShare(text: string): boolean {
-  try {
-    parseShare(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function toggleShare(): void {
-  const shown = input('share').type === 'text';
-  input('share').type = shown ? 'password' : 'text';
-  button('reveal').textContent = shown ? 'Show' : 'Hide';
-  button('reveal').setAttribute('aria-pressed', String(!shown));
+function reveal(shown: boolean): void {
+  input('share').type = shown ? 'text' : 'password';
+  button('reveal').textContent = shown ? 'Hide' : 'Show';
+  button('reveal').setAttribute('aria-pressed', String(shown));
 }
 
 function tick(): void {
   if (session === undefined) return;
   fillAll('left', timeLeft(session.request, Date.now()));
-}
-
-function pressOnEnter(fields: readonly string[], id: string): void {
-  document.addEventListener('keydown', (event) => {
-    const { target } = event;
-    if (event.key === 'Enter' && target instanceof HTMLElement && fields.includes(target.id)) button(id).click();
-  });
 }
 
 /** Why the page must not be used here; undefined where it may be. */
@@ -283,16 +244,17 @@ async function begin(): Promise<void> {
   whenPressed('agree', 2, agree);
   whenPressed('encrypt', 3, encrypt);
   button('copy').addEventListener('click', () => void copy());
-  button('reveal').addEventListener('click', toggleShare);
+  button('reveal').addEventListener('click', () => reveal(input('share').type === 'password'));
   for (const each of document.querySelectorAll('.again')) {
     each.addEventListener('click', () => {
       clearAll();
       show(1);
     });
   }
-  pressOnEnter(['holder'], 'check');
-  pressOnEnter(['cluster'], 'agree');
-  pressOnEnter(['share', 'passphrase'], 'encrypt');
+  document.addEventListener('keydown', ({ key, target }) => {
+    const pressed = key === 'Enter' && target instanceof HTMLElement ? ENTER[target.id] : undefined;
+    if (pressed !== undefined) button(pressed).click();
+  });
   // Nothing waits in the browser's memory of pages for the next person who goes back.
   window.addEventListener('pagehide', clearAll);
   setInterval(tick, 1_000);
