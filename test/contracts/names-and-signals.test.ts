@@ -1,11 +1,9 @@
 import type { Payload } from '@temporalio/common';
-import { defaultPayloadConverter } from '@temporalio/common';
 import fc from 'fast-check';
 import { payloadConverter } from '../../src/contracts/payload-converter';
-import { isUndecodable } from '../../src/contracts/signals';
+import { isUndecodable, UNDECODABLE_ENCODINGS } from '../../src/contracts/signals';
 import { ceremonyWorkflowId, deploymentWorkflowId, keyTaskQueue, lockWorkflowId } from '../../src/contracts/names';
 import { clusterName, deploymentName } from '../../src/contracts/runbook-inputs';
-import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import { approvalPayload, controlPayload, decisionPayload } from '../../src/contracts/payloads';
 
 /** Workflow IDs are locks, so nothing may make two of one or one of two; people's documents have exactly their members. */
@@ -35,57 +33,21 @@ it('a name is lower-case letters, digits and hyphens, and nothing that could end
     for (const schema of [deploymentName, clusterName]) expect(schema.safeParse(bad).success).toBe(false);
 });
 
-const APPROVAL = {
-  ns: 'default',
-  wid: 'deployment:payments',
-  rid: 'r',
-  gate: 'plan',
-  planDigest: 'd',
-  verdict: 'approve',
-  comment: '',
-  name: 'grace',
-  iat: 1,
-};
-const DECISION = {
-  ns: 'default',
-  wid: 'deployment:payments',
-  rid: 'r',
-  step: 'Demote east',
-  parkingNo: 1,
-  action: 'retry',
-  reason: 'it is back',
-  name: 'grace',
-  iat: 1,
-};
+const DOCUMENT = { ns: 'default', wid: 'deployment:payments', rid: 'r', name: 'grace', iat: 1 };
+const APPROVAL = { ...DOCUMENT, gate: 'plan', planDigest: 'd', verdict: 'approve' };
+const DECISION = { ...DOCUMENT, step: 'Demote east', parkingNo: 1, action: 'retry', reason: 'it is back' };
+const ORDER = { ...DOCUMENT, action: 'abort' };
 
 it.each([
-  ['approval', approvalPayload, APPROVAL],
-  ['decision', decisionPayload, DECISION],
-] as const)('an %s has exactly its members', (_name, schema, whole) => {
+  ['an approval', approvalPayload, APPROVAL, { verdict: 'maybe' }],
+  ['a decision', decisionPayload, DECISION, { action: 'demote', parkingNo: 1.5, reason: 'no' }],
+  ['an order to a run', controlPayload, ORDER, { action: 'terminate' }],
+] as const)('%s has exactly its members, with values that mean something', (_name, schema, whole, wrong) => {
   expect(schema.safeParse(whole).success).toBe(true);
-  expect(schema.safeParse({ ...whole, extra: 1 }).success).toBe(false);
-  for (const member of Object.keys(whole).filter((each) => each !== 'comment')) {
-    const rest = Object.fromEntries(Object.entries(whole).filter(([each]) => each !== member));
-    expect([member, schema.safeParse(rest).success]).toEqual([member, false]);
-  }
-});
-
-it.each([
-  { ...DECISION, action: 'demote' },
-  { ...DECISION, parkingNo: 0 },
-  { ...DECISION, parkingNo: 1.5 },
-  { ...DECISION, reason: 'no' },
-  { ...APPROVAL, verdict: 'maybe' },
-])('a document with a value that means nothing is refused: %j', (document) => {
-  expect(approvalPayload.safeParse(document).success || decisionPayload.safeParse(document).success).toBe(false);
-});
-
-it('an order to a run names the run and who orders', () => {
-  const order = { ns: 'default', wid: 'deployment:payments', rid: 'a', action: 'abort', name: 'ada', iat: 1 };
-  expect(controlPayload.parse(order)).toEqual({ ...order, reason: '' });
-  for (const wrong of [{ name: undefined }, { rid: undefined }, { action: 'terminate' }, { force: true }])
-    expect(controlPayload.safeParse({ ...order, ...wrong }).success).toBe(false);
-  expect(controlPayload.safeParse({ by: 'olga', reason: 'why' }).success).toBe(false);
+  const missing = Object.keys(whole).map((member) => ({ [member]: undefined }));
+  const changed = Object.entries(wrong).map(([member, value]) => ({ [member]: value }));
+  for (const change of [{ extra: 1 }, ...missing, ...changed])
+    expect([change, schema.safeParse({ ...whole, ...change }).success]).toEqual([change, false]);
 });
 
 it('only the marker counts as undecodable, and nothing that people made to look like one', () => {
@@ -94,16 +56,9 @@ it('only the marker counts as undecodable, and nothing that people made to look 
     expect(isUndecodable(other)).toBe(false);
 });
 
-it('every verdict on an envelope says what became of it', () => {
-  for (const [code, text] of Object.entries(ENVELOPE_VERDICTS)) {
-    expect(code).toMatch(/^[a-z]+(-[a-z]+)*$/);
-    expect(text).toMatch(/^(accepted|refused: |already received: |replaced by )/);
-  }
-});
-
 /** Whatever people paste into a start form or a signal, decoding it never throws and never repeats it. */
 
-const ENCODINGS = ['json/plain', 'json/protobuf', 'binary/protobuf', 'binary/plain', 'binary/null', 'binary/encrypted'];
+const ENCODINGS = UNDECODABLE_ENCODINGS.filter((each) => each !== 'unknown');
 const CANARY = 'hvs.canaryInAPayload0123456789';
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
@@ -129,20 +84,11 @@ it('never throws, for any metadata and any data', () => {
     fc.property(metadata, data, (each, content) => {
       const payload: Payload = { metadata: each ?? null, data: content ?? null };
       const value: unknown = payloadConverter.fromPayload(payload);
-      if (isUndecodable(value) && !decodes(payload)) expect(['unknown', ...ENCODINGS]).toContain(value.undecodable);
+      if (isUndecodable(value)) expect(UNDECODABLE_ENCODINGS).toContain(value.undecodable);
     }),
     { numRuns: 1_000, seed: 7 },
   );
 });
-
-function decodes(payload: Payload): boolean {
-  try {
-    defaultPayloadConverter.fromPayload(payload);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 it('gives back every value that it wrote', () => {
   fc.assert(

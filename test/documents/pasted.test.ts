@@ -1,7 +1,6 @@
 import { RunbookError } from '../../src/errors';
 import { findInvitation } from '../../src/documents/pasted';
 import { formatPublicKey, parseFingerprint, spokenFingerprint } from '../../src/documents/public-keys';
-import { parseShare } from '../../src/documents/key-shares';
 import { newSigningKey } from '../../src/keys';
 
 const JWS = `eyJhbGciOiJFZDI1NTE5In0.${'Ab-_9'.repeat(60)}.${'Sig0'.repeat(20)}`;
@@ -55,11 +54,4 @@ describe('a fingerprint as a person noted it', () => {
     ['nothing', ''],
     ['a line with a mistake', formatPublicKey(key).replace(/^./, (first) => (first === '_' ? '-' : '_'))],
   ])('is refused where it is %s', (_, text) => expect(parseFingerprint(text)).toBeUndefined());
-});
-
-it('a share may be noted in groups and over lines', () => {
-  const share = '5e'.repeat(32) + '07';
-  expect(parseShare(`${share.replace(/(.{8})/g, '$1 ')}\n`).reveal()).toBe(share);
-  const base64 = Buffer.from(share, 'hex').toString('base64');
-  expect(parseShare(`${base64.slice(0, 20)}\n${base64.slice(20)}`).reveal()).toBe(share);
 });

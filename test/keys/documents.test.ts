@@ -1,8 +1,7 @@
 import { sign } from 'node:crypto';
 import { inspect } from 'node:util';
 import fc from 'fast-check';
-import { calculateJwkThumbprint, CompactSign } from 'jose';
-import type { CompactJWSHeaderParameters } from 'jose';
+import { calculateJwkThumbprint } from 'jose';
 import { documentDigest, signDocument, verifyDocument } from '../../src/documents/documents';
 import { formatPublicKey, importPublicKey, parsePublicKey, spokenFingerprint } from '../../src/documents/public-keys';
 import { importSigningKey } from '../../src/documents/signing-keys';
@@ -61,10 +60,9 @@ describe('signed documents', () => {
   });
 
   it('interoperate with another implementation of the standard', async () => {
-    const protectedHeader: CompactJWSHeaderParameters = { alg: 'Ed25519', typ: TYP, kid: key.kid };
-    const jws = await new CompactSign(Buffer.from('{"a":1}')).setProtectedHeader(protectedHeader).sign(key.privateKey);
-    await expect(verifyDocument(jws, TYP, resolveKey)).resolves.toMatchObject({ payload: { a: 1 } });
-    await expect(forge(header).then((forged) => verifyDocument(forged, TYP, resolveKey))).resolves.toBeDefined();
+    await expect(verifyDocument(await forge(header, '{"a":1}'), TYP, resolveKey)).resolves.toMatchObject({
+      payload: { a: 1 },
+    });
   });
 
   it.each([
@@ -103,13 +101,17 @@ describe('signed documents', () => {
 
   it('are refused in sloppy base64url', async () => {
     const [head = '', payload = '', signature = ''] = (await signDocument(TYP, { a: 'ab' }, key)).split('.');
-    await refused(`${head}=.${payload}.${signature}`);
-    await refused(`${head}.${payload}.${signature}==`);
-    await refused(`${head}.${payload}\n.${signature}`);
-    await refused(`${head}.${payload}.${signature.slice(0, -1)}${signature.endsWith('A') ? 'B' : 'A'}`);
-    await refused(`${head}.${payload}.`);
-    await refused(`${head}.${payload}`);
-    await refused(`${head}.${payload}.${signature}.${signature}`);
+    const other = `${signature.slice(0, -1)}${signature.endsWith('A') ? 'B' : 'A'}`;
+    for (const parts of [
+      [`${head}=`, payload, signature],
+      [head, payload, `${signature}==`],
+      [head, `${payload}\n`, signature],
+      [head, payload, other],
+      [head, payload, ''],
+      [head, payload],
+      [head, payload, signature, signature],
+    ])
+      await refused(parts.join('.'));
   });
 
   it.each([[undefined], [null], [7], [{}], [''], ['..'], ['a.b.c']])('refuse what is none: %p', async (value) => {

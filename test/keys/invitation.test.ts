@@ -1,11 +1,11 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as openpgp from 'openpgp';
-import { signDocument } from '../../src/documents/documents';
+import { DOCUMENT_TYPES, signDocument } from '../../src/documents/documents';
 import { openToken } from '../../src/keys/ceremony-keys';
 import { verifyInvitation } from '../../src/documents/invitation';
-import { createInvitation, readOwnInvitation } from '../../src/keys/invitation';
+import { createInvitation, createRehearsal, readOwnInvitation } from '../../src/keys/invitation';
 import type { CreatedInvitation } from '../../src/keys/invitation';
 import { KeyRecords } from '../../src/keys/key-records';
 import { newSigningKey } from '../../src/keys/holder-keys';
@@ -59,18 +59,12 @@ describe('an invitation', () => {
     await expect(readOwnInvitation(record, key)).resolves.toMatchObject({ invitation: created.invitation });
   });
 
-  it('is made once also where two attempts of the same run make it side by side', async () => {
+  it('is made once: a retry of the same run gets the same one, also of two attempts side by side', async () => {
+    expect(await createInvitation(records, key, RUN, invitationFacts(), NOW + 1000)).toEqual(created);
     const facts = { ...invitationFacts(), epoch: 2, cid: '5f1d7c0a-93c4-4b0e-8a7e-2f6f1f6f0c11' };
-    const [one, other] = await Promise.all([
-      createInvitation(records, key, RUN, facts, NOW),
-      createInvitation(records, key, RUN, facts, NOW + 1000),
-    ]);
+    const attempts = [NOW, NOW + 1000].map((now) => createInvitation(records, key, RUN, facts, now));
+    const [one, other] = await Promise.all(attempts);
     expect(one).toEqual(other);
-  });
-
-  it('is made once: a retry of the same run gets the same one', async () => {
-    const again = await createInvitation(records, key, RUN, invitationFacts(), NOW + 1000);
-    expect(again).toEqual(created);
   });
 
   it('is another one for another epoch, another run and other targets', async () => {
@@ -113,6 +107,46 @@ describe('an invitation', () => {
   it('is not another document of the same signer', async () => {
     const jws = await signDocument('runbooks-approval-v1', created.invitation, key);
     expect((await failureOf(() => verify(jws))).code).toBe('DOCUMENT_INVALID');
+  });
+});
+
+describe('an invitation to a rehearsal', () => {
+  const run = { ...RUN, wid: 'rehearsal:payments' };
+  const facts = (changes: Partial<Parameters<typeof createRehearsal>[3]> = {}) =>
+    ({
+      ...{ deployment: 'payments', requestedBy: { name: 'olga', how: 'claimed' }, reason: 'every quarter' },
+      ...{ runbook: 'ceremonyRehearsal', inputDigest: 'payments/ben+cyd', holders: ['ben', 'cyd'] },
+      ...{ epoch: 1, collectForMs: 3_600_000 },
+      ...changes,
+    }) as const;
+  const checks = { pins, now: NOW, holder: 'cyd' };
+  let rehearsal: CreatedInvitation<'rehearsal'>;
+  beforeAll(async () => {
+    rehearsal = await createRehearsal(records, key, run, facts(), NOW);
+  });
+
+  it('names no target, no kind of token and no threshold, and the deployment in their place', async () => {
+    const { invitation } = await verifyInvitation(rehearsal.jws, checks, 'rehearsal');
+    expect(invitation).toMatchObject({ deployment: 'payments', holders: ['ben', 'cyd'], ...run });
+    for (const member of ['targets', 'kind', 'threshold']) expect(invitation).not.toHaveProperty(member);
+  });
+
+  it('is made once: a retry gives the same one, other people get none for the same epoch', async () => {
+    expect((await createRehearsal(records, key, run, facts(), NOW)).jws).toBe(rehearsal.jws);
+    const { cid } = rehearsal.invitation;
+    const others = facts({ cid, holders: ['ben'] });
+    expect((await failureOf(() => createRehearsal(records, key, run, others, NOW))).code).toBe('STATE_DIVERGED');
+    expect((await readdir(directory)).filter((name) => name.startsWith(cid))).toHaveLength(1);
+  });
+
+  it('is no invitation to a ceremony, and the other way round, also signed by the right key', async () => {
+    await expect(verify(rehearsal.jws)).rejects.toThrow('not of type runbooks-invitation-v1');
+    const own = { invitation: rehearsal.jws };
+    await expect(readOwnInvitation(own, key)).rejects.toThrow('not of type runbooks-invitation-v1');
+    const asRehearsal = (jws: string) => verifyInvitation(jws, checks, 'rehearsal');
+    await expect(asRehearsal(created.jws)).rejects.toThrow('not of type runbooks-rehearsal-v1');
+    const dressedUp = await signDocument(DOCUMENT_TYPES.rehearsal, created.invitation, key);
+    await expect(asRehearsal(dressedUp)).rejects.toThrow('members that this tool knows');
   });
 });
 

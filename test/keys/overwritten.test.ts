@@ -4,12 +4,18 @@ import { inspect } from 'node:util';
 import { serialize } from 'node:v8';
 import { Secret } from '../../src/secret';
 import { newSealKey, openShares, openValue, parseShare, SealKeyring, sealValue } from '../../src/keys';
-import { ActivityBench } from '../support/activity-environment';
+import { openBench } from '../support/activity-environment';
+import type { ActivityBench } from '../support/activity-environment';
 import { SecretSearch } from '../support/secret-search';
 
 const RUN = { ns: 'default', wid: 'deployment:payments', rid: randomUUID() };
 const TOKEN = 'hvs.CANARYofTheOverwrittenBuffer';
 const SPEC = { kind: 'operation-token', cluster: 'west', clusterId: 'id' } as const;
+const seal = (keyring: SealKeyring) =>
+  sealValue(keyring, RUN, { ...SPEC, uses: ['dr.promote'], expSeconds: 60 }, new Secret('operation-token', TOKEN));
+
+let bench: ActivityBench;
+openBench((opened) => (bench = opened));
 
 /** Every buffer that was decoded to text while `work` ran, as it is afterwards. */
 async function decodedDuring(work: () => Promise<unknown>): Promise<Buffer[]> {
@@ -37,12 +43,7 @@ const isZero = (buffer: Buffer) => buffer.every((byte) => byte === 0);
 describe('bytes that held a secret', () => {
   it('are overwritten once a sealed value was opened', async () => {
     const keyring = SealKeyring.parse(newSealKey().reveal());
-    const sealed = await sealValue(
-      keyring,
-      RUN,
-      { ...SPEC, uses: ['dr.promote'], expSeconds: 60 },
-      new Secret('operation-token', TOKEN),
-    );
+    const sealed = await seal(keyring);
     let opened = '';
     const buffers = await decodedDuring(async () => {
       opened = (await openValue(keyring, RUN, sealed, { ...SPEC, use: 'dr.promote' })).reveal();
@@ -57,12 +58,7 @@ describe('bytes that held a secret', () => {
     const from = jest.spyOn(Buffer, 'from');
     const line = newSealKey().reveal();
     const keyring = SealKeyring.parse(line);
-    await sealValue(
-      keyring,
-      RUN,
-      { ...SPEC, uses: ['dr.promote'], expSeconds: 60 },
-      new Secret('operation-token', TOKEN),
-    );
+    await seal(keyring);
     const made = from.mock.results.map(({ value }) => value as Buffer);
     from.mockRestore();
     const key = Buffer.from(line.split(':')[1] ?? '', 'base64');
@@ -71,7 +67,6 @@ describe('bytes that held a secret', () => {
   });
 
   it('are overwritten once a share was read from its envelope', async () => {
-    const bench = await ActivityBench.start();
     const { cid, invitation, epoch } = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }]);
     const envelopes = await bench.envelopes(invitation, ['ada', 'bert']);
     const record = await bench.keyRecords.read({ run: bench.run, cid, epoch });
@@ -84,7 +79,6 @@ describe('bytes that held a secret', () => {
     expect(shares).toEqual([bench.person('ada').share, bench.person('bert').share]);
     for (const share of shares) expect(buffers.filter((buffer) => buffer.includes(share))).toEqual([]);
     expect(buffers.filter((buffer) => buffer.length > 150 && isZero(buffer)).length).toBeGreaterThanOrEqual(2);
-    await bench.stop();
   });
 });
 
@@ -108,7 +102,6 @@ describe('errors and prints', () => {
   });
 
   it('hold no share, token or key that an activity failed over', async () => {
-    const bench = await ActivityBench.start();
     const { fingerprint: _fingerprint, ...ceremony } = await bench.ceremony([
       { cluster: 'west', uses: ['dr.promote'] },
     ]);
@@ -118,28 +111,16 @@ describe('errors and prints', () => {
     const token = await bench.operationToken('west', ['dr.reindex']);
     const authority = await bench.authority();
     const input = { deployment: 'payments', cluster: 'west' };
+    const target = { kind: 'dr', mode: 'planned', ...input, otherCluster: 'east', token, authority } as const;
+    const attempts = [
+      () => bench.generate({ ...input, ceremony, uses: ['dr.promote'], envelopes }),
+      () => bench.call('promoteSecondary', target),
+      () => bench.call('probeMerkleTree', { ...input, token }),
+      async () => parseShare(`${wrong}zz`),
+      async () => SealKeyring.parse(`k1:${wrong}`),
+    ];
     const failures = await Promise.all(
-      [
-        () => bench.generate({ ...input, ceremony, uses: ['dr.promote'], envelopes }),
-        () =>
-          bench.call('promoteSecondary', {
-            kind: 'dr',
-            mode: 'planned',
-            ...input,
-            otherCluster: 'east',
-            token,
-            authority,
-          }),
-        () => bench.call('probeMerkleTree', { ...input, token }),
-        () => Promise.resolve(parseShare(`${wrong}zz`)),
-        () => Promise.resolve(SealKeyring.parse(`k1:${wrong}`)),
-      ].map(async (work): Promise<unknown> => {
-        try {
-          return await work();
-        } catch (error) {
-          return error;
-        }
-      }),
+      attempts.map((work): Promise<unknown> => work().catch((error: unknown) => error)),
     );
     for (const failure of failures) expect(failure).toBeInstanceOf(Error);
     const secrets = [
@@ -150,6 +131,5 @@ describe('errors and prints', () => {
     ];
     for (const secret of secrets) for (const failure of failures) expect(searched(secret, failure)).toEqual([]);
     expect(bench.leaks()).toEqual([]);
-    await bench.stop();
   });
 });

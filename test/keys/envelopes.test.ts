@@ -1,0 +1,378 @@
+/** Envelopes as they arrive, where the keys are: what is taken for a share, a token, an answer to a rehearsal, and what is not. */
+import { inspect } from 'node:util';
+import {
+  Decrypter,
+  Encrypter,
+  generateHybridIdentity,
+  generateX25519Identity,
+  identityToRecipient,
+} from 'age-encryption';
+import fc from 'fast-check';
+import { DOCUMENT_TYPES, signDocument } from '../../src/documents/documents';
+import { createEnvelope, createRehearsalEnvelope } from '../../src/documents/envelope';
+import type { EnvelopePayload } from '../../src/documents/envelope';
+import { parseShare } from '../../src/documents/key-shares';
+import type { CeremonyKeys } from '../../src/keys/ceremony-keys';
+import type { ArrivedEnvelope } from '../../src/keys/envelope';
+import { openRehearsalAnswer, openShares } from '../../src/keys/opening';
+import { arrived, CID, DIGEST, failureOf, jwt, lookup, person, record, share, shareText } from './builders';
+import { sharedCeremonyKeys } from './builders';
+
+const ben = person('ben');
+const pia = person('pia', 'principal', 'user:pia');
+const eve = person('eve');
+const claimed = ['dan', 'dora', 'emil'].map((name) => person(name, 'claimed'));
+const people = lookup(ben, pia, eve, ...claimed);
+const holders = ['ben', 'pia', 'dan', 'dora', 'emil'];
+const TOOL = 'runbook 1.2.3';
+const OTHER = { cid: '11111111-2222-4333-8444-555555555555', inv: 'A'.repeat(43) };
+
+let keys: CeremonyKeys;
+beforeAll(async () => {
+  keys = await sharedCeremonyKeys();
+});
+
+interface Made {
+  readonly x?: number;
+  readonly seq?: number;
+  readonly bytes?: number;
+  readonly signingKey?: typeof ben.key | undefined;
+}
+
+const about = () => ({ invitation: { cid: CID, epoch: 1, recipient: keys.recipient }, invitationDigest: DIGEST });
+
+/** The envelope of a holder; without a key its plain members. */
+async function envelope(holder: string, { x = 1, seq = 1, bytes = 33, signingKey }: Made = {}) {
+  return createEnvelope({ ...about(), holder, seq, share: share(x, bytes), signingKey });
+}
+
+async function plain(holder: string, made: Made = {}): Promise<EnvelopePayload> {
+  const payload = await envelope(holder, made);
+  if (typeof payload === 'string') throw new Error('it is signed');
+  return payload;
+}
+
+/** An answer to a rehearsal: signed by ben, plain of others. */
+const answer = (holder = 'ben') =>
+  createRehearsalEnvelope({
+    ...{ ...about(), holder, seq: 1, tool: TOOL },
+    signingKey: holder === 'ben' ? ben.key : undefined,
+  });
+
+/** An envelope of dan whose encrypted part says `inner`, to `recipients`. */
+async function sealedAs(inner: unknown, recipients = [keys.recipient]): Promise<EnvelopePayload> {
+  const encrypter = new Encrypter();
+  for (const recipient of recipients) encrypter.addRecipient(recipient);
+  const file = await encrypter.encrypt(typeof inner === 'string' ? inner : JSON.stringify(inner));
+  return { ...(await plain('dan')), ct: Buffer.from(file).toString('base64url') };
+}
+const inner = { ctx: 'runbooks/share/v1', inv: DIGEST, cid: CID, epoch: 1, holder: 'dan', seq: 1, share: shareText(1) };
+
+/** Opens what arrived, in this order. */
+async function open(envelopes: readonly ArrivedEnvelope[], changes: Parameters<typeof record>[1] = {}) {
+  const opened = await openShares(record(keys, { holders, ...changes }), envelopes, people);
+  expect(inspect(opened, { depth: 9, showHidden: true }) + JSON.stringify(opened)).not.toContain(shareText(1, 17));
+  return opened;
+}
+
+async function verdicts(contents: readonly unknown[], changes: Parameters<typeof record>[1] = {}): Promise<string[]> {
+  const { receipts } = await open(
+    contents.map((each) => arrived(each)),
+    changes,
+  );
+  return receipts.map(({ verdict }) => verdict);
+}
+
+/** The receipt of one envelope. */
+async function receiptOf(content: unknown, more: Partial<ArrivedEnvelope> = {}) {
+  return (await open([arrived(content, more)])).receipts[0];
+}
+
+describe('one envelope', () => {
+  it('an envelope with the attestation that the inventory demands is accepted, and its share is for the burst alone', async () => {
+    const jws = await envelope('ben', { signingKey: ben.key });
+    const sent = [
+      arrived(jws),
+      arrived({ document: await envelope('ben', { x: 5, seq: 2, signingKey: ben.key }) }),
+      arrived(await plain('dan', { x: 2 })),
+      arrived(await plain('pia', { x: 3 }), { principal: jwt('user:pia') }),
+    ];
+    const { receipts, shares } = await open(sent);
+    expect(receipts.map(({ holder, verdict }) => `${holder} ${verdict}`)).toEqual([
+      'ben superseded',
+      'ben accepted',
+      'dan accepted',
+      'pia accepted',
+    ]);
+    expect(shares.map((one) => [one.holder, one.share.reveal()])).toEqual([
+      ['ben', shareText(5)],
+      ['dan', shareText(2)],
+      ['pia', shareText(3)],
+    ]);
+  });
+
+  it('a receipt holds four members and a digest that tells envelopes apart', async () => {
+    const sent = await plain('dan');
+    const receipt = await receiptOf(sent);
+    expect(Object.keys(receipt ?? {}).sort()).toEqual(['envelopeDigest', 'holder', 'seq', 'verdict']);
+    expect((await receiptOf({ ...sent, seq: 2 }))?.envelopeDigest).not.toBe(receipt?.envelopeDigest);
+    expect((await receiptOf({ ...sent }))?.envelopeDigest).toBe(receipt?.envelopeDigest);
+  });
+
+  it('what the inventory demands cannot be lowered by what arrives', async () => {
+    expect((await receiptOf(await plain('ben')))?.verdict).toBe('not-signed');
+    for (const principal of [undefined, jwt('user:ben')])
+      for (const signingKey of [undefined, pia.key])
+        expect((await receiptOf(await envelope('pia', { signingKey }), { principal }))?.verdict).toBe('wrong-signer');
+  });
+
+  it("another person's key does not sign, nor the right key under another type", async () => {
+    const jws = String(await envelope('ben', { signingKey: ben.key }));
+    const renamed = await signDocument(DOCUMENT_TYPES.approval, await plain('ben'), ben.key);
+    const forged = [await envelope('ben', { signingKey: eve.key }), renamed, `${jws.slice(0, -4)}AAAA`];
+    expect(await verdicts(forged)).toEqual(Array(3).fill('wrong-signer'));
+  });
+
+  it.each([
+    ['wrong-ceremony', { cid: OTHER.cid }],
+    ['wrong-ceremony', { inv: OTHER.inv }],
+    ['wrong-epoch', { epoch: 2 }],
+    ['not-invited', { holder: 'eve' }],
+    ['malformed', { epoch: 'one' }],
+    ['malformed', { seq: -1 }],
+    ['malformed', { extra: 'member' }],
+    ['malformed', { extra: CID }],
+    ['malformed', { ct: undefined }],
+    ['too-large', { ct: 'A'.repeat(17_000) }],
+  ])('is refused: %s for %j', async (verdict, changes) => {
+    expect(await verdicts([{ ...(await plain('dan')), ...changes }])).toEqual([verdict]);
+  });
+
+  it('a name that nobody has is not repeated', async () => {
+    const receipt = await receiptOf({ ...(await plain('dan')), holder: 'canary-of-the-sender' });
+    expect(receipt?.verdict).toBe('not-invited');
+    expect(JSON.stringify(receipt)).not.toContain('canary');
+  });
+
+  it('the time of the event decides about expiry, not what the holder says', async () => {
+    const sent = { ...(await plain('dan')), iat: 1 };
+    const end = record(keys).exp * 1000;
+    expect((await receiptOf(sent, { at: end }))?.verdict).toBe('accepted');
+    expect((await receiptOf(sent, { at: end + 1 }))?.verdict).toBe('expired');
+  });
+
+  it.each([[undefined], [null], [7], [true], ['hello'], [[]], [{}], [{ undecodable: 'json/protobuf' }], ['eyJ.a.b']])(
+    'what is no envelope is malformed: %p',
+    async (value) => {
+      expect(await receiptOf(value)).toEqual({ envelopeDigest: '', verdict: 'malformed' });
+    },
+  );
+
+  it('never fails, whatever arrives', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(fc.jsonValue(), fc.anything({ withBigInt: true, withMap: true })), async (value) => {
+        expect((await receiptOf(value))?.verdict).not.toBe('accepted');
+      }),
+      { seed: 17, numRuns: 300 },
+    );
+  });
+});
+
+describe('the encrypted part', () => {
+  it('must open with this key and with no other', async () => {
+    const other = await identityToRecipient(await generateHybridIdentity());
+    const classic = await identityToRecipient(await generateX25519Identity());
+    const good = await plain('dan');
+    const sent = [
+      await sealedAs(inner, [other]),
+      await sealedAs(inner, [keys.recipient, other]),
+      await sealedAs(inner, [classic]),
+      { ...good, ct: `${good.ct.slice(0, -8)}AAAAAAAA` },
+      { ...good, ct: `${good.ct}=` },
+      { ...good, ct: '' },
+    ];
+    expect(await verdicts(sent)).toEqual(Array(6).fill('does-not-open'));
+  });
+
+  it.each([
+    ['another holder', { holder: 'dora' }],
+    ['another number', { seq: 2 }],
+    ['another ceremony', { cid: OTHER.cid }],
+    ['another epoch', { epoch: 2 }],
+    ['another invitation', { inv: OTHER.inv }],
+    ['another context', { ctx: 'runbooks/share/v2' }],
+    ['a further member', { extra: 1 }],
+  ])('must not speak of %s', async (_what, changes) => {
+    expect(await verdicts([await sealedAs({ ...inner, ...changes })])).toEqual(['mismatch']);
+  });
+
+  it('that is no JSON is refused without repeating it', async () => {
+    expect(await verdicts([await sealedAs(shareText(1))])).toEqual(['mismatch']);
+  });
+
+  it.each([shareText(1).slice(2 * 18), `${shareText(1)}00`, shareText(1).toUpperCase(), shareText(1).slice(1), ''])(
+    'holds a share of 16 to 33 bytes in lower-case hexadecimal',
+    async (text) => {
+      expect(await verdicts([await sealedAs({ ...inner, share: text })])).toEqual(['wrong-length']);
+    },
+  );
+});
+
+describe('envelopes together', () => {
+  it("a holder's highest number counts, in whatever order they arrive", async () => {
+    const [first, second] = [await plain('dan'), await plain('dan', { x: 4, seq: 2 })];
+    expect(await verdicts([first, second])).toEqual(['superseded', 'accepted']);
+    expect(await verdicts([second, first])).toEqual(['accepted', 'superseded']);
+    expect(await verdicts([first, first])).toEqual(['accepted', 'repeated']);
+  });
+
+  it('one that was refused is not in hand: the same one counts when it comes from its own holder', async () => {
+    const sent = await plain('pia');
+    const principals = ['user:ben', 'user:pia', 'user:pia'].map(jwt);
+    const { receipts } = await open(principals.map((principal) => arrived(sent, { principal })));
+    expect(receipts.map(({ verdict }) => verdict)).toEqual(['wrong-signer', 'accepted', 'repeated']);
+  });
+
+  it('an invalid later envelope does not take the place of a valid one', async () => {
+    const broken = { ...(await plain('dan', { x: 4, seq: 2 })), ct: 'AAAA' };
+    expect(await verdicts([await plain('dan'), broken])).toEqual(['accepted', 'does-not-open']);
+    const taken = [await plain('dan'), await plain('dora', { x: 2 }), await plain('dan', { x: 2, seq: 2 })];
+    expect(await verdicts(taken)).toEqual(['accepted', 'accepted', 'same-share-as-another']);
+  });
+
+  it('the same share of two holders counts once, until the wrong one is corrected', async () => {
+    const [dan, dora] = [await plain('dan', { x: 2 }), await plain('dora', { x: 2 })];
+    expect(await verdicts([dan, dora])).toEqual(['accepted', 'same-share-as-another']);
+    const corrected = await plain('dan', { x: 1, seq: 2 });
+    expect(await verdicts([dan, dora, corrected])).toEqual(['superseded', 'accepted', 'accepted']);
+    // With a threshold of one a share is the key itself and has no x-coordinate.
+    const whole = [await plain('dan', { x: 2, bytes: 32 }), await plain('dora', { x: 2, bytes: 32 })];
+    expect(await verdicts(whole, { threshold: 1 })).toEqual(['accepted', 'same-share-as-another']);
+  });
+
+  it('a share of another length than most is refused, wherever it stands', async () => {
+    const odd = await plain('dan', { bytes: 32 });
+    const [dora, emil] = [await plain('dora', { x: 2 }), await plain('emil', { x: 3 })];
+    expect(await verdicts([odd, dora, emil])).toEqual(['wrong-length', 'accepted', 'accepted']);
+    expect(await verdicts([odd, dora])).toEqual(['accepted', 'accepted']);
+  });
+});
+
+describe('a share in plain text', () => {
+  const text = shareText(9);
+  const base64 = Buffer.from(text, 'hex').toString('base64');
+  const within = (members: object) => async () => ({ ...(await plain('dan')), ...members });
+  const signed = (key: typeof ben.key) => async () =>
+    signDocument(DOCUMENT_TYPES.share, { ...(await plain('ben')), share: text }, key);
+  it.each([
+    ['alone', text],
+    ['in capitals', text.toUpperCase()],
+    ['in base64', base64],
+    ['in base64url without padding', Buffer.from(text, 'hex').toString('base64url')],
+    ['of 16 bytes', shareText(9, 16)],
+    ['of 16 bytes in base64', Buffer.from(shareText(9, 16), 'hex').toString('base64')],
+    ['in a sentence', `here is my share: ${text}, thanks`],
+    ['after an equals sign', `share=${text}`],
+    ['as a member', { share: text }],
+    ['deep inside', { a: [{ b: { c: text } }] }],
+    ['as a member name', { [text]: true }],
+    ['in a list', [text]],
+    ['beside a whole envelope', within({ share: text })],
+    ['in the place of the encrypted part', within({ ct: text })],
+    ['in the place of the holder', within({ holder: text })],
+    ['in the place of the ceremony', within({ cid: text })],
+    ['in the place of the invitation', within({ inv: text })],
+    ['in a signed document', signed(ben.key)],
+    ['in a document of another signer', signed(eve.key)],
+  ])('is recognised %s, and nothing of it is repeated', async (_where, input) => {
+    const receipt = await receiptOf(typeof input === 'function' ? await input() : input);
+    expect(receipt).toEqual({ envelopeDigest: '', verdict: 'plain-text-share' });
+  });
+
+  it('is not seen in identifiers and digests that belong there', async () => {
+    expect(await verdicts([{ cid: CID, inv: DIGEST, holder: 'dan' }])).toEqual(['malformed']);
+  });
+});
+
+describe('a rehearsal takes nothing of a ceremony and a ceremony nothing of a rehearsal', () => {
+  const rehearsal = () => record(keys, { kind: 'rehearsal', holders });
+  const SHARE = { ...inner, holder: 'ben' };
+  const DUMMY = { ...SHARE, ctx: 'runbooks/rehearsal-share/v1', share: undefined, dummy: shareText(1), tool: TOOL };
+
+  /** An envelope of ben around any encrypted part, signed as any type. */
+  const forged = async (typ: 'share' | 'rehearsalShare', within: unknown) =>
+    signDocument(DOCUMENT_TYPES[typ], { ...(await sealedAs(within)), holder: 'ben' }, ben.key);
+
+  it('an answer proves who gave it, how that is known, and with which tool; nothing of its value comes out', async () => {
+    const signed = await openRehearsalAnswer(rehearsal(), arrived({ document: await answer() }), people);
+    expect(signed.receipt).toMatchObject({ verdict: 'accepted', holder: 'ben', seq: 1 });
+    expect(signed.answer).toEqual({ holder: 'ben', how: 'signed', kid: ben.key.kid, tool: TOOL });
+    const unsigned = await openRehearsalAnswer(rehearsal(), arrived(await answer('dan')), people);
+    expect(unsigned.answer).toEqual({ holder: 'dan', how: 'claimed', tool: TOOL });
+  });
+
+  it('an answer is made of a new value each time, and takes no share', async () => {
+    const made = await createRehearsalEnvelope({
+      ...{ ...about(), holder: 'dan', seq: 1, tool: TOOL },
+      ...({ share: share(7) } as object),
+    });
+    expect(made).not.toEqual(await answer('dan'));
+    const decrypter = new Decrypter();
+    decrypter.addIdentity(keys.identity.reveal());
+    const { ct } = made as EnvelopePayload;
+    const within = await decrypter.decrypt(Buffer.from(ct, 'base64url'), 'text');
+    expect(within).not.toContain(shareText(7));
+    expect(
+      Object.keys(JSON.parse(within) as object)
+        .sort()
+        .join(),
+    ).toBe('cid,ctx,dummy,epoch,holder,inv,seq,tool');
+  });
+
+  it('an envelope with a real share is refused in a rehearsal: by type, by context, and unsigned', async () => {
+    for (const [sent, verdict] of [
+      [await envelope('ben', { signingKey: ben.key }), 'share-in-rehearsal'],
+      [await plain('dan'), 'share-in-rehearsal'],
+      [await forged('rehearsalShare', SHARE), 'share-in-rehearsal'],
+      // A real share under the context of a rehearsal is no answer either.
+      [await forged('rehearsalShare', { ...SHARE, ctx: DUMMY.ctx }), 'mismatch'],
+    ] as const) {
+      const opened = await openRehearsalAnswer(rehearsal(), arrived(sent), people);
+      expect([opened.receipt.verdict, opened.answer]).toEqual([verdict, undefined]);
+    }
+  });
+
+  it('an answer to a rehearsal is refused in a ceremony: by type, by context, and unsigned', async () => {
+    const sent = [await answer(), await answer('dan'), await forged('share', DUMMY)];
+    const renamed = await forged('share', { ...SHARE, ctx: DUMMY.ctx });
+    expect(await verdicts([...sent, renamed])).toEqual(Array(4).fill('rehearsal-envelope'));
+  });
+
+  it('the keys of one open nothing for the other, whoever asks', async () => {
+    const refused = { code: 'DOCUMENT_INVALID' };
+    for (const sent of [await envelope('ben', { signingKey: ben.key }), await answer()])
+      await expect(openShares(rehearsal(), [arrived(sent)], people)).rejects.toMatchObject(refused);
+    await expect(openRehearsalAnswer(record(keys, { holders }), arrived(await answer()), people)).rejects.toMatchObject(
+      refused,
+    );
+  });
+});
+
+describe('reading a share from its holder', () => {
+  it('takes hexadecimal and base64, in groups and over lines, and gives the same', () => {
+    const text = shareText(9);
+    const base64 = Buffer.from(text, 'hex').toString('base64');
+    const grouped = [`${text.replace(/(.{8})/g, '$1 ')}\n`, `${base64.slice(0, 20)}\n${base64.slice(20)}`];
+    for (const typed of [text, text.toUpperCase(), `  ${text}\n`, base64, base64.replace(/=+$/, ''), ...grouped])
+      expect(parseShare(typed).reveal()).toBe(text);
+  });
+
+  it.each([['canary'], [`${shareText(9)}00`], [shareText(9).slice(0, -1)], [shareText(9, 15)], ['']])(
+    'refuses what is none without repeating it',
+    async (typed) => {
+      const failure = await failureOf(() => parseShare(typed));
+      expect(failure.code).toBe('INVALID_INPUT');
+      if (typed !== '') expect(failure.text).not.toContain(typed);
+    },
+  );
+});
