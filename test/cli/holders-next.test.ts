@@ -9,36 +9,33 @@ const sent = { workflowId: "deployment:o'hara", holder: 'ada' };
 const SHARE = "runbook share 'deployment:o'\\''hara' --holder ada";
 const STATUS = "`runbook status 'deployment:o'\\''hara'`";
 
+/** Where it is not the command that gives an envelope again. */
+const OTHERS: Readonly<Record<string, string>> = {
+  undecodable: 'json/plain',
+  'plain-text-share': 'finish this run, rekey, then delete',
+  'plain-text-token': 'end that token now',
+  'not-invited': STATUS,
+  'not-signed': `${SHARE} --key-file`,
+  'wrong-signer': `${SHARE} --key-file`,
+  expired: STATUS,
+  'other-kind': STATUS,
+  'wrong-cluster': STATUS,
+  'same-share-as-another': 'by voice',
+  repeated: 'nothing is left to do',
+  superseded: 'nothing is left to do',
+  'no-ceremony': STATUS,
+};
+
 describe('a receipt', () => {
-  it.each([
-    ['too-large', SHARE],
-    ['malformed', SHARE],
-    ['undecodable', 'json/plain'],
-    ['plain-text-share', 'finish this run, rekey, then delete'],
-    ['wrong-ceremony', SHARE],
-    ['wrong-epoch', SHARE],
-    ['not-invited', STATUS],
-    ['not-signed', `${SHARE} --key-file`],
-    ['wrong-signer', `${SHARE} --key-file`],
-    ['expired', STATUS],
-    ['rehearsal-envelope', SHARE],
-    ['share-in-rehearsal', SHARE],
-    ['does-not-open', SHARE],
-    ['mismatch', SHARE],
-    ['wrong-length', 'of this cluster'],
-    ['same-share-as-another', 'by voice'],
-    ['repeated', 'nothing is left to do'],
-    ['superseded', 'nothing is left to do'],
-    ['keys-gone', SHARE],
-    ['no-ceremony', STATUS],
-    ['not-checked', SHARE],
-  ])('of an envelope that does not count (%s) names the next step of this person', (code, words) => {
-    expect(nextOfShare(code, sent)).toContain(words);
-  });
+  const codes = [...Object.keys(ENVELOPE_VERDICTS), 'undecodable', 'no-ceremony', 'not-checked'];
+
+  it.each(codes.filter((code) => code !== 'accepted'))(
+    'of an envelope that does not count (%s) names the next step of this person',
+    (code) => expect(nextOfShare(code, sent)).toContain(OTHERS[code] ?? SHARE),
+  );
 
   it('has a next step for every verdict but the good one; without a name for whoever it is', () => {
-    for (const code of Object.keys(ENVELOPE_VERDICTS))
-      expect([code, nextOfShare(code, sent) === undefined]).toEqual([code, code === 'accepted']);
+    expect(nextOfShare('accepted', sent)).toBeUndefined();
     expect(nextOfShare('malformed', { workflowId: 'w' })).toContain('runbook share w');
     expect(nextOfShare('wrong-signer', { ...sent, how: 'principal' })).toContain('with your own login');
   });

@@ -1,8 +1,11 @@
+import { programVersion } from '../../src/dev-server/locations';
 import {
+  createRehearsal,
   formatPublicKey,
   examineEnvelope,
   newSigningKey,
   openProvidedToken,
+  openRehearsalAnswer,
   openShares,
   readPins,
   spokenFingerprint,
@@ -16,6 +19,7 @@ import { atTerminal, claimedAda, cli, HolderBench } from './support';
 import type { Typed } from './support';
 
 const SHARE = '5e'.repeat(32) + '01';
+const PASSPHRASE = 'correct horse battery staple';
 
 let bench: HolderBench;
 let invitation: CreatedInvitation;
@@ -101,11 +105,10 @@ describe('runbook share', () => {
   });
 
   it.each(['an option', 'the environment'])("signs with the holder's key where %s names one", async (way) => {
-    const passphrase = 'correct horse battery staple';
-    const { file, person } = await bench.holderKey(passphrase);
+    const { file, person } = await bench.holderKey(PASSPHRASE);
     const words = ['--confirm', 'west', '--share-file', '-', ...(way === 'an option' ? ['--key-file', file] : [])];
     const env = way === 'an option' ? {} : { RUNBOOKS_KEY_FILE: file };
-    const { out, code } = await share(words, { answers: [passphrase], input: `${SHARE}\n`, env });
+    const { out, code } = await share(words, { answers: [PASSPHRASE], input: `${SHARE}\n`, env });
     expect(code).toBe(0);
     const { cid, epoch, holders, exp } = invitation.invitation;
     const ceremony = { cid, epoch, holders, exp, invitationDigest: invitation.digest };
@@ -114,11 +117,10 @@ describe('runbook share', () => {
   });
 
   it('a wrong passphrase is asked for again, three times in all, before the share; then it is said what to do', async () => {
-    const passphrase = 'correct horse battery staple';
-    const { file: keyFile } = await bench.holderKey(passphrase);
+    const { file: keyFile } = await bench.holderKey(PASSPHRASE);
     const give = (typed: Typed, ...more: string[]) =>
       share(['--key-file', keyFile, '--confirm', 'west', ...more], typed);
-    const right = await give({ answers: ['wrong', 'canary-wrong', passphrase, SHARE] });
+    const right = await give({ answers: ['wrong', 'canary-wrong', PASSPHRASE, SHARE] });
     expect([right.code, right.questions.length]).toEqual([0, 4]);
     expect(right.err).toContain('Again (3 of 3)');
     const { code, err, questions } = await give({ answers: ['wrong', 'wrong', 'canary-wrong'] });
@@ -131,9 +133,9 @@ describe('runbook share', () => {
     // From a file, without a terminal, or of a file that is no key: once.
     const file = await bench.file('wrong-passphrase', 'wrong\n');
     expect(await give({}, '--passphrase-file', file)).toMatchObject({ code: 3, questions: [] });
-    const dark = await give({ answers: ['wrong', passphrase], interactive: false });
+    const dark = await give({ answers: ['wrong', PASSPHRASE], interactive: false });
     expect([dark.code, dark.questions.length]).toEqual([3, 1]);
-    const other = await share(['--key-file', file, '--confirm', 'west'], { answers: [passphrase, passphrase] });
+    const other = await share(['--key-file', file, '--confirm', 'west'], { answers: [PASSPHRASE, PASSPHRASE] });
     expect([other.code, other.questions.length]).toEqual([3, 1]);
     expect(other.err).toContain('This is not a key file');
   });
@@ -289,6 +291,64 @@ describe('runbook provide-token', () => {
     const { code, err, questions } = await provide(tokens, ['--confirm', 'east'], { answers: [TOKEN] });
     expect([code, questions]).toEqual([3, []]);
     expect(err).toContain('west or north');
+  });
+});
+
+describe('runbook share in a rehearsal', () => {
+  const run = { ...RUN, wid: 'rehearsal:payments' };
+  const VERSION = programVersion();
+  let cid: string;
+  let file: string;
+  beforeAll(async () => {
+    const { jws, invitation: rehearsal } = await createRehearsal(bench.records, bench.workersKey, run, {
+      ...{ deployment: 'payments', requestedBy: { name: 'olga', how: 'claimed' }, reason: 'every quarter' },
+      ...{ runbook: 'ceremonyRehearsal', inputDigest: 'payments/ada+bert', holders: ['ada', 'bert'] },
+      ...{ epoch: 1, collectForMs: 60_000 },
+    });
+    ({ cid } = rehearsal);
+    file = await bench.file('rehearsal', `${jws}\n`);
+  });
+
+  const rehearse = (words: readonly string[] = [], typed: Typed = {}, wid = run.wid) =>
+    bench.give(file, words, typed, 'share', wid);
+
+  async function answerIn(text: string, people = claimedAda) {
+    const record = await bench.records.read({ run, cid, epoch: 1 });
+    return (await openRehearsalAnswer(record, { content: JSON.parse(text), at: Date.now() }, people)).answer;
+  }
+
+  it('says that it is one, asks for nothing but the name of the deployment, and prints an answer', async () => {
+    const { code, out, err, questions } = await rehearse([], { answers: ['payments'] });
+    expect(code).toBe(0);
+    expect(questions).toEqual(['To go on with the REHEARSAL, type the name of the deployment']);
+    for (const shown of ['your key share is NOT asked for', 'payments', 'olga (UNVERIFIED)', RUN.rid])
+      expect(err).toContain(shown);
+    expect(err.split('\n')[0]).toBe('REHEARSAL: no key share is asked for. Keep yours where it is.');
+    expect(err).not.toContain('Warning');
+    expect(await answerIn(out)).toEqual({ holder: 'ada', how: 'claimed', tool: `runbook ${VERSION}` });
+  });
+
+  it("signs with the holder's key, which is what is rehearsed", async () => {
+    const { file: keyFile, person } = await bench.holderKey(PASSPHRASE);
+    const { out } = await rehearse(['--confirm', 'payments', '--key-file', keyFile], { answers: [PASSPHRASE] });
+    const kid = person.publicKeys[0]?.kid;
+    expect(await answerIn(out, lookup(person))).toMatchObject({ holder: 'ada', how: 'signed', kid });
+  });
+
+  it('takes no share, neither from a file nor from standard input, and does not even read it', async () => {
+    const shareFile = await bench.file('share.txt', SHARE, 0o644);
+    for (const from of [shareFile, '-']) {
+      const given = await rehearse(['--share-file', from, '--confirm', 'payments'], { input: SHARE });
+      expect(given).toMatchObject({ code: 3, out: '', questions: [] });
+      expect(given.err).toContain('it asks for no key share, and none was read');
+      expect(given.err).not.toContain('Warning: other users');
+    }
+  });
+
+  it('a wrong name, another run, somebody who is not invited: nothing is made', async () => {
+    expect((await rehearse(['--confirm', 'west'])).err).toContain('not the name of the deployment');
+    expect((await rehearse([], {}, 'rehearsal:other')).err).toContain('belongs to another run');
+    expect((await rehearse(['--holder', 'dora'])).err).toContain('does not invite you');
   });
 });
 

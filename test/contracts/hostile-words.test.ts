@@ -11,7 +11,6 @@ import { approvalLines, planLines } from '../../src/cli/render-plan';
 import { wrapped } from '../../src/cli/text';
 import { summaryLines } from '../../src/cli/read-report';
 import type { RunView } from '../../src/cli/run';
-import { runCli } from '../../src/cli/program';
 import { askedInWords } from '../../src/contracts/asked';
 import type { Check } from '../../src/contracts/plan';
 import { readinessLines } from '../../src/contracts/readiness-words';
@@ -35,6 +34,7 @@ import { renderMarkdown } from '../../src/report/render-markdown';
 import { reportOf } from '../../src/report/report-of-run';
 import { loggedFields } from '../../src/worker/logging';
 import { currentDetails } from '../../workflows/engine/current-details';
+import { cli } from '../cli/support';
 import { finishedSwitchover } from '../report/support/switchover';
 import { PLAN as SWITCHOVER_PLAN } from '../report/support/switchover-data';
 
@@ -82,13 +82,7 @@ const WAITS: readonly Waiting[] = [
     standBy: { holders: [OTHERS], askedFrom: UNTIL },
     notJoined: [OTHERS],
   },
-  {
-    for: 'rehearsal',
-    epoch: 1,
-    answered: [OTHERS],
-    missing: [OTHERS],
-    until: UNTIL,
-  },
+  { for: 'rehearsal', epoch: 1, answered: [OTHERS], missing: [OTHERS], until: UNTIL },
   {
     for: 'decision',
     step: 'Promote west',
@@ -181,30 +175,13 @@ const READINESS = {
   deployment: 'payments',
   switchover: 'not-ready',
   failover: 'ready',
-  changes: [{ id: 'x', change: 'worse', before: 'ok', now: 'fail' }],
+  changes: [{ id: '0', change: 'worse', before: 'ok', now: 'fail' }],
   candidates: [],
   points: [
-    {
-      id: 'x',
-      cluster: 'east',
-      about: 'both',
-      verdict: 'fail',
-      observed: OTHERS,
-      needed: OTHERS,
-      next: OTHERS,
-      source: 'api',
-    },
-    {
-      id: 'y',
-      about: 'both',
-      verdict: 'not-checkable',
-      observed: OTHERS,
-      needed: OTHERS,
-      reason: OTHERS,
-      source: 'api',
-    },
-    { id: 'z', about: 'both', verdict: 'ok', observed: OTHERS, needed: OTHERS, source: 'api' },
-  ],
+    { verdict: 'fail', cluster: 'east', next: OTHERS },
+    { verdict: 'not-checkable', reason: OTHERS },
+    { verdict: 'ok' },
+  ].map((each, id) => ({ id: `${id}`, about: 'both', observed: OTHERS, needed: OTHERS, source: 'api', ...each })),
 } as unknown as ReadinessResult;
 const REPORT: Report = poisoned({
   ...reportOf(finishedSwitchover().build()),
@@ -241,6 +218,8 @@ const ASKED = {
   },
 } as unknown as CeremonyRequest;
 
+/** As a word of a command line. */
+const HOSTILE = 'a\u001b[2J\u202e\u009bb';
 const UNSHOWN = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}|\p{M}{5}/u;
 
 function columnsOf(line: string): number {
@@ -299,25 +278,11 @@ describe('in a terminal', () => {
   );
 
   it('what is printed is wrapped to it, and not where it goes elsewhere', async () => {
-    const printed: string[] = [];
     const word = `x${' z'.repeat(100)}`;
-    const context = {
-      env: {},
-      out: (line: string) => void printed.push(line),
-      err: (line: string) => void printed.push(line),
-      interactive: false,
-      readInput: () => Promise.resolve(''),
-      ask: () => Promise.reject(new Error('asked')),
-      askHidden: () => Promise.reject(new Error('asked')),
-      quietly: <T>(work: () => Promise<T>) => work(),
-      stop: new AbortController().signal,
-    };
-    await runCli([word], { ...context, columns: () => ({ out: undefined, err: 80 }) });
-    expect(printed.length).toBeGreaterThan(2);
-    expect(printed.filter((line) => line.length > 80)).toEqual([]);
-    printed.length = 0;
-    await runCli([word], { ...context, columns: () => ({ out: 80, err: undefined }) });
-    expect(printed.some((line) => line.includes(word))).toBe(true);
+    const { err } = await cli([word], { columns: 80 });
+    expect(err.split('\n').length).toBeGreaterThan(2);
+    expect(err.split('\n').filter((line) => line.length > 80)).toEqual([]);
+    expect((await cli([word])).err).toContain(word);
   });
 
   it('our own commands stand alone in their lines, to be copied as they are', () => {
@@ -333,40 +298,33 @@ describe('in a terminal', () => {
       '    shows more.',
     ]);
     expect(terminalText('no `pair')).toEqual(["no 'pair"]);
+    // One that is left over takes no command out of a text; a command keeps its spaces.
+    const command = "runbook share x --key '/a/b  c/k'";
+    expect(terminalText(`Run  \`${command}\` now. It has \`odd`)).toEqual([
+      'Run',
+      `    ${command}`,
+      "  now. It has 'odd",
+    ]);
+    expect([inCode(command), prose(`\`${command}\``)]).toEqual([`\`${command}\``, `\`${command}\``]);
   });
 
-  it('whatever a command prints is one line each: also where a text came past every renderer', async () => {
-    const hostile = 'a\u001b[2J\u202e\u009bb';
-    for (const words of [
-      ['runbooks', hostile],
-      ['status', `--${hostile}`],
-      [hostile],
-      ['runbooks', hostile, '--json'],
-    ]) {
-      const printed: string[] = [];
-      const code = await runCli(words, {
-        env: {},
-        out: (line) => void printed.push(line),
-        err: (line) => void printed.push(line),
-        interactive: false,
-        readInput: () => Promise.resolve(''),
-        ask: () => Promise.reject(new Error('asked')),
-        askHidden: () => Promise.reject(new Error('asked')),
-        quietly: (work) => work(),
-        stop: new AbortController().signal,
-      });
-      expect([code, printed.join('')]).toEqual([expect.any(Number), expect.stringMatching(/a.*b/)]);
+  it.each([['runbooks', HOSTILE], ['status', `--${HOSTILE}`], [HOSTILE], ['runbooks', HOSTILE, '--json']])(
+    'whatever a command prints is one line each, also where a text came past every renderer: %#',
+    async (...words) => {
+      const { code, out, err } = await cli(words);
       expect(code).not.toBe(0);
-      expect(printed.filter((line) => UNSHOWN.test(line))).toEqual([]);
-    }
-  });
+      expect(out + err).toMatch(/a.*b/);
+      expect(`${out}\n${err}`.split('\n').filter((line) => UNSHOWN.test(line))).toEqual([]);
+    },
+  );
 
   it('JSON loses nothing, and says nothing to the terminal', () => {
-    for (const indent of [undefined, 2]) {
-      const text = jsonText({ [OTHERS]: THEIRS }, indent);
-      expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}]/u);
-      expect(JSON.parse(text)).toEqual({ [OTHERS]: THEIRS });
-    }
+    for (const value of [{ [OTHERS]: THEIRS }, { planText: 'a\u00a0b\u3000c\u2028d\u202fe  f' }])
+      for (const indent of [undefined, 2]) {
+        const text = jsonText(value, indent);
+        expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}]/u);
+        expect(JSON.parse(text.split('\n').map(terminalLine).join('\n'))).toEqual(value);
+      }
   });
 });
 
@@ -470,28 +428,4 @@ it('a line of the log is one line, in a terminal too', () => {
   const fields = loggedFields({ workflowId: OTHERS, step: THEIRS, error: new Error(OTHERS) });
   for (const value of Object.values(fields)) expect(value).toBe(oneLine(String(value)));
   expect(JSON.stringify(fields)).not.toMatch(UNSHOWN);
-});
-
-describe('what a terminal is given loses nothing that counts', () => {
-  it('JSON with spaces of other kinds comes back as it was', () => {
-    const value = { planText: 'a\u00a0b\u3000c\u2028d\u202fe  f' };
-    for (const indent of [undefined, 2]) {
-      const lines = jsonText(value, indent).split('\n').map(terminalLine);
-      expect(JSON.parse(lines.join('\n'))).toEqual(value);
-    }
-  });
-
-  it('one backtick that is left over takes no command out of a text', () => {
-    expect(terminalText('Run `runbook status w` now. It has `odd')).toEqual([
-      'Run',
-      '    runbook status w',
-      "  now. It has 'odd",
-    ]);
-  });
-
-  it('a command keeps its spaces', () => {
-    const command = "runbook share x --key '/a/b  c/k'";
-    expect(terminalText(`Run  \`${command}\``)).toEqual(['Run', `    ${command}`]);
-    expect([inCode(command), prose(`\`${command}\``)]).toEqual([`\`${command}\``, `\`${command}\``]);
-  });
 });

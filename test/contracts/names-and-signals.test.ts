@@ -45,7 +45,7 @@ it.each([
 ] as const)('%s has exactly its members, with values that mean something', (_name, schema, whole, wrong) => {
   expect(schema.safeParse(whole).success).toBe(true);
   const missing = Object.keys(whole).map((member) => ({ [member]: undefined }));
-  const changed = Object.entries(wrong).map(([member, value]) => ({ [member]: value }));
+  const changed = Object.entries<unknown>(wrong).map(([member, value]) => ({ [member]: value }));
   for (const change of [{ extra: 1 }, ...missing, ...changed])
     expect([change, schema.safeParse({ ...whole, ...change }).success]).toEqual([change, false]);
 });

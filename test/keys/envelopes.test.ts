@@ -127,7 +127,7 @@ describe('one envelope', () => {
   });
 
   it("another person's key does not sign, nor the right key under another type", async () => {
-    const jws = String(await envelope('ben', { signingKey: ben.key }));
+    const jws = await signDocument(DOCUMENT_TYPES.share, await plain('ben'), ben.key);
     const renamed = await signDocument(DOCUMENT_TYPES.approval, await plain('ben'), ben.key);
     const forged = [await envelope('ben', { signingKey: eve.key }), renamed, `${jws.slice(0, -4)}AAAA`];
     expect(await verdicts(forged)).toEqual(Array(3).fill('wrong-signer'));

@@ -114,7 +114,7 @@ describe('an invitation to a rehearsal', () => {
   const run = { ...RUN, wid: 'rehearsal:payments' };
   const facts = (changes: Partial<Parameters<typeof createRehearsal>[3]> = {}) =>
     ({
-      ...{ deployment: 'payments', requestedBy: { name: 'olga', how: 'claimed' }, reason: 'every quarter' },
+      ...{ deployment: 'payments', requestedBy: { name: 'olga', how: 'claimed' } as const, reason: 'every quarter' },
       ...{ runbook: 'ceremonyRehearsal', inputDigest: 'payments/ben+cyd', holders: ['ben', 'cyd'] },
       ...{ epoch: 1, collectForMs: 3_600_000 },
       ...changes,
