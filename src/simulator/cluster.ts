@@ -7,11 +7,9 @@ import type { PathsFilter } from './routes/filters';
 import { TokenStore } from './routes/tokens';
 import type { SimulatedService } from './service';
 import { Seal } from './shamir';
-import { KINDS, Storage, type ReplicationKind, type StoredValue } from './storage';
+import { KINDS, Storage, type ReplicationKind } from './storage';
 import { ReplicationStream } from './stream';
 import type { Topology } from './topology';
-
-type StoredMount = Extract<StoredValue, { type: 'mount' }>;
 
 /** One cluster: its nodes, its storage, its roles, and the handles that tests and the demo use to disturb it. */
 export class SimulatedCluster {
@@ -126,25 +124,15 @@ export class SimulatedCluster {
     return this.storage.read('filter', `cluster/filter/${id}`)?.filter;
   }
 
-  /** @param path with trailing slash */
-  mountAt(path: string): StoredMount | undefined {
-    return this.storage.read('mount', `mount/${path}`) ?? this.storage.read('mount', `cluster/mount/${path}`);
-  }
-
   /** The mount that a path belongs to. */
-  mountOf(path: string): (StoredMount & { readonly path: string }) | undefined {
+  mountOf(path: string) {
     const segments = path.split('/');
     for (let length = segments.length; length > 0; length -= 1) {
       const candidate = `${segments.slice(0, length).join('/')}/`;
-      const found = this.mountAt(candidate);
+      const found = this.storage.read('mount', `mount/${candidate}`);
       if (found !== undefined) return { ...found, path: candidate };
     }
     return undefined;
-  }
-
-  /** Key of a secret. What is on a local mount stays on this cluster in performance replication. */
-  secretKey(path: string): string {
-    return `${this.mountOf(path)?.local ? 'cluster/data' : 'data'}/${path}`;
   }
 
   /** Whether a secondary with this role may connect to this cluster now. */
@@ -250,8 +238,8 @@ export class SimulatedCluster {
   /** Of a version 2 engine, with the version of the key before. */
   #secretAt(path: string): { readonly key: string; readonly before?: number } {
     const mount = this.mountOf(path);
-    if (mount?.version !== '2') return { key: this.secretKey(path) };
-    const key = this.secretKey(`${mount.path}data/${path.slice(mount.path.length)}`);
+    if (mount?.version !== '2') return { key: `data/${path}` };
+    const key = `data/${mount.path}data/${path.slice(mount.path.length)}`;
     return { key, before: this.storage.read('versioned-secret', key)?.version ?? 0 };
   }
 
@@ -263,7 +251,9 @@ export class SimulatedCluster {
 
   writePolicy(name: string, rules: { path: string; capabilities: string[] }[]): void {
     this.service.advance();
-    const text = JSON.stringify({ path: Object.fromEntries(rules.map(({ path, ...rule }) => [path, rule])) });
+    const text = rules
+      .map(({ path, capabilities }) => `path "${path}" { capabilities = ${JSON.stringify(capabilities)} }`)
+      .join('\n');
     this.storage.write(`policy/${name}`, { type: 'policy', text, rules }, this.service.now());
   }
 

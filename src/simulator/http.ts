@@ -5,7 +5,6 @@ import { TLSSocket } from 'node:tls';
 import type { SimulatedCluster } from './cluster';
 import type { MetAction } from './faults';
 import {
-  atLeastVersion,
   badRequest,
   encodeJson,
   HandlerPanic,
@@ -19,13 +18,11 @@ import {
   type ServiceRequest,
 } from './messages';
 import type { SimulatedNode } from './node';
-import { answerFromActiveNode, AUTHENTICATES_GENERATION_SINCE } from './router';
-import { canonicalPath } from './routes/filters';
+import { answerFromActiveNode } from './router';
 import { answerFromNode } from './routes/health';
 import { countAgainstQuotas } from './routes/quotas';
 
 const LARGEST_BODY = 32 * 1024 * 1024;
-const LARGEST_TOKEN = 8 * 1024;
 /** Of the recorded calls the older half goes when there are more. */
 const MOST_CALLS = 100_000;
 
@@ -69,7 +66,7 @@ interface Arrival {
   readonly text: string;
   readonly token: string | undefined;
   readonly certificate: string | undefined;
-  readonly namespace: string;
+  readonly namespace: string | undefined;
   /** Of the client. */
   readonly address: string;
   /** Whether a standby may pass it on to the active node. */
@@ -103,11 +100,11 @@ export async function serve(
     const arrival: Arrival = {
       ...{ cluster, node, url, text: await readText(incoming) },
       method: methodOf(incoming, url),
-      token: tokenOf(incoming),
+      token: headerOf(incoming, 'x-vault-token'),
       certificate: socket instanceof TLSSocket ? socket.getPeerX509Certificate()?.fingerprint256 : undefined,
-      namespace: namespaceOf(incoming),
+      namespace: headerOf(incoming, 'x-vault-namespace'),
       address: socket.remoteAddress ?? '',
-      mayBePassedOn: [undefined, ''].includes(incoming.headers['x-vault-no-request-forwarding']?.toString()),
+      mayBePassedOn: headerOf(incoming, 'x-vault-no-request-forwarding') === undefined,
     };
     const recorded = record(arrival);
     call = recorded;
@@ -250,15 +247,12 @@ function faultAnswer(fault: ServiceFault): ServiceAnswer {
 }
 
 async function answerRequest(arrival: Arrival): Promise<ServiceAnswer> {
-  const { cluster, node, method, url, token, certificate, namespace } = arrival;
+  const { cluster, node, method, url, token, certificate } = arrival;
   cluster.service.advance();
   if (!node.up) throw new BrokenConnection('reset');
-  const redirect = canonicalRedirect(url);
-  if (redirect !== undefined) return redirect;
-  if (atLeastVersion(cluster.version, AUTHENTICATES_GENERATION_SINCE) && (token?.length ?? 0) > LARGEST_TOKEN)
-    throw new ServiceFault(431, ['token header too large']);
+  if (arrival.namespace !== undefined) throw badRequest('operation unavailable in namespaces');
   const request: ServiceRequest = {
-    ...{ method, token, certificate, namespace },
+    ...{ method, token, certificate },
     path: decodeURI(url.pathname).replace(/^\/v1\//, ''),
     body: ['GET', 'LIST', 'HEAD'].includes(method) ? NO_BODY : parseBody(arrival.text),
   };
@@ -299,29 +293,14 @@ function activeNodeFor(cluster: SimulatedCluster, node: SimulatedNode): Simulate
   return known;
 }
 
-/** `..` and `//` in a path are answered with the cleaned one. `URL` has resolved dots already. */
-function canonicalRedirect(url: URL): ServiceAnswer | undefined {
-  return url.pathname.includes('//')
-    ? { status: 307, headers: { location: `${url.pathname.replace(/\/{2,}/g, '/')}${url.search}` } }
-    : undefined;
-}
-
 /** `PUT` is `POST`, and `GET` with `list=true` is `LIST`, as in the service. */
 function methodOf({ method = 'GET' }: IncomingMessage, url: URL): string {
   if (method === 'GET' && url.searchParams.get('list') === 'true') return 'LIST';
   return method === 'PUT' ? 'POST' : method;
 }
 
-function tokenOf(incoming: IncomingMessage): string | undefined {
-  const header = incoming.headers['x-vault-token'];
-  const bearer = /^Bearer (.+)$/.exec(incoming.headers.authorization ?? '')?.[1];
-  return typeof header === 'string' && header !== '' ? header : bearer;
-}
-
-function namespaceOf(incoming: IncomingMessage): string {
-  const header = incoming.headers['x-vault-namespace'];
-  const path = canonicalPath(typeof header === 'string' ? header : '');
-  return path === '/' || path === 'root/' ? '' : path;
+function headerOf({ headers }: IncomingMessage, name: string): string | undefined {
+  return headers[name]?.toString() || undefined;
 }
 
 function urlOf({ url = '/' }: IncomingMessage): URL {

@@ -53,17 +53,12 @@ export class HandlerPanic extends Error {
   }
 }
 
-/** A longer text in a body is an internal error for the service. */
-const LARGEST_TEXT = 1024 * 1024;
-
 /** A request as the routes see it. */
 export interface ServiceRequest {
   /** `PUT` is `POST`, as in the service. */
   readonly method: string;
   /** Below `/v1/`. */
   readonly path: string;
-  /** Empty for the root namespace, else with a trailing slash. */
-  readonly namespace: string;
   readonly body: JsonObject;
   readonly token: string | undefined;
   /** SHA-256 fingerprint of the client's certificate, where it showed one. */
@@ -128,8 +123,6 @@ export function parseBody(text: string): JsonObject {
       `error parsing JSON: failed to parse JSON input: json: cannot unmarshal ${kind} into Go value of type map[string]interface {}`,
     );
   }
-  if (Object.values(parsed).some((value) => typeof value === 'string' && value.length > LARGEST_TEXT))
-    throw new ServiceFault(500, ['JSON string value exceeds allowed length']);
   return parsed;
 }
 

@@ -35,17 +35,13 @@ export const ROUTES: readonly Route[] = [
 ];
 
 /** From then on the generation of tokens needs a token, and a longer token header is refused. */
-export const AUTHENTICATES_GENERATION_SINCE = '2.0.0';
-
-/** Routes that exist in the root namespace only. Without a credential (the status) a namespace does not matter. */
-const ROOT_NAMESPACE_ONLY =
-  /^sys\/(replication\/(dr|performance)\/(primary|secondary)\/|generate-root\/|quotas\/|storage\/raft\/snapshot$|seal$)/;
+const AUTHENTICATES_GENERATION_SINCE = '2.0.0';
 
 /** What a DR secondary serves. */
 const ON_DR_SECONDARY = /^sys\/(replication\/(dr\/secondary\/|(dr\/|performance\/)?status$)|generate-root\/)/;
 
-/** Paths that are served by the engine mounts only where nothing of the system owns them. */
-const SYSTEM_PREFIXES = ['sys/', 'auth/'];
+/** What the engine mounts do not serve. */
+const SYSTEM_PATH = /^(sys|auth)\//;
 
 const CAPABILITY_OF_METHOD: Record<string, string> = {
   GET: 'read',
@@ -62,8 +58,6 @@ export async function answerFromActiveNode(
   request: ServiceRequest,
 ): Promise<ServiceAnswer> {
   const { route, parameters } = findRoute(request);
-  if (request.namespace !== '' && ROOT_NAMESPACE_ONLY.test(route.path))
-    throw badRequest('operation unavailable in namespaces');
   if (cluster.isDrSecondary && !ON_DR_SECONDARY.test(route.path))
     throw badRequest('path disabled in replication DR secondary mode');
   if (cluster.auditBlocked && route.credential === 'generation') throw new HandlerPanic();
@@ -71,38 +65,19 @@ export async function answerFromActiveNode(
   return route.run(new RouteCall(cluster, node, request, parameters, identity));
 }
 
-function match(pattern: string, path: string): Record<string, string> | undefined {
-  const wanted = pattern.split('/');
-  const given = path.split('/');
-  const parameters: Record<string, string> = {};
-  for (const [index, segment] of wanted.entries()) {
-    if (segment === '*') {
-      parameters['*'] = given.slice(index).join('/');
-      return given.length > index ? parameters : undefined;
-    }
-    const actual = given[index];
-    if (actual === undefined || (segment.startsWith(':') ? actual === '' : actual !== segment)) return undefined;
-    if (segment.startsWith(':')) parameters[segment.slice(1)] = decodeURIComponent(actual);
-  }
-  return wanted.length === given.length ? parameters : undefined;
-}
-
-function findRoute(request: ServiceRequest): { route: Route; parameters: Record<string, string> } {
-  const system = SYSTEM_PREFIXES.some((prefix) => request.path.startsWith(prefix));
+function findRoute({ method, path, token }: ServiceRequest): { route: Route; parameters: Record<string, string> } {
   let pathExists = false;
   for (const route of ROUTES) {
-    if (route.path === '*' && system) continue;
-    const parameters = match(route.path, request.path);
-    if (parameters !== undefined) {
-      if (route.method === request.method) return { route, parameters };
-      pathExists = true;
-    }
+    const found = route.pattern.exec(path);
+    if (found === null || (route.path === '*' && SYSTEM_PATH.test(path))) continue;
+    if (route.method === method) return { route, parameters: { ...found.groups } };
+    pathExists = true;
   }
   if (pathExists)
-    throw request.method === 'PATCH'
+    throw method === 'PATCH'
       ? new ServiceFault(415, [])
       : new ServiceFault(405, ['1 error occurred:\n\t* unsupported operation\n\n']);
-  if (request.token === undefined) throw permissionDenied();
+  if (token === undefined) throw permissionDenied();
   throw new ServiceFault(404, ['1 error occurred:\n\t* unsupported path\n\n']);
 }
 
@@ -176,7 +151,7 @@ function validToken(cluster: SimulatedCluster, { token }: ServiceRequest): Ident
 
 function authoriseToken(cluster: SimulatedCluster, request: ServiceRequest, sudo: boolean): Identity {
   const identity = validToken(cluster, request);
-  const granted = cluster.tokens.capabilities(identity, request.namespace + request.path);
+  const granted = cluster.tokens.capabilities(identity, request.path);
   const wanted = CAPABILITY_OF_METHOD[request.method] ?? 'update';
   const creates = wanted === 'update' && granted.includes('create');
   const allowed = (granted.includes(wanted) || creates) && (!sudo || granted.includes('sudo'));

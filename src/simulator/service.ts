@@ -182,8 +182,7 @@ function initialise(cluster: SimulatedCluster, mounts: NonNullable<Topology['mou
     const path = canonicalPath(typeof given === 'string' ? given : given.path);
     const mountType = path.startsWith('auth/') ? (path.split('/')[1] ?? '') : 'kv';
     const version = mountType !== 'kv' || (typeof given !== 'string' && given.version === 1) ? '1' : '2';
-    const mount = { type: 'mount', mountType, version, local: false, description: '' } as const;
-    cluster.storage.write(`mount/${path}`, mount, now);
+    cluster.storage.write(`mount/${path}`, { type: 'mount', mountType, version }, now);
   }
   cluster.rootToken = cluster.tokens.createRootToken(now);
 }

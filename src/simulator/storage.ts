@@ -5,7 +5,7 @@ import type { PathsFilter } from './routes/filters';
 import type { AuthMethod, AuthRole } from './routes/logins';
 import type { PolicyRule } from './routes/policies';
 import type { QuotaConfig, RateLimitQuota } from './routes/quotas';
-import type { StoredToken, TokenRole } from './routes/tokens';
+import type { Identity, TokenRole } from './routes/tokens';
 
 export const KINDS = ['dr', 'performance'] as const;
 export type ReplicationKind = (typeof KINDS)[number];
@@ -15,20 +15,14 @@ export type StoredValue =
   | { readonly type: 'secret'; readonly data: JsonObject }
   /** The latest version of a key of a version 2 engine. */
   | { readonly type: 'versioned-secret'; readonly data: JsonObject; readonly version: number; readonly at: number }
-  | {
-      readonly type: 'mount';
-      readonly mountType: string;
-      /** Of a key-value engine. */
-      readonly version: '1' | '2';
-      readonly local: boolean;
-      readonly description: string;
-    }
+  /** `version`: of a key-value engine. */
+  | { readonly type: 'mount'; readonly mountType: string; readonly version: '1' | '2' }
   | { readonly type: 'policy'; readonly text: string; readonly rules: readonly PolicyRule[] }
   | { readonly type: 'token-role'; readonly role: TokenRole }
   | { readonly type: 'auth-mount'; readonly method: AuthMethod; readonly keys: readonly string[] }
   | { readonly type: 'auth-role'; readonly role: AuthRole }
   | { readonly type: 'secret-id'; readonly role: string }
-  | { readonly type: 'token'; readonly token: StoredToken }
+  | { readonly type: 'token'; readonly identity: Identity }
   | { readonly type: 'keyring'; readonly id: string }
   | { readonly type: 'role'; readonly role: Role }
   | { readonly type: 'filter'; readonly filter: PathsFilter }

@@ -24,26 +24,22 @@ const UNVERSIONED =
 
 /** The key of a request's path. Of a version 2 engine only `data/` is served, and the latest version. */
 function target({ cluster, request }: RouteCall): { key: string; versioned: boolean } {
-  const path = request.namespace + request.path;
+  const { path } = request;
   const mount = cluster.mountOf(path);
   if (mount === undefined) throw new ServiceFault(404, [`no handler for route "${path}". route entry not found.`]);
   const versioned = mount.version === '2';
   if (versioned && !path.startsWith(`${mount.path}data/`)) throw new ServiceFault(404, [], [UNVERSIONED]);
-  return { key: cluster.secretKey(path), versioned };
+  return { key: `data/${path}`, versioned };
 }
 
 function metadata({ version, at }: { readonly version: number; readonly at: number }): JsonObject {
   return { version, created_time: new Date(at).toISOString(), deletion_time: '', destroyed: false };
 }
 
-/** A write of a version 2 engine: with `cas` only where the key is still of that version, 0 for none. */
 function writeVersion(call: RouteCall, key: string): ServiceAnswer {
-  const { data, options } = call.body;
+  const { data } = call.body;
   if (!isJsonObject(data)) throw badRequest('no data provided');
   const version = call.cluster.storage.read('versioned-secret', key)?.version ?? 0;
-  const cas = isJsonObject(options) ? options['cas'] : undefined;
-  if (cas !== undefined && cas !== version)
-    throw badRequest('check-and-set parameter did not match the current version');
   const next = { type: 'versioned-secret', data, version: version + 1, at: call.now } as const;
   writeShared(call, key, next);
   return call.answer(metadata(next));
@@ -55,16 +51,6 @@ function read(call: RouteCall): ServiceAnswer {
   return call.answer(found(stored?.type === 'secret' ? stored.data : undefined));
 }
 
-function list(call: RouteCall): ServiceAnswer {
-  const prefix = `${target(call).key.replace(/(?<!\/)\/+$/, '')}/`;
-  const names = call.cluster.storage.keys(prefix).map((key) => {
-    const [name = '', ...deeper] = key.slice(prefix.length).split('/');
-    return deeper.length > 0 ? `${name}/` : name;
-  });
-  if (names.length === 0) throw new ServiceFault(404, []);
-  return call.answer({ keys: [...new Set(names)] });
-}
-
 function write(call: RouteCall): ServiceAnswer {
   if (Object.keys(call.body).length === 0) throw badRequest('missing data fields');
   const { key, versioned } = target(call);
@@ -73,16 +59,5 @@ function write(call: RouteCall): ServiceAnswer {
   return NO_CONTENT;
 }
 
-function remove(call: RouteCall): ServiceAnswer {
-  const { key } = target(call);
-  if (call.cluster.storage.get(key) !== undefined) writeShared(call, key, null);
-  return NO_CONTENT;
-}
-
 /** The key-value engines. The last routes to look at: they match every path. */
-export const KEY_VALUE_ROUTES: readonly Route[] = [
-  route('GET *', 'token', read),
-  route('LIST *', 'token', list),
-  route('POST *', 'token', write),
-  route('DELETE *', 'token', remove),
-];
+export const KEY_VALUE_ROUTES: readonly Route[] = [route('GET *', 'token', read), route('POST *', 'token', write)];

@@ -90,18 +90,9 @@ function makeSecretId(call: RouteCall): ServiceAnswer {
 
 function login(call: RouteCall): ServiceAnswer {
   const method = methodAt(call, call.parameter('mount'));
-  const { policies, ttlMs, maxTtlMs, tokenType } = WHO[method](call);
-  const token = { policies, ttlMs, maxTtlMs, type: tokenType, orphan: true, displayName: method };
-  const made = call.cluster.tokens.create({ ...token, path: call.request.path }, call.now);
-  const auth = {
-    ...made,
-    policies: ['default', ...policies],
-    leaseMs: Math.min(ttlMs, maxTtlMs),
-    renewable: tokenType === 'service',
-    type: tokenType,
-    orphan: true,
-  };
-  return call.authenticated(auth);
+  const { policies, ttlMs, maxTtlMs, tokenType: type } = WHO[method](call);
+  const request = { policies, ttlMs, maxTtlMs, type, orphan: true, displayName: method, path: call.request.path };
+  return call.authenticated(call.cluster.tokens.create(request, call.now));
 }
 
 /** Who asks, by each method; refused otherwise. */

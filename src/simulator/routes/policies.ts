@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import { badRequest, found, NO_CONTENT, type ServiceAnswer } from '../messages';
 import { writeShared } from './key-value';
 import { route, type Route, type RouteCall } from './route';
@@ -21,22 +20,8 @@ const DEFAULT_RULES: readonly PolicyRule[] = [
   { path: 'sys/wrapping/unwrap', capabilities: ['update'] },
 ];
 
-const JSON_POLICY = z.object({
-  path: z.record(z.string(), z.object({ capabilities: z.array(z.string()).default([]) })),
-});
-
-/** Rules of a policy text in JSON or HCL; undefined where it is neither. */
+/** Rules of a policy text in HCL; undefined where it is none. */
 export function parsePolicy(text: string): PolicyRule[] | undefined {
-  if (!text.trimStart().startsWith('{')) return parseHclPolicy(text);
-  try {
-    const { path } = JSON_POLICY.parse(JSON.parse(text));
-    return Object.entries(path).map(([pattern, { capabilities }]) => ({ path: pattern, capabilities }));
-  } catch {
-    return undefined;
-  }
-}
-
-function parseHclPolicy(text: string): PolicyRule[] | undefined {
   const withoutComments = text.replace(/(^|\s)(#|\/\/).*$/gm, '');
   const rules = [...withoutComments.matchAll(/path\s+"([^"]+)"\s*\{([^{}]*)\}/g)].map(([, path = '', block = '']) => {
     const list = /capabilities\s*=\s*\[([^[\]]*)\]/.exec(block)?.[1] ?? '';
@@ -115,15 +100,10 @@ function readPolicy(call: RouteCall): ServiceAnswer {
   return call.answer({ name, policy: found(call.cluster.storage.read('policy', `policy/${name}`)).text });
 }
 
-function deletePolicy(call: RouteCall): ServiceAnswer {
-  writeShared(call, `policy/${call.parameter('name')}`, null);
-  return NO_CONTENT;
-}
-
 function capabilitiesSelf(call: RouteCall): ServiceAnswer {
   const { identity, cluster } = call;
-  const paths = [...call.list('paths'), ...call.list('path')];
-  if (identity === undefined || paths.length === 0) throw badRequest('paths must be supplied');
+  const paths = call.list('paths');
+  if (paths.length === 0) throw badRequest('paths must be supplied');
   const perPath = paths.map((path) => [path, cluster.tokens.capabilities(identity, path.replace(/^\//, ''))] as const);
   return call.answer({ ...Object.fromEntries(perPath), capabilities: perPath[0]?.[1] ?? [] });
 }
@@ -132,6 +112,5 @@ function capabilitiesSelf(call: RouteCall): ServiceAnswer {
 export const POLICY_ROUTES: readonly Route[] = [
   route('POST sys/policies/acl/:name', 'token', writePolicy),
   route('GET sys/policies/acl/:name', 'token', readPolicy),
-  route('DELETE sys/policies/acl/:name', 'token', deletePolicy),
   route('POST sys/capabilities-self', 'token', capabilitiesSelf),
 ];

@@ -2,6 +2,7 @@ import type { SimulatedCluster } from '../cluster';
 import {
   badRequest,
   booleanField,
+  permissionDenied,
   textField,
   type JsonObject,
   type JsonValue,
@@ -9,7 +10,7 @@ import {
   type ServiceRequest,
 } from '../messages';
 import type { SimulatedNode } from '../node';
-import type { Identity } from './tokens';
+import type { GivenToken, Identity } from './tokens';
 
 /**
  * What a route asks for. `operation-token`: `dr_operation_token` in the body. `generation`: nothing before 2.0, a token
@@ -26,9 +27,9 @@ export class RouteCall {
     readonly cluster: SimulatedCluster,
     readonly node: SimulatedNode,
     readonly request: ServiceRequest,
-    /** Values of the `:name` parts of the path; `*` is the rest. */
+    /** Values of the `:name` parts of the path; `rest` of a `*`. */
     private readonly parameters: Readonly<Record<string, string>>,
-    readonly identity: Identity | undefined,
+    private readonly caller: Identity | undefined,
   ) {
     this.now = cluster.service.now();
     this.#requestId = cluster.random.uuid();
@@ -38,8 +39,14 @@ export class RouteCall {
     return this.request.body;
   }
 
+  /** Who calls; a route that asks for no token of its own has nobody. */
+  get identity(): Identity {
+    if (this.caller === undefined) throw permissionDenied();
+    return this.caller;
+  }
+
   parameter(name: string): string {
-    return this.parameters[name] ?? '';
+    return decodeURIComponent(this.parameters[name] ?? '');
   }
 
   /** A text field of the body; the empty string where it is absent. */
@@ -68,7 +75,9 @@ export class RouteCall {
   }
 
   /** The answer of a login, of a new token and of a renewed one. */
-  authenticated({ token, accessor, policies, leaseMs, renewable, type, orphan }: GivenToken): ServiceAnswer {
+  authenticated({ token, identity }: GivenToken): ServiceAnswer {
+    const { accessor, policies, renewable, type, orphan, expiresAt } = identity;
+    const leaseMs = expiresAt === null ? 0 : Math.max(0, expiresAt - this.now);
     return this.answer(null, {
       auth: {
         client_token: token,
@@ -76,7 +85,7 @@ export class RouteCall {
         policies: [...policies],
         token_policies: [...policies],
         metadata: null,
-        lease_duration: Math.max(0, Math.round(leaseMs / 1_000)),
+        lease_duration: Math.round(leaseMs / 1_000),
         renewable,
         entity_id: '',
         token_type: type,
@@ -110,21 +119,11 @@ export class RouteCall {
   }
 }
 
-/** A token as it is told to whoever gets it. */
-interface GivenToken {
-  readonly token: string;
-  readonly accessor: string;
-  readonly policies: readonly string[];
-  readonly leaseMs: number;
-  readonly renewable: boolean;
-  readonly type: 'service' | 'batch';
-  readonly orphan: boolean;
-}
-
 export interface Route {
   readonly method: string;
   /** Below `/v1/`, with `:name` for one segment and `*` for the rest. */
   readonly path: string;
+  readonly pattern: RegExp;
   readonly credential: Credential;
   readonly run: (call: RouteCall) => ServiceAnswer | Promise<ServiceAnswer>;
 }
@@ -132,5 +131,6 @@ export interface Route {
 /** A route; `POST sys/seal` as one text. */
 export function route(what: string, credential: Credential, run: Route['run']): Route {
   const [method = '', path = ''] = what.split(' ');
-  return { method, path, credential, run };
+  const pattern = path.replace(/:(\w+)/g, '(?<$1>[^/]+)').replace('*', '(?<rest>.+)');
+  return { method, path, pattern: new RegExp(`^${pattern}$`), credential, run };
 }

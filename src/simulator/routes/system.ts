@@ -1,72 +1,19 @@
 import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
-import {
-  badRequest,
-  found,
-  isJsonObject,
-  NO_CONTENT,
-  ServiceFault,
-  textField,
-  type JsonObject,
-  type ServiceAnswer,
-} from '../messages';
-import { canonicalPath } from './filters';
-import { writeShared } from './key-value';
+import { found, ServiceFault, type JsonObject, type ServiceAnswer } from '../messages';
 import { route, type Route, type RouteCall } from './route';
-
-/** The path of a mount that the rest of the request's path names. */
-function pathOf(call: RouteCall): string {
-  return call.request.namespace + canonicalPath(call.parameter('*'));
-}
-
-function mount(call: RouteCall): ServiceAnswer {
-  const { body, cluster } = call;
-  const path = pathOf(call);
-  if (cluster.mountAt(path) !== undefined) throw badRequest(`path is already in use at ${path}`);
-  const mountType = call.required('type');
-  const options = isJsonObject(body['options']) ? body['options'] : {};
-  const version = mountType === 'kv' && textField(options, 'version') === '2' ? '2' : '1';
-  const local = call.flag('local');
-  const stored = { type: 'mount', mountType, version, local, description: call.text('description') } as const;
-  writeShared(call, `${local ? 'cluster/mount' : 'mount'}/${path}`, stored);
-  return NO_CONTENT;
-}
-
-function unmount(call: RouteCall): ServiceAnswer {
-  const path = pathOf(call);
-  const mounted = call.cluster.mountAt(path);
-  if (mounted === undefined) return NO_CONTENT;
-  const scope = mounted.local ? 'cluster/' : '';
-  for (const key of [...call.cluster.storage.keys(`${scope}data/${path}`), `${scope}mount/${path}`])
-    writeShared(call, key, null);
-  return NO_CONTENT;
-}
-
-function listMounts(call: RouteCall): ServiceAnswer {
-  const { storage } = call.cluster;
-  const data: JsonObject = {};
-  for (const prefix of ['mount/', 'cluster/mount/'].map((start) => start + call.request.namespace))
-    for (const key of storage.keys(prefix)) {
-      const stored = storage.read('mount', key);
-      const path = key.slice(prefix.length);
-      if (stored === undefined || path.startsWith('auth/')) continue;
-      const { mountType, version, local, description } = stored;
-      data[path] = { type: mountType, local, description, options: version === '2' ? { version } : null };
-    }
-  return call.answer(data);
-}
 
 /** The preflight of the official command line's `kv` commands: any right below the mount is enough (facts 12). */
 function mountForUi(call: RouteCall): ServiceAnswer {
   const { cluster, identity } = call;
-  const path = call.request.namespace + call.parameter('*');
+  const path = call.parameter('rest');
   const mounted = cluster.mountOf(path);
-  if (mounted === undefined || identity === undefined || !cluster.tokens.mayBelow(identity, mounted.path)) {
+  if (mounted === undefined || !cluster.tokens.mayBelow(identity, mounted.path)) {
     const text = `preflight capability check returned 403, please ensure client's policies grant access to path "${path}/"`;
     throw new ServiceFault(403, [text]);
   }
   const options = mounted.version === '2' ? { version: '2' } : null;
-  return call.answer({ path: mounted.path, type: mounted.mountType, options, local: mounted.local });
+  return call.answer({ path: mounted.path, type: mounted.mountType, options, local: false });
 }
 
 function listAuditDevices(call: RouteCall): ServiceAnswer {
@@ -96,12 +43,6 @@ function automaticSnapshotStatus(call: RouteCall): ServiceAnswer {
     last_snapshot_error: error,
     consecutive_errors: error === '' ? 0 : 1,
   });
-}
-
-function seal({ cluster, node, now }: RouteCall): ServiceAnswer {
-  node.sealed = true;
-  cluster.leadership.settle(now);
-  return NO_CONTENT;
 }
 
 const BLOCK = 512;
@@ -145,16 +86,12 @@ function snapshot({ cluster, now }: RouteCall): ServiceAnswer {
   return { status: 200, bytes: gzipSync(Buffer.concat([...entries, Buffer.alloc(2 * BLOCK)])) };
 }
 
-/** System routes beside replication: mounts, snapshots, the seal. */
+/** System routes beside replication. */
 export const SYSTEM_ROUTES: readonly Route[] = [
-  route('GET sys/mounts', 'token', listMounts),
-  route('POST sys/mounts/*', 'token', mount),
-  route('DELETE sys/mounts/*', 'token', unmount),
   route('GET sys/internal/ui/mounts/*', 'valid-token', mountForUi),
   route('GET sys/audit', 'sudo', listAuditDevices),
   route('GET sys/license/status', 'token', licenceStatus),
   route('GET sys/storage/raft/snapshot-auto/status/:name', 'token', automaticSnapshotStatus),
   // Harsh: a DR secondary serves none.
   route('GET sys/storage/raft/snapshot', 'token', snapshot),
-  route('POST sys/seal', 'sudo', seal),
 ];

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { badRequest, found, NO_CONTENT, parseDuration, permissionDenied, type ServiceAnswer } from '../messages';
+import { badRequest, NO_CONTENT, parseDuration, type ServiceAnswer } from '../messages';
 import type { SeededRandom } from '../random';
 import type { Storage } from '../storage';
 import { writeShared } from './key-value';
@@ -7,8 +7,10 @@ import { capabilitiesOn, mayBelow } from './policies';
 import type { PolicyRule } from './policies';
 import { route, type Route, type RouteCall } from './route';
 
-/** A service token as stored; the token itself is the key, hashed. */
-export interface StoredToken {
+/** Who a valid token stands for. A service token is stored as this, under its hash. */
+export interface Identity {
+  readonly type: 'service' | 'batch' | 'operation';
+  /** Empty for batch tokens. */
   readonly accessor: string;
   readonly policies: readonly string[];
   readonly orphan: boolean;
@@ -29,11 +31,6 @@ export interface TokenRole {
   readonly tokenType: 'service' | 'batch';
 }
 
-/** Who a valid token stands for. */
-export interface Identity extends StoredToken {
-  readonly type: 'service' | 'batch' | 'operation';
-}
-
 export interface TokenRequest {
   readonly policies: readonly string[];
   readonly type: 'service' | 'batch';
@@ -47,11 +44,14 @@ export interface TokenRequest {
   readonly maxTtlMs?: number;
 }
 
+/** A token as whoever asked for it gets it. */
+export interface GivenToken {
+  readonly token: string;
+  readonly identity: Identity;
+}
+
 /** A batch token carries everything: any cluster with the keyring of the one that made it can read it. */
-export type BatchTokens = Map<
-  string,
-  { readonly keyring: string; readonly identity: Identity & { expiresAt: number } }
->;
+export type BatchTokens = Map<string, { readonly keyring: string; readonly identity: Identity }>;
 
 /** The service's default maximum. */
 const MAXIMUM_TTL = '768h';
@@ -72,32 +72,31 @@ export class TokenStore {
     private readonly random: SeededRandom,
   ) {}
 
-  /** Creates a token that names itself, with its accessor (empty for batch tokens). */
-  create(request: TokenRequest, now: number): { token: string; accessor: string } {
+  create(request: TokenRequest, now: number): GivenToken {
+    const { type, orphan, displayName = 'token', path = 'auth/token/create' } = request;
     const longestMs = Math.min(request.maxTtlMs ?? MAXIMUM_TTL_MS, MAXIMUM_TTL_MS);
     const ttlMs = request.ttlMs === null ? null : Math.min(request.ttlMs, longestMs);
-    const common = {
-      policies: [...new Set(request.policies.includes('root') ? ['root'] : ['default', ...request.policies])].sort(),
-      orphan: request.orphan,
-      displayName: request.displayName ?? 'token',
-      path: request.path ?? 'auth/token/create',
-      createdAt: now,
-    };
-    if (request.type === 'batch') {
+    const policies = [
+      ...new Set(request.policies.includes('root') ? ['root'] : ['default', ...request.policies]),
+    ].sort();
+    const common = { type, policies, orphan, displayName, path, createdAt: now };
+    if (type === 'batch') {
       const token = this.#issue(`hvb.${this.random.bytes(96).toString('base64url')}`);
-      const expiresAt = now + (ttlMs ?? MAXIMUM_TTL_MS);
-      const identity = { ...common, type: 'batch', accessor: '', renewable: false, expiresAt } as const;
+      const identity = { ...common, accessor: '', renewable: false, expiresAt: now + (ttlMs ?? MAXIMUM_TTL_MS) };
       this.batchTokens.set(token, { keyring: this.#keyring, identity });
-      return { token, accessor: '' };
+      return { token, identity };
     }
     const token = this.#issue(this.random.token());
-    const accessor = this.random.base62(24);
-    const expiresAt = ttlMs === null ? null : now + ttlMs;
-    const renewable = request.renewable ?? expiresAt !== null;
-    const renewal = renewable && ttlMs !== null ? { renewal: { ttlMs, until: now + longestMs } } : {};
-    const stored = { ...common, accessor, renewable, expiresAt, ...renewal };
-    this.storage.writeForCaller(`token/${keyOf(token)}`, { type: 'token', token: stored }, now);
-    return { token, accessor };
+    const renewable = request.renewable ?? ttlMs !== null;
+    const identity = {
+      ...common,
+      accessor: this.random.base62(24),
+      renewable,
+      expiresAt: ttlMs === null ? null : now + ttlMs,
+      ...(renewable && ttlMs !== null ? { renewal: { ttlMs, until: now + longestMs } } : {}),
+    };
+    this.storage.writeForCaller(`token/${keyOf(token)}`, { type: 'token', identity }, now);
+    return { token, identity };
   }
 
   createRootToken(now: number): string {
@@ -108,21 +107,20 @@ export class TokenStore {
   /** Who the token stands for, or undefined where it is not valid here and now. */
   identify(token: string, now: number): Identity | undefined {
     const batch = this.batchTokens.get(token);
-    if (batch !== undefined)
-      return batch.keyring === this.#keyring && batch.identity.expiresAt > now ? batch.identity : undefined;
-    const stored = this.storage.read('token', `token/${keyOf(token)}`)?.token;
-    if (stored === undefined || (stored.expiresAt !== null && stored.expiresAt <= now)) return undefined;
-    return { ...stored, type: 'service' };
+    const ofThisCluster = batch === undefined || batch.keyring === this.#keyring;
+    const identity = batch?.identity ?? this.storage.read('token', `token/${keyOf(token)}`)?.identity;
+    if (identity === undefined || !ofThisCluster) return undefined;
+    return identity.expiresAt === null || identity.expiresAt > now ? identity : undefined;
   }
 
-  /** Gives the new end; undefined where the token is none that can be renewed. */
-  renew(token: string, now: number): number | undefined {
+  /** Lets it live on, never beyond its longest life; undefined where the token is none that can be renewed. */
+  renew(token: string, now: number): GivenToken | undefined {
     const key = `token/${keyOf(token)}`;
-    const stored = this.storage.read('token', key)?.token;
+    const stored = this.storage.read('token', key)?.identity;
     if (stored?.renewal === undefined) return undefined;
-    const expiresAt = Math.min(now + stored.renewal.ttlMs, stored.renewal.until);
-    this.storage.write(key, { type: 'token', token: { ...stored, expiresAt } }, now);
-    return expiresAt;
+    const identity = { ...stored, expiresAt: Math.min(now + stored.renewal.ttlMs, stored.renewal.until) };
+    this.storage.write(key, { type: 'token', identity }, now);
+    return { token, identity };
   }
 
   revoke(token: string, now: number): void {
@@ -171,50 +169,19 @@ export class TokenStore {
   }
 }
 
-function requireIdentity(call: RouteCall): Identity {
-  if (call.identity === undefined) throw permissionDenied();
-  return call.identity;
-}
-
-function tokenType(text: string): 'service' | 'batch' {
-  return text === 'batch' ? 'batch' : 'service';
-}
-
-function create(call: RouteCall, role: TokenRole | undefined): ServiceAnswer {
-  const { body } = call;
-  const identity = requireIdentity(call);
-  const root = identity.policies.includes('root');
-  const allowed = role?.allowedPolicies ?? identity.policies;
+function create(call: RouteCall): ServiceAnswer {
+  const name = call.parameter('role');
+  const role = call.cluster.storage.read('token-role', `token-role/${name}`)?.role;
+  if (role === undefined) throw badRequest(`unknown role ${name}`);
+  const { allowedPolicies, tokenType: type, orphan } = role;
   const asked = call.list('policies');
-  const policies = asked.length > 0 ? asked : allowed;
-  if (!policies.every((name) => allowed.includes(name)) && !(role === undefined && root))
+  if (!asked.every((each) => allowedPolicies.includes(each)))
     throw badRequest('child policies must be subset of parent');
   const ttlMs = parseDuration(call.text('ttl') || MAXIMUM_TTL);
   if (ttlMs === undefined) throw badRequest('error converting input for field "ttl": time: invalid duration');
-  const type = role?.tokenType ?? tokenType(call.text('type'));
-  const noParent = call.flag('no_parent');
-  if (noParent && !root) throw badRequest('root or sudo privileges required to create orphan token');
-  const request = {
-    policies,
-    type,
-    orphan: role?.orphan ?? noParent,
-    renewable: type === 'service' && (role?.renewable ?? body['renewable'] !== false),
-    ttlMs: policies.includes('root') && body['ttl'] === undefined ? null : ttlMs,
-    displayName: ['token', call.text('display_name')].filter((part) => part !== '').join('-'),
-    path: call.request.path,
-  };
-  const made = call.cluster.tokens.create(request, call.now);
-  return call.authenticated({ ...request, ...made, leaseMs: request.ttlMs ?? 0 });
-}
-
-function roleOf(call: RouteCall): TokenRole | undefined {
-  return call.cluster.storage.read('token-role', `token-role/${call.parameter('role')}`)?.role;
-}
-
-function createWithRole(call: RouteCall): ServiceAnswer {
-  const role = roleOf(call);
-  if (role === undefined) throw badRequest(`unknown role ${call.parameter('role')}`);
-  return create(call, role);
+  const policies = asked.length > 0 ? asked : allowedPolicies;
+  const request = { policies, type, orphan, renewable: role.renewable, ttlMs, path: call.request.path };
+  return call.authenticated(call.cluster.tokens.create(request, call.now));
 }
 
 function writeRole(call: RouteCall): ServiceAnswer {
@@ -222,7 +189,7 @@ function writeRole(call: RouteCall): ServiceAnswer {
     allowedPolicies: call.list('allowed_policies'),
     orphan: call.flag('orphan'),
     renewable: call.body['renewable'] === undefined || call.flag('renewable'),
-    tokenType: tokenType(call.text('token_type')),
+    tokenType: call.text('token_type') === 'batch' ? 'batch' : 'service',
   };
   const refusedForBatch = [
     !role.orphan && 'non-orphan tokens',
@@ -236,31 +203,8 @@ function writeRole(call: RouteCall): ServiceAnswer {
   return NO_CONTENT;
 }
 
-function readRole(call: RouteCall): ServiceAnswer {
-  const role = found(roleOf(call));
-  return call.answer({
-    name: call.parameter('role'),
-    allowed_policies: [...role.allowedPolicies],
-    allowed_policies_glob: [],
-    disallowed_policies: [],
-    disallowed_policies_glob: [],
-    orphan: role.orphan,
-    path_suffix: '',
-    renewable: role.renewable,
-    token_explicit_max_ttl: 0,
-    token_no_default_policy: false,
-    token_period: 0,
-    token_type: role.tokenType === 'batch' ? 'batch' : 'default-service',
-  });
-}
-
-function deleteRole(call: RouteCall): ServiceAnswer {
-  writeShared(call, `token-role/${call.parameter('role')}`, null);
-  return NO_CONTENT;
-}
-
 function lookupSelf(call: RouteCall): ServiceAnswer {
-  const identity = requireIdentity(call);
+  const { identity } = call;
   const { createdAt, expiresAt } = identity;
   const secondsAfter = (since: number) =>
     expiresAt === null ? 0 : Math.max(0, Math.round((expiresAt - since) / 1_000));
@@ -286,30 +230,22 @@ function lookupSelf(call: RouteCall): ServiceAnswer {
 }
 
 function revokeSelf(call: RouteCall): ServiceAnswer {
-  if (requireIdentity(call).type === 'batch') throw badRequest('batch tokens cannot be revoked');
+  if (call.identity.type === 'batch') throw badRequest('batch tokens cannot be revoked');
   call.cluster.tokens.revoke(call.request.token ?? '', call.now);
   return NO_CONTENT;
 }
 
-/** Never beyond the longest life: the lease is shorter then, with a warning. */
 function renewSelf(call: RouteCall): ServiceAnswer {
-  const identity = requireIdentity(call);
-  if (identity.type === 'batch') throw badRequest('batch tokens cannot be renewed');
-  const token = call.request.token ?? '';
-  const until = call.cluster.tokens.renew(token, call.now);
-  if (until === undefined) throw badRequest('lease is not renewable');
-  const { accessor, policies, orphan } = identity;
-  const leaseMs = until - call.now;
-  return call.authenticated({ token, accessor, policies, orphan, leaseMs, renewable: true, type: 'service' });
+  if (call.identity.type === 'batch') throw badRequest('batch tokens cannot be renewed');
+  const renewed = call.cluster.tokens.renew(call.request.token ?? '', call.now);
+  if (renewed === undefined) throw badRequest('lease is not renewable');
+  return call.authenticated(renewed);
 }
 
 /** Tokens and their roles. */
 export const TOKEN_ROUTES: readonly Route[] = [
-  route('POST auth/token/create', 'token', (call) => create(call, undefined)),
-  route('POST auth/token/create/:role', 'token', createWithRole),
+  route('POST auth/token/create/:role', 'token', create),
   route('POST auth/token/roles/:role', 'token', writeRole),
-  route('GET auth/token/roles/:role', 'token', readRole),
-  route('DELETE auth/token/roles/:role', 'token', deleteRole),
   route('GET auth/token/lookup-self', 'token', lookupSelf),
   route('POST auth/token/renew-self', 'token', renewSelf),
   route('POST auth/token/revoke-self', 'token', revokeSelf),
