@@ -5,7 +5,7 @@ import { redactText } from '../redaction';
 import { Secret } from '../secret';
 import { isObject } from './shape';
 import type { NodeAddress, NodeResponse, Transport } from './transport';
-import type { BodyValue, CallOptions, RequestBody, RequestDescription, ServiceAnswer } from './types';
+import type { CallOptions, RequestDescription, ServiceAnswer } from './types';
 
 const SUCCESS: ReadonlySet<number> = new Set([200, 202, 204]);
 const REDIRECT: ReadonlySet<number> = new Set([307, 308]);
@@ -24,29 +24,10 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
   503: 'SERVICE_UNAVAILABLE',
 };
 
-/** What the message of a refused call names. */
-interface RefusedCall {
-  readonly what: string;
-  readonly cluster: string;
-  readonly changes: boolean;
-  /** Secret values of this request, in case the service repeats them. */
-  readonly secrets: readonly string[];
-}
-
-/** What one request to one node came to: data, or the address of the node to ask instead. */
-type ExchangeResult =
-  | { readonly kind: 'answer'; readonly answer: ServiceAnswer }
-  | {
-      readonly kind: 'redirect';
-      readonly location: string;
-      readonly refuse: (reason: string, retryable?: boolean) => RunbookError;
-    };
-
-interface Exchange {
-  readonly cluster: string;
-  readonly transport: Transport;
-  readonly timeoutMs: number;
-  readonly warn: (warning: string) => void;
+/** What one request to one node came to, where it is no answer: the address of the node to ask instead. */
+interface Redirect {
+  readonly location: string;
+  readonly refuse: (reason: string, retryable?: boolean) => RunbookError;
 }
 
 /**
@@ -55,41 +36,45 @@ interface Exchange {
  * @throws RunbookError for every answer that is neither data nor a redirect, and where no answer came.
  */
 export async function exchange(
-  { cluster, transport, timeoutMs, warn }: Exchange,
+  transport: Transport,
   node: NodeAddress,
   request: RequestDescription,
-  options: CallOptions,
-): Promise<ExchangeResult> {
-  const changes = request.effect === 'changes';
+  options: CallOptions & { readonly timeoutMs: number },
+  warn: (warning: string) => void,
+): Promise<ServiceAnswer | Redirect> {
+  const { cluster } = transport;
   const what = `${request.method} ${request.path} at ${node.address}`;
-  const call = { what, cluster, changes, secrets: secretsOf(request, options) };
-  const response = await transport.send(node, {
-    method: request.method,
-    path: request.path,
-    headers: headersOf(request, options.token),
-    body: encodeBody(request),
-    changes,
-    timeoutMs,
-    signal: options.signal,
-    consume: request.consume,
-  });
+  const { json, secrets } = encodeBody(request);
+  if (options.token !== undefined) secrets.push(options.token.reveal());
+  const sent = { ...request, headers: headersOf(request, options.token), body: json };
+  const response = await transport.send(node, sent, options);
 
-  const { status } = response;
+  const { status, headers } = response;
   if (REDIRECT.has(status)) {
-    const location = response.headers.location;
+    const { location } = headers;
     const refuse = (reason: string, retryable = false) =>
       new RunbookError('REDIRECT_REFUSED', `${what}: ${status}: ${reason}`, { cluster, httpStatus: status, retryable });
-    return { kind: 'redirect', location: typeof location === 'string' ? location : '', refuse };
+    return { location: typeof location === 'string' ? location : '', refuse };
   }
 
   const success = SUCCESS.has(status);
   const body = readBody(response, (warning) => warn(`${what}: ${warning}`));
   if (success && response.bodyError !== undefined) throw response.bodyError;
-  const describesState = request.dataStatuses?.has(status) === true && isObject(body) && !Array.isArray(body.errors);
-  if (success || describesState) return { kind: 'answer', answer: { status, node: node.address, body } };
+  // Of the service itself, and not of something before it.
+  const isRefusal = isObject(body) && Array.isArray(body.errors);
+  const describesState = request.dataStatuses?.has(status) === true && isObject(body) && !isRefusal;
+  if (success || describesState) return { status, node: node.address, body };
 
+  const text = serverText(response, body, secrets);
   const code = status === 503 ? await codeOfUnavailable(transport, node, request, options) : codeOfStatus(status);
-  throw errorFromStatus(call, response, body, code);
+  const mayHaveChanged = request.effect === 'changes' && status === 503 && !isRefusal;
+  throw new RunbookError(code, `${what}: ${status}${text === '' ? '' : `: ${text}`}`, {
+    cluster,
+    httpStatus: status,
+    retryAfterMs: retryAfterMs(headers['retry-after']),
+    ...(request.effect === 'reads' && { outcomeKnown: true }),
+    ...(mayHaveChanged && { outcomeKnown: false }),
+  });
 }
 
 /** The first document of a body; `undefined` for an empty one and for what is no JSON. */
@@ -113,21 +98,15 @@ async function codeOfUnavailable(
   request: RequestDescription,
   options: CallOptions,
 ): Promise<ErrorCode> {
-  if (await isSealed(transport, node, options.signal)) return 'SERVICE_SEALED';
+  if (await isSealed(transport, node, options)) return 'SERVICE_SEALED';
   return request.unavailableMeansBehind === true ? 'NOT_CAUGHT_UP' : 'SERVICE_UNAVAILABLE';
 }
 
-async function isSealed(transport: Transport, node: NodeAddress, signal: AbortSignal | undefined): Promise<boolean> {
+async function isSealed(transport: Transport, node: NodeAddress, { signal }: CallOptions): Promise<boolean> {
   const request = { method: 'GET', path: 'sys/seal-status', effect: 'reads' } as const;
   try {
-    const response = await transport.send(node, {
-      ...request,
-      headers: headersOf(request, undefined),
-      body: undefined,
-      changes: false,
-      timeoutMs: SEAL_PROBE_TIMEOUT_MS,
-      signal,
-    });
+    const sent = { ...request, headers: headersOf(request, undefined) };
+    const response = await transport.send(node, sent, { timeoutMs: SEAL_PROBE_TIMEOUT_MS, signal });
     const body = readBody(response, () => undefined);
     return response.status === 200 && isObject(body) && body.sealed === true;
   } catch {
@@ -135,28 +114,21 @@ async function isSealed(transport: Transport, node: NodeAddress, signal: AbortSi
   }
 }
 
-/** The JSON of a request body, secrets revealed. POST always carries an object; GET and DELETE carry nothing. */
-function encodeBody(request: RequestDescription): string | undefined {
-  if (request.method !== 'POST') return undefined;
-  return JSON.stringify(revealed(request.body ?? {}));
-}
-
-function revealed(body: RequestBody): Readonly<Record<string, unknown>> {
-  const members = Object.entries(body).map(([name, value]) => [
-    name,
-    value instanceof Secret ? value.reveal() : isNested(value) ? revealed(value) : value,
-  ]);
-  return Object.fromEntries(members) as Readonly<Record<string, unknown>>;
-}
-
-function isNested(value: BodyValue | undefined): value is RequestBody {
-  return typeof value === 'object' && !(value instanceof Secret) && !Array.isArray(value);
-}
-
-function secretsIn(body: RequestBody): Secret[] {
-  return Object.values(body).flatMap((value) =>
-    value instanceof Secret ? [value] : isNested(value) ? secretsIn(value) : [],
-  );
+/**
+ * The JSON of a request body with its secrets revealed, and these secrets, to be removed from whatever comes back as text.
+ * POST always carries an object; GET and DELETE carry nothing.
+ */
+function encodeBody({ method, body = {} }: RequestDescription) {
+  const secrets: string[] = [];
+  // In `value` a secret has hidden itself by now.
+  function reveal(this: Readonly<Record<string, unknown>>, name: string, value: unknown): unknown {
+    const own = this[name];
+    if (!(own instanceof Secret)) return value;
+    secrets.push(own.reveal());
+    return own.reveal();
+  }
+  const json = JSON.stringify(body, reveal);
+  return { json: method === 'POST' ? json : undefined, secrets };
 }
 
 /**
@@ -172,13 +144,6 @@ function headersOf(request: RequestDescription, token: Secret | undefined): Read
   return headers;
 }
 
-/** The secret values that a request carries, to be removed from whatever comes back as text. */
-function secretsOf(request: RequestDescription, options: CallOptions): readonly string[] {
-  return [...secretsIn(request.body ?? {}), ...(options.token === undefined ? [] : [options.token])].map((secret) =>
-    secret.reveal(),
-  );
-}
-
 function headerValue(token: Secret): string {
   const value = token.reveal();
   if (!/^[\x21-\x7e]+$/.test(value)) {
@@ -190,29 +155,6 @@ function headerValue(token: Secret): string {
 /** The code of an error status; `body` texts play no part in it. */
 function codeOfStatus(status: number): ErrorCode {
   return CODES[status] ?? (status >= 500 && status <= 599 ? 'SERVICE_ERROR' : 'UNEXPECTED_STATUS');
-}
-
-/** The error for an answer with a status that is not a success. */
-function errorFromStatus(
-  call: RefusedCall,
-  response: NodeResponse,
-  body: unknown,
-  code: ErrorCode = codeOfStatus(response.status),
-): RunbookError {
-  const text = serverText(response, body, call.secrets);
-  return new RunbookError(code, `${call.what}: ${response.status}${text === '' ? '' : `: ${text}`}`, {
-    cluster: call.cluster,
-    httpStatus: response.status,
-    retryAfterMs: retryAfterMs(response.headers['retry-after']),
-    ...outcomeOf(call.changes, response.status, body),
-  });
-}
-
-/** What the status leaves open: a 503 is of the node itself only where it speaks as the service does. */
-function outcomeOf(changes: boolean, status: number, body: unknown): { readonly outcomeKnown?: boolean } {
-  if (!changes) return { outcomeKnown: true };
-  const isOwn = isObject(body) && Array.isArray(body.errors);
-  return status === 503 && !isOwn ? { outcomeKnown: false } : {};
 }
 
 /** Milliseconds of a `Retry-After` header: seconds or an HTTP date. */

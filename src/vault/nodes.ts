@@ -18,8 +18,6 @@ import type {
 } from './types';
 
 const DEFAULT_REQUEST_TIMEOUT_MS = 30_000;
-const DEFAULT_CONNECT_TIMEOUT_MS = 5_000;
-const DEFAULT_RESPONSE_BYTES = 16 * 1024 * 1024;
 /** Then the nodes are asked again: a former leader can show old modes for seconds. */
 const ACTIVE_NODE_KEPT_MS = 5_000;
 /** For how long the agreement of all nodes stands while the one they agreed on goes on saying that it leads. */
@@ -74,13 +72,7 @@ export class NodeCaller implements Caller {
     this.cluster = target.name;
     this.nodes = readAddresses(target);
     this.requestTimeoutMs = options.requestTimeoutMs ?? DEFAULT_REQUEST_TIMEOUT_MS;
-    this.transport = new Transport({
-      cluster: target.name,
-      caFile: target.caFile,
-      clientCertificate: target.clientCertificate,
-      connectTimeoutMs: options.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS,
-      maxResponseBytes: options.maxResponseBytes ?? DEFAULT_RESPONSE_BYTES,
-    });
+    this.transport = new Transport(target, options);
   }
 
   warn(warning: string): void {
@@ -175,11 +167,9 @@ export class NodeCaller implements Caller {
     options: CallOptions,
     redirectsLeft: number,
   ): Promise<ServiceAnswer> {
-    const timeoutMs = options.timeoutMs ?? this.requestTimeoutMs;
-    const { cluster, transport } = this;
-    const warn = (warning: string) => this.warn(warning);
-    const result = await exchange({ cluster, transport, timeoutMs, warn }, node, request, options);
-    if (result.kind === 'answer') return result.answer;
+    const bound = { ...options, timeoutMs: options.timeoutMs ?? this.requestTimeoutMs };
+    const result = await exchange(this.transport, node, request, bound, (warning) => this.warn(warning));
+    if ('status' in result) return result;
 
     this.forgetActiveNode();
     const url = URL.canParse(result.location, node.origin) ? new URL(result.location, node.origin) : undefined;

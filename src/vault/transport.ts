@@ -3,8 +3,12 @@ import { readFile } from 'node:fs/promises';
 import { Agent, request as send } from 'undici';
 import type { Dispatcher } from 'undici';
 import { RunbookError } from '../errors';
+import type { ErrorCode } from '../errors';
 import { isObject } from './shape';
-import type { HttpMethod, RequestDescription } from './types';
+import type { ClusterTarget, RequestDescription, ServiceClientOptions } from './types';
+
+const DEFAULT_CONNECT_TIMEOUT_MS = 5_000;
+const DEFAULT_RESPONSE_BYTES = 16 * 1024 * 1024;
 
 /** One node of the target. `origin` is the normal form of `address`, which is what the inventory wrote. */
 export interface NodeAddress {
@@ -13,16 +17,9 @@ export interface NodeAddress {
 }
 
 /** One request to one node. `body` is serialised JSON and may hold secrets. */
-interface NodeRequest {
-  readonly method: HttpMethod;
-  readonly path: string;
+interface NodeRequest extends Omit<RequestDescription, 'body'> {
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string | undefined;
-  /** Whether a request that was sent without an answer leaves its effect unknown. */
-  readonly changes: boolean;
-  readonly timeoutMs: number;
-  readonly signal: AbortSignal | undefined;
-  readonly consume?: RequestDescription['consume'];
+  readonly body?: string | undefined;
 }
 
 /** One answer of one node, whatever its status. */
@@ -33,25 +30,6 @@ export interface NodeResponse {
   readonly text: string | undefined;
   /** Why `text` is missing. */
   readonly bodyError?: RunbookError;
-}
-
-interface TransportOptions {
-  readonly cluster: string;
-  readonly caFile: string | undefined;
-  readonly clientCertificate?: { readonly certificateFile: string; readonly keyFile: string } | undefined;
-  readonly connectTimeoutMs: number;
-  readonly maxResponseBytes: number;
-}
-
-/** What is known of a request that ended without an answer. */
-interface RequestFate {
-  /** Method, path and node, for the message. */
-  readonly what: string;
-  readonly cluster: string;
-  /** Whether the request changes something when it arrives. */
-  readonly changes: boolean;
-  /** Whether it may have left. */
-  readonly sent: boolean;
 }
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
@@ -66,28 +44,50 @@ export class Transport {
   private files: string | undefined;
   private closed = false;
 
-  constructor(private readonly options: TransportOptions) {}
+  constructor(
+    private readonly target: ClusterTarget,
+    private readonly options: ServiceClientOptions,
+  ) {}
+
+  /** Name of the cluster. */
+  get cluster(): string {
+    return this.target.name;
+  }
 
   /**
    * @throws RunbookError UNREACHABLE, TLS_FAILED (not sent), CONNECTION_LOST, REQUEST_TIMEOUT, REQUEST_CANCELLED
    *   (`outcomeKnown` says whether the request may have had an effect).
    */
-  async send(node: NodeAddress, request: NodeRequest): Promise<NodeResponse> {
-    const what = `${request.method} ${request.path} at ${node.address}`;
-    const context = { what, cluster: this.options.cluster, changes: request.changes };
-    if (request.signal?.aborted) throw errorFromTimer('REQUEST_CANCELLED', { ...context, sent: false });
+  async send(
+    node: NodeAddress,
+    request: NodeRequest,
+    { timeoutMs, signal: cancelled }: { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined },
+  ): Promise<NodeResponse> {
+    let sent = false;
+    const failed = (code: ErrorCode, text: string) =>
+      new RunbookError(code, `${request.method} ${request.path} at ${node.address}: ${text}`, {
+        cluster: this.cluster,
+        outcomeKnown: request.effect === 'reads' || !sent,
+      });
+    if (cancelled?.aborted) throw failed('REQUEST_CANCELLED', 'cancelled by the caller');
     const agent = await this.currentAgent();
 
-    let sent = false;
-    const timeout = AbortSignal.timeout(request.timeoutMs);
-    const signal = request.signal === undefined ? timeout : AbortSignal.any([timeout, request.signal]);
+    const timeout = AbortSignal.timeout(timeoutMs);
+    const signal = cancelled === undefined ? timeout : AbortSignal.any([timeout, cancelled]);
     const explain = (error: unknown): RunbookError => {
-      if (!signal.aborted) return errorFromConnection(error, { ...context, sent });
-      const code = signal.reason === timeout.reason ? 'REQUEST_TIMEOUT' : 'REQUEST_CANCELLED';
-      return errorFromTimer(code, { ...context, sent });
+      if (error instanceof RunbookError) return error;
+      if (signal.aborted)
+        return signal.reason === timeout.reason
+          ? failed('REQUEST_TIMEOUT', 'no answer within the time-out')
+          : failed('REQUEST_CANCELLED', 'cancelled by the caller');
+      const code = codeOf(error);
+      if (sent) return failed('CONNECTION_LOST', `the connection broke (${code})`);
+      return TLS_CODE.test(code)
+        ? failed('TLS_FAILED', `the TLS handshake failed (${code})`)
+        : failed('UNREACHABLE', `no connection could be made (${code})`);
     };
     try {
-      const response = await unlessAborted(
+      const { statusCode, headers, body } = await unlessAborted(
         signal,
         send(`${node.origin}/v1/${request.path}`, {
           method: request.method,
@@ -99,14 +99,14 @@ export class Transport {
           dispatcher: agent.compose(notingStart(() => (sent = true))),
         }),
       );
-      const { statusCode: status, headers } = response;
-      const read = status === 200 && request.consume ? consumed(request.consume, response.body) : undefined;
-      const text = await (read ?? this.readBody(response.body, context)).catch((error: unknown) =>
-        error instanceof RunbookError ? error : explain(error),
+      const consume = statusCode === 200 ? request.consume : undefined;
+      const { maxResponseBytes = DEFAULT_RESPONSE_BYTES } = this.options;
+      const read = consume ? consume(body).then(() => '') : textOf(body, maxResponseBytes, failed);
+      const response = { status: statusCode, headers };
+      return await read.then(
+        (text) => ({ ...response, text }),
+        (error: unknown) => ({ ...response, text: undefined, bodyError: explain(error) }),
       );
-      return typeof text === 'string'
-        ? { status, headers, text }
-        : { status, headers, text: undefined, bodyError: text };
     } catch (error) {
       throw explain(error);
     }
@@ -120,30 +120,9 @@ export class Transport {
     await agent?.destroy();
   }
 
-  private async readBody(
-    body: Dispatcher.ResponseData['body'],
-    context: { readonly what: string; readonly cluster: string; readonly changes: boolean },
-  ): Promise<string> {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    for await (const chunk of body) {
-      if (!Buffer.isBuffer(chunk)) continue;
-      bytes += chunk.length;
-      if (bytes > this.options.maxResponseBytes) {
-        throw new RunbookError(
-          'RESPONSE_INVALID',
-          `${context.what}: the answer is longer than ${this.options.maxResponseBytes} bytes`,
-          { cluster: context.cluster, outcomeKnown: !context.changes },
-        );
-      }
-      chunks.push(chunk);
-    }
-    return Buffer.concat(chunks).toString('utf8');
-  }
-
   /** The agent for what the CA file and the client's certificate hold now: a renewed file takes effect at the next call. */
   private async currentAgent(): Promise<Agent> {
-    const { caFile, clientCertificate, cluster, connectTimeoutMs } = this.options;
+    const { caFile, clientCertificate, name: cluster } = this.target;
     const roots = caFile === undefined ? {} : { ca: await readTrustedRoots(cluster, caFile) };
     const own = clientCertificate === undefined ? {} : await readClientCertificate(cluster, clientCertificate);
     if (this.closed) throw new RunbookError('INTERNAL', `the client of cluster ${cluster} is closed`);
@@ -151,11 +130,12 @@ export class Transport {
     if (this.agent !== undefined && this.files === files) return this.agent;
     const outdated = this.agent;
     this.files = files;
+    const { connectTimeoutMs: timeout = DEFAULT_CONNECT_TIMEOUT_MS } = this.options;
     this.agent = new Agent({
       allowH2: false,
-      connectTimeout: connectTimeoutMs,
+      connectTimeout: timeout,
       // Said, because Node's default is what NODE_TLS_REJECT_UNAUTHORIZED says.
-      connect: { rejectUnauthorized: true, timeout: connectTimeoutMs, ...roots, ...own },
+      connect: { rejectUnauthorized: true, timeout, ...roots, ...own },
     });
     // Requests under way on the old roots may finish.
     void outdated?.close().catch(() => undefined);
@@ -163,13 +143,19 @@ export class Transport {
   }
 }
 
-/** Nothing of a body that is taken as it arrives is kept here. */
-async function consumed(
-  consume: NonNullable<RequestDescription['consume']>,
+async function textOf(
   body: AsyncIterable<Uint8Array>,
+  maxBytes: number,
+  failed: (code: ErrorCode, text: string) => RunbookError,
 ): Promise<string> {
-  await consume(body);
-  return '';
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw failed('RESPONSE_INVALID', `the answer is longer than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
 }
 
 /** undici tells of an abort only once a connection is there or has failed (and sends nothing then): do not wait. */
@@ -198,29 +184,6 @@ function notingStart(onStart: () => void): Dispatcher.DispatcherComposeIntercept
     });
 }
 
-/** The error for a connection that could not be made, or broke. */
-function errorFromConnection(error: unknown, fate: RequestFate): RunbookError {
-  const code = codeOf(error);
-  if (fate.sent) {
-    return new RunbookError('CONNECTION_LOST', `${fate.what}: the connection broke (${code})`, {
-      cluster: fate.cluster,
-      outcomeKnown: !fate.changes,
-    });
-  }
-  const failure = TLS_CODE.test(code) ? 'TLS_FAILED' : 'UNREACHABLE';
-  const text = failure === 'TLS_FAILED' ? 'the TLS handshake failed' : 'no connection could be made';
-  return new RunbookError(failure, `${fate.what}: ${text} (${code})`, { cluster: fate.cluster });
-}
-
-/** The error for a request that our own timer, or the caller, ended. */
-function errorFromTimer(code: 'REQUEST_TIMEOUT' | 'REQUEST_CANCELLED', fate: RequestFate): RunbookError {
-  const text = code === 'REQUEST_TIMEOUT' ? 'no answer within the time-out' : 'cancelled by the caller';
-  return new RunbookError(code, `${fate.what}: ${text}`, {
-    cluster: fate.cluster,
-    outcomeKnown: !fate.changes || !fate.sent,
-  });
-}
-
 /** The system's error code, also of the first of several addresses; never a message, which may hold a header. */
 function codeOf(error: unknown): string {
   if (!isObject(error)) return 'unknown';
@@ -236,35 +199,31 @@ function codeOf(error: unknown): string {
  * @throws RunbookError TLS_FAILED where the file cannot be read or holds no valid certificate.
  */
 async function readTrustedRoots(cluster: string, caFile: string): Promise<string> {
-  let text: string;
   try {
-    text = await readFile(caFile, 'utf8');
-  } catch (error) {
-    throw new RunbookError('TLS_FAILED', `cluster ${cluster}: the CA file ${caFile} cannot be read`, {
+    const text = await readFile(caFile, 'utf8');
+    const certificates = text.match(CERTIFICATE) ?? [];
+    if (certificates.length === 0) throw new TypeError('no certificate');
+    for (const pem of certificates) new X509Certificate(pem);
+    return text;
+  } catch (cause) {
+    const text = `cluster ${cluster}: the CA file ${caFile} does not hold PEM certificates that can be read`;
+    throw new RunbookError('TLS_FAILED', text, {
       cluster,
-      cause: error,
-      next: 'Correct caFile in the inventory, or the permissions of the file.',
+      cause,
+      needed: 'one or more PEM certificates, readable by the worker',
+      next: 'Correct caFile in the inventory, or the file or its permissions.',
     });
   }
-  const certificates = text.match(CERTIFICATE) ?? [];
-  if (certificates.length === 0 || !certificates.every(isCertificate)) {
-    throw new RunbookError('TLS_FAILED', `cluster ${cluster}: the CA file ${caFile} does not hold PEM certificates`, {
-      cluster,
-      needed: 'one or more PEM certificates',
-    });
-  }
-  return text;
 }
 
 /** @throws RunbookError TLS_FAILED where a file cannot be read, or the key is not that of the certificate; never quotes one. */
 async function readClientCertificate(
   cluster: string,
-  { certificateFile, keyFile }: { readonly certificateFile: string; readonly keyFile: string },
+  { certificateFile, keyFile }: NonNullable<ClusterTarget['clientCertificate']>,
 ): Promise<{ readonly cert: string; readonly key: string }> {
   try {
-    const [cert, key] = await Promise.all([certificateFile, keyFile].map((file) => readFile(file, 'utf8')));
-    if (cert === undefined || key === undefined || !new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)))
-      throw new TypeError('another key');
+    const [cert, key] = await Promise.all([readFile(certificateFile, 'utf8'), readFile(keyFile, 'utf8')]);
+    if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) throw new TypeError('another key');
     return { cert, key };
   } catch {
     const text = `cluster ${cluster}: ${certificateFile} and ${keyFile} are no client certificate with its key`;
@@ -272,13 +231,5 @@ async function readClientCertificate(
       cluster,
       needed: 'a PEM certificate and its unencrypted PEM key, readable by the worker',
     });
-  }
-}
-
-function isCertificate(pem: string): boolean {
-  try {
-    return new X509Certificate(pem).subject !== undefined;
-  } catch {
-    return false;
   }
 }
