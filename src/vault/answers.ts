@@ -17,8 +17,6 @@ const PEER = object({
   connectionStatus: text,
   /** RFC3339. */
   lastHeartbeat: text,
-  lastHeartbeatDurationMs: number,
-  clockSkewMs: number,
   replicationPrimaryCanaryAgeMs: number,
 });
 export type ReplicationPeer = Read<typeof PEER>;
@@ -36,8 +34,6 @@ const EITHER_SIDE = {
   reindexBuildingProgress: number,
   reindexBuildingTotal: number,
   corruptedMerkleTree: flag,
-  lastCorruptionCheckEpoch: epoch,
-  ssctGenerationCounter: number,
 } as const;
 
 const primaryStatus = (kind: ReplicationKind) =>
@@ -62,9 +58,6 @@ const SECONDARY_STATUS = object({
   primaries: objects(PEER),
   /** 0 right after a merkle-sync: no WAL streamed yet. */
   lastRemoteWal: index,
-  /** RFC3339. */
-  lastStart: text,
-  merkleSyncProgress: object({ totalKeys: ['sync_total_keys', number], progress: ['sync_progress', number] }),
 });
 
 export type ReplicationStatus =
@@ -123,26 +116,16 @@ export interface ActivationToken {
   readonly form: 'wrapped' | 'encrypted';
   /** Read from the JWT on the spot; its signature is not checked and it is never unwrapped. */
   readonly claims?: Read<typeof CLAIMS>;
-  readonly accessor?: string;
-  readonly ttlSeconds?: number;
   /** The address that issued it. */
   readonly node: string;
 }
-
-const WRAP_INFO = neededObject({ token: needed(text), accessor: text, ttlSeconds: ['ttl', number] });
 
 export const activationToken: Reader<ActivationToken> = (body, place) => {
   const { node } = place;
   const encrypted = at('data', object({ token: text }))(body, place)?.token;
   if (encrypted !== undefined) return { token: new Secret('activation-token', encrypted), form: 'encrypted', node };
-  const { token, ...facts } = at('wrap_info', WRAP_INFO)(body, place);
-  return {
-    token: new Secret('activation-token', token),
-    form: 'wrapped',
-    claims: claimsOf(token, place),
-    ...facts,
-    node,
-  };
+  const token = at('wrap_info', at('token', needed(text)))(body, place);
+  return { token: new Secret('activation-token', token), form: 'wrapped', claims: claimsOf(token, place), node };
 };
 
 function claimsOf(token: string, place: Place): ActivationToken['claims'] {
@@ -175,7 +158,6 @@ const DAMAGE = object({ corrupted: withDefault(flag, false), subpages: withDefau
 const SUBTREE = object({
   /** `replicated` or `local`. */
   treeType: text,
-  rootHash: text,
   corruptedSubtreeRoot: needed(flag),
   corruptedPages: [
     'corrupted_index_tuples_map',
@@ -189,7 +171,6 @@ const SUBTREE = object({
 const CORRUPTION = object({
   corruptedRoot: needed(flag),
   subtrees: ['corrupted_tree_map', entries(SUBTREE)],
-  lastCorruptionCheckEpoch: epoch,
 });
 
 export type MerkleSubtree = { readonly id: string } & Read<typeof SUBTREE>;
@@ -220,8 +201,6 @@ const ATTEMPT = object({
   pgpFingerprint: as(text, (fingerprint) => fingerprint.toLowerCase()),
   /** Given once, by the start that generated it. */
   otp: as(text, (otp) => new Secret('one-time-password', otp)),
-  /** Characters of the one-time password; absent or 0 before version 1.0 of the service. */
-  otpLength: number,
 });
 
 /** State of the generation attempt (interface section 2; facts 5.1). */
@@ -249,7 +228,6 @@ const HEALTH = object({
   serverTimeUtc: number,
   version: text,
   enterprise: flag,
-  clusterName: text,
   /** Identifier of the cluster itself, not of a replication set. */
   clusterId: text,
   lastWal: index,
@@ -281,12 +259,10 @@ export type Leader = Read<typeof leader>;
 /** `sys/seal-status` (facts 1.6). */
 export const sealStatus = neededObject({
   type: text,
-  initialized: needed(flag),
   sealed: needed(flag),
   /** On a secondary it is the primary's. */
   threshold: ['t', number],
   shares: ['n', number],
-  progress: number,
   /** Key shares are recovery keys (auto-unseal). */
   recoverySeal: flag,
 });
@@ -302,9 +278,7 @@ type Capabilities = Readonly<Record<string, readonly string[]>>;
 
 /** `auth/token/lookup-self`, without the token itself. */
 export const tokenFacts = dataObject({
-  accessor: text,
   policies: withDefault(texts, []),
-  path: text,
   /** `service`, `batch` or `recovery`. */
   type: text,
   orphan: flag,
@@ -322,14 +296,9 @@ export const createdToken = at(
   'auth',
   neededObject({
     token: ['client_token', needed(as(text, (token) => new Secret('batch-token', token)))],
-    /** Absent for batch tokens. */
-    accessor: text,
     /** `batch` or `service`: a role may not make what was asked for. */
     tokenType: text,
     leaseDurationSeconds: ['lease_duration', needed(number)],
-    orphan: flag,
-    renewable: flag,
-    policies: withDefault(texts, []),
   }),
 );
 
@@ -389,7 +358,7 @@ export function auditDevices(body: unknown, place: Place) {
 /** `sys/license/status`: the licence that the node uses. Times are RFC3339. */
 export const licence = data((value, place) => {
   const inUse = ['autoloaded', 'persisted_autoload', 'stored'].find((name) => isObject(value) && isObject(value[name]));
-  const read = neededObject({ expirationTime: text, terminationTime: text });
+  const read = neededObject({ expirationTime: text });
   return inUse === undefined ? read(value, place) : at(inUse, read)(value, place);
 });
 

@@ -3,13 +3,12 @@ import type { ErrorCode } from '../errors';
 import type { Secret } from '../secret';
 import { leader as readLeader } from './answers';
 import type { Leader } from './answers';
-import { readAnswer } from './call';
+import { readAnswer } from './shape';
 import { exchange } from './exchange';
 import { Transport } from './transport';
 import type { NodeAddress } from './transport';
 import type {
   CallOptions,
-  Caller,
   ClusterTarget,
   LeaderEvidence,
   RequestDescription,
@@ -52,7 +51,7 @@ type LeaderOpinion =
   | { readonly node: NodeAddress; readonly error: RunbookError };
 
 /** Chooses the node for a call, and goes on to the next where that is safe. */
-export class NodeCaller implements Caller {
+export class NodeCaller {
   readonly cluster: string;
   private readonly nodes: readonly NodeAddress[];
   private readonly transport: Transport;

@@ -1,10 +1,10 @@
 import { RunbookError, isRunbookError } from '../errors';
-import { callEndpoint } from './call';
 import type { GeneratedTokenKind } from './answers';
-import { ENDPOINTS } from './endpoints';
+import { ENDPOINTS, pathOf } from './endpoints';
 import type { Endpoint, generationEndpoints } from './endpoints';
 import { NodeCaller } from './nodes';
-import type { CallOptions, Caller, ClusterTarget, LeaderEvidence, ServiceClientOptions } from './types';
+import { readAnswer, warningsOf } from './shape';
+import type { CallOptions, ClusterTarget, LeaderEvidence, ServiceClientOptions } from './types';
 
 /** A method for each endpoint of a table. */
 export type Methods<T> = {
@@ -80,7 +80,7 @@ export class ServiceClient {
   }
 }
 
-function methodsOf<T extends object>(table: T, caller: Caller): Methods<T> {
+function methodsOf<T extends object>(table: T, caller: NodeCaller): Methods<T> {
   const methods = Object.entries(table).map(([name, entry]: [string, object]) => [
     name,
     isEndpoint(entry) ? methodOf(entry, caller) : methodsOf(entry, caller),
@@ -93,10 +93,36 @@ function isEndpoint(entry: object): entry is Endpoint<unknown, unknown> {
   return 'method' in entry;
 }
 
-function methodOf(endpoint: Endpoint<unknown, unknown>, caller: Caller) {
+function methodOf(endpoint: Endpoint<unknown, unknown>, caller: NodeCaller) {
   return endpoint.takesParameters
     ? (parameters: unknown, options?: CallOptions) => callEndpoint(caller, endpoint, parameters, options)
     : (options?: CallOptions) => callEndpoint(caller, endpoint, undefined, options);
+}
+
+/** Makes one call of the table and reads its answer. */
+async function callEndpoint(
+  caller: NodeCaller,
+  endpoint: Endpoint<unknown, unknown>,
+  parameters: unknown,
+  options: CallOptions | undefined,
+): Promise<unknown> {
+  const { read, mayBeAbsent, tokenForHeader } = endpoint;
+  const request = {
+    ...endpoint,
+    path: pathOf(endpoint, parameters),
+    body: endpoint.body?.(parameters),
+    consume: endpoint.consume?.(parameters),
+  };
+  try {
+    const answer = await caller.call(request, options);
+    if (read === undefined) return { node: answer.node, warnings: warningsOf(answer) };
+    return readAnswer(caller, request, answer, (body, place) => read(body, place, parameters));
+  } catch (error) {
+    if (!(error instanceof RunbookError)) throw error;
+    if (mayBeAbsent === true && error.code === 'NOT_FOUND') return undefined;
+    if (tokenForHeader === undefined || options?.token !== undefined || error.code !== 'PERMISSION_DENIED') throw error;
+    return callEndpoint(caller, endpoint, parameters, { ...options, token: tokenForHeader(parameters) });
+  }
 }
 
 /**

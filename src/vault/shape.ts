@@ -1,4 +1,6 @@
 import { RunbookError } from '../errors';
+import { redactText } from '../redaction';
+import type { RequestDescription, ServiceAnswer } from './types';
 
 /** Where a value stands in an answer, for messages about it. */
 export interface Place {
@@ -60,11 +62,10 @@ export const index = optional('an unsigned integer', (value) => {
   return typeof value === 'string' && /^\d+$/.test(value) ? BigInt(value) : undefined;
 });
 
-/** Unix seconds (number or string) or an RFC3339 time. */
+/** Unix seconds, as a number or a text. */
 export const epoch = optional<EpochSeconds>('a time', (value) => {
-  const seconds = toNumber(value) ?? (typeof value === 'string' ? Date.parse(value) / 1000 : Number.NaN);
-  if (!Number.isFinite(seconds)) return undefined;
-  return seconds === 0 || seconds <= GO_ZERO_TIME_SECONDS ? 'never' : seconds;
+  const seconds = toNumber(value);
+  return seconds === 0 || (seconds !== undefined && seconds <= GO_ZERO_TIME_SECONDS) ? 'never' : seconds;
 });
 
 export const anyObject = optional('an object', (value) => (isObject(value) ? value : undefined));
@@ -193,4 +194,31 @@ function snakeCase(name: string): string {
 function toNumber(value: unknown): number | undefined {
   if (typeof value === 'number' || typeof value === 'bigint') return Number(value);
   return typeof value === 'string' && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : undefined;
+}
+
+/** Reads the whole body of an answer. @throws RunbookError RESPONSE_INVALID */
+export function readAnswer<T>(
+  caller: { readonly cluster: string; warn(warning: string): void },
+  { method, path, effect }: RequestDescription,
+  answer: ServiceAnswer,
+  read: Reader<T>,
+): T {
+  const what = `${method} ${path}`;
+  const { cluster } = caller;
+  const { node, status, body } = answer;
+  const outcomeKnown = effect === 'reads';
+  if (!isObject(body)) {
+    throw new RunbookError('RESPONSE_INVALID', `${what}: the answer ${status} holds no JSON object`, {
+      ...{ outcomeKnown, httpStatus: status, cluster },
+    });
+  }
+  const warn = (warning: string) => caller.warn(warning);
+  for (const warning of warningsOf(answer)) warn(`${what}: ${warning}`);
+  return read(body, { what, cluster, node, status, outcomeKnown, path: [], warn });
+}
+
+export function warningsOf({ body }: ServiceAnswer): readonly string[] {
+  const warnings = isObject(body) ? body.warnings : undefined;
+  if (!Array.isArray(warnings)) return [];
+  return warnings.filter((warning): warning is string => typeof warning === 'string').map((text) => redactText(text));
 }

@@ -109,11 +109,3 @@ export interface ServiceAnswer {
   /** The first JSON document of the body; `undefined` where there was none. */
   readonly body: unknown;
 }
-
-/** How the endpoint groups reach the service: one call, one answer or one error of the family. */
-export interface Caller {
-  /** Name of the cluster, for messages. */
-  readonly cluster: string;
-  call(request: RequestDescription, options?: CallOptions): Promise<ServiceAnswer>;
-  warn(warning: string): void;
-}
