@@ -8,7 +8,6 @@ import { RUNBOOK_NAMES } from '../src/contracts/names';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
 import { SIGNALS } from '../src/contracts/signals';
 import { ERROR_CODES } from '../src/errors';
-import { HARSH_READINGS, timingOf } from '../src/simulator';
 import type { Page } from './support/documents';
 import { ROOT, allPages, codeBlocks, codeSpans, deadLinks, page, shellLines, shellWords } from './support/documents';
 
@@ -245,30 +244,6 @@ describe('decisions', () => {
     const named = [...text.matchAll(/\bdecision (\d+)\b/g)].map(([, number]) => number);
     expect(named.length).toBeGreaterThan(3);
     expect(named.filter((number) => !decided.includes(number))).toEqual([]);
-  });
-});
-
-describe('docs/simulator.md', () => {
-  /** First cell without backticks to the other cells, of the table under a heading. */
-  const tableUnder = (heading: string) => {
-    const section =
-      page('docs/simulator.md')
-        .text.split(/^## /m)
-        .find((part) => part.startsWith(heading)) ?? '';
-    const rows = [...section.matchAll(/^\| `([^`]+)` \|(.*)\|$/gm)];
-    return Object.fromEntries(
-      rows.map(([, name = '', cells = '']) => [name, cells.split('|').map((cell) => cell.trim())]),
-    );
-  };
-  const inText = (...tables: Record<string, unknown>[]) =>
-    Object.fromEntries(Object.keys({ ...tables[0] }).map((name) => [name, tables.map((each) => String(each[name]))]));
-
-  it('lists every reading with its default', () => {
-    expect(tableUnder('Harsh readings')).toEqual(inText({ ...HARSH_READINGS }));
-  });
-
-  it('lists every timing value of both paces', () => {
-    expect(tableUnder('Timing')).toEqual(inText({ ...timingOf('quick') }, { ...timingOf('realistic') }));
   });
 });
 

@@ -6,5 +6,5 @@ export { runSimulatorProgram, startSimulator } from './program';
 export type { SimulatorState } from './program';
 export { startSimulatedService, SimulatedService } from './service';
 export type { ReplicationKind } from './storage';
-export { HARSH_READINGS, parseTopology, timingOf } from './topology';
+export { parseTopology } from './topology';
 export type { Topology } from './topology';

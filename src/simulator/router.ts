@@ -65,12 +65,26 @@ export async function answerFromActiveNode(
   return route.run(new RouteCall(cluster, node, request, parameters, identity));
 }
 
+/** Values of the `:name` parts of a path that fits, and the `rest` where `*` stands. */
+function match(pattern: string, path: string): Record<string, string> | undefined {
+  const [wanted, given] = [pattern.split('/'), path.split('/')];
+  const parameters: Record<string, string> = {};
+  for (const [index, segment] of wanted.entries()) {
+    const actual = given[index];
+    if (actual === undefined) return undefined;
+    if (segment === '*') return { ...parameters, rest: given.slice(index).join('/') };
+    if (segment.startsWith(':') ? actual === '' : actual !== segment) return undefined;
+    if (segment.startsWith(':')) parameters[segment.slice(1)] = actual;
+  }
+  return wanted.length === given.length ? parameters : undefined;
+}
+
 function findRoute({ method, path, token }: ServiceRequest): { route: Route; parameters: Record<string, string> } {
   let pathExists = false;
   for (const route of ROUTES) {
-    const found = route.pattern.exec(path);
-    if (found === null || (route.path === '*' && SYSTEM_PATH.test(path))) continue;
-    if (route.method === method) return { route, parameters: { ...found.groups } };
+    const parameters = match(route.path, path);
+    if (parameters === undefined || (route.path === '*' && SYSTEM_PATH.test(path))) continue;
+    if (route.method === method) return { route, parameters };
     pathExists = true;
   }
   if (pathExists)

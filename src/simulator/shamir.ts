@@ -26,40 +26,24 @@ export class Seal {
     this.keyShares = splitSecret(this.#rootKey, shares, threshold, random).map((share) => share.toString('hex'));
   }
 
-  /** Whether a combined key opens the seal. */
-  opens(key: Buffer): boolean {
-    return key.equals(this.#rootKey);
-  }
-
   /**
-   * The key that shares, as many as the threshold, make together.
+   * Whether shares, as many as the threshold, make the key of the seal together.
    *
    * @throws ServiceFault where they cannot be combined at all
    */
-  combine(shares: readonly Buffer[]): Buffer {
-    const [only] = shares;
-    return this.threshold === 1 && only !== undefined ? only : combineShares(shares);
-  }
-
-  /** Shares that cannot be combined are as wrong as those that make another key. */
   opensWith(shares: readonly Buffer[]): boolean {
-    try {
-      return this.opens(this.combine(shares));
-    } catch {
-      return false;
-    }
+    return combineShares(shares).equals(this.#rootKey);
   }
 }
 
 /**
  * Splits a secret.
  *
- * @param threshold how many shares recover it; with 1 there is one share, the secret itself
+ * @param threshold how many shares recover it, at least 2
  */
 export function splitSecret(secret: Buffer, shares: number, threshold: number, random: SeededRandom): Buffer[] {
-  if (threshold < 1 || shares < threshold || shares > 255 || (threshold === 1 && shares > 1))
+  if (threshold < 2 || shares < threshold || shares > 255)
     throw new RangeError(`no secret can be split into ${shares} shares with threshold ${threshold}`);
-  if (threshold === 1) return [Buffer.from(secret)];
   const parts = distinctCoordinates(shares, random).map((x) => {
     const part = Buffer.alloc(secret.length + 1);
     part[secret.length] = x;

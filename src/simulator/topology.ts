@@ -69,8 +69,8 @@ const CLUSTER = z.strictObject({
   version: z.string().optional(),
   seal: z
     .strictObject({
-      shares: z.number().int().min(1).optional(),
-      threshold: z.number().int().min(1).optional(),
+      shares: z.number().int().min(2).optional(),
+      threshold: z.number().int().min(2).optional(),
       /** Anything but `shamir` unseals itself when the process starts; its key shares are recovery key shares. */
       type: z.enum(['shamir', 'awskms', 'transit']).optional(),
     })

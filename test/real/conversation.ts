@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
-import { request } from 'node:http';
 import { join } from 'node:path';
+import { request } from 'undici';
 
 /** One call and what was answered, with everything taken out that differs from server to server. */
 export interface Turn {
@@ -165,23 +165,14 @@ function only(answer: unknown, shown: readonly string[]): unknown {
   return Object.fromEntries(Object.entries(answer).filter(([name]) => shown.includes(name)));
 }
 
-function send({ address, method, path, body, headers = {} }: Call): Promise<Answer> {
+/** One plain call, with nothing of the product's client in it; no connection is kept. */
+export async function send({ address, method, path, body, headers = {} }: Call): Promise<Answer> {
   const text = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
   const sent = text === undefined ? headers : { ...headers, 'content-type': 'application/json' };
-  return new Promise((resolve, reject) => {
-    const outgoing = request(`${address}/v1/${path}`, { method, agent: false, headers: sent }, (incoming) => {
-      const chunks: Buffer[] = [];
-      incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
-      incoming.on('error', reject);
-      incoming.on('end', () => {
-        const answer = Buffer.concat(chunks).toString('utf8');
-        const { location } = incoming.headers;
-        resolve({ status: incoming.statusCode ?? 0, text: answer, fields: fieldsOf(answer), location });
-      });
-    });
-    outgoing.on('error', reject);
-    outgoing.end(text);
-  });
+  const answer = await request(`${address}/v1/${path}`, { method, headers: sent, body: text, reset: true });
+  const said = await answer.body.text();
+  const location = answer.headers['location']?.toString();
+  return { status: answer.statusCode, text: said, fields: fieldsOf(said), location };
 }
 
 function fieldsOf(text: string): Readonly<Record<string, unknown>> {

@@ -1,192 +1,126 @@
 /** The client and the simulated service, written apart from each other, understand one another. */
 import { ServiceClient } from '../../src/vault';
-import type { GenerationAttempt } from '../../src/vault';
-import { RunbookError } from '../../src/errors';
 import { Secret } from '../../src/secret';
 import { startSimulatedService } from '../../src/simulator';
-import type { SimulatedService } from '../../src/simulator';
+import type { SimulatedCluster, SimulatedService } from '../../src/simulator';
+import { call, deployment, eventually } from '../simulator/client';
 import { failureOf } from './support/scripted-cluster';
 
-const DEADLINE_MS = 60_000;
-const MARKER = { mount: 'secret', path: 'marker', version: 2 } as const;
-
-describe('the client against the simulated service', () => {
-  let service: SimulatedService;
-  const clients: ServiceClient[] = [];
-  const warnings: string[] = [];
-
-  beforeEach(async () => {
-    service = await startSimulatedService({
-      seed: 11,
-      clusters: [
-        { name: 'east', nodes: 3, firstWal: '18014398509481985' },
-        { name: 'west', nodes: 3 },
-        { name: 'north', nodes: 1 },
-      ],
-      dr: [{ primary: 'east', secondaries: ['west'] }],
-      performance: { primary: 'east', secondaries: [{ name: 'north' }] },
-      readings: { optionalFieldMissingChance: 0 },
-    });
-  });
-  afterEach(async () => {
-    await Promise.all(clients.splice(0).map((client) => client.close()));
-    await service.stop();
-    warnings.length = 0;
-  });
-
-  function clientOf(name: string): ServiceClient {
-    const { addresses } = service.cluster(name);
-    const client = new ServiceClient({ name, addresses }, { onWarning: (warning) => warnings.push(warning) });
-    clients.push(client);
-    return client;
-  }
-
-  const rootOf = (name: string) => new Secret('service-token', service.cluster(name).rootToken);
-
-  /** Repeats a read, or a call that was refused for the moment, until `done`. */
-  async function until<T>(call: () => Promise<T>, done: (value: T) => boolean): Promise<T> {
-    const deadline = Date.now() + DEADLINE_MS;
-    for (;;) {
-      const value = await call().catch((error: unknown) => {
-        if (error instanceof RunbookError && error.retryable && Date.now() < deadline) return undefined;
-        throw error;
-      });
-      if (value !== undefined && done(value)) return value;
-      if (Date.now() > deadline) throw new Error('condition not met in time');
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
-  }
-
-  const reached = <T>(call: () => Promise<T>) => until(call, () => true);
-
-  it('reads the state of every cluster, with WAL indexes beyond 2^53', async () => {
-    const [east, west, north] = [clientOf('east'), clientOf('west'), clientOf('north')];
-    const primary = await east.dr.status();
-    expect(primary).toMatchObject({ mode: 'primary', state: 'running' });
-    expect(primary.mode === 'primary' && (primary.lastReplicatedWal ?? 0n) > BigInt(Number.MAX_SAFE_INTEGER)).toBe(
-      true,
-    );
-    expect(await west.dr.status()).toMatchObject({ mode: 'secondary', state: 'stream-wals' });
-    expect(await north.performance.status()).toMatchObject({ mode: 'secondary' });
-    expect((await east.sys.replicationStatus()).performance).toMatchObject({ mode: 'primary' });
-    expect(await west.sys.health()).toMatchObject({ status: 472, sealed: false, replicationDrMode: 'secondary' });
-    expect(await east.sys.sealStatus()).toMatchObject({ sealed: false, threshold: 3, shares: 5 });
-    const active = await east.activeNode();
-    expect(await east.sys.leader({ node: active })).toMatchObject({ isSelf: true, haEnabled: true });
-    expect(warnings).toEqual([]);
-  });
-
-  it('reads audit devices, licence and automatic snapshots', async () => {
-    const east = clientOf('east');
-    const token = rootOf('east');
-    expect((await east.sys.auditDevices({ token })).map(({ path }) => path)).toEqual(['file/', 'socket/']);
-    expect((await east.sys.licenceStatus({ token })).expirationTime).toBe('2036-01-01T00:00:00Z');
-    const ended = service.now();
-    service.cluster('east').automaticSnapshots.set('hourly', { endedAt: ended, error: '' });
-    expect(await east.sys.autoSnapshotStatus('hourly', { token })).toEqual({
-      lastSnapshotEnd: new Date(ended).toISOString(),
-      consecutiveErrors: 0,
-    });
-    expect(await failureOf(east.sys.autoSnapshotStatus('daily', { token }))).toMatchObject({
-      code: 'NOT_FOUND',
-    });
-    const reader = service.cluster('east').createToken({ policies: ['default'] });
-    const asReader = { token: new Secret('service-token', reader) };
-    expect(await failureOf(east.sys.auditDevices(asReader))).toMatchObject({ code: 'PERMISSION_DENIED' });
-    service.cluster('east').licenceExpiry = undefined;
-    expect((await east.sys.health()).licence).toBeUndefined();
-    expect(await failureOf(east.sys.licenceStatus({ token }))).toMatchObject({ code: 'NOT_FOUND' });
-    expect(warnings).toEqual([]);
-  });
-
-  it('writes and reads values', async () => {
-    const [east, token] = [clientOf('east'), rootOf('east')];
-    await east.keyValue.write({ ...MARKER, data: { at: '12' } }, { token });
-    expect(await east.keyValue.read(MARKER, { token })).toEqual({ at: '12' });
-    expect(await east.keyValue.read({ ...MARKER, path: 'none' }, { token })).toBeUndefined();
-    expect(await east.sys.mountOf('secret/marker', { token })).toMatchObject({ path: 'secret/', type: 'kv' });
-    // The paths of version 1 are not those of a version 2 engine.
-    const unversioned = { ...MARKER, version: 1 as const };
-    expect(await east.keyValue.read(unversioned, { token })).toBeUndefined();
-    const write = east.keyValue.write({ ...unversioned, data: { at: '12' } }, { token });
-    expect(await failureOf(write)).toMatchObject({ httpStatus: 404 });
-    expect(await failureOf(east.sys.mountOf('none/marker', { token }))).toMatchObject({ code: 'PERMISSION_DENIED' });
-  });
-
-  it('generates an operation token with a one-time password, uses it and deletes it', async () => {
-    const west = clientOf('west');
-    const { startAttempt, update } = west.dr.secondary.generateOperationToken;
-    const started = await startAttempt({});
-    let last: GenerationAttempt = started;
-    for (const share of service.cluster('west').keyShares.slice(0, started.required))
-      last = await update({ key: new Secret('key-share', share), nonce: started.nonce ?? '' });
-    expect(started).toMatchObject({ started: true, progress: 0, required: 3, complete: false, otpLength: 28 });
-    expect(last).toMatchObject({ progress: 3, complete: true });
-    if (last.encodedToken === undefined || started.otp === undefined) throw new Error('no token or no password');
-    const drOperationToken = new Secret('operation-token', xor(last.encodedToken.reveal(), started.otp.reveal()));
-    expect(await west.dr.secondary.merkleCheck({ drOperationToken })).toMatchObject({ healthy: true });
-    await west.dr.secondary.reindex({ drOperationToken });
-    await west.dr.secondary.deleteOperationToken({ drOperationToken });
-    const failure = await failureOf(west.dr.secondary.promote({ drOperationToken }));
-    expect(failure).toMatchObject({ code: 'PERMISSION_DENIED', outcomeKnown: true });
-  });
-
-  it('switches a DR primary over by hand', async () => {
-    const [east, west, token] = [clientOf('east'), clientOf('west'), rootOf('east')];
-    const drOperationToken = new Secret(
-      'batch-token',
-      service.cluster('east').createToken({ policies: ['root'], type: 'batch' }),
-    );
-    await east.keyValue.write({ ...MARKER, data: { at: '14' } }, { token });
-    const primary = await east.dr.status();
-    const wal = primary.mode === 'primary' ? (primary.lastReplicatedWal ?? 0n) : 0n;
-    await until(
-      () => west.dr.status(),
-      (status) => status.mode === 'secondary' && (status.lastRemoteWal ?? 0n) >= wal,
-    );
-
-    const demoted = await east.dr.primary.demote({ token });
-    expect(demoted.warnings.join()).toContain('demoted');
-    east.forgetActiveNode();
-    await until(
-      () => east.dr.status(),
-      ({ mode }) => mode === 'secondary',
-    );
-
-    await reached(() =>
-      west.dr.secondary.promote({ drOperationToken, primaryClusterAddr: service.cluster('west').clusterAddress }),
-    );
-    west.forgetActiveNode();
-    await until(
-      () => west.dr.status(),
-      ({ mode }) => mode === 'primary',
-    );
-    expect(await reached(() => west.keyValue.read(MARKER, { token }))).toEqual({ at: '14' });
-
-    const id = service.cluster('east').clusterId;
-    const { publicKey } = await reached(() => east.dr.secondary.generatePublicKey({ token: drOperationToken }));
-    const activation = await reached(() =>
-      west.dr.primary.secondaryToken({ id, secondaryPublicKey: publicKey }, { token }),
-    );
-    expect(activation.form).toBe('encrypted');
-    await east.dr.secondary.updatePrimary({ drOperationToken, token: activation.token });
-    const joined = await until(
-      () => east.dr.status(),
-      (status) => status.mode === 'secondary' && status.state === 'stream-wals',
-    );
-    expect(joined).toMatchObject({ secondaryId: id });
-    const wrapped = await west.dr.primary.secondaryToken({ id: 'another', ttl: '90s' }, { token });
-    expect(wrapped).toMatchObject({
-      form: 'wrapped',
-      ttlSeconds: 90,
-      claims: { addr: service.cluster('west').apiAddress },
-    });
-    expect((wrapped.claims?.exp ?? 0) - (wrapped.claims?.iat ?? 0)).toBe(90);
-    await west.dr.primary.revokeSecondary({ id: 'another' }, { token });
-  });
+let service: SimulatedService;
+let east: SimulatedCluster;
+const clients: ServiceClient[] = [];
+const warnings: string[] = [];
+beforeEach(async () => {
+  service = await startSimulatedService(deployment({ readings: { optionalFieldMissingChance: 0 } }));
+  east = service.cluster('east');
+});
+afterEach(async () => {
+  await Promise.all(clients.splice(0).map((client) => client.close()));
+  await service.stop();
+  expect(warnings.splice(0)).toEqual([]);
 });
 
-function xor(encoded: string, otp: string): string {
-  const password = Buffer.from(otp);
-  return Buffer.from(Buffer.from(encoded, 'base64').map((byte, index) => byte ^ (password[index] ?? 0))).toString();
+function clientOf(name: string): ServiceClient {
+  const { addresses } = service.cluster(name);
+  const client = new ServiceClient({ name, addresses }, { onWarning: (warning) => warnings.push(warning) });
+  clients.push(client);
+  return client;
 }
+
+it('reads the state of every cluster', async () => {
+  const [client, west, north] = [clientOf('east'), clientOf('west'), clientOf('north')];
+  expect(await client.dr.status()).toMatchObject({
+    ...{ mode: 'primary', state: 'running', lastReplicatedWal: east.snapshotState().dr.lastWal },
+    knownSecondaries: [service.cluster('west').clusterId],
+  });
+  expect(await west.dr.status()).toMatchObject({ mode: 'secondary', state: 'stream-wals' });
+  expect(await north.performance.status()).toMatchObject({ mode: 'secondary' });
+  expect((await client.sys.replicationStatus()).performance).toMatchObject({ mode: 'primary' });
+  expect(await west.sys.health()).toMatchObject({ status: 472, sealed: false, replicationDrMode: 'secondary' });
+  expect(await client.sys.sealStatus()).toMatchObject({ sealed: false, threshold: 3, shares: 5 });
+  const active = await client.activeNode();
+  expect(await client.sys.leader({ node: active })).toMatchObject({ isSelf: true, haEnabled: true });
+});
+
+it('reads audit devices, licence and automatic snapshots', async () => {
+  const { sys } = clientOf('east');
+  const token = new Secret('service-token', east.rootToken);
+  expect((await sys.auditDevices({ token })).map(({ path }) => path)).toEqual(['file/', 'socket/']);
+  expect((await sys.licenceStatus({ token })).expirationTime).toBe('2036-01-01T00:00:00Z');
+  const ended = service.now();
+  east.automaticSnapshots.set('hourly', { endedAt: ended, error: '' });
+  const went = { lastSnapshotEnd: new Date(ended).toISOString(), consecutiveErrors: 0 };
+  expect(await sys.autoSnapshotStatus('hourly', { token })).toEqual(went);
+  expect(await failureOf(sys.autoSnapshotStatus('daily', { token }))).toMatchObject({ code: 'NOT_FOUND' });
+  const reader = { token: new Secret('service-token', east.createToken({ policies: ['default'] })) };
+  expect(await failureOf(sys.auditDevices(reader))).toMatchObject({ code: 'PERMISSION_DENIED' });
+  east.licenceExpiry = undefined;
+  expect((await sys.health()).licence).toBeUndefined();
+  expect(await failureOf(sys.licenceStatus({ token }))).toMatchObject({ code: 'NOT_FOUND' });
+});
+
+/** As a real server was seen to have them (facts 12). */
+describe('rate-limit quotas', () => {
+  const STOP = { name: 'stop', rate: 0.0001, interval: '1m' } as const;
+  const NEEDED = ['sys/quotas', 'sys/health', 'sys/leader', 'sys/replication'];
+  let sys: ServiceClient['sys'];
+  let token: { readonly token: Secret };
+  beforeEach(() => {
+    ({ sys } = clientOf('east'));
+    token = { token: new Secret('service-token', east.rootToken) };
+  });
+
+  const asks = async (node: number, path = 'kv/a', cluster = east) =>
+    (await call(cluster, 'GET', path, { token: cluster.rootToken, node })).status;
+  const refused = { code: 'RATE_LIMITED' };
+
+  /** One request of each bucket is let through, and no more. */
+  async function stopped(nodes: readonly number[], path = 'kv/a') {
+    const statuses = [];
+    for (const node of nodes) statuses.push([(await asks(node, path)) === 429, await asks(node, path)]);
+    return statuses;
+  }
+
+  it('without a path let one request of an interval through at each node, and are in force after a promotion only', async () => {
+    expect(await sys.rateLimitQuotas(token)).toBeUndefined();
+    const config = await sys.quotaConfig(token);
+    expect(config.rateLimitExemptPaths).toContain('sys/seal-status');
+    await sys.writeQuotaConfig({ ...config, rateLimitExemptPaths: [...config.rateLimitExemptPaths, ...NEEDED] }, token);
+    await sys.createRateLimitQuota({ ...STOP, groupBy: 'none' }, token);
+    expect(await sys.rateLimitQuotas(token)).toEqual(['stop']);
+    expect(await sys.rateLimitQuota('stop', token)).toEqual({ rate: 0.0001, interval: 60, groupBy: 'none' });
+    const nodes = east.nodes.map(({ index }) => index);
+    expect(await stopped(nodes)).toEqual(nodes.map(() => [false, 429]));
+    expect((await call(east, 'POST', 'auth/token/lookup-self')).at('errors', 0)).toBe(
+      'request path "auth/token/lookup-self": rate limit quota exceeded',
+    );
+    expect([await asks(0, 'sys/health'), await asks(0, 'sys/replication/dr/status')]).toEqual([200, 200]);
+    const west = service.cluster('west');
+    service.advanceClock(60_000);
+    await eventually(() => west.storage.get('quota/stop'));
+    expect([await asks(0, 'kv/a', west), await asks(0, 'kv/a', west)]).toEqual([400, 400]);
+    expect(await stopped(nodes)).toEqual(nodes.map(() => [false, 429]));
+    await sys.deleteRateLimitQuota('stop', token);
+    await sys.writeQuotaConfig(config, token);
+    expect([await asks(0), await asks(0)]).toEqual([404, 404]);
+    expect(await sys.quotaConfig(token)).toEqual(config);
+  });
+
+  it('with a more specific path win; without Enterprise there is no bucket for all', async () => {
+    const { version } = east;
+    east.version = '1.21.4';
+    const forAll = sys.createRateLimitQuota({ ...STOP, groupBy: 'none' }, token);
+    expect(await failureOf(forAll)).toMatchObject({ code: 'BAD_REQUEST' });
+    east.version = version;
+    await sys.createRateLimitQuota({ ...STOP, interval: '1h' }, token);
+    const theirs = (body: object) =>
+      call(east, 'POST', 'sys/quotas/rate-limit/theirs', { token: east.rootToken, body });
+    await theirs({ rate: 9, path: 'kv/' });
+    // Locked out: nothing exempts sys/quotas.
+    expect(await failureOf(sys.deleteRateLimitQuota('stop', token))).toMatchObject(refused);
+    service.advanceClock(3_600_000);
+    expect((await theirs({})).status).toBe(400);
+    expect(await stopped([0], 'secret/a')).toEqual([[true, 429]]);
+    expect(await stopped([0])).toEqual([[false, 404]]);
+  });
+});

@@ -27,7 +27,6 @@ interface Attempt {
 const MINIMUM_KEY_BYTES = 16;
 /** 32 bytes of key and the x coordinate. */
 const MAXIMUM_KEY_BYTES = 33;
-const AES_KEY_BYTES = [16, 24, 32];
 
 /**
  * The generation attempt of one node: `generate-root` and `dr/secondary/generate-operation-token`.
@@ -107,16 +106,10 @@ export class GenerationAttempts {
   }
 
   #authenticate(shares: readonly Buffer[]): void {
-    const aborted = 'root generation aborted: unable to authenticate:';
-    const key = this.cluster.seal.combine(shares);
-    if (!AES_KEY_BYTES.includes(key.length))
+    if (!this.cluster.seal.opensWith(shares))
       throw badRequest(
-        `${aborted} invalid key: failed to setup unseal key: crypto/aes: invalid key size ${key.length}`,
-      );
-    if (!this.cluster.seal.opens(key))
-      throw badRequest(
-        `${aborted} unable to retrieve stored keys: invalid key: failed to decrypt keys from storage: ` +
-          'error decrypting seal wrapped value\n' +
+        'root generation aborted: unable to authenticate: unable to retrieve stored keys: invalid key: ' +
+          'failed to decrypt keys from storage: error decrypting seal wrapped value\n' +
           'error decrypting using seal shamir: cipher: message authentication failed',
       );
   }

@@ -1,6 +1,6 @@
 import type { SimulatedCluster } from '../cluster';
 import {
-  booleanField,
+  badRequest,
   decodeHex,
   decodeStandardBase64,
   ServiceFault,
@@ -160,24 +160,16 @@ function sealStatus(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnsw
 }
 
 function unseal(cluster: SimulatedCluster, node: SimulatedNode, body: JsonObject): ServiceAnswer {
-  const key = textField(body, 'key');
   // Recovery keys open nothing: a node that was sealed starts again, or stays sealed (a guess: the harsh reading).
-  if (cluster.unsealsItself) throw new ServiceFault(400, ['recovery keys do not unseal']);
-  if (booleanField(body, 'reset')) node.unsealShares = [];
-  else if (node.sealed) {
-    const share = decodeHex(key) ?? decodeStandardBase64(key);
-    if (share === undefined || share.length === 0)
-      throw new ServiceFault(400, ["'key' must be a valid hex or base64 string"]);
-    if (!node.unsealShares.some((earlier) => earlier.equals(share))) node.unsealShares.push(share);
-    if (node.unsealShares.length >= cluster.seal.threshold) tryToUnseal(cluster, node);
+  if (cluster.unsealsItself) throw badRequest('recovery keys do not unseal');
+  const key = textField(body, 'key');
+  const share = decodeHex(key) ?? decodeStandardBase64(key);
+  if (share === undefined || share.length === 0) throw badRequest("'key' must be a valid hex or base64 string");
+  if (node.sealed && !node.unsealShares.some((earlier) => earlier.equals(share))) node.unsealShares.push(share);
+  if (node.unsealShares.length >= cluster.seal.threshold) {
+    if (!cluster.seal.opensWith(node.unsealShares.splice(0))) throw badRequest('Unseal failed, invalid key');
+    node.sealed = false;
+    cluster.leadership.settle(cluster.service.now());
   }
   return sealStatus(cluster, node);
-}
-
-function tryToUnseal(cluster: SimulatedCluster, node: SimulatedNode): void {
-  const shares = node.unsealShares;
-  node.unsealShares = [];
-  if (!cluster.seal.opensWith(shares)) throw new ServiceFault(400, ['Unseal failed, invalid key']);
-  node.sealed = false;
-  cluster.leadership.settle(cluster.service.now());
 }

@@ -123,7 +123,6 @@ export interface Route {
   readonly method: string;
   /** Below `/v1/`, with `:name` for one segment and `*` for the rest. */
   readonly path: string;
-  readonly pattern: RegExp;
   readonly credential: Credential;
   readonly run: (call: RouteCall) => ServiceAnswer | Promise<ServiceAnswer>;
 }
@@ -131,6 +130,5 @@ export interface Route {
 /** A route; `POST sys/seal` as one text. */
 export function route(what: string, credential: Credential, run: Route['run']): Route {
   const [method = '', path = ''] = what.split(' ');
-  const pattern = path.replace(/:(\w+)/g, '(?<$1>[^/]+)').replace('*', '(?<rest>.+)');
-  return { method, path, pattern: new RegExp(`^${pattern}$`), credential, run };
+  return { method, path, credential, run };
 }

@@ -1,0 +1,202 @@
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { startSimulatedService, type SimulatedCluster, type SimulatedService } from '../../src/simulator';
+import { SeededRandom } from '../../src/simulator/random';
+import { passesFilter } from '../../src/simulator/routes/filters';
+import { combineShares, splitSecret } from '../../src/simulator/shamir';
+import { Storage } from '../../src/simulator/storage';
+import { INTERFACE_ROWS } from '../support/endpoint-page';
+import { call, deployment } from './client';
+
+const DR = 'sys/replication/dr';
+
+/** All 34 endpoints of the interface with what an unprepared call meets on the DR and performance primary. */
+const ENDPOINTS = INTERFACE_ROWS.map(({ endpoint }) => {
+  const [method = '', path = ''] = endpoint.replace(':id', 'some-id').split(' /');
+  const needsOperationToken = path.startsWith(`${DR}/secondary`) && !/enable$|generate-public-key$/.test(path);
+  return { method, path, status: path.endsWith('/status') ? 200 : needsOperationToken ? 400 : 403 };
+});
+
+let service: SimulatedService;
+let east: SimulatedCluster;
+beforeAll(async () => {
+  service = await startSimulatedService(deployment());
+  east = service.cluster('east');
+});
+afterAll(() => service.stop());
+
+it('every endpoint asks for its credential, takes no other method, and is refused in a namespace', async () => {
+  expect(ENDPOINTS).toHaveLength(34);
+  const token = east.rootToken;
+  for (const { method, path, status } of ENDPOINTS) {
+    const answers = [
+      await call(east, method, path),
+      await call(east, 'PATCH', path, { token }),
+      await call(east, method, path, { token, headers: { 'x-vault-namespace': 'team' } }),
+    ];
+    expect([path, ...answers.map((answer) => answer.status)]).toEqual([path, status, 415, 400]);
+  }
+});
+
+it('an invalid token is told from one without the right', async () => {
+  const demote = (token: string) => call(east, 'POST', `${DR}/primary/demote`, { token });
+  const [invalid, weak] = [await demote('hvs.nobody'), await demote(east.createToken({ policies: [] }))];
+  expect([invalid.status, weak.status, weak.at('errors')]).toEqual([403, 403, ['permission denied']]);
+  expect(invalid.textAt('errors', 0)).toContain('invalid token');
+});
+
+it.each([
+  ['break-forwarding', 307],
+  ['break-forwarding-leaderless', 503],
+] as const)(
+  'what a standby passed on can get lost (%s): the effect is there, and the answer denies it',
+  async (action, status) => {
+    const base = 'sys/generate-root/attempt';
+    const lost = service.faults.add({ cluster: 'east', endpoint: /./, action });
+    const started = async () => (await call(east, 'GET', base)).at('started');
+    const headers = { 'x-vault-no-request-forwarding': 'true' };
+    expect((await call(east, 'POST', base, { node: 1, headers, body: {} })).status).toBe(307);
+    expect([await started(), lost.hits]).toEqual([false, 0]);
+    expect((await call(east, 'POST', base, { node: 1, body: {} })).status).toBe(status);
+    expect([await started(), lost.hits]).toEqual([true, 1]);
+    expect((await call(east, 'DELETE', base)).status).toBeLessThan(300);
+  },
+);
+
+it('the record of calls keeps order, status and bodies, with secrets as digests only', async () => {
+  await call(service.cluster('west'), 'POST', `${DR}/secondary/promote`, {
+    token: 'hvs.canary-in-a-header',
+    body: { dr_operation_token: 'hvs.canary-in-a-body', force: true, primary_cluster_addr: 'https://x:1' },
+  });
+  const path = `/v1/${DR}/secondary/promote`;
+  const body = { force: true, primary_cluster_addr: 'https://x:1' };
+  expect(service.calls.at(-1)).toMatchObject({ cluster: 'west', node: 0, method: 'POST', path, status: 403, body });
+  expect(JSON.stringify(service.calls)).not.toContain('canary');
+});
+
+it('a role change restarts the cluster: for a while 500, 503 or no answer, and standbys show other modes for longer', async () => {
+  const timing = { restartMs: 60_000, standbyModeLagMs: 60_000 };
+  const own = await startSimulatedService(deployment({ timing, readings: { leaderChangeChance: 0 } }));
+  try {
+    const changing = own.cluster('east');
+    await call(changing, 'POST', `${DR}/primary/demote`, { token: changing.rootToken });
+    const seen = async (rounds: number, look: () => Promise<unknown>) => {
+      const all = new Set<unknown>();
+      for (let round = 0; round < rounds; round += 1) all.add(await look());
+      return [...all].sort();
+    };
+    const status = () => call(changing, 'GET', `${DR}/status`).then((answer) => answer.status);
+    expect(await seen(40, () => status().catch(() => 0))).toEqual([0, 500, 503]);
+    const health = async (node: number) => {
+      const answer = await call(changing, 'GET', 'sys/health', { node });
+      return `${answer.status} ${answer.textAt('replication_dr_mode')}`;
+    };
+    expect(await health(0)).toBe('429 unknown');
+    own.advanceClock(61_000);
+    expect(await seen(20, () => health(1))).toEqual(['429 primary', '429 unknown']);
+    own.advanceClock(60_000);
+    expect(await health(1)).toBe('472 secondary');
+  } finally {
+    await own.stop();
+  }
+});
+
+it('a seed makes everything that is chosen at random the same again; indexes are plain integers beyond 2^53', async () => {
+  const describeRun = async (seed: number): Promise<unknown> => {
+    const clusters = [{ name: 'a', nodes: 1, firstWal: '18014398509481985' }, { name: 'b' }];
+    const run = await startSimulatedService({ seed, clusters, dr: [{ primary: 'a', secondaries: ['b'] }] });
+    try {
+      const { text: answer } = await call(run.cluster('a'), 'GET', `${DR}/status`);
+      const { lastWal } = run.cluster('a').snapshotState().dr;
+      expect(lastWal).toBeGreaterThan(2n ** 53n);
+      expect(answer).toContain(`"last_dr_wal":${lastWal}`);
+      return [...run.clusters.values()].map(({ clusterId, rootToken, keyShares }) => [clusterId, rootToken, keyShares]);
+    } finally {
+      await run.stop();
+    }
+  };
+  const first = await describeRun(3);
+  expect(await describeRun(3)).toEqual(first);
+  expect(await describeRun(4)).not.toEqual(first);
+});
+
+describe('what a client may send', () => {
+  const expectUnharmed = async () => {
+    expect((await call(east, 'GET', 'sys/health')).status).toBe(200);
+    expect(east.snapshotState().dr.mode).toBe('primary');
+  };
+  const raw = (bytes: string) => {
+    const socket = connect(Number(new URL(east.apiAddress).port), '127.0.0.1');
+    socket.end(bytes);
+    return text(socket);
+  };
+
+  it('beyond 32 MiB of body is answered with 413: nothing else happens, and the service lives', async () => {
+    const body = `{"force":false,"padding":"${'x'.repeat(33 * 1024 * 1024)}"}`;
+    const answer = await call(east, 'POST', `${DR}/primary/demote`, { token: east.rootToken, body });
+    expect(answer.status).toBe(413);
+    await expectUnharmed();
+  });
+
+  it('may be no address at all, or end in the middle: the service lives', async () => {
+    const headers = 'HTTP/1.1\r\nhost: node\r\nconnection: close\r\n';
+    expect(await raw(`GET // ${headers}\r\n`)).toMatch(/^HTTP\/1.1 403 /);
+    expect(await raw(`GET http://[ ${headers}\r\n`)).toMatch(/^HTTP\/1.1 400 /);
+    await raw(`POST /v1/${DR}/primary/demote ${headers}content-length: 100\r\n\r\n{"`);
+    await expectUnharmed();
+  });
+});
+
+describe('key shares', () => {
+  const SECRET = '000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1eff';
+  /** Made with the audited library shamir-secret-sharing 0.0.4: 5 shares of SECRET, threshold 3. */
+  const FOREIGN_SHARES = [
+    '1068b23c283b14090a231b9cef9a0e4a9e8417df1f5be6bdb4608f03c6abf7df79',
+    '929db23d94ca5b2da086071d38598cb423b5775a9e711a52e4abd4a1c73684695c',
+    'f67c37c843da992576ad6d1196f0d22108566239fd8aea034d13d688801efa3154',
+    '3c5c179820f0f18240b3503e9db26b3188f9c9f2fa1d3a41af92b6d095999419c0',
+    '46db464c9ab85aeee95910d1c8d183ee8967b3329b9ba5a4a70a3c04b49bb5654f',
+  ].map((share) => Buffer.from(share, 'hex'));
+  /** Made here from seed 1, threshold 2; the same library was seen to recover SECRET from each pair of them. */
+  const OWN_SHARES = [
+    '057b22e0d3a6ae12069a5c5e050abc5628d28d567962b8503871cd9ffb3e398f47',
+    'b648a9e4a6af5b6949d0b228e0a0fc760f5d91e8288666f7b393b8b7cd2d18c1e0',
+    'a164c0ed9a745cc782dbc354c3486c3e0e3dae2d556c7bcddaf984ed214999c3da',
+  ];
+
+  it.each([
+    [[0, 1, 2], SECRET],
+    [[3, 0, 4], SECRET],
+    [[0, 1, 2, 3, 4], SECRET],
+    [[0, 1], expect.not.stringContaining(SECRET)],
+  ])('of another implementation combine here, and too few give another secret and no error: %j', (chosen, secret) => {
+    const parts = FOREIGN_SHARES.filter((_, index) => chosen.includes(index));
+    expect(combineShares(parts).toString('hex')).toEqual(secret);
+  });
+
+  it('are those that another implementation of the format was seen to combine', () => {
+    const shares = splitSecret(Buffer.from(SECRET, 'hex'), 3, 2, new SeededRandom(1));
+    expect(shares.map((share) => share.toString('hex'))).toEqual(OWN_SHARES);
+  });
+});
+
+it.each([
+  ['deny', 'data/kv/x', false],
+  ['deny', 'data/secret/x', true],
+  ['allow', 'data/kv/x', true],
+  ['allow', 'data/secret/x', false],
+  ['allow', 'mount/identity/', true],
+  ['allow', 'policy/app', true],
+] as const)('a filter in %s mode lets %s through: %s', (mode, key, expected) => {
+  expect(passesFilter({ mode, paths: ['kv/'] }, key)).toBe(expected);
+});
+
+it('a storage counts local writes in the whole index only, and hands out nothing that its log no longer has', () => {
+  const storage = new Storage(10n);
+  const secret = { type: 'secret', data: {} } as const;
+  for (const key of ['data/x', 'token/x', 'local/x']) storage.write(key, secret, 0);
+  expect([storage.lastWal, storage.lastWalOf('dr'), storage.lastWalOf('performance')]).toEqual([13n, 12n, 11n]);
+  for (let n = 0; n < 40_000; n += 1) storage.write('data/x', secret, n);
+  expect(storage.entriesAfter(storage.lastWal - 2n)?.map(({ at }) => at)).toEqual([39_998, 39_999]);
+  expect([storage.entriesAfter(storage.lastWal), storage.entriesAfter(11n)]).toEqual([[], null]);
+});
