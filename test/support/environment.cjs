@@ -18,14 +18,19 @@ function shareWorkflowThreads() {
     one.isolateExecutionTimeoutMs === other.isolateExecutionTimeoutMs &&
     [...one.registeredActivityNames].join() === [...other.registeredActivityNames].join();
   const isAlive = ({ workerThreadClients }) => workerThreadClients.every((each) => !each.workerExited);
+  const start = async (options) => {
+    const creator = await create({ ...options, threadPoolSize: 1 });
+    for (const { workerThread } of creator.workerThreadClients) workerThread.unref();
+    return creator;
+  };
   ThreadedVMWorkflowCreator.create = async (options) => {
-    let thread = threads.find((each) => isSame(each.options, options) && isAlive(each.creator));
-    if (!thread) {
-      thread = { options, creator: await create({ ...options, threadPoolSize: 1 }) };
-      for (const { workerThread } of thread.creator.workerThreadClients) workerThread.unref();
-      threads.push(thread);
+    let thread = threads.find((each) => isSame(each.options, options));
+    if (!thread || !isAlive(await thread.creator)) {
+      // Known before it has started: the workers of the lanes of a file start side by side.
+      thread = { options, creator: start(options) };
+      threads.unshift(thread);
     }
-    const { creator } = thread;
+    const creator = await thread.creator;
     return { createWorkflow: (workflow) => creator.createWorkflow(workflow), destroy: () => Promise.resolve() };
   };
 }
