@@ -512,7 +512,7 @@ export class TestRun {
       if (Date.now() > deadline)
         throw new Error(`not seen: ${what}; last status ${JSON.stringify(last, undefined, 1)}`);
       // Each look is a task of the worker and of the server: what takes long is looked at less often.
-      await delay(Math.min(1_000, Math.max(100, (Date.now() - begin) / 20)));
+      await delay(Math.min(1_000, Math.max(200, (Date.now() - begin) / 10)));
     }
   }
 
