@@ -43,6 +43,8 @@ export interface WorkerOptions {
   readonly log?: Logger;
   /** Whether all open runs are replayed before the first poll. Default: true. */
   readonly replay?: boolean;
+  /** For tests: shorter times of what is waited for by time alone. */
+  readonly timing?: ActivityDependencies['timing'];
   /** Start although a run that holds a lock does not replay. Default: false. */
   readonly ignoreReplayFailures?: boolean | undefined;
 }
@@ -130,7 +132,7 @@ async function prepare(
       get inventoryRefusal() {
         return inForce.refusal?.message;
       },
-      ...{ keyRecords, sealKeyring, signingKey, temporal, reportDirectory, log },
+      ...{ keyRecords, sealKeyring, signingKey, temporal, reportDirectory, log, timing: options.timing },
       records: new Records({
         ...{ temporal, namespace, taskQueue, keyring: sealKeyring },
         alarm: (deployment, finding) => tellRecordAlarm(dependencies, namespace, deployment, finding),

@@ -9,6 +9,7 @@ import type { Client, WorkflowHandle } from '@temporalio/client';
 import pino from 'pino';
 import { Records } from '../../activities';
 import type { RunbookActivities } from '../../activities';
+import { TIMING } from '../../activities/deadline';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { policyFor, policyText } from '../../activities/tokens/policies';
 import { ceremonyWorkflowId, deploymentWorkflowId } from '../../src/contracts/names';
@@ -52,6 +53,8 @@ Object.assign(globalThis, { explainFailure: (error: unknown) => explainFailure(e
 
 /** Longer than a machine may be slow: only what never comes fails a test. */
 export const WAIT_MS = 90_000;
+/** What the simulated service does it does at once, however slow the machine is. */
+const QUICK = { ...TIMING, underWayMs: 1_000, settleMs: 1_500, lagMs: 1_500 };
 /** Runs of a scenario that explain a failure. */
 const MOST_EXPLAINED = 3;
 
@@ -297,6 +300,7 @@ export class Scenario {
       bundle: await workflowBundle(),
       log: pino({ level: 'debug' }, { write: (line) => void this.logLines.push(line) }),
       replay: false,
+      timing: QUICK,
     });
     this.#running = this.#worker.run();
   }
