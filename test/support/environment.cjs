@@ -15,8 +15,7 @@ function shareWorkflowThreads() {
   const threads = [];
   const isSame = (one, other) =>
     one.workflowBundle.code === other.workflowBundle.code &&
-    one.isolateExecutionTimeoutMs === other.isolateExecutionTimeoutMs &&
-    [...one.registeredActivityNames].join() === [...other.registeredActivityNames].join();
+    one.isolateExecutionTimeoutMs === other.isolateExecutionTimeoutMs;
   const isAlive = ({ workerThreadClients }) => workerThreadClients.every((each) => !each.workerExited);
   const start = async (options) => {
     const creator = await create({ ...options, threadPoolSize: 1 });

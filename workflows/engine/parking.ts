@@ -1,4 +1,3 @@
-import { workflowInfo } from '@temporalio/workflow';
 import type { Attested, Receipt } from '../../src/contracts/run-facts';
 import type { DecisionAction, InboxItem } from '../../src/contracts/signals';
 import { checks } from './activity-calls';
@@ -53,6 +52,8 @@ export interface Decision {
   readonly action: DecisionAction;
   readonly by: Attested;
   readonly reason: string;
+  /** The run that it names: of one that was reset behind it, the one before. */
+  readonly rid: string;
 }
 
 interface ParkedStep {
@@ -106,7 +107,8 @@ export class Parking {
     }
     const { decision } = parked;
     if (!decision) return undefined;
-    this.state.fact({ kind: 'decided', step, parkingNo, ...decision });
+    const { action, by, reason } = decision;
+    this.state.fact({ kind: 'decided', step, parkingNo, action, by, reason });
     return decision;
   }
 
@@ -124,19 +126,19 @@ export class Parking {
   /** Takes what was decided, and says what becomes of it: some choices count only once a second person makes them too. */
   #withSecond(verdict: CheckedDecision): CheckedDecision {
     const { accepted, decision, by } = verdict;
-    if (!accepted || !decision || !by || decision.rid !== workflowInfo().runId) return verdict;
+    if (!accepted || !decision || !by) return verdict;
     const parked = this.#parked.find((each) => each.step === decision.step && each.parkingNo === decision.parkingNo);
     if (!parked || parked.decision)
       return { ...verdict, accepted: false, code: 'not-parked', text: 'this parking was decided already' };
-    const { action, reason } = decision;
+    const { action, reason, rid } = decision;
     const needsTwo = parked.choices.some((choice) => choice.action === action && choice.needsTwo === true);
     const { first } = parked;
     if (!needsTwo) {
-      parked.decision = { action, by, reason };
+      parked.decision = { action, by, reason, rid };
       return verdict;
     }
     if (first?.action !== action) {
-      parked.first = { action, by, reason };
+      parked.first = { action, by, reason, rid };
       parked.show?.();
       return { ...verdict, code: 'second-needed', text: `${verdict.text}: waits for a second person` };
     }
@@ -145,7 +147,7 @@ export class Parking {
       return { ...verdict, accepted: false, code: 'same-person', text };
     }
     const other = `${escapeUntrusted(first.by.name)}, ${first.by.how}: ${escapeUntrusted(first.reason)}`;
-    parked.decision = { action, by, reason: `${reason} (with ${other})` };
+    parked.decision = { action, by, reason: `${reason} (with ${other})`, rid };
     return verdict;
   }
 

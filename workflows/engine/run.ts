@@ -250,10 +250,11 @@ export class Run {
           throw new StepFailed(name, failure);
         }
         record.state = 'parked';
-        const { action, by, reason } = await this.park(name, failure, [RETRY, ...choices], name);
+        const { action, by, reason, rid } = await this.park(name, failure, [RETRY, ...choices], name);
         switch (action) {
           case 'retry':
-            if (failure.code === 'RUN_WAS_RESET') this.state.acknowledgedRunId = workflowInfo().runId;
+            // Not the run that replays this: one that was reset again is not acknowledged yet.
+            if (failure.code === 'RUN_WAS_RESET') this.state.acknowledgedRunId = rid;
             record.attempt += 1;
             record.state = 'running';
             this.state.show();
