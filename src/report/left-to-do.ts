@@ -8,57 +8,63 @@ import { completed, factsOf, fieldsOf, listOf, ofType, textOf } from './run-reco
  * on, and whatever is critical.
  */
 
-/** Whether it is not known if a change took effect. */
-function isUndecided({ state, failure }: ActivityRecord): boolean {
+type TokenKind = 'operation-token' | 'root-token';
+
+/** A token that the run had, or may have. */
+interface Had {
+  readonly cluster: string;
+  readonly kind: TokenKind;
+  /** How the run came by it. */
+  readonly how?: string;
+  /** Nobody found out whether it was generated. */
+  readonly inDoubt?: true;
+  readonly state: string;
+  readonly text: string;
+}
+
+/** Whether nobody knows if an activity generated a token. */
+function isInDoubt({ type, state, failure }: ActivityRecord): boolean {
+  if (type !== 'startGeneration' && type !== 'completeGeneration') return false;
   return state === 'running' || state === 'cancelled' || (state === 'failed' && failure?.outcomeKnown !== true);
 }
 
-const clusterName = ({ input }: ActivityRecord) => textOf(input['cluster']) ?? 'unknown';
-
-const GENERATION = ['startGeneration', 'completeGeneration', 'settleGeneration'] as const;
-const HAD = [...GENERATION, 'takeKeptToken', 'takeProvidedTokens', 'probeProvidedToken'] as const;
-type TokenKind = 'operation-token' | 'root-token';
-
-/** How the run came by a token of each cluster that it had one of. */
-function tokensInHand(run: RunRecord, kind: TokenKind): ReadonlyMap<string, string> {
-  const member = kind === 'root-token' ? 'encrypted' : 'sealed';
-  const had = new Map<string, string>();
-  for (const activity of completed(run, ...(kind === 'root-token' ? GENERATION : HAD))) {
-    const { type, result } = activity;
-    if (type === 'takeKeptToken') had.set(clusterName(activity), 'taken from the record');
-    else if (type === 'takeProvidedTokens')
-      for (const { cluster, token } of listOf(result['verdicts']).map(fieldsOf)) {
-        if (token !== undefined) had.set(textOf(cluster) ?? 'unknown', 'given by a person');
+/** What the run had of each cluster, and what became of it. */
+function tokensHad(run: RunRecord): readonly Had[] {
+  const had = new Map<string, Had>();
+  const note = (one: Had) => had.set(`${one.kind} ${one.cluster}`, one);
+  const inHand = (cluster: string, how: string, kind: TokenKind = 'operation-token') =>
+    note({ cluster, kind, how, state: 'unproven', text: `${how}; the run did not delete it` });
+  for (const activity of run.activities) {
+    const { type, state, input, result } = activity;
+    const cluster = textOf(input['cluster']) ?? 'unknown';
+    const wanted = fieldsOf(input['wanted'])['kind'] === 'root-token' ? 'root-token' : 'operation-token';
+    if (isInDoubt(activity) && !had.has(`${wanted} ${cluster}`)) {
+      const text = 'may exist: how its generation ended is not known';
+      note({ cluster, kind: wanted, inDoubt: true, state: 'unproven', text });
+    }
+    if (state !== 'completed') continue;
+    if (type === 'settleGeneration')
+      for (const [key, each] of had) if (each.cluster === cluster && each.inDoubt) had.delete(key);
+    if (GENERATION.includes(type)) {
+      if (result['sealed'] !== undefined) inHand(cluster, 'generated');
+      if (result['encrypted'] !== undefined) inHand(cluster, 'generated', 'root-token');
+    }
+    if (type === 'takeKeptToken') inHand(cluster, 'taken from the record');
+    if (type === 'takeProvidedTokens')
+      for (const verdict of listOf(result['verdicts']).map(fieldsOf))
+        if (verdict['token'] !== undefined) inHand(textOf(verdict['cluster']) ?? 'unknown', 'given by a person');
+    // What the cluster refuses is no operation token of it.
+    if (type === 'probeProvidedToken' && result['state'] === 'refused') had.delete(`operation-token ${cluster}`);
+    if (type === 'deleteOperationTokens')
+      for (const disposal of listOf(result['disposals']).map(fieldsOf).map(tokenState)) {
+        const before = had.get(`operation-token ${disposal.cluster}`) ?? { how: 'left by an earlier run' };
+        note({ ...before, kind: 'operation-token', ...disposal });
       }
-    else if (type === 'probeProvidedToken') {
-      // What the cluster refuses is no operation token of it.
-      if (result['state'] === 'refused') had.delete(clusterName(activity));
-    } else if (result[member] !== undefined) had.set(clusterName(activity), 'generated');
   }
-  return had;
+  return [...had.values()];
 }
 
-/** Clusters where a token may have been generated: nobody found out. */
-function tokensInDoubt(run: RunRecord, kind: TokenKind): readonly string[] {
-  const known = [...tokensInHand(run, kind).keys(), ...completed(run, 'settleGeneration').map(clusterName)];
-  const undecided = ofType(run, 'startGeneration', 'completeGeneration').filter(
-    (each) => isUndecided(each) && fieldsOf(each.input['wanted'])['kind'] === kind,
-  );
-  return [...new Set(undecided.map(clusterName))].filter((cluster) => !known.includes(cluster));
-}
-
-/** What became of the operation token of each cluster that the run had one of, or may have. */
-function tokenStates(run: RunRecord): ReadonlyMap<string, Report['tokens'][number]> {
-  const inDoubt = tokensInDoubt(run, 'operation-token').map((cluster) => ({
-    ...{ cluster, text: 'may exist: how its generation ended is not known' },
-  }));
-  const inHand = [...tokensInHand(run, 'operation-token')].map(([cluster, how]) => ({
-    ...{ cluster, text: `${how}; the run did not delete it` },
-  }));
-  const disposals = completed(run, 'deleteOperationTokens').flatMap(({ result }) => listOf(result['disposals']));
-  const last = [...inDoubt, ...inHand, ...disposals].map(fieldsOf).map(tokenState);
-  return new Map(last.map((each) => [each.cluster, each]));
-}
+const GENERATION: readonly string[] = ['startGeneration', 'completeGeneration', 'settleGeneration'];
 
 const tokenState = ({ cluster, state, text }: Fields) => ({
   cluster: textOf(cluster) ?? 'unknown',
@@ -69,42 +75,25 @@ const tokenState = ({ cluster, state, text }: Fields) => ({
 /** What became of the tokens of this run, and of those that earlier runs left in the record, each on its own. */
 export function tokensOf(run: RunRecord): Report['tokens'] {
   const ofRecord = completed(run, 'disposeLedgerToken', 'forgetLedgerToken').map(({ result }) => tokenState(result));
-  return [...tokenStates(run).values(), ...ofRecord];
+  const own = tokensHad(run).filter(({ kind }) => kind === 'operation-token');
+  return [...own.map(({ cluster, state, text }) => ({ cluster, state, text })), ...ofRecord];
 }
 
 /** @param namingKept - whether also tokens that the run kept on purpose are named */
-function operationTokens(run: RunRecord, namingKept: boolean): readonly string[] {
-  const states = tokenStates(run);
+function tokensLeft(run: RunRecord, namingKept: boolean): readonly string[] {
   const fingerprint = textOf(completed(run, 'createCeremony').at(-1)?.result['fingerprint']);
-  return [
-    ...[...tokensInHand(run, 'operation-token')].flatMap(([cluster, how]) => {
-      const state = states.get(cluster)?.state;
-      if (state === 'deleted' || (state === 'kept' && !namingKept)) return [];
-      return state === 'kept'
-        ? [`The DR operation token of ${cluster} was kept, sealed: delete it when ${cluster} is a DR secondary again.`]
-        : [
-            `A DR operation token of ${cluster} was ${how} and is not proven deleted: treat it as live, and delete it with secondary/operation-token/delete.`,
-          ];
-    }),
-    ...tokensInDoubt(run, 'operation-token').map(
-      (cluster) =>
-        `A generation attempt on ${cluster} may be open, or its token may exist: read generate-operation-token/attempt, and cancel it only if its fingerprint is ${fingerprint ?? 'the one of this run’s ceremony'}.`,
-    ),
-  ];
-}
-
-/** Root tokens that the run made, or may have made. Only their recipient can read and end them. */
-function rootTokens(run: RunRecord): readonly string[] {
-  return [
-    ...[...tokensInHand(run, 'root-token').keys()].map(
-      (cluster) =>
-        `A root token of ${cluster} was generated, encrypted to its recipient, and has no lifetime: the recipient revokes it when the work is done (vault token revoke -self).`,
-    ),
-    ...tokensInDoubt(run, 'root-token').map(
-      (cluster) =>
-        `A generation attempt on ${cluster} may be open, or a root token may exist that nobody holds: read sys/generate-root/attempt, and go through auth/token/accessors for policy root.`,
-    ),
-  ];
+  return tokensHad(run).flatMap(({ cluster, kind, how, inDoubt, state }) => {
+    if (inDoubt)
+      return kind === 'operation-token'
+        ? `A generation attempt on ${cluster} may be open, or its token may exist: read generate-operation-token/attempt, and cancel it only if its fingerprint is ${fingerprint ?? 'the one of this run’s ceremony'}.`
+        : `A generation attempt on ${cluster} may be open, or a root token may exist that nobody holds: read sys/generate-root/attempt, and go through auth/token/accessors for policy root.`;
+    if (state === 'deleted' || (state === 'kept' && !namingKept)) return [];
+    if (state === 'kept')
+      return `The DR operation token of ${cluster} was kept, sealed: delete it when ${cluster} is a DR secondary again.`;
+    return kind === 'operation-token'
+      ? `A DR operation token of ${cluster} was ${how} and is not proven deleted: treat it as live, and delete it with secondary/operation-token/delete.`
+      : `A root token of ${cluster} was generated, encrypted to its recipient, and has no lifetime: the recipient revokes it when the work is done (vault token revoke -self).`;
+  });
 }
 
 /** Where the keys of one round are destroyed those of all its rounds are. */
@@ -131,7 +120,7 @@ function openParkings(run: RunRecord): readonly string[] {
 
 /** Secrets that the run made and that are not proven gone. A token that the run keeps on purpose is not among them. */
 function secretsLeft(run: RunRecord, namingKept = false): readonly string[] {
-  return [...operationTokens(run, namingKept), ...rootTokens(run), ...ceremonyKeys(run)];
+  return [...tokensLeft(run, namingKept), ...ceremonyKeys(run)];
 }
 
 /** What the run said itself, secrets that are not proven gone, and whatever is critical. */
