@@ -35,8 +35,7 @@ import { reportOf } from '../../src/report/report-of-run';
 import { loggedFields } from '../../src/worker/logging';
 import { currentDetails } from '../../workflows/engine/current-details';
 import { cli } from '../cli/support';
-import { finishedSwitchover } from '../report/support/switchover';
-import { PLAN as SWITCHOVER_PLAN } from '../report/support/switchover-data';
+import { PLAN as SWITCHOVER_PLAN, finishedSwitchover } from '../report/support/switchover';
 
 /** What a service or a proxy may answer. Each part begins lines, moves the cursor, turns the reading direction or is markup. */
 const OTHERS =

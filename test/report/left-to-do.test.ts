@@ -1,11 +1,9 @@
 import type { ReportStep } from '../../src/contracts/report';
 import { reportOf } from '../../src/report/report-of-run';
 import type { ActivitySpecification } from './support/run-builder';
-import { RunBuilder, parked } from './support/run-builder';
+import { iso, parked, RunBuilder, when } from './support/run-builder';
 import { finishedSwitchover, TIMES } from './support/switchover';
-import { when } from './support/switchover-data';
 
-const iso = (at: number): string => new Date(when(at)).toISOString();
 const position = ({ number, name }: ReportStep): string => `${number} ${name}`;
 
 describe('a run that was terminated', () => {
@@ -100,7 +98,7 @@ function reportAfter(changes: readonly Change[]) {
     const ended = change.result !== undefined || change.failure !== undefined;
     run.activity({ ...change, scheduledAt: at, startedAt: at, ...(ended && { endedAt: at + 50 }) });
   });
-  return reportOf(run.terminated(900, 'no way on').build());
+  return reportOf(run.terminatedAt(900));
 }
 const left = (changes: readonly Change[]) => reportAfter(changes).leftToDo.join('\n');
 

@@ -1,185 +1,166 @@
-import type { Report } from '../../src/contracts/report';
-import { objectivesOf } from '../../src/report/outage';
 import fc from 'fast-check';
-import { reportOf } from '../../src/report/report-of-run';
+import type { Report } from '../../src/contracts/report';
 import type { RunFact } from '../../src/contracts/run-facts';
+import { objectivesOf } from '../../src/report/outage';
+import { reportOf } from '../../src/report/report-of-run';
 import type { ActivitySpecification } from './support/run-builder';
-import { decided, parked, RunBuilder } from './support/run-builder';
-import { finishedSwitchover, TIMES } from './support/switchover';
-import { INPUT, when } from './support/switchover-data';
+import { decided, iso, parked, RunBuilder, when } from './support/run-builder';
+import { finishedSwitchover, INPUT, TIMES } from './support/switchover';
 
-const iso = (at: number): string => new Date(when(at)).toISOString();
 const by = { name: 'olga', how: 'signed' } as const;
 
-/** A run that only demotes and brings service back, with more activities and facts in between. */
-function outageOf(
-  more: readonly ActivitySpecification[],
-  facts: readonly RunFact[] = [],
-  demotion: Partial<ActivitySpecification> = {},
-) {
-  const history = new RunBuilder().started('drSwitchover', INPUT).activity({
-    type: 'demotePrimary',
-    step: { name: 'Demote east', number: 1 },
-    input: { cluster: 'east' },
-    scheduledAt: 900,
-    startedAt: 950,
-    endedAt: 2_000,
-    result: { outcome: 'done', observed: 'secondary', calledAt: when(1_000), confirmedAt: when(1_900), calls: 1 },
-    ...demotion,
-  });
-  for (const activity of more) history.activity(activity);
-  history.activity({ type: 'runHook', step: { name: 'Carry', number: 98 }, facts, scheduledAt: 9_990, endedAt: 9_999 });
-  return reportOf(history.build()).outage;
-}
-
-const ready = (from: number, at: number): ActivitySpecification => ({
-  type: 'awaitServiceReady',
-  step: { name: 'Wait until west serves', number: 9 },
-  scheduledAt: from,
-  startedAt: from,
-  endedAt: at,
-  result: { readyAt: when(at) },
+/** An activity between two times. */
+const activity = (
+  type: string,
+  [scheduledAt, endedAt]: readonly [number, number?],
+  more: Partial<ActivitySpecification> = {},
+): ActivitySpecification => ({
+  ...{ type, step: { name: type, number: 2 }, scheduledAt, startedAt: scheduledAt },
+  ...(endedAt !== undefined && { endedAt, result: {} }),
+  ...more,
+});
+const demotion = activity('demotePrimary', [900, 2_000], {
+  ...{ input: { cluster: 'east' }, startedAt: 950 },
+  result: { outcome: 'done', observed: 'secondary', calledAt: when(1_000), confirmedAt: when(1_900), calls: 1 },
+});
+const ready = (from: number, at: number) =>
+  activity('awaitServiceReady', [from, at], { result: { readyAt: when(at) } });
+const gate = (state: 'opened' | 'approved', at: number): RunFact => ({
+  ...{ kind: 'gate', gate: 'promote', state, at: when(at), planDigest: 'd', by: [] },
+});
+const control = (name: 'pause' | 'resume', at: number): RunFact => ({
+  ...{ kind: 'control', control: name, at: when(at), by: 'olga', reason: '' },
+});
+const began = (at: number, since: number, why: string): RunFact => ({
+  ...{ kind: 'outage-began', at: when(at), since: when(since), why },
 });
 
-describe('the outage', () => {
-  it('ends at service-ready where no probe ran', () => {
-    expect(outageOf([ready(2_000, 5_000)])).toEqual({
-      startedAt: iso(1_000),
-      endedAt: iso(5_000),
-      endedBy: 'service-ready',
-      serviceReadyAt: iso(5_000),
-      totalMs: 4_000,
-      serviceMs: 4_000,
-      machineMs: 0,
-      peopleMs: 0,
-    });
-  });
+/** What a run tells that did this, beside what it learned. */
+function reportAfter(activities: readonly ActivitySpecification[], facts: readonly RunFact[] = []): Report {
+  const history = new RunBuilder().started('drSwitchover', INPUT);
+  for (const each of activities) history.activity(each);
+  for (const fact of facts) history.fact(fact);
+  return reportOf(history.build());
+}
+const outageOf = (...given: Parameters<typeof reportAfter>) => reportAfter(...given).outage;
 
-  it('counts a parked step as people’s time, also while a parallel branch works', () => {
-    const facts = [parked(2_500, 'Promote west'), decided(4_000, 'Promote west', 'look again', by)];
-    const beside: ActivitySpecification = {
-      type: 'readDeployment',
-      step: { name: 'Read', number: 2 },
-      scheduledAt: 2_000,
-      startedAt: 2_000,
-      endedAt: 3_000,
-      result: {},
-    };
-    expect(outageOf([beside, ready(4_200, 6_000)], facts)).toMatchObject({
-      totalMs: 5_000,
-      serviceMs: 3_300,
-      peopleMs: 1_500,
-      machineMs: 200,
-    });
-  });
+const again = activity('demotePrimary', [3_000, 3_500]);
+const without = (code: string) => ({ ...demotion, result: undefined, failure: { code, message: 'no' } });
+const promote = activity('promoteSecondary', [2_000, 6_000], { startedAt: 5_000, tries: 2 });
+const probe = activity('probeService', [5_100]);
 
-  it('counts an open gate as people’s time until it closes', () => {
-    const gate = (state: 'opened' | 'approved', at: number): RunFact => ({
-      kind: 'gate',
-      gate: 'promote',
-      state,
-      at: when(at),
-      planDigest: 'd',
-      by: [],
-    });
-    expect(outageOf([ready(3_000, 6_000)], [gate('opened', 2_000), gate('approved', 3_000)])).toMatchObject({
-      peopleMs: 1_000,
-      serviceMs: 4_000,
-      machineMs: 0,
-    });
-  });
-
-  it('counts a pause only where nothing runs', () => {
-    const control = (name: 'pause' | 'resume', at: number): RunFact => ({
-      kind: 'control',
-      control: name,
-      at: when(at),
-      by: 'olga',
-      reason: '',
-    });
-    expect(outageOf([ready(3_000, 6_000)], [control('pause', 1_500), control('resume', 3_000)])).toMatchObject({
-      peopleMs: 1_000,
-      serviceMs: 4_000,
-    });
-  });
-
-  it('counts the time before a retry as the service’s, and as the machine’s where the worker was lost', () => {
-    const promote: ActivitySpecification = {
-      type: 'promoteSecondary',
-      step: { name: 'Promote west', number: 2 },
-      scheduledAt: 2_000,
-      startedAt: 5_000,
-      endedAt: 6_000,
-      tries: 2,
-      result: {},
-    };
-    expect(outageOf([{ ...promote, lastFailure: 'application' }, ready(6_000, 7_000)])).toMatchObject({
-      serviceMs: 6_000,
-      machineMs: 0,
-    });
-    expect(outageOf([{ ...promote, lastFailure: 'heartbeat' }, ready(6_000, 7_000)])).toMatchObject({
-      serviceMs: 3_000,
-      machineMs: 3_000,
-    });
-  });
-
-  it('begins with the try whose answer was lost, where a later try found the cluster demoted', () => {
-    const again: ActivitySpecification = {
-      type: 'demotePrimary',
-      step: { name: 'Demote east', number: 1, attempt: 2 },
-      input: { cluster: 'east' },
-      scheduledAt: 3_000,
-      endedAt: 3_500,
-      result: { outcome: 'already', observed: 'secondary', confirmedAt: when(3_400), calls: 0 },
-    };
-    const lost = { result: undefined, failure: { code: 'CONNECTION_LOST', message: 'reset' } };
-    expect(outageOf([again, ready(4_000, 5_000)], [], lost)).toMatchObject({ startedAt: iso(950), totalMs: 4_050 });
-  });
-
-  it('begins with the last try where the earlier ones are known to have had no effect', () => {
-    const again: ActivitySpecification = {
-      type: 'demotePrimary',
-      step: { name: 'Demote east', number: 1, attempt: 2 },
-      scheduledAt: 3_000,
-      endedAt: 3_500,
-      result: { outcome: 'done', calledAt: when(3_100) },
-    };
-    const refused = { result: undefined, failure: { code: 'NOT_APPROVED', message: 'no approval' } };
-    expect(outageOf([again, ready(4_000, 5_000)], [], refused)).toMatchObject({ startedAt: iso(3_100) });
-  });
-
-  it('that began before the run keeps that time apart: nobody worked on it here', () => {
-    const history = new RunBuilder().started('drFailover', INPUT).activity({
-      ...ready(1_000, 5_000),
-      facts: [{ kind: 'outage-began', at: when(500), since: when(-34_000), why: 'the last heartbeat' }],
-    });
-    expect(reportOf(history.build()).outage).toMatchObject({
+const CASES: readonly (readonly [string, Parameters<typeof reportAfter>, expected: object])[] = [
+  [
+    'ends at service-ready where no probe ran',
+    [[demotion, ready(2_000, 5_000)]],
+    {
+      ...{ startedAt: iso(1_000), endedAt: iso(5_000), endedBy: 'service-ready', serviceReadyAt: iso(5_000) },
+      ...{ totalMs: 4_000, serviceMs: 4_000, machineMs: 0, peopleMs: 0 },
+    },
+  ],
+  [
+    'counts a parked step as people’s time, also while a parallel branch works',
+    [
+      [demotion, activity('readDeployment', [2_000, 3_000]), ready(4_200, 6_000)],
+      [parked(2_500, 'Promote west'), decided(4_000, 'Promote west', 'look again', by)],
+    ],
+    { totalMs: 5_000, serviceMs: 3_300, peopleMs: 1_500, machineMs: 200 },
+  ],
+  [
+    'counts an open gate as people’s time until it closes',
+    [
+      [demotion, ready(3_000, 6_000)],
+      [gate('opened', 2_000), gate('approved', 3_000)],
+    ],
+    { peopleMs: 1_000, serviceMs: 4_000, machineMs: 0 },
+  ],
+  [
+    'counts a pause only where nothing runs',
+    [
+      [demotion, ready(3_000, 6_000)],
+      [control('pause', 1_500), control('resume', 3_000)],
+    ],
+    { peopleMs: 1_000, serviceMs: 4_000 },
+  ],
+  [
+    'counts the time before a retry as the service’s',
+    [[demotion, { ...promote, lastFailure: 'application' }, ready(6_000, 7_000)]],
+    { serviceMs: 6_000, machineMs: 0 },
+  ],
+  [
+    'counts the time before a retry as the machine’s where the worker was lost',
+    [[demotion, { ...promote, lastFailure: 'heartbeat' }, ready(6_000, 7_000)]],
+    { serviceMs: 3_000, machineMs: 3_000 },
+  ],
+  [
+    'begins with the try whose answer was lost, where a later try found the cluster demoted',
+    [[without('CONNECTION_LOST'), { ...again, result: { outcome: 'already', calls: 0 } }, ready(4_000, 5_000)]],
+    { startedAt: iso(950), totalMs: 4_050 },
+  ],
+  [
+    'begins with the last try where the earlier ones are known to have had no effect',
+    [[without('NOT_APPROVED'), { ...again, result: { outcome: 'done', calledAt: when(3_100) } }, ready(4_000, 5_000)]],
+    { startedAt: iso(3_100) },
+  ],
+  [
+    'that began before the run keeps that time apart: nobody worked on it here',
+    [[ready(1_000, 5_000)], [began(500, -34_000, 'the last heartbeat')]],
+    {
       ...{ startedAt: iso(-34_000), totalMs: 39_000, beforeRunMs: 34_000 },
       ...{ serviceMs: 4_000, machineMs: 1_000, peopleMs: 0 },
-    });
+    },
+  ],
+  [
+    'that began once service was back is a second one: what ended the first says nothing of its end',
+    [
+      [
+        ...[demotion, ready(2_000, 5_000)],
+        activity('proveWrite', [5_100, 5_600], { result: { writtenAt: when(5_500) } }),
+        ready(8_000, 9_500),
+      ],
+      [began(7_000, 5_000, 'service was back')],
+    ],
+    { startedAt: iso(5_000), startedBecause: 'service was back', endedAt: iso(9_500), totalMs: 4_500 },
+  ],
+  [
+    'that began once service was back is a second one, and goes on where nothing after it says that it ended',
+    [[demotion, ready(2_000, 5_000)], [began(7_000, 5_000, 'service was back')]],
+    { startedAt: iso(5_000), endedAt: undefined },
+  ],
+  [
+    'holds times of a host with a wrong clock within the server’s times of the activity',
+    [
+      [
+        { ...demotion, result: { outcome: 'done', calledAt: when(-3_600_000) } },
+        { ...ready(2_000, 5_000), result: { readyAt: when(3_600_000) } },
+      ],
+    ],
+    { startedAt: iso(900), endedAt: iso(5_000) },
+  ],
+  [
+    'has no end while the probe runs',
+    [[demotion, ready(2_000, 5_000), probe]],
+    { serviceReadyAt: iso(5_000), endedAt: undefined, totalMs: undefined },
+  ],
+  [
+    'ends with service-ready where the probe was given up',
+    [[demotion, ready(2_000, 5_000), { ...probe, endedAt: 6_000, timedOut: true }]],
+    { endedBy: 'service-ready', totalMs: 4_000 },
+  ],
+];
+
+describe('the outage', () => {
+  it.each(CASES)('%s', (_name, given, expected) => {
+    expect({ endedAt: undefined, totalMs: undefined, ...outageOf(...given) }).toMatchObject(expected);
   });
 
-  it('that began once service was back is a second one: what ended the first says nothing of its end', () => {
-    const facts: RunFact[] = [{ kind: 'outage-began', at: when(7_000), since: when(5_000), why: 'service was back' }];
-    const written: ActivitySpecification = {
-      ...{ type: 'proveWrite', step: { name: 'See that west takes a write', number: 10 } },
-      ...{ scheduledAt: 5_100, startedAt: 5_100, endedAt: 5_600, result: { writtenAt: when(5_500) } },
-    };
-    const first = [ready(2_000, 5_000), written];
-    expect(outageOf([...first, ready(8_000, 9_500)], facts)).toMatchObject({
-      ...{ startedAt: iso(5_000), startedBecause: 'service was back' },
-      ...{ endedAt: iso(9_500), totalMs: 4_500 },
-    });
-    expect(outageOf(first, facts)).not.toHaveProperty('endedAt');
+  it('is none where the demotion was refused for certain', () => {
+    expect(outageOf([without('PRECONDITION_FAILED')])).toBeUndefined();
   });
 
   it('is less than clients felt: they were held from the quiesce to their release, each time', () => {
     const clients = (at: number, held: boolean): RunFact => ({ kind: 'clients', at: when(at), held });
-    const heldBy = (...facts: RunFact[]) => {
-      const history = new RunBuilder().started('drSwitchover', INPUT);
-      for (const each of facts) history.fact(each);
-      return reportOf(history.build()).clientsHeld;
-    };
+    const heldBy = (...facts: RunFact[]) => reportAfter([], facts).clientsHeld;
     expect(heldBy()).toBeUndefined();
     expect(heldBy(clients(1_000, true), clients(2_000, false), clients(5_000, true), clients(9_000, false))).toEqual({
       ...{ from: iso(1_000), to: iso(9_000), totalMs: 5_000 },
@@ -187,38 +168,8 @@ describe('the outage', () => {
     expect(heldBy(clients(1_000, true))).toEqual({ from: iso(1_000) });
   });
 
-  it('is none where the demotion was refused for certain', () => {
-    expect(
-      outageOf([], [], { result: undefined, failure: { code: 'PRECONDITION_FAILED', message: 'lag' } }),
-    ).toBeUndefined();
-  });
-
-  it('holds times of a host with a wrong clock within the server’s times of the activity', () => {
-    const wrong = { result: { outcome: 'done', calledAt: when(-3_600_000) } };
-    expect(outageOf([{ ...ready(2_000, 5_000), result: { readyAt: when(3_600_000) } }], [], wrong)).toMatchObject({
-      startedAt: iso(900),
-      endedAt: iso(5_000),
-    });
-  });
-
-  it('has no end while the probe runs, and ends with service-ready where the probe was given up', () => {
-    const probe: ActivitySpecification = {
-      type: 'probeService',
-      step: { name: 'Probe', number: 10 },
-      scheduledAt: 5_100,
-    };
-    const running = outageOf([ready(2_000, 5_000), probe]);
-    expect(running).toMatchObject({ serviceReadyAt: iso(5_000) });
-    expect([running?.endedAt, running?.totalMs]).toEqual([undefined, undefined]);
-    expect(outageOf([ready(2_000, 5_000), { ...probe, endedAt: 6_000, timedOut: true }])).toMatchObject({
-      endedBy: 'service-ready',
-      totalMs: 4_000,
-    });
-  });
-
   it('is told with a split so far where the run died inside', () => {
-    const history = finishedSwitchover().build(68_000);
-    const { outage, withoutDrProtection } = reportOf(history);
+    const { outage, withoutDrProtection } = reportOf(finishedSwitchover().build(68_000));
     expect(outage).toMatchObject({ startedAt: iso(TIMES.demoteCalled), peopleMs: 0 });
     expect(outage?.totalMs).toBeUndefined();
     expect(withoutDrProtection).toEqual({ from: iso(TIMES.demoteCalled) });
@@ -228,17 +179,12 @@ describe('the outage', () => {
     const span = fc.tuple(fc.integer({ min: 0, max: 9_000 }), fc.integer({ min: 0, max: 4_000 }));
     fc.assert(
       fc.property(fc.array(span, { maxLength: 6 }), fc.array(span, { maxLength: 4 }), (runs, parks) => {
-        const activities = runs.map(([from, length], index): ActivitySpecification => ({
-          type: 'readDeployment',
-          step: { name: `Read ${index}`, number: index + 2 },
-          scheduledAt: from,
-          endedAt: from + 5 + length,
-        }));
+        const reads = runs.map(([from, length]) => activity('readDeployment', [from, from + 5 + length]));
         const facts = parks.flatMap(([from, length], index) => [
           parked(from, 'S', 'UNREACHABLE', 'm', index + 1),
           decided(from + length, 'S', 'again', by, index + 1),
         ]);
-        const outage = outageOf([...activities, ready(7_000, 8_000)], facts);
+        const outage = outageOf([demotion, ...reads, ready(7_000, 8_000)], facts);
         const parts = [outage?.serviceMs ?? -1, outage?.machineMs ?? -1, outage?.peopleMs ?? -1];
         expect(parts.every((part) => part >= 0)).toBe(true);
         expect(parts.reduce((sum, part) => sum + part, 0)).toBe(outage?.totalMs);
@@ -248,24 +194,12 @@ describe('the outage', () => {
   });
 });
 
-describe('what a failover says that it may lose', () => {
-  const failover = (...more: ActivitySpecification[]) => {
-    const facts: RunFact[] = [{ kind: 'loss', at: when(500), loss: 'unknown', why: 'there is no sample' }];
-    const history = new RunBuilder()
-      .started('drFailover', { deployment: 'payments', reason: 'east is gone' })
-      .activity({ type: 'assessDrFailover', step: { name: 'Read', number: 1 }, scheduledAt: 100, endedAt: 200 })
-      .activity({ type: 'runHook', step: { name: 'Carry', number: 2 }, facts, scheduledAt: 600, endedAt: 700 });
-    for (const activity of more) history.activity(activity);
-    return reportOf(history.build()).loss;
-  };
-
-  it('counts once a promotion was tried, and not before', () => {
-    expect(failover()).toBeUndefined();
-    const step = { name: 'Promote west', number: 3 };
-    expect(failover({ type: 'promoteSecondary', step, scheduledAt: 800, endedAt: 900 })).toEqual({
-      loss: 'unknown',
-      why: 'there is no sample',
-    });
+it('what a failover says that it may lose counts once a promotion was tried, and not before', () => {
+  const loss: RunFact = { kind: 'loss', at: when(500), loss: 'unknown', why: 'there is no sample' };
+  const assessed = activity('assessDrFailover', [100, 200]);
+  expect(reportAfter([assessed], [loss]).loss).toBeUndefined();
+  expect(reportAfter([assessed, activity('promoteSecondary', [800, 900])], [loss]).loss).toEqual({
+    ...{ loss: 'unknown', why: 'there is no sample' },
   });
 });
 

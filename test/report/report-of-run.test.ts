@@ -5,13 +5,11 @@ import { reportJsonSchema } from '../../src/contracts/report';
 import type { RunOutcome } from '../../src/contracts/run-facts';
 import { headlineOf } from '../../src/report/headlines';
 import { reportOf } from '../../src/report/report-of-run';
-import { finishedSwitchover, TIMES } from './support/switchover';
+import { DIGEST, finishedSwitchover, INPUT, PLAN, PRECONDITIONS, TIMES } from './support/switchover';
 import { withTail } from '../../src/report/run-record';
 import type { ReportStep } from '../../src/contracts/report';
-import { decided, parked, RunBuilder } from './support/run-builder';
-import { DIGEST, IDENTITY, INPUT, PLAN, PRECONDITIONS, when } from './support/switchover-data';
+import { decided, IDENTITY, iso, parked, RunBuilder, when } from './support/run-builder';
 
-const iso = (at: number): string => new Date(when(at)).toISOString();
 const position = ({ number, name }: ReportStep): string => `${number} ${name}`;
 
 describe('a finished switchover', () => {

@@ -6,6 +6,10 @@ import { fieldsOf, listOf, shownError } from '../../../src/report/run-record';
 /** All times of these tests are milliseconds after this one. */
 export const START = Date.parse('2026-11-21T01:00:00.000Z');
 
+/** Epoch milliseconds, as facts and results carry them; and as text, as reports do. */
+export const when = (at: number): number => START + at;
+export const iso = (at: number): string => new Date(when(at)).toISOString();
+
 export const IDENTITY = { namespace: 'default', workflowId: 'deployment:payments', runId: '0c1d-run' } as const;
 
 /** One activity as a test describes it; without `endedAt` it still runs. */
@@ -92,11 +96,6 @@ export class RunBuilder {
 
   failed(at: number, code: string, message: string): this {
     return this.#close(at, { how: 'failed', at: START + at, failure: { code, message, outcomeKnown: true } });
-  }
-
-  terminated(at: number, reason: string, principal?: string): this {
-    const by = principal === undefined ? {} : { by: { name: principal, how: 'principal' } as const };
-    return this.#close(at, { how: 'terminated', at: START + at, reason, ...by });
   }
 
   /** What the run knew at `at`, terminated right after. */
