@@ -78,7 +78,7 @@ export async function assessFilterReconciliation(
       hasRole(primary, 'performance', 'primary'),
       ...checks,
       ...ids.map(([id]) => ofNoCluster(id, observations)),
-      ...secondaries.map(asWanted),
+      ...secondaries.map((each) => asWanted(each)),
       ...(await strangers(primary, secondaries, source)),
       ...(await observed.rights(primary.cluster, rightsFor(changes))),
     ],
@@ -156,7 +156,10 @@ export function ofNoCluster(id: string, observations: readonly ClusterObservatio
 }
 
 /** Whether the filter of a secondary is as wanted: told, not demanded. */
-function asWanted({ secondary, filters, wanted }: SecondaryFilters & { readonly wanted?: FilterState }): Check {
+export function asWanted(
+  { secondary, filters, wanted }: SecondaryFilters & { readonly wanted?: FilterState },
+  next = 'This run writes it.',
+): Check {
   const observed = filters.map(({ id, filter }) => filterOfId(id, filter)).join('; ');
   const otherwise = 'warn';
   if (wanted === undefined) {
@@ -165,7 +168,7 @@ function asWanted({ secondary, filters, wanted }: SecondaryFilters & { readonly 
   }
   const needed = describeFilter(wanted);
   const same = filters.every(({ filter }) => describeFilter(filter) === needed);
-  return check('filter as wanted', secondary, same, { observed, needed, next: 'This run writes it.', otherwise });
+  return check('filter as wanted', secondary, same, { observed, needed, next, otherwise });
 }
 
 /** Secondaries that the primary knows and the inventory does not: their filters are shown and never touched. */

@@ -6,20 +6,18 @@ import type { CredentialFacts, Rights } from '../checks/credentials';
 import {
   ATTEMPT,
   PROMOTE,
-  REVOKE,
-  SECONDARY_TOKEN,
   UPDATE_PRIMARY,
   batchTokenElsewhere,
   batchTokenReady,
   ceremonyEntryOf,
 } from '../checks/tokens';
+import { issuingRights } from '../plans/words';
 import { proofOf } from '../tokens/batch-token-proof';
 import { readBatchToken } from '../tokens/operation-token';
 import { readChecks, stops, unread } from './point';
 import type { Judged } from './point';
 import type { ClusterReading, DrSet, ServiceContext } from './topology';
 
-const WRITE = 'create|update';
 const PERFORMANCE = 'sys/replication/performance';
 
 /** Credentials and batch tokens: what the primary of a DR set knows of tokens holds on its successor. */
@@ -35,7 +33,7 @@ export async function credentialChecks(context: ServiceContext): Promise<Judged[
       .filter(({ observation }) => observation.performance?.mode === 'secondary')
       .map(({ name }) => {
         const base = `${PERFORMANCE}/secondary`;
-        const rights = { [`${base}/generate-public-key`]: [WRITE], [`${base}/update-primary`]: [WRITE] };
+        const rights = { [`${base}/generate-public-key`]: ['update'], [`${base}/update-primary`]: ['update'] };
         const asked = { name: 'credential-repointing', cluster: name, needed: 'a token that may re-point it' };
         return readChecks(execution.signal, asked, async (signal) =>
           (await mayCall(access(name), rights, signal)).map((each) => asWarning(each)),
@@ -53,29 +51,20 @@ async function credentialOf(
   { primaries: [primary] }: DrSet,
 ): Promise<Judged[]> {
   const own = context.access(name);
-  const { entry } = own;
   const asked = { name: 'credential works', cluster: name, needed: 'a token that the primary accepts' };
   if (primary === undefined) return [unread(asked, 'there is no primary that could look the token up')];
   const rights = rightsAfterwards(context, primary);
+  const source = context.access(primary.name);
   const judged = await readChecks(context.execution.signal, asked, async (signal) => {
-    const facts = await credentialFacts(
-      context.access(primary.name),
-      () => own.credential(),
-      Object.keys(rights),
-      signal,
-    );
-    if (!facts.usable) return [credentialWorks(entry, facts)];
-    const lives = credentialLives(entry, facts);
+    const facts = await credentialFacts(source, () => own.credential(), Object.keys(rights), signal);
+    if (!facts.usable) return credentialWorks(own.entry, facts);
+    const lives = credentialLives(own.entry, facts);
     const near = lives.verdict === 'ok' && endsSoon(facts, context.deployment.readiness.tokenLifeMs);
-    const told = near ? asNearing(lives) : lives;
-    return [credentialWorks(entry, facts), told, ...credentialMay(entry, facts, rights)];
+    const next = 'Nothing renews it: see that its source gets a new one before its end.';
+    const ending = { ...lives, verdict: 'warn' as const, observed: `${lives.observed}: its end is near`, next };
+    return [credentialWorks(own.entry, facts), near ? ending : lives, ...credentialMay(own.entry, facts, rights)];
   });
   return judged.map((each) => stops(part, each));
-}
-
-function asNearing({ observed, ...lives }: Check): Check {
-  const next = 'Nothing renews it: see that its source gets a new one before its end.';
-  return { ...lives, verdict: 'warn', observed: `${observed}: its end is near`, next };
 }
 
 /** What is renewed keeps more than a quarter of its life. */
@@ -90,19 +79,11 @@ function rightsAfterwards({ clusters }: ServiceContext, { observation }: Cluster
   const ids = clusters.flatMap(({ observation: { performance, clusterId } }) =>
     mode === 'primary' && performance?.mode === 'secondary' && performance.setId === setId ? (clusterId ?? []) : [],
   );
-  const filters = ids.flatMap((id) => [
-    [`${PERFORMANCE}/primary/paths-filter/${id}`, ['read', WRITE]] as const,
+  const ofPerformance = ids.flatMap((id) => [
+    ...Object.entries(issuingRights('performance', id)),
     [`${PERFORMANCE}/primary/dynamic-filter/${id}`, ['read']] as const,
   ]);
-  return {
-    [SECONDARY_TOKEN]: [WRITE, 'sudo'],
-    [REVOKE]: [WRITE],
-    ...(ids.length > 0 && {
-      [`${PERFORMANCE}/primary/secondary-token`]: [WRITE, 'sudo'],
-      [`${PERFORMANCE}/primary/revoke-secondary`]: [WRITE],
-      ...Object.fromEntries<readonly string[]>(filters),
-    }),
-  };
+  return { ...issuingRights('dr'), ...Object.fromEntries(ofPerformance) };
 }
 
 /** The batch token of a DR secondary, looked up on the primary; one that is proven is noted for when none answers. */

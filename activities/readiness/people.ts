@@ -1,6 +1,6 @@
 import type { Check, GateName } from '../../src/contracts/plan';
 import type { Deployment, GatePolicy, Inventory, Person } from '../../src/inventory';
-import { approversOf, holdersOf } from '../../src/inventory';
+import { approversOf } from '../../src/inventory';
 import { evaluateGate } from '../../src/keys';
 import type { RehearsalRecord } from '../ceremony/rehearsal';
 import { rehearsals } from '../ceremony/rehearsal';
@@ -21,7 +21,7 @@ const GATES = [
   ['unfence', 'failover', 'warn'],
 ] as const;
 
-/** Holders for the threshold, approvers for each gate, and how it is known who they are. Pure. */
+/** Holders for the threshold, and approvers for each gate. Pure. */
 export function peopleChecks(inventory: Inventory, { deployment, sets }: Topology): Judged[] {
   return [
     ...sets.flatMap((set) => {
@@ -30,7 +30,6 @@ export function peopleChecks(inventory: Inventory, { deployment, sets }: Topolog
       return holders(deployment, set, needed);
     }),
     ...GATES.map(([gate, about, otherwise]) => ({ ...gateCheck(inventory, deployment, gate, otherwise), about })),
-    ...attestations(inventory, deployment),
   ];
 }
 
@@ -70,25 +69,6 @@ function gateCheck(inventory: Inventory, deployment: Deployment, gate: GateName,
 function canBeMet(policy: GatePolicy, members: readonly Person[], requester: string | undefined): boolean {
   const approvals = members.map(({ name, groups }) => ({ name, groups, verdict: 'approve' as const }));
   return evaluateGate(policy, requester, approvals).satisfied;
-}
-
-/** A claim is a name that anybody may use. */
-function attestations(inventory: Inventory, deployment: Deployment): Judged[] {
-  const groups = new Set(GATES.flatMap(([gate]) => deployment.gates[gate].groups));
-  const about = {
-    holders: holdersOf(inventory, deployment),
-    approvers: [...inventory.people.values()].filter((person) => person.groups.some((group) => groups.has(group))),
-  };
-  return Object.entries(about).map(([who, people]) => {
-    const claimed = people.filter(({ attestation }) => attestation === 'claimed').map(({ name }) => name);
-    const laboratory = deployment.laboratory ? '; this is a laboratory' : '';
-    return check(`${who}-proven`, undefined, claimed.length === 0 || deployment.laboratory, {
-      observed: claimed.length === 0 ? `all ${people.length}` : `only claimed: ${claimed.join(', ')}${laboratory}`,
-      needed: `${who} sign with a key, or are known by the server's principal`,
-      next: 'Each runs `runbook join` with a line of yours; `runbook inventory add-person` lists what it prints.',
-      otherwise: 'warn',
-    });
-  });
 }
 
 /** Whether every holder and stand-by holder has gone the whole way not long ago, with the keys that count now. */

@@ -39,12 +39,18 @@ export async function planChecks(
   };
   const observations = clusters.map(({ observation }) => observation);
   const observed = observedOf({ access, signal }, deployment, observations, { input: {} });
-  const checks = await Promise.all(
-    sets.flatMap((set) => [
-      former(observed, set, inputs),
-      ...set.secondaries.map(({ name }) => successor(observed, set, name, { ...inputs(name), works, takesKept })),
-    ]),
-  );
+  /** One after the other: sets with performance replication between them share the key beside the marker. */
+  const formers = async () => {
+    const judged: Judged[] = [];
+    for (const set of sets) judged.push(...(await former(observed, set, inputs)));
+    return judged;
+  };
+  const checks = await Promise.all([
+    formers(),
+    ...sets.flatMap((set) =>
+      set.secondaries.map(({ name }) => successor(observed, set, name, { ...inputs(name), works, takesKept })),
+    ),
+  ]);
   const owned = (await works) ? OF_A_RUN : [];
   return checks
     .flat()

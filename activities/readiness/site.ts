@@ -1,5 +1,5 @@
 import { access, constants } from 'node:fs/promises';
-import { ceremonyWorkflowId, deploymentWorkflowId } from '../../src/contracts/names';
+import { deploymentWorkflowId } from '../../src/contracts/names';
 import type { Check } from '../../src/contracts/plan';
 import type { WalSample } from '../../src/contracts/wal-samples';
 import { errnoOf } from '../../src/errors';
@@ -9,7 +9,6 @@ import { missingSealKeys } from '../../src/keys';
 import type { LedgerEntry } from '../ceremony/token-ledger';
 import { openEntries, TokenLedger, isReserved } from '../ceremony/token-ledger';
 import type { OpenRun } from '../checks/runs';
-import { openRun } from '../checks/runs';
 import { asWarning, check } from '../checks/check';
 import { concerning, readChecks } from './point';
 import type { Judged } from './point';
@@ -19,7 +18,7 @@ import type { ReadinessContext } from './topology';
 
 /** Runs that work, and what earlier ones left: tokens in the record, values under seal keys that were taken away too early. */
 export async function runChecks(
-  { execution, deployment, sets }: ReadinessContext,
+  { execution, deployment }: ReadinessContext,
   held: Promise<OpenRun | undefined>,
 ): Promise<Judged[]> {
   const { records, sealKeyring, signal, temporal } = execution;
@@ -38,23 +37,6 @@ export async function runChecks(
   const sealKeys = { name: 'seal-keys', needed: 'this worker opens what the open run and the record hold sealed' };
   const checks = [
     readChecks(signal, { name: 'lock', needed: NO_OTHER_RUN }, async () => lockChecks(lock, await held)),
-    // Ceremonies that are runs of their own occupy the slot of their cluster.
-    ...sets.flatMap(({ secondaries }) =>
-      secondaries.map(({ name: cluster }) => {
-        const asked = { name: 'ceremony-run', cluster, needed: 'no ceremony of its own' };
-        return readChecks(signal, asked, async () => {
-          const run = await openRun(execution, ceremonyWorkflowId(cluster));
-          // Another inventory of this namespace may have a cluster of the same name.
-          const ours = run?.deployment === undefined || run.deployment === name ? run : undefined;
-          return check(asked.name, cluster, ours === undefined, {
-            observed: ours ? `${ours.type}, run ${ours.runId}` : 'none',
-            needed: asked.needed,
-            next: `Look at it: \`runbook status ${ceremonyWorkflowId(cluster)}\``,
-            otherwise: 'warn',
-          });
-        });
-      }),
-    ),
     readChecks(signal, { name: RECORDED, needed: NONE_LEFT }, async () => {
       const entries = await openEntries(execution, name);
       return judgeRecordedTokens(entries, (await held.catch(() => undefined))?.runId);

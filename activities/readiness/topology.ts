@@ -1,6 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import { orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import type { ClusterAccess } from '../clusters';
 import type { ActivityContext } from '../execution';
@@ -9,9 +7,7 @@ import type { NodeHealth } from '../observe';
 import type { BatchTokenProof } from '../tokens/batch-token-proof';
 import { codeOf, within } from './point';
 
-const BETWEEN_READS_MS = 250;
-const NODE_TIMEOUT_MS = 3_000;
-/** What reading one cluster twice may take, ms. */
+/** What reading one cluster may take, ms. */
 const CLUSTER_MS = 12_000;
 
 /** What a cluster is for switchover and failover. `gone`: it does not answer and the others of its DR set have no primary. */
@@ -25,8 +21,6 @@ export interface ClusterReading {
   readonly observation: ClusterObservation;
   /** Every node for itself: clocks, licences and versions are a node's own. */
   readonly healths: readonly NodeHealth[];
-  /** The active node of each reading; undefined where the nodes did not agree. */
-  readonly activeNodes: readonly (string | undefined)[];
 }
 
 /** One DR set: membership from the inventory, roles as read. */
@@ -103,28 +97,15 @@ function partOf({ observation }: Reading, members: number, hasPrimary: boolean):
 }
 
 async function readCluster(access: ClusterAccess, signal: AbortSignal): Promise<Reading> {
-  const { name, addresses } = access.entry;
+  const { client, entry } = access;
+  const { name, addresses } = entry;
+  client.forgetActiveNode();
   try {
-    return await within(signal, (limited) => readTwice(access, limited), CLUSTER_MS);
+    return { name, ...(await within(signal, (limited) => observeWithHealths(access, limited), CLUSTER_MS)) };
   } catch (error) {
     if (signal.aborted) throw error;
     const code = codeOf(error);
     const nodes = addresses.map((address) => ({ address, reachable: false, error: code }));
-    const observation = { cluster: name, at: Date.now(), reachable: false, error: code, nodes };
-    return { name, observation, healths: [], activeNodes: [undefined] };
+    return { name, observation: { cluster: name, at: Date.now(), reachable: false, error: code, nodes }, healths: [] };
   }
-}
-
-/** Who is active is asked of all nodes twice, a moment apart. */
-async function readTwice(access: ClusterAccess, signal: AbortSignal): Promise<Reading> {
-  const { client, entry } = access;
-  client.forgetActiveNode();
-  const { observation, healths } = await observeWithHealths(access, signal);
-  const again = async () => {
-    await delay(BETWEEN_READS_MS, undefined, { signal });
-    client.forgetActiveNode();
-    return client.atActiveNode((node) => Promise.resolve(node), { signal, timeoutMs: NODE_TIMEOUT_MS });
-  };
-  const later = observation.reachable ? [await again().catch(orElse(signal, () => undefined))] : [];
-  return { name: entry.name, observation, healths, activeNodes: [observation.activeNode, ...later] };
 }

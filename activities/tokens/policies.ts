@@ -116,11 +116,7 @@ export const CALLS_OF: Readonly<Record<RunbookName, readonly string[]>> = {
   ceremonyRehearsal: [],
   batchTokenRotation: ['sys.createBatchToken'],
   merkleCheck: [],
-  readiness: [
-    ...['sys.auditDevices', 'sys.licenceStatus', 'sys.autoSnapshotStatus', 'sys.rateLimitQuotas'],
-    'performance.primary.pathsFilter.read',
-    ...MARKER,
-  ],
+  readiness: [...['sys.auditDevices', 'sys.rateLimitQuotas'], 'performance.primary.pathsFilter.read', ...MARKER],
   walSampler: [],
 };
 

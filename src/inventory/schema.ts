@@ -143,9 +143,6 @@ const limits = section({
 /** When people who are waited for are reminded, and when others are told. */
 const people = section({ remindAfter: duration.prefault('10m'), escalateAfter: duration.prefault('20m') });
 
-/** The configuration of automatic snapshots whose newest one the DR primary is asked for. */
-const snapshots = z.strictObject({ automatic: z.string().regex(/^[\w-]+$/) });
-
 /** What the organisation wants of a change of the primary: reports compare with it, and nothing waits for it. */
 const objectives = z
   .strictObject({
@@ -172,8 +169,6 @@ const snapshotBefore = section({
 
 /** What `readiness` compares with, and what people attest that no program can read. */
 const readiness = section({
-  snapshots: snapshots.optional(),
-  snapshotAge: duration.prefault('26h'),
   /** A certificate or licence that ends sooner is a warning. */
   certificateLife: duration.prefault('21d'),
   licenceLife: duration.prefault('30d'),
@@ -181,7 +176,6 @@ const readiness = section({
   tokenLife: duration.prefault('24h'),
   /** So long after the last check people are told that none came: twice the interval of its Schedule, or more. */
   overdueAfter: duration.prefault('26h'),
-  canaryAge: duration.prefault('120s'),
   clockSkew: duration.prefault('5s'),
   /** Age of the newest sample of `walSampler`. */
   sampleAge: duration.prefault('15m'),

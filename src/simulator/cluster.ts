@@ -39,8 +39,6 @@ export class SimulatedCluster {
   ]);
   /** RFC3339; health and `sys/license/status` tell it. Undefined: they tell none, as the community edition. */
   licenceExpiry: string | undefined = '2036-01-01T00:00:00Z';
-  /** Automatic snapshots by the name of their configuration: when the last one ended, ms, and its error. */
-  readonly automaticSnapshots = new Map<string, { readonly endedAt: number; readonly error: string }>();
   /** The reindex that runs, or ran last; milliseconds since the epoch. */
   reindex: { startedAt: number; endsAt: number } | undefined;
   corruptedPages: { tree: 'replicated' | 'local'; page: number; subpages: number[] } | undefined;

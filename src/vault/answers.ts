@@ -362,15 +362,6 @@ export const licence = data((value, place) => {
   return inUse === undefined ? read(value, place) : at(inUse, read)(value, place);
 });
 
-/** `sys/storage/raft/snapshot-auto/status/:name` (Enterprise, raft storage). */
-export const autoSnapshot = dataObject({
-  /** RFC3339. */
-  lastSnapshotEnd: text,
-  /** A text of the service; whether there is one is what counts. */
-  lastSnapshotError: text,
-  consecutiveErrors: number,
-});
-
 /** The engine that serves a path. */
 export const mount = dataObject({
   /** With a slash at its end. */

@@ -297,7 +297,6 @@ const SYS = {
   /** A DR secondary answers with an operation token only. */
   licenceStatus: get('sys/license/status', answer.licence),
   /** How the automatic snapshots of one configuration went. */
-  autoSnapshotStatus: getOne('sys/storage/raft/snapshot-auto/status/:name', answer.autoSnapshot),
   /**
    * The engine that serves a path such as `kv/runbooks-marker`. PERMISSION_DENIED where there is none, and where the token
    * may do nothing below it.

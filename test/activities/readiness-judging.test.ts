@@ -7,7 +7,6 @@ import { judgeRecordedTokens } from '../../activities/readiness/site';
 import { changesSince, summarise } from '../../activities/readiness/summary';
 import { topologyOf } from '../../activities/readiness/topology';
 import type { Topology } from '../../activities/readiness/topology';
-import { judgeCertificates } from '../../activities/readiness/upkeep';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { ReadinessPoint } from '../../src/contracts/readiness';
 import { readinessLines } from '../../src/contracts/readiness-words';
@@ -17,7 +16,6 @@ import type { Inventory } from '../../src/inventory';
 import { EXAMPLE } from '../inventory/example';
 import { pointsOf } from '../support/readiness';
 
-const DAY_MS = 86_400_000;
 const inventory = parseInventory(EXAMPLE, 'inventory.yaml');
 const payments = deploymentOf(inventory);
 
@@ -37,7 +35,7 @@ function reading(name: string, dr: Partial<ReplicationObservation>) {
     dr: { mode: 'disabled', peers: [], ...dr },
     performance: { mode: 'disabled', peers: [] },
   };
-  return { name, observation, healths: [], activeNodes: ['https://n:8200'] };
+  return { name, observation, healths: [] };
 }
 
 const pair = (): Topology =>
@@ -78,7 +76,6 @@ describe('people', () => {
     ['gate.force', EXAMPLE, { verdict: 'fail', about: 'failover' }],
     ['holders.main', EXAMPLE, { verdict: 'warn', observed: '3 holders: all of them must be there, at any hour' }],
     ['holders.main', EXAMPLE.replace('[ben, cyd, dan]', '[ben, cyd]'), { verdict: 'fail' }],
-    ['holders-proven', EXAMPLE, { verdict: 'warn', observed: 'only claimed: ben, cyd' }],
     [
       'holders.main',
       EXAMPLE.replace('holders: [ben, cyd, dan]', 'holders: [ben, cyd], standBy: [dan, ada]'),
@@ -107,20 +104,6 @@ describe('the site', () => {
     expect(skewOf(10_000, 10_998, 11_200)).toBe(0);
     expect(skewOf(20_000, 10_400, 10_500)).toBe(9_500);
     expect(skewOf(10_000, 20_000, 20_100)).toBe(-9_001);
-  });
-
-  it.each([
-    ['ok', [{ validTo: 60 * DAY_MS }], '60 days left'],
-    // The one that ends first counts.
-    ['warn', [{ validTo: 60 * DAY_MS }, { validTo: 10 * DAY_MS }], '10 days left'],
-    ['fail', [{ validTo: -DAY_MS }], 'ended 1 days ago'],
-    ['fail', [{ validTo: 60 * DAY_MS, refused: 'DEPTH_ZERO_SELF_SIGNED_CERT' }], 'DEPTH_ZERO_SELF_SIGNED_CERT'],
-    ['not-checkable', [{ validTo: Number.NaN }], 'no certificate tells its end'],
-  ])('certificates are %s: %p', (verdict, seen, observed) => {
-    const certificates = seen.map((each) => ({ address: 'https://n:8200', ...each }));
-    const judged = judgeCertificates('west', certificates, 21 * DAY_MS, 0);
-    expect(judged.verdict).toBe(verdict);
-    expect(judged.observed).toContain(observed);
   });
 });
 

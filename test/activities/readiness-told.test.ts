@@ -7,7 +7,6 @@ import type { ReadinessResult } from '../../src/contracts/readiness';
 import { endsSoon } from '../../activities/readiness/credentials';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { WebhookServer } from '../support/notification-servers';
-import { SOUND_VERSION } from '../support/readiness';
 import { pair } from '../support/scenario';
 
 const BATCH = 'TEST_READINESS_BATCH';
@@ -21,7 +20,7 @@ beforeAll(async () => {
   hook = await WebhookServer.start();
   process.env['TEST_READINESS_URL'] = hook.origin;
   bench = await ActivityBench.start({
-    topology: pair(1, SOUND_VERSION),
+    topology: pair(1),
     cluster: (name) => (name === 'west' ? { batchToken: { env: BATCH } } : {}),
     deployment: {
       laboratory: true,

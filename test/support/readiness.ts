@@ -4,9 +4,6 @@ import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
 import { attest } from '../../src/keys';
 import type { SealKeyring } from '../../src/keys';
 
-/** A version without a defect that concerns changes of roles. */
-export const SOUND_VERSION = '1.21.8+ent';
-
 /** Points with a verdict, as `id (cluster) about`, sorted. */
 export function pointsOf({ points }: Pick<ReadinessResult, 'points'>, verdict: ReadinessPoint['verdict']): string[] {
   return points

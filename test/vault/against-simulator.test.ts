@@ -42,16 +42,11 @@ it('reads the state of every cluster', async () => {
   expect(await client.sys.leader({ node: active })).toMatchObject({ isSelf: true, haEnabled: true });
 });
 
-it('reads audit devices, licence and automatic snapshots', async () => {
+it('reads audit devices and licence', async () => {
   const { sys } = clientOf('east');
   const token = new Secret('service-token', east.rootToken);
   expect((await sys.auditDevices({ token })).map(({ path }) => path)).toEqual(['file/', 'socket/']);
   expect((await sys.licenceStatus({ token })).expirationTime).toBe('2036-01-01T00:00:00Z');
-  const ended = service.now();
-  east.automaticSnapshots.set('hourly', { endedAt: ended, error: '' });
-  const went = { lastSnapshotEnd: new Date(ended).toISOString(), consecutiveErrors: 0 };
-  expect(await sys.autoSnapshotStatus('hourly', { token })).toEqual(went);
-  expect(await failureOf(sys.autoSnapshotStatus('daily', { token }))).toMatchObject({ code: 'NOT_FOUND' });
   const reader = { token: new Secret('service-token', east.createToken({ policies: ['default'] })) };
   expect(await failureOf(sys.auditDevices(reader))).toMatchObject({ code: 'PERMISSION_DENIED' });
   east.licenceExpiry = undefined;

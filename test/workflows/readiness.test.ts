@@ -7,7 +7,7 @@ import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
 import { cli } from '../cli/support';
 import { signalled } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';
-import { pointsOf, SOUND_VERSION } from '../support/readiness';
+import { pointsOf } from '../support/readiness';
 import { replayRun } from '../support/replay';
 import { pair, openScenario } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
@@ -20,7 +20,6 @@ const BEYOND_KNOWING = [
   'certificate (west) both',
   'exit-a-token-for-the-way-back (east) switchover',
   'no-loss-can-be-proven (east) switchover',
-  'snapshot (east) both',
 ];
 
 describe('readiness', () => {
@@ -43,7 +42,7 @@ describe('readiness', () => {
   }
 
   openScenario((opened) => (scenario = opened), {
-    topology: pair(1, SOUND_VERSION),
+    topology: pair(1),
     deployment: { laboratory: true },
   });
   beforeAll(async () => {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
-import { found, ServiceFault, type JsonObject, type ServiceAnswer } from '../messages';
+import { ServiceFault, type JsonObject, type ServiceAnswer } from '../messages';
 import { route, type Route, type RouteCall } from './route';
 
 /** The preflight of the official command line's `kv` commands: any right below the mount is enough (facts 12). */
@@ -33,16 +33,6 @@ function licenceStatus(call: RouteCall): ServiceAnswer {
     start_time: '2026-01-01T00:00:00Z',
   };
   return call.answer({ autoloading_used: true, autoloaded, persisted_autoload: autoloaded });
-}
-
-function automaticSnapshotStatus(call: RouteCall): ServiceAnswer {
-  const { endedAt, error } = found(call.cluster.automaticSnapshots.get(call.parameter('name')));
-  return call.answer({
-    last_snapshot_start: new Date(endedAt - 1_000).toISOString(),
-    last_snapshot_end: new Date(endedAt).toISOString(),
-    last_snapshot_error: error,
-    consecutive_errors: error === '' ? 0 : 1,
-  });
 }
 
 const BLOCK = 512;
@@ -91,7 +81,6 @@ export const SYSTEM_ROUTES: readonly Route[] = [
   route('GET sys/internal/ui/mounts/*', 'valid-token', mountForUi),
   route('GET sys/audit', 'sudo', listAuditDevices),
   route('GET sys/license/status', 'token', licenceStatus),
-  route('GET sys/storage/raft/snapshot-auto/status/:name', 'token', automaticSnapshotStatus),
   // Harsh: a DR secondary serves none.
   route('GET sys/storage/raft/snapshot', 'token', snapshot),
 ];
