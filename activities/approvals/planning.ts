@@ -77,9 +77,9 @@ export function inPlaceOf(cluster: string): string {
 }
 
 /** What does not apply to this plan is `false` or `undefined`, and left out. */
-type Listed<T> = readonly (T | false | undefined)[];
+export type Listed<T> = readonly (T | false | undefined)[];
 
-interface Planning {
+export interface Planning {
   readonly runbook: RunbookName;
   readonly input: { readonly deployment: string; readonly reason: string; readonly requestedBy?: string | undefined };
   /** The clusters that the plan is about. */

@@ -36,8 +36,10 @@ export function findFailoverSides(deployment: Deployment, input: Named, observat
   }
   const doubtful = otherPrimary(deployment, input, from, inSet);
   if (doubtful) return doubtful;
-  const ranking = furthestFirst(inSet.filter((each) => each !== from && each.dr?.mode === 'secondary'));
-  const to = input.to === undefined ? ranking[0] : inSet.find((each) => each.cluster === input.to);
+  const secondaries = inSet
+    .filter((each) => each !== from && each.dr?.mode === 'secondary')
+    .toSorted((a, b) => Number(walOf(b) - walOf(a)));
+  const to = input.to === undefined ? secondaries[0] : inSet.find((each) => each.cluster === input.to);
   if (!to || to === from) {
     const next = 'Bring a DR secondary of the set back, or restore from a snapshot.';
     return refused(seen, `a DR secondary of ${from.cluster} that answers`, next);
@@ -47,12 +49,11 @@ export function findFailoverSides(deployment: Deployment, input: Named, observat
     from,
     to,
     /** Other members of the DR set that answer as DR secondaries. */
-    others: ranking.filter((each) => each !== to),
+    others: secondaries.filter((each) => each !== to),
     /** Members of the DR set that did not say their role. */
     silent: inSet.filter((each) => each !== from && each !== to && each.dr === undefined),
     performanceSecondaries: followersOf(deployment, from, inSet, observations),
-    /** DR secondaries of the set, the one furthest ahead first. */
-    ranking,
+    secondaries,
   };
 }
 
@@ -173,31 +174,25 @@ function followersOf(
   );
 }
 
-/**
- * The secondary with the most of the primary's log first. WAL indexes are compared within one set only. `0` says that
- * nothing was streamed since the last comparison of trees: equal roots are as good as equal indexes, else it comes last.
- */
-function furthestFirst(secondaries: readonly ClusterObservation[]): readonly ClusterObservation[] {
-  const streamed = secondaries.filter((each) => walOf(each) > 0n).toSorted((a, b) => Number(walOf(b) - walOf(a)));
-  const rest = secondaries.filter((each) => !streamed.includes(each));
-  const [best] = streamed;
-  const level = rest.filter((each) => best !== undefined && sameRoot(each, best));
-  return [...streamed, ...level, ...rest.filter((each) => !level.includes(each))];
+/** Of several secondaries one is proposed, and another one may be named: what the others have beyond it is lost. */
+export function furthestAhead(to: ClusterObservation, secondaries: readonly ClusterObservation[]): Check[] {
+  if (secondaries.length < 2) return [];
+  const sameTree = ({ dr }: ClusterObservation) => dr?.merkleRoot !== undefined && dr.merkleRoot === to.dr?.merkleRoot;
+  const [ahead] = secondaries.filter((each) => walOf(each) > walOf(to) && !sameTree(each));
+  const told = secondaries.map(({ cluster, dr }) => `${cluster} last remote WAL ${dr?.lastRemoteWal ?? 'not told'}`);
+  return [
+    check('furthest ahead', to.cluster, ahead === undefined, {
+      observed: told.join('; '),
+      needed: 'no other DR secondary of the set has more of the log',
+      next: `What ${ahead?.cluster ?? 'another one'} has and ${to.cluster} has not is lost when it follows ${to.cluster}.`,
+      otherwise: 'warn',
+    }),
+  ];
 }
 
-/** WAL entries by which `one` is behind `other`; 0 where that is not known, or they are of different sets. */
-export function behindBy(one: ClusterObservation, other: ClusterObservation): bigint {
-  if (one === other || one.dr?.setId !== other.dr?.setId || sameRoot(one, other)) return 0n;
-  const [mine, theirs] = [walOf(one), walOf(other)];
-  return mine > 0n && theirs > mine ? theirs - mine : 0n;
-}
-
+/** `0` says that nothing was streamed since the last comparison of trees. */
 function walOf({ dr }: ClusterObservation): bigint {
   return BigInt(dr?.lastRemoteWal ?? '0');
-}
-
-function sameRoot({ dr: a }: ClusterObservation, { dr: b }: ClusterObservation): boolean {
-  return a?.merkleRoot !== undefined && a.merkleRoot === b?.merkleRoot && a.setId === b.setId;
 }
 
 const identityAs =

@@ -24,7 +24,7 @@ interface Wanted {
 }
 
 /** What the quota needs of a credential. */
-const QUOTA_RIGHTS: Rights = {
+export const QUOTA_RIGHTS: Rights = {
   'sys/quotas/config': ['read', 'update'],
   'sys/quotas/rate-limit': ['list'],
   'sys/quotas/rate-limit/runbooks-*': ['read', 'create|update', 'delete'],

@@ -4,7 +4,6 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { BatchTokenRotationEntry, Deployment } from '../../src/inventory';
-import { planDocument } from '../approvals/planning';
 import { check } from '../checks/check';
 import { credentialFacts, missingRights } from '../checks/credentials';
 import type { CredentialFacts } from '../checks/credentials';
@@ -36,7 +35,7 @@ export async function assessBatchTokenRotation(
   const { input } = request;
   const context = currentExecution();
   const { signal } = context;
-  const observed = await observe(request);
+  const observed = await observe('batchTokenRotation', request);
   const { deployment, observations } = observed;
   const base = observed.base({});
   const chosen = chooseSet(deployment, input.drSet);
@@ -56,15 +55,13 @@ export async function assessBatchTokenRotation(
   const needed = neededGrants(opensCeremonies(deployment, drSet, members));
   const [busy, own, present] = await Promise.all([
     noOutage(context, input.deployment),
-    observed.rights(cluster, { [`auth/token/create/${entry.role}`]: ['create|update'] }),
+    observed.rights([], { [cluster]: { [`auth/token/create/${entry.role}`]: ['create|update'] } }),
     presentToken(access, { deployment: deployment.name, drSet }, needed, signal),
   ]);
   return {
     ...base,
     preconditions: [onePrimary, busy, ...own],
-    plan: planDocument({
-      runbook: 'batchTokenRotation',
-      input,
+    plan: observed.plan({
       clusters: [primary],
       operations: [],
       warnings: [

@@ -1,7 +1,7 @@
-import type { Assessment, RootTokenRoute } from '../../src/contracts/activities';
+import type { Assessment } from '../../src/contracts/activities';
 import { usesInWords } from '../../src/contracts/asked';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Check } from '../../src/contracts/plan';
+import type { AllowedOperation, Check, RunbookPlan } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import { orElse } from '../../src/errors';
@@ -10,6 +10,7 @@ import type { RecipientKey } from '../../src/keys';
 import { readRecipientKey } from '../../src/keys';
 import type { GeneratedTokenKind } from '../../src/vault';
 import { gateFacts, identityOf, planDocument, siteFacts } from '../approvals/planning';
+import type { Planning } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed, ceremonyToken, isIn } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
 import { hasRole, noDrSecondary, takesPart } from '../checks/replication';
@@ -21,79 +22,65 @@ import { observeCluster } from '../observe';
 import type { PlanInput } from './observed';
 
 /** Whether the holders can be asked for an operation token. One for a person is approved; one that is kept is, by the run that takes it. */
-export async function assessCeremony({
-  input,
-}: PlanInput<InputOf<'operationTokenCeremony'>>): Promise<Assessment<Partial<RootTokenRoute>>> {
-  const { base, observation, recipient } = await judgeCeremony('operation-token', input, input.recipient);
-  if (recipient === 'refused') return base;
+export function assessCeremony({ input }: PlanInput<InputOf<'operationTokenCeremony'>>) {
   const { cluster, uses, keepFor = '' } = input;
-  const to = recipient?.fingerprint;
-  const plan = planDocument({
-    runbook: 'operationTokenCeremony',
-    input,
-    clusters: [observation],
-    operations: [
-      to !== undefined && { operation: 'operation-token.hand-over', on: identityOf(observation), detail: to },
-    ],
-    warnings: [
-      ...breakGlassWarnings('operation-token', [observation]),
-      recipient &&
-        `Whoever has the private key of ${recipient.fingerprint} can ${usesInWords(uses)} on ${cluster}, past every gate, until the token is deleted. ${compareByVoice(recipient)}`,
-    ],
-    steps: [
-      `Ask the key holders for ${keyShares(observation.seal?.recovery)}`,
-      to === undefined
-        ? `Generate an operation token on ${cluster}, sealed; the record keeps it for the next run, for ${keepFor}`
-        : `Generate an operation token on ${cluster}, encrypted to ${to}`,
-      'Destroy the ceremony keys',
-    ],
-    choices: { uses: uses.join(', '), ...(to === undefined ? { keepFor } : { recipientKey: to }) },
+  return planCeremony('operation-token', input, input.recipient, (recipient, on) => {
+    const to = recipient?.fingerprint;
+    return {
+      operation: to !== undefined && { operation: 'operation-token.hand-over', on, detail: to },
+      warnings: [
+        recipient &&
+          `Whoever has the private key of ${recipient.fingerprint} can ${usesInWords(uses)} on ${cluster}, past every gate, until the token is deleted. ${compareByVoice(recipient)}`,
+      ],
+      step:
+        to === undefined
+          ? `Generate an operation token on ${cluster}, sealed; the record keeps it for the next run, for ${keepFor}`
+          : `Generate an operation token on ${cluster}, encrypted to ${to}`,
+      choices: { uses: uses.join(', '), ...(to === undefined ? { keepFor } : { recipientKey: to }) },
+    };
   });
-  return { ...base, route: { fingerprint: to }, plan };
 }
 
 /** Whether the holders can be asked for a root token, which is encrypted to its recipient. */
-export async function assessRootTokenCeremony({
-  input,
-}: PlanInput<InputOf<'rootTokenCeremony'>>): Promise<Assessment<RootTokenRoute>> {
-  const { base, observation, recipient } = await judgeCeremony('root-token', input, input.recipientPgpKey);
-  if (recipient === 'refused' || recipient === undefined) return base;
-  const { cluster } = input;
-  const { fingerprint } = recipient;
-  const plan = planDocument({
-    runbook: 'rootTokenCeremony',
-    input,
-    clusters: [observation],
-    operations: [{ operation: 'root-token.generate', on: identityOf(observation), detail: fingerprint }],
-    warnings: [
-      ...breakGlassWarnings('root-token', [observation]),
-      `Whoever has the private key of ${fingerprint} can do anything on ${cluster}, until the token is revoked.`,
-      compareByVoice(recipient),
-    ],
-    steps: [
-      `Ask the key holders for ${keyShares(observation.seal?.recovery)}`,
-      `Generate a root token on ${cluster}, encrypted to ${fingerprint}`,
-      'Destroy the ceremony keys',
-      'Hand the encrypted token over: in the report, and of no use to anybody else',
-    ],
-    choices: { recipientKey: fingerprint },
+export function assessRootTokenCeremony({ input }: PlanInput<InputOf<'rootTokenCeremony'>>) {
+  const { cluster, recipientPgpKey } = input;
+  return planCeremony('root-token', input, recipientPgpKey, (recipient, on) => {
+    const { fingerprint = '' } = recipient ?? {};
+    return {
+      operation: { operation: 'root-token.generate', on, detail: fingerprint },
+      warnings: [
+        `Whoever has the private key of ${fingerprint} can do anything on ${cluster}, until the token is revoked.`,
+        recipient && compareByVoice(recipient),
+      ],
+      step: `Generate a root token on ${cluster}, encrypted to ${fingerprint}; the report has it, of no use to anybody else`,
+      choices: { recipientKey: fingerprint },
+    };
   });
-  return { ...base, route: { fingerprint }, plan };
 }
 
 function compareByVoice({ userIds }: RecipientKey): string {
   return `The key says that it belongs to ${userIds.join(', ') || 'nobody'}: compare the fingerprint with that person by voice.`;
 }
 
+/** What the plan of a ceremony says of its token. */
+interface TokenPlan {
+  readonly operation: Planning['operations'][number];
+  readonly warnings: NonNullable<Planning['warnings']>;
+  readonly step: string;
+  readonly choices: RunbookPlan['choices'];
+}
+
 /** Reads and judges the cluster, its attempt slot, those who are asked, and the key of a person who gets the token. */
-async function judgeCeremony(
+async function planCeremony(
   kind: GeneratedTokenKind,
-  { deployment: name, cluster }: { readonly deployment: string; readonly cluster: string },
+  input: Planning['input'] & { readonly cluster: string },
   key: string | undefined,
-) {
+  about: (recipient: RecipientKey | undefined, on: AllowedOperation['on']) => TokenPlan,
+): Promise<Assessment<TokenRoute>> {
   const context = currentExecution();
   const { clusters, inventory, signal } = context;
-  const deployment = clusters.deployment(name);
+  const { cluster } = input;
+  const deployment = clusters.deployment(input.deployment);
   const access = clusters.access(findCluster(deployment, cluster));
   const [observation, recipient] = await Promise.all([
     observe(access, signal),
@@ -107,7 +94,7 @@ async function judgeCeremony(
   const theirs = 'A DR secondary has the tokens of its primary: generate the root token there.';
   const base = {
     observations: [observation],
-    site: await siteFacts(context, name),
+    site: await siteFacts(context, deployment.name),
     gates: { ceremony: gateFacts(inventory, deployment, 'ceremony', key !== undefined) },
     preconditions: [
       ...(recipient ? [recipientUsable(cluster, recipient)] : []),
@@ -120,7 +107,24 @@ async function judgeCeremony(
       enoughHolders({ cluster, attempt }, deployment),
     ],
   };
-  return { base, observation, recipient: recipient && 'refused' in recipient ? ('refused' as const) : recipient };
+  if (recipient && 'refused' in recipient) return base;
+  const { operation, warnings, step, choices } = about(recipient, identityOf(observation));
+  const plan = planDocument({
+    runbook: kind === 'root-token' ? 'rootTokenCeremony' : 'operationTokenCeremony',
+    input,
+    clusters: [observation],
+    operations: [operation],
+    warnings: [...breakGlassWarnings(kind, [observation]), ...warnings],
+    steps: [`Ask the key holders for ${keyShares(observation.seal?.recovery)}`, step, 'Destroy the ceremony keys'],
+    choices,
+  });
+  return { ...base, route: { fingerprint: recipient?.fingerprint }, plan };
+}
+
+/** What a ceremony follows. */
+export interface TokenRoute {
+  /** Of the recipient's OpenPGP key, lower-case hexadecimal; absent where the record keeps the token. */
+  readonly fingerprint?: string | undefined;
 }
 
 const CLOSED = 'CEREMONY_CLOSED';

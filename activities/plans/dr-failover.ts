@@ -1,28 +1,28 @@
-import type { Assessment, ClientHooks } from '../../src/contracts/activities';
-import type { KeptToken } from '../../src/contracts/ceremony';
+import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation, WalIndex } from '../../src/contracts/observations';
 import type { Check, PlanDocument } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
-import type { InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
-import { identityOf, planDocument } from '../approvals/planning';
-import { asWarning, check, notCheckable } from '../checks/check';
+import { identityOf } from '../approvals/planning';
+import { asWarning, check } from '../checks/check';
 import { BROKEN, credentialFacts, stopBroken } from '../checks/credentials';
 import { everyNodeAnswers, everyNodeUnsealed, hasRole, healthyTree, otherReadable } from '../checks/replication';
 import { clientHooksOf } from '../checks/quiesce';
 import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf } from '../checks/signs';
 import { DEMOTE, PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
+import type { TokenAssessment } from '../checks/tokens';
 import { compareVersions, noneOlder, supportedVersion, versionsOf, versionsText } from '../checks/versions';
 import { witnesses } from '../evidence/failover-evidence';
 import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-samples';
 import type { LossBound } from '../evidence/wal-samples';
 import { currentExecution } from '../execution';
-import { behindBy, findFailoverSides, identityOfLost, identityOfMember } from '../checks/failover-sides';
+import { findFailoverSides, furthestAhead, identityOfLost, identityOfMember } from '../checks/failover-sides';
 import type { FailoverSides } from '../checks/failover-sides';
 import { snapshotWanted } from '../snapshots/snapshots';
 import { observe } from './observed';
-import type { Observed, PlanInput } from './observed';
+import type { Observed, Observing, PlanInput } from './observed';
 import { followingSteps, tokenSteps } from './words';
 
 /** What is known beforehand of what a failover loses. Changes by itself: never in a plan. */
@@ -34,31 +34,6 @@ export interface FailoverLoss {
   readonly boundWalEntries?: WalIndex;
 }
 
-/** What the workflow follows, and what people are shown beside the plan. */
-export interface FailoverRoute {
-  /** The primary that is gone. */
-  readonly from: string;
-  readonly to: string;
-  /** Other DR secondaries of the set that answer: they get an activation token from the new primary. */
-  readonly otherDrSecondaries: readonly string[];
-  /** Those that do not: people re-point them later. */
-  readonly silentDrSecondaries: readonly string[];
-  readonly performanceSecondaries: readonly string[];
-  readonly tokenSource: TokenSource;
-  /** The operation token of `to`, where the record keeps one. */
-  readonly kept?: KeptToken;
-  /** `attested`: whoever approves gate `promote` says so. */
-  readonly fencing: 'hook' | 'attested';
-  /** Of the new primary, before a forced promotion. */
-  readonly snapshot: boolean;
-  readonly hooks: Pick<ClientHooks, 'traffic' | 'probe'>;
-  /** When a secondary heard the primary last, epoch ms of the worker; absent where none tells it. */
-  readonly lastHeardAt?: number;
-  readonly loss: FailoverLoss;
-  /** What approvers must know beside the plan. */
-  readonly findings: readonly Finding[];
-}
-
 /** States in which a secondary is not in step with its primary, and never will be once that is gone. */
 const NOT_IN_STEP: readonly string[] = ['merkle-diff', 'merkle-sync'];
 
@@ -66,43 +41,70 @@ const NOT_IN_STEP: readonly string[] = ['merkle-diff', 'merkle-sync'];
 export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>): Promise<Assessment<FailoverRoute>> {
   const { input } = request;
   const context = currentExecution();
-  const observed = await observe(request);
-  const { deployment, observations } = observed;
+  const observed = await observe('drFailover', request);
+  const { deployment, observations, signal } = observed;
   const base = observed.base({ promote: true, force: true });
   const found = findFailoverSides(deployment, input, observations);
-  const broken = await brokenPrimaries(observed, context.signal);
+  const broken = await brokenPrimaries(observed, signal);
   if ('verdict' in found) return { ...base, preconditions: [found, ...broken] };
-  const { from, to, others, silent, performanceSecondaries } = found;
+  const { from, to } = found;
   const heard = lastHeardAt([observerOf(to, 'dr'), ...witnesses(found).observers]);
-  const known = await readWalSamples(context, input.deployment, context.signal, heard);
+  const known = await readWalSamples(context, input.deployment, signal, heard);
   const bound = lossBound(known.samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
-  const bounded = lossOf(from, to, bound);
-  const loss = sinceHeard(bounded, from.cluster, heard);
+  const loss = sinceHeard(lossOf(from, to, bound), from.cluster, heard);
   const tokens = await observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true);
   const judged = [
     ...judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs }),
     ...broken,
     ...successorChecks(input, observed, found),
-    lossKnown(to.cluster, bounded),
   ];
-  const { hooks } = deployment;
-  const route: FailoverRoute = {
-    from: from.cluster,
-    to: to.cluster,
-    otherDrSecondaries: others.map(({ cluster }) => cluster),
-    silentDrSecondaries: silent.map(({ cluster }) => cluster),
-    performanceSecondaries: performanceSecondaries.map(({ cluster }) => cluster),
-    tokenSource: tokens.source,
-    ...(tokens.kept && { kept: tokens.kept }),
-    fencing: hooks.fence !== undefined && input.fencing !== 'attested' ? 'hook' : 'attested',
-    snapshot: snapshotWanted(deployment, 'forced-promotion', to.cluster, true).wanted,
-    hooks: clientHooksOf(deployment),
-    ...(heard !== undefined && { lastHeardAt: heard }),
+  const route = {
+    ...routeOf(input, deployment, found, tokens),
+    /** When a secondary heard the primary last, epoch ms of the worker; absent where none tells it. */
+    lastHeardAt: heard,
     loss,
+    /** What approvers must know beside the plan. */
     findings: [...findingsFor(from.cluster, loss, judged), ...unattestedSamples(known)],
   };
-  const plan = failoverPlan(input, found, deployment, route, tokens.warnings);
-  return { ...base, preconditions: [...judged, ...tokens.checks], route, plan };
+  return {
+    ...base,
+    preconditions: [...judged, ...tokens.checks],
+    route,
+    plan: failoverPlan(input, observed, found, route, tokens.warnings),
+  };
+}
+
+/** What the workflow follows, and what people are shown beside the plan. */
+export interface FailoverRoute extends ReturnType<typeof routeOf> {
+  readonly lastHeardAt?: number | undefined;
+  readonly loss: FailoverLoss;
+  readonly findings: readonly Finding[];
+}
+
+function routeOf(
+  { fencing }: InputOf<'drFailover'>,
+  deployment: Deployment,
+  { from, to, others, silent, performanceSecondaries }: FailoverSides,
+  { source, kept }: TokenAssessment,
+) {
+  return {
+    /** The primary that is gone. */
+    from: from.cluster,
+    to: to.cluster,
+    /** Other DR secondaries of the set that answer: they get an activation token from the new primary. */
+    otherDrSecondaries: others.map(({ cluster }) => cluster),
+    /** Those that do not: people re-point them later. */
+    silentDrSecondaries: silent.map(({ cluster }) => cluster),
+    performanceSecondaries: performanceSecondaries.map(({ cluster }) => cluster),
+    tokenSource: source,
+    /** The operation token of `to`, where the record keeps one. */
+    kept,
+    /** `attested`: whoever approves gate `promote` says so. */
+    fencing: deployment.hooks.fence && fencing !== 'attested' ? ('hook' as const) : ('attested' as const),
+    /** Of the new primary, before a forced promotion. */
+    snapshot: snapshotWanted(deployment, 'forced-promotion', to.cluster, true).wanted,
+    hooks: clientHooksOf(deployment),
+  };
 }
 
 /** Primaries that answer, so that nothing fails over, and that serve nobody: what people do about each. */
@@ -123,7 +125,7 @@ async function brokenPrimaries({ observations, access }: Observed, signal: Abort
 export function successorChecks(
   input: InputOf<'drFailover'>,
   { deployment }: Observed,
-  { from, to, others, silent, ranking }: FailoverSides,
+  { from, to, others, silent, secondaries }: FailoverSides,
 ): Check[] {
   const { cluster } = to;
   const other = `${cluster} cannot be promoted as it is: look at its nodes, or name another one with {"to": ...}.`;
@@ -145,7 +147,7 @@ export function successorChecks(
     ...others
       .filter((each) => noneOlder(to, each).verdict === 'fail')
       .map((each) => asWarning({ ...noneOlder(to, each), name: 'other secondaries can follow' })),
-    ...furthestAhead(to, ranking),
+    ...furthestAhead(to, secondaries),
     ...fenceHook(input, deployment),
     ...silent.map((each) =>
       otherReadable(each, `${each.cluster} is not re-pointed by this run; make sure that it is not a primary.`),
@@ -166,36 +168,12 @@ function versionsAfterLoss(from: ClusterObservation, to: ClusterObservation): Ch
   });
 }
 
-/** Of several secondaries the one that has most of the primary's log is proposed; another one may be named. */
-function furthestAhead(to: ClusterObservation, ranking: readonly ClusterObservation[]): Check[] {
-  if (ranking.length < 2) return [];
-  const ahead = ranking.filter((each) => behindBy(to, each) > 0n);
-  const untold = (to.dr?.lastRemoteWal ?? '0') === '0' && ranking[0] !== to;
-  return [
-    check('furthest ahead', to.cluster, ahead.length === 0 && !untold, {
-      observed: ranking
-        .map(({ cluster, dr }) => `${cluster} last remote WAL ${dr?.lastRemoteWal ?? 'not told'}`)
-        .join('; '),
-      needed: 'no other DR secondary of the set has more of the log',
-      next: `What ${(ahead[0] ?? ranking[0])?.cluster ?? 'another one'} has and ${to.cluster} has not is lost when it follows ${to.cluster}.`,
-      otherwise: 'warn',
-    }),
-  ];
-}
-
 function fenceHook({ fencing }: InputOf<'drFailover'>, { hooks }: Deployment): Check[] {
   if (fencing !== 'hook') return [];
   const observed = hooks.fence ? 'there is one' : 'none';
   const needed = 'hooks.fence in the inventory';
   const next = 'Add the hook, or start with {"fencing": "attested"}.';
   return [check('fence hook', undefined, hooks.fence !== undefined, { observed, needed, next })];
-}
-
-const LOSS_BOUND = 'loss bound';
-
-function lossKnown(to: string, { loss, why }: FailoverLoss): Check {
-  const told = { observed: why, needed: 'samples of the WAL from before the failure' };
-  return loss === 'unknown' ? notCheckable(LOSS_BOUND, to, told) : check(LOSS_BOUND, to, true, told);
 }
 
 /** Where the old primary was demoted and still answers, its tree tells more than any sample. */
@@ -226,7 +204,7 @@ function lossText({ loss, boundWalEntries: bound, why }: FailoverLoss): string {
 function findingsFor(from: string, loss: FailoverLoss, judged: readonly Check[]): Finding[] {
   const findings = judged.flatMap(({ name, cluster = '', verdict, observed, next }): Finding[] => {
     const severity = 'warning';
-    if (verdict === 'not-checkable' && name !== LOSS_BOUND) {
+    if (verdict === 'not-checkable') {
       const text = `"${name}" could not be read: ${observed}.`;
       const attested = `The approvers of gate promote attest that ${from} is gone.`;
       return [{ severity, code: 'sign-attested-by-people', text, next: next ?? attested }];
@@ -261,8 +239,8 @@ function lossWarning(from: string, to: string, { loss, boundWalEntries }: Failov
 /** What changes by itself, such as who of the others answers now, is not in it. */
 function failoverPlan(
   input: InputOf<'drFailover'>,
+  { deployment, plan }: Observing,
   { from: lost, to, others, silent, performanceSecondaries }: FailoverSides,
-  deployment: Deployment,
   { tokenSource, fencing, hooks, loss, kept }: FailoverRoute,
   ofTokens: readonly string[],
 ): PlanDocument {
@@ -278,9 +256,7 @@ function failoverPlan(
   const on = identityOf(to);
   const pair = { on, with: identityOfLost(findCluster(deployment, from), to.dr?.setId) };
   const gone = { cluster: from, clusterId: pair.with.clusterId, at: 0, reachable: false, nodes: [] };
-  return planDocument({
-    runbook: 'drFailover',
-    input,
+  return plan({
     clusters: [to, gone],
     operations: [
       kept && { operation: 'operation-token.take-for-failover', on, detail: kept.entry },

@@ -1,10 +1,9 @@
-import type { Assessment, ClientHooks, Quiesce } from '../../src/contracts/activities';
-import type { KeptToken } from '../../src/contracts/ceremony';
+import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
-import type { InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
+import type { Check } from '../../src/contracts/plan';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
-import { identityOf, planDocument } from '../approvals/planning';
+import { identityOf } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
 import {
@@ -33,22 +32,6 @@ import { observe } from './observed';
 import type { Observed, PlanInput } from './observed';
 import { comparisonStep, followingSteps, tokenSteps } from './words';
 
-export interface SwitchoverRoute {
-  readonly from: string;
-  readonly to: string;
-  readonly otherDrSecondaries: readonly string[];
-  readonly performanceSecondaries: readonly string[];
-  readonly rejoin: boolean;
-  readonly tokenSource: TokenSource;
-  /** The operation token of `to`, where the record keeps one. */
-  readonly kept?: KeptToken;
-  /** Of the old primary, before its demotion. */
-  readonly snapshot: boolean;
-  /** How clients are held off. */
-  readonly quiesce: Quiesce;
-  readonly hooks: ClientHooks;
-}
-
 /** The old primary, the new one, the others of the DR set, and who follows their performance role. */
 type Sides = Exclude<ReturnType<typeof findSides>, Check>;
 
@@ -57,8 +40,7 @@ export async function assessDrSwitchover(
   request: PlanInput<InputOf<'drSwitchover'>>,
 ): Promise<Assessment<SwitchoverRoute>> {
   const { input } = request;
-  const context = currentExecution();
-  const observed = await observe(request, [input.to]);
+  const observed = await observe('drSwitchover', request, [input.to]);
   const { deployment } = observed;
   const base = observed.base({ plan: true, go: input.go === 'required' });
   const sides = findSides(input, observed);
@@ -68,35 +50,61 @@ export async function assessDrSwitchover(
   const [tokens, { quiesce, checks }, changes] = await Promise.all([
     observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true),
     formerChecks(input, observed, sides),
-    lastPrimaryChange(context, deployment.name),
+    lastPrimaryChange(currentExecution(), deployment.name),
   ]);
-  const judged = [
+  const preconditions = [
     ...sideChecks(input, observed, sides),
     ...checks,
     ...(await tokenChecks(observed, tokens, sides)),
     coolDown(changes, deployment.limits.coolDownMs, Date.now()),
   ];
-  const route: SwitchoverRoute = {
+  const route = routeOf(deployment, sides, { tokens, quiesce, snapshot: snapshot.wanted });
+  const { go, onStuck, acceptLoss } = input;
+  const { tokenSource, rejoin } = route;
+  const plan = observed.plan({
+    clusters: [from, to, ...drSecondaries, ...performanceSecondaries],
+    operations: operationsOf(sides, route),
+    warnings: [
+      ...quiesce.warnings,
+      ...[from, to].flatMap(missingNodes),
+      ...(tokens.source === 'ceremony'
+        ? [...breakGlassWarnings('operation-token', [to, ...drSecondaries, from]), ...(tokens.notes ?? [])]
+        : tokens.warnings),
+    ],
+    steps: stepsOf(input, sides, route, { quiesce: quiesce.step, snapshot: snapshot.step }),
+    choices: { tokenSource, go, onStuck, acceptLoss, rejoin, quiesce: quiesce.by },
+  });
+  return { ...base, preconditions, route, plan };
+}
+
+/** What the workflow follows. */
+export type SwitchoverRoute = ReturnType<typeof routeOf>;
+
+function routeOf(
+  deployment: Deployment,
+  { from, to, drSecondaries, performanceSecondaries }: Sides,
+  {
+    tokens,
+    quiesce,
+    snapshot,
+  }: { readonly tokens: TokenAssessment; readonly quiesce: Quiescing; readonly snapshot: boolean },
+) {
+  return {
     from: from.cluster,
     to: to.cluster,
     otherDrSecondaries: drSecondaries.map(({ cluster }) => cluster),
     performanceSecondaries: performanceSecondaries.map(({ cluster }) => cluster),
+    /** Whether the old primary follows the new one: an older one cannot. */
     rejoin: compareVersions(from.version ?? '', to.version ?? '') >= 0,
     tokenSource: tokens.source,
-    ...(tokens.kept && { kept: tokens.kept }),
-    snapshot: snapshot.wanted,
+    /** The operation token of `to`, where the record keeps one. */
+    kept: tokens.kept,
+    /** Of the old primary, before its demotion. */
+    snapshot,
+    /** How clients are held off. */
     quiesce: quiesce.by,
     hooks: clientHooksOf(deployment),
   };
-  const warnings = [
-    ...quiesce.warnings,
-    ...[from, to].flatMap(missingNodes),
-    ...(tokens.source === 'ceremony'
-      ? [...breakGlassWarnings('operation-token', [to, ...drSecondaries, from]), ...(tokens.notes ?? [])]
-      : tokens.warnings),
-  ];
-  const told = { quiesce, warnings, snapshot: snapshot.step };
-  return { ...base, preconditions: judged, route, plan: switchoverPlan(input, route, sides, told) };
 }
 
 /** What a switchover does on the old primary before its demotion: clients, marker, rights. */
@@ -221,59 +229,47 @@ export async function tokenChecks(
 }
 
 /** What the approval of the plan allows: each side may end as the primary, and the others follow that one. */
-function switchoverPlan(
-  input: InputOf<'drSwitchover'>,
-  route: SwitchoverRoute,
-  { from, to, drSecondaries, performanceSecondaries }: Sides,
-  {
-    quiesce,
-    warnings,
-    snapshot,
-  }: { readonly quiesce: Quiescing; readonly warnings: readonly string[]; readonly snapshot: string | false },
-): PlanDocument {
+function operationsOf({ from, to, drSecondaries, performanceSecondaries }: Sides, route: SwitchoverRoute) {
   const [former, next] = [identityOf(from), identityOf(to)];
   const others = drSecondaries.map(identityOf);
-  const followAs = (primary: AllowedOperation['on'], secondaries: readonly AllowedOperation['on'][]) => [
+  const follow = (primary: typeof former, secondaries: readonly (typeof former)[]) => [
     ...secondaries.map((on) => ({ operation: 'dr.secondary.repoint-after-switchover', on, with: primary }) as const),
     ...performanceSecondaries.map((each) => {
       const on = identityOf(each);
       return { operation: 'performance.secondary.repoint-after-switchover', on, with: primary } as const;
     }),
   ];
-  const { tokenSource, rejoin, kept } = route;
-  const { go, onStuck, acceptLoss } = input;
-  const [old, now] = [from.cluster, to.cluster];
+  return [
+    route.kept && ({ operation: 'operation-token.take', on: next, detail: route.kept.entry } as const),
+    route.quiesce === 'quota' && ({ operation: 'dr.primary.quiesce-by-quota', on: former, with: next } as const),
+    { operation: 'dr.primary.demote', on: former, with: next } as const,
+    { operation: 'dr.secondary.promote-after-demotion', on: next, with: former } as const,
+    { operation: 'dr.secondary.promote-after-demotion', on: former, with: next } as const,
+    ...follow(next, [...(route.rejoin ? [former] : []), ...others]),
+    ...follow(former, [next, ...others]),
+  ];
+}
+
+function stepsOf(
+  { onStuck, acceptLoss }: InputOf<'drSwitchover'>,
+  { to, performanceSecondaries }: Sides,
+  { from: old, to: now, otherDrSecondaries, rejoin, tokenSource, kept, quiesce: by, hooks }: SwitchoverRoute,
+  { quiesce, snapshot }: { readonly quiesce: string | undefined; readonly snapshot: string | false },
+) {
   const token = tokenSteps(to, tokenSource, kept);
-  return planDocument({
-    runbook: 'drSwitchover',
-    input,
-    clusters: [from, to, ...drSecondaries, ...performanceSecondaries],
-    operations: [
-      kept && { operation: 'operation-token.take', on: next, detail: kept.entry },
-      quiesce.by === 'quota' && { operation: 'dr.primary.quiesce-by-quota', on: former, with: next },
-      { operation: 'dr.primary.demote', on: former, with: next },
-      { operation: 'dr.secondary.promote-after-demotion', on: next, with: former },
-      { operation: 'dr.secondary.promote-after-demotion', on: former, with: next },
-      // An older one cannot follow the new primary: it stays out.
-      ...followAs(next, [...(rejoin ? [former] : []), ...others]),
-      ...followAs(former, [next, ...others]),
-    ],
-    warnings,
-    steps: [
-      token.begin,
-      snapshot,
-      quiesce.step,
-      `Write a marker on ${old} and wait until ${now} has it`,
-      `Demote ${old} (OUTAGE begins)`,
-      comparisonStep(old, quiesce.by, acceptLoss),
-      `Promote ${now}; where that gets stuck ${onStuck === 'promote-back' ? `promote ${old} back` : 'park'}`,
-      `Wait until ${now} serves${route.hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
-      `See that ${now} takes a write`,
-      rejoin ? `Make ${old} a DR secondary of ${now}` : `Leave ${old} out until it is upgraded`,
-      ...drSecondaries.map(({ cluster }) => `Point ${cluster} at ${now}`),
-      ...followingSteps(performanceSecondaries, now),
-      token.end,
-    ],
-    choices: { tokenSource, go, onStuck, acceptLoss, rejoin, quiesce: quiesce.by },
-  });
+  return [
+    token.begin,
+    snapshot,
+    quiesce,
+    `Write a marker on ${old} and wait until ${now} has it`,
+    `Demote ${old} (OUTAGE begins)`,
+    comparisonStep(old, by, acceptLoss),
+    `Promote ${now}; where that gets stuck ${onStuck === 'promote-back' ? `promote ${old} back` : 'park'}`,
+    `Wait until ${now} serves${hooks.traffic ? ', lead the clients there' : ''} (OUTAGE ends)`,
+    `See that ${now} takes a write`,
+    rejoin ? `Make ${old} a DR secondary of ${now}` : `Leave ${old} out until it is upgraded`,
+    ...otherDrSecondaries.map((cluster) => `Point ${cluster} at ${now}`),
+    ...followingSteps(performanceSecondaries, now),
+    token.end,
+  ];
 }

@@ -2,16 +2,14 @@ import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf, ReplicationKind, TokenSource } from '../../src/contracts/runbook-inputs';
-import { identityOf, planDocument } from '../approvals/planning';
+import { identityOf } from '../approvals/planning';
 import { check } from '../checks/check';
 import { anotherStays, hasRole, noDrSecondary, othersConnected, roleText } from '../checks/replication';
-import type { TokenAssessment } from '../checks/tokens';
 import { CONNECTION, cutOffDetail } from '../ending/replication-end';
-import { currentExecution } from '../execution';
 import { describeFilter, filterUnder } from '../filters/paths-filters';
 import { isAlive, kindName } from '../observe';
 import { observe } from './observed';
-import type { Observed, PlanInput } from './observed';
+import type { PlanInput } from './observed';
 
 /** A secondary that loses its primary for good. */
 export interface CutOff {
@@ -38,7 +36,7 @@ export async function assessReplicationTeardown(
 ): Promise<Assessment<TeardownRoute>> {
   const { input } = request;
   const { kind, cluster } = input;
-  const observed = await observe(request, [cluster]);
+  const observed = await observe('replicationTeardown', request, [cluster]);
   const { observations } = observed;
   const { heartbeatAgeMs } = observed.deployment.limits;
   const seen = observed.of(cluster);
@@ -49,7 +47,6 @@ export async function assessReplicationTeardown(
   if (!state || role === undefined) return { ...base, preconditions: judged };
   const path = `sys/replication/${kind}/${role}/disable`;
   const tokens = kind === 'dr' && role === 'secondary' ? await observed.tokens(cluster, [path]) : undefined;
-  const rights = tokens || role === 'disabled' ? [] : await observed.rights(cluster, { [path]: ['update'] });
   const connected = othersConnected(state, '', heartbeatAgeMs).join(', ');
   const cutOff = check('nobody is cut off', cluster, connected === '', {
     observed: connected === '' ? 'nobody is connected' : `connected: ${connected}`,
@@ -66,11 +63,38 @@ export async function assessReplicationTeardown(
   };
   // One that nobody knows and that is not connected may be attached again meanwhile: then it is not what was approved.
   const inUse = role === 'secondary' && (route.knownBy !== undefined || isAlive(state, heartbeatAgeMs));
+  const details = {
+    primary: [cutOffDetail(route.cutOff.map(({ id }) => id))],
+    secondary: [CONNECTION.none, ...(inUse ? [CONNECTION.any] : [])],
+  };
+  const operations =
+    role === 'disabled'
+      ? []
+      : details[role].map((detail) => ({
+          operation: `${kind}.${role}.disable` as const,
+          on: identityOf(seen),
+          detail,
+        }));
+  const isNamed = (each: ClusterObservation) =>
+    each.clusterId !== undefined && route.cutOff.some((one) => one.cluster === each.cluster);
   return {
     ...base,
-    preconditions: [...judged, ...(role === 'primary' ? [cutOff] : []), ...(tokens?.checks ?? rights)],
+    preconditions: [
+      ...judged,
+      ...(role === 'primary' ? [cutOff] : []),
+      ...(tokens?.checks ?? (await observed.rights(operations))),
+    ],
     route,
-    plan: teardownPlan(input, route, inUse, observed, tokens?.warnings ?? []),
+    plan: observed.plan({
+      clusters: [seen, ...observations.filter(isNamed)],
+      operations,
+      warnings: [...teardownWarnings(input, route, seen), ...(tokens?.warnings ?? [])],
+      steps: [
+        role !== 'disabled' && `Disable ${kindName(kind)} replication on ${cluster}, which is its ${role}`,
+        `See on every node of ${cluster} that it is disabled`,
+      ],
+      choices: { kind, role },
+    }),
   };
 }
 
@@ -120,58 +144,32 @@ function knownByOf(
   return known;
 }
 
-function teardownPlan(
-  input: InputOf<'replicationTeardown'>,
-  { cluster, role, cutOff, knownBy }: TeardownRoute,
-  inUse: boolean,
-  { of, observations }: Observed,
-  ofTokens: readonly string[],
+function teardownWarnings(
+  { kind, cluster }: InputOf<'replicationTeardown'>,
+  { role, cutOff, knownBy }: TeardownRoute,
+  seen: ClusterObservation,
 ) {
-  const { kind } = input;
-  const seen = of(cluster);
-  const details = {
-    primary: [cutOffDetail(cutOff.map(({ id }) => id))],
-    secondary: [CONNECTION.none, ...(inUse ? [CONNECTION.any] : [])],
-    disabled: [],
-  };
-  const on = identityOf(seen);
   const nameOf = ({ id, cluster: name }: CutOff) => (name === undefined ? `the secondary ${id}` : `${name} (id ${id})`);
   const other = kind === 'dr' ? 'performance' : 'dr';
   const otherMode = seen[other]?.mode;
-  const named = observations.filter(
-    (each) => each.clusterId !== undefined && cutOff.some((one) => one.cluster === each.cluster),
-  );
-  return planDocument({
-    runbook: 'replicationTeardown',
-    input,
-    clusters: [seen, ...named],
-    operations:
-      role === 'disabled' ? [] : details[role].map((detail) => ({ operation: `${kind}.${role}.disable`, on, detail })),
-    warnings: [
-      ...cutOff.map(
-        (each) =>
-          `${nameOf(each)} is cut off for good: it can follow a primary again only by being wiped and onboarded anew.`,
-      ),
-      role === 'primary' &&
-        kind === 'dr' &&
-        `${cluster} has no DR secondary afterwards: if it fails then, its data is gone.`,
-      kind === 'performance' &&
-        cutOff.length > 0 &&
-        'Clients of the performance secondaries read what these have now; their writes to shared data fail.',
-      role === 'secondary' &&
-        `${cluster} can become a ${kindName(kind)} secondary again only by being wiped and onboarded anew.`,
-      knownBy && `${knownBy.primary} goes on knowing ${cluster} by the id ${knownBy.id} until it is revoked.`,
-      role !== 'disabled' &&
-        (otherMode === 'primary' || otherMode === 'secondary') &&
-        `The ${kindName(other)} replication of ${cluster} (${otherMode}) stays as it is.`,
-      ...ofTokens,
-    ],
-    steps: [
-      role !== 'disabled' && `Disable ${kindName(kind)} replication on ${cluster}, which is its ${role}`,
-      `See on every node of ${cluster} that it is disabled`,
-    ],
-    choices: { kind, role },
-  });
+  return [
+    ...cutOff.map(
+      (each) =>
+        `${nameOf(each)} is cut off for good: it can follow a primary again only by being wiped and onboarded anew.`,
+    ),
+    role === 'primary' &&
+      kind === 'dr' &&
+      `${cluster} has no DR secondary afterwards: if it fails then, its data is gone.`,
+    kind === 'performance' &&
+      cutOff.length > 0 &&
+      'Clients of the performance secondaries read what these have now; their writes to shared data fail.',
+    role === 'secondary' &&
+      `${cluster} can become a ${kindName(kind)} secondary again only by being wiped and onboarded anew.`,
+    knownBy && `${knownBy.primary} goes on knowing ${cluster} by the id ${knownBy.id} until it is revoked.`,
+    role !== 'disabled' &&
+      (otherMode === 'primary' || otherMode === 'secondary') &&
+      `The ${kindName(other)} replication of ${cluster} (${otherMode}) stays as it is.`,
+  ];
 }
 
 /** What `secondaryDecommission` follows. */
@@ -193,42 +191,64 @@ export async function assessSecondaryDecommission(
   request: PlanInput<InputOf<'secondaryDecommission'>>,
 ): Promise<Assessment<DecommissionRoute>> {
   const { input } = request;
-  const { kind, afterwards } = input;
-  const observed = await observe(request, [input.primary, input.secondary]);
-  const base = observed.base({ revoke: true, disable: afterwards === 'disable' });
+  const { kind, acknowledgeLastSecondary } = input;
+  const observed = await observe('secondaryDecommission', request, [input.primary, input.secondary]);
+  const base = observed.base({ revoke: true, disable: input.afterwards === 'disable' });
   const primary = observed.of(input.primary);
   const role = hasRole(primary, kind, 'primary', 'A secondary is revoked on the primary that it follows.');
   if (role.verdict === 'fail') return { ...base, preconditions: [role] };
-  const found = identify(input, primary, observed.observations);
-  const { id, secondary } = found;
-  if (id === undefined) return { ...base, preconditions: [role, found.judged] };
-  const { heartbeatAgeMs } = observed.deployment.limits;
-  const revoke = { [`sys/replication/${kind}/primary/revoke-secondary`]: ['update'] };
-  const onSecondary = await judgeAfterwards(observed, input, secondary);
+  const { id, secondary, judged } = identify(input, primary, observed.observations);
+  if (id === undefined) return { ...base, preconditions: [role, judged] };
+  const afterwards = secondary ? input.afterwards : 'nothing';
+  const path = `sys/replication/dr/secondary/${afterwards === 'disable' ? 'disable' : 'update-primary'}`;
+  const acts = secondary !== undefined && afterwards !== 'nothing';
+  const tokens = acts && kind === 'dr' ? await observed.tokens(secondary.cluster, [path]) : undefined;
+  const left =
+    kind === 'performance' ? await filterUnder(observed.access(primary.cluster), id, observed.signal) : undefined;
   const route: DecommissionRoute = {
     primary: primary.cluster,
     id,
     secondary: secondary?.cluster,
-    afterwards: secondary ? afterwards : 'nothing',
-    tokenSource: onSecondary.source,
-    filterLeft: kind === 'performance' ? await filterOf(observed, primary.cluster, id) : undefined,
+    afterwards,
+    tokenSource: tokens?.source,
+    filterLeft: left && describeFilter(left),
   };
+  const target = secondary && identityOf(secondary);
+  const operations = [
+    { operation: `${kind}.primary.revoke-secondary`, on: identityOf(primary), with: target, detail: id } as const,
+    target &&
+      afterwards !== 'nothing' &&
+      ({
+        operation: `${kind}.secondary.${afterwards}`,
+        on: target,
+        ...(afterwards === 'disable' && { detail: CONNECTION.none }),
+      } as const),
+  ];
+  const next = 'Start again with {"afterwards": "nothing"}, and see what the cluster is used for.';
   return {
     ...base,
     preconditions: [
       role,
-      found.judged,
+      judged,
       idKnown(input, primary, id),
-      ...(kind === 'dr' ? [anotherStays(primary, id, heartbeatAgeMs, input.acknowledgeLastSecondary)] : []),
-      ...(await observed.rights(primary.cluster, revoke)),
-      ...(onSecondary.checks ?? []),
+      ...(kind === 'dr'
+        ? [anotherStays(primary, id, observed.deployment.limits.heartbeatAgeMs, acknowledgeLastSecondary)]
+        : []),
+      ...(acts ? [hasRole(secondary, kind, 'secondary', next)] : []),
+      ...(await observed.rights(operations)),
+      ...(tokens?.checks ?? []),
     ],
     route,
-    plan: decommissionPlan(input, route, primary, secondary, onSecondary.warnings ?? []),
+    plan: observed.plan({
+      clusters: [primary, ...(secondary ? [secondary] : [])],
+      operations,
+      ...decommissionTexts(input, route, tokens?.warnings ?? []),
+      choices: { kind, id, afterwards, acknowledgeLastSecondary },
+    }),
   };
 }
 
-/** Which id is meant, and which cluster of the inventory has it. */
+/** Which id is meant, and which cluster of the inventory that answers has it. */
 function identify(
   { kind, id: asked, secondary: named }: InputOf<'secondaryDecommission'>,
   primary: ClusterObservation,
@@ -236,37 +256,28 @@ function identify(
 ) {
   const idsOf = (each: ClusterObservation) =>
     each !== primary && each.reachable && each.clusterId !== undefined
-      ? [each[kind]?.secondaryId, each.clusterId].filter((id) => id !== undefined && id !== '')
+      ? [each[kind]?.secondaryId, each.clusterId].flatMap((id) => id || [])
       : [];
-  if (named === undefined) {
-    const owner = observations.find((each) => asked !== undefined && idsOf(each).includes(asked));
-    const judged = check('the secondary is in the inventory', owner?.cluster, owner !== undefined, {
-      observed: owner ? `${owner.cluster} has it` : `no cluster that answers has the id ${asked ?? ''}`,
-      needed: 'a cluster of the inventory with this id',
-      next: 'Only the side of the primary is done; the report says what is left to do on the secondary.',
-      otherwise: 'warn',
-    });
-    return { id: asked, secondary: owner, judged };
-  }
-  const secondary = observations.find(({ cluster }) => cluster === named);
+  const secondary = observations.find((each) =>
+    asked === undefined ? each.cluster === named : idsOf(each).includes(asked),
+  );
   const ids = secondary ? idsOf(secondary) : [];
-  if (ids.length === 0) {
-    const judged = check('the secondary answers', named, false, {
-      observed: secondary?.error ?? 'it is the primary, or not readable',
+  const id = asked ?? ids.find((each) => primary[kind]?.knownSecondaries?.includes(each)) ?? ids[0];
+  if (named !== undefined) {
+    const judged = check('the secondary answers', named, id !== undefined, {
+      observed: id ?? secondary?.error ?? 'it is the primary, or not readable',
       needed: 'its ids can be read',
-      next: 'Give its "id" alone, as known_secondaries of the primary has it: then what is to be done on it is left to people.',
+      next: 'Give its "id" instead, as known_secondaries of the primary has it: then what is to be done on it is left to people.',
     });
-    return { id: undefined, secondary: undefined, judged };
+    return { id, secondary, judged };
   }
-  const id = asked ?? ids.find((one) => primary[kind]?.knownSecondaries?.includes(one ?? '')) ?? ids[0];
-  const good = id !== undefined && ids.includes(id);
-  const judged = check('the id is that of the secondary', named, good, {
-    observed: `${named} has ${ids.join(', ')}`,
-    needed: `${id ?? 'an id'} is one of them`,
-    next: 'Give the id that the secondary has, or leave it out.',
+  const judged = check('the secondary is in the inventory', secondary?.cluster, secondary !== undefined, {
+    observed: secondary ? `${secondary.cluster} has it` : `no cluster that answers has the id ${id ?? ''}`,
+    needed: 'a cluster of the inventory with this id',
+    next: 'Only the side of the primary is done; the report says what is left to do on the secondary.',
+    otherwise: 'warn',
   });
-  // It answers: its ids were read.
-  return { id: good ? id : undefined, secondary, judged };
+  return { id, secondary, judged };
 }
 
 /** One that was revoked before is in no list any more, and neither is a mistyped one. */
@@ -279,73 +290,31 @@ function idKnown({ kind }: InputOf<'secondaryDecommission'>, primary: ClusterObs
   });
 }
 
-/** What is done on the secondary: its role, and the token or credential that it needs. */
-async function judgeAfterwards(
-  { rights, tokens }: Observed,
-  { kind, afterwards }: InputOf<'secondaryDecommission'>,
-  secondary: ClusterObservation | undefined,
-): Promise<Partial<TokenAssessment>> {
-  if (afterwards === 'nothing' || !secondary) return {};
-  const next = 'Start again with {"afterwards": "nothing"}, and see what the cluster is used for.';
-  const role = hasRole(secondary, kind, 'secondary', next);
-  const path = `sys/replication/${kind}/secondary/${afterwards === 'disable' ? 'disable' : 'update-primary'}`;
-  if (kind === 'performance') return { checks: [role, ...(await rights(secondary.cluster, { [path]: ['update'] }))] };
-  const found = await tokens(secondary.cluster, [path]);
-  return { ...found, checks: [role, ...found.checks] };
-}
-
-async function filterOf({ access }: Observed, primary: string, id: string): Promise<string | undefined> {
-  const filter = await filterUnder(access(primary), id, currentExecution().signal);
-  return filter && describeFilter(filter);
-}
-
-function decommissionPlan(
-  input: InputOf<'secondaryDecommission'>,
-  { id, afterwards, filterLeft }: DecommissionRoute,
-  primary: ClusterObservation,
-  secondary: ClusterObservation | undefined,
+function decommissionTexts(
+  { kind, secondary: named, acknowledgeLastSecondary }: InputOf<'secondaryDecommission'>,
+  { primary, id, secondary, afterwards, filterLeft }: DecommissionRoute,
   ofTokens: readonly string[],
 ) {
-  const { kind, acknowledgeLastSecondary } = input;
-  const name = secondary?.cluster ?? input.secondary ?? id;
-  const target = secondary && identityOf(secondary);
-  return planDocument({
-    runbook: 'secondaryDecommission',
-    input,
-    clusters: [primary, ...(secondary ? [secondary] : [])],
-    operations: [
-      {
-        operation: `${kind}.primary.revoke-secondary`,
-        on: identityOf(primary),
-        ...(target && { with: target }),
-        detail: id,
-      },
-      target &&
-        afterwards !== 'nothing' && {
-          operation: `${kind}.secondary.${afterwards}`,
-          on: target,
-          ...(afterwards === 'disable' && { detail: CONNECTION.none }),
-        },
-    ],
+  const name = secondary ?? named ?? id;
+  return {
     warnings: [
-      `${name} is cut off from ${primary.cluster} at once, and comes back only with a new activation token.`,
+      `${name} is cut off from ${primary} at once, and comes back only with a new activation token.`,
       kind === 'dr'
         ? `${name} gets no more writes: it cannot take over without losing what comes after.`
         : `Clients of ${name} read what it has now, and their writes to shared data fail.`,
       acknowledgeLastSecondary &&
         kind === 'dr' &&
-        `${primary.cluster} may have no connected DR secondary afterwards: if it fails then, its data is gone.`,
+        `${primary} may have no connected DR secondary afterwards: if it fails then, its data is gone.`,
       afterwards === 'disable' && `${name} ends replication: it can become a secondary again only by being wiped.`,
-      filterLeft !== undefined && `The paths filter of ${id} stays on ${primary.cluster}: ${filterLeft}.`,
+      filterLeft !== undefined && `The paths filter of ${id} stays on ${primary}: ${filterLeft}.`,
       ...ofTokens,
       !secondary && `Nothing is done on ${name}: it is not in the inventory, or does not answer.`,
     ],
     steps: [
-      `Revoke ${name} (id ${id}) on ${primary.cluster}`,
-      `See that ${primary.cluster} has no such peer any more`,
+      `Revoke ${name} (id ${id}) on ${primary}`,
+      `See that ${primary} has no such peer any more`,
       afterwards === 'forget-primary' && `Make ${name} forget its primary; it stays a secondary with its data`,
       afterwards === 'disable' && `Disable ${kindName(kind)} replication on ${name}`,
     ],
-    choices: { kind, id, afterwards, acknowledgeLastSecondary },
-  });
+  };
 }

@@ -1,18 +1,15 @@
 import type { FilterState, Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
+import type { AllowedOperation, Check } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
-import { identityOf, planDocument } from '../approvals/planning';
+import { identityOf } from '../approvals/planning';
 import { check } from '../checks/check';
 import type { Rights } from '../checks/credentials';
 import { hasRole, roleText, rolesOf } from '../checks/replication';
-import type { ClusterAccess } from '../clusters';
-import { currentExecution } from '../execution';
 import {
   describeFilter,
   filterOfId,
-  filterUnder,
   isWider,
   notMounted,
   readFilterOfId,
@@ -49,9 +46,8 @@ export async function assessFilterReconciliation(
   request: PlanInput<InputOf<'filterReconciliation'>>,
 ): Promise<Assessment<FilterRoute>> {
   const { input } = request;
-  const { signal } = currentExecution();
-  const observed = await observe(request, [...Object.keys(input.filters ?? {}), input.primary]);
-  const { deployment, observations, access } = observed;
+  const observed = await observe('filterReconciliation', request, [...Object.keys(input.filters ?? {}), input.primary]);
+  const { deployment, observations, access, signal } = observed;
   const primary = findPrimary(input, observations);
   if ('verdict' in primary) return { ...observed.base({ filter: false }), preconditions: [primary] };
   const source = access(primary.cluster);
@@ -67,6 +63,7 @@ export async function assessFilterReconciliation(
   const secondaries = [...read.map((each) => ({ ...each, wanted: wanted.get(each.secondary) })), ...outside];
   const changes = changesOf(secondaries);
   const route: FilterRoute = { primary: primary.cluster, secondaries, changes };
+  const changed = looked.filter(({ cluster }) => changes.some(({ secondary }) => secondary === cluster));
   const unseen = await notMounted(
     source,
     changes.map((each) => each.wanted),
@@ -79,11 +76,21 @@ export async function assessFilterReconciliation(
       ...checks,
       ...ids.map(([id]) => ofNoCluster(id, observations)),
       ...secondaries.map((each) => asWanted(each)),
-      ...(await strangers(primary, secondaries, source)),
-      ...(await observed.rights(primary.cluster, rightsFor(changes))),
+      ...(await observed.rights([], { [primary.cluster]: rightsFor(changes) })),
     ],
     route,
-    plan: filterPlan(input, primary, looked, route, unseen),
+    plan: observed.plan({
+      clusters: [primary, ...changed],
+      operations: operationsOf(primary, changed, changes),
+      warnings: [...unseen, ...new Set(changes.map(warningsOf))],
+      steps: [
+        ...changes.map(stepOf),
+        ...changed.map(({ cluster }) => `Compare the dynamic filter of ${cluster} on both sides`),
+      ],
+      choices: Object.fromEntries(
+        changes.map(({ secondary, wanted }) => [`filter of ${secondary}`, describeFilter(wanted)]),
+      ),
+    }),
   };
 }
 
@@ -171,27 +178,6 @@ export function asWanted(
   return check('filter as wanted', secondary, same, { observed, needed, next, otherwise });
 }
 
-/** Secondaries that the primary knows and the inventory does not: their filters are shown and never touched. */
-function strangers(
-  primary: ClusterObservation,
-  read: readonly SecondaryFilters[],
-  source: ClusterAccess,
-): Promise<Check[]> {
-  const { signal } = currentExecution();
-  const known = new Set(read.flatMap(({ filters }) => filters.map(({ id }) => id)));
-  const ids = (primary.performance?.knownSecondaries ?? []).filter((id) => !known.has(id));
-  return Promise.all(
-    ids.map(async (id) =>
-      check('every secondary is in the inventory and answers', primary.cluster, false, {
-        observed: filterOfId(id, stateOf(await filterUnder(source, id, signal))),
-        needed: 'a cluster of the inventory with this id',
-        next: 'Its filter is left as it is. List the cluster in the inventory, or revoke the id where it is not used.',
-        otherwise: 'warn',
-      }),
-    ),
-  );
-}
-
 /** What the workers' credential must be allowed to do on the primary; nothing where nothing is changed. */
 function rightsFor(changes: readonly FilterChange[]): Rights {
   const [first] = changes;
@@ -217,15 +203,12 @@ function changesOf(secondaries: FilterRoute['secondaries']): FilterChange[] {
   return [...changes.filter((each) => !widens(each)), ...changes.filter(widens)];
 }
 
-/** The plan: what each change means, and the one operation that it needs. */
-function filterPlan(
-  input: InputOf<'filterReconciliation'>,
+/** One operation for each change, and one for both ids of a secondary. */
+function operationsOf(
   primary: ClusterObservation,
-  looked: readonly ClusterObservation[],
-  { changes }: FilterRoute,
-  unseen: readonly string[],
-): PlanDocument {
-  const changed = looked.filter(({ cluster }) => changes.some(({ secondary }) => secondary === cluster));
+  changed: readonly ClusterObservation[],
+  changes: readonly FilterChange[],
+) {
   const operation = { operation: 'performance.primary.paths-filter', on: identityOf(primary) } as const;
   const operationFor = ({ secondary, outside, wanted }: FilterChange): AllowedOperation => {
     const target = outside ? undefined : changed.find(({ cluster }) => cluster === secondary);
@@ -233,21 +216,7 @@ function filterPlan(
       ? { ...operation, with: identityOf(target), detail: describeFilter(wanted) }
       : { ...operation, detail: filterOfId(secondary, wanted) };
   };
-  return planDocument({
-    runbook: 'filterReconciliation',
-    input,
-    clusters: [primary, ...changed],
-    // One for both ids of a secondary.
-    operations: [...new Map(changes.map((each) => [`${each.outside} ${each.secondary}`, operationFor(each)])).values()],
-    warnings: [...unseen, ...new Set(changes.map(warningsOf))],
-    steps: [
-      ...changes.map(stepOf),
-      ...changed.map(({ cluster }) => `Compare the dynamic filter of ${cluster} on both sides`),
-    ],
-    choices: Object.fromEntries(
-      changes.map(({ secondary, wanted }) => [`filter of ${secondary}`, describeFilter(wanted)]),
-    ),
-  });
+  return [...new Map(changes.map((each) => [`${each.outside} ${each.secondary}`, operationFor(each)])).values()];
 }
 
 function warningsOf({ secondary, before, wanted }: FilterChange): string {

@@ -3,10 +3,9 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
 import { orElse } from '../../src/errors';
-import { identityOf, planDocument } from '../approvals/planning';
+import { identityOf } from '../approvals/planning';
 import { asWarning, check } from '../checks/check';
 import { aliveByHeartbeat, hasRole, primaryStable } from '../checks/replication';
-import { currentExecution } from '../execution';
 import { describeReindex, readReindex, reindexDetail } from '../merkle/trees';
 import type { ReindexState } from '../merkle/trees';
 import { observe } from './observed';
@@ -27,18 +26,15 @@ const REINDEX = 'sys/replication/dr/secondary/reindex';
 export async function assessMerkleCheck(
   request: PlanInput<InputOf<'merkleCheck'>>,
 ): Promise<Assessment<Pick<ReindexRoute, 'tokenSource'>>> {
-  const { input } = request;
-  const { cluster } = input;
-  const { observed, target, role, reindex } = await observeTree(request);
+  const { cluster } = request.input;
+  const { observed, target, role, reindex } = await observeTree('merkleCheck', request);
   const base = observed.base({});
   if (role.verdict === 'fail') return { ...base, preconditions: [role] };
   const { source: tokenSource, checks, warnings } = await observed.tokens(cluster, [MERKLE_CHECK]);
   return {
     ...base,
     preconditions: [role, noReindexUnderWay(reindex, cluster), ...checks],
-    plan: planDocument({
-      runbook: 'merkleCheck',
-      input,
+    plan: observed.plan({
       clusters: [target],
       operations: [],
       warnings,
@@ -53,7 +49,7 @@ export async function assessMerkleCheck(
 export async function assessDrReindex(request: PlanInput<InputOf<'drReindex'>>): Promise<Assessment<ReindexRoute>> {
   const { input } = request;
   const { cluster, diff, force, skipFlush } = input;
-  const { observed, target, others, role, reindex } = await observeTree(request);
+  const { observed, target, others, role, reindex } = await observeTree('drReindex', request);
   const base = observed.base({ reindex: true });
   if (role.verdict === 'fail') return { ...base, preconditions: [role] };
   const alive = aliveByHeartbeat(target, 'dr', observed.deployment.limits.heartbeatAgeMs);
@@ -68,9 +64,7 @@ export async function assessDrReindex(request: PlanInput<InputOf<'drReindex'>>):
       noReindexUnderWay(reindex, cluster),
       ...checks,
     ],
-    plan: planDocument({
-      runbook: 'drReindex',
-      input,
+    plan: observed.plan({
       clusters: [target, ...others.filter((each) => each.dr?.mode === 'primary')],
       operations: [{ operation: 'dr.secondary.reindex', on: identityOf(target), detail }],
       warnings: [...reindexWarnings(input, others), ...warnings],
@@ -87,11 +81,14 @@ export async function assessDrReindex(request: PlanInput<InputOf<'drReindex'>>):
 }
 
 /** Reads all clusters, and whether a reindex of the named one is under way. */
-async function observeTree(request: PlanInput<InputOf<'merkleCheck'> | InputOf<'drReindex'>>) {
+async function observeTree(
+  runbook: 'merkleCheck' | 'drReindex',
+  request: PlanInput<InputOf<'merkleCheck'> | InputOf<'drReindex'>>,
+) {
   const { cluster } = request.input;
-  const { signal } = currentExecution();
-  const observed = await observe(request, [cluster]);
-  const reindex = await readReindex(observed.access(cluster), signal).catch(orElse(signal, () => undefined));
+  const observed = await observe(runbook, request, [cluster]);
+  const { access, signal } = observed;
+  const reindex = await readReindex(access(cluster), signal).catch(orElse(signal, () => undefined));
   const target = observed.of(cluster);
   // A primary has no such endpoints, and is never reindexed first.
   const next =

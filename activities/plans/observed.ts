@@ -1,16 +1,21 @@
 import type { OnDeployment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Check, GateName } from '../../src/contracts/plan';
+import type { RunbookName } from '../../src/contracts/names';
+import type { AllowedOperation, Check, GateName } from '../../src/contracts/plan';
 import type { TokenSourceChoice } from '../../src/contracts/runbook-inputs';
 import { drSetOf, findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
-import { gateFacts, observeDeployment, siteFacts } from '../approvals/planning';
+import { gateFacts, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
+import type { Listed, Planning } from '../approvals/planning';
 import { credentialFacts, credentialLives, credentialMay, credentialWorks, mayCall } from '../checks/credentials';
 import type { Rights } from '../checks/credentials';
+import { QUOTA_RIGHTS } from '../checks/quiesce';
 import { assessTokenSource } from '../checks/tokens';
 import { checkMarker } from '../evidence/marker';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
+import { describeFilter } from '../filters/paths-filters';
+import { issuingRights } from './words';
 
 /** What every plan is made of. */
 export interface PlanInput<I> {
@@ -21,6 +26,9 @@ export interface PlanInput<I> {
 
 /** A deployment as it was read: every check looks at this, and at what it reads itself. */
 export type Observed = ReturnType<typeof observedOf>;
+
+/** The same, of an assessment. */
+export type Observing = Awaited<ReturnType<typeof observe>>;
 
 /** Names where the token of a DR operation comes from; the inventory does where nothing is named. */
 type Asking = PlanInput<{ readonly tokenSource?: TokenSourceChoice | undefined }>;
@@ -43,6 +51,19 @@ export function observedOf(
     const { members } = drSetOf(deployment, cluster);
     return observations.filter((each) => each.cluster !== cluster && members.includes(each.cluster));
   };
+  /**
+   * Whether the workers' credential for a cluster that serves clients has these rights, by the cluster's own word, and
+   * whether it takes a write beside the marker. All of it by one look at the credential.
+   */
+  const markerRights = async (cluster: string, needed: Rights, mustLast = false): Promise<Check[]> => {
+    const serving = access(cluster);
+    const { judged, rights } = await checkMarker(serving, deployment, signal);
+    const all = { ...needed, ...rights };
+    const facts = await credentialFacts(serving, () => serving.credential(), Object.keys(all), signal);
+    if (!facts.usable) return [credentialWorks(serving.entry, facts)];
+    const lasts = mustLast ? [credentialWorks(serving.entry, facts), credentialLives(serving.entry, facts)] : [];
+    return [...lasts, ...credentialMay(serving.entry, facts, all), judged];
+  };
   return {
     deployment,
     observations,
@@ -50,20 +71,26 @@ export function observedOf(
     of,
     othersOf,
     access,
-    /** Whether the workers' credential for a cluster has these rights, by the cluster's own word. */
-    rights: (cluster: string, needed: Rights) => mayCall(access(cluster), needed, signal),
+    markerRights,
     /**
-     * The same on a cluster that serves clients, which takes a write beside the marker too; `needed` is what is needed
-     * beside. All of it by one look at the credential.
+     * Whether the workers' credentials have the rights that these operations need, by each cluster's own word.
+     *
+     * @param more - what a run needs of a cluster beside
+     * @param serving - the cluster that serves clients, and takes a write beside the marker
      */
-    markerRights: async (cluster: string, needed: Rights, mustLast = false): Promise<Check[]> => {
-      const serving = access(cluster);
-      const { judged, rights } = await checkMarker(serving, deployment, signal);
-      const all = { ...needed, ...rights };
-      const facts = await credentialFacts(serving, () => serving.credential(), Object.keys(all), signal);
-      if (!facts.usable) return [credentialWorks(serving.entry, facts)];
-      const lasts = mustLast ? [credentialWorks(serving.entry, facts), credentialLives(serving.entry, facts)] : [];
-      return [...lasts, ...credentialMay(serving.entry, facts, all), judged];
+    rights: async (
+      operations: Listed<AllowedOperation>,
+      more: Readonly<Record<string, Rights>> = {},
+      serving?: string,
+    ): Promise<Check[]> => {
+      const needed = [...operations.flatMap((each) => (each ? rightsOf(each) : [])), ...Object.entries(more)];
+      const checks = [...new Set(needed.map(([cluster]) => cluster))].map((cluster) => {
+        const own = Object.fromEntries(
+          needed.flatMap(([each, rights]) => (each === cluster ? Object.entries(rights) : [])),
+        );
+        return cluster === serving ? markerRights(cluster, own) : mayCall(access(cluster), own, signal);
+      });
+      return (await Promise.all(checks)).flat();
     },
     /** Where the operation token for a DR secondary comes from, with `update` on these paths, and whether that is ready. */
     tokens: (cluster: string, paths: readonly string[], takesKept = false) => {
@@ -83,17 +110,20 @@ export function observedOf(
  * @throws RunbookError UNKNOWN_DEPLOYMENT, UNKNOWN_CLUSTER
  */
 export async function observe(
-  asking: Asking & PlanInput<{ readonly deployment: string }>,
+  runbook: RunbookName,
+  asking: Asking & PlanInput<Planning['input']>,
   named: readonly (string | undefined)[] = [],
 ) {
   const context = currentExecution();
   const { clusters, inventory, signal } = context;
-  const { deployment: name } = asking.input;
+  const { input } = asking;
+  const { deployment: name } = input;
   const deployment = clusters.deployment(name);
   for (const each of named) if (each !== undefined) findCluster(deployment, each);
   const [observations, site] = await Promise.all([observeDeployment(clusters, name, signal), siteFacts(context, name)]);
   return {
     ...observedOf({ access: (cluster) => clusters.of(name, cluster), signal }, deployment, observations, asking),
+    plan: (parts: Omit<Planning, 'runbook' | 'input'>) => planDocument({ runbook, input, ...parts }),
     /** The first part of an assessment. Each gate with whether it is needed. */
     base: (gates: Partial<Record<GateName, boolean>>) => ({
       observations,
@@ -106,6 +136,32 @@ export async function observe(
       ),
     }),
   };
+}
+
+/** The endpoint of an operation, where it has another name. */
+const ENDPOINT_OF: Readonly<Record<string, string>> = {
+  'enable-for-secondary': 'enable',
+  'promote-force': 'promote',
+  'forget-primary': 'update-primary',
+};
+
+/** What an operation needs of the workers' credentials: of its cluster, and of the primary that this one joins. */
+function rightsOf({ operation, on, with: other, detail }: AllowedOperation): (readonly [string, Rights])[] {
+  const kind = operation.startsWith('dr.') ? 'dr' : 'performance';
+  const [, role = '', verb = ''] = operation.split('.');
+  // What a hook, a token or a filter needs, the plan says itself.
+  if (verb === '' || verb.startsWith('paths-filter')) return [];
+  if (verb === 'quiesce-by-quota') return [on, other].flatMap((each) => (each ? [[each.cluster, QUOTA_RIGHTS]] : []));
+  const joins = /^(enable|repoint-(?!by-addresses).*)$/.test(verb) && role === 'secondary' && other;
+  const id = kind === 'dr' ? undefined : on.clusterId;
+  const issuing = joins ? issuingRights(kind, id, detail !== describeFilter('none')) : {};
+  const endpoint = verb.startsWith('repoint-') ? 'update-primary' : (ENDPOINT_OF[verb] ?? verb);
+  // A DR secondary takes an operation token instead of a credential, unless it is none yet.
+  const byCredential = kind !== 'dr' || role !== 'secondary' || verb === 'enable';
+  return [
+    ...(byCredential ? [[on.cluster, { [`sys/replication/${kind}/${role}/${endpoint}`]: ['update'] }] as const] : []),
+    ...(other ? [[other.cluster, issuing] as const] : []),
+  ];
 }
 
 /** The clusters of a deployment as they are now. */

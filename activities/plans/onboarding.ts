@@ -1,16 +1,12 @@
-import type {
-  Assessment,
-  PathsFilterFacts,
-  PrimaryEnablementRoute,
-  SecondaryOnboardingRoute,
-} from '../../src/contracts/activities';
+import type { Assessment, PathsFilterFacts, SecondaryOnboardingRoute } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf, ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import type { Deployment } from '../../src/inventory';
 import { drSetOf } from '../../src/inventory';
-import { identityOf, planDocument } from '../approvals/planning';
+import { identityOf } from '../approvals/planning';
+import type { Planning } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
 import type { Rights } from '../checks/credentials';
 import {
@@ -37,27 +33,22 @@ import { FINAL_STATE, issuingRights } from './words';
 type OnboardingInput = InputOf<'drSecondaryOnboarding'> | InputOf<'performanceSecondaryOnboarding'>;
 
 /** A cluster without replication becomes primary. One that is primary already is left as it is: nobody is asked for that. */
-export async function assessPrimaryEnablement(
-  request: PlanInput<InputOf<'primaryEnablement'>>,
-): Promise<Assessment<PrimaryEnablementRoute>> {
-  const { input } = request;
-  const { kind, cluster } = input;
-  const observed = await observe(request, [cluster]);
+export async function assessPrimaryEnablement(request: PlanInput<InputOf<'primaryEnablement'>>) {
+  const { kind, cluster } = request.input;
+  const observed = await observe('primaryEnablement', request, [cluster]);
   const primary = observed.of(cluster);
-  const rights = { [`sys/replication/${kind}/primary/enable`]: ['update'] };
+  const operations = [{ operation: `${kind}.primary.enable`, on: identityOf(primary) } as const];
   const mayBeEnabled = primary[kind]?.mode === 'disabled' && primary.dr?.mode !== 'secondary';
   return {
     ...observed.base({ plan: primary[kind]?.mode !== 'primary' }),
     preconditions: [
       ...primaryChecks(observed, kind, primary),
-      ...(mayBeEnabled ? await observed.markerRights(cluster, rights) : []),
+      ...(mayBeEnabled ? await observed.rights(operations, {}, cluster) : []),
     ],
     route: { kind, cluster },
-    plan: planDocument({
-      runbook: 'primaryEnablement',
-      input,
+    plan: observed.plan({
       clusters: [primary],
-      operations: [{ operation: `${kind}.primary.enable`, on: identityOf(primary) }],
+      operations,
       warnings: [
         `${cluster} restarts its subsystems: requests to it fail for some seconds. Nothing of it is wiped.`,
         `Ending this replication again (replicationTeardown) cuts every secondary off that was added meanwhile.`,
@@ -97,10 +88,9 @@ async function planOnboarding(
   wanted: WantedFilter,
 ): Promise<Assessment<SecondaryOnboardingRoute>> {
   const { input } = request;
-  const { outside } = input;
-  const { signal } = currentExecution();
-  const observed = await observe(request, [input.primary, input.secondary]);
-  const { deployment } = observed;
+  const { outside, form } = input;
+  const observed = await observe(`${kind}SecondaryOnboarding`, request, [input.primary, input.secondary]);
+  const { deployment, signal } = observed;
   const base = observed.base({ wipe: true });
   const primary = observed.of(input.primary);
   const secondary = input.secondary === undefined ? undefined : observed.of(input.secondary);
@@ -108,70 +98,61 @@ async function planOnboarding(
   const cluster = secondary?.cluster ?? id;
   const source = observed.access(primary.cluster);
   const isPrimary = primary[kind]?.mode === 'primary' && primary.dr?.mode !== 'secondary';
+  const existing = kind === 'performance' && isPrimary && id !== '' ? await filterUnder(source, id, signal) : undefined;
   const judged = [
     ...primaryChecks(observed, kind, primary),
     ...(secondary ? secondaryChecks(kind, deployment, primary, secondary) : [ofNoCluster(id, observed.observations)]),
     ...healthyTree(primary, kind),
     idFree(kind, primary, id, cluster),
+    ...(kind === 'performance' ? filterChecks(deployment, primary.cluster, { cluster, id }, wanted, existing) : []),
   ];
-  if (kind === 'performance') {
-    const existing = isPrimary && id !== '' ? await filterUnder(source, id, signal) : undefined;
-    judged.push(...filterChecks(deployment, primary.cluster, { cluster, id }, wanted, existing));
-  }
   if (wanted === 'not-said') return { ...base, preconditions: judged };
   const { filter } = wanted;
-  const snapshot = snapshotWanted(deployment, 'wipe', cluster);
-  // Rights are asked of clusters that are what they must be: others may not even serve the question.
-  if (!refuses(judged)) {
-    const rights = {
-      ...(!isPrimary && { [`sys/replication/${kind}/primary/enable`]: ['update'] }),
-      ...issuingRights(kind, kind === 'dr' ? undefined : id, filter !== undefined),
-    };
-    if (secondary) {
-      judged.push(...(await observed.markerRights(primary.cluster, rights)));
-      judged.push(...(await observed.rights(cluster, { ...secondaryRights(kind, input.form), ...snapshot.rights })));
-    } else judged.push(...(await observed.rights(primary.cluster, rights)));
-  }
-  const warnings = filter && !refuses(judged) ? await notMounted(source, [filter], signal) : [];
-  const route: SecondaryOnboardingRoute = {
+  const route = {
     ...{ kind, primary: primary.cluster, secondary: cluster, id, enablesPrimary: !isPrimary },
-    form: outside ? 'public-key' : input.form,
-    ...(outside ? { outside } : { snapshot: snapshot.wanted }),
+    form: outside ? ('public-key' as const) : form,
+    outside,
+    snapshot: secondary && snapshotWanted(deployment, 'wipe', cluster).wanted,
     ...wanted,
   };
-  const parts = secondary ? partsOfOurs(deployment, route, primary, secondary) : partsOfAnothers(route, primary);
-  const plan = planDocument({
-    runbook: kind === 'dr' ? 'drSecondaryOnboarding' : 'performanceSecondaryOnboarding',
-    input,
+  const parts = secondary
+    ? partsOfOurs(deployment, route, primary, secondary)
+    : partsOfAnothers(route, identityOf(primary));
+  const operations = [
+    !isPrimary && ({ operation: `${kind}.primary.enable-for-secondary`, on: identityOf(primary) } as const),
+    ...parts.operations,
+  ];
+  // Rights are asked of clusters that are what they must be: others may not even serve the question.
+  const holds = !refuses(judged);
+  const rights = holds ? await observed.rights(operations, parts.rights, secondary && primary.cluster) : [];
+  const plan = observed.plan({
     clusters: [primary, ...(secondary ? [secondary] : [])],
-    operations: [
-      !isPrimary && { operation: `${kind}.primary.enable-for-secondary`, on: identityOf(primary) },
-      ...parts.operations,
-    ],
+    operations,
     warnings: [
       ...parts.warnings,
       !isPrimary &&
         `${primary.cluster} becomes ${kindName(kind)} primary first and restarts its subsystems: requests to it fail for some seconds.`,
-      ...warnings,
+      ...(filter && holds ? await notMounted(source, [filter], signal) : []),
     ],
     steps: [...parts.steps, FINAL_STATE],
     choices: { kind, ...parts.choices, ...(kind === 'performance' && { filter: describeFilter(filter) }) },
   });
-  return { ...base, preconditions: judged, route, plan };
+  return { ...base, preconditions: [...judged, ...rights], route, plan };
 }
 
-type PlanParts = Pick<Parameters<typeof planDocument>[0], 'operations' | 'steps' | 'choices'> & {
-  readonly warnings: readonly (string | false)[];
+type PlanParts = Required<Omit<Planning, 'runbook' | 'input' | 'clusters' | 'inventory'>> & {
+  /** Beside those of the operations. */
+  readonly rights: Readonly<Record<string, Rights>>;
 };
 
 function partsOfAnothers(
   { kind, primary: from, id, enablesPrimary, filter, outside }: SecondaryOnboardingRoute,
-  primary: ClusterObservation,
+  on: ReturnType<typeof identityOf>,
 ): PlanParts {
   if (outside === undefined) throw new TypeError('one of both is onboarded');
-  const on = identityOf(primary);
   const expected = kind === 'dr' ? undefined : { filter: filter ?? ('none' as const) };
   return {
+    rights: { [from]: issuingRights(kind, kind === 'dr' ? undefined : id, filter !== undefined) },
     operations: [
       filter && { operation: 'performance.primary.paths-filter-for-secondary', on, detail: filterOfId(id, filter) },
       { operation: `${kind}.primary.secondary-token`, on, detail: outsideDetail(outside, expected) },
@@ -337,7 +318,10 @@ function partsOfOurs(
   const [from, cluster] = [primary.cluster, secondary.cluster];
   const standbys = (deployment.clusters.get(cluster)?.addresses.length ?? 1) > 1;
   const inWords = describeFilter(filter);
+  const snapshot = snapshotWanted(deployment, 'wipe', cluster);
+  const publicKey = form !== 'wrapped' && { [`sys/replication/${kind}/secondary/generate-public-key`]: ['update'] };
   return {
+    rights: { [cluster]: { ...publicKey, ...snapshot.rights } },
     operations: [
       {
         operation: `${kind}.secondary.enable`,
@@ -359,7 +343,7 @@ function partsOfOurs(
       `The workers' credential for ${cluster} is void afterwards.`,
     ],
     steps: [
-      snapshotWanted(deployment, 'wipe', cluster).step,
+      snapshot.step,
       enablesPrimary && `Enable ${from} as ${kindName(kind)} primary`,
       filter && `Write the paths filter of ${cluster} on ${from}, under ${id}`,
       `Issue an activation token on ${from} under ${id} (${form === 'auto' ? 'encrypted, else wrapped' : form}) and enable ${cluster} with it: WIPES ${cluster}`,
@@ -370,14 +354,6 @@ function partsOfOurs(
       filter && `Compare the dynamic filter of ${cluster} on both sides`,
     ],
     choices: { form },
-  };
-}
-
-function secondaryRights(kind: ReplicationKind, form: SecondaryOnboardingRoute['form']): Rights {
-  const base = `sys/replication/${kind}/secondary`;
-  return {
-    [`${base}/enable`]: ['update'],
-    ...(form !== 'wrapped' && { [`${base}/generate-public-key`]: ['update'] }),
   };
 }
 

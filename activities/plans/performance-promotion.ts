@@ -1,10 +1,10 @@
-import type { Assessment, Follower, PromotionRoute } from '../../src/contracts/activities';
+import type { Assessment, Follower } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { AllowedOperation, Check, PlanDocument } from '../../src/contracts/plan';
+import type { AllowedOperation, Check } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
-import { identityOf, inPlaceOf, planDocument } from '../approvals/planning';
+import { identityOf, inPlaceOf } from '../approvals/planning';
 import { check, notCheckable, refuses } from '../checks/check';
 import {
   aliveByHeartbeat,
@@ -23,7 +23,6 @@ import {
 import type { Quiescing } from '../checks/quiesce';
 import { clientHooksOf, quiescing } from '../checks/quiesce';
 import { goneChecks } from '../checks/signs';
-import type { Rights } from '../checks/credentials';
 import { compareVersions, versionsInOrder } from '../checks/versions';
 import { lookUpMarker, markerRights } from '../evidence/marker';
 import { currentExecution } from '../execution';
@@ -31,9 +30,7 @@ import { describeFilter, findFilter, keptAway } from '../filters/paths-filters';
 import { snapshotWanted } from '../snapshots/snapshots';
 import type { Observed, PlanInput } from './observed';
 import { observe } from './observed';
-import { FINAL_STATE, comparisonStep, exposureInWords, issuingRights } from './words';
-
-const BASE = 'sys/replication/performance';
+import { FINAL_STATE, comparisonStep, exposureInWords } from './words';
 
 /** What was asked and read; the old primary, the new one, and the other secondaries of the performance set. */
 interface Promotion {
@@ -53,12 +50,12 @@ export async function assessPerformancePromotion(
   request: PlanInput<InputOf<'performancePromotion'>>,
 ): Promise<Assessment<PromotionRoute>> {
   const { input } = request;
-  const observed = await observe(request, [input.to, input.from]);
-  const { deployment } = observed;
+  const observed = await observe('performancePromotion', request, [input.to, input.from]);
+  const { deployment, signal } = observed;
   const base = observed.base({ promote: true, force: true });
   const promotion = findSides(input, observed);
   if ('verdict' in promotion) return { ...base, preconditions: [promotion] };
-  const { from, to, silent } = promotion;
+  const { from, to } = promotion;
   const planned = input.mode === 'planned';
   const judged = [
     ...(planned
@@ -68,32 +65,74 @@ export async function assessPerformancePromotion(
   ];
   // Without the roles there is nothing to ask filters and rights of.
   if (refuses(judged)) return { ...base, preconditions: judged };
-  const { signal } = currentExecution();
   const quiesce = planned
     ? await quiescing(deployment, input, observed.access(from.cluster), to.cluster, signal)
     : NOBODY_HELD;
-  const { candidate, others, checks, warnings } = await filtersOf(promotion);
-  // Newer than the new primary is well; older would replicate from newer to older.
-  const older = planned && compareVersions(from.version ?? '', to.version ?? '') < 0;
-  const snapshot = planned
-    ? snapshotWanted(deployment, 'demotion', from.cluster)
-    : snapshotWanted(deployment, 'forced-promotion', to.cluster);
-  const route: PromotionRoute = {
-    ...{ mode: input.mode, from: from.cluster, to: to.cluster, others, candidate },
-    silent: silent.map(({ cluster }) => cluster),
-    ...(planned && !older && { old: fromInventory(deployment, from) }),
-    ...(older && { staysOut: `${from.cluster} stays out until it is upgraded to the version of ${to.cluster}.` }),
-    snapshot: snapshot.wanted,
-    quiesce: quiesce.by,
-    hooks: clientHooksOf(deployment),
-  };
-  const rights = await rightsFor(observed, route, { quiesce: quiesce.rights, snapshot: snapshot.rights });
-  const preconditions = [...judged, ...quiesce.checks, ...checks, ...rights];
-  const plan = promotionPlan(promotion, route, {
-    warnings: [...warningsOf(input, route, preconditions), ...quiesce.warnings, ...warnings],
+  const filters = await filtersOf(promotion);
+  const snapshotted = planned ? from.cluster : to.cluster;
+  const snapshot = snapshotWanted(deployment, planned ? 'demotion' : 'forced-promotion', snapshotted);
+  const route = routeOf(promotion, filters, quiesce, snapshot.wanted);
+  const operations = operationsOf(promotion, route);
+  const marker = await markerOn(observed, to.cluster);
+  const more = { [to.cluster]: marker.rights };
+  more[snapshotted] = { ...more[snapshotted], ...snapshot.rights };
+  const rights = await observed.rights(operations, more, planned ? from.cluster : undefined);
+  const preconditions = [...judged, ...quiesce.checks, ...filters.checks, ...rights, ...marker.checks];
+  const { mode, others, candidate, old } = route;
+  const members = [from.cluster, to.cluster, ...others.map(({ cluster }) => cluster)];
+  const plan = observed.plan({
+    clusters: observed.observations.filter(({ cluster }) => members.includes(cluster)),
+    operations,
+    warnings: [
+      ...warningsOf(input, route, preconditions),
+      ...quiesce.warnings,
+      ...filters.warnings,
+      ...(planned ? [from, to].flatMap(missingNodes) : []),
+    ],
     steps: stepsOf(input, route, quiesce, snapshot.step),
+    choices: {
+      ...{ mode, acceptLoss: input.acceptLoss, overrideDrSecondary: input.overrideDrSecondary, quiesce: quiesce.by },
+      ...Object.fromEntries(
+        [...others, ...(old ? [old] : []), candidate].map(({ cluster, filter }) => [
+          `filter of ${cluster}`,
+          describeFilter(filter),
+        ]),
+      ),
+    },
   });
   return { ...base, preconditions, route, plan };
+}
+
+/** What the workflow follows. */
+export type PromotionRoute = ReturnType<typeof routeOf>;
+
+function routeOf(
+  { input: { mode }, observed: { deployment }, from, to, silent }: Promotion,
+  { others, candidate }: Pick<Awaited<ReturnType<typeof filtersOf>>, 'others' | 'candidate'>,
+  { by: quiesce }: Quiescing,
+  snapshot: boolean,
+) {
+  const planned = mode === 'planned';
+  // Newer than the new primary is well; older would replicate from newer to older.
+  const older = planned && compareVersions(from.version ?? '', to.version ?? '') < 0;
+  return {
+    ...{ mode, from: from.cluster, to: to.cluster },
+    /** Every other secondary that answers. */
+    others,
+    /** The others that do not answer: people re-point them later. */
+    silent: silent.map(({ cluster }) => cluster),
+    /** The new primary as it is now, for where it stays a secondary. */
+    candidate,
+    /** The old primary, with the filter that it gets as a secondary; absent where it is gone or stays out. */
+    old: planned && !older ? fromInventory(deployment, from) : undefined,
+    /** Why it stays out. */
+    staysOut: older ? `${from.cluster} stays out until it is upgraded to the version of ${to.cluster}.` : undefined,
+    /** Planned: of the old primary, before its demotion; else of the new one, before a forced promotion. */
+    snapshot,
+    /** How clients are held off, and let through again. */
+    quiesce,
+    hooks: clientHooksOf(deployment),
+  };
 }
 
 /** Who is primary is read, never configured; a primary that is gone must be named where several clusters are silent. */
@@ -226,26 +265,6 @@ function fromInventory({ pathsFilters }: Deployment, { cluster, clusterId }: Clu
   return { cluster, id: clusterId ?? '', ...(wanted === undefined || wanted === 'none' ? {} : { filter: wanted }) };
 }
 
-/** What the worker's credentials must be able to do, cluster by cluster. */
-async function rightsFor(
-  observed: Observed,
-  { from, to, mode, others, old }: PromotionRoute,
-  more: { readonly quiesce: Rights; readonly snapshot: Rights },
-): Promise<Check[]> {
-  const planned = mode === 'planned';
-  const marker = await markerOn(observed, to);
-  const asPrimary = { ...issuingRights('performance', 'id'), ...more.quiesce };
-  const asSecondary = { [`${BASE}/secondary/update-primary`]: ['update'] };
-  const promote = { [`${BASE}/secondary/promote`]: ['update'], ...(!planned && more.snapshot) };
-  const demote = { [`${BASE}/primary/demote`]: ['update'], ...more.snapshot };
-  const asked = await Promise.all([
-    observed.rights(to, { ...promote, ...asPrimary, ...asSecondary, ...marker.rights }),
-    ...others.map(({ cluster }) => observed.rights(cluster, asSecondary)),
-    planned ? observed.markerRights(from, { ...demote, ...promote, ...asPrimary, ...(old && asSecondary) }) : [],
-  ]);
-  return [...asked.flat(), ...marker.checks];
-}
-
 /** What is needed to prove a write once it serves; a paths filter may have kept the engine away from it. */
 async function markerOn({ access, deployment }: Observed, cluster: string) {
   try {
@@ -259,53 +278,33 @@ async function markerOn({ access, deployment }: Observed, cluster: string) {
   }
 }
 
-/** What people approve before the performance primary changes. */
-function promotionPlan(
-  { input, observed, from, to }: Promotion,
-  route: PromotionRoute,
-  { warnings, steps }: Pick<Parameters<typeof planDocument>[0], 'warnings' | 'steps'>,
-): PlanDocument {
-  const { mode, others, candidate, quiesce } = route;
-  const { of, observations } = observed;
+/** Either side may end as the primary; the others follow that one. */
+function operationsOf({ observed: { of }, from, to }: Promotion, route: PromotionRoute) {
+  const { mode, others, old, candidate, quiesce } = route;
   const planned = mode === 'planned';
   const [former, next] = [identityOf(from), identityOf(to)];
   type Identity = typeof former;
-  const follow = ({ cluster, filter }: Follower, primary: Identity): AllowedOperation => ({
-    operation: 'performance.secondary.repoint-after-promotion',
-    on: identityOf(of(cluster)),
-    with: primary,
-    detail: describeFilter(filter),
-  });
+  const follow = (primary: Identity, followers: readonly Follower[]) =>
+    followers.map(({ cluster, filter }): AllowedOperation => ({
+      operation: 'performance.secondary.repoint-after-promotion',
+      on: identityOf(of(cluster)),
+      with: primary,
+      detail: describeFilter(filter),
+    }));
   const promote = (on: Identity, other: Identity, by: 'promote' | 'promote-force'): AllowedOperation => ({
     operation: `performance.secondary.${by}`,
     on,
     detail: inPlaceOf(other.cluster),
   });
-  const followers = route.old ? [...others, route.old] : others;
-  const named = [from.cluster, to.cluster, ...others.map(({ cluster }) => cluster)];
-  const { acceptLoss, overrideDrSecondary } = input;
-  return planDocument({
-    runbook: 'performancePromotion',
-    input,
-    clusters: observations.filter(({ cluster }) => named.includes(cluster)),
-    operations: [
-      promote(next, former, 'promote'),
-      ...followers.map((each) => follow(each, next)),
-      quiesce === 'quota' && { operation: 'performance.primary.quiesce-by-quota', on: former, with: next },
-      planned && { operation: 'performance.primary.demote', on: former, with: next },
-      planned && promote(former, next, 'promote'),
-      ...(planned ? [candidate, ...others].map((each) => follow(each, former)) : []),
-      !planned && promote(next, former, 'promote-force'),
-    ],
-    warnings: [...(warnings ?? []), ...(planned ? [from, to].flatMap(missingNodes) : [])],
-    steps,
-    choices: {
-      ...{ mode, acceptLoss, overrideDrSecondary, quiesce },
-      ...Object.fromEntries(
-        [...followers, candidate].map(({ cluster, filter }) => [`filter of ${cluster}`, describeFilter(filter)]),
-      ),
-    },
-  });
+  return [
+    promote(next, former, 'promote'),
+    ...follow(next, old ? [...others, old] : others),
+    quiesce === 'quota' && ({ operation: 'performance.primary.quiesce-by-quota', on: former, with: next } as const),
+    planned && ({ operation: 'performance.primary.demote', on: former, with: next } as const),
+    planned && promote(former, next, 'promote'),
+    ...(planned ? follow(former, [candidate, ...others]) : []),
+    !planned && promote(next, former, 'promote-force'),
+  ];
 }
 
 function warningsOf(

@@ -1,10 +1,10 @@
 import type { Assessment, KnownFilter } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Check, PlanDocument } from '../../src/contracts/plan';
+import type { Check } from '../../src/contracts/plan';
 import type { InputOf, ReplicationKind, TokenSource } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import type { Deployment } from '../../src/inventory';
-import { identityOf, planDocument } from '../approvals/planning';
+import { identityOf } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
 import {
   connectedTo,
@@ -27,7 +27,7 @@ import type { PrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';
 import { observe } from './observed';
 import type { PlanInput } from './observed';
-import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, issuingRights, tokenSteps } from './words';
+import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, tokenSteps } from './words';
 
 /** What a rejoin follows. */
 export interface RejoinRoute {
@@ -68,8 +68,8 @@ export function assessPerformanceRejoin(request: PlanInput<InputOf<'performanceR
 async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInput>): Promise<Rejoining> {
   const { input } = request;
   const { cluster } = input;
-  const observed = await observe(request, [cluster]);
-  const { deployment } = observed;
+  const observed = await observe(`${kind}Rejoin`, request, [cluster]);
+  const { deployment, signal } = observed;
   const base = observed.base({ [GATE[kind]]: true, unfence: true });
   const others =
     kind === 'dr' ? observed.othersOf(cluster) : observed.observations.filter((each) => each.cluster !== cluster);
@@ -79,50 +79,54 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
   const judged = rejoinChecks(kind, deployment, former, primary);
   const mode = former[kind]?.mode;
   if (!isMember(mode)) return { ...base, preconditions: judged };
-  const isPrimary = mode === 'primary';
-  const execution = currentExecution();
+  const demotes = mode === 'primary';
   const [source, target] = [observed.access(primary.cluster), observed.access(cluster)];
-  const wanted = deployment.pathsFilters[cluster];
   const [tokens, filter, changes] = await Promise.all([
     kind === 'dr' ? observed.tokens(cluster, [UPDATE_PRIMARY]) : undefined,
-    kind === 'dr' ? undefined : findFilter(source, target, wanted, execution.signal),
-    lastPrimaryChange(execution, deployment.name),
+    kind === 'dr' ? undefined : findFilter(source, target, deployment.pathsFilters[cluster], signal),
+    lastPrimaryChange(currentExecution(), deployment.name),
   ]);
   const snapshot = snapshotWanted(deployment, 'demotion', cluster);
-  const path = (end: string) => `sys/replication/${kind}/${end}`;
-  const rights = await Promise.all([
-    observed.rights(primary.cluster, issuingRights(kind, filter?.known.id, filter?.known.filter !== undefined)),
-    observed.rights(cluster, {
-      ...(isPrimary && { [path('primary/demote')]: ['update'], ...snapshot.rights }),
-      ...(filter && { [path('secondary/update-primary')]: ['update'] }),
-    }),
-  ]);
-  const { hooks } = deployment;
   const route: RejoinRoute = {
     kind,
     cluster,
     primary: primary.cluster,
     others: others.flatMap((each) => (each === primary ? [] : [each.cluster])),
     former: mode,
-    ...(tokens && { tokenSource: tokens.source }),
-    ...(filter && { filter: filter.known }),
-    snapshot: isPrimary && snapshot.wanted,
-    hooks: { unfence: hooks.unfence !== undefined },
+    tokenSource: tokens?.source,
+    filter: filter?.known,
+    snapshot: demotes && snapshot.wanted,
+    hooks: { unfence: deployment.hooks.unfence !== undefined },
   };
+  const pair = { on: identityOf(former), with: identityOf(primary) };
+  const detail = filter && describeFilter(filter.known.filter);
+  const operations = [
+    demotes && ({ operation: `${kind}.primary.demote`, ...pair } as const),
+    { operation: 'hook.unfence', ...pair } as const,
+    { operation: `${kind}.secondary.repoint-after-unfence`, ...pair, ...(detail && { detail }) } as const,
+  ];
   return {
     ...base,
     preconditions: [
       ...judged,
-      ...(isPrimary && input.primary === undefined ? notPromotedLast(kind, former, primary, changes?.last) : []),
-      ...rights.flat(),
+      ...(demotes && input.primary === undefined ? notPromotedLast(kind, former, primary, changes?.last) : []),
+      ...(await observed.rights(operations, { [cluster]: demotes ? snapshot.rights : {} })),
       ...(filter ? [filter.judged] : []),
       // A cluster that still is primary has no slot and takes no ceremony call: that shows after its demotion only.
-      ...(tokens?.checks ?? []).map((each) => (isPrimary ? afterDemotion(each) : each)),
+      ...(tokens?.checks ?? []).map((each) => (demotes ? afterDemotion(each) : each)),
     ],
     route,
-    plan: rejoinPlan(input, route, former, primary, {
-      warnings: (tokens ?? filter)?.warnings ?? [],
-      snapshot: isPrimary && snapshot.step,
+    plan: observed.plan({
+      clusters: [former, primary],
+      operations,
+      warnings: [...warningsOf(route), ...((tokens ?? filter)?.warnings ?? [])],
+      steps: stepsOf(route, former, snapshot.step),
+      choices: {
+        former: mode,
+        ...(tokens && { tokenSource: tokens.source }),
+        ...(detail && { filter: detail }),
+        ...route.hooks,
+      },
     }),
   };
 }
@@ -240,67 +244,45 @@ function afterDemotion(judged: Check): Check {
   return refused ? notCheckable(name, cluster, { observed: 'a primary takes none', needed }) : judged;
 }
 
-/** The plan of a rejoin. Approving it attests the fence. */
-function rejoinPlan(
-  input: RejoinInput,
+/** Approving the plan attests the fence. */
+function warningsOf({ cluster, primary: serving, former, snapshot, filter: known, hooks }: RejoinRoute) {
+  return [
+    `Whoever approves attests that ${cluster} is still fenced: no clients reach it, it reaches no database or cloud, and its cluster port is closed.`,
+    `Everything that ${cluster} wrote after ${serving} had become primary is lost: the data of ${serving} replace it.`,
+    snapshot
+      ? `A snapshot saves what ${cluster} holds before it is demoted; nobody else reads it back.`
+      : `Nothing of what ${cluster} wrote is saved by this run${former === 'primary' ? ': save what is needed before approving' : ''}.`,
+    known &&
+      (known.filter
+        ? exposureInWords(cluster, known.filter)
+        : `${cluster} becomes a secondary without paths filter: it goes on having everything that is not local.`),
+    known &&
+      `Clients of ${cluster} keep their tokens and leases there; what they write for all fails until it follows ${serving}.`,
+    `While ${cluster} was active it may have revoked leases and rotated credentials that ${serving} uses: clients may find them refused.`,
+    hooks.unfence
+      ? `The unfence hook is run after gate "unfence", which asks again.`
+      : `There is no unfence hook: people take the fence away after the demotion, and attest it by approving gate "unfence".`,
+  ];
+}
+
+function stepsOf(
   { kind, cluster, primary: serving, former: mode, tokenSource, filter: known, hooks }: RejoinRoute,
   former: ClusterObservation,
-  primary: ClusterObservation,
-  { warnings, snapshot }: { readonly warnings: readonly string[]; readonly snapshot: string | false },
-): PlanDocument {
-  const demotes = mode === 'primary';
-  const pair = { on: identityOf(former), with: identityOf(primary) };
-  const filter = known && describeFilter(known.filter);
-  return planDocument({
-    runbook: `${kind}Rejoin`,
-    input,
-    clusters: [former, primary],
-    operations: [
-      demotes && { operation: `${kind}.primary.demote`, ...pair },
-      { operation: 'hook.unfence', ...pair },
-      {
-        operation: `${kind}.secondary.repoint-after-unfence`,
-        ...pair,
-        ...(filter !== undefined && { detail: filter }),
-      },
-    ],
-    warnings: [
-      `Whoever approves attests that ${cluster} is still fenced: no clients reach it, it reaches no database or cloud, and its cluster port is closed.`,
-      `Everything that ${cluster} wrote after ${serving} had become primary is lost: the data of ${serving} replace it.`,
-      snapshot !== false
-        ? `A snapshot saves what ${cluster} holds before it is demoted; nobody else reads it back.`
-        : `Nothing of what ${cluster} wrote is saved by this run${demotes ? ': save what is needed before approving' : ''}.`,
-      known &&
-        (known.filter
-          ? exposureInWords(cluster, known.filter)
-          : `${cluster} becomes a secondary without paths filter: it goes on having everything that is not local.`),
-      known &&
-        `Clients of ${cluster} keep their tokens and leases there; what they write for all fails until it follows ${serving}.`,
-      `While ${cluster} was active it may have revoked leases and rotated credentials that ${serving} uses: clients may find them refused.`,
-      hooks.unfence
-        ? `The unfence hook is run after gate "unfence", which asks again.`
-        : `There is no unfence hook: people take the fence away after the demotion, and attest it by approving gate "unfence".`,
-      ...warnings,
-    ],
-    steps: [
-      tokenSource === 'ceremony' && `Collect ${keyShares(former.seal?.recovery)} for an operation token on ${cluster}`,
-      `State what ${cluster} wrote after the split`,
-      snapshot,
-      demotes && `Demote ${cluster}, where ${serving} serves as primary at that moment`,
-      'Ask gate "unfence"',
-      hooks.unfence && `Unfence ${cluster} (hook)`,
-      known?.filter && `Write the paths filter of ${cluster} on ${serving} under ${known.id}: ${filter ?? ''}`,
-      `Make ${cluster} a ${kindName(kind)} secondary of ${serving} with an activation token, and wait until it streams`,
-      known?.filter && 'Make sure of the filter again, and compare it on both sides',
-      COMPARE_ROOTS,
-      tokenSteps(former, tokenSource).end,
-      FINAL_STATE,
-    ],
-    choices: {
-      former: mode,
-      ...(tokenSource && { tokenSource }),
-      ...(filter !== undefined && { filter }),
-      ...hooks,
-    },
-  });
+  snapshot: string | false,
+) {
+  return [
+    tokenSource === 'ceremony' && `Collect ${keyShares(former.seal?.recovery)} for an operation token on ${cluster}`,
+    `State what ${cluster} wrote after the split`,
+    mode === 'primary' && snapshot,
+    mode === 'primary' && `Demote ${cluster}, where ${serving} serves as primary at that moment`,
+    'Ask gate "unfence"',
+    hooks.unfence && `Unfence ${cluster} (hook)`,
+    known?.filter &&
+      `Write the paths filter of ${cluster} on ${serving} under ${known.id}: ${describeFilter(known.filter)}`,
+    `Make ${cluster} a ${kindName(kind)} secondary of ${serving} with an activation token, and wait until it streams`,
+    known?.filter && 'Make sure of the filter again, and compare it on both sides',
+    COMPARE_ROOTS,
+    tokenSteps(former, tokenSource).end,
+    FINAL_STATE,
+  ];
 }

@@ -1,9 +1,9 @@
-import type { Assessment, RepointingRoute } from '../../src/contracts/activities';
+import type { Assessment, KnownFilter } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { Check, PlanDocument } from '../../src/contracts/plan';
-import type { InputOf } from '../../src/contracts/runbook-inputs';
+import type { Check } from '../../src/contracts/plan';
+import type { InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
 import { orElse } from '../../src/errors';
-import { identityOf, planDocument } from '../approvals/planning';
+import { identityOf } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
 import {
   attachedBefore,
@@ -18,14 +18,13 @@ import {
 } from '../checks/replication';
 import { UPDATE_PRIMARY } from '../checks/tokens';
 import { versionsInOrder } from '../checks/versions';
-import { currentExecution } from '../execution';
 import { describeFilter, findFilter } from '../filters/paths-filters';
 import { follows, primaryAddresses } from '../joining/following';
 import { addressesDetail } from '../joining/repoint-authority';
 import { isAlive, kindName } from '../observe';
 import type { Observed, PlanInput } from './observed';
 import { observe } from './observed';
-import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, issuingRights, tokenSteps } from './words';
+import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, tokenSteps } from './words';
 
 interface Pair {
   readonly input: InputOf<'secondaryRepointing'>;
@@ -39,42 +38,74 @@ export async function assessSecondaryRepointing(
   request: PlanInput<InputOf<'secondaryRepointing'>>,
 ): Promise<Assessment<RepointingRoute>> {
   const { input } = request;
-  const { signal } = currentExecution();
-  const { kind, addresses: given } = input;
-  const form = input.form === 'addresses' ? 'addresses' : 'token';
-  const observed = await observe(request, [input.primary, input.secondary]);
+  const { kind, addresses } = input;
+  const observed = await observe('secondaryRepointing', request, [input.primary, input.secondary]);
+  const { signal } = observed;
   const pair: Pair = { input, observed, primary: observed.of(input.primary), secondary: observed.of(input.secondary) };
+  const { primary, secondary } = pair;
   const [source, target] = [observed.access(input.primary), observed.access(input.secondary)];
   const base = observed.base({ repoint: true });
-  const addresses = await primaryAddresses(source, signal).catch(orElse(signal, () => new Set<string>()));
-  const judged = repointingChecks(pair, addresses);
+  const known = await primaryAddresses(source, signal).catch(orElse(signal, () => new Set<string>()));
+  const judged = repointingChecks(pair, known);
   // Without the roles there is nothing to ask filters, tokens and rights of.
   if (refuses(judged)) return { ...base, preconditions: judged };
   const tokens = kind === 'dr' ? await observed.tokens(input.secondary, [UPDATE_PRIMARY]) : undefined;
   const wanted = observed.deployment.pathsFilters[input.secondary];
   const filter = kind === 'dr' ? undefined : await findFilter(source, target, wanted, signal);
-  const id = pair.secondary[kind]?.secondaryId;
-  const route: RepointingRoute = {
-    kind,
-    primary: input.primary,
-    secondary: input.secondary,
-    form,
-    activation: input.form === 'public-key' || input.form === 'wrapped' ? input.form : 'auto',
-    ...(given && { addresses: given }),
-    ...(tokens && { tokenSource: tokens.source }),
-    ...(filter && { filter: { ...filter.known, ...(form === 'addresses' && id && { id }) } }),
-  };
-  const update = { 'sys/replication/performance/secondary/update-primary': ['update'] };
-  const checks = [
-    ...judged,
-    ...(tokens?.checks ?? []),
-    ...(filter ? [filter.judged, ...(await observed.rights(input.secondary, update))] : []),
-    ...(form === 'token'
-      ? await observed.rights(input.primary, issuingRights(kind, filter?.known.id, filter?.known.filter !== undefined))
-      : []),
+  const route = routeOf(input, secondary, tokens?.source, filter?.known);
+  const operations = [
+    {
+      operation: `${kind}.secondary.repoint-by-${route.form}`,
+      on: identityOf(secondary),
+      with: identityOf(primary),
+      ...addressesDetail(filter && (filter.known.filter ?? 'none'), addresses),
+    } as const,
   ];
-  const warnings = (tokens ?? filter)?.warnings ?? [];
-  return { ...base, preconditions: checks, route, plan: repointingPlan(pair, route, warnings) };
+  const plan = observed.plan({
+    clusters: [primary, secondary],
+    operations,
+    warnings: [
+      ...warningsOf(route),
+      ...((tokens ?? filter)?.warnings ?? []),
+      ...[primary, secondary].flatMap(missingNodes),
+    ],
+    steps: stepsOf(route, secondary),
+    choices: {
+      kind,
+      form: input.form,
+      ...(addresses && { addresses: addresses.join(', ') }),
+      ...(tokens && { tokenSource: tokens.source }),
+      ...(filter && { filter: describeFilter(filter.known.filter), filterId: route.filter?.id ?? '' }),
+    },
+  });
+  const rights = await observed.rights(operations);
+  const preconditions = [...judged, ...(tokens?.checks ?? []), ...(filter ? [filter.judged] : []), ...rights];
+  return { ...base, preconditions, route, plan };
+}
+
+/** What the workflow follows. */
+export type RepointingRoute = ReturnType<typeof routeOf>;
+
+function routeOf(
+  { kind, primary, secondary, form, addresses }: InputOf<'secondaryRepointing'>,
+  observation: ClusterObservation,
+  tokenSource: TokenSource | undefined,
+  known: KnownFilter | undefined,
+) {
+  const byAddresses = form === 'addresses';
+  const id = observation[kind]?.secondaryId;
+  return {
+    ...{ kind, primary, secondary },
+    form: byAddresses ? ('addresses' as const) : ('token' as const),
+    /** How the activation token leaves the primary. */
+    activation: form === 'public-key' || form === 'wrapped' ? form : ('auto' as const),
+    /** By addresses: those that people gave. */
+    addresses,
+    /** DR: where the operation token comes from. */
+    tokenSource,
+    /** Performance: the paths filter that it must keep, by addresses under the id that it has. */
+    filter: known && { ...known, ...(byAddresses && id && { id }) },
+  };
 }
 
 function repointingChecks(pair: Pair, addresses: ReadonlySet<string>): Check[] {
@@ -137,60 +168,37 @@ function connection({ input, observed, primary, secondary }: Pair, addresses: Re
   ];
 }
 
-/** What people approve before a secondary is re-pointed. */
-function repointingPlan(
-  { input, primary, secondary }: Pair,
-  { kind, form, activation, addresses, tokenSource, filter: known }: RepointingRoute,
-  warnings: readonly string[],
-): PlanDocument {
-  const [to, cluster] = [primary.cluster, secondary.cluster];
-  const filter = known?.filter;
-  const inWords = describeFilter(filter);
+function warningsOf({ kind, form, primary: to, secondary: cluster, filter: known }: RepointingRoute) {
+  return [
+    kind === 'performance' &&
+      form === 'token' &&
+      (known?.filter
+        ? exposureInWords(cluster, known.filter)
+        : `${cluster} has no paths filter: it receives everything that is not local.`),
+    kind === 'dr'
+      ? `Until ${cluster} streams again it protects nothing: do not plan a failover to it meanwhile.`
+      : `Until ${cluster} streams again its clients read old data, and their writes fail.`,
+    `What ${cluster} has and ${to} has not is removed from ${cluster} when their data is compared.`,
+  ];
+}
+
+function stepsOf(
+  { kind, primary: to, secondary: cluster, form, activation, addresses, tokenSource, filter: known }: RepointingRoute,
+  secondary: ClusterObservation,
+) {
+  const filter = form === 'token' ? known?.filter : undefined;
   const token = tokenSteps(secondary, tokenSource);
-  return planDocument({
-    runbook: 'secondaryRepointing',
-    input,
-    clusters: [primary, secondary],
-    operations: [
-      {
-        operation: `${kind}.secondary.repoint-by-${form}`,
-        on: identityOf(secondary),
-        with: identityOf(primary),
-        ...addressesDetail(known && (filter ?? 'none'), addresses),
-      },
-    ],
-    warnings: [
-      kind === 'performance' &&
-        form === 'token' &&
-        (filter
-          ? exposureInWords(cluster, filter)
-          : `${cluster} has no paths filter: it receives everything that is not local.`),
-      kind === 'dr'
-        ? `Until ${cluster} streams again it protects nothing: do not plan a failover to it meanwhile.`
-        : `Until ${cluster} streams again its clients read old data, and their writes fail.`,
-      `What ${cluster} has and ${to} has not is removed from ${cluster} when their data is compared.`,
-      ...warnings,
-      ...[primary, secondary].flatMap(missingNodes),
-    ],
-    steps: [
-      token.begin,
-      form === 'token' && filter && `Write the paths filter of ${cluster} on ${to} under ${known.id}: ${inWords}`,
-      form === 'token'
-        ? `Issue a ${kindName(kind)} activation token on ${to} with the cluster ID of ${cluster} as its id (${activation === 'auto' ? 'encrypted, else wrapped' : activation}), and use it`
-        : `Give ${cluster} the cluster addresses of ${to}${addresses ? `: ${addresses.join(', ')}` : ''}`,
-      form === 'token' && filter && 'Make sure of the filter again, and compare it',
-      `Wait until ${cluster} ${kind === 'dr' ? 'streams from' : 'follows'} ${to}`,
-      kind === 'performance' && 'Compare the dynamic filter on both sides',
-      COMPARE_ROOTS,
-      token.end,
-      FINAL_STATE,
-    ],
-    choices: {
-      kind,
-      form: form === 'token' && activation !== 'auto' ? activation : form,
-      ...(addresses && { addresses: addresses.join(', ') }),
-      ...(tokenSource && { tokenSource }),
-      ...(known && { filter: inWords, filterId: known.id }),
-    },
-  });
+  return [
+    token.begin,
+    filter && `Write the paths filter of ${cluster} on ${to} under ${known?.id ?? ''}: ${describeFilter(filter)}`,
+    form === 'token'
+      ? `Issue a ${kindName(kind)} activation token on ${to} with the cluster ID of ${cluster} as its id (${activation === 'auto' ? 'encrypted, else wrapped' : activation}), and use it`
+      : `Give ${cluster} the cluster addresses of ${to}${addresses ? `: ${addresses.join(', ')}` : ''}`,
+    filter && 'Make sure of the filter again, and compare it',
+    `Wait until ${cluster} ${kind === 'dr' ? 'streams from' : 'follows'} ${to}`,
+    kind === 'performance' && 'Compare the dynamic filter on both sides',
+    COMPARE_ROOTS,
+    token.end,
+    FINAL_STATE,
+  ];
 }

@@ -3,7 +3,7 @@ import type { NotificationFacts } from './notifications';
 import type { ClusterObservation, WalIndex } from './observations';
 import type { Check, GateName, PlanDocument } from './plan';
 import type { Attested, Finding, RunObjectives } from './run-facts';
-import type { OutsideSecondary, QuiesceMeans, ReplicationKind, TokenSource, TokenUse } from './runbook-inputs';
+import type { OutsideSecondary, QuiesceMeans, ReplicationKind, TokenUse } from './runbook-inputs';
 
 /*
  * What activities give and take that more than one of them, or a workflow, knows by name. Names only: no address, path or
@@ -155,11 +155,6 @@ export interface ExpectedFilter {
   readonly filter: FilterState;
 }
 
-export interface PrimaryEnablementRoute {
-  readonly kind: ReplicationKind;
-  readonly cluster: string;
-}
-
 /** What `drSecondaryOnboarding` and `performanceSecondaryOnboarding` follow. */
 export interface SecondaryOnboardingRoute {
   readonly kind: ReplicationKind;
@@ -186,54 +181,9 @@ export interface KnownFilter {
   readonly filter?: PathsFilterFacts;
 }
 
-/** What `secondaryRepointing` follows. */
-export interface RepointingRoute {
-  readonly kind: ReplicationKind;
-  readonly primary: string;
-  readonly secondary: string;
-  readonly form: 'token' | 'addresses';
-  /** How the activation token leaves the primary. */
-  readonly activation: 'auto' | 'public-key' | 'wrapped';
-  /** By addresses: those that people gave. */
-  readonly addresses?: readonly string[];
-  /** Where the operation token comes from; absent where none is needed. */
-  readonly tokenSource?: TokenSource;
-  /** Of a performance secondary, under the id that it will have: by addresses it keeps its own. */
-  readonly filter?: KnownFilter;
-}
-
 /** A secondary that is to follow the new primary, with the filter that it must have there. */
 export interface Follower extends KnownFilter {
   readonly cluster: string;
-}
-
-/** What `performancePromotion` follows. */
-export interface PromotionRoute {
-  readonly mode: 'planned' | 'unplanned';
-  /** The performance primary, or the one that is gone. */
-  readonly from: string;
-  readonly to: string;
-  /** Every other secondary that answers. */
-  readonly others: readonly Follower[];
-  /** The others that do not answer: people re-point them later. */
-  readonly silent: readonly string[];
-  /** The old primary, with the filter that it gets as a secondary; absent where it stays out. */
-  readonly old?: Follower;
-  /** Why it stays out. */
-  readonly staysOut?: string;
-  /** The new primary as it is now, for where it stays a secondary. */
-  readonly candidate: Follower;
-  /** Planned: of the old primary before its demotion. Unplanned: of the new one before a forced promotion. */
-  readonly snapshot: boolean;
-  /** How clients are held off, and let through again. */
-  readonly quiesce: Quiesce;
-  readonly hooks: ClientHooks;
-}
-
-/** What `rootTokenCeremony` follows. */
-export interface RootTokenRoute {
-  /** Fingerprint of the recipient's OpenPGP key, lower-case hexadecimal. */
-  readonly fingerprint: string;
 }
 
 /** The token that is generated, and what it is made for. */

@@ -127,7 +127,7 @@ export const RUNBOOK_INPUTS = {
       primary: clusterName,
       /** The secondary, where the inventory knows it. */
       secondary: clusterName.optional(),
-      /** The id by which the primary knows it; read where only `secondary` is given. */
+      /** Else the id by which the primary knows it. */
       id: z.string().trim().min(1).max(200).optional(),
       /** What happens on the secondary once it is revoked. */
       afterwards: z.enum(['forget-primary', 'disable', 'nothing']).default('forget-primary'),
@@ -135,8 +135,8 @@ export const RUNBOOK_INPUTS = {
       /** Revokes it although it is the only connected DR secondary. */
       acknowledgeLastSecondary: z.boolean().default(false),
     })
-    .refine(({ secondary, id }) => secondary !== undefined || id !== undefined, {
-      message: 'one of "secondary" and "id" is needed',
+    .refine(({ secondary, id }) => (secondary === undefined) !== (id === undefined), {
+      message: 'one of "secondary" and "id" is needed, and not both',
       path: ['secondary'],
     }),
   /** The input of `primaryEnablement`: a cluster without replication becomes primary. Nothing is wiped. */

@@ -23,9 +23,10 @@ const ROUTE: FailoverRoute = {
   silentDrSecondaries: ['south'],
   performanceSecondaries: [],
   tokenSource: 'batch',
+  kept: undefined,
   fencing: 'hook',
   snapshot: false,
-  hooks: { traffic: false, probe: false },
+  hooks: { release: false, traffic: false, probe: false },
   loss: { loss: 'unknown', why: 'a test' },
   findings: [],
 };

@@ -1,4 +1,5 @@
-import type { Authority, Follower, PromotionRoute } from '../../src/contracts/activities';
+import type { PromotionRoute } from '../../activities/plans/performance-promotion';
+import type { Authority, Follower } from '../../src/contracts/activities';
 import { inParallel } from '../engine/failures';
 import type { Run } from '../engine/run';
 import { refusedUntilFollowing } from './held-clients';

@@ -1,4 +1,5 @@
-import type { Assessment, RootTokenRoute } from '../../src/contracts/activities';
+import type { TokenRoute } from '../../activities/plans/ceremonies';
+import type { Assessment } from '../../src/contracts/activities';
 import type { CeremonyTarget } from '../../src/contracts/ceremony';
 import { escapeUntrusted } from '../../src/contracts/words';
 import type { StepCalls } from '../engine/activity-calls';
@@ -14,7 +15,7 @@ interface TokenForPerson {
   readonly runbook: 'rootTokenCeremony' | 'operationTokenCeremony';
   readonly kind: 'operation-token' | 'root-token';
   readonly input: ChangeInput;
-  readonly assess: (call: StepCalls) => Promise<Assessment<Partial<RootTokenRoute>>>;
+  readonly assess: (call: StepCalls) => Promise<Assessment<TokenRoute>>;
   readonly target: CeremonyTarget;
   readonly recipientPgpKey: string;
   /** Who ends the token, and how, where nobody but the recipient can read it. */

@@ -1,4 +1,5 @@
-import type { Authority, PromotionRoute } from '../../src/contracts/activities';
+import type { PromotionRoute } from '../../activities/plans/performance-promotion';
+import type { Authority } from '../../src/contracts/activities';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { awaitWindow } from '../engine/approvals';
 import type { Approved } from '../procedures/approved-plan';

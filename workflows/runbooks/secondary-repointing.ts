@@ -1,4 +1,4 @@
-import type { RepointingRoute } from '../../src/contracts/activities';
+import type { RepointingRoute } from '../../activities/plans/repointing';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
 import type { OperationTokens } from '../procedures/operation-tokens';
