@@ -55,7 +55,6 @@ describe('one changing run for each deployment', () => {
     expect(report.runId).toBe(runId);
     expect(scenario.calls('east', 'dr/primary/demote')).toBe(1);
     await replayRun(first);
-    await replayRun(real);
     scenario.shows(JSON.stringify([handedOver, failure, plan]));
   });
 
@@ -107,7 +106,6 @@ describe('one changing run for each deployment', () => {
       expect(told).toContain(`temporal workflow terminate --namespace ${temporalServer().namespace}`);
       expect(told).toContain(`--workflow-id ${scenario.workflowId} --run-id ${squatter.firstExecutionRunId}`);
       expect(told).not.toContain('`; rm');
-      await replayRun(run);
     });
   });
 });

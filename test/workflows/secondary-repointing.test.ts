@@ -1,4 +1,3 @@
-import type { Report } from '../../src/contracts/report';
 import { runbookPlan } from '../../src/contracts/plan-schema';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { changeDrPrimaryByHand, joinDrByHand } from '../support/by-hand';
@@ -101,12 +100,11 @@ describe('a secondary that is to follow another primary', () => {
       expect(scenario.calls('north', 'update-primary')).toBe(0);
     });
 
-    let report: Report;
     dr.it(cell(RUNBOOK, 'no fault', 'DR, by token'), async (scenario) => {
       const run = await start(scenario, north);
       await run.shares();
       await run.approve('repoint');
-      report = await run.report();
+      const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed', parkings: [], leftToDo: [] });
       expect(scenario.state('north').dr).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
@@ -119,7 +117,8 @@ describe('a secondary that is to follow another primary', () => {
     });
 
     const REVOKE = 'POST /v1/sys/replication/dr/primary/revoke-secondary';
-    const lost = dr.test(async (scenario) => {
+    const LOST = 'DR update-primary, secondary-token, revoke-secondary, attempt, update, operation-token/delete';
+    dr.it(cell(RUNBOOK, 'lost answer', LOST), async (scenario) => {
       const faults = [
         loseAnswer(scenario, 'west', CHANGING.secondaryToken),
         loseAnswer(scenario, 'west', REVOKE),
@@ -132,18 +131,13 @@ describe('a secondary that is to follow another primary', () => {
       await run.shares();
       await approveLongAgo(scenario, run, 'repoint');
       await approveAgain(run, 'repoint');
-      report = await run.report();
+      const report = await run.report();
       expect(faults.map(({ hits }) => hits)).toEqual(faults.map(() => 1));
       expect(report.gates).toHaveLength(2);
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [] });
       expect(scenario.state('east').dr).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
       expect(scenario.state('east').operationTokens).toBe(0);
     });
-    it(cell(RUNBOOK, 'lost answer', 'DR update-primary'), lost);
-    it.each(['DR secondary-token', 'DR revoke-secondary', 'attempt', 'update', 'operation-token/delete'])(
-      cell(RUNBOOK, 'lost answer', '%s'),
-      lost,
-    );
   });
 
   describe('for performance', () => {
@@ -173,28 +167,29 @@ describe('a secondary that is to follow another primary', () => {
       expect(scenario.state('europe').performance.connectedTo).toBeUndefined();
     });
 
-    const byAddresses = performance.test(async (scenario) => {
-      const refused = refuseUpdate(scenario);
-      const run = await start(scenario, europeTo('west', 'addresses'));
-      await approveLongAgo(scenario, run, 'repoint');
-      await approveAgain(run, 'repoint');
-      await run.waitsFor('decision', ({ step }) => step === GIVE);
-      refused.remove();
-      scenario.service.calls.length = 0;
-      const lost = loseAnswer(scenario, 'europe', UPDATE);
-      await run.decide('retry', GIVE);
-      expect(await run.report()).toMatchObject({ outcome: 'completed', leftToDo: [] });
-      expect([lost.hits, statuses(scenario, 'europe', UPDATE)]).toEqual([1, [0]]);
-      // A promoted DR secondary of the performance primary knows europe already: nothing is issued.
-      expect(scenario.calls('west', 'secondary-token')).toBe(0);
-      expect(scenario.state('europe').performance).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
-      await expectFiltered(scenario, 'west');
-    });
-    it(cell(RUNBOOK, 'parked, retry', 'update-primary by addresses'), byAddresses);
-    it(cell(RUNBOOK, 'lost answer', 'update-primary by addresses'), byAddresses);
+    performance.it(
+      `${cell(RUNBOOK, 'parked, retry', 'update-primary by addresses')}; ${cell(RUNBOOK, 'lost answer', 'update-primary by addresses')}`,
+      async (scenario) => {
+        const refused = refuseUpdate(scenario);
+        const run = await start(scenario, europeTo('west', 'addresses'));
+        await approveLongAgo(scenario, run, 'repoint');
+        await approveAgain(run, 'repoint');
+        await run.waitsFor('decision', ({ step }) => step === GIVE);
+        refused.remove();
+        scenario.service.calls.length = 0;
+        const lost = loseAnswer(scenario, 'europe', UPDATE);
+        await run.decide('retry', GIVE);
+        expect(await run.report()).toMatchObject({ outcome: 'completed', leftToDo: [] });
+        expect([lost.hits, statuses(scenario, 'europe', UPDATE)]).toEqual([1, [0]]);
+        // A promoted DR secondary of the performance primary knows europe already: nothing is issued.
+        expect(scenario.calls('west', 'secondary-token')).toBe(0);
+        expect(scenario.state('europe').performance).toMatchObject({ connectedTo: 'west', state: 'stream-wals' });
+        await expectFiltered(scenario, 'west');
+      },
+    );
 
-    let report: Report;
-    const lostByToken = performance.test(async (scenario) => {
+    const LOST = 'performance update-primary by token, secondary-token, paths-filter';
+    performance.it(cell(RUNBOOK, 'lost answer', LOST), async (scenario) => {
       // East serves again, and europe still knows west only.
       await changeBack(scenario, 'west', 'east');
       const id = scenario.state('europe').clusterId;
@@ -206,7 +201,7 @@ describe('a secondary that is to follow another primary', () => {
       const run = await start(scenario, europeTo('east', 'token'));
       await approveLongAgo(scenario, run, 'repoint');
       await approveAgain(run, 'repoint');
-      report = await run.report();
+      const report = await run.report();
       const { warnings, choices } = runbookPlan.parse(report.plan?.content);
       expect(warnings.join(' ')).toContain('may receive what is kept away from it: us-customers/');
       expect(choices).toMatchObject({ filter: 'deny us-customers/', form: 'token' });
@@ -217,7 +212,5 @@ describe('a secondary that is to follow another primary', () => {
       expect(scenario.state('east').filters).toContain(id);
       await expectFiltered(scenario, 'east');
     });
-    it(cell(RUNBOOK, 'lost answer', 'performance update-primary by token'), lostByToken);
-    it.each(['performance secondary-token', 'paths-filter'])(cell(RUNBOOK, 'lost answer', '%s'), lostByToken);
   });
 });
