@@ -134,7 +134,7 @@ const ROOTS_BUDGET_MS = 30_000;
  */
 export async function compareMerkleRoots(input: BetweenClusters & OfKind & { readonly filtered: boolean }) {
   const { primary, secondary, kind, filtered } = input;
-  const { execution, signal, source, target } = betweenClusters(input);
+  const { execution, signal, source, target, limits } = betweenClusters(input);
   if (filtered) {
     const observed = `${secondary} has a paths filter: its root differs from that of ${primary} by design`;
     return { verdict: 'not-comparable' as const, observed };
@@ -147,7 +147,7 @@ export async function compareMerkleRoots(input: BetweenClusters & OfKind & { rea
       return last;
     },
     until: ([above, below]: typeof last) => above !== undefined && above === below,
-    budgetMs: ROOTS_BUDGET_MS,
+    budgetMs: Math.min(ROOTS_BUDGET_MS, limits.streamingMs),
     describe: ([above, below]: typeof last) => `roots ${above ?? 'not told'} and ${below ?? 'not told'}`,
     needed: `equal Merkle roots of ${primary} and ${secondary}`,
   };

@@ -171,6 +171,8 @@ describe('a new DR secondary', () => {
     });
     const run = await onboard(scenario, 'south');
     await run.approve('wipe');
+    await run.waitsFor('decision');
+    scenario.limit({ streaming: '1s' }, 'compareMerkleRoots');
     await run.decide('skip', 'Write a marker on east and see it arrive on south');
     const report = await run.report();
     scenario.service.cluster('south').holdStream('dr', false);

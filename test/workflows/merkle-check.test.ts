@@ -131,18 +131,11 @@ describe('merkleCheck', () => {
     },
   );
 
-  lane.it(cell('merkleCheck', 'parked, retry', 'the check'), async (scenario) => {
+  lane.it(cell('merkleCheck', 'parked, retry', 'the check is refused'), async (scenario) => {
     scenario.service.faults.add({ cluster: 'west', endpoint: MERKLE_CHECK, action: { status: 400 } });
     const run = await start(scenario);
     await run.decide('retry', 'Check the Merkle tree of west');
     expect(await run.report()).toMatchObject({ outcome: 'completed', result: { merkle: { verdict: 'sound' } } });
-  });
-
-  lane.it(cell('merkleCheck', 'parked, abort', 'the check'), async (scenario) => {
-    scenario.service.faults.add({ cluster: 'west', endpoint: MERKLE_CHECK, action: { status: 400 } });
-    const run = await start(scenario);
-    await run.decide('abort', 'Check the Merkle tree of west');
-    expect(await run.report()).toMatchObject({ outcome: 'aborted' });
   });
 
   lane.it(cell('merkleCheck', 'abort at', 'the check'), async (scenario) => {
