@@ -3,6 +3,9 @@ import js from '@eslint/js';
 import jest from 'eslint-plugin-jest';
 import tseslint from 'typescript-eslint';
 
+/** Globals of this Node, read-only. */
+const NODE = Object.fromEntries(Object.getOwnPropertyNames(globalThis).map((name) => [name, false]));
+
 const SHARED = ['src/errors', 'src/redaction', 'src/secret'];
 const NO_TEMPORAL = /^@temporalio\//;
 // What a holder's tool does runs in a browser as it does in Node.
@@ -103,24 +106,12 @@ export default tseslint.config(
       eqeqeq: ['error', 'always'],
     },
   },
-  {
-    files: ['**/*.mjs'],
-    languageOptions: {
-      globals: {
-        process: 'readonly',
-        console: 'readonly',
-        URL: 'readonly',
-        setTimeout: 'readonly',
-        fetch: 'readonly',
-        Buffer: 'readonly',
-      },
-    },
-  },
+  { files: ['**/*.mjs'], languageOptions: { globals: NODE } },
   {
     files: ['**/*.cjs'],
     languageOptions: {
       sourceType: 'commonjs',
-      globals: { module: 'writable', require: 'readonly', process: 'readonly', __dirname: 'readonly' },
+      globals: { ...NODE, module: 'writable', require: false, __dirname: false },
     },
   },
   {

@@ -42,25 +42,13 @@ const SITE: Site = {
   }),
 };
 
-/** The site, the keys of its people, and a worker process. */
-export interface Laboratory {
-  readonly service: SimulatedService;
-  readonly taskQueue: string;
-  /** The workers' key, as people have it. */
-  readonly pins: Awaited<ReturnType<typeof readPins>>;
-  readonly people: ReadonlyMap<string, SigningKey>;
-  /** Greatest resident memory that the worker's process has had, bytes; undefined where the system does not tell. */
-  workerPeakBytes(): Promise<number | undefined>;
-  stop(): Promise<void>;
-}
-
 /** Name of the cluster that is the DR secondary now: each switchover changes it. */
 export function secondaryOf({ service }: Laboratory): 'east' | 'west' {
   return service.cluster('west').snapshotState().dr.mode === 'secondary' ? 'west' : 'east';
 }
 
 /** Starts the laboratory; nothing of it stays behind after {@link Laboratory.stop}. */
-export async function startLaboratory({ address, namespace }: TemporalServer): Promise<Laboratory> {
+export async function startLaboratory({ address, namespace }: TemporalServer) {
   const reportDirectory = await mkdtemp(join(tmpdir(), 'replication-runbooks-bench-'));
   const taskQueue = `runbooks-bench-${process.pid}`;
   const payments = await startPayments({ site: SITE, pace: 'quick', reportDirectory, taskQueue, namespace });
@@ -88,6 +76,10 @@ export async function startLaboratory({ address, namespace }: TemporalServer): P
   }
 }
 
+/** The site, the keys of its people and of the workers, and a worker process. */
+export type Laboratory = Awaited<ReturnType<typeof startLaboratory>>;
+
+/** Greatest resident memory that a process has had; undefined where the system does not tell. */
 async function peakBytes(pid: number | undefined): Promise<number | undefined> {
   const status = await readFile(`/proc/${pid ?? 0}/status`, 'utf8').catch(() => '');
   const kibibytes = /^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1];

@@ -15,20 +15,8 @@ type Interval = readonly [from: number, to: number];
 /** Who asks, and why. */
 const ASKED = { deployment: DEPLOYMENT, reason: 'benchmark', requestedBy: 'bench' };
 
-/** What one switchover did. */
-export interface Switchover {
-  readonly calls: number;
-  readonly events: number;
-  /** From the run's start to its end without the time from the invitation to the last answer of a person. */
-  readonly wholeMs: number;
-  /** Within {@link wholeMs}: at least one call to the service was under way. */
-  readonly inCallsMs: number;
-  /** Of each step that made a call to the service: what it took beyond the time in which one was under way. */
-  readonly stepOverheadsMs: readonly number[];
-}
-
 /** Does one switchover with three holders and one approver, who answer at once. */
-export async function switchOver(client: Client, laboratory: Laboratory, namespace: string): Promise<Switchover> {
+export async function switchOver(client: Client, laboratory: Laboratory, namespace: string) {
   const { service } = laboratory;
   const workflowId = deploymentWorkflowId(DEPLOYMENT);
   const to = secondaryOf(laboratory);
@@ -69,6 +57,9 @@ async function answerAsPeople(
   await Promise.all([approved, shared]);
 }
 
+/** What one switchover did. */
+export type Switchover = Awaited<ReturnType<typeof switchOver>>;
+
 function measure(report: Report, busy: readonly Interval[]) {
   const time = (text: string | undefined): number => Date.parse(text ?? '');
   const [start, end] = [time(report.startedAt), time(report.endedAt)];
@@ -83,8 +74,11 @@ function measure(report: Report, busy: readonly Interval[]) {
     return inCalls === 0 || (from < people[1] && to > people[0]) ? [] : [to - from - inCalls];
   });
   return {
+    /** From the run's start to its end without the time from the invitation to the last answer of a person. */
     wholeMs: end - start - (people[1] - people[0]),
+    /** Within that: at least one call to the service was under way. */
     inCallsMs: within(start, people[0]) + within(people[1], end),
+    /** Of each step that made a call to the service: what it took beyond the time in which one was under way. */
     stepOverheadsMs,
   };
 }
@@ -108,15 +102,10 @@ const THRESHOLD = 3;
 const NEXT_LOOK_MS = 150;
 
 /** What one ceremony of three shares took, in milliseconds between events that the Temporal server recorded. */
-export interface CeremonyTimes {
-  /** From the signal of each share to the verdict on it. */
-  readonly shareCheckedMs: readonly number[];
-  /** From the order of the generation to the token in hand. */
-  readonly generationMs: number;
-}
+export type CeremonyTimes = Awaited<ReturnType<typeof holdCeremony>>;
 
 /** One `operationTokenCeremony`; each holder answers when the one before has their receipt. */
-export async function holdCeremony(client: Client, laboratory: Laboratory): Promise<CeremonyTimes> {
+export async function holdCeremony(client: Client, laboratory: Laboratory) {
   const cluster = secondaryOf(laboratory);
   const handle = await client.workflow.start('operationTokenCeremony', {
     workflowId: ceremonyWorkflowId(cluster),
@@ -146,7 +135,9 @@ export async function holdCeremony(client: Client, laboratory: Laboratory): Prom
   if (checks.length !== THRESHOLD || began === undefined || ended === undefined)
     throw new Error('the ceremony did not take its usual course');
   return {
+    /** From the signal of each share to the verdict on it. */
     shareCheckedMs: signals.map((at, index) => (checks[index]?.closedAt ?? Number.NaN) - (at ?? 0)),
+    /** From the order of the generation to the token in hand. */
     generationMs: ended - began,
   };
 }

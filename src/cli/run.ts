@@ -51,39 +51,6 @@ export interface RunReference {
   readonly runId?: string | undefined;
 }
 
-/** What can be said of a run without a worker, and the worker's answer where there is one. */
-export interface RunView {
-  readonly workflowId: string;
-  readonly runId: string;
-  readonly runbook: string;
-  readonly taskQueue: string;
-  /** Temporal's status in lower case: running, completed, failed, terminated, ... */
-  readonly state: string;
-  readonly startedAt: string;
-  readonly closedAt?: string | undefined;
-  /** Events of the history when it was described. */
-  readonly asOfEvent: number;
-  readonly memo?: RunMemo | undefined;
-  /** Activities that are under way or wait for their next try. */
-  readonly pendingActivities: readonly {
-    readonly type: string;
-    readonly attempt: number;
-    /** Started and not answered, or scheduled and waiting for a worker or a retry. */
-    readonly started: boolean;
-    readonly lastFailure?: string | undefined;
-    readonly lastHeartbeatAgeMs?: number | undefined;
-  }[];
-  /**
-   * Who polls its task queue, as the server remembers it for some minutes; `lastSeenMs`: age of the newest poll; `versions`:
-   * of this program, as its workers name themselves.
-   */
-  readonly pollers?:
-    | { readonly count: number; readonly lastSeenMs?: number | undefined; readonly versions?: readonly string[] }
-    | undefined;
-  /** The answer of the `status` query; absent where no worker answered in time. */
-  readonly status?: RunStatus | undefined;
-}
-
 const QUERY_DEADLINE_MS = 3_000;
 /** Of the second query to a worker that polls and did not answer the first: it may be busy, or replay a long history. */
 const BUSY_QUERY_DEADLINE_MS = 12_000;
@@ -97,11 +64,7 @@ const POLLERS_DEADLINE_MS = 2_000;
  *
  * @throws RunbookError `NOT_FOUND`.
  */
-export async function readRunView(
-  session: TemporalSession,
-  run: RunReference,
-  { repeatedly = false } = {},
-): Promise<RunView> {
+export async function readRunView(session: TemporalSession, run: RunReference, { repeatedly = false } = {}) {
   const { client } = session;
   const description = await describe(client, run);
   const { workflowId, runId, taskQueue, memo } = description;
@@ -111,17 +74,25 @@ export async function readRunView(
   const status =
     atOnce ?? (polled && !repeatedly ? await queryStatus(client, exactly, BUSY_QUERY_DEADLINE_MS) : undefined);
   return {
-    ...{ workflowId, runId, taskQueue, pollers, status },
+    ...{ workflowId, runId, taskQueue, pollers },
+    /** The answer of the `status` query; undefined where no worker answered in time. */
+    status,
     runbook: description.type,
+    /** Temporal's status in lower case: running, completed, failed, terminated, ... */
     state: description.status.name.toLowerCase(),
     startedAt: description.startTime.toISOString(),
     closedAt: description.closeTime?.toISOString(),
+    /** Events of the history when it was described. */
     asOfEvent: description.historyLength,
     // The run itself writes it in this shape.
     memo: memo !== undefined && 'phase' in memo ? (memo as unknown as RunMemo) : undefined,
+    /** Activities that are under way or wait for their next try. */
     pendingActivities: (description.raw.pendingActivities ?? []).map(pendingActivity),
   };
 }
+
+/** What can be said of a run without a worker, and the worker's answer where there is one. */
+export type RunView = Readonly<Awaited<ReturnType<typeof readRunView>>>;
 
 /**
  * Reads a run that a worker answers for: what people say to it rests on what it says of itself now.
@@ -175,19 +146,31 @@ export function queryStatus(
     .catch(() => undefined);
 }
 
+interface Pollers {
+  readonly count: number;
+  /** Age of the newest poll. */
+  readonly lastSeenMs?: number | undefined;
+  /** Of this program, as its workers name themselves. */
+  readonly versions?: readonly string[];
+}
+
 /** Who polls a task queue, in words. */
-export function pollersInWords(taskQueue: string, pollers: RunView['pollers']): string {
+export function pollersInWords(taskQueue: string, pollers: Pollers | undefined): string {
   if (pollers === undefined) return 'pollers unknown';
   if (pollers.count === 0) return `nobody polls task queue ${taskQueue}`;
   return `task queue ${taskQueue} last polled ${inWords(pollers.lastSeenMs ?? 0)} ago`;
 }
 
-/** @param withinMs - the versions are those of the workers that polled within so long */
+/**
+ * Who polls a task queue, as the server remembers it for some minutes; undefined where it does not say.
+ *
+ * @param withinMs - the versions are those of the workers that polled within so long
+ */
 export async function readPollers(
   { client, namespace }: Pick<TemporalSession, 'client' | 'namespace'>,
   taskQueue: string,
   withinMs = Infinity,
-): Promise<RunView['pollers']> {
+): Promise<Pollers | undefined> {
   const taskQueueType = temporal.api.enums.v1.TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW;
   try {
     const { pollers } = await client.withDeadline(Date.now() + POLLERS_DEADLINE_MS, () =>
@@ -210,14 +193,14 @@ export async function readPollers(
   }
 }
 
-function pendingActivity(pending: temporal.api.workflow.v1.IPendingActivityInfo): RunView['pendingActivities'][number] {
+function pendingActivity(pending: temporal.api.workflow.v1.IPendingActivityInfo) {
   const { lastFailure, activityType, attempt, state } = pending;
   return {
     type: activityType?.name ?? 'unknown',
     attempt: attempt ?? 1,
+    /** Started and not answered, or scheduled and waiting for a worker or a retry. */
     started: state === temporal.api.enums.v1.PendingActivityState.PENDING_ACTIVITY_STATE_STARTED,
     lastFailure: (lastFailure?.applicationFailureInfo?.type ?? lastFailure?.message) || undefined,
-    lastHeartbeatAgeMs: ageOf(pending.lastHeartbeatTime),
   };
 }
 

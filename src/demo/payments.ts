@@ -74,26 +74,8 @@ interface PaymentsOptions {
   readonly pace?: 'quick' | 'realistic';
 }
 
-/** A running simulated deployment with everything that a worker and its people need. Nothing of it is real. */
-export interface Payments {
-  readonly service: SimulatedService;
-  /** Files of the scenario: keys, shares, tokens, inventory; mode 0700, removed by {@link stop}. */
-  readonly directory: string;
-  readonly inventoryFile: string;
-  readonly people: ReadonlyMap<string, DemoPerson>;
-  readonly clients: Clients;
-  /** Address of the clients' hooks and their probe. */
-  readonly clientsAddress: string;
-  /** Command with which a person ends clusters, restarts them, cuts them off from each other. */
-  readonly simulatedCommand: readonly [string, ...string[]];
-  /** What workers and the command line need in their environment. */
-  readonly environment: Readonly<Record<string, string>>;
-  /** Ends the service and the clients' address and removes the directory. */
-  stop(): Promise<void>;
-}
-
 /** Starts the simulated deployment `payments` on loopback and writes the files of its workers and people. */
-export async function startPayments(options: PaymentsOptions): Promise<Payments> {
+export async function startPayments(options: PaymentsOptions) {
   const { site = PAYMENTS, pace = 'realistic' } = options;
   const directory = await mkdtemp(join(tmpdir(), 'replication-runbooks-'));
   const keys = await keyDirectory();
@@ -151,7 +133,7 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
     });
     await writeFile(inventoryFile, text, { mode: 0o600 });
     writePolicies(service, parseInventory(text, inventoryFile));
-    const environment = {
+    const environment: Readonly<Record<string, string>> = {
       RUNBOOKS_INVENTORY: inventoryFile,
       RUNBOOKS_SEAL_KEYS_FILE: keyFiles.sealKeys,
       RUNBOOKS_KEY_DIR: keys.path,
@@ -161,9 +143,16 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
       RUNBOOKS_PINS: pinsFile,
     };
     return {
-      ...{ service, directory, inventoryFile, people, clients, clientsAddress },
-      simulatedCommand: [...simulatedCommand(), stateFile],
+      ...{ service, people, clients, inventoryFile },
+      /** Files of the scenario: keys, shares, tokens, inventory; mode 0700, removed by `stop`. */
+      directory,
+      /** Address of the clients' hooks and their probe. */
+      clientsAddress,
+      /** Command with which a person ends clusters, restarts them, cuts them off from each other. */
+      simulatedCommand: [...simulatedCommand(), stateFile] as const,
+      /** What workers and the command line need in their environment. */
       environment,
+      /** Ends the service and the clients' address and removes the directory. */
       stop,
     };
   } catch (error) {
@@ -171,6 +160,9 @@ export async function startPayments(options: PaymentsOptions): Promise<Payments>
     throw error;
   }
 }
+
+/** A running simulated deployment with everything that a worker and its people need. Nothing of it is real. */
+export type Payments = Awaited<ReturnType<typeof startPayments>>;
 
 function membersOf(clientsAddress: string): Readonly<Record<string, unknown>> {
   return {

@@ -6,28 +6,18 @@ import { readRunView } from '../cli/run';
 import type { RunView, TemporalSession } from '../cli/run';
 import { deploymentWorkflowId } from '../contracts/names';
 import type { GateName } from '../contracts/plan';
-import type { RunStatus, Waiting } from '../contracts/run-status';
+import type { RunStatus } from '../contracts/run-status';
 import { createHolderKey, formatPublicKey, generatePassphrase } from '../keys';
 import type { Stage } from './stage';
 
 /** The name of the simulated deployment. */
 export const DEPLOYMENT = 'payments';
 
-/** A person of the demonstration: where the files are that a real person keeps on a machine of their own. */
-export interface DemoPerson {
-  readonly name: string;
-  readonly groups: readonly string[];
-  /** `<kid>:<x>`, for the inventory. */
-  readonly publicKey: string;
-  readonly keyFile: string;
-  readonly passphraseFile: string;
-  /** Of the key holders. */
-  readonly shareFile?: string;
-}
-
-/** Key holders, in the order in which they get the key shares. */
-const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'] as const;
-const APPROVERS = ['grace', 'henry'] as const;
+/** Everybody with their group; key holders in the order in which they get the key shares. */
+const GROUPS = {
+  ...{ ada: 'holders', bert: 'holders', cleo: 'holders', dora: 'holders', emil: 'holders' },
+  ...{ grace: 'approvers', henry: 'approvers', olga: 'operators' },
+} as const;
 /** Who asks for the switchover. */
 export const OPERATOR = 'olga';
 
@@ -40,27 +30,34 @@ export async function makePeople(
   keyShares: readonly string[],
 ): Promise<ReadonlyMap<string, DemoPerson>> {
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  const groupsOf = (name: string): string[] => {
-    if (name === OPERATOR) return ['operators'];
-    return APPROVERS.some((approver) => approver === name) ? ['approvers'] : ['holders'];
-  };
-  const people = await Promise.all(
-    [...HOLDERS, ...APPROVERS, OPERATOR].map(async (name, index): Promise<[string, DemoPerson]> => {
-      const passphrase = generatePassphrase();
-      const { file, key } = await createHolderKey(passphrase, SCRYPT_WORK_FACTOR);
-      const keyFile = join(directory, `${name}.key`);
-      const passphraseFile = join(directory, `${name}.passphrase`);
-      await writeFile(keyFile, file, { mode: 0o600 });
-      await writeFile(passphraseFile, `${passphrase.reveal()}\n`, { mode: 0o600 });
-      const share = index < HOLDERS.length ? keyShares[index] : undefined;
-      const shareFile = join(directory, `${name}.share`);
-      if (share !== undefined) await writeFile(shareFile, `${share}\n`, { mode: 0o600 });
-      const person = { name, groups: groupsOf(name), publicKey: formatPublicKey(key), keyFile, passphraseFile };
-      return [name, share === undefined ? person : { ...person, shareFile }];
-    }),
+  const names = Object.entries(GROUPS);
+  const people = names.map(([name, group], index) =>
+    makePerson(directory, name, group, group === 'holders' ? keyShares[index] : undefined),
   );
-  return new Map(people);
+  return new Map((await Promise.all(people)).map((person) => [person.name, person]));
 }
+
+async function makePerson(directory: string, name: string, group: string, share: string | undefined) {
+  const passphrase = generatePassphrase();
+  const made = await createHolderKey(passphrase, SCRYPT_WORK_FACTOR);
+  const write = async (kind: string, content: string): Promise<string> => {
+    const file = join(directory, `${name}.${kind}`);
+    await writeFile(file, content, { mode: 0o600 });
+    return file;
+  };
+  return {
+    ...{ name, groups: [group] },
+    /** `<kid>:<x>`, for the inventory. */
+    publicKey: formatPublicKey(made.key),
+    keyFile: await write('key', made.file),
+    passphraseFile: await write('passphrase', `${passphrase.reveal()}\n`),
+    /** Of the key holders. */
+    shareFile: share === undefined ? undefined : await write('share', `${share}\n`),
+  };
+}
+
+/** A person of the demonstration: where the files are that a real person keeps on a machine of their own. */
+export type DemoPerson = Readonly<Awaited<ReturnType<typeof makePerson>>>;
 
 /** Options with which a person signs. */
 function signingWords({ keyFile, passphraseFile }: DemoPerson): string[] {
@@ -69,12 +66,12 @@ function signingWords({ keyFile, passphraseFile }: DemoPerson): string[] {
 
 /** The words after `runbook` with which a holder answers an invitation without being asked anything. */
 export function shareWords(
-  { shareFile = '', ...holder }: DemoPerson,
+  holder: DemoPerson,
   workflowId = deploymentWorkflowId(DEPLOYMENT),
   confirmed = 'west',
 ): string[] {
   const words = ['share', workflowId, '--holder', holder.name, ...signingWords(holder)];
-  return [...words, '--confirm', confirmed, '--share-file', shareFile];
+  return [...words, '--confirm', confirmed, '--share-file', holder.shareFile ?? ''];
 }
 
 /** The words after `runbook` with which an approver approves a gate; where the plan is named, without being asked anything. */
@@ -124,37 +121,23 @@ export class Cast {
   ) {}
 
   /** What the run waits for is done by those whom it concerns, once. */
-  answer(status: RunStatus): void {
-    for (const waiting of status.waiting) this.#answer(status, waiting);
-  }
-
-  #answer({ workflowId, runId, invitation }: RunStatus, waiting: Waiting): void {
-    if (waiting.for === 'shares') {
-      const holders = [...this.stage.payments.people.values()].filter(({ shareFile }) => shareFile !== undefined);
-      // The first holder shows what a holder gets to see.
-      holders
-        .slice(0, waiting.threshold)
-        .forEach((holder, index) =>
-          this.#act(
-            `share ${runId} ${holder.name} ${waiting.epoch}`,
-            holder,
-            shareWords(holder, workflowId, firstTarget(invitation)),
-            index === 0,
-          ),
-        );
-    } else if (waiting.for === 'approval') {
-      for (const name of ['grace', 'henry'].slice(0, waiting.gate === 'force' ? 2 : 1)) {
-        const approver = this.stage.payments.people.get(name);
-        const words = approver && approveWords(approver, waiting.gate, workflowId, waiting.planDigest);
-        if (words)
-          this.#act(
-            `approve ${runId} ${waiting.gate} ${waiting.planDigest} ${name}`,
-            approver,
-            words,
-            waiting.gate !== 'go',
-          );
+  answer({ workflowId, runId, asked, waiting }: RunStatus): void {
+    const people = [...this.stage.payments.people.values()];
+    for (const each of waiting)
+      if (each.for === 'shares') {
+        const holders = people.filter(({ shareFile }) => shareFile !== undefined).slice(0, each.threshold);
+        // The first holder shows what a holder gets to see.
+        for (const [index, holder] of holders.entries()) {
+          const words = shareWords(holder, workflowId, asked?.targets[0]?.cluster);
+          this.#act(`share ${runId} ${each.epoch}`, holder, words, index === 0);
+        }
+      } else if (each.for === 'approval') {
+        const approvers = people.filter(({ groups }) => groups.includes('approvers'));
+        for (const approver of approvers.slice(0, each.gate === 'force' ? 2 : 1)) {
+          const words = approveWords(approver, each.gate, workflowId, each.planDigest);
+          this.#act(`approve ${runId} ${each.gate} ${each.planDigest}`, approver, words, each.gate !== 'go');
+        }
       }
-    }
   }
 
   /** Runs `runbook` as this person and gives its exit code. What is hidden otherwise is shown where it did not end well. */
@@ -172,19 +155,10 @@ export class Cast {
     return code;
   }
 
-  #act(key: string, person: DemoPerson, words: readonly string[], showAll: boolean): void {
+  #act(what: string, { name }: DemoPerson, words: readonly string[], showAll: boolean): void {
+    const key = `${what} ${name}`;
     if (this.#acted.has(key)) return;
     this.#acted.add(key);
-    void this.play(person.name, words, showAll);
+    void this.play(name, words, showAll);
   }
-}
-
-/** The cluster whose name a holder types: the first one that the invitation names. */
-function firstTarget(invitation: string | undefined): string | undefined {
-  const payload = invitation?.split('.')[1];
-  if (payload === undefined) return undefined;
-  const said = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8')) as {
-    readonly targets?: readonly { readonly cluster?: string }[];
-  };
-  return said.targets?.[0]?.cluster;
 }

@@ -1,14 +1,12 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { obtainTemporalServer } from '../dev-server/start-dev-server';
-import type { TemporalServer } from '../dev-server/start-dev-server';
 import { startProcess } from '../dev-server/child-process';
-import type { OwnProcess } from '../dev-server/child-process';
+import type { OnLine, OwnProcess } from '../dev-server/child-process';
 import { PLAIN, startPayments } from './payments';
-import type { Payments } from './payments';
 import { runbookCommand, startWorkerProcess } from './programs';
 
-export interface StageOptions {
+interface StageOptions {
   readonly reportDirectory: string;
   /** A site without hooks and static tokens. */
   readonly plain?: boolean;
@@ -16,22 +14,8 @@ export interface StageOptions {
   readonly say: (line: string) => void;
 }
 
-/** Everything of the demonstration but its people: server, simulated deployment, clients that write, worker. */
-export interface Stage {
-  readonly server: TemporalServer;
-  readonly payments: Payments;
-  readonly worker: OwnProcess;
-  /** Environment for the command line and the worker. */
-  readonly environment: Readonly<Record<string, string>>;
-  /** Shell file that sets this environment and puts `runbook` and `simulated` on the PATH. */
-  readonly environmentFile: string;
-  /** Runs `runbook` with this environment; it ends with the stage. */
-  runbook(words: readonly string[], onLine: (line: string, stream: 'out' | 'err') => void): OwnProcess;
-  stop(): Promise<void>;
-}
-
 /** Starts all of it; what was started is ended where a later part fails. */
-export async function startStage({ reportDirectory, plain = false, say }: StageOptions): Promise<Stage> {
+export async function startStage({ reportDirectory, plain = false, say }: StageOptions) {
   const undo: (() => Promise<void>)[] = [];
   const stop = async (): Promise<void> => {
     for (const step of undo.splice(0).reverse()) await step();
@@ -52,7 +36,7 @@ export async function startStage({ reportDirectory, plain = false, say }: StageO
       uiAddress: server.uiAddress,
     });
     undo.push(() => payments.stop());
-    const environment = {
+    const environment: Readonly<Record<string, string>> = {
       ...payments.environment,
       TEMPORAL_ADDRESS: server.address,
       TEMPORAL_NAMESPACE: server.namespace,
@@ -81,7 +65,8 @@ export async function startStage({ reportDirectory, plain = false, say }: StageO
     const workerEnvironment = { ...environment, RUNBOOKS_LOG_LEVEL: 'warn' };
     const worker = owned(await startWorkerProcess(workerEnvironment, (line) => say(`worker: ${line}`)));
     say('Worker            ready, a process of its own');
-    const runbook: Stage['runbook'] = (words, onLine) =>
+    /** Runs `runbook` with this environment; it ends with the stage. */
+    const runbook = (words: readonly string[], onLine: OnLine) =>
       owned(startProcess([...runbookCommand(), ...words], { ...process.env, ...environment }, onLine));
     return { server, payments, worker, environment, environmentFile, runbook, stop };
   } catch (error) {
@@ -90,7 +75,10 @@ export async function startStage({ reportDirectory, plain = false, say }: StageO
   }
 }
 
-/** A shell file to source in other terminals. */
+/** Everything of the demonstration but its people: server, simulated deployment, clients that write, worker. */
+export type Stage = Awaited<ReturnType<typeof startStage>>;
+
+/** A shell file that sets this environment and puts programs on the PATH, to source in other terminals. */
 async function writeEnvironment(
   directory: string,
   environment: Readonly<Record<string, string>>,

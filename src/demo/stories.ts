@@ -160,12 +160,7 @@ async function perform(
   const { runId } = await follow(session, workflowId, people, say, stop);
   const seconds = (Date.now() - begin) / 1000;
   const report = await readReport(session, { workflowId, runId });
-  if (act.runbook === 'drSwitchover' || act.runbook === 'drFailover')
-    for (const line of summaryLines(report)) say(line);
-  else {
-    for (const { severity, text } of report.findings) say(`  Finding (${severity}): ${text}`);
-    for (const left of report.leftToDo) say(`  Left to do: ${left}`);
-  }
+  for (const line of summaryLines(report)) say(line);
   const kept = !act.losesNothing || (await clientsSawEverything(stage, say));
   const run = { workflowId, runId };
   if (act.isShown) {

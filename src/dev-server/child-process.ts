@@ -18,11 +18,14 @@ export interface OwnProcess {
   stop(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>;
 }
 
-/** @param onLine takes each line that the process writes, and says on which stream. */
+/** Takes each line that a process writes, and the stream on which it came. */
+export type OnLine = (line: string, stream: 'out' | 'err') => void;
+
+/** Starts a program in a process group of its own. */
 export function startProcess(
   [program, ...parameters]: readonly [string, ...string[]],
   env: NodeJS.ProcessEnv,
-  onLine: (line: string, stream: 'out' | 'err') => void,
+  onLine: OnLine,
 ): OwnProcess {
   const child = spawn(program, parameters, {
     stdio: ['ignore', 'pipe', 'pipe'],

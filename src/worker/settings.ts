@@ -6,21 +6,7 @@ import { programVersion } from '../dev-server/locations';
 import { errnoOf, RunbookError } from '../errors';
 import { Secret } from '../secret';
 
-/** Where the key records of ceremonies may lie: a memory-backed file system, or any. */
-export type KeyStorage = 'memory' | 'disk';
-
-/** What a worker reads from its environment. `docs/cli.md` lists the variables. */
-export interface WorkerSettings {
-  readonly inventoryPath: string;
-  readonly sealKeys: Secret<'private-key'>;
-  readonly keyDirectory: string;
-  readonly keyStorage: KeyStorage;
-  /** Where reports of ended runs are kept as files too; absent: nowhere. */
-  readonly reportDirectory: string | undefined;
-  readonly taskQueue: string;
-  readonly logLevel: string;
-}
-
+const KEY_STORAGES = ['memory', 'disk'] as const;
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'];
 
 /** Memory-backed on Linux. Elsewhere there is no such place, and the key storage must be declared to be a disk. */
@@ -31,22 +17,28 @@ const DEFAULT_KEY_DIRECTORY = `/dev/shm/replication-runbooks-${userInfo().uid}/k
  *
  * @throws RunbookError `INVALID_INPUT`, `SEAL_KEY_MISSING`, naming the variable and never a secret's value.
  */
-export function workerSettings(env: NodeJS.ProcessEnv): WorkerSettings {
+export function workerSettings(env: NodeJS.ProcessEnv) {
   const logLevel = env['RUNBOOKS_LOG_LEVEL'] ?? 'info';
   if (!LOG_LEVELS.includes(logLevel)) throw badVariable('RUNBOOKS_LOG_LEVEL', LOG_LEVELS.join(', '));
-  const keyStorage = given(env, 'RUNBOOKS_KEY_STORAGE') ?? 'memory';
-  if (keyStorage !== 'memory' && keyStorage !== 'disk') throw badVariable('RUNBOOKS_KEY_STORAGE', 'memory or disk');
+  const storage = given(env, 'RUNBOOKS_KEY_STORAGE') ?? 'memory';
+  const keyStorage = KEY_STORAGES.find((each) => each === storage);
+  if (keyStorage === undefined) throw badVariable('RUNBOOKS_KEY_STORAGE', KEY_STORAGES.join(' or '));
   const reportDirectory = given(env, 'RUNBOOKS_REPORT_DIR');
   return {
     inventoryPath: inventoryPath(env),
     sealKeys: readSealKeys(env),
     keyDirectory: resolve(given(env, 'RUNBOOKS_KEY_DIR') ?? DEFAULT_KEY_DIRECTORY),
+    /** Where the key records of ceremonies may lie: a memory-backed file system, or any. */
     keyStorage,
+    /** Where reports of ended runs are kept as files too; undefined: nowhere. */
     reportDirectory: reportDirectory === undefined ? undefined : resolve(reportDirectory),
     taskQueue: taskQueueSetting(env),
     logLevel,
   };
 }
+
+/** What a worker reads from its environment. `docs/cli.md` lists the variables. */
+export type WorkerSettings = Readonly<ReturnType<typeof workerSettings>>;
 
 /** The task queue of this site: `RUNBOOKS_TASK_QUEUE` or the default one. */
 export function taskQueueSetting(env: NodeJS.ProcessEnv): string {

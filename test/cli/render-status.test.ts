@@ -19,6 +19,7 @@ const BEGUN: RunStatus = {
 const VIEW: RunView = {
   ...{ workflowId: WID, runId: 'r', runbook: 'drSwitchover', taskQueue: 'q', state: 'running', asOfEvent: 42 },
   ...{ startedAt: '2026-11-21T10:00:00Z', pendingActivities: [] },
+  ...{ closedAt: undefined, memo: undefined, pollers: undefined, status: undefined },
 };
 const view = (more: Partial<RunStatus>): RunView => ({ ...VIEW, status: { ...BEGUN, ...more } });
 const terminal = (more: Partial<RunStatus>) => statusLines(view(more), NOW).join('\n');

@@ -146,6 +146,7 @@ const VIEW: RunView = {
   taskQueue: 'runbooks',
   state: 'running',
   startedAt: '2026-03-01T10:00:00Z',
+  ...{ closedAt: undefined, pollers: undefined, status: undefined },
   asOfEvent: 7,
   pendingActivities: [{ type: 'promoteSecondary', attempt: 3, started: true, lastFailure: OTHERS }],
   memo: {

@@ -1,4 +1,5 @@
-import { readFile, stat } from 'node:fs/promises';
+import { existsSync, statSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
@@ -27,15 +28,16 @@ import { publicLineFile } from './keys';
 export const commands = (host: CommandHost): Command[] => [doctorCommand(host)];
 
 /** `next` is a command, or what a person does. */
-const point =
-  (id: string) =>
-  (verdict: Point['verdict'], observed: string, next?: string): Point => ({ id, verdict, observed, next });
+const point = (id: string, verdict: Point['verdict'], observed: string, next?: string): Point => ({
+  ...{ id, verdict, observed, next },
+});
 
 /** A command by itself, as the text of what mends something. */
 const command = (...words: readonly string[]) => `\`${shellLine(...words)}\``;
 
 /** A key that is there is kept. */
 const JOIN = 'With the line that the operators sent you: `runbook join LINE`';
+const SETTINGS = 'On the worker host, what "runbook init" wrote: `. /etc/replication-runbooks/env.sh`';
 
 /** What one look may take, ms: they all happen at the same time. */
 const LOOK_MS = 12_000;
@@ -51,16 +53,18 @@ const SUMS: Readonly<Record<number, string>> = {
 function doctorCommand({ context, finish }: CommandHost): Command {
   const doctor = newCommand('doctor', ['runbook doctor', 'runbook doctor --json']);
   return withServerOptions(doctor).action(async (options: ServerOptions) => {
-    const read = inventoryOf(context);
+    const { env, stop } = context;
+    const path = env['RUNBOOKS_INVENTORY'];
+    const read = path ? loadInventory(path) : Promise.resolve(undefined);
     // Without an inventory the others say what they can.
     const inventory = await read.catch(() => undefined);
     const found = await Promise.all([
-      look('inventory', async () => inventoryPoints(context, await read), '`runbook inventory check`'),
+      look('inventory', async () => inventoryPoints(path, await read), '`runbook inventory check`'),
       look('temporal', () => temporalPoints(context, options), '`temporal operator cluster health`'),
-      look('worker host', () => workerPoints(context, inventory), '`runbook keys seal --output FILE`'),
-      look('pins', () => pinPoints(context, inventory), JOIN),
-      look('you', () => personPoints(context, inventory), JOIN),
-      look('clusters', () => clusterPoints(context, inventory), '`runbook inventory check --live`'),
+      look('worker host', () => workerPoints(env, inventory), '`runbook keys seal --output FILE`'),
+      look('pins', () => pinPoints(env, inventory), JOIN),
+      look('you', () => personPoints(env, inventory), JOIN),
+      look('clusters', () => clusterPoints(stop, inventory), '`runbook inventory check --live`'),
     ]);
     const findings = found.flat();
     const code = exitCodeOfPoints(findings);
@@ -73,36 +77,26 @@ function doctorCommand({ context, finish }: CommandHost): Command {
 async function look(id: string, work: () => Promise<readonly Point[]>, mend: string): Promise<readonly Point[]> {
   const over = new AbortController();
   const late = delay(LOOK_MS, undefined, { signal: over.signal }).then(
-    () => [point(id)('fail', `no answer within ${LOOK_MS / 1_000} s`, mend)],
+    () => [point(id, 'fail', `no answer within ${LOOK_MS / 1_000} s`, mend)],
     () => [],
   );
   try {
     return await Promise.race([work(), late]);
   } catch (error) {
     if (!isRunbookError(error))
-      return [point(id)('fail', redact(error instanceof Error ? error.message : 'failed'), mend)];
+      return [point(id, 'fail', redact(error instanceof Error ? error.message : 'failed'), mend)];
     const { code, message, observed, needed, next = mend } = error;
     const seen = observed === undefined ? '' : ` (${observed})`;
-    return [{ id, verdict: 'fail', observed: `${code}: ${message}${seen}`, needed, next }];
+    return [{ ...point(id, 'fail', `${code}: ${message}${seen}`, next), needed }];
   } finally {
     over.abort();
   }
 }
 
-/** The inventory of this machine; undefined where none is named. */
-async function inventoryOf({ env }: CliContext): Promise<Inventory | undefined> {
-  const path = env['RUNBOOKS_INVENTORY'];
-  return path ? loadInventory(path) : undefined;
-}
-
-const SETTINGS = 'On the worker host, what "runbook init" wrote: `. /etc/replication-runbooks/env.sh`';
-
-function inventoryPoints({ env }: CliContext, inventory: Inventory | undefined): Point[] {
-  const say = point('inventory');
-  if (inventory === undefined) {
-    return [say('not-checkable', 'none here (RUNBOOKS_INVENTORY): what it says cannot be looked at', SETTINGS)];
-  }
-  return [say('ok', `${env['RUNBOOKS_INVENTORY'] ?? ''}: no mistakes`), ...joinedPoints(inventory)];
+function inventoryPoints(path: string | undefined, inventory: Inventory | undefined): Point[] {
+  if (path === undefined || inventory === undefined)
+    return [point('inventory', 'not-checkable', 'none here (RUNBOOKS_INVENTORY): it cannot be looked at', SETTINGS)];
+  return [point('inventory', 'ok', `${path}: no mistakes`), ...joinedPoints(inventory)];
 }
 
 const RETENTION_DAYS = 30;
@@ -110,25 +104,19 @@ const RETENTION_DAYS = 30;
 function temporalPoints(context: CliContext, options: ServerOptions): Promise<Point[]> {
   return withSession(context, options, async (session) => {
     const { client, namespace, address } = session;
-    const answers = point('temporal')('ok', `${address} answers`);
-    const ofNamespace = point('namespace');
+    const answers = point('temporal', 'ok', `${address} answers`);
     const mend = (verb: string) =>
       command('temporal', 'operator', 'namespace', verb, '-n', namespace, '--retention', `${RETENTION_DAYS}d`);
-    const within = <T>(work: () => Promise<T>) => client.withDeadline(Date.now() + 5_000, work);
-    const described = await within(() => client.workflowService.describeNamespace({ namespace })).catch(
-      () => undefined,
-    );
-    if (described === undefined) return [answers, ofNamespace('fail', `"${namespace}" cannot be read`, mend('create'))];
+    const describe = () => client.workflowService.describeNamespace({ namespace });
+    const described = await client.withDeadline(Date.now() + 5_000, describe).catch(() => undefined);
+    if (described === undefined)
+      return [answers, point('namespace', 'fail', `"${namespace}" cannot be read`, mend('create'))];
     const seconds = Number(described.config?.workflowExecutionRetentionTtl?.seconds ?? 0);
     const days = Math.round(seconds / 86_400);
     const kept = `"${namespace}", histories are kept for ${days} days`;
-    return [
-      answers,
-      days >= RETENTION_DAYS
-        ? ofNamespace('ok', kept)
-        : ofNamespace('warn', `${kept}: reports are made from them`, mend('update')),
-      await pollers(context, session),
-    ];
+    const short = point('namespace', 'warn', `${kept}: reports are made from them`, mend('update'));
+    const ofNamespace = days >= RETENTION_DAYS ? point('namespace', 'ok', kept) : short;
+    return [answers, ofNamespace, await pollers(context, session)];
   });
 }
 
@@ -137,39 +125,39 @@ const POLLED_LATELY_MS = 65_000;
 
 /** Whether a worker polls, and whether all that do run this version. */
 async function pollers({ env }: CliContext, session: TemporalSession): Promise<Point> {
-  const say = point('workers');
   const queue = taskQueueSetting(env);
   const seen = await readPollers(session, queue, POLLED_LATELY_MS);
-  if ((seen?.lastSeenMs ?? Infinity) >= POLLED_LATELY_MS)
-    return say(
-      'fail',
-      pollersInWords(queue, seen),
-      'On the worker host: `runbook worker`, or under systemd: `systemctl start replication-runbooks-worker`',
-    );
+  const polled = pollersInWords(queue, seen);
+  const start = 'On the worker host: `runbook worker`, or under systemd: `systemctl start replication-runbooks-worker`';
+  if ((seen?.lastSeenMs ?? Infinity) >= POLLED_LATELY_MS) return point('workers', 'fail', polled, start);
   const versions = seen?.versions ?? [];
-  const observed = `${pollersInWords(queue, seen)}, version ${versions.join(', ')}`;
-  if (versions.every((version) => version === programVersion())) return say('ok', observed);
-  const needed = `this program is ${programVersion()}`;
+  const observed = `${polled}, version ${versions.join(', ')}`;
+  if (versions.every((version) => version === programVersion())) return point('workers', 'ok', observed);
   const next =
     'Give all hosts the same version (docs/operations.md, "Upgrading"), and on each: `sudo systemctl restart replication-runbooks-worker`';
-  return { ...say('warn', observed, next), needed };
+  return { ...point('workers', 'warn', observed, next), needed: `this program is ${programVersion()}` };
 }
 
 /** What only the host of a worker has: its keys, its memory. Whoever has no seal keys is no worker. */
-async function workerPoints({ env }: CliContext, inventory: Inventory | undefined): Promise<Point[]> {
-  const say = point('worker host');
-  if (!env['RUNBOOKS_SEAL_KEYS_FILE'] && !env['RUNBOOKS_SEAL_KEYS'])
-    return [say('not-checkable', `${hostname()} is none (RUNBOOKS_SEAL_KEYS_FILE)`, SETTINGS)];
+async function workerPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undefined): Promise<Point[]> {
+  const sealKeysFile = env['RUNBOOKS_SEAL_KEYS_FILE'];
+  if (!sealKeysFile && !env['RUNBOOKS_SEAL_KEYS'])
+    return [point('worker host', 'not-checkable', `${hostname()} is none (RUNBOOKS_SEAL_KEYS_FILE)`, SETTINGS)];
   const { sealKeys, keyDirectory, keyStorage } = workerSettings(env);
   SealKeyring.parse(sealKeys.reveal());
   const source = inventory?.workers.signingKey;
-  const files = [env['RUNBOOKS_SEAL_KEYS_FILE'], source && 'file' in source ? source.file : undefined];
+  const signingKey = async () => {
+    if (source === undefined) return [];
+    return [point("workers' key", 'ok', `fingerprint ${spokenFingerprint((await readSigningKey(source)).kid)}`)];
+  };
+  const files = [sealKeysFile, source && 'file' in source ? source.file : undefined];
+  const open = files.filter((file) => file && ((statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & 0o077) !== 0);
   return [
-    say('ok', 'the seal keys can be read'),
-    ...(await look("workers' key", () => signingKeyPoints(source), '`runbook keys workers --output FILE`')),
-    ...(await Promise.all(files.map(modePoints))).flat(),
+    point('worker host', 'ok', 'the seal keys can be read'),
+    ...(await look("workers' key", signingKey, '`runbook keys workers --output FILE`')),
+    ...open.map((file = '') => point('key files', 'fail', `others may read ${file}`, command('chmod', '600', file))),
     await storagePoint(keyDirectory, keyStorage === 'disk'),
-    ...checkProcess(processFacts(env)).map((weakness) => point('memory')('warn', weakness, mendOf(weakness))),
+    ...checkProcess(processFacts(env)).map((weakness) => point('memory', 'warn', weakness, mendOf(weakness))),
   ];
 }
 
@@ -181,64 +169,52 @@ function mendOf(weakness: string): string {
 }
 
 async function storagePoint(directory: string, diskAllowed: boolean): Promise<Point> {
-  const say = point('key storage');
-  if (await isMemoryBacked(directory)) return say('ok', `${directory} is in memory`);
+  if (await isMemoryBacked(directory)) return point('key storage', 'ok', `${directory} is in memory`);
   const next = '`export RUNBOOKS_KEY_DIR=/dev/shm/replication-runbooks/keys`';
-  if (diskAllowed) return say('warn', `${directory} is on a disk: erased keys may be found there`, next);
-  return say('fail', `${directory} is on a disk`, next);
-}
-
-async function signingKeyPoints(source: Inventory['workers']['signingKey'] | undefined): Promise<Point[]> {
-  if (source === undefined) return [];
-  const key = await readSigningKey(source);
-  return [point("workers' key")('ok', `fingerprint ${spokenFingerprint(key.kid)}`)];
-}
-
-async function modePoints(file: string | undefined): Promise<Point[]> {
-  const mode = file === undefined ? 0 : ((await stat(file).catch(() => undefined))?.mode ?? 0);
-  if (file === undefined || (mode & 0o077) === 0) return [];
-  return [point('key files')('fail', `others may read ${file}`, command('chmod', '600', file))];
+  if (diskAllowed)
+    return point('key storage', 'warn', `${directory} is on a disk: erased keys may be found there`, next);
+  return point('key storage', 'fail', `${directory} is on a disk`, next);
 }
 
 /** The workers' keys that this machine trusts, beside the one with which they sign. */
-async function pinPoints({ env }: CliContext, inventory: Inventory | undefined): Promise<Point[]> {
-  const say = point('pins');
+async function pinPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undefined): Promise<Point[]> {
   const pins = await readPins(pinsPath(env));
   const none = "no workers' key is pinned here";
   const shown = pins.map(({ environment, kid }) => `${environment} ${spokenFingerprint(kid)}`).join('; ');
   const key = inventory && (await readSigningKey(inventory.workers.signingKey).catch(() => undefined));
-  if (key === undefined) return [pins.length > 0 ? say('ok', shown) : say('warn', none, JOIN)];
-  if (pins.some(({ kid }) => kid === key.kid)) return [say('ok', "the workers' key is pinned here")];
+  if (key === undefined) return [pins.length > 0 ? point('pins', 'ok', shown) : point('pins', 'warn', none, JOIN)];
+  if (pins.some(({ kid }) => kid === key.kid)) return [point('pins', 'ok', "the workers' key is pinned here")];
   const next = command('runbook', 'keys', 'trust', DEFAULT_ENVIRONMENT, formatPublicKey(key));
-  if (pins.length === 0) return [say('not-checkable', `${none}. Only people need one`, next)];
-  return [say('warn', `pinned is another key: ${shown}. Only people need one`, next)];
+  if (pins.length === 0) return [point('pins', 'not-checkable', `${none}. Only people need one`, next)];
+  return [point('pins', 'warn', `pinned is another key: ${shown}. Only people need one`, next)];
 }
 
 /** Whether what this person signs is believed. */
-async function personPoints({ env }: CliContext, inventory: Inventory | undefined): Promise<Point[]> {
-  const say = point('you');
+async function personPoints(env: NodeJS.ProcessEnv, inventory: Inventory | undefined): Promise<Point[]> {
   const name = env['RUNBOOKS_PERSON'];
-  if (!name) return [say('not-checkable', 'nobody is named (RUNBOOKS_PERSON)', '`export RUNBOOKS_PERSON=YOUR-NAME`')];
+  if (!name)
+    return [point('you', 'not-checkable', 'nobody is named (RUNBOOKS_PERSON)', '`export RUNBOOKS_PERSON=YOUR-NAME`')];
   const file = personalKeyFile(env, name);
-  const isThere = (await stat(file).catch(() => undefined)) !== undefined;
-  if (!isThere) return [say('fail', `${name} has no key at ${file}`, JOIN)];
+  if (!existsSync(file)) return [point('you', 'fail', `${name} has no key at ${file}`, JOIN)];
   const line = (await readFile(publicLineFile(file), 'utf8').catch(() => '')).trim();
   const kid = parsePublicKey(line.split('/')[1] ?? '')?.kid;
   if (inventory === undefined || kid === undefined) {
     const next =
       kid === undefined ? JOIN : `On the worker host: ${command('runbook', 'inventory', 'add-person', line)}`;
-    return [say('not-checkable', `${name}, key ${file}. Whether the inventory lists it cannot be seen here`, next)];
+    return [
+      point('you', 'not-checkable', `${name}, key ${file}. Whether the inventory lists it cannot be seen here`, next),
+    ];
   }
   const person = inventory.people.get(name);
   if (person?.publicKeys.some((key) => key.kid === kid) === true)
-    return [say('ok', `${name}, with a key that the inventory lists`)];
+    return [point('you', 'ok', `${name}, with a key that the inventory lists`)];
   const other =
     person === undefined ? 'does not know this name' : hasJoined(person) ? 'lists another key' : 'lists no key';
-  return [say('fail', `${name}: the inventory ${other}`, command('runbook', 'inventory', 'add-person', line))];
+  return [point('you', 'fail', `${name}: the inventory ${other}`, command('runbook', 'inventory', 'add-person', line))];
 }
 
 /** The points of readiness that the clusters themselves answer: roles, versions, clocks, credentials and rights, marker. */
-async function clusterPoints({ stop }: CliContext, inventory: Inventory | undefined): Promise<Point[]> {
+async function clusterPoints(stop: AbortSignal, inventory: Inventory | undefined): Promise<Point[]> {
   if (inventory === undefined) return [];
   const live = await livePoints(inventory, stop);
   return live.flatMap(({ deployment, points }): Point[] => {
@@ -247,7 +223,7 @@ async function clusterPoints({ stop }: CliContext, inventory: Inventory | undefi
     const unknown = points.length - good - bad.length;
     const rest = unknown === 0 ? '' : `, ${unknown} cannot be known from here`;
     return [
-      point(deployment)('ok', `${good} points of its clusters are good${rest}`),
+      point(deployment, 'ok', `${good} points of its clusters are good${rest}`),
       ...bad.map((each) => ({ ...each, id: `${deployment}: ${each.id}` })),
     ];
   });

@@ -35,16 +35,7 @@ export const commands = (host: CommandHost): Command[] => [
 const FIELD_OPTIONS = {
   deployment: ['--deployment <name>', 'deployment of the inventory'],
   to: ['--to <cluster>', 'the cluster that becomes primary'],
-  from: ['--from <cluster>', 'the primary, compared with what is read'],
   cluster: ['--cluster <name>', 'the cluster that it is about'],
-  primary: ['--primary <cluster>', 'the primary of a secondary that it is about'],
-  secondary: ['--secondary <cluster>', 'the secondary that it is about'],
-  kind: ['--kind <kind>', 'dr or performance'],
-  uses: ['--uses <list>', 'operationTokenCeremony: what the token is for, comma-separated (dr.promote, ...)'],
-  keepFor: [
-    '--keep-for <time>',
-    'operationTokenCeremony: how long the record keeps it for the next run (12h, 2d; at most 7d)',
-  ],
   reason: ['--reason <text>', 'why; shown to holders and approvers'],
   ticket: ['--ticket <number>', 'a ticket or change number, for the report'],
   requestedBy: ['--requested-by <name>', 'who asks (default: RUNBOOKS_PERSON, or the user of this machine); a claim'],
@@ -53,7 +44,6 @@ const FIELD_OPTIONS = {
   onStuck: ['--on-stuck <choice>', 'promote-back (default) or park'],
   acceptLoss: ['--accept-loss <loss>', 'none (default) or bounded'],
   quiesce: ['--quiesce <means>', 'hook, quota or attested: how clients are kept still'],
-  acknowledgeNewerSecondary: ['--acknowledge-newer-secondary', 'the old primary stays out until it is upgraded'],
   takeOver: ['--take-over', 'drFailover: the run that holds the lock becomes this failover'],
 } as const satisfies Readonly<Record<string, readonly [flags: string, description: string]>>;
 
@@ -61,7 +51,6 @@ interface StartOptions
   extends StatementOptions, Readonly<Partial<Record<Exclude<keyof typeof FIELD_OPTIONS, 'reason'>, unknown>>> {
   readonly input?: string;
   readonly set: readonly string[];
-  readonly uses?: string;
   readonly requestedBy?: string;
 }
 
@@ -141,7 +130,7 @@ function withInputOptions(command: Command): Command {
 }
 
 function fieldsOf({ env }: CliContext, runbook: RunbookName, options: StartOptions): Record<string, unknown> {
-  const { input, set, uses, requestedBy } = options;
+  const { input, set, requestedBy } = options;
   const given: object = Object.fromEntries(
     Object.keys(FIELD_OPTIONS).map((name) => [name, Reflect.get(options, name) as unknown]),
   );
@@ -149,7 +138,6 @@ function fieldsOf({ env }: CliContext, runbook: RunbookName, options: StartOptio
   const asks = input === undefined && inputFields(runbook).some(({ name }) => name === 'requestedBy');
   return {
     ...given,
-    uses: uses?.split(',').map((use) => use.trim()),
     requestedBy: requestedBy ?? (asks ? env['RUNBOOKS_PERSON'] || userInfo().username : undefined),
     ...Object.fromEntries(set.map(setField)),
   };
