@@ -52,15 +52,15 @@ export interface RunReference {
 }
 
 const QUERY_DEADLINE_MS = 3_000;
-/** Of the second query to a worker that polls and did not answer the first: it may be busy, or replay a long history. */
+/** To a worker that polls: it may be busy, or replay a long history. */
 const BUSY_QUERY_DEADLINE_MS = 12_000;
 /** A live worker polls at least this often. */
 const POLLED_LATELY_MS = 65_000;
 const POLLERS_DEADLINE_MS = 2_000;
 
 /**
- * Reads a run: first what the server knows by itself, then the status query with a deadline of 3 s. Where a worker polls, it
- * gets a second query with a longer deadline, unless this run is read `repeatedly`. Never hangs on a worker that is gone.
+ * Reads a run: first what the server knows by itself, then the status query with a deadline of 3 s; a longer one where a
+ * worker polls, unless this run is read `repeatedly`. Never hangs on a worker that is gone.
  *
  * @throws RunbookError `NOT_FOUND`.
  */
@@ -68,11 +68,10 @@ export async function readRunView(session: TemporalSession, run: RunReference, {
   const { client } = session;
   const description = await describe(client, run);
   const { workflowId, runId, taskQueue, memo } = description;
-  const exactly = { workflowId, runId };
-  const [pollers, atOnce] = await Promise.all([readPollers(session, taskQueue), queryStatus(client, exactly)]);
-  const polled = (pollers?.lastSeenMs ?? Infinity) < POLLED_LATELY_MS;
-  const status =
-    atOnce ?? (polled && !repeatedly ? await queryStatus(client, exactly, BUSY_QUERY_DEADLINE_MS) : undefined);
+  const pollers = await readPollers(session, taskQueue);
+  const isPolled = (pollers?.lastSeenMs ?? Infinity) < POLLED_LATELY_MS;
+  const withinMs = isPolled && !repeatedly ? BUSY_QUERY_DEADLINE_MS : QUERY_DEADLINE_MS;
+  const status = await queryStatus(client, { workflowId, runId }, withinMs);
   return {
     ...{ workflowId, runId, taskQueue, pollers },
     /** The answer of the `status` query; undefined where no worker answered in time. */

@@ -276,22 +276,15 @@ const clustersIn = (list: unknown, inWords: (item: Fields) => string) =>
     .map((item) => `${of(item['cluster'])}${inWords(item)}`)
     .join('; ');
 const modeOf = (replication: unknown) => textOf(fieldsOf(replication)['mode']) ?? 'not read';
-const namesOf = (people: unknown) =>
-  listOf(people)
-    .map((each) => of(fieldsOf(each)['name']))
-    .join(', ');
 const generationEnded = ({ next }: Fields) =>
   next === 'token' ? 'token generated' : next === 'next-set' ? 'these key shares make no token' : 'no token in hand';
 
-const tokenState = ({ cluster, state }: Fields) => `${of(cluster)}: ${of(state)}`;
-
-/** What the result of an activity says, in a few words, for the activities whose result has no `observed`. */
+/** What the result of an activity says, in a few words, for the activities whose result has neither `observed` nor `text`. */
 const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>> = {
   assessReadiness: ({ readiness }) => {
     const { switchover, failover } = fieldsOf(readiness);
     return `switchover ${of(switchover)}, failover ${of(failover)}`;
   },
-  assessRehearsal: ({ people }) => namesOf(people),
   readDeployment: ({ observations }) =>
     clustersIn(observations, ({ dr, performance }) => ` DR ${modeOf(dr)}, performance ${modeOf(performance)}`),
   readPathsFilters: ({ secondaries }) => `filters of ${listOf(secondaries).length} secondaries read`,
@@ -303,12 +296,7 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
   startGeneration: ({ attempts }) => `shares given, ${plural(numberOf(attempts) ?? 1, 'attempt')}`,
   completeGeneration: generationEnded,
   settleGeneration: generationEnded,
-  destroyCeremonyKeys: ({ text }) => textOf(text),
   deleteOperationTokens: ({ disposals }) => clustersIn(disposals, ({ state }) => `: ${of(state)}`),
-  disposeLedgerToken: tokenState,
-  forgetLedgerToken: tokenState,
-  probeMerkleTree: ({ text }) => textOf(text),
-  probeProvidedToken: ({ text }) => textOf(text),
   rotateBatchToken: ({ expiresAt }) => `valid until ${of(expiresAt)}`,
   writeMarker: ({ wal, reached }) =>
     `marker written, WAL ${of(wal)}${reached === undefined ? '' : `, ${of(reached)} reached`}`,
@@ -326,7 +314,7 @@ export function observedOf({ type, state, result, failure }: ActivityRecord): st
   if (failure) return `${failure.code}: ${failure.message}`;
   if (state !== 'completed') return undefined;
   const inWords = Object.hasOwn(OBSERVED, type) ? OBSERVED[type] : type.startsWith('assess') && preconditionCount;
-  return textOf(result['observed']) ?? (inWords ? textOf(inWords(result)) : undefined);
+  return textOf(result['observed']) ?? textOf(result['text']) ?? (inWords ? textOf(inWords(result)) : undefined);
 }
 
 function outcomeOfActivity(activity: ActivityRecord): ReportedActivity['outcome'] {

@@ -1,13 +1,40 @@
+import { WebhookServer } from '../support/notification-servers';
 import { deeds, reportOf } from '../support/reports';
 import { refusePromotion } from '../support/outage';
 import { openScenario } from '../support/scenario';
 import type { Scenario, TestRun } from '../support/scenario';
 
-describe('the report of a terminated run tells the truth, from its history alone', () => {
+describe('what people are told of a run that ends otherwise', () => {
   let scenario: Scenario;
+  let up: WebhookServer;
   const told: string[] = [];
-  openScenario((opened) => (scenario = opened));
+  openScenario((opened) => (scenario = opened), {
+    deployment: { notifications: [{ name: 'up', kind: 'webhook', url: { env: 'TEST_UP' } }] },
+  });
+  beforeAll(async () => {
+    up = await WebhookServer.start();
+    process.env['TEST_UP'] = `${up.origin}/secret-of-up`;
+  });
+  afterAll(() => up.stop());
+  beforeEach(() => void (up.posted.length = 0));
   afterEach(() => scenario.shows(...told));
+
+  const events = () => up.posted.map(({ body }) => String(body['event']));
+  const posted = (run: TestRun, event: string) =>
+    run.until(`told ${event}`, () => up.posted.find(({ body }) => body['event'] === event)?.body);
+
+  it('a dry run tells nobody, and a refusal does', async () => {
+    const dry = await scenario.start({ dryRun: true }, `dry-${scenario.name}`);
+    expect((await dry.report()).outcome).toBe('planned');
+    expect(events()).toEqual([]);
+    const refused = await scenario.start({ to: 'east' });
+    await refused.failure();
+    expect(await posted(refused, 'finished')).toMatchObject({
+      ...{ outcome: 'refused', severity: 'warning' },
+      details: expect.arrayContaining([expect.stringContaining('observed')]) as string[],
+    });
+    expect(events()).toEqual(['started', 'finished']);
+  });
 
   /** Terminates the run and gives its report, which must say of its deeds what the report before said. */
   async function terminate(run: TestRun) {
@@ -33,7 +60,7 @@ describe('the report of a terminated run tells the truth, from its history alone
     return { report, live };
   }
 
-  it('while people are waited for: nothing was touched, only the keys are left', async () => {
+  it('terminated while people are waited for: nothing was touched, only the keys are left', async () => {
     const run = await scenario.start();
     await run.share('ada');
     await run.waitsFor('shares', ({ held }) => held.length === 1);
@@ -50,11 +77,15 @@ describe('the report of a terminated run tells the truth, from its history alone
     expect(report.findings.map(({ text }) => text).join()).toMatch(/during phase waiting-for-people.*ended by a test/);
   });
 
-  it('in the outage: first of all it says that no cluster is primary, and what to do', async () => {
+  it('terminated in the outage: people are woken; the report says first that no cluster is primary, and what to do', async () => {
     refusePromotion(scenario, 'west');
     const run = await scenario.start({ onStuck: 'park' });
     await run.people();
     await run.waitsFor('decision', ({ step }) => step === 'Promote west');
+    const page = await posted(run, 'parked');
+    expect(page['severity']).toBe('critical');
+    expect(page['text']).toMatch(/waits for decision on parked step "Promote west".* No cluster serves clients\./);
+    expect(JSON.stringify(page['commands'])).toContain(`runbook status ${scenario.workflowId}`);
     const { report } = await terminate(run);
     expect(report.outage).toMatchObject({ startedAt: expect.any(String) as string });
     expect(report.outage?.endedAt).toBeUndefined();
