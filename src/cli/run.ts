@@ -278,8 +278,13 @@ export async function waitForReport(
   waited: Waited,
 ): Promise<Report | undefined> {
   const { what, run } = waited;
-  const result = session.client.workflow.getHandle<() => Promise<Report>>(run.workflowId).result();
+  const handle = session.client.workflow.getHandle<() => Promise<Report>>(run.workflowId);
+  const over = new AbortController();
+  const result = session.client.withAbortSignal(over.signal, () => handle.result());
   const report = await waitVisibly(context, session, waited, result);
+  // What still polls would be tried again on a connection that is closed by then.
+  over.abort();
+  result.catch(() => undefined);
   if (report !== undefined) return report;
   context.err(`Not waiting any more; ${what} goes on: ${nextCommandOf.status(run.workflowId)}`);
   finish(EXIT.pending);
