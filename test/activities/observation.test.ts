@@ -37,12 +37,7 @@ describe('a deployment is read', () => {
   it('with every optional status field missing', async () => {
     const [east, west] = await read();
     expect(east).toMatchObject({ cluster: 'east', reachable: true, dr: { mode: 'primary' } });
-    expect(west).toMatchObject({
-      cluster: 'west',
-      reachable: true,
-      dr: { mode: 'secondary' },
-      attempt: { started: false },
-    });
+    expect(west).toMatchObject({ reachable: true, dr: { mode: 'secondary' }, attempt: { started: false } });
     expect(east?.clusterId).toBe(bench.cluster('east').clusterId);
   });
 
@@ -56,23 +51,17 @@ describe('a deployment is read', () => {
     expect(east?.nodes[1]).toMatchObject({ reachable: true, sealed: true });
   });
 
-  it('with a whole cluster away: the other one is told, and nothing throws', async () => {
+  it('with a whole cluster away: the other one is told, and a switchover is refused with what was seen', async () => {
     await bench.cluster('east').kill();
     const [east, west] = await read();
-    expect(east).toMatchObject({ cluster: 'east', reachable: false });
-    expect(east?.error).toBeTruthy();
+    expect(east).toMatchObject({ cluster: 'east', reachable: false, error: expect.stringMatching(/./) as string });
     expect(east?.dr).toBeUndefined();
     expect(west).toMatchObject({ reachable: true });
-  });
-
-  it('and a cluster that cannot be read refuses the switchover with what was seen', async () => {
-    await bench.cluster('east').kill();
     const { preconditions, plan } = await bench.call('assessDrSwitchover', { input: bench.input() });
     expect(plan).toBeUndefined();
-    expect(preconditions).toEqual([
-      expect.objectContaining({ verdict: 'fail', next: expect.stringContaining('failover') as string }),
-    ]);
-    expect(preconditions[0]?.observed).toContain('east: ');
+    const observed = expect.stringContaining('east: ') as string;
+    const next = expect.stringContaining('failover') as string;
+    expect(preconditions).toEqual([expect.objectContaining({ verdict: 'fail', observed, next })]);
   });
 });
 
@@ -84,49 +73,25 @@ describe('what a status says', () => {
     expect(describeReplication(seen)).toBe('primary, last WAL 18446744073709551615');
   });
 
+  const [CONNECTED, BROKEN] = [{ connectionStatus: 'connected' }, { connectionStatus: 'disconnected' }];
+  const heard = (lastHeartbeat: string) => ({ ...CONNECTED, lastHeartbeat });
+  const NOW = '2026-01-01T00:00:09Z';
+
   it.each([
     ['no peers', [], undefined, false],
-    ['a fresh heartbeat', [{ connectionStatus: 'connected', lastHeartbeat: '2026-01-01T00:00:09Z' }], 1_000, true],
-    ['an old heartbeat', [{ connectionStatus: 'connected', lastHeartbeat: '2026-01-01T00:00:01Z' }], 9_000, false],
-    [
-      'a heartbeat a moment after the second in which the clock was read',
-      [{ connectionStatus: 'connected', lastHeartbeat: '2026-01-01T00:00:10.9Z' }],
-      0,
-      true,
-    ],
-    [
-      'a heartbeat of the future: whose clock is wrong is not known',
-      [{ connectionStatus: 'connected', lastHeartbeat: '2026-01-01T00:00:30Z' }],
-      undefined,
-      false,
-    ],
-    ['an unreadable heartbeat', [{ connectionStatus: 'connected', lastHeartbeat: 'soon' }], undefined, false],
-    ['no heartbeat anywhere, as old versions', [{ connectionStatus: 'connected' }], undefined, true],
-    [
-      'no heartbeat of the connected peer, but of another',
-      [{ connectionStatus: 'connected' }, { connectionStatus: 'disconnected', lastHeartbeat: '2026-01-01T00:00:09Z' }],
-      1_000,
-      false,
-    ],
-    [
-      'a broken connection',
-      [{ connectionStatus: 'disconnected', lastHeartbeat: '2026-01-01T00:00:09Z' }],
-      1_000,
-      false,
-    ],
-  ] as const)('%s', (_name, primaries, age, alive) => {
-    const seen = observeReplication(
-      { mode: 'secondary', primaries } as unknown as Parameters<typeof observeReplication>[0],
-      at,
-    );
-    expect(heartbeatAge(seen)).toBe(age);
-    expect(isAlive(seen, 5_000)).toBe(alive);
-  });
-
-  it('a heartbeat without any clock to compare with proves no life', () => {
-    const primaries = [{ connectionStatus: 'connected', lastHeartbeat: '2026-01-01T00:00:09Z' }];
-    const seen = observeReplication({ mode: 'secondary', primaries }, undefined);
-    expect([heartbeatAge(seen), isAlive(seen, 5_000)]).toEqual([undefined, false]);
+    ['a fresh heartbeat', [heard(NOW)], 1_000, true],
+    ['an old heartbeat', [heard('2026-01-01T00:00:01Z')], 9_000, false],
+    ['a heartbeat a moment after the second in which the clock was read', [heard('2026-01-01T00:00:10.9Z')], 0, true],
+    ['a heartbeat of the future, by whichever wrong clock', [heard('2026-01-01T00:00:30Z')], undefined, false],
+    ['an unreadable heartbeat', [heard('soon')], undefined, false],
+    ['no heartbeat anywhere, as old versions', [CONNECTED], undefined, true],
+    ['no heartbeat of the connected peer', [CONNECTED, { ...BROKEN, lastHeartbeat: NOW }], 1_000, false],
+    ['a broken connection', [{ ...BROKEN, lastHeartbeat: NOW }], 1_000, false],
+    ['a heartbeat without any clock to compare with', [heard(NOW)], undefined, false, undefined],
+  ] as const)('%s', (_name, primaries, age, alive, ...clock) => {
+    const status = { mode: 'secondary', primaries } as unknown as Parameters<typeof observeReplication>[0];
+    const seen = observeReplication(status, clock.length > 0 ? undefined : at);
+    expect([heartbeatAge(seen), isAlive(seen, 5_000)]).toEqual([age, alive]);
   });
 
   it('the age of a heartbeat is by the clock of the service, not of the worker', async () => {
@@ -134,25 +99,6 @@ describe('what a status says', () => {
     const [, west] = await read();
     expect(heartbeatAge(west?.dr)).toBeLessThan(5_000);
     expect(isAlive(west?.dr, 5_000)).toBe(true);
-  });
-
-  it('a link that died is dead after its limit, whatever the worker’s clock says', async () => {
-    // The service is ahead: by the worker's clock this heartbeat is still to come.
-    bench.service.advanceClock(60_000);
-    const status = 'GET /v1/sys/replication/status';
-    const { heartbeatAgeMs } = bench.inventory.deployments.get(DEPLOYMENT)?.limits ?? { heartbeatAgeMs: 0 };
-    const heard = new Date(bench.service.now() - heartbeatAgeMs - 3_000).toISOString();
-    const peer = { connection_status: 'connected', last_heartbeat: heard, api_address: '', cluster_address: 'x:1' };
-    const dr = { mode: 'secondary', state: 'stream-wals', primaries: [peer] };
-    bench.service.faults.add({
-      cluster: 'west',
-      endpoint: status,
-      action: { status: 200, body: { data: { dr, performance: { mode: 'disabled' } } } },
-      times: Infinity,
-    });
-    const [, west] = await read();
-    expect(heartbeatAge(west?.dr)).toBeGreaterThan(heartbeatAgeMs);
-    expect(isAlive(west?.dr, heartbeatAgeMs)).toBe(false);
   });
 
   it('a cluster without replication says only that', () => {
@@ -261,26 +207,20 @@ describe('the proof that a cluster is not primary', () => {
     expect(await prove(demoted())).toBe('STATE_DIVERGED');
   });
 
-  it('a cluster that does not answer counts by what this run did to it, and every doubt counts against it', async () => {
+  const REFUSES = 'PRECONDITION_FAILED';
+  it.each([
+    ['nothing known', [], REFUSES],
+    ['demoted by this run', demoted(), 'proven'],
+    ['the other side was demoted, which looked at this one', activity('demotePrimary', 'west', 'completed'), 'proven'],
+    ['a demotion that failed', activity('demotePrimary', 'east', doubtful), REFUSES],
+    ['demoted, promotion refused for certain', [...demoted(), ...promoted(refused)], 'proven'],
+    ['a promotion that was refused, and no demotion', promoted(refused), REFUSES],
+    ['a promotion in doubt', [...demoted(), ...promoted(doubtful)], REFUSES],
+    ['a promotion that worked', [...demoted(), ...promoted('completed')], REFUSES],
+    ['a promotion under way', [...demoted(), ...promoted('running')], REFUSES],
+  ])('a cluster that does not answer counts by what this run did to it: %s', async (_what, events, expected) => {
     await bench.cluster('east').kill();
-    const cases: readonly (readonly [string, temporal.api.history.v1.IHistoryEvent[], string])[] = [
-      ['nothing known', [], 'PRECONDITION_FAILED'],
-      ['demoted by this run', demoted(), 'proven'],
-      [
-        'the other side was demoted, which looked at this one',
-        activity('demotePrimary', 'west', 'completed'),
-        'proven',
-      ],
-      ['a demotion that failed', activity('demotePrimary', 'east', doubtful), 'PRECONDITION_FAILED'],
-      ['demoted, promotion refused for certain', [...demoted(), ...promoted(refused)], 'proven'],
-      ['a promotion that was refused, and no demotion', promoted(refused), 'PRECONDITION_FAILED'],
-      ['a promotion in doubt', [...demoted(), ...promoted(doubtful)], 'PRECONDITION_FAILED'],
-      ['a promotion that worked', [...demoted(), ...promoted('completed')], 'PRECONDITION_FAILED'],
-      ['a promotion under way', [...demoted(), ...promoted('running')], 'PRECONDITION_FAILED'],
-    ];
-    const seen: [string, string][] = [];
-    for (const [name, events] of cases) seen.push([name, await prove(events)]);
-    expect(seen).toEqual(cases.map(([name, , expected]) => [name, expected]));
+    expect(await prove(events)).toBe(expected);
   });
 
   describe('where it became a secondary', () => {
@@ -300,14 +240,15 @@ describe('the proof that a cluster is not primary', () => {
     const asked = () =>
       bench.service.calls.filter(({ cluster, path }) => cluster === 'east' && path.endsWith('dr/status'));
 
-    it('a promotion in doubt is waited out by a clock that nobody sets', async () => {
+    it('a promotion in doubt is waited out, looked at again and again, by a clock that nobody sets', async () => {
       says('secondary');
+      const [before, began] = [asked().length, performance.now()];
       const { now } = Date;
       const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + 60_000 * asked().length);
-      const began = performance.now();
-      expect(await prove(promoted(doubtful), 1_200)).toBe('proven');
+      expect(await prove([...demoted(), ...promoted(doubtful)], 600)).toBe('proven');
       clock.mockRestore();
-      expect(performance.now() - began).toBeGreaterThan(1_200);
+      expect(performance.now() - began).toBeGreaterThan(600);
+      expect(asked().length - before).toBeGreaterThanOrEqual(6);
     });
 
     it('a standby that says so proves nothing while no node is active', async () => {
@@ -331,43 +272,17 @@ describe('the proof that a cluster is not primary', () => {
       expect(said).toEqual({ active: undefined, nodes: ['unknown', 'secondary', 'secondary'] });
     });
 
-    it('a promotion in doubt must stay without effect for longer than its request can be under way', async () => {
-      says('secondary');
-      const before = asked().length;
-      expect(await prove([...demoted(), ...promoted(doubtful)])).toBe('proven');
-      expect(asked().length - before).toBeGreaterThanOrEqual(6);
-    });
-
     const nodeSays = (times: number) => says('primary', { node: 2, times });
+    const late = () => says('primary', { skip: 5 });
     it.each([
-      ['its active node is believed', () => says('secondary'), [], 'proven'],
-      [
-        'one node that goes on saying primary is enough to refuse',
-        () => nodeSays(Infinity),
-        demoted(),
-        'STATE_DIVERGED',
-      ],
-      [
-        'a standby that says primary for a moment after the demotion is asked again',
-        () => nodeSays(1),
-        demoted(),
-        'proven',
-      ],
-      [
-        'a promotion in doubt that takes effect late is seen',
-        () => says('primary', { skip: 5 }),
-        [...demoted(), ...promoted(doubtful)],
-        'STATE_DIVERGED',
-      ],
-      [
-        'a promotion under way refuses, whatever it says',
-        () => says('secondary'),
-        [...demoted(), ...promoted('running')],
-        'PRECONDITION_FAILED',
-      ],
+      ['its active node is believed', undefined, [], 'proven'],
+      ['one node that goes on saying primary refuses', () => nodeSays(Infinity), demoted(), 'STATE_DIVERGED'],
+      ['a standby that says primary for a moment is asked again', () => nodeSays(1), demoted(), 'proven'],
+      ['a late effect of one in doubt is seen', late, [...demoted(), ...promoted(doubtful)], 'STATE_DIVERGED'],
+      ['a promotion under way refuses', undefined, [...demoted(), ...promoted('running')], REFUSES],
     ])('%s', async (_name, arrange, events, expected) => {
       says('secondary');
-      arrange();
+      arrange?.();
       expect(await prove(events)).toBe(expected);
     });
   });
