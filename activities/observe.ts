@@ -113,25 +113,14 @@ async function observeAttempt(
   version: string | undefined,
   signal: AbortSignal,
 ): Promise<Pick<ClusterObservation, 'attempt'>> {
-  try {
+  const read = async () => {
     const token = await ceremonyToken(access, version, 'operation-token', signal);
-    const attempt = await access.client.dr.secondary.generateOperationToken.readAttempt({
-      token,
-      signal,
-      timeoutMs: NODE_TIMEOUT_MS,
-    });
-    return {
-      attempt: {
-        started: attempt.started,
-        fingerprint: attempt.pgpFingerprint,
-        progress: attempt.progress,
-        required: attempt.required,
-      },
-    };
-  } catch (error) {
-    if (signal.aborted) throw error;
-    return {};
-  }
+    const { generateOperationToken } = access.client.dr.secondary;
+    const attempt = await generateOperationToken.readAttempt({ token, signal, timeoutMs: NODE_TIMEOUT_MS });
+    const { started, pgpFingerprint: fingerprint, progress, required } = attempt;
+    return { attempt: { started, fingerprint, progress, required } };
+  };
+  return read().catch(orElse(signal, () => ({})));
 }
 
 /** What one node says of itself, with its clock: `server_time_utc`, exact to a second. */
@@ -202,40 +191,40 @@ export function demandMode({ entry }: ClusterAccess, status: ReplicationStatus):
  */
 export function observeReplication(status: ReplicationStatus, serverNow: number | undefined): ReplicationObservation {
   switch (status.mode) {
-    case 'primary':
-      return {
-        mode: status.mode,
-        state: status.state,
-        setId: status.clusterId,
-        primaryClusterAddress: status.primaryClusterAddr,
-        knownSecondaries: status.knownSecondaries ?? [],
-        lastWal: status.lastReplicatedWal?.toString(),
-        merkleRoot: status.merkleRoot,
-        corruptedMerkleTree: status.corruptedMerkleTree,
-        reindexInProgress: status.reindexInProgress,
-        peers: (status.secondaries ?? []).map((peer) => observePeer(peer, serverNow)),
-      };
-    case 'secondary':
-    case 'bootstrapping':
-      return {
-        mode: status.mode,
-        state: status.state,
-        connectionState: status.connectionState,
-        setId: status.clusterId,
-        secondaryId: status.secondaryId,
-        primaryClusterAddress: status.primaryClusterAddr,
-        knownPrimaryClusterAddresses: status.knownPrimaryClusterAddrs,
-        lastRemoteWal: status.lastRemoteWal?.toString(),
-        merkleRoot: status.merkleRoot,
-        corruptedMerkleTree: status.corruptedMerkleTree,
-        reindexInProgress: status.reindexInProgress,
-        peers: (status.primaries ?? []).map((peer) => observePeer(peer, serverNow)),
-      };
     case 'disabled':
     case 'unsupported':
     case 'unknown':
       return { mode: status.mode, peers: [] };
+    case 'primary':
+      return {
+        ...commonOf(status, status.secondaries, serverNow),
+        knownSecondaries: status.knownSecondaries ?? [],
+        lastWal: status.lastReplicatedWal?.toString(),
+      };
+    case 'secondary':
+    case 'bootstrapping':
+      return {
+        ...commonOf(status, status.primaries, serverNow),
+        connectionState: status.connectionState,
+        secondaryId: status.secondaryId,
+        knownPrimaryClusterAddresses: status.knownPrimaryClusterAddrs,
+        lastRemoteWal: status.lastRemoteWal?.toString(),
+      };
   }
+}
+
+function commonOf(
+  status: Exclude<ReplicationStatus, { readonly mode: 'disabled' | 'unsupported' | 'unknown' }>,
+  peers: readonly ReplicationPeer[] | undefined,
+  serverNow: number | undefined,
+) {
+  const { mode, state, merkleRoot, corruptedMerkleTree, reindexInProgress } = status;
+  return {
+    ...{ mode, state, merkleRoot, corruptedMerkleTree, reindexInProgress },
+    setId: status.clusterId,
+    primaryClusterAddress: status.primaryClusterAddr,
+    peers: (peers ?? []).map((peer) => observePeer(peer, serverNow)),
+  };
 }
 
 function observePeer(peer: ReplicationPeer, serverNow: number | undefined): PeerObservation {

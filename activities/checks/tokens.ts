@@ -103,10 +103,11 @@ export async function assessTokenSource(question: TokenQuestion): Promise<TokenA
 async function assessBatchToken(question: TokenQuestion) {
   const { deployment, secondary, observation, primary, paths, signal } = question;
   const { cluster } = observation;
-  if (secondary.batchTokenIsElsewhere) {
-    const unused = `The batch token of ${cluster} is not used: ${ELSEWHERE}.`;
-    return { isReady: false, checks: [batchTokenElsewhere(cluster)], warnings: [], unused };
-  }
+  const notUsed = (why: string, ...checks: readonly Check[]) => {
+    const unused = `The batch token of ${cluster} is not used: ${why}.`;
+    return { isReady: false, checks, warnings: [] as readonly string[], unused };
+  };
+  if (secondary.batchTokenIsElsewhere) return notUsed(ELSEWHERE, batchTokenElsewhere(cluster));
   const known = primary
     ? { facts: await credentialFacts(primary, () => readBatchToken(secondary), [...paths, ATTEMPT], signal) }
     : await provenBefore(deployment.name, secondary);
@@ -114,20 +115,16 @@ async function assessBatchToken(question: TokenQuestion) {
   const taken = await batchTokenTaken(secondary, observation, facts, signal);
   if (!facts) {
     const why = 'why' in known ? known.why : '';
-    const unread = notCheckable('batch token', cluster, {
-      observed: `no primary answers that could look it up; ${why}`,
-      needed: 'an orphan batch token that the former primary made',
-    });
-    const unused = `The batch token of ${cluster} is not used: ${why}.`;
-    return { isReady: false, checks: [unread, taken], warnings: [], unused };
+    const observed = `no primary answers that could look it up; ${why}`;
+    const needed = 'an orphan batch token that the former primary made';
+    return notUsed(why, notCheckable('batch token', cluster, { observed, needed }), taken);
   }
   const checks = [...batchTokenReady(facts, cluster, deployment, paths), taken];
-  const bad = checks.filter(({ verdict }) => verdict === 'fail');
+  const bad = checks.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
   const unasked = (told: string) =>
     `Nobody is asked for key shares: the batch token of ${cluster} was ${told}. No primary can look it up now.`;
   const warnings = 'told' in known ? [unasked(known.told)] : [];
-  const unused = `The batch token of ${cluster} is not used: ${bad.map(({ name }) => name).join(', ')} does not hold.`;
-  return { isReady: bad.length === 0, checks, warnings, unused };
+  return { ...notUsed(`${bad.join(', ')} does not hold`, ...checks), isReady: bad.length === 0, warnings };
 }
 
 const ELSEWHERE = 'it is in the record, which is not read from here';

@@ -51,7 +51,7 @@ export async function assessDrFailover(request: PlanInput<InputOf<'drFailover'>>
   const heard = lastHeardAt([observerOf(to, 'dr'), ...witnesses(found).observers]);
   const known = await readWalSamples(context, input.deployment, signal, heard);
   const bound = lossBound(known.samples, from.cluster, to.cluster, { at: to.at, received: to.dr?.lastRemoteWal });
-  const loss = sinceHeard(lossOf(from, to, bound), from.cluster, heard);
+  const loss = lossOf(from, to, bound, heard);
   const tokens = await observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true);
   const judged = [
     ...judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs }),
@@ -177,21 +177,21 @@ function fenceHook({ fencing }: InputOf<'drFailover'>, { hooks }: Deployment): C
 }
 
 /** Where the old primary was demoted and still answers, its tree tells more than any sample. */
-function lossOf(from: ClusterObservation, to: ClusterObservation, { bound, why }: LossBound): FailoverLoss {
+function lossOf(
+  from: ClusterObservation,
+  to: ClusterObservation,
+  { bound, why }: LossBound,
+  heard: number | undefined,
+): FailoverLoss {
   const demoted = from.dr?.mode === 'secondary' && from.dr.merkleRoot !== undefined;
   if (demoted && from.dr?.merkleRoot === to.dr?.merkleRoot)
     return { loss: 'none', why: `${from.cluster} was demoted, and both have the same Merkle root` };
-  const told = `${why}; ${to.cluster} has last remote WAL ${to.dr?.lastRemoteWal ?? 'not told'}`;
+  // The last heartbeat is told with the loss alone: the signs tell how long ago it was when each was read.
+  const last = heard === undefined ? 'at no time that is told' : `at ${new Date(heard).toISOString()}`;
+  const told = `${why}; ${to.cluster} has last remote WAL ${to.dr?.lastRemoteWal ?? 'not told'}; a secondary heard ${from.cluster} last ${last}`;
   return bound === undefined
     ? { loss: 'unknown', why: `bound unknown: ${told}` }
     : { loss: 'bounded', boundWalEntries: bound, why: told };
-}
-
-/** The last heartbeat is told with the loss alone: the signs tell how long ago it was when each was read. */
-function sinceHeard(loss: FailoverLoss, from: string, heard: number | undefined): FailoverLoss {
-  if (loss.loss === 'none') return loss;
-  const last = heard === undefined ? 'at no time that is told' : `at ${new Date(heard).toISOString()}`;
-  return { ...loss, why: `${loss.why}; a secondary heard ${from} last ${last}` };
 }
 
 function lossText({ loss, boundWalEntries: bound, why }: FailoverLoss): string {

@@ -2,7 +2,6 @@ import type { Assessment, Follower } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
-import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { identityOf, inPlaceOf } from '../approvals/planning';
 import { check, notCheckable, refuses } from '../checks/check';
@@ -24,7 +23,6 @@ import type { Quiescing } from '../checks/quiesce';
 import { clientHooksOf, quiescing } from '../checks/quiesce';
 import { goneChecks } from '../checks/signs';
 import { compareVersions, versionsInOrder } from '../checks/versions';
-import { lookUpMarker, markerRights } from '../evidence/marker';
 import { currentExecution } from '../execution';
 import { describeFilter, findFilter, keptAway } from '../filters/paths-filters';
 import { snapshotWanted } from '../snapshots/snapshots';
@@ -73,11 +71,9 @@ export async function assessPerformancePromotion(
   const snapshot = snapshotWanted(deployment, planned ? 'demotion' : 'forced-promotion', snapshotted);
   const route = routeOf(promotion, filters, quiesce, snapshot.wanted);
   const operations = operationsOf(promotion, route);
-  const marker = await markerOn(observed, to.cluster);
-  const more = { [to.cluster]: marker.rights };
-  more[snapshotted] = { ...more[snapshotted], ...snapshot.rights };
+  const more = { [snapshotted]: snapshot.rights };
   const rights = await observed.rights(operations, more, planned ? from.cluster : undefined);
-  const preconditions = [...judged, ...quiesce.checks, ...filters.checks, ...rights, ...marker.checks];
+  const preconditions = [...judged, ...quiesce.checks, ...filters.checks, ...rights];
   const { mode, others, candidate, old } = route;
   const members = [from.cluster, to.cluster, ...others.map(({ cluster }) => cluster)];
   const plan = observed.plan({
@@ -263,19 +259,6 @@ function hasAllData({ input, to }: Promotion, { filter }: Follower, isKnown: boo
 function fromInventory({ pathsFilters }: Deployment, { cluster, clusterId }: ClusterObservation): Follower {
   const wanted = pathsFilters[cluster];
   return { cluster, id: clusterId ?? '', ...(wanted === undefined || wanted === 'none' ? {} : { filter: wanted }) };
-}
-
-/** What is needed to prove a write once it serves; a paths filter may have kept the engine away from it. */
-async function markerOn({ access, deployment }: Observed, cluster: string) {
-  try {
-    const places = await lookUpMarker(access(cluster), deployment, currentExecution().signal);
-    return { rights: markerRights(places), checks: [] };
-  } catch (error) {
-    if (!isRunbookError(error) || error.code === 'REQUEST_CANCELLED') throw error;
-    const { code, observed = code, needed = 'an answer', next } = error;
-    const told = { observed, needed, next, otherwise: 'warn' } as const;
-    return { rights: {}, checks: [check('place for the proof of a write', cluster, false, told)] };
-  }
 }
 
 /** Either side may end as the primary; the others follow that one. */

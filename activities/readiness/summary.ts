@@ -11,11 +11,11 @@ import { RecordTable } from '../record-table';
 import { isWorse } from './point';
 import type { Topology } from './topology';
 
-/** The check before, as far as it is kept and compared. An earlier version kept no verdicts. */
+/** The check before, as far as it is kept and compared. */
 const earlierReadiness = z.object({
   at: z.string(),
-  switchover: readinessVerdict.optional(),
-  failover: readinessVerdict.optional(),
+  switchover: readinessVerdict,
+  failover: readinessVerdict,
   points: z.array(readinessPoint.pick({ id: true, about: true, cluster: true, verdict: true })),
 });
 export type EarlierReadiness = z.infer<typeof earlierReadiness>;
@@ -131,8 +131,7 @@ export async function tellChange(
   earlier: EarlierReadiness | undefined,
 ): Promise<void> {
   const { deployment, at, switchover, failover, changes } = readiness;
-  const { switchover: s, failover: f } = earlier ?? {};
-  const before = s && f && { switchover: s, failover: f };
+  const before = earlier && { switchover: earlier.switchover, failover: earlier.failover };
   const ending = changes.filter(({ change, id }) => change === 'worse' && ENDS.has(id));
   const red = switchover === 'not-ready' || failover === 'not-ready';
   const changed = before ? before.switchover !== switchover || before.failover !== failover : red;

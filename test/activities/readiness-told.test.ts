@@ -110,9 +110,10 @@ it('that no check ends any more is told once, by whichever worker sweeps first',
     const { inventory, records } = bench;
     return tellOverdueReadiness({ inventory, records, log: pino({ level: 'silent' }) }, 'default', DEPLOYMENT);
   };
+  const LAST = { switchover: 'ready', failover: 'ready', points: [] };
   const lastCheck = (ageMs: number) =>
     bench.records.change(DEPLOYMENT, () => ({
-      put: { readiness: { at: new Date(Date.now() - ageMs).toISOString(), runId: 'before', score: 0, points: [] } },
+      put: { readiness: { ...LAST, at: new Date(Date.now() - ageMs).toISOString() } },
     }));
   await lastCheck(3_600_000);
   await sweep();
