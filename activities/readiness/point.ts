@@ -5,8 +5,8 @@ import { redact } from '../../src/keys';
 import { asWarning, notCheckable } from '../checks/check';
 import type { Part } from './topology';
 
-type Question = Exclude<ReadinessPoint['about'], 'both'>;
-const QUESTIONS: readonly Question[] = ['switchover', 'failover'];
+export const QUESTIONS = ['switchover', 'failover'] as const;
+type Question = (typeof QUESTIONS)[number];
 
 /** A check with the question that it concerns: both where it names none. */
 export type Judged = Check & Partial<Pick<ReadinessPoint, 'unread'>> & { readonly about?: Question };

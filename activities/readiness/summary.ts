@@ -8,7 +8,7 @@ import type { ActivityDependencies } from '../dependencies';
 import type { ActivityContext } from '../execution';
 import { tellNow } from '../notifications/notifications';
 import { RecordTable } from '../record-table';
-import { isWorse } from './point';
+import { QUESTIONS, isWorse } from './point';
 import type { Topology } from './topology';
 
 /** The check before, as far as it is kept and compared. */
@@ -21,7 +21,7 @@ const earlierReadiness = z.object({
 export type EarlierReadiness = z.infer<typeof earlierReadiness>;
 export const lastCheck = new RecordTable('readiness', earlierReadiness);
 
-type RoleChange = 'switchover' | 'failover';
+type RoleChange = (typeof QUESTIONS)[number];
 /** Of each level. */
 const VERDICTS = readinessVerdict.options;
 const NOT_READY = VERDICTS.indexOf('not-ready');
@@ -87,27 +87,17 @@ export function changesSince(
   before: EarlierReadiness['points'],
   now: readonly ReadinessPoint[],
 ): ReadinessResult['changes'] {
-  const changes = (['switchover', 'failover'] as const).flatMap((kind) => {
-    const old = new Map(concerning(before, kind).map((point) => [keyOf(point), point.verdict]));
-    return concerning(now, kind).flatMap((point): ReadinessResult['changes'] => {
-      const was = old.get(keyOf(point));
-      if (was === undefined || was === point.verdict) return [];
-      const { id, cluster, verdict } = point;
-      const change = isWorse(verdict, was) ? 'worse' : 'better';
-      return [{ change, id, about: kind, ...(cluster !== undefined && { cluster }), before: was, now: verdict }];
-    });
+  const changes = now.flatMap((point) => {
+    const { id, about, cluster, verdict } = point;
+    const old = before.filter((each) => keyOf(each) === keyOf(point));
+    const was = QUESTIONS.filter((question) => concerning([point], question).length > 0)
+      .flatMap((question) => concerning(old, question))
+      .find((each) => each.verdict !== verdict)?.verdict;
+    if (was === undefined) return [];
+    const change = isWorse(verdict, was) ? ('worse' as const) : ('better' as const);
+    return [{ change, id, about, cluster, before: was, now: verdict }];
   });
-  return joined(changes).toSorted((a, b) => Number(b.change === 'worse') - Number(a.change === 'worse'));
-}
-
-/** The same change for both questions is told once. */
-function joined(changes: ReadinessResult['changes']): ReadinessResult['changes'] {
-  const byKey = new Map<string, ReadinessResult['changes'][number]>();
-  for (const change of changes) {
-    const key = `${keyOf(change)} ${change.before} ${change.now}`;
-    byKey.set(key, byKey.has(key) ? { ...change, about: 'both' } : change);
-  }
-  return [...byKey.values()];
+  return changes.toSorted((a, b) => Number(b.change === 'worse') - Number(a.change === 'worse'));
 }
 
 function keyOf({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>): string {

@@ -44,17 +44,13 @@ const pair = (): Topology =>
     reading('west', { mode: 'secondary', state: 'stream-wals', setId: 's' }),
   ]);
 
-it.each<[string, string, string, string, string, boolean]>([
-  ['no lag, by an index of 0 after a first copy where the trees are equal', '0', 'root', '90', 'equal Merkle', true],
-  ['not called lag, nor good, by an index of 0 with another tree', '0', 'another', '90', 'no equal Merkle', false],
-  ['the difference of the indexes of the same set', '88', 'root', '90', '2 WAL entries', true],
-  ['never negative', '95', 'root', '90', '0 WAL entries', true],
-  ['exact above 2^53', '18446744073709551114', 'root', '18446744073709551615', '501 WAL entries', false],
-])('lag is %s', (_name, lastRemoteWal, merkleRoot, lastWal, observed, good) => {
-  const [from, to] = [reading('east', { lastWal, merkleRoot: 'root' }), reading('west', { lastRemoteWal, merkleRoot })];
+it.each([
+  ['never negative', '95', '90', '0 WAL entries', 'ok'],
+  ['exact above 2^53', '18446744073709551114', '18446744073709551615', '501 WAL entries', 'fail'],
+])('lag is %s', (_name, lastRemoteWal, lastWal, observed, verdict) => {
+  const [from, to] = [reading('east', { lastWal }), reading('west', { lastRemoteWal })];
   const judged = lag('dr', from.observation, to.observation, payments.limits.lagWalEntries);
-  expect(judged).toMatchObject({ verdict: good ? 'ok' : 'fail' });
-  expect(judged.observed).toContain(observed);
+  expect(judged).toMatchObject({ verdict, observed });
 });
 
 describe('people', () => {

@@ -165,7 +165,6 @@ const NOT_OK: readonly Row[] = [
   ['same DR set', 'west', tells('west', { cluster_id: 'another' }), 'fail', 'another'],
   ['one DR primary', undefined, tells('north', { mode: 'primary' }), 'fail', 'east, north'],
   ['connection alive by heartbeat', 'west', disconnected, 'fail', 'disconnected'],
-  ['connection alive by heartbeat', 'west', tells('west', { primaries: [] }), 'fail', 'no peer told'],
   ['replication lag', 'west', tells('west', { last_remote_wal: 1, merkle_root: 'x' }), 'fail', 'WAL entries'],
   ['replication lag', 'west', tells('west', { last_remote_wal: 0, merkle_root: 'x' }), 'fail', 'last remote WAL 0'],
   ['replication lag', 'west', () => lagging(11), 'fail', '11 WAL entries'],

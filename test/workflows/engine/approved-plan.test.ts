@@ -3,9 +3,8 @@ import { ApplicationFailure } from '@temporalio/common';
 import type { Assessment } from '../../../src/contracts/activities';
 import type { CeremonyTarget } from '../../../src/contracts/ceremony';
 import { APPROVALS_TOO_OLD } from '../../../src/contracts/plan';
-import type { GateName } from '../../../src/contracts/plan';
 import { approvePlan } from '../../../workflows/procedures/approved-plan';
-import type { Approved, TokenNeed } from '../../../workflows/procedures/approved-plan';
+import type { PlanRequest, TokenNeed } from '../../../workflows/procedures/approved-plan';
 import { RunStopped } from '../../../workflows/engine/failures';
 import { passGate } from '../../../workflows/engine/gates';
 import { fakeRun } from '../../support/fake-run';
@@ -66,31 +65,11 @@ function reading(routes: readonly ((step: string) => Route)[]) {
   return { run, assess, steps, codes: () => findings.map(({ code }) => code) };
 }
 
-const input = (window?: { readonly notBefore?: string; readonly notAfter: string }) => ({
-  deployment: 'payments',
-  reason: 'a test',
-  dryRun: false,
-  window,
-});
+type More = Partial<Omit<PlanRequest<Route>, 'input' | 'assess'>> & Pick<PlanRequest<Route>['input'], 'window'>;
 
-async function approve(
-  { run, assess }: ReturnType<typeof reading>,
-  more: {
-    readonly window?: { readonly notBefore?: string; readonly notAfter: string };
-    readonly gate?: (assessed: Assessment<Route>) => GateName | undefined;
-    readonly tokens?: (route: Route) => TokenNeed;
-    readonly endsOutage?: boolean;
-    readonly go?: GateName;
-  } = {},
-): Promise<Approved<Route>> {
-  const approved = await approvePlan<Route>(run, {
-    input: input(more.window),
-    assess,
-    gate: more.gate ?? (() => 'promote'),
-    ...(more.tokens ? { tokens: more.tokens } : {}),
-    ...(more.endsOutage ? { endsOutage: true } : {}),
-    ...(more.go ? { go: more.go } : {}),
-  });
+async function approve({ run, assess }: ReturnType<typeof reading>, { window, ...more }: More = {}) {
+  const input = { deployment: 'payments', reason: 'a test', dryRun: false, window };
+  const approved = await approvePlan<Route>(run, { input, assess, gate: () => 'promote', ...more });
   if ('outcome' in approved) throw new Error('not approved');
   return approved;
 }
@@ -106,34 +85,37 @@ beforeEach(() => {
 });
 afterEach(() => jest.useRealTimers());
 
+/** Passes a gate so late that the window is over. */
+const late = (approvals: readonly string[] = []) => {
+  jest.advanceTimersByTime(LATER);
+  return Promise.resolve(approvals);
+};
+
 describe('a change window', () => {
   const tooLate = ['reason', expect.stringContaining('the change window ended')] as const;
 
   it('has ended for a changed plan that is approved after it', async () => {
-    gate.mockResolvedValueOnce([]).mockImplementationOnce(() => {
-      jest.advanceTimersByTime(LATER);
-      return Promise.resolve([]);
-    });
+    gate.mockResolvedValueOnce([]).mockImplementationOnce(() => late());
     await expect(approve(reading([west, north]), { window: WINDOW })).rejects.toHaveProperty(...tooLate);
     expect(opened()).toHaveLength(2);
   });
 
   it('has ended where reading again took until after it', async () => {
-    const late = () => {
-      jest.advanceTimersByTime(LATER);
-      return { heir: 'west' };
+    const slowly = () => {
+      void late();
+      return west();
     };
-    await expect(approve(reading([west, late]), { window: WINDOW })).rejects.toHaveProperty(...tooLate);
+    await expect(approve(reading([west, slowly]), { window: WINDOW })).rejects.toHaveProperty(...tooLate);
   });
 
-  it('has ended for what a further gate allows after it', async () => {
+  it('has ended for what a further gate allows after it; not inside an outage', async () => {
     const world = reading([west]);
-    const approved = await approve(world, { window: WINDOW });
-    gate.mockImplementationOnce(() => {
-      jest.advanceTimersByTime(LATER);
-      return Promise.resolve([]);
-    });
-    await expect(approved.approvals.further('force')).rejects.toBeInstanceOf(RunStopped);
+    const { approvals } = await approve(world, { window: WINDOW });
+    gate.mockImplementationOnce(() => late()).mockImplementationOnce(() => late(['anew']));
+    await expect(approvals.further('force')).rejects.toBeInstanceOf(RunStopped);
+    Object.assign(world.run.state, { serviceIsOut: true });
+    await approvals.further('force');
+    expect(approvals.authority.approvals).toEqual(['anew']);
   });
 
   it('that was waited for makes what was read old, also where nobody was asked', async () => {
@@ -175,22 +157,16 @@ describe('approvals that an activity judges too old right before a change', () =
   });
 
   it('nobody is waited for while it is not known what an earlier try sent: the next one looks first', async () => {
-    const world = reading([west]);
-    const { approvals } = await approve(world, { gate: () => 'wipe' });
-    const tries = [tooOld(APPROVALS_TOO_OLD, false), undefined];
-    const begin = () =>
-      approvals.begin('wipe', () => {
-        const failure = tries.shift();
-        return failure ? Promise.reject(failure) : Promise.resolve('was done');
-      });
-    await expect(begin()).rejects.toThrow('too old');
-    expect(await begin()).toBe('was done');
+    const { approvals } = await approve(reading([west]), { gate: () => 'wipe' });
+    const begin = jest.fn<Promise<string>, []>().mockRejectedValueOnce(tooOld(APPROVALS_TOO_OLD, false));
+    begin.mockResolvedValueOnce('was done');
+    await expect(approvals.begin('wipe', begin)).rejects.toThrow('too old');
+    expect(await approvals.begin('wipe', begin)).toBe('was done');
     expect(opened()).toHaveLength(1);
   });
 
   it('nobody is asked again where new ones would not help', async () => {
-    const world = reading([west]);
-    const { approvals } = await approve(world, { gate: () => 'wipe' });
+    const { approvals } = await approve(reading([west]), { gate: () => 'wipe' });
     const begin = () => approvals.begin('wipe', () => Promise.reject(tooOld()));
     await expect(begin()).rejects.toThrow('too old');
     await expect(begin()).rejects.toThrow('too old');
@@ -198,32 +174,16 @@ describe('approvals that an activity judges too old right before a change', () =
   });
 });
 
-describe('a go', () => {
-  it('is asked once everything was read again, and counts beside the approvals of the plan', async () => {
-    const world = reading([west]);
-    gate.mockResolvedValueOnce(['plan']).mockResolvedValueOnce(['go']);
-    const { approvals } = await approve(world, { go: 'force' });
-    expect(approvals.authority.approvals).toEqual(['plan', 'go']);
-    expect(world.steps.at(-1)).toBe('Read and check again');
-    expect(opened()).toEqual([
-      ['promote', 'west'],
-      ['force', 'west'],
-    ]);
-  });
-});
-
-describe('a further gate inside an outage', () => {
-  it('is not followed by a window that has ended', async () => {
-    const world = reading([west]);
-    const approved = await approve(world, { window: WINDOW });
-    Object.assign(world.run.state, { serviceIsOut: true });
-    gate.mockImplementationOnce(() => {
-      jest.advanceTimersByTime(LATER);
-      return Promise.resolve(['anew']);
-    });
-    await approved.approvals.further('force');
-    expect(approved.approvals.authority.approvals).toEqual(['anew']);
-  });
+it('a go is asked once everything was read again, and counts beside the approvals of the plan', async () => {
+  const world = reading([west]);
+  gate.mockResolvedValueOnce(['plan']).mockResolvedValueOnce(['go']);
+  const { approvals } = await approve(world, { go: 'force' });
+  expect(approvals.authority.approvals).toEqual(['plan', 'go']);
+  expect(world.steps.at(-1)).toBe('Read and check again');
+  expect(opened()).toEqual([
+    ['promote', 'west'],
+    ['force', 'west'],
+  ]);
 });
 
 describe('a plan that changed while people were waited for', () => {
