@@ -140,8 +140,7 @@ describe('readiness', () => {
     expect(result.candidates.map(({ cluster }) => cluster)).toEqual(['east']);
     expect(result.points.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
     expect(result.changes.filter(({ id: about }) => about === 'lock')).toEqual([
-      { change: 'better', id: 'lock', about: 'switchover', before: 'fail', now: 'ok' },
-      { change: 'better', id: 'lock', about: 'failover', before: 'warn', now: 'ok' },
+      { change: 'better', id: 'lock', about: 'both', before: 'fail', now: 'ok' },
     ]);
     scenario.shows(JSON.stringify(result));
   });
