@@ -9,9 +9,8 @@ import type { ProcessFacts } from '../src/process-guard';
 import { cli } from './cli/support';
 
 const ROOT = join(__dirname, '..');
-const TYPESCRIPT = join(ROOT, 'scripts', 'register-typescript.cjs');
 const PROGRAM = join(ROOT, 'dist', 'src', 'cli', 'main.js');
-const GUARD = join(ROOT, 'src', 'process-guard.ts');
+const GUARD = join(ROOT, 'dist', 'src', 'process-guard.js');
 
 let directory: string;
 beforeAll(async () => {
@@ -31,11 +30,10 @@ async function program(
   script: string,
   options: { readonly limits?: string; readonly guarded?: boolean; readonly onReady?: (pid: number) => Promise<void> },
 ): Promise<Ended> {
-  const typescript = options.guarded === false ? [] : ['-r', TYPESCRIPT];
   const guard = options.guarded === false ? '' : `require(${JSON.stringify(GUARD)}).guardProcess();`;
   const child = spawn(
     'sh',
-    ['-c', `${options.limits ?? ':'}; exec "$0" "$@"`, process.execPath, ...typescript, '-e', guard + script],
+    ['-c', `${options.limits ?? ':'}; exec "$0" "$@"`, process.execPath, '-e', guard + script],
     { cwd: directory, env: { PATH: process.env['PATH'] ?? '' }, stdio: ['ignore', 'pipe', 'pipe'] },
   );
   let out = '';

@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { request } from 'undici';
 import { z } from 'zod';
 import { closeAtOnce, listenOnLoopback } from '../simulator';
+import type { SimulatedService } from '../simulator';
 
 /** What of a hook's input matters here (docs/inventory.md). */
 const HOOK_INPUT = z.object({ hook: z.string(), to: z.string().optional() });
@@ -40,11 +41,10 @@ export class Clients {
   readonly #server = createServer((incoming, response) => void this.#serve(incoming, response));
 
   /**
-   * @param nodes the API addresses of each cluster
    * @param target the cluster to which the clients are led; without one they try every address that they know
    */
   constructor(
-    private readonly nodes: ReadonlyMap<string, readonly string[]>,
+    private readonly service: SimulatedService,
     private target: string | undefined,
     private readonly token: string,
   ) {}
@@ -89,8 +89,8 @@ export class Clients {
 
   /** Tries the nodes, the one that answered last first. */
   async #post(path: string, body: object): Promise<boolean> {
-    const nodes =
-      this.target === undefined ? [...this.nodes.values()].flat() : [...(this.nodes.get(this.target) ?? [])];
+    const all = [...this.service.clusters.values()].filter(({ name }) => name === (this.target ?? name));
+    const nodes = all.flatMap(({ addresses }) => addresses);
     for (const node of nodes.sort((a, b) => Number(b === this.#preferred) - Number(a === this.#preferred))) {
       try {
         const answer = await request(`${node}/v1/${path.replace('/', '/data/')}`, {

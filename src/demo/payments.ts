@@ -14,7 +14,6 @@ import type { SimulatedService, Topology } from '../simulator';
 import { ServiceClient } from '../vault';
 import { Clients } from './clients';
 import { DEPLOYMENT, makePeople } from './people';
-import type { DemoPerson } from './people';
 import { simulatedCommand } from './programs';
 
 /** The environment for which the workers' key is pinned. */
@@ -97,31 +96,22 @@ export async function startPayments(options: PaymentsOptions) {
     const pinsFile = join(directory, 'pins.json');
     await addPin(pinsFile, ENVIRONMENT, formatPublicKey(await workersKeys(keyFiles)));
 
-    const clusters = [...service.clusters.values()];
-    const nodes = new Map(clusters.map(({ name, addresses }) => [name, addresses]));
-    const clients = new Clients(nodes, site.clientsTarget, credentials.clientsToken);
+    const clients = new Clients(service, site.clientsTarget, credentials.clientsToken);
     const clientsAddress = await clients.start();
     undo.push(() => clients.stop());
 
     const inventoryFile = join(directory, 'inventory.yaml');
+    const { namespace, uiAddress } = options;
     const text = stringify({
       version: 1,
-      temporal: { namespace: options.namespace, ...(options.uiAddress && { uiAddress: options.uiAddress }) },
+      temporal: { namespace, ...(uiAddress && { uiAddress }) },
       workers: { signingKey: { file: keyFiles.signingKey } },
       people: Object.fromEntries(
-        [...people.values()].map(({ name, groups, publicKey }) => [
-          name,
-          { groups: [...groups], attestation: 'signed', publicKeys: [publicKey] },
-        ]),
+        [...people.values()].map(({ name, groups, publicKey }) => [name, { groups, publicKeys: [publicKey] }]),
       ),
       deployments: {
         [DEPLOYMENT]: {
-          clusters: Object.fromEntries(
-            clusters.map(({ name, addresses }) => {
-              const credential = login ?? { file: credentials.fileOf(name) };
-              return [name, { addresses: [...addresses], advertisedClusterAddress: 'node-address', credential }];
-            }),
-          ),
+          clusters: clustersOf(service, (name) => login ?? { file: credentials.fileOf(name) }),
           ceremony: {
             holders: [...people.values()].filter(({ groups }) => groups.includes('holders')).map(({ name }) => name),
             tokenSource: 'ceremony',
@@ -163,6 +153,14 @@ export async function startPayments(options: PaymentsOptions) {
 
 /** A running simulated deployment with everything that a worker and its people need. Nothing of it is real. */
 export type Payments = Awaited<ReturnType<typeof startPayments>>;
+
+function clustersOf({ clusters }: SimulatedService, credentialOf: (name: string) => object) {
+  const entries = [...clusters.values()].map(({ name, addresses }) => {
+    const credential = credentialOf(name);
+    return [name, { addresses: [...addresses], advertisedClusterAddress: 'node-address', credential }] as const;
+  });
+  return Object.fromEntries(entries);
+}
 
 function membersOf(clientsAddress: string): Readonly<Record<string, unknown>> {
   return {

@@ -1,5 +1,9 @@
-/** What an approver is shown before the question: what is lost or wiped, and exactly what the approval allows. */
+/** What an approver is shown before the question: what is lost or wiped, and exactly what the approval allows; and readiness. */
+import { readinessText } from '../../src/cli/commands/start';
+import { exitCodeOf, exitCodeOfReadiness } from '../../src/cli/errors';
 import { approvalLines, unsignedLines } from '../../src/cli/render-plan';
+import type { ReadinessPoint, ReadinessResult } from '../../src/contracts/readiness';
+import { RunbookError } from '../../src/errors';
 import type { RunbookPlan } from '../../src/contracts/plan';
 
 const PLAN: RunbookPlan = {
@@ -64,4 +68,62 @@ it('a plan of an unknown shape is shown as it is', () => {
     'Gate "plan", plan d:',
     '  Its text: {"a":1}',
   ]);
+});
+
+const point = (verdict: ReadinessPoint['verdict'], more: Partial<ReadinessPoint> = {}): ReadinessPoint => {
+  return { id: 'lag', about: 'both', cluster: 'west', verdict, observed: '7', needed: '5', ...more };
+};
+const RESULT: ReadinessResult = {
+  schema: 'replication-runbooks/readiness/v1',
+  deployment: 'payments',
+  at: '2026-01-01T00:00:00.000Z',
+  switchover: 'not-ready',
+  failover: 'ready-with-warnings',
+  candidates: [],
+  changes: [{ change: 'worse', id: 'lag', cluster: 'west', about: 'switchover', before: 'ok', now: 'fail' }],
+  points: [
+    point('fail', { about: 'switchover', next: 'Wait.' }),
+    point('warn', { about: 'failover' }),
+    point('not-checkable', { id: 'certificate', observed: 'plain http' }),
+    point('ok', { id: 'quorum' }),
+    point('ok', { id: 'quorum', cluster: 'east' }),
+  ],
+};
+
+describe('runbook readiness', () => {
+  it.each([
+    ['ready', 'ready', 0],
+    ['ready', 'ready-with-warnings', 7],
+    ['ready-with-warnings', 'not-ready', 3],
+  ] as const)('switchover %s and failover %s: exit code %i', (switchover, failover, code) => {
+    expect(exitCodeOfReadiness({ switchover, failover })).toBe(code);
+  });
+
+  it('a run that ended with a failure tells its exit code as an error of the command does', () => {
+    expect(exitCodeOf(new RunbookError('UNKNOWN_DEPLOYMENT', 'x'))).toBe(5);
+    expect(exitCodeOf(new Error('x'))).toBe(1);
+  });
+
+  it('prints verdicts, changes, and points, the worst first and what clusters share once, with what is needed and what to do', () => {
+    expect(readinessText(RESULT)).toEqual([
+      'Switchover: not ready. Failover: ready with warnings.',
+      '',
+      'Since the last check',
+      '  worse: lag (west), ok before, fail now',
+      '',
+      '  fail  lag (west), for a switchover',
+      '          observed: 7',
+      '          needed:   5',
+      '          next: Wait.',
+      '  warn  lag (west), for a failover',
+      '          observed: 7',
+      '          needed:   5',
+      '  ?     certificate (west)',
+      '          observed: plain http',
+      '          needed:   5',
+      '  ok    quorum (west, east): 7',
+      '',
+      'Nothing was changed.',
+    ]);
+  });
 });

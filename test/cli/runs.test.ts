@@ -54,6 +54,7 @@ describe('without a worker', () => {
       [`approve ${workflowId} --gate plan --name grace`, 4, sent],
       [`decide ${workflowId} --action retry`, 4, sent],
       [`share ${workflowId} --holder ada`, 4, sent],
+      [`readiness ${deployment} --timeout 0.2`, 4, new RegExp(`goes on: runbook status readiness:${deployment}`)],
       ['list --open --json --limit 200', 0, new RegExp(`"workflowId":"${workflowId}"`)],
     ];
     const all = commands.map(async ([line, code, said]) => {

@@ -97,7 +97,7 @@ describe('the simulated deployment of the demonstration', () => {
     const [address = ''] = payments.service.cluster('europe-dr').addresses;
     await expect(request(`${address}/v1/sys/health`)).rejects.toThrow('ECONNREFUSED');
     expect(await simulated('restart', 'europe-dr')).toBe(0);
-    expect([await simulated('kill', 'atlantis'), await simulated()]).toEqual([1, 2]);
+    expect(await simulated('kill', 'atlantis')).toBe(1);
   });
 
   it('leaves nothing behind but the reports', async () => {

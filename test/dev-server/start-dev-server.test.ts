@@ -93,9 +93,9 @@ describe('a dev server', () => {
 
   it('ends with the process that started it, even when that one is killed', async () => {
     const program = `
-      require('./src/dev-server/start-dev-server').obtainTemporalServer()
+      require('./dist/src/dev-server/start-dev-server').obtainTemporalServer()
         .then(({ pid }) => { console.log(pid); setInterval(() => undefined, 1000); });`;
-    const owner = spawn(process.execPath, ['-r', './scripts/register-typescript.cjs', '-e', program], {
+    const owner = spawn(process.execPath, ['-e', program], {
       cwd: projectRoot(),
       stdio: ['ignore', 'pipe', 'inherit'],
     });
