@@ -11,6 +11,8 @@ export const TIMING = {
   lagMs: 5_000,
   /** How long a successor may take to have the last writes where a loss is accepted: whether one can be excluded depends on it. */
   momentMs: 1_000,
+  /** How long a cluster that was just promoted may refuse good tokens. */
+  refusedMs: 2_000,
   /** How long a quota may take to reach every node. */
   quotaMs: 10_000,
   /** Between two reads while a state is awaited. */

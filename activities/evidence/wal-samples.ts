@@ -39,12 +39,7 @@ export async function sampleWal(input: {
     samples.push({ at, clusters: await Promise.all(accesses.map((access) => sampleCluster(access, signal))) });
     execution.progress(`${samples.length} of ${wanted} samples taken`);
   }
-  const sampling: WalSampling = {
-    deployment,
-    from,
-    to: Date.now(),
-    samples,
-  };
+  const sampling: WalSampling = { deployment, from, to: Date.now(), samples };
   const facts = { deployment, kind: 'wal-samples', time: sampling.to } as const;
   return { ...sampling, attested: attest(sealKeyring, facts, sampling) };
 }
@@ -185,14 +180,6 @@ function samplesOf(value: unknown, deployment: string, keyring: SealKeyring): re
 
 export type LossBound = ReturnType<typeof lossBound>;
 
-/** What is known of the secondary now, where it still answers. */
-interface KnownNow {
-  /** Epoch ms. */
-  readonly at: number;
-  /** `last_remote_wal` of the secondary, of the same set as the samples. */
-  readonly received?: string | undefined;
-}
-
 /** Reads DR replication of one cluster out of a sample; undefined where it did not answer or does not replicate. */
 function sampledDr(sample: WalSample, cluster: string): SampledReplication | undefined {
   const found = sample.clusters.find((each) => each.cluster === cluster)?.dr;
@@ -216,18 +203,18 @@ function sinceRoles(samples: readonly WalSample[], primary: string, secondary: s
   return sorted.slice(other + 1);
 }
 
-const atLeastNone = (entries: bigint): bigint => (entries > 0n ? entries : 0n);
-
 /**
  * What a failover to the secondary loses as far as samples prove it: what the primary had written at its last sample
  * and the secondary has not. Never the whole loss: writes after that sample are not known. `bound` is of WAL entries,
  * decimal, and undefined where even this is not known; `sampleAt` is when the primary told its WAL last.
+ *
+ * @param now.received - `last_remote_wal` of the secondary, of the same set as the samples, where it still answers
  */
 export function lossBound(
   samples: readonly WalSample[],
   primary: string,
   secondary: string,
-  now: KnownNow,
+  now: { readonly at: number; readonly received?: string | undefined },
 ): { readonly bound: string | undefined; readonly sampleAt?: number; readonly why: string } {
   if (samples.length === 0) return { bound: undefined, why: 'there are no WAL samples of this deployment' };
   const counting = sinceRoles(samples, primary, secondary);
@@ -236,10 +223,8 @@ export function lossBound(
     return wal === undefined ? [] : [{ at: sample.at, entries: BigInt(wal) }];
   });
   const told = written.at(-1);
-  if (!told) {
-    const why = `no WAL sample shows ${primary} as primary and ${secondary} as its secondary since their last change of roles`;
-    return { bound: undefined, why };
-  }
+  const unseen = `no WAL sample shows ${primary} as primary and ${secondary} as its secondary since their last change of roles`;
+  if (!told) return { bound: undefined, why: unseen };
   const age = `${Math.max(0, Math.round((now.at - told.at) / 1_000))} s old`;
   const receivedThen = counting
     .flatMap((sample) => sampledDr(sample, secondary)?.lastRemoteWal ?? [])
@@ -247,12 +232,10 @@ export function lossBound(
   const received = now.received === undefined ? receivedThen : BigInt(now.received);
   const wrote = `${primary} had written up to WAL ${told.entries} at its last sample (${age})`;
   const after = `what ${primary} wrote after that sample is not known`;
-  if (received === 0n) {
-    const why = `${wrote}; what ${secondary} received is not told; ${after}`;
-    return { bound: undefined, sampleAt: told.at, why };
-  }
+  const untold = `${wrote}; what ${secondary} received is not told; ${after}`;
+  if (received === 0n) return { bound: undefined, sampleAt: told.at, why: untold };
   const missing = told.entries - received;
-  const bound = atLeastNone(missing).toString();
+  const bound = String(missing > 0n ? missing : 0n);
   const has = missing > 0n ? `lacks at least ${bound} of these entries` : 'has every entry up to that sample';
   const seen = now.received === undefined ? 'by its last sample' : 'by now';
   const why = `${wrote}; ${secondary} had received up to ${received} ${seen} and ${has}; ${after}`;

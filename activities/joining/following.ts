@@ -113,7 +113,6 @@ export async function awaitPerformanceSecondaries(input: {
         follows(state, addresses) && streamsAndLives(state, limits.heartbeatAgeMs),
       budgetMs: Math.min(FOLLOW_BUDGET_MS, limits.streamingMs),
       needed: `${cluster} follows ${primary}`,
-      pollMs: 1_000,
     };
     const seen = await seenInTime(execution, polling);
     return 'late' in seen

@@ -20,16 +20,6 @@ export function neededGrants(ceremonyCalls: boolean): readonly PolicyGrant[] {
   return ceremonyCalls ? [...ESSENTIAL, ...CEREMONY_CALLS] : ESSENTIAL;
 }
 
-/** Rights that no token for DR operations needs: whoever has one of them has too much. Asked, never used. */
-export const TOO_MUCH: readonly string[] = [
-  'auth/token/create',
-  'sys/policies/acl/runbooks-batch',
-  'sys/auth',
-  'sys/replication/dr/primary/demote',
-  'sys/replication/dr/primary/disable',
-  'sys/replication/performance/primary/disable',
-];
-
 /** Grants by their paths, as checks of a credential take them. */
 export function rightsIn(grants: readonly PolicyGrant[]): Rights {
   return Object.fromEntries(grants.map(({ path, capabilities }) => [path, capabilities]));

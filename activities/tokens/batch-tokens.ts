@@ -6,12 +6,12 @@ import type { Secret } from '../../src/secret';
 import { missingRights, rightsText } from '../checks/credentials';
 import { takenBy } from '../checks/tokens';
 import type { ClusterAccess } from '../clusters';
-import { currentExecution } from '../execution';
+import { onCluster } from '../execution';
 import type { Execution } from '../execution';
 import { observeCluster, readKind } from '../observe';
 import { chooseSet, opensCeremonies } from '../plans/batch-token-rotation';
 import { CHANGE_TIMEOUT_MS } from '../deadline';
-import { TOO_MUCH, neededGrants, policyCommand, rightsIn, roleCommand } from './batch-token-policy';
+import { neededGrants, policyCommand, rightsIn, roleCommand } from './batch-token-policy';
 import { keptBatchTokens, sealBatchToken } from './kept-batch-token';
 import { batchTokenProofs, proofOf } from './batch-token-proof';
 import { readClusterId } from './operation-token';
@@ -26,23 +26,16 @@ interface RotationInput extends OnCluster {
   readonly drSet: string;
 }
 
-/** The set's rotation, with its primary as it shows itself now. */
-async function rotationOf({ deployment: name, drSet, cluster }: RotationInput) {
-  const { clusters, signal } = currentExecution();
-  const deployment = clusters.deployment(name);
-  const chosen = chooseSet(deployment, drSet);
-  if ('refused' in chosen) throw new RunbookError('PRECONDITION_FAILED', chosen.refused.name, chosen.refused);
-  const primary = clusters.of(name, cluster);
-  await mustBePrimary(primary, signal);
-  return { deployment, entry: chosen.entry, primary };
-}
-
 /** Makes a token on the primary, proves it, and keeps it sealed in the record: all in here. */
 export async function rotateBatchToken(input: RotationInput) {
   const { deployment: name, cluster, drSet } = input;
-  const execution = currentExecution();
-  const { clusters, signal, records, sealKeyring } = execution;
-  const { deployment, entry, primary } = await rotationOf(input);
+  const { execution, clusters, signal, access: primary } = onCluster(input);
+  const { records, sealKeyring } = execution;
+  const deployment = clusters.deployment(name);
+  const chosen = chooseSet(deployment, drSet);
+  if ('refused' in chosen) throw new RunbookError('PRECONDITION_FAILED', chosen.refused.name, chosen.refused);
+  const { entry } = chosen;
+  await mustBePrimary(primary, signal);
   const members = (deployment.drSets.get(drSet) ?? []).map((member) => clusters.of(name, member));
   const seen = await Promise.all(members.map((member) => observeCluster(member, signal)));
   const needed = neededGrants(opensCeremonies(deployment, drSet, seen));
@@ -62,7 +55,7 @@ export async function rotateBatchToken(input: RotationInput) {
   const refusing = taken.filter(({ how }) => how === 'refused').map((each) => each.cluster);
 
   execution.throwIfCancelled();
-  const proof = proofOf(token, { ttlSeconds: proven.ttlSeconds, capabilities: proven.rights });
+  const proof = proofOf(token, proven);
   const sealed = await sealBatchToken({ records, sealKeyring }, { deployment: name, drSet }, token, proven.ttlSeconds);
   const kept = keptBatchTokens.changes([[drSet, { sealed, at: proof.at }]]);
   const proofs = batchTokenProofs.changes(members.map((member) => [member.entry.name, proof]));
@@ -73,11 +66,11 @@ export async function rotateBatchToken(input: RotationInput) {
     expiresAt: proven.expiresAt,
     ttlSeconds: proven.ttlSeconds,
     /** By path, as the new token itself told them. */
-    rights: proven.rights,
+    rights: proven.capabilities,
     /** DR secondaries that took it for a read, and those of which that cannot be known before it is used. */
     provenOn: taken.filter(({ how }) => how === 'taken').map((each) => each.cluster),
     notCheckableOn: taken.filter(({ how }) => how === 'not-checkable').map((each) => each.cluster),
-    findings: [...proven.findings, ...refusing.map((each) => refusedBy(each))],
+    findings: refusing.map(refusedBy),
   };
 }
 
@@ -150,70 +143,53 @@ async function proveToken(
   signal: AbortSignal,
 ) {
   const cluster = primary.entry.name;
-  const facts = await primary.client.sys.lookupSelf({ token, signal });
+  const { sys } = primary.client;
+  const { type, orphan, policies, expireTime, ttlSeconds = 0 } = await sys.lookupSelf({ token, signal });
   const paths = needed.map(({ path }) => path);
-  const rights = await primary.client.sys.capabilitiesSelf([...paths, ...TOO_MUCH], { token, signal });
-  const refuse = (observed: string, wanted: string, next: string): RunbookError =>
-    new RunbookError(
-      'PRECONDITION_FAILED',
-      `The new batch token of ${cluster} is not what is needed; it was not kept.`,
-      {
-        cluster,
-        observed,
-        needed: wanted,
-        next: `${next} The token that was in use before stays; the new one ends with its lifetime.`,
-      },
-    );
-  const kind = `${facts.type ?? 'type not told'}, ${facts.orphan === true ? 'orphan' : 'not orphan'}`;
-  if (facts.type !== 'batch' || facts.orphan !== true) {
-    // Of another kind it can be ended.
-    if (facts.type !== 'batch')
-      await primary.client.sys.revokeSelf({ token, signal }).catch(orElse(signal, () => undefined));
-    throw refuse(kind, 'an orphan batch token', `Correct the role: \`${roleCommand(role, policy)}\`.`);
-  }
-  const others = facts.policies.filter((each) => each !== policy && each !== 'default');
-  if (others.length > 0 || !facts.policies.includes(policy))
-    throw refuse(
-      facts.policies.join(', ') || 'no policy',
-      `policy ${policy} and no other`,
-      `Correct the role: \`${roleCommand(role, policy)}\`.`,
-    );
+  const capabilities = await sys.capabilitiesSelf(paths, { token, signal });
+  // Of another kind it can be ended.
+  if (type !== 'batch') await sys.revokeSelf({ token, signal }).catch(orElse(signal, () => undefined));
   const asked = ttlMs / 1000;
-  const ttlSeconds = facts.ttlSeconds ?? 0;
-  if (ttlSeconds < Math.min(asked - SHORTER_SECONDS, asked * 0.9))
-    throw refuse(`${ttlSeconds} s`, `${asked} s`, `Raise max_lease_ttl of auth/token on ${cluster}, or lower the ttl.`);
-  const missing = missingRights({ capabilities: rights }, rightsIn(needed));
-  if (missing.length > 0) {
-    const observed = missing.map((path) => `${path}: ${rightsText({ capabilities: rights }, path)}`).join('; ');
-    const wanted = missing.map((path) => `${rightsIn(needed)[path]?.join(', ')} on ${path}`).join('; ');
-    throw refuse(
-      observed,
-      wanted,
+  const rights = rightsIn(needed);
+  const missing = missingRights({ capabilities }, rights);
+  const correctRole = `Correct the role: \`${roleCommand(role, policy)}\`.`;
+  const demands: readonly (readonly [good: boolean, observed: string, needed: string, next: string])[] = [
+    [
+      type === 'batch' && orphan === true,
+      `${type ?? 'type not told'}, ${orphan === true ? 'orphan' : 'not orphan'}`,
+      'an orphan batch token',
+      correctRole,
+    ],
+    [
+      policies.includes(policy) && policies.every((each) => each === policy || each === 'default'),
+      policies.join(', ') || 'no policy',
+      `policy ${policy} and no other`,
+      correctRole,
+    ],
+    [
+      ttlSeconds >= Math.min(asked - SHORTER_SECONDS, asked * 0.9),
+      `${ttlSeconds} s`,
+      `${asked} s`,
+      `Raise max_lease_ttl of auth/token on ${cluster}, or lower the ttl.`,
+    ],
+    [
+      missing.length === 0,
+      missing.map((path) => `${path}: ${rightsText({ capabilities }, path)}`).join('; '),
+      missing.map((path) => `${rights[path]?.join(', ')} on ${path}`).join('; '),
       `Was the policy emptied on purpose? Otherwise write it: \`${policyCommand(policy)}\``,
-    );
+    ],
+  ];
+  for (const [good, observed, wanted, next] of demands) {
+    if (good) continue;
+    const message = `The new batch token of ${cluster} is not what is needed; it was not kept.`;
+    throw new RunbookError('PRECONDITION_FAILED', message, {
+      ...{ cluster, observed, needed: wanted },
+      next: `${next} The token that was in use before stays; the new one ends with its lifetime.`,
+    });
   }
   return {
-    expiresAt: facts.expireTime ?? new Date(Date.now() + ttlSeconds * 1000).toISOString(),
+    expiresAt: expireTime ?? new Date(Date.now() + ttlSeconds * 1000).toISOString(),
     ttlSeconds,
-    rights: Object.fromEntries(paths.map((path) => [path, rights[path] ?? []])),
-    findings: tooMuch(cluster, policy, rights),
+    capabilities,
   };
-}
-
-/** Least privilege: a token that cannot be revoked must not be able to do more than it is for. */
-function tooMuch(
-  cluster: string,
-  policy: string,
-  rights: Readonly<Record<string, readonly string[]>>,
-): readonly Finding[] {
-  const broad = TOO_MUCH.filter((path) => (rights[path] ?? []).some((right) => right !== 'deny'));
-  if (broad.length === 0) return [];
-  return [
-    {
-      severity: 'warning',
-      code: 'batch-token-too-broad',
-      text: `The batch token of ${cluster} may do more than DR operations need: ${broad.join(', ')}. It cannot be revoked.`,
-      next: `Write policy ${policy} as \`runbook policy DEPLOYMENT --for batchToken\` prints it, and look at policy "default".`,
-    },
-  ];
 }

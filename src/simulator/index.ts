@@ -1,5 +1,5 @@
 export { SimulatedCluster } from './cluster';
-export type { Fault, FaultHandle } from './faults';
+export type { Fault, FaultAction, FaultHandle } from './faults';
 export type { RecordedCall } from './http';
 export { closeAtOnce, listenOnLoopback } from './node';
 export { runSimulatorProgram, startSimulator } from './program';

@@ -99,7 +99,7 @@ describe('on a simulated deployment', () => {
 
   it('before 2.0 nothing proves it on the secondary; where the record cannot be written none is made', async () => {
     bench.recordServer.failure = new Error('silent');
-    expect(await bench.failure('rotateBatchToken', asked)).toMatchObject({ code: 'RECORD_UNAVAILABLE' });
+    await bench.refused('rotateBatchToken', asked, 'RECORD_UNAVAILABLE');
     expect(bench.calls('east', 'auth/token/create/runbooks-batch')).toBe(0);
     bench.recordServer.failure = undefined;
     // An attempt before this one was lost: another token is made, and ends by itself where nobody holds it.
@@ -133,7 +133,7 @@ describe('on a simulated deployment', () => {
     expect(await failed()).toEqual([]);
     bench.openRuns = undefined;
 
-    const silent = bench.service.faults.add({ cluster: 'east', endpoint: /./, action: 'reset', times: Infinity });
+    const silent = bench.always(/./, 'reset', 'east');
     expect((await rotation()).preconditions).toEqual([
       expect.objectContaining({
         ...{ name: 'one primary that makes the token', verdict: 'fail' },

@@ -1,7 +1,6 @@
 /** A former primary: what its dangerous activities refuse. */
 import { planDocument } from '../../activities/approvals/planning';
 import { notePrimaryChange } from '../../activities/roles/primary-changes';
-import type { Authority } from '../../src/contracts/activities';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { promoteSecondary } from '../../src/simulator/roles';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
@@ -46,11 +45,8 @@ const promotedLast = (runbook: string) => ({
 });
 
 /** The plan of east's rejoin with the approvals of these gates. */
-async function authority(...gates: readonly string[]): Promise<Authority> {
-  const { plan } = await bench.call('assessDrRejoin', { input });
-  if (!plan) throw new Error('no plan');
-  return { plan, approvals: await Promise.all(gates.map((gate) => bench.approval(gate, plan.digest))) };
-}
+const authority = async (...gates: readonly string[]) =>
+  bench.approved(await bench.call('assessDrRejoin', { input }), ...gates);
 
 describe('while the other cluster is no primary', () => {
   it('nothing is planned, and an approved demotion is refused', async () => {
@@ -67,8 +63,7 @@ describe('while the other cluster is no primary', () => {
       inventory: bench.inventory,
     });
     const approved = { plan, approvals: [await bench.approval('plan', plan.digest)] };
-    expect(await bench.failure('demotePrimary', { ...former, authority: approved })).toMatchObject({
-      code: 'PRECONDITION_FAILED',
+    await bench.refused('demotePrimary', { ...former, authority: approved }, 'PRECONDITION_FAILED', {
       message: 'east was not demoted: "DR primary" (west) does not hold.',
       retryable: false,
       details: { outcomeKnown: true },
@@ -93,22 +88,17 @@ describe('while both clusters take themselves for the primary', () => {
     const plan = await authority('plan');
     const swapped = { ...former, cluster: 'west', otherCluster: 'east', authority: plan };
     for (const refused of [{ ...former, authority: none }, { ...former, authority: other }, swapped])
-      expect(await bench.failure('demotePrimary', refused)).toMatchObject({ code: 'NOT_APPROVED' });
+      await bench.refused('demotePrimary', refused, 'NOT_APPROVED');
     expect(demotions()).toEqual([]);
   });
 
   it('is not let out of its fence, approved or not', async () => {
     const plan = await authority('plan');
-    expect(await bench.failure('unfenceFormerPrimary', { ...between, authority: plan })).toMatchObject({
-      code: 'NOT_APPROVED',
-    });
+    await bench.refused('unfenceFormerPrimary', { ...between, authority: plan }, 'NOT_APPROVED');
     const both = await authority('plan', 'unfence');
-    expect(await bench.failure('unfenceFormerPrimary', { ...between, authority: both })).toMatchObject({
-      code: 'STATE_DIVERGED',
-    });
+    await bench.refused('unfenceFormerPrimary', { ...between, authority: both }, 'STATE_DIVERGED');
     // Nor may people be told to do it.
-    expect(await bench.failure('checkFormerPrimaryDemoted', between)).toMatchObject({
-      code: 'STATE_DIVERGED',
+    await bench.refused('checkFormerPrimaryDemoted', between, 'STATE_DIVERGED', {
       details: { needed: 'no node says primary' },
     });
   });
@@ -131,7 +121,7 @@ describe('while both clusters take themselves for the primary', () => {
     // Demoted, and yet not let out while nobody serves.
     const serving = bench.cluster('west').role('dr');
     bench.cluster('west').setRole('dr', { mode: 'disabled' }, bench.service.now());
-    expect(await bench.failure('checkFormerPrimaryDemoted', between)).toMatchObject({ code: 'PRECONDITION_FAILED' });
+    await bench.refused('checkFormerPrimaryDemoted', between, 'PRECONDITION_FAILED');
     bench.cluster('west').setRole('dr', serving, bench.service.now());
     expect(bench.leaks()).toEqual([]);
   });
@@ -158,20 +148,22 @@ describe('a former primary', () => {
     const last = 'performancePromotion';
     expect(await refusals(other, last, 'east')).toMatchObject([promotedLast(last)]);
     expect(await refusals(other, last, 'europe')).toEqual([]);
-    const { plan } = await other.call('assessPerformanceRejoin', { input: asked });
-    if (!plan) throw new Error('no plan');
-    const approvals = [await other.approval('promote', plan.digest), await other.approval('unfence', plan.digest)];
+    const authority = await other.approved(
+      await other.call('assessPerformanceRejoin', { input: asked }),
+      ...['promote', 'unfence'],
+    );
     const sides = { deployment: DEPLOYMENT, kind: 'performance', primary: 'europe', secondary: 'east' } as const;
-    const joining = { ...sides, by: 'token', expected: { filter: 'none' }, authority: { plan, approvals } } as const;
-    expect(await other.failure('checkFormerPrimaryDemoted', sides)).toMatchObject({ code: 'STATE_DIVERGED' });
-    expect(await other.failure('unfenceFormerPrimary', joining)).toMatchObject({ code: 'STATE_DIVERGED' });
-    expect(await other.failure('updatePrimary', joining)).toMatchObject({ code: 'PRECONDITION_FAILED' });
+    const joining = { ...sides, by: 'token', expected: { filter: 'none' }, authority } as const;
+    await other.refused('checkFormerPrimaryDemoted', sides, 'STATE_DIVERGED');
+    await other.refused('unfenceFormerPrimary', joining, 'STATE_DIVERGED');
+    await other.refused('updatePrimary', joining, 'PRECONDITION_FAILED');
     const demotion = { deployment: DEPLOYMENT, kind: 'performance', cluster: 'east', otherCluster: 'europe' } as const;
-    const without = { ...demotion, former: true, authority: { plan, approvals: approvals.slice(1) } };
-    expect(await other.failure('demotePrimary', without)).toMatchObject({ code: 'NOT_APPROVED' });
+    const approvals = authority.approvals.slice(1);
+    const without = { ...demotion, former: true, authority: { ...authority, approvals } };
+    await other.refused('demotePrimary', without, 'NOT_APPROVED');
     expect(other.changes().filter((call) => call.includes('/replication/'))).toEqual([]);
 
-    await other.call('demotePrimary', { ...without, authority: { plan, approvals } });
+    await other.call('demotePrimary', { ...without, authority });
     await other.call('unfenceFormerPrimary', joining);
     other.service.heal();
     expect(await other.call('updatePrimary', joining)).toMatchObject({ outcome: 'done', calls: 1 });

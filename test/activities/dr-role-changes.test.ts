@@ -64,8 +64,7 @@ describe('an inventory that was changed since the plan was made', () => {
     ['hooks', { traffic: { kind: 'call', url: 'http://127.0.0.1:1/', idempotent: false } }],
   ] as const)('begins no demotion where its %s changed, and does where they are put back', async (member, value) => {
     await change(member, value, async () => {
-      expect(await bench.failure('demotePrimary', drDemotion(authority))).toMatchObject({
-        code: 'NOT_APPROVED',
+      await bench.refused('demotePrimary', drDemotion(authority), 'NOT_APPROVED', {
         details: {
           observed: 'the inventory was changed since the plan was made',
           next: expect.stringContaining('Put the inventory back') as string,
@@ -86,8 +85,7 @@ describe('an inventory that was changed since the plan was made', () => {
   it('names itself where a gate that needs more now is not met', async () => {
     const { plan } = bench.inventory.deployments.get(DEPLOYMENT)?.gates ?? {};
     await change('gates', { plan: { ...plan, approvals: 2 } }, async () => {
-      expect(await bench.failure('demotePrimary', drDemotion(authority))).toMatchObject({
-        code: 'NOT_APPROVED',
+      await bench.refused('demotePrimary', drDemotion(authority), 'NOT_APPROVED', {
         details: {
           observed: expect.stringContaining('by the inventory, which was changed') as string,
           next: expect.stringContaining('Put the inventory back') as string,
@@ -130,7 +128,7 @@ it('a connection that broke before the effect: called again after reads proved t
 it('a cluster that does not tell its ID is waited for a quarter of the budget where there is a way back', async () => {
   await demote();
   bench.limit({ promoteMs: 800 });
-  bench.service.faults.add({ cluster: 'west', endpoint: /sys\/health/, action: { status: 503 }, times: Infinity });
+  bench.always(/sys\/health/, { status: 503 }, 'west');
   const failure = await bench.failure('promoteSecondary', { ...promotion(), wayBack: true });
   expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', details: { outcomeKnown: true } });
   expect(failure.message).toContain('Not seen within 0.2 s');
@@ -149,9 +147,8 @@ it('503 of a promotion is waited out, never forced', async () => {
 it('503 until the budget ends: refused with a known outcome, and no one is primary', async () => {
   await demote();
   bench.limit({ promoteMs: 900 });
-  bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 }, times: Infinity });
-  expect(await bench.failure('promoteSecondary', promotion())).toMatchObject({
-    code: 'NOT_CAUGHT_UP',
+  bench.always(PROMOTE, { status: 503 });
+  await bench.refused('promoteSecondary', promotion(), 'NOT_CAUGHT_UP', {
     retryable: false,
     details: { outcomeKnown: true },
   });
@@ -184,10 +181,7 @@ it('tokens of another run, cluster or use do not promote, and no call is made', 
     { source: 'sealed', cluster: 'east', value: await bench.sealOperationToken('east', 'x', ['dr.promote']) },
   ];
   for (const reference of references)
-    expect(await bench.failure('promoteSecondary', promotion(reference))).toMatchObject({
-      code: 'SEALED_VALUE_INVALID',
-      retryable: false,
-    });
+    await bench.refused('promoteSecondary', promotion(reference), 'SEALED_VALUE_INVALID', { retryable: false });
   expect((await bench.failure('promoteSecondary', promotion({ source: 'batch', cluster: 'west' }))).code).toBe(
     'TOKEN_SOURCE_UNAVAILABLE',
   );
@@ -201,8 +195,7 @@ it('a token that the service refuses does not promote, and the refusal is certai
     cluster: 'west',
     value: await bench.sealOperationToken('west', 'hvs.notATokenOfThisCluster00', ['dr.promote']),
   };
-  expect(await bench.failure('promoteSecondary', promotion(wrong))).toMatchObject({
-    code: 'PERMISSION_DENIED',
+  await bench.refused('promoteSecondary', promotion(wrong), 'PERMISSION_DENIED', {
     retryable: false,
     details: { outcomeKnown: true },
   });
@@ -224,12 +217,7 @@ it('a node that restarts and tells no mode is waited for, never taken for "not t
 
 it('a last look without an answer leaves no doubt: nothing was sent', async () => {
   bench.limit({ demoteMs: 900 });
-  bench.service.faults.add({
-    cluster: 'west',
-    endpoint: 'GET /v1/sys/replication/dr/status',
-    action: 'reset',
-    times: Infinity,
-  });
+  bench.always('GET /v1/sys/replication/dr/status', 'reset', 'west');
   expect(await bench.failure('demotePrimary', drDemotion(authority))).toMatchObject({
     ...{ code: 'CONNECTION_LOST', retryable: false },
     // By this the run knows that it is the candidate that is silent.

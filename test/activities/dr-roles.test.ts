@@ -25,40 +25,20 @@ describe('demote and promote without a valid approval', () => {
     token = await bench.operationToken('west');
   });
 
-  /** The plan with other content and the digest that belongs to it. */
-  function otherPlan(change: Readonly<Record<string, unknown>>): Authority['plan'] {
-    const text = JSON.stringify({ ...(JSON.parse(authority.plan.text) as object), ...change });
-    return { text, digest: digestOf(text) };
+  /** A plan of this text, approved at both gates. */
+  async function approved(text: string): Promise<Authority> {
+    const plan = { text, digest: createHash('sha256').update(text).digest('base64url') };
+    return bench.approved({ plan, preconditions: [] }, 'plan', ['go', 'henry']);
   }
-  const digestOf = (text: string) => createHash('sha256').update(text).digest('base64url');
-  /** Approvals of both gates, by these two. */
-  const approved = async (plan: Authority['plan'], by = ['grace', 'henry'], more: object = {}): Promise<Authority> => ({
-    plan,
-    approvals: [
-      await bench.approval('plan', plan.digest, by[0], more),
-      await bench.approval('go', plan.digest, by[1], more),
-    ],
-  });
   const withDocuments = (approvals: readonly unknown[]): Authority => ({ ...authority, approvals });
+  const rejection = () => bench.approval('go', authority.plan.digest, 'grace', { verdict: 'reject' });
 
-  const CASES: readonly (readonly [name: string, make: () => Promise<Authority>])[] = [
-    ['an approval of one gate only', async () => withDocuments(authority.approvals.slice(0, 1))],
-    [
-      'the same approval twice instead of both gates',
-      async () => withDocuments([authority.approvals[0], authority.approvals[0]]),
-    ],
-    [
-      'a rejection beside the approvals',
-      async () =>
-        withDocuments([
-          ...authority.approvals,
-          await bench.approval('go', authority.plan.digest, 'grace', { verdict: 'reject' }),
-        ]),
-    ],
-  ];
-
-  it.each(CASES)('%s: NOT_APPROVED, and nothing reaches the service', async (_name, make) => {
-    const forged = await make();
+  it.each([
+    ['an approval of one gate only', async () => authority.approvals.slice(0, 1)],
+    ['the same approval twice instead of both gates', async () => [authority.approvals[0], authority.approvals[0]]],
+    ['a rejection beside the approvals', async () => [...authority.approvals, await rejection()]],
+  ])('%s: NOT_APPROVED, and nothing reaches the service', async (_name, make) => {
+    const forged = withDocuments(await make());
     const before = bench.changes();
     const demoted = await bench.failure('demotePrimary', drDemotion(forged));
     const promoted = await bench.failure('promoteSecondary', drPromotion(token, forged));
@@ -78,8 +58,7 @@ describe('demote and promote without a valid approval', () => {
     ];
     // Another cluster behind the same name, in a plan that is approved as a whole.
     for (const name of ['east', 'west']) {
-      const text = authority.plan.text.replaceAll(bench.cluster(name).clusterId, 'another-cluster');
-      const swapped = await approved({ text, digest: digestOf(text) });
+      const swapped = await approved(authority.plan.text.replaceAll(bench.cluster(name).clusterId, 'another-cluster'));
       failures.push(
         await bench.failure('demotePrimary', drDemotion(swapped)),
         await bench.failure('promoteSecondary', drPromotion(token, swapped)),
@@ -197,7 +176,8 @@ describe('demote and promote without a valid approval', () => {
       const { go } = gates;
       Object.assign(gates, { go: { ...go, approvals: 2 } });
       // A plan of the inventory of now: it is the age alone that refuses.
-      const held = await approved(otherPlan({ inventory: inventoryDigest(bench.inventory, DEPLOYMENT) }));
+      const inventory = inventoryDigest(bench.inventory, DEPLOYMENT);
+      const held = await approved(JSON.stringify({ ...(JSON.parse(authority.plan.text) as object), inventory }));
       const fresh = await bench.approval('go', held.plan.digest, 'grace');
       const beside = async (age: number) => {
         bench.history = { events: [] };
@@ -230,12 +210,11 @@ describe('demote and promote without a valid approval', () => {
   ] as const)('a primary is not demoted while its successor %s', async (_name, said, reached) => {
     const heard = new Date(bench.service.now()).toISOString();
     const primaries = [{ connection_status: 'connected', last_heartbeat: heard, api_address: '', cluster_address: '' }];
-    const fault = bench.service.faults.add({
-      cluster: 'west',
-      endpoint: 'GET /v1/sys/replication/dr/status',
-      action: { status: 200, body: { data: { mode: 'secondary', state: 'stream-wals', primaries, ...said } } },
-      times: Infinity,
-    });
+    const fault = bench.always(
+      'GET /v1/sys/replication/dr/status',
+      { status: 200, body: { data: { mode: 'secondary', state: 'stream-wals', primaries, ...said } } },
+      'west',
+    );
     bench.limit({ catchUpMs: 500 });
     const failure = await bench.failure('demotePrimary', { ...drDemotion(authority), ...(reached && { reached }) });
     bench.limit();
@@ -297,12 +276,7 @@ describe('a DR set with a third member', () => {
   });
 
   it('that says primary: nobody else is promoted', async () => {
-    bench.service.faults.add({
-      cluster: 'north',
-      endpoint: 'GET /v1/sys/replication/dr/status',
-      action: { status: 200, body: { data: { mode: 'primary' } } },
-      times: Infinity,
-    });
+    bench.always('GET /v1/sys/replication/dr/status', { status: 200, body: { data: { mode: 'primary' } } }, 'north');
     const failure = await bench.failure('promoteSecondary', await promotion());
     expect(failure).toMatchObject({ code: 'STATE_DIVERGED', details: { cluster: 'north' } });
     expect(bench.calls('west', PROMOTE)).toBe(0);

@@ -87,7 +87,7 @@ it('streaming counts with last_remote_wal 0 only where the Merkle roots are equa
 
 it('by a wrapped token where the public key is refused', async () => {
   const keys = bench.calls('east', 'secondary/generate-public-key');
-  bench.service.faults.add({ cluster: 'east', endpoint: KEY, action: { status: 403 }, times: Infinity });
+  bench.always(KEY, { status: 403 }, 'east');
   expect(await point()).toMatchObject({ outcome: 'done', calls: 1 });
   expect(bench.calls('east', 'secondary/generate-public-key') - keys).toBe(2);
 });
@@ -107,7 +107,7 @@ it('412 and 500 for some seconds after a promotion are waited out', async () => 
 });
 
 it('what earlier attempts spent counts: a primary that issues nothing is asked a few times more, and not for a minute', async () => {
-  bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: { status: 500 }, times: Infinity });
+  bench.always(ISSUE, { status: 500 }, 'west');
   const failure = await bench.failure('updatePrimary', input(), { attempt: 2, spentMs: 60_000 });
   expect(failure.retryable).toBe(false);
   expect(failure.message).toContain('issued no activation token within 60 s');
@@ -115,8 +115,8 @@ it('what earlier attempts spent counts: a primary that issues nothing is asked a
 });
 
 it('a token that is refused for certain is not asked for again', async () => {
-  bench.service.faults.add({ cluster: 'west', endpoint: ISSUE, action: { status: 403 }, times: Infinity });
-  expect(await bench.failure('updatePrimary', input())).toMatchObject({ code: 'PERMISSION_DENIED', retryable: false });
+  bench.always(ISSUE, { status: 403 }, 'west');
+  await bench.refused('updatePrimary', input(), 'PERMISSION_DENIED', { retryable: false });
   expect([made('issue'), made('update')]).toEqual([1, 0]);
 });
 
@@ -142,7 +142,7 @@ it('a token that is not taken counts as lost, and all is done again; three of th
   expect([made('issue'), made('revoke'), made('update')]).toEqual([2, 1, 2]);
 
   for (const [name, role] of roles) bench.cluster(name).setRole('dr', role, bench.service.now());
-  bench.service.faults.add({ cluster: 'east', endpoint: UPDATE, action: { status: 400 }, times: Infinity });
+  bench.always(UPDATE, { status: 400 }, 'east');
   expect(await bench.failure('updatePrimary', input())).toMatchObject({
     ...{ code: 'STATE_DIVERGED', retryable: false },
     // Whoever aborts now knows what is left on the primary.
@@ -186,7 +186,7 @@ describe('an attempt that dies', () => {
       cancel?.();
       cancel = undefined;
     };
-    bench.service.faults.add({ cluster: 'east', endpoint: `GET ${DR}/status`, times: Infinity, action: meanwhile });
+    bench.always(`GET ${DR}/status`, meanwhile, 'east');
     const died = await bench.failure('updatePrimary', input(), { onStart: (given) => (cancel = given) });
     expect(died.code).toBe('CancelledFailure');
     expect(await point({ attempt: 2 })).toMatchObject({ outcome: 'already', calls: 0 });
@@ -219,12 +219,7 @@ it('the id of a secondary that is connected now is never revoked', async () => {
   await bench.call('awaitDrStreaming', TO_WEST);
   // East says that it knows nobody, while west sees it connected.
   const status = { data: { mode: 'secondary', state: 'idle', cluster_id: 'x', known_primary_cluster_addrs: [] } };
-  bench.service.faults.add({
-    cluster: 'east',
-    endpoint: `GET ${DR}/status`,
-    action: { status: 200, body: status },
-    times: Infinity,
-  });
+  bench.always(`GET ${DR}/status`, { status: 200, body: status }, 'east');
   const failure = await bench.failure('updatePrimary', input());
   expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
   expect(failure.details['observed']).toContain('connected');
@@ -244,9 +239,7 @@ it('tokens of another run, cluster or use open nothing, and nothing is called', 
   ];
   const changes = bench.changes();
   for (const reference of references)
-    expect(await bench.failure('updatePrimary', input({ token: reference }))).toMatchObject({
-      ...{ code: 'SEALED_VALUE_INVALID', retryable: false },
-    });
+    await bench.refused('updatePrimary', input({ token: reference }), 'SEALED_VALUE_INVALID', { retryable: false });
   const turned = await bench.failure('updatePrimary', input({ primary: 'east', secondary: 'west' }));
   expect(turned.code).toBe('PRECONDITION_FAILED');
   const batch = await bench.failure('updatePrimary', input({ token: { source: 'batch', cluster: 'east' } }));

@@ -51,11 +51,8 @@ const assess = (filters?: Readonly<Record<string, unknown>>) =>
   });
 const there = (id: string) => bench.cluster('east').filterOf(id);
 
-async function authorityFor(filters: Readonly<Record<string, unknown>>): Promise<Authority> {
-  const { plan } = await assess(filters);
-  if (!plan) throw new Error('no plan');
-  return { plan, approvals: [await bench.approval('filter', plan.digest)] };
-}
+const authorityFor = async (filters: Readonly<Record<string, unknown>>) =>
+  bench.approved(await assess(filters), 'filter');
 
 describe('a secondary that the primary knows by another id than its cluster ID', () => {
   it('has its filter looked for, and written, under both', async () => {
@@ -103,15 +100,13 @@ describe('a secondary that the primary knows by another id than its cluster ID',
 });
 
 describe('writing and deleting a filter', () => {
+  const ofAsia = () => ({ deployment: DEPLOYMENT, cluster: 'east', id: idOf('asia') });
   const write = (
     filter: PathsFilterFacts,
     more: { readonly secondary?: string; readonly authority?: Authority } = {},
   ) => ({
-    deployment: DEPLOYMENT,
-    cluster: 'east',
-    id: idOf('asia'),
-    filter,
-    ...more,
+    ...ofAsia(),
+    ...{ filter, ...more },
   });
 
   it('what only narrows deletes what the secondary has, and needs an approval as well', async () => {
@@ -128,15 +123,15 @@ describe('writing and deleting a filter', () => {
   it('what widens is refused without an approval, with that of another filter and of another secondary', async () => {
     bench.service.calls.length = 0;
     const wanted = deny('secret/');
-    const refused = { code: 'NOT_APPROVED', retryable: false, details: { outcomeKnown: true } };
-    expect(await bench.failure('writePathsFilter', write(wanted))).toMatchObject(refused);
+    const refused = { retryable: false, details: { outcomeKnown: true } };
+    await bench.refused('writePathsFilter', write(wanted), 'NOT_APPROVED', refused);
     for (const authority of [
       await authorityFor({ asia: deny('kv/') }),
       await authorityFor({ europe: wanted }),
       { ...(await authorityFor({ asia: wanted })), approvals: [] },
     ]) {
       const input = write(wanted, { secondary: 'asia', authority });
-      expect(await bench.failure('writePathsFilter', input)).toMatchObject(refused);
+      await bench.refused('writePathsFilter', input, 'NOT_APPROVED', refused);
     }
     // An approval for one secondary does not serve another one's filter.
     const authority = await authorityFor({ asia: wanted });
@@ -154,12 +149,9 @@ describe('writing and deleting a filter', () => {
   });
 
   it('a filter is deleted with its approval only', async () => {
-    const input = { deployment: DEPLOYMENT, cluster: 'east', id: idOf('asia'), secondary: 'asia' };
-    const refused = await bench.failure('deletePathsFilter', {
-      ...input,
-      authority: await authorityFor({ asia: deny('a/') }),
-    });
-    expect(refused).toMatchObject({ code: 'NOT_APPROVED' });
+    const input = { ...ofAsia(), secondary: 'asia' };
+    const other = await authorityFor({ asia: deny('a/') });
+    await bench.refused('deletePathsFilter', { ...input, authority: other }, 'NOT_APPROVED');
     const authority = await authorityFor({ asia: 'none' });
     expect(await bench.call('deletePathsFilter', { ...input, authority })).toMatchObject({
       outcome: 'done',

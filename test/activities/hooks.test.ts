@@ -91,8 +91,7 @@ describe('a command', () => {
   });
 
   it('that fails says its exit code and its output, redacted', async () => {
-    expect(await bench.failure('runHook', hook('traffic'))).toMatchObject({
-      code: 'HOOK_FAILED',
+    await bench.refused('runHook', hook('traffic'), 'HOOK_FAILED', {
       retryable: false,
       details: {
         observed: 'exit 3; its output: [redacted]\n[redacted]',
@@ -155,10 +154,7 @@ describe('whoever forges what a hook is told', () => {
     ['the number of a step', () => ({}), { number: 'one; two' as unknown as number }, 'INVALID_INPUT'],
   ])('gets no order into a shell by %s', async (_, forged, step, code) => {
     await withQuiesce(careless, async (own) => {
-      expect(await own.failure('runHook', { ...hook('quiesce'), ...forged() }, { step })).toMatchObject({
-        code,
-        retryable: false,
-      });
+      await own.refused('runHook', { ...hook('quiesce'), ...forged() }, code, { retryable: false }, { step });
       await expect(access(planted())).rejects.toThrow('ENOENT');
     });
   });
@@ -168,7 +164,7 @@ describe('whoever forges what a hook is told', () => {
       const { observed } = await own.call('runHook', hook('quiesce'), { step: { name: order() } });
       expect(observed).toContain('step:Quiesce the clients');
       const run = { ...own.run, wid: `deployment:${order()}` };
-      expect(await own.failure('runHook', hook('quiesce'), { run })).toMatchObject({ code: 'PRECONDITION_FAILED' });
+      await own.refused('runHook', hook('quiesce'), 'PRECONDITION_FAILED', {}, { run });
       await expect(access(planted())).rejects.toThrow('ENOENT');
     });
   });
@@ -177,8 +173,7 @@ describe('whoever forges what a hook is told', () => {
     const own = await ActivityBench.start({ deployment: { hooks: { [name]: { url: address } } } });
     try {
       const astray = { ...hook(name), from: 'east', to: 'west' };
-      expect(await own.failure('runHook', astray)).toMatchObject({
-        code: 'PRECONDITION_FAILED',
+      await own.refused('runHook', astray, 'PRECONDITION_FAILED', {
         retryable: false,
         details: { observed: 'west: DR secondary', outcomeKnown: true },
       });
@@ -214,16 +209,15 @@ describe('a call', () => {
     answer = (response) =>
       void setTimeout(() => {
         response.writeHead(200).write('begun, ');
-        setTimeout(() => response.end('ended'), 1_500);
-      }, 1_500);
+        setTimeout(() => response.end('ended'), 1_200);
+      }, 1_200);
     const { observed } = await bench.call('runHook', hook('release'));
     expect(observed).toBe('release hook ended with status 200; its output: begun, ended');
   });
 
   it('fails with any other status, and follows no redirect', async () => {
     answer = (response) => response.writeHead(307, { location: address }).end();
-    expect(await bench.failure('runHook', hook('release'))).toMatchObject({
-      code: 'HOOK_FAILED',
+    await bench.refused('runHook', hook('release'), 'HOOK_FAILED', {
       retryable: false,
       details: { observed: 'status 307', needed: 'a status from 200 to 299' },
     });
@@ -232,13 +226,12 @@ describe('a call', () => {
 
   it('whose answer is lost is not repeated unless it is declared idempotent', async () => {
     answer = (response) => response.destroy();
-    expect(await bench.failure('runHook', hook('release'))).toMatchObject({
-      code: 'OUTCOME_UNKNOWN',
+    await bench.refused('runHook', hook('release'), 'OUTCOME_UNKNOWN', {
       retryable: false,
       details: { observed: expect.stringContaining('the answer was lost') as string, outcomeKnown: false },
     });
     await withQuiesce(IDEMPOTENT(), async (own) => {
-      expect(await own.failure('runHook', hook('quiesce'))).toMatchObject({ code: 'HOOK_FAILED', retryable: true });
+      await own.refused('runHook', hook('quiesce'), 'HOOK_FAILED', { retryable: true });
     });
   });
 });
@@ -247,9 +240,9 @@ const NOT_BEGUN = { retryable: false, details: { outcomeKnown: true } };
 it.each([
   [
     'a command that does not end is ended with all that it started, and nobody claims to know what it did',
-    () => script('echo begun; sleep 600 & sleep 600', { timeout: '3s' }),
+    () => script('echo begun; sleep 600 & sleep 600', { timeout: '2s' }),
     { code: 'OUTCOME_UNKNOWN' },
-    'still running after 3 s, ended; its output: begun',
+    'still running after 2 s, ended; its output: begun',
   ],
   [
     'a command that cannot be started did nothing for certain',
@@ -289,19 +282,24 @@ it.each(['fence', 'unfence', 'snapshot', 'probe', 'constructor'])(
   'the %s hook is not run as a hook that needs no plan',
   async (name) => {
     const asked = { ...hook('quiesce'), hook: name as 'quiesce' };
-    expect(await bench.failure('runHook', asked)).toMatchObject({ code: 'NOT_APPROVED', retryable: false });
+    await bench.refused('runHook', asked, 'NOT_APPROVED', { retryable: false });
     expect(got).toEqual([]);
   },
 );
 
 describe('a try after one that was lost with its worker', () => {
   it('asks people where the hook is not idempotent, without running it', async () => {
-    expect(await bench.failure('runHook', hook('release'), { attempt: 2 })).toMatchObject({
-      code: 'OUTCOME_UNKNOWN',
-      retryable: false,
-      message: expect.stringContaining('an earlier try of it began') as string,
-      details: { outcomeKnown: false },
-    });
+    await bench.refused(
+      'runHook',
+      hook('release'),
+      'OUTCOME_UNKNOWN',
+      {
+        retryable: false,
+        message: expect.stringContaining('an earlier try of it began') as string,
+        details: { outcomeKnown: false },
+      },
+      { attempt: 2 },
+    );
     expect(got).toEqual([]);
   });
 
@@ -313,11 +311,13 @@ describe('a try after one that was lost with its worker', () => {
       expect(keys).toHaveLength(2);
       expect(keys[0]).toEqual(keys[1]);
       answer = (response) => response.writeHead(503).end('busy');
-      expect(await own.failure('runHook', hook('quiesce'), { attempt: 2 })).toMatchObject({
-        code: 'HOOK_FAILED',
-        retryable: false,
-        details: { observed: 'status 503; its output: busy', outcomeKnown: false },
-      });
+      await own.refused(
+        'runHook',
+        hook('quiesce'),
+        'HOOK_FAILED',
+        { retryable: false, details: { observed: 'status 503; its output: busy', outcomeKnown: false } },
+        { attempt: 2 },
+      );
     });
   });
 });

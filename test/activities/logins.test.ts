@@ -4,14 +4,14 @@ import { join } from 'node:path';
 import pino from 'pino';
 import { stringify } from 'yaml';
 import { Clusters } from '../../activities';
-import { loginAt, loginClient } from '../../activities/logins';
 import { assessService } from '../../activities/readiness/readiness';
 import { parseInventory } from '../../src/inventory';
 import type { Login } from '../../src/inventory';
 import { startSimulatedService } from '../../src/simulator';
-import type { SimulatedService, Topology } from '../../src/simulator';
+import type { SimulatedService } from '../../src/simulator';
 import { eventually } from '../simulator/client';
 import { findCanaries } from '../support/canaries';
+import { signalled } from '../support/faults';
 import { setUpLogin } from '../support/logins';
 import type { LoginSetUp, RoleOptions } from '../support/logins';
 import { temporaryDirectory } from '../support/scenario';
@@ -47,17 +47,12 @@ class Workbench {
     this.clusters = new Clusters({ inventory, log });
   }
 
-  static async start(
-    method: Login['method'],
-    role: Partial<RoleOptions> = {},
-    topology: Partial<Topology> = {},
-  ): Promise<Workbench> {
+  static async start(method: Login['method'], role: Partial<RoleOptions> = {}): Promise<Workbench> {
     const service = await startSimulatedService({
       clusters: ['east', 'west', 'alone'].map((name) => ({ name, nodes: 1 })),
       dr: [{ primary: 'east', secondaries: ['west'] }],
       readings: { leaderChangeChance: 0, optionalFieldMissingChance: 0 },
       ...(method === 'cert' && { tls: TLS }),
-      ...topology,
     });
     const east = service.cluster('east');
     east.writePolicy('runbooks', [{ path: 'kv/data/marker', capabilities: ['create', 'read', 'update'] }]);
@@ -73,7 +68,6 @@ class Workbench {
 
   inventoryText(): string {
     const { service } = this;
-    const alone = service.clusters.has('alone');
     const gate = { approvals: 1, groups: ['ops'], validFor: '1h' };
     return stringify({
       version: 1,
@@ -85,14 +79,12 @@ class Workbench {
             [...service.clusters.values()].map(({ name, addresses }) => [
               name,
               {
-                addresses,
+                ...{ addresses, advertisedClusterAddress: 'node-address', credential: this.setUp.credential },
                 ...(service.certificate && { caFile: TLS.certificateFile }),
-                advertisedClusterAddress: 'node-address',
-                credential: this.setUp.credential,
               },
             ]),
           ),
-          drSets: { main: ['east', 'west'], ...(alone && { other: ['alone'] }) },
+          drSets: { main: ['east', 'west'], other: ['alone'] },
           ceremony: { holders: ['ada'] },
           gates: { plan: gate, go: gate },
         },
@@ -104,10 +96,11 @@ class Workbench {
     return this.clusters.of('payments', cluster);
   }
 
-  /** As an activity does. */
-  async write(cluster: string): Promise<void> {
+  /** As an activity does, with the token in hand where none is given. */
+  async write(cluster: string, given?: Awaited<ReturnType<ReturnType<Clusters['of']>['credential']>>): Promise<void> {
     const access = this.of(cluster);
-    await access.client.keyValue.write({ ...MARKER, data: { a: 'b' } }, { token: await access.credential() });
+    const token = given ?? (await access.credential());
+    await access.client.keyValue.write({ ...MARKER, data: { a: 'b' } }, { token });
   }
 
   calls(path: string | RegExp): string[] {
@@ -177,22 +170,6 @@ describe('a login', () => {
     const made = bench.calls('auth/approle/login').filter((call) => call.endsWith(' 200'));
     expect(made).not.toEqual([]);
     expect(bench.calls('auth/token/revoke-self')).toEqual(made.map((call) => call.replace('200', '204')));
-  });
-
-  it('can be made alone, with nothing but a client', async () => {
-    await open('approle');
-    const { entry } = bench.of('east');
-    const client = loginClient(entry);
-    const { leaseDurationSeconds, renewable, tokenType, token } = await loginAt(client, entry.credential as Login);
-    expect({ leaseDurationSeconds, renewable, tokenType }).toEqual({
-      leaseDurationSeconds: 3_600,
-      renewable: true,
-      tokenType: 'service',
-    });
-    expect((await client.sys.renewSelf({ token })).leaseDurationSeconds).toBe(3_600);
-    await client.sys.revokeSelf({ token });
-    await expect(client.sys.lookupSelf({ token })).rejects.toMatchObject({ code: 'PERMISSION_DENIED' });
-    await client.close();
   });
 
   it('that the service refuses says where and why, without what it was made with', async () => {
@@ -288,7 +265,7 @@ describe('a token of a login', () => {
     later(HOUR * 0.6);
     expect(await bench.of('east').credential()).toBe(old);
     await eventually(async () => (await bench.of('east').credential()) !== old || undefined);
-    await bench.of('east').client.keyValue.write({ ...MARKER, data: { a: 'b' } }, { token: old });
+    await bench.write('east', old);
     expect(bench.calls('kv/data/marker')).toEqual(['east 200']);
     expect(bench.calls('revoke-self')).toEqual([]);
     later(61_000);
@@ -305,8 +282,7 @@ describe('a token of a login', () => {
     await open('approle');
     const token = await bench.of('east').credential();
     expect(bench.service.calls.filter(({ cluster }) => cluster === 'west')).toEqual([]);
-    let go = (): void => undefined;
-    const hanging = new Promise<void>((resolve) => (go = resolve));
+    const { promise: hanging, resolve: go } = signalled();
     const renewal = bench.service.faults.add({ endpoint: RENEWAL, action: () => hanging });
     later(HOUR * 0.7);
     expect(await bench.of('east').credential()).toBe(token);
@@ -362,7 +338,7 @@ describe('a token of a login', () => {
     const old = await bench.of('east').credential();
     await promote(west.apiAddress, operationToken);
     service.advanceClock(5_000);
-    await bench.of('west').client.keyValue.write({ ...MARKER, data: { a: 'b' } }, { token: old });
+    await bench.write('west', old);
     expect(bench.calls('/login')).toEqual(['east 200', 'west 200']);
     expect(bench.leaks()).toEqual([]);
   });
@@ -378,7 +354,7 @@ describe('a token of a login', () => {
     await promote(west.apiAddress, operationToken);
     service.advanceClock(5_000);
     await bench.write('east');
-    await bench.of('west').client.keyValue.write({ ...MARKER, data: { a: 'b' } }, { token: old });
+    await bench.write('west', old);
     expect(bench.calls('/login')).toEqual(['east 200', 'east 200', 'west 200']);
     expect(bench.calls('kv/data/marker')).toEqual(['east 403', 'east 200', 'west 403', 'west 200']);
   });
@@ -401,8 +377,7 @@ describe('the end of a worker', () => {
   it('is not held up by a cluster that answers nothing', async () => {
     await open('approle');
     await bench.write('east');
-    let go = (): void => undefined;
-    const hanging = new Promise<void>((resolve) => (go = resolve));
+    const { promise: hanging, resolve: go } = signalled();
     bench.service.faults.add({ endpoint: /sys\/(leader|health)$/, action: () => hanging, times: Infinity });
     const timeout = AbortSignal.timeout.bind(AbortSignal);
     jest.spyOn(AbortSignal, 'timeout').mockImplementation((ms) => timeout(ms === 5_000 ? 50 : ms));

@@ -1,6 +1,6 @@
 /** Performance roles are changed, and secondaries re-pointed, only as an approved plan allows and while it is safe. */
 import { createHash } from 'node:crypto';
-import type { Assessment, Authority } from '../../src/contracts/activities';
+import type { Authority } from '../../src/contracts/activities';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { inventoryDigest } from '../../src/inventory';
 import { demotePrimary, revokeSecondary } from '../../src/simulator/roles';
@@ -26,20 +26,6 @@ afterEach(async () => {
   expect(bench.leaks()).toEqual([]);
   await bench.stop();
 });
-
-type Gate = 'promote' | 'force' | 'repoint';
-
-async function authorityOf(
-  assessed: Assessment<unknown>,
-  ...approvals: (readonly [Gate, string])[]
-): Promise<Authority> {
-  const { plan, preconditions } = assessed;
-  if (!plan) throw new Error(JSON.stringify(preconditions.filter(({ verdict }) => verdict === 'fail')));
-  return {
-    plan,
-    approvals: await Promise.all(approvals.map(([gate, by]) => bench.approval(gate, plan.digest, by))),
-  };
-}
 
 const assess = (more: Readonly<Record<string, unknown>> = {}) =>
   bench.call('assessPerformancePromotion', {
@@ -93,36 +79,32 @@ async function until(holds: () => boolean): Promise<void> {
   const deadline = Date.now() + 60_000;
   while (!holds() && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
 }
-const refused = (code: string) => expect.objectContaining({ code }) as unknown;
 
 it('a plan for one cluster promotes no other, says nothing of force, and lets nobody pass over the proof', async () => {
-  const approved = await authorityOf(await assess(), ['promote', 'grace']);
+  const approved = await bench.approved(await assess(), ['promote', 'grace']);
   for (const more of [{ cluster: 'asia' }, { mode: 'forced' }, { mode: 'unplanned' }] as const)
-    expect(await bench.failure('promoteSecondary', promotion(approved, more))).toEqual(refused('NOT_APPROVED'));
+    await bench.refused('promoteSecondary', promotion(approved, more), 'NOT_APPROVED');
   expect(bench.changes().filter((call) => call.includes('/replication/'))).toEqual([]);
 });
 
 it('no cluster is promoted while the primary is one, and none is demoted whose successor is not ready', async () => {
-  const approved = await authorityOf(await assess(), ['promote', 'grace']);
-  expect(await bench.failure('promoteSecondary', promotion(approved))).toEqual(refused('STATE_DIVERGED'));
+  const approved = await bench.approved(await assess(), ['promote', 'grace']);
+  await bench.refused('promoteSecondary', promotion(approved), 'STATE_DIVERGED');
 
   bench.cluster('europe').holdStream('performance', true);
   bench.cluster('east').write('secret/late', { value: 'late' });
   const wal = bench.cluster('east').snapshotState().performance.lastWal.toString();
   bench.limit({ catchUpMs: 500 });
-  expect(await bench.failure('demotePrimary', { ...demotion(approved), reached: wal })).toEqual(
-    refused('PRECONDITION_FAILED'),
-  );
+  await bench.refused('demotePrimary', { ...demotion(approved), reached: wal }, 'PRECONDITION_FAILED');
   bench.limit();
   expect(bench.changes().filter((call) => call.includes('/replication/'))).toEqual([]);
   expect([mode('east'), mode('europe')]).toEqual(['primary', 'secondary']);
 });
 
 it('a silent primary that this run did not demote may be one still: nobody is promoted in its place', async () => {
-  const approved = await authorityOf(await assess({ acceptLoss: 'bounded' }), ['promote', 'grace']);
+  const approved = await bench.approved(await assess({ acceptLoss: 'bounded' }), ['promote', 'grace']);
   await bench.cluster('east').kill();
-  expect(await bench.failure('promoteSecondary', promotion(approved))).toMatchObject({
-    code: 'PRECONDITION_FAILED',
+  await bench.refused('promoteSecondary', promotion(approved), 'PRECONDITION_FAILED', {
     details: { observed: expect.stringContaining('east: active node silent') as string, outcomeKnown: true },
   });
   expect(bench.calls('europe', 'secondary/promote')).toBe(0);
@@ -141,18 +123,15 @@ it('an unplanned promotion looks again right before the call: a primary or a DR 
   expect(unknown.preconditions).toContainEqual(
     expect.objectContaining({ name: 'the new primary has all data', verdict: 'not-checkable' }),
   );
-  const approved = await authorityOf(unknown, ['promote', 'grace']);
+  const approved = await bench.approved(unknown, ['promote', 'grace']);
 
   await pair[1].restart();
-  expect(await bench.failure('promoteSecondary', promotion(approved, { mode: 'unplanned' }))).toMatchObject({
-    code: 'PRECONDITION_FAILED',
+  await bench.refused('promoteSecondary', promotion(approved, { mode: 'unplanned' }), 'PRECONDITION_FAILED', {
     details: { observed: expect.stringContaining('west could be promoted') as string },
   });
   await pair[1].kill();
   await pair[0].restart();
-  expect(await bench.failure('promoteSecondary', promotion(approved, { mode: 'unplanned' }))).toEqual(
-    refused('STATE_DIVERGED'),
-  );
+  await bench.refused('promoteSecondary', promotion(approved, { mode: 'unplanned' }), 'STATE_DIVERGED');
   await pair[0].kill();
   bench.service.advanceClock(3_000);
   expect(bench.calls('europe', 'secondary/promote')).toBe(0);
@@ -162,16 +141,15 @@ it('an unplanned promotion looks again right before the call: a primary or a DR 
   demotePrimary(pair[0], 'performance');
   await until(() => mode('east') === 'secondary');
   bench.service.advanceClock(3_000);
-  expect(await bench.failure('promoteSecondary', promotion(approved, { mode: 'unplanned' }))).toMatchObject({
-    code: 'PRECONDITION_FAILED',
+  await bench.refused('promoteSecondary', promotion(approved, { mode: 'unplanned' }), 'PRECONDITION_FAILED', {
     details: { observed: expect.stringContaining('west could be promoted') as string },
   });
   for (const each of pair) await each.kill();
   expect(bench.calls('europe', 'secondary/promote')).toBe(0);
 
   // Two people for force, even where the promotion was approved.
-  const one = await authorityOf(unknown, ['promote', 'grace'], ['force', 'grace']);
-  expect(await bench.failure('promoteSecondary', promotion(one, { mode: 'forced' }))).toEqual(refused('NOT_APPROVED'));
+  const one = await bench.approved(unknown, ['promote', 'grace'], ['force', 'grace']);
+  await bench.refused('promoteSecondary', promotion(one, { mode: 'forced' }), 'NOT_APPROVED');
   bench.service.faults.add({ cluster: 'europe', endpoint: PROMOTE, action: { status: 400 } });
   expect(await bench.call('promoteSecondary', promotion(approved, { mode: 'unplanned' }))).toMatchObject({
     outcome: 'done',
@@ -181,7 +159,7 @@ it('an unplanned promotion looks again right before the call: a primary or a DR 
 });
 
 it('update-primary by token serves the secondary and the primary of the approved plan, and no other', async () => {
-  const approved = await authorityOf(await assess(), ['promote', 'grace']);
+  const approved = await bench.approved(await assess(), ['promote', 'grace']);
   await bench.call('demotePrimary', demotion(approved));
   await bench.call('promoteSecondary', promotion(approved));
   bench.service.advanceClock(1_000);
@@ -199,28 +177,24 @@ it('update-primary by token serves the secondary and the primary of the approved
   const none = { filter: 'none' } as const;
   const pair = { kind: 'performance', by: 'token', deployment: DEPLOYMENT, primary: 'europe', expected: none } as const;
   const east = { ...pair, by: 'addresses', secondary: 'east' } as const;
-  expect(await bench.failure('updatePrimary', { ...east, authority: approved })).toEqual(
-    refused('PRECONDITION_FAILED'),
-  );
+  await bench.refused('updatePrimary', { ...east, authority: approved }, 'PRECONDITION_FAILED');
 
   const repointing = await assessRepointing(asia);
   const input = { ...pair, secondary: 'asia' } as const;
-  const right = await authorityOf(repointing, ['repoint', 'grace']);
-  const unapproved = await authorityOf(repointing);
-  expect(await bench.failure('updatePrimary', { ...input, authority: unapproved })).toEqual(refused('NOT_APPROVED'));
-  const other = await authorityOf(await assessRepointing({ ...asia, secondary: 'east' }), ['repoint', 'grace']);
-  expect(await bench.failure('updatePrimary', { ...input, authority: other })).toEqual(refused('NOT_APPROVED'));
+  const right = await bench.approved(repointing, ['repoint', 'grace']);
+  const unapproved = await bench.approved(repointing);
+  await bench.refused('updatePrimary', { ...input, authority: unapproved }, 'NOT_APPROVED');
+  const other = await bench.approved(await assessRepointing({ ...asia, secondary: 'east' }), ['repoint', 'grace']);
+  await bench.refused('updatePrimary', { ...input, authority: other }, 'NOT_APPROVED');
   // The plan says that asia has no filter, and so it must be: with any other one it would be another plan.
   const filter = { mode: 'deny', paths: ['secret/'] } as const;
-  expect(await bench.failure('updatePrimary', { ...input, authority: right, expected: { filter } })).toEqual(
-    refused('NOT_APPROVED'),
-  );
+  await bench.refused('updatePrimary', { ...input, authority: right, expected: { filter } }, 'NOT_APPROVED');
   expect(bench.calls('europe', 'primary/secondary-token')).toBe(0);
   const { clusterId: id } = bench.cluster('asia');
   const unasked = { deployment: DEPLOYMENT, cluster: 'europe', id, filter, secondary: 'asia', authority: right };
-  expect(await bench.failure('writePathsFilter', unasked)).toEqual(refused('NOT_APPROVED'));
+  await bench.refused('writePathsFilter', unasked, 'NOT_APPROVED');
   await putFilter('europe', id, filter);
-  expect(await bench.failure('updatePrimary', { ...input, authority: right })).toEqual(refused('PRECONDITION_FAILED'));
+  await bench.refused('updatePrimary', { ...input, authority: right }, 'PRECONDITION_FAILED');
   expect(bench.calls('asia', 'secondary/update-primary')).toBe(0);
   await putFilter('europe', id);
   expect(await bench.call('updatePrimary', { ...input, authority: right })).toMatchObject({ outcome: 'done' });
@@ -241,13 +215,12 @@ it('addresses are given only while their primary is one, knows the secondary and
     expected: { filter: 'none' },
     authority: await byAddresses(['asia', 'west'], ['asia', 'east'], ['europe', 'east', 'deny secret/']),
   } as const;
-  const refusal = (observed: string) =>
-    expect.objectContaining({
-      code: 'PRECONDITION_FAILED',
-      details: expect.objectContaining({ observed: expect.stringContaining(observed) as string }) as unknown,
-    }) as unknown;
+  const refuses = (input: Parameters<typeof bench.activities.updatePrimary>[0], observed: string) =>
+    bench.refused('updatePrimary', input, 'PRECONDITION_FAILED', {
+      details: { observed: expect.stringContaining(observed) as string },
+    });
   // West is a DR secondary, whatever it was when the plan was judged.
-  expect(await bench.failure('updatePrimary', addresses)).toEqual(refusal('disabled'));
+  await refuses(addresses, 'disabled');
   // East knows asia no longer.
   const east = bench.cluster('east');
   for (const each of ['asia', 'europe']) bench.service.partition('east', each);
@@ -255,14 +228,14 @@ it('addresses are given only while their primary is one, knows the secondary and
   revokeSecondary(east, 'performance', bench.cluster('asia').clusterId);
   const unknown = { ...addresses, primary: 'east' };
   const { clusterId } = bench.cluster('europe');
-  expect(await bench.failure('updatePrimary', unknown)).toEqual(refusal(`known: ${clusterId}`));
+  await refuses(unknown, `known: ${clusterId}`);
   // Nor without an approval, whatever they are.
   const unapproved = { ...addresses, authority: { ...addresses.authority, approvals: [] } };
-  expect(await bench.failure('updatePrimary', unapproved)).toEqual(refused('NOT_APPROVED'));
+  await bench.refused('updatePrimary', unapproved, 'NOT_APPROVED');
   // It keeps no filter for europe under the id that europe has.
   const filter = { mode: 'deny' as const, paths: ['secret/'] };
   const filtered = { ...unknown, secondary: 'europe', expected: { filter } };
-  expect(await bench.failure('updatePrimary', filtered)).toEqual(refusal(`no paths filter under ${clusterId}`));
+  await refuses(filtered, `no paths filter under ${clusterId}`);
   expect(bench.changes().filter((call) => call.includes('update-primary'))).toEqual([]);
 });
 
@@ -272,7 +245,7 @@ it('a DR secondary is re-pointed by token only as approved', async () => {
   expect(repointing.plan).toBeUndefined();
   const input = { deployment: DEPLOYMENT, primary: 'east', secondary: 'west' };
   const token = await bench.operationToken('west');
-  const asked = { ...input, token, authority: await authorityOf(await assess(), ['promote', 'grace']) };
-  expect(await bench.failure('updatePrimary', { kind: 'dr', by: 'token', ...asked })).toEqual(refused('NOT_APPROVED'));
+  const asked = { ...input, token, authority: await bench.approved(await assess(), ['promote', 'grace']) };
+  await bench.refused('updatePrimary', { kind: 'dr', by: 'token', ...asked }, 'NOT_APPROVED');
   expect(bench.calls('east', 'primary/secondary-token')).toBe(0);
 });

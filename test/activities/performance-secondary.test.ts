@@ -67,8 +67,7 @@ it('keeps its filter although update-primary drops it: read, used under the clus
   // Somebody deletes it while the token is issued: right before the call nothing but what is expected lets europe in.
   const action = () => void bench.cluster('west').storage.write(`cluster/filter/${id}`, null, bench.service.now());
   bench.service.faults.add({ endpoint: ISSUE, when: 'after', action });
-  expect(await bench.failure('updatePrimary', following())).toMatchObject({
-    code: 'PRECONDITION_FAILED',
+  await bench.refused('updatePrimary', following(), 'PRECONDITION_FAILED', {
     details: { observed: `no paths filter under ${id}` },
   });
   expect(bench.calls('europe', 'secondary/update-primary')).toBe(0);
@@ -97,14 +96,9 @@ it('keeps its filter although update-primary drops it: read, used under the clus
 it('a filter that cannot be written ends its activity', async () => {
   const { id } = await read();
   bench.cluster('west').storage.write(`cluster/filter/${id}`, null, bench.service.now());
-  bench.service.faults.add({
-    endpoint: `POST ${BASE}/primary/paths-filter/${id}`,
-    action: { status: 403 },
-    times: Infinity,
-  });
+  bench.always(`POST ${BASE}/primary/paths-filter/${id}`, { status: 403 });
   const where = { deployment: DEPLOYMENT, cluster: 'west', secondary: 'europe' } as const;
-  expect(await bench.failure('writePathsFilter', { ...where, id, filter: FILTER, authority })).toMatchObject({
-    code: 'PERMISSION_DENIED',
+  await bench.refused('writePathsFilter', { ...where, id, filter: FILTER, authority }, 'PERMISSION_DENIED', {
     retryable: false,
   });
 });

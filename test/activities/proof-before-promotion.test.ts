@@ -49,8 +49,7 @@ const promotes = async () => {
   return failed;
 };
 /** It is there, for everybody but this worker. */
-const unreachable = () =>
-  bench.service.faults.add({ cluster: 'east', endpoint: /./, action: 'reset', times: Infinity });
+const unreachable = () => bench.always(/./, 'reset', 'east');
 /** Demoted, and gone with it: what the proof is for. */
 const demoteAndKill = async () => {
   demotePrimary(bench.cluster('east'), 'dr');
@@ -90,7 +89,7 @@ describe('a silent cluster that this run demoted', () => {
     const primary = { status: 200, body: { data: { mode: 'primary' } } };
     bench.service.faults.add({ cluster: 'east', endpoint: STATUS, action: primary });
     bench.service.faults.add({ cluster: 'east', endpoint: STATUS, action: 'reset', skip: 1, times: Infinity });
-    bench.service.faults.add({ cluster: 'east', endpoint: /leader|health/, action: 'reset', times: Infinity });
+    bench.always(/leader|health/, 'reset', 'east');
     const before = bench.calls('west', 'dr/secondary/promote');
     const failed = await bench.failure('promoteSecondary', promotion());
     expect([failed.code, bench.calls('west', 'dr/secondary/promote') - before]).toEqual(['STATE_DIVERGED', 0]);
@@ -121,12 +120,7 @@ describe('a silent cluster that this run demoted', () => {
     await demoteAndKill();
     demoted();
     const said = { mode: 'secondary', state: 'stream-wals', primaries: [] };
-    bench.service.faults.add({
-      cluster: 'west',
-      endpoint: STATUS,
-      action: { status: 200, body: { data: said } },
-      times: Infinity,
-    });
+    bench.always(STATUS, { status: 200, body: { data: said } }, 'west');
     expect((await promotes()).message).toContain('west does not tell when it heard a primary last');
   });
 

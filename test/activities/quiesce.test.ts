@@ -70,7 +70,7 @@ describe("the service's own quota", () => {
   it('lets clients through although the exempt paths cannot be restored, and says so', async () => {
     const before = await readQuotas();
     await quiesce();
-    bench.service.faults.add({ endpoint: 'POST /v1/sys/quotas/config', action: { status: 403 }, times: Infinity });
+    bench.always('POST /v1/sys/quotas/config', { status: 403 });
     expect(await release('east', before.exempt)).toMatchObject({
       outcome: 'done',
       findings: [{ severity: 'warning', code: 'exempt-paths-not-restored' }],
@@ -94,10 +94,7 @@ describe("the service's own quota", () => {
 
   it('stops nobody where it cannot be seen to stop everybody: a silent cluster refuses it, the plan too', async () => {
     const before = await readQuotas();
-    bench.service.faults.add({
-      ...{ cluster: 'europe', endpoint: 'GET /v1/sys/replication/performance/status', times: Infinity },
-      action: { status: 503 },
-    });
+    bench.always('GET /v1/sys/replication/performance/status', { status: 503 }, 'europe');
     const silent = { observed: expect.stringMatching(/^europe/) as string };
     expect(await bench.failure('quiesceByQuota', { ...sides, authority: quota })).toMatchObject({ details: silent });
     const { preconditions } = await bench.call('assessDrSwitchover', { input: bench.input() });
@@ -113,8 +110,7 @@ describe("the service's own quota", () => {
       ...{ cluster: 'east', node: 2, endpoint: LICENCE, times: Infinity },
       action: { status: 200, body },
     });
-    expect(await bench.failure('quiesceByQuota', { ...sides, authority: quota })).toMatchObject({
-      code: 'CONFIRMATION_TIMEOUT',
+    await bench.refused('quiesceByQuota', { ...sides, authority: quota }, 'CONFIRMATION_TIMEOUT', {
       details: { observed: expect.stringContaining(`${east().addresses[2] ?? ''}: let through`) as string },
     });
     // Nobody is held for nothing until a person decides.
@@ -125,8 +121,7 @@ describe("the service's own quota", () => {
     const { storage } = east();
     const theirs = { path: 'kv/', rate: 1000, intervalMs: 1_000, groupBy: 'ip' } as const;
     storage.write('quota/theirs', { type: 'quota', quota: theirs }, bench.service.now());
-    expect(await bench.failure('quiesceByQuota', { ...sides, authority: quota })).toMatchObject({
-      code: 'PRECONDITION_FAILED',
+    await bench.refused('quiesceByQuota', { ...sides, authority: quota }, 'PRECONDITION_FAILED', {
       details: { observed: 'theirs', next: expect.stringContaining('hooks.quiesce') as string },
     });
     const { preconditions } = await bench.call('assessDrSwitchover', { input: bench.input() });
@@ -147,12 +142,10 @@ describe("the service's own quota", () => {
 
   it('is not made without an approval of this operation, and removed by the run that holds the lock alone', async () => {
     const attested = await bench.authority({ quiesce: 'attested' });
-    expect(await bench.failure('quiesceByQuota', { ...sides, authority: attested })).toMatchObject({
-      code: 'NOT_APPROVED',
-    });
+    await bench.refused('quiesceByQuota', { ...sides, authority: attested }, 'NOT_APPROVED');
     const run = { ...bench.run, wid: 'another' };
     const asked = { deployment: DEPLOYMENT, cluster: 'east' };
-    expect(await bench.failure('releaseQuota', asked, { run })).toMatchObject({ code: 'PRECONDITION_FAILED' });
+    await bench.refused('releaseQuota', asked, 'PRECONDITION_FAILED', {}, { run });
   });
 
   it('one that a run left behind refuses the next plan with the command, and whoever becomes primary deletes it', async () => {
@@ -210,7 +203,7 @@ describe('a demotion that accepts no loss, of a primary that goes on writing can
       ...{ cluster: 'east', endpoint: 'POST /v1/sys/replication/dr/primary/demote' },
       action: { status: 403 },
     });
-    expect(await bench.failure('demotePrimary', drDemotion(authority))).toMatchObject({ code: 'PERMISSION_DENIED' });
+    await bench.refused('demotePrimary', drDemotion(authority), 'PERMISSION_DENIED');
     expect([busy.hits, sent.hits]).toEqual([1, 1]);
   });
 
@@ -239,7 +232,7 @@ describe('a demotion that accepts no loss, of a primary that goes on writing can
     expect(roots[0]).not.toBe(roots[1]);
     for (const evidence of [{ loss: 'none' }, { ...demoted.evidence, wal: '1' }, { ...demoted.evidence, at: 1 }]) {
       found({ ...demoted, evidence });
-      expect(await bench.failure('promoteSecondary', promotion)).toMatchObject({ code: 'PRECONDITION_FAILED' });
+      await bench.refused('promoteSecondary', promotion, 'PRECONDITION_FAILED');
     }
     found(demoted);
     expect(await bench.call('promoteSecondary', promotion)).toMatchObject({ outcome: 'done' });

@@ -50,11 +50,9 @@ describe('service', () => {
     const forged = await ActivityBench.start({ drSets: { one: ['east'], two: ['west'] } });
     const start = forged.service.calls.length;
     const input = { deployment: DEPLOYMENT, kind: 'dr' as const, cluster: 'west', credentialOf: 'east' };
-    for (const activity of ['awaitServiceReady', 'proveWrite'] as const)
-      expect(await forged.failure(activity, input)).toMatchObject({
-        code: 'PRECONDITION_FAILED',
-        details: { needed: 'one of west' },
-      });
+    await forged.refused('proveWrite', input, 'PRECONDITION_FAILED', {
+      details: { needed: 'a cluster of DR set two' },
+    });
     expect(forged.service.calls).toHaveLength(start);
     await forged.stop();
 
@@ -92,8 +90,7 @@ describe('service', () => {
     expect((await bench.call('proveWrite', { ...ready, marker: await marker() })).writtenAt).toBeGreaterThan(0);
     expect(bench.cluster('east').read('kv/runbooks-marker-after')).toEqual({ writtenOn: 'east' });
     bench.service.faults.add({ endpoint: write, action: { status: 403 } });
-    expect(await bench.failure('proveWrite', ready)).toMatchObject({
-      code: 'PERMISSION_DENIED',
+    await bench.refused('proveWrite', ready, 'PERMISSION_DENIED', {
       retryable: false,
       details: { findings: [expect.objectContaining({ code: 'write-not-proven', severity: 'critical' })] },
     });
@@ -105,7 +102,7 @@ describe('service', () => {
   ])('a write that is answered %i to the end names a full storage: %s', async (status, full) => {
     bench.limit({ serviceReadyMs: 500 });
     const endpoint = 'POST /v1/kv/data/runbooks-marker-after';
-    bench.service.faults.add({ endpoint, action: { status }, times: Infinity });
+    bench.always(endpoint, { status });
     const { details } = await bench.failure('proveWrite', ready);
     for (const { next } of [details, (details['findings'] as { next?: unknown }[])[0] ?? {}]) {
       expect(next).toContain('stop the service on every node of east');

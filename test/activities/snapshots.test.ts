@@ -118,8 +118,7 @@ it('one that breaks off, is cut cleanly, or is no snapshot fails, and nothing is
     () => Buffer.alloc(0),
   ]) {
     answering(change);
-    expect(await bench.failure('takeSnapshot', asked('east', 'demotion', authority))).toMatchObject({
-      code: 'RESPONSE_INVALID',
+    await bench.refused('takeSnapshot', asked('east', 'demotion', authority), 'RESPONSE_INVALID', {
       retryable: false,
       details: { outcomeKnown: true },
     });
@@ -155,10 +154,9 @@ it('only of a cluster that an approved plan is about to demote, wipe or promote 
     asked('west', 'demotion', authority),
     asked('east', 'wipe', authority),
   ])
-    expect(await bench.failure('takeSnapshot', refused)).toMatchObject({ code: 'NOT_APPROVED' });
+    await bench.refused('takeSnapshot', refused, 'NOT_APPROVED');
   // The plan had one, or nobody would ask: somebody took it out of the inventory since.
-  expect(await bench.failure('takeSnapshot', asked('west', 'forced-promotion', authority))).toMatchObject({
-    code: 'PRECONDITION_FAILED',
+  await bench.refused('takeSnapshot', asked('west', 'forced-promotion', authority), 'PRECONDITION_FAILED', {
     details: { observed: 'the inventory wants no snapshot before a forced-promotion' },
   });
   expect(reads()).toBe(before);
@@ -168,10 +166,9 @@ it('of a cluster that is wiped; by the hook where the inventory says so', async 
   const input = { deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga', primary: 'east', secondary: 'north' };
   const planned = async () => {
     const parsed = RUNBOOK_INPUTS.drSecondaryOnboarding.parse(input);
-    const { plan, route } = await bench.call('assessDrSecondaryOnboarding', { input: parsed });
-    if (!plan) throw new Error('no plan');
-    expect(route?.snapshot).toBe(true);
-    return { plan, approvals: [await bench.approval('wipe', plan.digest)] };
+    const assessed = await bench.call('assessDrSecondaryOnboarding', { input: parsed });
+    expect(assessed.route?.snapshot).toBe(true);
+    return bench.approved(assessed, 'wipe');
   };
   expect(await bench.call('takeSnapshot', asked('north', 'wipe', await planned()))).toMatchObject({ outcome: 'done' });
   keepIn('hook');

@@ -17,11 +17,7 @@ describe('reindexing a DR secondary', () => {
   const input = RUNBOOK_INPUTS.drReindex.parse({
     ...{ deployment: DEPLOYMENT, cluster: 'west', reason: 'a test', ...OPTIONS },
   });
-  const approved = async (): Promise<Authority> => {
-    const { plan } = await bench.call('assessDrReindex', { input });
-    if (!plan) throw new Error('no plan');
-    return { plan, approvals: [await bench.approval('reindex', plan.digest)] };
-  };
+  const approved = async () => bench.approved(await bench.call('assessDrReindex', { input }), 'reindex');
   const attempt = async (authority: Authority, options = OPTIONS, use: TokenUse = 'dr.reindex') =>
     bench.failure('startDrReindex', {
       deployment: DEPLOYMENT,

@@ -18,7 +18,7 @@ import { Records, activities, interceptActivities, tellRecordAlarm } from '../..
 import type { ActivityDependencies } from '../../activities';
 import type { Timing } from '../../activities/deadline';
 import type { RunbookActivities } from '../../activities';
-import type { Authority, WantedToken } from '../../src/contracts/activities';
+import type { Assessment, Authority, WantedToken } from '../../src/contracts/activities';
 import type {
   CeremonyHandle,
   CeremonyTarget,
@@ -37,7 +37,7 @@ import { Secret } from '../../src/secret';
 import { KeyRecords, newSealKey, newSigningKey, SealKeyring, sealValue } from '../../src/keys';
 import type { RunContext, SigningKey } from '../../src/keys';
 import { startSimulatedService } from '../../src/simulator';
-import type { SimulatedCluster, SimulatedService, Topology } from '../../src/simulator';
+import type { FaultAction, FaultHandle, SimulatedCluster, SimulatedService, Topology } from '../../src/simulator';
 import { HeldShares } from '../../workflows/procedures/held-shares';
 import { TokenGenerations, badShareFindings } from '../../workflows/procedures/token-generation';
 import type { GenerationCalls } from '../../workflows/procedures/token-generation';
@@ -57,7 +57,15 @@ import type { SiteOptions } from './site';
 recordEndpointCalls();
 
 /** What is waited for by time alone, ms. */
-const SHORT: Timing = { underWayMs: 400, settleMs: 500, lagMs: 300, pollMs: 50, momentMs: 50, quotaMs: 500 };
+const SHORT: Timing = {
+  underWayMs: 400,
+  settleMs: 500,
+  lagMs: 300,
+  pollMs: 50,
+  momentMs: 50,
+  refusedMs: 600,
+  quotaMs: 500,
+};
 /** They bound only, however slow the machine is. One that must run out is short where that is the test. */
 const LIMITS = { heartbeatAge: '2m', streaming: '60s', walStill: '10ms' };
 export const DEPLOYMENT = 'payments';
@@ -350,6 +358,34 @@ export class ActivityBench {
     throw new Error(`${name} did not fail`);
   }
 
+  /** As {@link failure}, with this code, and what else is expected of it. */
+  async refused<K extends keyof RunbookActivities>(
+    name: K,
+    input: Input<K>,
+    code: string,
+    expected: object = {},
+    options: CallOptions = {},
+  ): Promise<Failed> {
+    const failed = await this.failure(name, input, options);
+    expect(failed).toMatchObject({ code, ...expected });
+    return failed;
+  }
+
+  /** From now on every call of an endpoint is met by this, on every cluster where none is named. */
+  always(endpoint: string | RegExp, action: FaultAction, cluster?: string): FaultHandle {
+    return this.service.faults.add({ endpoint, action, times: Infinity, ...(cluster !== undefined && { cluster }) });
+  }
+
+  /** The plan of an assessment, which must have one, with approvals of these gates: by grace, where nobody else is named. */
+  async approved(
+    { plan, preconditions }: Pick<Assessment<unknown>, 'plan' | 'preconditions'>,
+    ...gates: readonly (string | readonly [gate: string, by: string])[]
+  ): Promise<Authority> {
+    if (!plan) throw new Error(JSON.stringify(preconditions.filter(({ verdict }) => verdict === 'fail')));
+    const asked = gates.map((each) => (typeof each === 'string' ? ([each] as const) : each));
+    return { plan, approvals: await Promise.all(asked.map(([gate, by]) => this.approval(gate, plan.digest, by))) };
+  }
+
   /** A living operation token of a DR secondary, sealed for this run. */
   async operationToken(
     cluster: string,
@@ -378,12 +414,7 @@ export class ActivityBench {
 
   /** The plan of a switchover to west, with the approvals that its gates ask for. */
   async authority(more: Readonly<Record<string, unknown>> = {}): Promise<Authority> {
-    const { plan } = await this.call('assessDrSwitchover', { input: this.input(more) });
-    if (!plan) throw new Error('no plan');
-    return {
-      plan,
-      approvals: [await this.approval('plan', plan.digest), await this.approval('go', plan.digest, 'henry')],
-    };
+    return this.approved(await this.call('assessDrSwitchover', { input: this.input(more) }), 'plan', ['go', 'henry']);
   }
 
   async approval(

@@ -1,9 +1,13 @@
-import type { RunbookActivities } from '../../activities';
+import { ACTIVITY_KINDS } from '../../src/contracts/activity-kinds';
+
+type Name = keyof typeof ACTIVITY_KINDS;
+const READING = ['read', 'wait', 'outage-wait'] as const;
+type Reading = { [K in Name]: (typeof ACTIVITY_KINDS)[K] extends (typeof READING)[number] ? K : never }[Name];
 
 /**
  * What keeps somebody who starts an activity himself from doing harm with it.
  *
- * - `reads`: changes nothing, on no cluster and nowhere else.
+ * - `reads`: changes nothing, on no cluster and nowhere else: those that are of such a kind, and some others.
  * - `approval`: verifies a plan and its approvals itself.
  * - `envelopes`: needs key shares that their holders encrypted for this very run.
  * - `own run`: touches only what its own run has: its keys, its tokens, its report.
@@ -12,54 +16,8 @@ import type { RunbookActivities } from '../../activities';
  */
 export type Guard = 'reads' | 'approval' | 'envelopes' | 'own run' | 'people' | 'open';
 
-/** Every activity. A new one is judged before it is listed. */
-export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
-  assessBatchTokenRotation: 'reads',
-  assessCeremony: 'reads',
-  assessDrFailover: 'reads',
-  assessDrReindex: 'reads',
-  assessDrRejoin: 'reads',
-  assessDrSecondaryOnboarding: 'reads',
-  assessDrSwitchover: 'reads',
-  assessFilterReconciliation: 'reads',
-  assessMerkleCheck: 'reads',
-  assessPerformancePromotion: 'reads',
-  assessPerformanceRejoin: 'reads',
-  assessPerformanceSecondaryOnboarding: 'reads',
-  assessPrimaryEnablement: 'reads',
-  assessReplicationTeardown: 'reads',
-  assessRootTokenCeremony: 'reads',
-  assessSecondaryDecommission: 'reads',
-  assessSecondaryRepointing: 'reads',
-  assessTokenDisposal: 'reads',
-  awaitDrStreaming: 'reads',
-  awaitOutsideSecondary: 'reads',
-  awaitPerformanceSecondaries: 'reads',
-  awaitPrimaryGone: 'reads',
-  awaitReplicationDisabled: 'reads',
-  awaitSecondaryGone: 'reads',
-  checkApprovals: 'reads',
-  checkCredential: 'reads',
-  checkControls: 'reads',
-  checkDecisions: 'reads',
-  checkFormerPrimaryDemoted: 'reads',
-  checkUnaskedShares: 'reads',
-  compareAfterDemotion: 'reads',
-  compareDynamicFilters: 'reads',
-  compareMerkleRoots: 'reads',
-  describeRun: 'reads',
-  describeSplit: 'reads',
-  followBootstrap: 'reads',
-  followDrReindex: 'reads',
-  probeMerkleTree: 'reads',
-  probeService: 'reads',
-  readDeployment: 'reads',
-  readPathsFilter: 'reads',
-  readPathsFilters: 'reads',
-  readQuotas: 'reads',
-  readRunbookInput: 'reads',
-  readSignalEvents: 'reads',
-  sampleWal: 'reads',
+/** Every other activity. A new one is judged before it is listed. */
+const JUDGED: Readonly<Record<Exclude<Name, Reading>, Guard>> = {
   deletePathsFilter: 'approval',
   demotePrimary: 'approval',
   disablePrimary: 'approval',
@@ -67,43 +25,44 @@ export const GUARDS: Readonly<Record<keyof RunbookActivities, Guard>> = {
   enablePrimary: 'approval',
   enableSecondary: 'approval',
   fenceLostPrimary: 'approval',
+  forgetLedgerToken: 'approval',
   forgetPrimary: 'approval',
   issueOutsideToken: 'approval',
   promoteSecondary: 'approval',
   quiesceByQuota: 'approval',
   revokeSecondary: 'approval',
   startDrReindex: 'approval',
+  takeKeptToken: 'approval',
   takeSnapshot: 'approval',
   unfenceFormerPrimary: 'approval',
   updatePrimary: 'approval',
   writePathsFilter: 'approval',
-  startGeneration: 'envelopes',
   completeGeneration: 'envelopes',
+  startGeneration: 'envelopes',
   createCeremony: 'own run',
+  createRehearsal: 'own run',
   deleteOperationTokens: 'own run',
   destroyCeremonyKeys: 'own run',
+  openEnvelopes: 'own run',
+  openRehearsal: 'own run',
   releaseQuota: 'own run',
   settleGeneration: 'own run',
-  writeReportFiles: 'own run',
-  openEnvelopes: 'own run',
-  probeProvidedToken: 'own run',
-  takeKeptToken: 'approval',
   takeProvidedTokens: 'own run',
+  writeReportFiles: 'own run',
+  assessReadiness: 'people',
   notify: 'people',
   requestTakeOver: 'people',
-  assessReadiness: 'people',
-  awaitServiceReady: 'reads',
-  proveWrite: 'open',
   disposeLedgerToken: 'open',
-  forgetLedgerToken: 'approval',
+  proveWrite: 'open',
   rotateBatchToken: 'open',
   runHook: 'open',
   writeMarker: 'open',
-  assessRehearsal: 'reads',
-  createRehearsal: 'own run',
-  openRehearsal: 'own run',
 };
 
-export function guardedBy(guard: Guard): (keyof RunbookActivities)[] {
-  return (Object.keys(GUARDS) as (keyof RunbookActivities)[]).filter((name) => GUARDS[name] === guard);
+const reads = (name: Name) => READING.some((kind) => kind === ACTIVITY_KINDS[name]);
+const READS = Object.fromEntries((Object.keys(ACTIVITY_KINDS) as Name[]).filter(reads).map((name) => [name, 'reads']));
+export const GUARDS = { ...READS, ...JUDGED } as Readonly<Record<Name, Guard>>;
+
+export function guardedBy(guard: Guard): Name[] {
+  return (Object.keys(GUARDS) as Name[]).filter((name) => GUARDS[name] === guard);
 }

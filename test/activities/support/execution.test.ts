@@ -2,7 +2,6 @@
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
-import fc from 'fast-check';
 import type { ActivityDependencies } from '../../../activities';
 import { currentExecution, interceptActivities, toFailure } from '../../../activities/execution';
 import type { Execution } from '../../../activities/execution';
@@ -31,26 +30,16 @@ function environment(activityType = 'readDeployment', attempt = 1, header = step
 const inside = <T>(mock: MockActivityEnvironment, body: () => Promise<T>): Promise<T> =>
   mock.run((_input: object) => body(), { kind: 'dr' });
 
+const cancelled = () => new Promise((resolve) => currentExecution().signal.addEventListener('abort', resolve));
+
 describe('an error of the family', () => {
   it.each(Object.keys(ERROR_CODES) as ErrorCode[])(
     '%s keeps code, retryability and knowledge of the outcome',
     (code) => {
-      const failure = toFailure(
-        new RunbookError(code, 'why', { observed: 'a', needed: 'b', next: 'c', cluster: 'east', httpStatus: 503 }),
-      );
-      expect(failedOf(failure)).toEqual({
-        code,
-        message: 'why',
-        retryable: ERROR_CODES[code].retryable,
-        details: {
-          observed: 'a',
-          needed: 'b',
-          next: 'c',
-          cluster: 'east',
-          httpStatus: 503,
-          outcomeKnown: ERROR_CODES[code].outcomeKnown,
-        },
-      });
+      const told = { observed: 'a', needed: 'b', next: 'c', cluster: 'east', httpStatus: 503 };
+      const failure = toFailure(new RunbookError(code, 'why', told));
+      const { retryable, outcomeKnown } = ERROR_CODES[code];
+      expect(failedOf(failure)).toEqual({ code, message: 'why', retryable, details: { ...told, outcomeKnown } });
     },
   );
 
@@ -61,14 +50,8 @@ describe('an error of the family', () => {
 
   it('is redacted in its message and in every detail, and its cause does not travel', () => {
     const quoting = `token ${TOKEN}, nonce "${NONCE}", key ${SHARE}`;
-    const failure = toFailure(
-      new RunbookError('BAD_REQUEST', quoting, {
-        observed: quoting,
-        needed: quoting,
-        next: quoting,
-        cause: new Error(quoting),
-      }),
-    );
+    const told = { observed: quoting, needed: quoting, next: quoting, cause: new Error(quoting) };
+    const failure = toFailure(new RunbookError('BAD_REQUEST', quoting, told));
     const text = JSON.stringify([failure, failure.message, (failure as ApplicationFailure).details]);
     for (const secret of [TOKEN, NONCE, SHARE]) expect(text).not.toContain(secret);
     expect(failure.cause).toBeUndefined();
@@ -77,29 +60,14 @@ describe('an error of the family', () => {
 
 describe('any other error', () => {
   it('tells its name and nothing that it quotes', () => {
-    for (const error of [
-      new SyntaxError(`Unexpected ${TOKEN}`),
-      new TypeError(SHARE),
-      TOKEN,
-      { token: TOKEN },
-      undefined,
-    ]) {
+    const unknown = [new SyntaxError(`Unexpected ${TOKEN}`), new TypeError(SHARE), TOKEN, { token: TOKEN }, undefined];
+    for (const error of unknown) {
       const failure = toFailure(error) as ApplicationFailure;
       expect(failure.type).toBe('INTERNAL');
       expect(JSON.stringify([failure, failure.message, failure.stack, failure.details])).not.toContain('Canary');
       expect(failure.message).not.toContain(SHARE);
       expect(failure.details).toEqual([{ outcomeKnown: false }]);
     }
-  });
-
-  it('never leaks, whatever it is', () => {
-    fc.assert(
-      fc.property(fc.string({ minLength: 12 }), (text) => {
-        const failure = toFailure(new Error(text)) as ApplicationFailure;
-        expect(failure.message).toBe('A defect of this program (Error).');
-      }),
-      { seed: 1, numRuns: 50 },
-    );
   });
 
   it('a failure that is one of Temporal’s already stays as it is', () => {
@@ -129,23 +97,21 @@ describe('an activity', () => {
   });
 
   it('that was cancelled ends as cancelled, from a pause, from a call, and right before one', async () => {
-    const bodies: ((execution: Execution) => Promise<unknown>)[] = [
-      async ({ signal }) =>
-        new Promise((_resolve, reject) =>
-          signal.addEventListener('abort', () => reject(Object.assign(new Error('x'), { name: 'AbortError' }))),
-        ),
-      async ({ signal }) =>
-        new Promise((_resolve, reject) =>
-          signal.addEventListener('abort', () => reject(new RunbookError('REQUEST_CANCELLED', 'x'))),
-        ),
-      async (execution) => {
-        await new Promise((resolve) => execution.signal.addEventListener('abort', resolve));
-        execution.throwIfCancelled();
+    const ends: ((execution: Execution) => void)[] = [
+      () => {
+        throw Object.assign(new Error('x'), { name: 'AbortError' });
       },
+      () => {
+        throw new RunbookError('REQUEST_CANCELLED', 'x');
+      },
+      (execution) => execution.throwIfCancelled(),
     ];
-    for (const body of bodies) {
+    for (const end of ends) {
       const mock = environment();
-      const running = inside(mock, () => body(currentExecution()));
+      const running = inside(mock, async () => {
+        await cancelled();
+        end(currentExecution());
+      });
       mock.cancel();
       await expect(running).rejects.toBeInstanceOf(CancelledFailure);
     }
@@ -154,7 +120,7 @@ describe('an activity', () => {
   it('that was cancelled but fails for another reason says that reason', async () => {
     const mock = environment();
     const running = inside(mock, async () => {
-      await new Promise((resolve) => currentExecution().signal.addEventListener('abort', resolve));
+      await cancelled();
       throw new RunbookError('OUTCOME_UNKNOWN', 'sent before the cancellation');
     });
     mock.cancel();
