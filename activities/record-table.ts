@@ -34,19 +34,21 @@ export class RecordTable<T> {
   }
 
   /**
-   * Writes one entry.
+   * Writes one entry; undefined takes it away.
    *
    * @param counts judges what the record holds right before it is written
    * @returns whether it was written
    * @throws ZodError before anything is written where it does not fit the schema
    */
-  async put(records: Records, deployment: string, name: string, entry: T, counts = always<T>): Promise<boolean> {
-    return this.#change(records, deployment, name, this.changes([[name, entry]]), counts);
-  }
-
-  /** As {@link put}: takes one entry away. */
-  async remove(records: Records, deployment: string, name: string, counts = always<T>): Promise<boolean> {
-    return this.#change(records, deployment, name, this.changes([[name, undefined]]), counts);
+  async put(
+    records: Records,
+    deployment: string,
+    name: string,
+    entry: T | undefined,
+    counts: (now: T | undefined) => boolean = () => true,
+  ): Promise<boolean> {
+    const changes = this.changes([[name, entry]]);
+    return records.change(deployment, (values) => (counts(this.from(values, name)) ? changes : undefined));
   }
 
   /** Of several entries, or of several tables, that are written at once. Undefined takes an entry away. */
@@ -68,18 +70,4 @@ export class RecordTable<T> {
   #keyOf(name: string): string {
     return name === '' ? this.#prefix : `${this.#prefix}:${name}`;
   }
-
-  #change(
-    records: Records,
-    deployment: string,
-    name: string,
-    changes: RecordChanges,
-    counts: (now: T | undefined) => boolean,
-  ): Promise<boolean> {
-    return records.change(deployment, (values) => (counts(this.from(values, name)) ? changes : undefined));
-  }
-}
-
-function always<T>(_now: T | undefined): boolean {
-  return true;
 }

@@ -97,7 +97,7 @@ export class TokenLedger {
 
   /** For an entry whose token never was, or is proven dead. */
   async remove({ id, deployment }: LedgerEntry): Promise<void> {
-    await tokens.remove(this.#records, deployment, id);
+    await tokens.put(this.#records, deployment, id, undefined);
   }
 
   /**
@@ -109,7 +109,7 @@ export class TokenLedger {
   async settle(read: LedgerEntry, becomes: LedgerEntry | undefined): Promise<boolean> {
     const still = (now: LedgerEntry | undefined) => now?.state === read.state && now.at === read.at;
     return becomes === undefined
-      ? tokens.remove(this.#records, read.deployment, read.id, still)
+      ? tokens.put(this.#records, read.deployment, read.id, undefined, still)
       : this.#put(becomes, still);
   }
 

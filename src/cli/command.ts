@@ -65,7 +65,7 @@ export function seconds(text: string): number {
 }
 
 /** Collects the values of an option that may be given several times. */
-export const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
+export const collect = (value: string, before: readonly string[] = []): readonly string[] => [...before, value];
 
 /** Runs `work` with an open connection, which is closed on every path. */
 export async function withSession<T>(

@@ -9,16 +9,18 @@ import {
   requestFacts,
   requestInShort,
   timeLeft,
+  verifyRequest,
 } from '../documents/ceremony-request';
 import { envelopeInput, noShareWanted } from '../documents/envelope';
 import { parseShare } from '../documents/key-shares';
 import { readHolderKey } from '../documents/signing-keys';
-import { spokenFingerprint } from '../documents/public-keys';
+import { namedSigner } from '../documents/invitation';
+import { findInvitation } from '../documents/pasted';
+import { parsePublicKey, spokenFingerprint } from '../documents/public-keys';
 import type { CeremonyRequest } from '../documents/ceremony-request';
 import type { SigningKey } from '../documents/signing-keys';
 import { Secret } from '../secret';
 import { box, byId, element, emptied, fillAll, linesOf } from './dom';
-import { readMadeFor, verifyPasted } from './trust';
 
 interface Session {
   readonly request: CeremonyRequest;
@@ -26,7 +28,17 @@ interface Session {
 }
 
 const TITLE = 'Answer an invitation';
-const madeFor = readMadeFor();
+const written = (name: string) => document.querySelector(`meta[name="${name}"]`)?.getAttribute('content') ?? '';
+/** What was written into this copy of the page when it was made; all of it public. Nothing of its address counts. */
+const madeFor = {
+  /** The workers' keys that count. */
+  keys: written('workers-keys')
+    .split(' ')
+    .flatMap((line) => parsePublicKey(line) ?? []),
+  environment: written('environment'),
+  holder: written('holder'),
+  version: written('version'),
+};
 /** What the key Enter does in a field. */
 const ENTER: Readonly<Record<string, string>> = {
   holder: 'check',
@@ -83,14 +95,40 @@ function current(): Session {
 
 async function check(): Promise<void> {
   const holder = input('holder').value.trim();
-  const given = { invitation: area('invitation').value, note: area('note').value, holder };
-  const request = await verifyPasted(given, madeFor, Date.now());
+  const request = await verifyPasted(area('invitation').value, holder);
   session = { request, holder };
   emptied(area('invitation'));
   fillAll('who', holder);
   showRequest(request);
   tick();
   show(2);
+}
+
+/**
+ * Verifies the invitation with the keys for which this page was made.
+ *
+ * @throws RunbookError `INVALID_INPUT` where something is missing, `DOCUMENT_INVALID` where the holder must stop.
+ */
+async function verifyPasted(text: string, holder: string): Promise<CeremonyRequest> {
+  const { jws } = findInvitation(text);
+  const signer = namedSigner(jws);
+  if (!madeFor.keys.some(({ kid }) => kid === signer))
+    throw new RunbookError(
+      'DOCUMENT_INVALID',
+      'STOP. The invitation is signed with another key than the one that you trust. Do not type your share.',
+      {
+        observed: signer === undefined ? 'no readable signer' : `signed with ${spokenFingerprint(signer)}`,
+        needed: `signed with ${madeFor.keys.map(({ kid }) => spokenFingerprint(kid)).join(', or ')}`,
+        next: 'Call the operators, at a number that you know, not the sender of the invitation. Only if they tell you that the workers have a new key: compare its fingerprint by voice, note it, and use a page made for it.',
+      },
+    );
+  if (holder === '')
+    throw new RunbookError('INVALID_INPUT', 'Your name is missing.', {
+      needed: 'your name as the operators list it',
+      next: 'Type it, then check the invitation again.',
+    });
+  const pins = madeFor.keys.map((key) => ({ environment: madeFor.environment, ...key }));
+  return verifyRequest(jws, { pins, now: Date.now(), holder });
 }
 
 function showRequest(request: CeremonyRequest): void {
@@ -190,7 +228,7 @@ async function copy(): Promise<void> {
     said('bad', 'This browser does not let the page copy. The whole text is selected: copy it by hand.');
     return;
   }
-  for (const id of ['note', 'invitation']) emptied(area(id));
+  emptied(area('invitation'));
   said('good', 'Copied. What you typed is cleared from this page.');
 }
 
@@ -215,6 +253,11 @@ async function whyUnusable(): Promise<readonly string[] | undefined> {
       `This page came from a server, ${location.host}, which can change it at any time. Do not use it here.`,
       'Save the file and open it; compare its SHA-256 before.',
     ];
+  if (madeFor.keys.length === 0)
+    return [
+      'This page was made for no key: it can verify no invitation.',
+      'Ask the operators for yours. They make it: runbook holder-page --output FILE --key KID:KEY',
+    ];
   try {
     await crypto.subtle.generateKey('Ed25519', false, ['sign', 'verify']);
     return undefined;
@@ -233,13 +276,9 @@ async function begin(): Promise<void> {
     return;
   }
   clearAll();
-  const { trusted, keys, environment } = madeFor;
-  part(trusted.length > 0 ? 'trusted' : 'own-note').hidden = false;
+  const { keys, environment } = madeFor;
   part('trusted-environment').textContent = environment === '' ? '' : ` of "${environment}"`;
-  part('trusted-fingerprints').append(
-    ...trusted.map((kid) => element('p', spokenFingerprint(kid), 'fingerprint code')),
-  );
-  part('key-hint').hidden = trusted.length > 0 && keys.length === trusted.length;
+  part('trusted').append(...keys.map(({ kid }) => element('p', spokenFingerprint(kid), 'fingerprint code')));
   whenPressed('check', 1, check);
   whenPressed('agree', 2, agree);
   whenPressed('encrypt', 3, encrypt);

@@ -52,7 +52,7 @@ beforeAll(async () => {
     // Its rotation put another one in its place while the check was under way.
     [() => keep(newer), newer],
     [() => keepToken('hvb.refused'), undefined],
-    [() => keptBatchTokens.remove(bench.records, DEPLOYMENT, 'main'), proof],
+    [() => keptBatchTokens.put(bench.records, DEPLOYMENT, 'main', undefined), proof],
     [() => (writePolicy('read'), makeToken(3_600_000)), undefined],
   ] as const) {
     await keep(proof);

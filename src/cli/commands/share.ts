@@ -165,14 +165,12 @@ function holderPageCommand({ context }: CommandHost): Command {
   return newCommand('holder-page', [
     'runbook holder-page --output holder-page.html --key KID:KEY   (trusts the workers with this key and no others)',
     'runbook holder-page --output holder-page.html --key KID:KEY --environment production --holder ada',
-    'runbook holder-page --output holder-page.html   (as published: holders give the fingerprint that they noted each time)',
   ])
     .requiredOption('--output <file>', 'the file to write')
-    .option(
+    .requiredOption(
       '--key <key>',
       'the workers\' public key "<kid>:<x>" that the page trusts (repeat for several)',
       collect,
-      [],
     )
     .option('--environment <name>', 'what the page calls the environment of these workers')
     .option('--holder <name>', 'the name that is filled in')
@@ -194,9 +192,7 @@ function holderPageCommand({ context }: CommandHost): Command {
       printResult(context, options, { file: options.output, ...hashes, fingerprints }, [
         `Holder's page: ${options.output}`,
         `SHA-256: ${hashes.sha256}`,
-        ...(hashes.sha256 === hashes.publishedSha256
-          ? ['This is the page as it is published with the release.']
-          : [`The same command gives the same file. Without what was filled in: ${hashes.publishedSha256}`]),
+        `The same command gives the same file. Without what was filled in: ${hashes.publishedSha256}`,
         ...fingerprints.map((fingerprint) => `It trusts the workers' key ${fingerprint}`),
         'Give it to the holder beforehand, who compares hash and fingerprint with you by voice, and keeps the file.',
       ]);
