@@ -11,7 +11,6 @@ module.exports = {
   // More than half of the time is spent waiting, most of all by the tests of activities.
   maxWorkers: availableParallelism() * 2 + 2,
   testSequencer: '<rootDir>/test/support/sequencer.cjs',
-  reporters: ['default', '<rootDir>/test/support/matrix-reporter.cjs'],
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
   transform: {

@@ -1,7 +1,9 @@
+/** Real worker processes, ended by SIGKILL where it hurts most, and started again. */
 import { CHANGING, drPrimaries, expectServiceOn, signalled, statuses } from '../support/faults';
 import { at, underWay } from '../support/outage';
-import { Scenario } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
+import { replayRun } from '../support/replay';
+import { pair, Scenario } from '../support/scenario';
+import type { ScenarioOptions, TestRun } from '../support/scenario';
 import { WorkerProcess } from '../support/worker-process';
 
 jest.setTimeout(480_000);
@@ -9,29 +11,34 @@ jest.setTimeout(480_000);
 /** What a killed worker may cost, with the start of another one on a slow machine, ms. */
 const COST_MS = 60_000;
 
-describe('a worker that is killed between demote and promote', () => {
-  let scenario: Scenario;
-  const workers: WorkerProcess[] = [];
-  const startWorker = () => {
-    const worker = new WorkerProcess(scenario.environment);
-    workers.push(worker);
-    return worker;
-  };
+let scenario: Scenario;
+const workers: WorkerProcess[] = [];
+function startWorker(): WorkerProcess {
+  const worker = new WorkerProcess(scenario.environment);
+  workers.push(worker);
+  return worker;
+}
 
+function openWithWorker(options: ScenarioOptions = {}): void {
   beforeAll(async () => {
-    scenario = await Scenario.start({ worker: 'none' });
+    scenario = await Scenario.start({ worker: 'none', ...options });
+    startWorker();
   });
+  afterEach(() => scenario.shows(...workers.map(({ output }) => output)));
   afterAll(async () => {
-    await Promise.all(workers.map((worker) => worker.end('SIGTERM')));
+    await Promise.all(workers.splice(0).map((worker) => worker.end('SIGTERM')));
     await scenario.stop();
   });
+}
+
+describe('a worker that is killed in the outage', () => {
+  openWithWorker();
 
   it('costs seconds: started again, it finishes the run with one demotion and one promotion', async () => {
-    const first = startWorker();
     const killed = signalled<number>();
     // The demotion has taken effect; nobody hears of it.
     at(scenario, 'after', 'east', CHANGING.demote, async () => {
-      await first.end('SIGKILL');
+      await workers[0]?.end('SIGKILL');
       killed.resolve(Date.now());
     });
     const run = await underWay(scenario);
@@ -51,23 +58,7 @@ describe('a worker that is killed between demote and promote', () => {
     );
     expect(backAt - killedAt).toBeLessThan(COST_MS);
     expect(report.outage?.peopleMs).toBe(0);
-    scenario.shows(JSON.stringify(report), ...workers.map(({ output }) => output));
-  });
-});
-
-describe('one of two workers that is killed in an activity of the outage', () => {
-  let scenario: Scenario;
-  const workers: WorkerProcess[] = [];
-  const startWorker = () => workers.push(new WorkerProcess(scenario.environment));
-
-  beforeAll(async () => {
-    scenario = await Scenario.start({ worker: 'none' });
-    startWorker();
-    startWorker();
-  });
-  afterAll(async () => {
-    await Promise.all(workers.map((worker) => worker.end('SIGTERM')));
-    await scenario.stop();
+    scenario.shows(JSON.stringify(report));
   });
 
   /** Activity, the cluster that it calls there (the old primary or the new one), the call, and when. */
@@ -114,7 +105,8 @@ describe('one of two workers that is killed in an activity of the outage', () =>
     return Number(completed?.eventTime?.seconds) * 1_000 + Number(completed?.eventTime?.nanos) / 1e6 - killedAt;
   }
 
-  it('costs seconds until the other one has completed it, and people nothing', async () => {
+  it('one of two: costs seconds until the other one has completed it, and people nothing', async () => {
+    startWorker();
     const tries: (readonly [p50: number, p90: number])[] = [];
     const isMet = ([p50, p90]: readonly [number, number]) => p50 <= P50_MS && p90 <= P90_MS;
     while (tries.length < TRIES && !tries.some(isMet)) {
@@ -129,5 +121,46 @@ describe('one of two workers that is killed in an activity of the outage', () =>
     }
     // Every try is told where none is quick enough.
     expect(tries.some(isMet) ? [] : tries).toEqual([]);
+  });
+});
+
+describe('a worker that is killed in a token generation', () => {
+  openWithWorker({ topology: pair(1) });
+
+  it.each([
+    // Two before the kill, whose second answer nobody heard, and three after it.
+    ['between the shares makes the token with the shares in hand, and no alarm', 2, [], 1, 5],
+    [
+      'after the last share says that a token may exist that nobody holds, and makes another',
+      3,
+      ['orphan-token'],
+      2,
+      6,
+    ],
+  ])('%s', async (_, nth, alarms, tokens, shares) => {
+    const before = scenario.service.cluster('west').issuedSecrets.length;
+    scenario.service.calls.length = 0;
+    const killed = signalled();
+    const kill = async () => {
+      await workers.at(-1)?.end('SIGKILL');
+      killed.resolve();
+    };
+    at(scenario, 'after', 'west', CHANGING.giveShare, kill, nth);
+    const run = await scenario.tokenCeremony();
+    await run.shares();
+    await killed.promise;
+    startWorker();
+    const report = await run.report();
+
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    expect(report.findings.map(({ code, severity }) => `${severity} ${code}`)).toEqual(
+      alarms.map((code) => `critical ${code}`),
+    );
+    expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
+    expect(scenario.service.cluster('west').issuedSecrets.length - before).toBe(tokens);
+    expect(statuses(scenario, 'west', CHANGING.giveShare)).toHaveLength(shares);
+    expect(statuses(scenario, 'west', CHANGING.startAttempt)).toHaveLength(2);
+    await replayRun(run);
+    scenario.shows(JSON.stringify(report));
   });
 });

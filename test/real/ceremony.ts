@@ -73,12 +73,33 @@ export class RealCeremonies {
     for (const proxy of this.proxies) proxy.add(plan);
   }
 
+  /** This happens when the nth share has taken effect; its answer comes as it is. */
+  afterShare(nth: number, what: () => Promise<unknown>): void {
+    const after = async () => {
+      await what();
+      return 'as it is' as const;
+    };
+    this.at(UPDATE, nth, { after });
+  }
+
   statuses(endpoint: string): number[] {
     return this.proxies.flatMap((proxy) => proxy.statuses(endpoint));
   }
 
   clear(): void {
     for (const proxy of this.proxies) proxy.clear();
+  }
+
+  /** The answer to the last share gets lost on its way. @returns the encoded token in it */
+  losesLastAnswer(meanwhile: () => Promise<unknown> = async () => undefined): () => string {
+    let encoded = '';
+    const after = async (answer: string) => {
+      encoded = String((JSON.parse(answer) as Readonly<Record<string, unknown>>)['encoded_token']);
+      await meanwhile();
+      return 'lost' as const;
+    };
+    this.at(UPDATE, 3, { after });
+    return () => encoded;
   }
 
   /** The token is a root token of this server; it is revoked at once. */

@@ -62,21 +62,18 @@ if (cluster) {
     });
 
     it.each([
-      ['after the first share', 1],
-      ['right before the last share', 2],
-    ])(
-      'a leader change %s asks nobody again; the attempt of the former leader is there when it is back',
-      async (_, nth) => {
+      ['gives up after the first share', 1, () => nodes.stepDown()],
+      ['gives up right before the last share', 2, () => nodes.stepDown()],
+      ['is sealed in the middle of a generation', 2, () => nodes.seal()],
+      ['is killed in the middle of a generation', 2, () => nodes.killActive()],
+    ] as const)(
+      'an active node that %s is replaced, and nobody is asked again; an attempt of one that lives is there when it is back',
+      async (how, nth, change) => {
         let former = '';
-        ceremonies.at(UPDATE, nth, {
-          after: async () => {
-            former = await nodes.stepDown();
-            return 'as it is' as const;
-          },
-        });
-        const report = await endsWithToken(await ceremonies.underWay());
-        expect(codes(report)).toEqual([]);
+        ceremonies.afterShare(nth, async () => (former = await change()));
+        expect(codes(await endsWithToken(await ceremonies.underWay()))).toEqual([]);
         expect(await nodes.active()).not.toBe(former);
+        if (!how.startsWith('gives up')) return;
         await nodes.lead(former);
         expect(await attemptAt(former)).toMatchObject({ started: true, progress: nth });
       },
@@ -91,19 +88,11 @@ if (cluster) {
 
     it('a former leader that is back with its attempt in the middle of the next one is no obstacle', async () => {
       let former = '';
-      ceremonies.at(UPDATE, 2, {
-        after: async () => {
-          former = await nodes.stepDown();
-          return 'as it is' as const;
-        },
-      });
+      ceremonies.afterShare(2, async () => (former = await nodes.stepDown()));
       // A share of the second attempt: it counts, and then its node gives up as well.
-      ceremonies.at(UPDATE, 4, {
-        after: async () => {
-          expect(await nodes.stepDown()).not.toBe(former);
-          await nodes.lead(former);
-          return 'as it is' as const;
-        },
+      ceremonies.afterShare(4, async () => {
+        expect(await nodes.stepDown()).not.toBe(former);
+        await nodes.lead(former);
       });
       const report = await endsWithToken(await ceremonies.underWay());
       expect(codes(report)).toEqual([]);
@@ -111,27 +100,9 @@ if (cluster) {
       expect(ceremonies.statuses(CANCEL).filter((status) => status !== 307)).toEqual([204]);
     });
 
-    it('an active node that is sealed in the middle of a generation is replaced, and nobody is asked again', async () => {
-      let sealed = '';
-      ceremonies.at(UPDATE, 2, {
-        after: async () => {
-          sealed = await nodes.seal();
-          return 'as it is' as const;
-        },
-      });
-      const report = await endsWithToken(await ceremonies.underWay());
-      expect(codes(report)).toEqual([]);
-      expect(await nodes.active()).not.toBe(sealed);
-    });
-
     it('waits while every node is sealed, and makes the token when they are unsealed', async () => {
       let sealed: Promise<void> | undefined;
-      ceremonies.at(UPDATE, 2, {
-        after: async () => {
-          await (sealed = nodes.sealAll());
-          return 'as it is' as const;
-        },
-      });
+      ceremonies.afterShare(2, () => (sealed = nodes.sealAll()));
       const run = await ceremonies.underWay();
       await until('the seal', () => sealed !== undefined);
       await sealed;
@@ -141,33 +112,12 @@ if (cluster) {
       expect(codes(await endsWithToken(run))).toEqual([]);
     });
 
-    it('an active node that is killed in the middle of a generation is replaced, and nobody is asked again', async () => {
-      let killed = '';
-      ceremonies.at(UPDATE, 2, {
-        after: async () => {
-          killed = await nodes.active();
-          await nodes.kill(killed);
-          return 'as it is' as const;
-        },
-      });
-      const report = await endsWithToken(await ceremonies.underWay());
-      expect(codes(report)).toEqual([]);
-      expect(await nodes.active()).not.toBe(killed);
-    });
-
     it('an active node that dies with the answer to the last share leaves a token that is named first', async () => {
-      let encoded = '';
-      ceremonies.at(UPDATE, 3, {
-        after: async (answer) => {
-          encoded = String((JSON.parse(answer) as Readonly<Record<string, unknown>>)['encoded_token']);
-          await nodes.kill(await nodes.active());
-          return 'lost' as const;
-        },
-      });
+      const encoded = ceremonies.losesLastAnswer(() => nodes.killActive());
       const report = await endsWithToken(await ceremonies.underWay());
       expect(report.findings).toMatchObject([{ severity: 'critical', code: 'orphan-root-token' }]);
       // It outlived its node.
-      await provenAndRevoked(cluster, await opened(ceremonies.recipient, encoded));
+      await provenAndRevoked(cluster, await opened(ceremonies.recipient, encoded()));
     });
   });
 } else {

@@ -1,5 +1,7 @@
-import { createServer, request } from 'node:http';
+import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { request } from 'undici';
 import { closeAtOnce, listenOnLoopback } from '../../src/simulator';
 
 /** What becomes of an answer that the server has given. */
@@ -75,7 +77,7 @@ export class Proxy {
     const path = (incoming.url ?? '').replace(/^\/v1\//, '').replace(/\?.*$/, '');
     const endpoint = `${incoming.method} ${path}`;
     const due = this.#plans.filter((plan) => plan.endpoint === endpoint && (plan.seen += 1) === plan.nth);
-    const body = await read(incoming);
+    const body = await text(incoming);
     for (const { before } of due) await before?.();
     // Whoever asked has given up meanwhile: a node of his own would not hear of it any more.
     if (response.destroyed) return;
@@ -88,40 +90,27 @@ export class Proxy {
       return;
     }
     const { 'content-length': _length, 'transfer-encoding': _encoding, location, ...headers } = answer.headers;
-    response.writeHead(answer.status, {
-      ...headers,
-      ...(location !== undefined && { location: this.#renamed(location) }),
-    });
-    const text = this.#renamed(answer.body);
-    response.end(delivery === 'glued' ? `${text}${JSON.stringify({ errors: ['internal error'] })}\n` : text);
+    const renamed = location === undefined ? {} : { location: this.#renamed(location.toString()) };
+    response.writeHead(answer.status, { ...headers, ...renamed });
+    const shown = this.#renamed(answer.body);
+    response.end(delivery === 'glued' ? `${shown}${JSON.stringify({ errors: ['internal error'] })}\n` : shown);
   }
 
-  #renamed(text: string): string {
-    return this.#names.reduce((rest, [own, shown]) => rest.replaceAll(own, shown), text);
+  #renamed(answer: string): string {
+    return this.#names.reduce((rest, [own, shown]) => rest.replaceAll(own, shown), answer);
   }
 
-  #forward(
-    { method, url, headers }: IncomingMessage,
+  /** Undefined where the server closes the connection. */
+  async #forward(
+    { method = 'GET', url = '', headers: { connection: _connection, ...headers } }: IncomingMessage,
     body: string,
-  ): Promise<
-    { readonly status: number; readonly headers: IncomingMessage['headers']; readonly body: string } | undefined
-  > {
-    return new Promise((resolve) => {
-      const options = { method, agent: false, headers: { ...headers, host: new URL(this.target).host } };
-      const outgoing = request(`${this.target}${url ?? ''}`, options, (answer) => {
-        read(answer).then(
-          (text) => resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body: text }),
-          () => resolve(undefined),
-        );
-      });
-      outgoing.on('error', () => resolve(undefined));
-      outgoing.end(body);
-    });
+  ) {
+    try {
+      const own = { ...headers, host: new URL(this.target).host };
+      const answer = await request(`${this.target}${url}`, { method, headers: own, body: body || null, reset: true });
+      return { status: answer.statusCode, headers: answer.headers, body: await answer.body.text() };
+    } catch {
+      return undefined;
+    }
   }
-}
-
-async function read(message: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of message) if (Buffer.isBuffer(chunk)) chunks.push(chunk);
-  return Buffer.concat(chunks).toString('utf8');
 }

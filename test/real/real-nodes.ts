@@ -88,6 +88,13 @@ export class RealNodes implements Nodes {
     return victim;
   }
 
+  /** @returns the node that led until then */
+  async killActive(): Promise<string> {
+    const node = await this.active();
+    await this.kill(node);
+    return node;
+  }
+
   async restart(node: string): Promise<void> {
     await this.comesBack(await this.kill(node));
   }

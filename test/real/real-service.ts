@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { SimulatedService } from '../../src/simulator';
-import { callNode, until } from '../support/by-hand';
+import { until } from '../support/by-hand';
+import { send } from './conversation';
 
 /** Where a real server is: the API addresses of its nodes, and the files with its key shares (one a line) and a token. */
 export interface RealServer {
@@ -88,20 +89,22 @@ interface CallOptions {
   readonly node?: string;
 }
 
-interface RealAnswer {
-  readonly status: number;
-  readonly body: Readonly<Record<string, unknown>>;
-}
-
 /** A call of the real server, beside the runbook: what an administrator would do by hand. */
 export async function callReal(
   server: RealServer,
-  method: Parameters<typeof callNode>[1],
+  method: string,
   path: string,
-  options: CallOptions = {},
-): Promise<RealAnswer> {
-  const { status, text } = await callNode(options.node ?? (await activeNode(server)), method, path, options);
-  return { status, body: (text === '' ? {} : JSON.parse(text)) as Readonly<Record<string, unknown>> };
+  { token, body, node }: CallOptions = {},
+): Promise<{ readonly status: number; readonly body: Readonly<Record<string, unknown>> }> {
+  const address = node ?? (await activeNode(server));
+  const { status, fields } = await send({
+    address,
+    method,
+    path,
+    body,
+    ...(token && { headers: { 'x-vault-token': token } }),
+  });
+  return { status, body: fields };
 }
 
 /** Address of the node that is active; waits for one. */

@@ -3,7 +3,7 @@
  * server of five key shares, three of which suffice (CONTRIBUTING.md, "Against a real server").
  */
 import { opened } from '../support/recipient';
-import type { Scenario, TestRun } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
 import { ATTEMPT, RealCeremonies, UPDATE, sharesGiven } from './ceremony';
 import { converse, record, recordedTurns } from './conversation';
 import { activeNode, callReal, keySharesOf, provenAndRevoked, realServer } from './real-service';
@@ -24,11 +24,13 @@ if (server) {
     beforeEach(() => ceremonies.clear());
     afterEach(() => callReal(server, 'DELETE', 'sys/generate-root/attempt'));
 
-    const start = (more?: Readonly<Record<string, unknown>>) => ceremonies.start(more);
-    const underWay = () => ceremonies.underWay();
-    const at: RealCeremonies['at'] = (...plan) => ceremonies.at(...plan);
     const statuses = (endpoint: string) => ceremonies.statuses(endpoint);
-    const expectGoodToken = (run: TestRun) => ceremonies.goodToken(run);
+    /** A run whose ceremony is approved. */
+    const approved = async () => {
+      const run = await ceremonies.start();
+      await run.approve('ceremony');
+      return run;
+    };
 
     it('answers as the simulated service does', async () => {
       const [address, keyShares] = [await activeNode(server), await keySharesOf(server)];
@@ -38,15 +40,15 @@ if (server) {
       expect(turns).toEqual(recordedTurns());
     });
 
-    it('three holders make a root token that its recipient reads', async () => {
-      const run = await underWay();
-      expect(await expectGoodToken(run)).toMatchObject({ parkings: [], findings: [] });
+    it('three holders make a root token that its recipient reads, also where a document is glued to the last answer', async () => {
+      ceremonies.at(UPDATE, 3, { after: () => 'glued' });
+      const report = await ceremonies.goodToken(await ceremonies.underWay());
+      expect(report).toMatchObject({ parkings: [], findings: [] });
       expect(statuses(UPDATE)).toEqual([200, 200, 200]);
     });
 
     it('a share of another cluster falls at the threshold, one more holder proves whose it is', async () => {
-      const run = await start();
-      await run.approve('ceremony');
+      const run = await approved();
       const { keyShares } = scenario.service.cluster('real');
       const taken = new Set(keyShares.map((share) => share.slice(-2)));
       const [place = ''] = ['ee', 'ed', 'ec', 'eb', 'ea', 'e9'].filter((one) => !taken.has(one));
@@ -57,14 +59,13 @@ if (server) {
       await run.share('cleo');
       await run.until('the rejection', ({ findings }) => findings.some(({ code }) => code === 'shares-rejected'));
       await run.share('dora');
-      const report = await expectGoodToken(run);
+      const report = await ceremonies.goodToken(run);
       expect(report.findings.map(({ code }) => code)).toEqual(['shares-rejected', 'bad-share']);
       expect(report.findings[1]?.text).toContain('ada');
     });
 
     it('a share that lacks a byte, and one that two holders give, are told before the service sees them', async () => {
-      const run = await start();
-      await run.approve('ceremony');
+      const run = await approved();
       const [good = '', second = ''] = scenario.service.cluster('real').keyShares;
       await run.share('ada', { share: good.slice(0, -2) });
       await run.share('bert');
@@ -72,7 +73,7 @@ if (server) {
       await run.share('dora');
       await run.until('the odd one', ({ findings }) => findings.some(({ text }) => text.includes('ada')));
       await run.share('ada', { seq: 2 });
-      const report = await expectGoodToken(run);
+      const report = await ceremonies.goodToken(run);
       expect(report.findings.map(({ code }) => code)).toEqual(['shares-rejected']);
       const refused = report.receipts.filter(({ verdict }) => verdict === 'refused');
       expect(refused.map(({ from, code }) => [from?.name, code])).toContainEqual(['cleo', 'same-share-as-another']);
@@ -80,13 +81,8 @@ if (server) {
     });
 
     it('an attempt that is gone in the middle of a generation is made again with the same shares', async () => {
-      at(UPDATE, 2, {
-        after: async () => {
-          await callReal(server, 'DELETE', 'sys/generate-root/attempt');
-          return 'as it is' as const;
-        },
-      });
-      const report = await expectGoodToken(await underWay());
+      ceremonies.afterShare(2, () => callReal(server, 'DELETE', 'sys/generate-root/attempt'));
+      const report = await ceremonies.goodToken(await ceremonies.underWay());
       expect(report).toMatchObject({ parkings: [], findings: [] });
       expect(sharesGiven(report)).toBe(3);
       // It is missed by the look before the last share: none is given to an attempt that is gone.
@@ -97,14 +93,8 @@ if (server) {
     });
 
     it('a lost answer to the last share leaves a token that nobody holds: it is named first, another is made', async () => {
-      let encoded = '';
-      at(UPDATE, 3, {
-        after: (answer) => {
-          encoded = String((JSON.parse(answer) as Readonly<Record<string, unknown>>)['encoded_token']);
-          return 'lost';
-        },
-      });
-      const report = await expectGoodToken(await underWay());
+      const encoded = ceremonies.losesLastAnswer();
+      const report = await ceremonies.goodToken(await ceremonies.underWay());
       expect(report.findings).toMatchObject([{ severity: 'critical', code: 'orphan-root-token' }]);
       expect(sharesGiven(report)).toBe(3);
       expect([statuses(ATTEMPT), statuses(UPDATE)]).toEqual([
@@ -112,18 +102,11 @@ if (server) {
         [200, 200, 200, 200, 200, 200],
       ]);
       // The alarm was no false one.
-      await provenAndRevoked(server, await opened(ceremonies.recipient, encoded));
-    });
-
-    it('a document that is glued to the last answer is no reason for another token', async () => {
-      at(UPDATE, 3, { after: () => 'glued' });
-      expect(await expectGoodToken(await underWay())).toMatchObject({ parkings: [], findings: [] });
-      expect(statuses(UPDATE)).toEqual([200, 200, 200]);
+      await provenAndRevoked(server, await opened(ceremonies.recipient, encoded()));
     });
 
     it('an attempt of somebody else is left alone: the run parks and goes on when it has ended', async () => {
-      const run = await start();
-      await run.approve('ceremony');
+      const run = await approved();
       await run.share('ada');
       await run.share('bert');
       await run.waitsFor('shares', ({ held }) => held.length === 2);
@@ -135,7 +118,7 @@ if (server) {
       expect(there.body).toMatchObject({ started: true, progress: 0 });
       expect((await callReal(server, 'DELETE', 'sys/generate-root/attempt')).status).toBe(204);
       await run.decide('retry');
-      await expectGoodToken(run);
+      await ceremonies.goodToken(run);
     });
   });
 } else {

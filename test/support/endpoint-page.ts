@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunbookName } from '../../src/contracts/names';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
@@ -54,54 +54,6 @@ export function parametersOf(endpoint: string): readonly string[] {
   return end === undefined ? [] : [...authorised, ...(PARAMETERS[end] ?? [])];
 }
 
-const SECONDARY_ID = "the secondary's cluster ID";
-/** How an operator reaches each parameter. Where that differs by endpoint, the end of the path stands before it. */
-const REACHED: Readonly<Record<string, string>> = {
-  primary_cluster_addr: 'inventory: `advertisedClusterAddress` of the cluster; `node-address` leaves it to the service',
-  'secondary-token id': `${SECONDARY_ID}; input: \`outside.id\` of both onboardings`,
-  'revoke-secondary id': `${SECONDARY_ID}, or by which the primary knows it; input: \`id\` of \`secondaryDecommission\``,
-  ':id id': `${SECONDARY_ID}; inputs: \`ids\` of \`filterReconciliation\`, \`outside.id\` of \`performanceSecondaryOnboarding\``,
-  ttl: 'inventory: `limits.activationToken`, `10m`; input: `outside.ttl` of both onboardings, `30m`',
-  secondary_public_key:
-    'made by the secondary for each token; inputs: `form` (`public-key`, `wrapped`), `outside.publicKey` of both onboardings',
-  'secondary/enable token': 'the activation token, issued by the run, and never shown',
-  'secondary/update-primary token':
-    'likewise; blank with `secondaryDecommission` and `{"afterwards": "forget-primary"}`',
-  primary_api_addr: 'inventory: `apiAddressForPeers` of the primary, with a wrapped token',
-  ca_file: 'inventory: `caFileOnPeers` of the primary, with a wrapped token',
-  ca_path: 'inventory: `caPathOnPeers`, likewise',
-  update_primary_addrs:
-    'inputs: `form` (`addresses`) and `addresses` of `secondaryRepointing`; else what is known of the primary',
-  dr_operation_token: 'input: `tokenSource`; inventory: `ceremony.tokenSource`, `batchToken`, `batchTokens`',
-  'secondary/promote force': 'gate `force` of `drFailover` and of an unplanned `performancePromotion`',
-  'secondary/reindex force': 'input: `force` of `drReindex`',
-  pgp_key: "the ceremony's own key; a person's: input `recipient` of `operationTokenCeremony`",
-  key: 'given by the key holders, sealed: `runbook share`',
-  nonce: 'read from the attempt that this run started',
-  diff: 'input: `diff` of `drReindex`',
-  skip_flush: 'input: `skipFlush` of `drReindex`',
-  mode: 'inventory: `pathsFilters`; inputs: `filter` of `performanceSecondaryOnboarding`, `filters` and `ids` of `filterReconciliation`; `allow` where none is given, as in the interface',
-  paths: 'as `mode`; an empty list is sent as such',
-};
-
-const entryFor = (endpoint: string, parameter: string) =>
-  Object.entries(REACHED).find(([key]) => {
-    const [end = '', name = end] = key.split(' ');
-    return name === parameter && (end === name || endpoint.endsWith(end));
-  });
-
-/** How an operator reaches each parameter of a call, the one in its path included. */
-export function reachedBy(endpoint: string): readonly (readonly [parameter: string, how: string | undefined])[] {
-  const names = [...(endpoint.endsWith('/:id') ? ['id'] : []), ...parametersOf(endpoint)];
-  return names.map((name) => [name, entryFor(endpoint, name)?.[1]]);
-}
-
-/** What is explained, and by which no parameter of any call is reached. */
-export const EXPLAINED_IN_VAIN: readonly string[] = Object.keys(REACHED).filter(
-  (key) =>
-    !INTERFACE_ROWS.some(({ endpoint }) => reachedBy(endpoint).some(([name]) => entryFor(endpoint, name)?.[0] === key)),
-);
-
 const PAGE = join(ROOT, 'docs', 'endpoints.md');
 
 /** What tests really did with one call. */
@@ -113,7 +65,7 @@ export interface RecordedCall {
 
 /** What is recorded by endpoint, as docs/endpoints.md has it. */
 export function recordedOnPage(): ReadonlyMap<string, RecordedCall> {
-  const page = existsSync(PAGE) ? readFileSync(PAGE, 'utf8') : '';
+  const page = readFileSync(PAGE, 'utf8');
   return new Map(
     INTERFACE_ROWS.map(({ endpoint }) => {
       const cells = page.split('\n').find((line) => line.startsWith(`| \`${endpoint}\` |`)) ?? '';
@@ -129,36 +81,35 @@ export function recordedOnPage(): ReadonlyMap<string, RecordedCall> {
 
 const inCode = (names: readonly string[]) => names.map((each) => `\`${each}\``).join(', ');
 
-/** docs/endpoints.md with what is recorded. */
+const HEAD = '| endpoint | client method | parameters that were sent | runbooks |\n|---|---|---|---|\n';
+
+/** The page with what is recorded in its table of endpoints; the rest of it is written by people. */
 export function endpointPage(recorded: ReadonlyMap<string, RecordedCall>): string {
   const calls = INTERFACE_ROWS.map(({ endpoint, method }) => {
     const { runbooks = [], parameters = [] } = recorded.get(endpoint) ?? {};
-    return `| \`${endpoint}\` | \`${method}\` | ${inCode(parameters)} | ${inCode(runbooks) || 'not yet'} |`;
+    return `| \`${endpoint}\` | \`${method}\` | ${inCode(parameters)} | ${inCode(runbooks) || 'not yet'} |\n`;
   });
-  const reached = Object.entries(REACHED).map(([key, how]) => {
-    const [end = '', name] = key.split(' ');
-    const where = end === ':id' ? ' in a path' : ` of \`${end}\``;
-    return `| \`${name ?? end}\`${name === undefined ? '' : where} | ${how} |`;
-  });
-  return `# Endpoints
-
-The 34 endpoints of the replication administration interface. Endpoints and methods come from the client's table;
-parameters and runbooks are what activities really sent in the tests, which fail where one is missing.
-\`rm docs/endpoints.md && UPDATE_DOCS=1 npx jest -w 1 test/workflows test/activities\` records them again. A run that a
-failover took over counts as what it was started as: so \`drReindex\` stands at the promotion.
-
-| endpoint | client method | parameters that were sent | runbooks |
-|---|---|---|---|
-${calls.join('\n')}
-
-## How an operator reaches each parameter
-
-| parameter | by |
-|---|---|
-${reached.join('\n')}
-`;
+  const [before = '', after = ''] = readFileSync(PAGE, 'utf8').split(HEAD);
+  return `${before}${HEAD}${calls.join('')}${after.replace(/^(\|.*\n)*/, '')}`;
 }
 
 export function writePage(recorded: ReadonlyMap<string, RecordedCall>): void {
   writeFileSync(PAGE, endpointPage(recorded));
+}
+
+/** What the page does not explain of the parameters of all calls, and what it explains of none. */
+export function unexplained(): readonly string[] {
+  const rows = [...readFileSync(PAGE, 'utf8').matchAll(/^\| `(\w+)`(?: of `([\w/-]+)`| in a (path))? \| ./gm)];
+  const explained = rows.map(([, name = '', end = '', inPath]) => ({ name, end: inPath === undefined ? end : ':id' }));
+  const asked = INTERFACE_ROWS.flatMap(({ endpoint }) =>
+    [...(endpoint.endsWith('/:id') ? ['id'] : []), ...parametersOf(endpoint)].map((name) => ({ endpoint, name })),
+  );
+  const fits = (row: (typeof explained)[number], call: (typeof asked)[number]) =>
+    row.name === call.name && call.endpoint.endsWith(row.end);
+  return [
+    ...asked
+      .filter((call) => !explained.some((row) => fits(row, call)))
+      .map(({ endpoint, name }) => `${endpoint}: ${name}`),
+    ...explained.filter((row) => !asked.some((call) => fits(row, call))).map(({ name, end }) => `${name} of ${end}`),
+  ];
 }

@@ -2,7 +2,7 @@ import type { RunbookName } from '../../src/contracts/names';
 import { saveHistory } from './histories';
 import type { TestRun } from './scenario';
 
-/** What every runbook is put through. `matrix-reporter.cjs` counts the tests of each kind and prints the table. */
+/** What every runbook is put through. */
 export type CellKind =
   | 'no fault'
   | 'refused'

@@ -6,20 +6,17 @@ import ts from 'typescript';
 export const ROOT = join(__dirname, '..', '..');
 
 /** One import of a source file. `target` is a path from the root for files of the project, else the package's name. */
-export interface SourceImport {
+interface SourceImport {
   readonly target: string;
   readonly typeOnly: boolean;
-  readonly names: ReadonlyMap<string, string>;
+  readonly names: readonly string[];
 }
 
 /** One source file as far as its shape goes: nothing is resolved by types. */
-export interface SourceFile {
+interface SourceFile {
   /** From the root, with forward slashes. */
   readonly path: string;
-  readonly lines: number;
   readonly imports: readonly SourceImport[];
-  /** Functions, classes and constants of the file by name. */
-  readonly declarations: ReadonlyMap<string, ts.Node>;
   readonly syntax: ts.SourceFile;
 }
 
@@ -38,41 +35,21 @@ function filesBelow(folder: string): string[] {
 }
 
 function readSource(file: string): SourceFile {
-  const text = readFileSync(file, 'utf8');
-  const syntax = ts.createSourceFile(file, text, ts.ScriptTarget.ES2022, true);
-  const declarations = new Map<string, ts.Node>();
-  const imports: SourceImport[] = [];
-  for (const statement of syntax.statements) {
-    if (ts.isFunctionDeclaration(statement) || ts.isClassDeclaration(statement)) {
-      if (statement.name) declarations.set(statement.name.text, statement);
-    } else if (ts.isVariableStatement(statement)) {
-      for (const declaration of statement.declarationList.declarations)
-        if (ts.isIdentifier(declaration.name)) declarations.set(declaration.name.text, declaration);
-    } else if (ts.isImportDeclaration(statement) || ts.isExportDeclaration(statement)) {
-      const found = importOf(file, statement);
-      if (found) imports.push(found);
-    }
-  }
-  return { path: pathOf(file), lines: text.split('\n').length - 1, imports, declarations, syntax };
+  const syntax = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.ES2022, true);
+  const imports = syntax.statements.flatMap((statement) =>
+    ts.isImportDeclaration(statement) || ts.isExportDeclaration(statement) ? importOf(file, statement) : [],
+  );
+  return { path: pathOf(file), imports, syntax };
 }
 
-function importOf(file: string, statement: ts.ImportDeclaration | ts.ExportDeclaration): SourceImport | undefined {
+function importOf(file: string, statement: ts.ImportDeclaration | ts.ExportDeclaration): readonly SourceImport[] {
   const { moduleSpecifier } = statement;
-  if (!moduleSpecifier || !ts.isStringLiteral(moduleSpecifier)) return undefined;
-  const names = new Map<string, string>();
-  const add = (element: ts.ImportSpecifier | ts.ExportSpecifier): void =>
-    void names.set(element.name.text, (element.propertyName ?? element.name).text);
-  let typeOnly: boolean;
-  if (ts.isImportDeclaration(statement)) {
-    const bindings = statement.importClause?.namedBindings;
-    if (bindings && ts.isNamedImports(bindings)) bindings.elements.forEach(add);
-    typeOnly = statement.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword;
-  } else {
-    if (statement.exportClause && ts.isNamedExports(statement.exportClause))
-      statement.exportClause.elements.forEach(add);
-    typeOnly = statement.isTypeOnly;
-  }
-  return { target: resolve(file, moduleSpecifier.text), typeOnly, names };
+  if (!moduleSpecifier || !ts.isStringLiteral(moduleSpecifier)) return [];
+  const [bindings, typeOnly] = ts.isImportDeclaration(statement)
+    ? [statement.importClause?.namedBindings, statement.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword]
+    : [statement.exportClause, statement.isTypeOnly];
+  const named = bindings && (ts.isNamedImports(bindings) || ts.isNamedExports(bindings)) ? [...bindings.elements] : [];
+  return [{ target: resolve(file, moduleSpecifier.text), typeOnly, names: named.map(({ name }) => name.text) }];
 }
 
 function resolve(file: string, specifier: string): string {
