@@ -1,7 +1,7 @@
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
 import type { ActivityRecord, Fields, RunRecord } from './run-record';
-import { completed, factsOf, fieldsOf, listOf, ofType, textOf } from './run-record';
+import { completed, fieldsOf, listOf, ofType, parkingsIn, textOf } from './run-record';
 
 /*
  * What is left to do beside what a run said of its changes: secrets that are not proven gone, steps that nobody decided
@@ -112,10 +112,9 @@ function ceremonyKeys(run: RunRecord): readonly string[] {
 }
 
 function openParkings(run: RunRecord): readonly string[] {
-  const decided = factsOf(run, 'decided').map(({ parkingNo }) => parkingNo);
-  return factsOf(run, 'parked')
-    .filter(({ parkingNo }) => !decided.includes(parkingNo))
-    .map(({ step, code }) => `Step “${step}” failed with ${code} and nobody decided on it.`);
+  return parkingsIn(run)
+    .filter(({ decided }) => decided === undefined)
+    .map(({ parked: { step, code } }) => `Step “${step}” failed with ${code} and nobody decided on it.`);
 }
 
 /** Secrets that the run made and that are not proven gone. A token that the run keeps on purpose is not among them. */

@@ -1,21 +1,12 @@
 import type { Report, ReportedObjective, OutageSplit } from '../contracts/report';
 import type { RunObjectives } from '../contracts/run-facts';
-import type { ReplicationKind } from '../contracts/runbook-inputs';
 import type { ActivityRecord, RunRecord } from './run-record';
-import { beganAt, factsOf, isoTime, kindOf, textOf, timeOf } from './run-record';
+import { beganAt, factsOf, gatesIn, isoTime, parkingsIn, timeOf } from './run-record';
 
 /** A span of time, epoch milliseconds. */
 export interface Interval {
   readonly from: number;
   readonly to: number;
-}
-
-/** What became of the demotion: proven, or possible because the call was under way or its answer was lost. */
-interface Demotion {
-  readonly kind: ReplicationKind;
-  readonly cluster?: string | undefined;
-  readonly at: number;
-  readonly proven: boolean;
 }
 
 /** A time that an activity measured on its host's clock, held within the run's times of that activity. */
@@ -28,25 +19,17 @@ function measuredAt(activity: ActivityRecord, member: string): number | undefine
 /** Whether an activity leaves clients without a primary. */
 const demotes = ({ type, input }: ActivityRecord) => type === 'demotePrimary' && input['former'] !== true;
 
-/** When the primary was demoted; `undefined` where this run demoted nothing. */
-export function demotionOf(run: RunRecord): Demotion | undefined {
+/** When the primary was demoted, or may have been; `undefined` where this run demoted nothing. */
+export function demotedAt(run: RunRecord): number | undefined {
   const tries = run.activities.filter(demotes);
-  const completed = tries.filter(({ state }) => state === 'completed');
-  const done = completed.find((activity) => measuredAt(activity, 'calledAt') !== undefined);
-  const possible = tries.find(mayHaveDemoted);
-  const last = done ?? completed[0] ?? possible;
-  if (!last) return undefined;
-  const demotion = { kind: kindOf(last), cluster: textOf(last.input['cluster']), proven: completed.length > 0 };
-  const calledAt = done && measuredAt(done, 'calledAt');
-  if (calledAt !== undefined && done?.result['outcome'] !== 'already') return { ...demotion, at: calledAt };
-  if (!demotion.proven) return { ...demotion, at: beganAt(last) };
-  // The call was found to have taken effect: it was an earlier try's, whose answer was lost.
-  return {
-    ...demotion,
-    at: calledAt ?? (possible && beganAt(possible)) ?? run.outageSince ?? beganAt(completed[0] ?? last),
-  };
+  const done = tries.filter(({ state }) => state === 'completed');
+  const calledAt = done.map((activity) => measuredAt(activity, 'calledAt')).find((at) => at !== undefined);
+  const [possible, found] = [tries.find(mayHaveDemoted), done[0]];
+  // Without a call of its own a try found that an earlier one, whose answer was lost, had taken effect.
+  return calledAt ?? (possible && beganAt(possible)) ?? (found && (run.outageSince ?? beganAt(found)));
 }
 
+/** The call was under way, or its answer was lost. */
 function mayHaveDemoted({ state, failure, startedAt, closedAt }: ActivityRecord): boolean {
   if (state === 'running') return true;
   if (state === 'cancelled') return startedAt !== undefined || closedAt === undefined;
@@ -81,16 +64,13 @@ function activityInterval(activity: ActivityRecord, until: number): Interval | u
 
 /** When people were waited for: at gates and for decisions; and in pauses. */
 function waits(run: RunRecord, until: number) {
-  const [gates, decided, controls] = [factsOf(run, 'gate'), factsOf(run, 'decided'), factsOf(run, 'control')];
   const span = ({ at }: { readonly at: number }, end: { readonly at: number } | undefined): Interval => ({
     from: at,
     to: end?.at ?? until,
   });
-  const closing = (opened: (typeof gates)[number]) =>
-    gates.find(({ gate, state, at }) => gate === opened.gate && state !== 'opened' && at >= opened.at);
-  const atGates = gates.filter(({ state }) => state === 'opened').map((opened) => span(opened, closing(opened)));
-  const decisionOn = (parkingNo: number) => decided.find((fact) => fact.parkingNo === parkingNo);
-  const parked = factsOf(run, 'parked').map((fact) => span(fact, decisionOn(fact.parkingNo)));
+  const atGates = gatesIn(run).map(({ opened, closed }) => span(opened, closed));
+  const parked = parkingsIn(run).map((each) => span(each.parked, each.decided));
+  const controls = factsOf(run, 'control');
   // A run never holds before a step inside of an outage, so a pause before a named step holds nothing here.
   const pauses = controls
     .filter(({ control, before }) => control === 'pause' && before === undefined)
@@ -135,7 +115,7 @@ function split(run: RunRecord, outage: Interval) {
 /** When clients lost their primary: this run found it gone, the last time counts, or demoted it. */
 function beganOutage(run: RunRecord) {
   const began = factsOf(run, 'outage-began').at(-1);
-  const at = began?.since ?? demotionOf(run)?.at;
+  const at = began?.since ?? demotedAt(run);
   if (at === undefined) return undefined;
   // What was seen before the run knew of an outage that it did not cause says nothing of its end.
   return { at, began, knownAt: Math.max(at, began?.at ?? run.startedAt) };

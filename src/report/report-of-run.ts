@@ -5,9 +5,11 @@ import {
   clusterOf,
   factsOf,
   fieldsOf,
+  gatesIn,
   isoTime,
   listOf,
   numberOf,
+  parkingsIn,
   textOf,
   completed,
   shownError,
@@ -18,7 +20,7 @@ import { planIn } from '../contracts/plan';
 import type { Finding } from '../contracts/run-facts';
 import { escapeUntrusted } from '../contracts/words';
 import { leftToDoOf, tokensOf } from './left-to-do';
-import { objectivesOf, clientsHeldOf, demotionOf, outageOf, withoutDrProtectionOf } from './outage';
+import { objectivesOf, clientsHeldOf, demotedAt, outageOf, withoutDrProtectionOf } from './outage';
 
 type Timed<T> = T & { readonly at: number };
 
@@ -59,36 +61,22 @@ function lossOf(run: RunRecord): Report['loss'] {
 }
 
 function gatesOf(run: RunRecord): Report['gates'] {
-  const gates = factsOf(run, 'gate');
-  const used = new Set<(typeof gates)[number]>();
-  return gates.flatMap((opening) => {
-    if (used.has(opening)) return [];
-    const closing =
-      opening.state === 'opened'
-        ? gates.find(
-            (fact) => fact.gate === opening.gate && fact.state !== 'opened' && fact.at >= opening.at && !used.has(fact),
-          )
-        : opening;
-    if (closing) used.add(closing);
-    const { gate, planDigest, state, by } = closing ?? opening;
-    return [{ gate, planDigest, openedAt: isoTime(opening.at), closedAt: closing && isoTime(closing.at), state, by }];
+  return gatesIn(run).map(({ opened, closed }) => {
+    const { gate, planDigest, state, by } = closed ?? opened;
+    return { gate, planDigest, openedAt: isoTime(opened.at), closedAt: closed && isoTime(closed.at), state, by };
   });
 }
 
 function parkingsOf(run: RunRecord): Report['parkings'] {
-  const decided = factsOf(run, 'decided');
-  return factsOf(run, 'parked').map(({ step, parkingNo, code, message, at }) => {
-    const decision = decided.find((fact) => fact.parkingNo === parkingNo);
-    return {
-      ...{ step, parkingNo, at: isoTime(at), ...shownError(code, message) },
-      decision: decision && {
-        action: decision.action,
-        by: decision.by,
-        reason: decision.reason,
-        at: isoTime(decision.at),
-      },
-    };
-  });
+  return parkingsIn(run).map(({ parked: { step, parkingNo, code, message, at }, decided }) => ({
+    ...{ step, parkingNo, at: isoTime(at), ...shownError(code, message) },
+    decision: decided && {
+      action: decided.action,
+      by: decided.by,
+      reason: decided.reason,
+      at: isoTime(decided.at),
+    },
+  }));
 }
 
 type ReportHolder = NonNullable<Report['holders']>[number];
@@ -183,7 +171,7 @@ function findingOfClose(run: RunRecord): readonly Timed<Finding>[] {
   const { close } = run;
   if (!close) return [];
   const { at, how } = close;
-  const severity = demotionOf(run) ? 'critical' : 'warning';
+  const severity = demotedAt(run) !== undefined ? 'critical' : 'warning';
   if (how === 'failed' && !run.ending) {
     const { code, message } = close.failure ?? { code: 'unknown', message: 'no failure recorded' };
     return [{ at, severity, code: 'run-failed', text: `The run failed with ${code}: ${message}` }];

@@ -1,5 +1,4 @@
 import type { Attested, RunFact, RunObjectives, RunOutcome } from '../contracts/run-facts';
-import type { ReplicationKind } from '../contracts/runbook-inputs';
 import type { RunbookFindings } from '../contracts/report';
 
 /*
@@ -175,11 +174,6 @@ export function completed(run: RunRecord, ...types: readonly string[]): readonly
   return ofType(run, ...types).filter(({ state }) => state === 'completed');
 }
 
-/** The kind of replication that an activity was told. */
-export function kindOf({ input }: Pick<ActivityRecord, 'input'>): ReplicationKind {
-  return input['kind'] === 'performance' ? 'performance' : 'dr';
-}
-
 /** The cluster that an activity acts on. */
 export function clusterOf({ input }: Pick<ActivityRecord, 'input'>): string | undefined {
   return textOf(input['cluster']) ?? textOf(input['secondary']) ?? textOf(input['newPrimary']);
@@ -192,5 +186,30 @@ export function beganAt({ tries, scheduledAt, startedAt }: ActivityRecord): numb
 
 /** Facts of one kind, in order of time. */
 export function factsOf<K extends RunFact['kind']>({ facts }: Pick<RunRecord, 'facts'>, kind: K) {
-  return facts.filter((fact): fact is Extract<RunFact, { kind: K }> => fact.kind === kind);
+  return facts.filter((fact): fact is Fact<K> => fact.kind === kind);
+}
+
+type Fact<K extends RunFact['kind']> = Extract<RunFact, { kind: K }>;
+
+/** Steps that parked, each with what was decided on it. */
+export function parkingsIn(
+  run: RunRecord,
+): readonly { readonly parked: Fact<'parked'>; readonly decided?: Fact<'decided'> }[] {
+  const decisions = factsOf(run, 'decided');
+  return factsOf(run, 'parked').map((parked) => {
+    const decided = decisions.find(({ parkingNo }) => parkingNo === parked.parkingNo);
+    return { parked, ...(decided && { decided }) };
+  });
+}
+
+/** Gates, each with how it closed; one that was not needed closed as it opened. */
+export function gatesIn(run: RunRecord): readonly { readonly opened: Fact<'gate'>; readonly closed?: Fact<'gate'> }[] {
+  const gates: { opened: Fact<'gate'>; closed?: Fact<'gate'> }[] = [];
+  for (const fact of factsOf(run, 'gate')) {
+    const open = gates.findLast(({ opened, closed }) => opened.gate === fact.gate && !closed);
+    if (fact.state === 'opened') gates.push({ opened: fact });
+    else if (open) open.closed = fact;
+    else gates.push({ opened: fact, closed: fact });
+  }
+  return gates;
 }
