@@ -1,7 +1,7 @@
 import type { Report, ReportedObjective, OutageSplit } from '../contracts/report';
 import type { RunObjectives } from '../contracts/run-facts';
 import type { ActivityRecord, RunRecord } from './run-record';
-import { beganAt, factsOf, gatesIn, isoTime, parkingsIn, timeOf } from './run-record';
+import { beganAt, factsOf, gatesIn, isoTime, parkingsIn } from './run-record';
 
 /** A span of time, epoch milliseconds. */
 export interface Interval {
@@ -11,8 +11,8 @@ export interface Interval {
 
 /** A time that an activity measured on its host's clock, held within the run's times of that activity. */
 function measuredAt(activity: ActivityRecord, member: string): number | undefined {
-  const at = timeOf(activity.result[member]);
-  if (at === undefined) return undefined;
+  const at = activity.result[member];
+  if (typeof at !== 'number' || !Number.isFinite(at)) return undefined;
   return Math.min(Math.max(at, activity.scheduledAt), activity.closedAt ?? Infinity);
 }
 

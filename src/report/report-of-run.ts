@@ -8,12 +8,10 @@ import {
   gatesIn,
   isoTime,
   listOf,
-  numberOf,
   parkingsIn,
   textOf,
   completed,
   shownError,
-  textsOf,
 } from './run-record';
 import { alarmsFirst } from '../contracts/alarms';
 import { planIn } from '../contracts/plan';
@@ -147,7 +145,7 @@ function filtersOf(run: RunRecord): Report['filters'] {
 function filterText(value: unknown): string {
   const filter = fieldsOf(value);
   const mode = textOf(filter['mode']);
-  return mode === undefined ? 'none' : `${mode} ${textsOf(filter['paths']).join(', ') || 'nothing'}`;
+  return mode === undefined ? 'none' : `${mode} ${listOf(filter['paths']).join(', ') || 'nothing'}`;
 }
 
 const SEVERITIES = ['critical', 'warning', 'info'] as const;
@@ -257,7 +255,7 @@ function preconditionCount(result: Fields): string | undefined {
     : `${failed} of ${plural(verdicts.length, 'precondition')} failed`;
 }
 
-const of = (value: unknown) => textOf(value) ?? '?';
+const of = (value: unknown) => (typeof value === 'number' ? String(value) : (textOf(value) ?? '?'));
 const clustersIn = (list: unknown, inWords: (item: Fields) => string) =>
   listOf(list)
     .map(fieldsOf)
@@ -277,11 +275,11 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
     clustersIn(observations, ({ dr, performance }) => ` DR ${modeOf(dr)}, performance ${modeOf(performance)}`),
   readPathsFilters: ({ secondaries }) => `filters of ${listOf(secondaries).length} secondaries read`,
   createCeremony: ({ epoch, holders, threshold }) =>
-    `round ${numberOf(epoch) ?? '?'}, ${numberOf(threshold) ?? '?'} of ${listOf(holders).length} holders needed`,
+    `round ${of(epoch)}, ${of(threshold)} of ${listOf(holders).length} holders needed`,
   createRehearsal: ({ holders }) => `${listOf(holders).length} people asked; no key share is asked for`,
   openEnvelopes: ({ verdicts }) =>
     `${listOf(verdicts).filter((item) => fieldsOf(item)['code'] === 'accepted').length} of ${plural(listOf(verdicts).length, 'envelope')} accepted`,
-  startGeneration: ({ attempts }) => `shares given, ${plural(numberOf(attempts) ?? 1, 'attempt')}`,
+  startGeneration: ({ attempts }) => `shares given, attempts: ${of(attempts)}`,
   completeGeneration: generationEnded,
   settleGeneration: generationEnded,
   deleteOperationTokens: ({ disposals }) => clustersIn(disposals, ({ state }) => `: ${of(state)}`),
@@ -291,8 +289,7 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
   compareAfterDemotion: ({ loss, why }) => `loss ${of(loss)}: ${textOf(why) ?? ''}`,
   awaitServiceReady: ({ stableActiveNode, markerReadAt }) =>
     `active node ${of(stableActiveNode)}${markerReadAt === undefined ? '' : ', marker read'}`,
-  probeService: ({ tries }) =>
-    `first success after ${numberOf(tries) === 1 ? '1 try' : `${numberOf(tries) ?? '?'} tries`}`,
+  probeService: ({ tries }) => `first success at try ${of(tries)}`,
   awaitPerformanceSecondaries: ({ following }) =>
     clustersIn(following, ({ follows }) => (follows === true ? ' follows' : ' was not seen to follow')),
 };

@@ -138,25 +138,9 @@ export function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/** A finite number. */
-export function numberOf(value: unknown): number | undefined {
-  return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
-}
-
 /** The items of a list; none where the value is no list. */
 export function listOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? (value as readonly unknown[]) : [];
-}
-
-/** The texts of a list; what is no text is left out. */
-export function textsOf(value: unknown): readonly string[] {
-  return listOf(value).flatMap((item) => textOf(item) ?? []);
-}
-
-/** Epoch milliseconds that a date can hold. */
-export function timeOf(value: unknown): number | undefined {
-  const at = numberOf(value);
-  return at !== undefined && Math.abs(at) <= 8.64e15 ? at : undefined;
 }
 
 /** ISO text with milliseconds. */
