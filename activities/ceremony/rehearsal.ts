@@ -2,10 +2,9 @@ import { z } from 'zod';
 import type { CeremonyHandle, EnvelopeVerdict } from '../../src/contracts/ceremony';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Finding } from '../../src/contracts/run-facts';
-import { RunbookError } from '../../src/errors';
 import { duration } from '../../src/inventory/schema-values';
-import { createRehearsal as inviteToRehearsal, openRehearsalAnswer } from '../../src/keys';
-import type { KeyRecord, KeyRecords, People, RehearsalAnswer, RunContext } from '../../src/keys';
+import { createRehearsal as inviteToRehearsal, openRehearsalAnswer, readOwnInvitation } from '../../src/keys';
+import type { KeyRecord, People, RehearsalAnswer } from '../../src/keys';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { currentExecution } from '../execution';
@@ -81,8 +80,10 @@ export async function openRehearsal(input: {
   readonly findings: readonly Finding[];
 }> {
   const { run, inventory, keyRecords, signingKey, records } = currentExecution();
-  const record = await ownRehearsal(keyRecords, input.ceremony, run);
-  const { deployment } = invitationOf(record);
+  const { cid, epoch } = input.ceremony;
+  const record = await keyRecords.read({ run, cid, epoch });
+  const { invitation } = await readOwnInvitation(record, signingKey, 'rehearsal');
+  const { deployment } = invitation;
   const verdicts: EnvelopeVerdict[] = [];
   const proofs: RehearsalProof[] = [];
   const findings: Finding[] = [];
@@ -113,26 +114,6 @@ async function judge(
   const verdict = seen.code === 'accepted' ? { ...seen, text: 'rehearsed: tool, key and access work' } : seen;
   return answer === undefined ? { verdict } : { verdict, answer };
 }
-
-/** The keys of a rehearsal of this very run. @throws RunbookError KEY_RECORD_MISSING */
-async function ownRehearsal(
-  keyRecords: KeyRecords,
-  { cid, epoch }: { readonly cid: string; readonly epoch: number },
-  run: RunContext,
-): Promise<KeyRecord> {
-  const record = await keyRecords.read({ run, cid, epoch });
-  if (record.kind === 'rehearsal') return record;
-  throw new RunbookError('KEY_RECORD_MISSING', 'These keys are not those of a rehearsal.', {
-    next: 'The run invites again.',
-  });
-}
-
-/** What this site's workers invited to: the record is theirs. The key that signed it may have been followed by another. */
-function invitationOf({ invitation }: KeyRecord): z.infer<typeof invitedTo> {
-  return invitedTo.parse(JSON.parse(Buffer.from(invitation.split('.')[1] ?? '', 'base64url').toString('utf8')));
-}
-
-const invitedTo = z.object({ deployment: z.string(), holders: z.array(z.string()) });
 
 /** It was sealed to the key of the rehearsal, which is destroyed; what it taught is that the holder's tool can be misled. */
 function shareInRehearsal(workflowId: string, name: string | undefined): Finding {

@@ -138,5 +138,10 @@ it('a token of a cluster that is primary by now is kept sealed in the ledger, wi
   expect(disposals[0]).toMatchObject({ cluster: 'west', state: 'kept' });
   expect(findings).toEqual([expect.objectContaining({ code: 'token-kept', severity: 'info' })]);
   expect(bench.tokensKept()[0]).toMatchObject({ state: 'kept', sealed: token.value, deletionSentAt });
+  const [{ id: entry = '' } = {}] = bench.tokensKept();
+  bench.openRuns = new Map();
+  const disposed = await bench.call('disposeLedgerToken', { deployment: DEPLOYMENT, cluster: 'west', entry });
+  expect(disposed).toMatchObject({ state: 'kept', findings: [{ code: 'token-kept' }] });
+  expect(disposed.next).toContain('When west is a DR secondary again');
   expect(bench.service.calls.filter(({ path }) => path.endsWith('operation-token/delete'))).toEqual(calls);
 });

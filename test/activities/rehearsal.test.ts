@@ -94,7 +94,7 @@ describe('the activities', () => {
     const ceremony = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }]);
     const arrived = bench.signaled('share', [await answerOf('bert')]);
     expect((await bench.failure('openRehearsal', { deployment: DEPLOYMENT, ceremony, arrived })).code).toBe(
-      'KEY_RECORD_MISSING',
+      'DOCUMENT_INVALID',
     );
   });
 

@@ -1,10 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { request } from 'undici';
 import type { Report } from '../../src/contracts/report';
-import type { SimulatedCluster } from '../../src/simulator';
+import type { Fault, SimulatedCluster } from '../../src/simulator';
 import type { Scenario, TestRun } from '../support/scenario';
 import { killBeforeReport, killGeneration } from './killable';
 import type { Mishap, Order } from './orders';
+import { LATE } from './orders';
 import type { Asked } from './player';
 import { Player, WAIT_MS } from './player';
 
@@ -99,58 +100,44 @@ export class CeremonyLane {
     if (call === 'sealed') return killBeforeReport(this.cluster);
     const at = { cluster: this.cluster, endpoint: ENDPOINTS[call], skip: nth - 1, when };
     const { faults } = this.#scenario.service;
-    switch (what) {
-      case 'answer lost':
-        return faults.add({ ...at, action: 'lose-answer' });
-      case 'answer glued':
-        return faults.add({ ...at, action: 'glue-documents' });
-      case 'connection reset':
-        return faults.add({ ...at, action: 'reset' });
-      case 'error 500':
-        return faults.add({ ...at, action: { status: 500 } });
-      case 'leader changes':
-        return faults.add({ ...at, action: (west) => west.leaderChange() });
-      case 'leader changes and returns':
-        return faults.add({ ...at, action: (west) => this.#leaveAndReturn(west) });
-      case 'node restarts':
-        return faults.add({ ...at, action: (west) => restartActive(west) });
-      case 'attempt cancelled':
-        return faults.add({ ...at, action: () => this.#stranger('DELETE') });
-      case 'foreign attempt':
-        return faults.add({
-          ...at,
-          action: async () => {
-            await this.#stranger('DELETE');
-            await this.#stranger('POST');
-          },
-        });
-      case 'share arrives late': {
-        const { cluster } = this;
-        const held = faults.add({ ...at, when: 'before', action: 'arrive-late' });
-        const arrives = { cluster, times: Infinity, when, action: () => held.arrive() };
-        const moment = faults.add({ ...arrives, endpoint: when === 'after' ? LOOK : CANCEL });
-        return {
-          remove: () => {
-            held.remove();
-            moment.remove();
-          },
-        };
-      }
-      case 'worker killed':
-        return faults.add({
-          ...at,
-          action: () => {
-            killGeneration(this.cluster);
-            const path = ENDPOINTS[call].replace('POST ', '');
-            const under = this.#scenario.service.calls.findLast(
-              (each) => each.cluster === this.cluster && each.method === 'POST' && each.path === path,
-            );
-            if (under) this.#unheard.add(under.seq);
-            // Nobody is there to hear the answer; before its effect the call itself is lost.
-            return when === 'before' ? new Promise<void>(() => undefined) : undefined;
-          },
-        });
-    }
+    if (what !== LATE) return faults.add({ ...at, action: this.#actionOf(what, call, when) });
+    const held = faults.add({ ...at, when: 'before', action: 'arrive-late' });
+    const endpoint = when === 'after' ? LOOK : CANCEL;
+    const moment = faults.add({ ...at, endpoint, skip: 0, times: Infinity, action: () => held.arrive() });
+    return {
+      remove: () => {
+        held.remove();
+        moment.remove();
+      },
+    };
+  }
+
+  #actionOf(what: Exclude<Mishap['what'], typeof LATE>, call: keyof typeof ENDPOINTS, when: Mishap['when']) {
+    const actions: Readonly<Record<typeof what, Fault['action']>> = {
+      'answer lost': 'lose-answer',
+      'answer glued': 'glue-documents',
+      'connection reset': 'reset',
+      'error 500': { status: 500 },
+      'leader changes': (west) => west.leaderChange(),
+      'leader changes and returns': (west) => this.#leaveAndReturn(west),
+      'node restarts': (west) => restartActive(west),
+      'attempt cancelled': () => this.#stranger('DELETE'),
+      'foreign attempt': async () => {
+        await this.#stranger('DELETE');
+        await this.#stranger('POST');
+      },
+      'worker killed': () => {
+        killGeneration(this.cluster);
+        const path = ENDPOINTS[call].replace('POST ', '');
+        const under = this.#scenario.service.calls.findLast(
+          (each) => each.cluster === this.cluster && each.method === 'POST' && each.path === path,
+        );
+        if (under) this.#unheard.add(under.seq);
+        // Nobody is there to hear the answer; before its effect the call itself is lost.
+        return when === 'before' ? new Promise<void>(() => undefined) : undefined;
+      },
+    };
+    return actions[what];
   }
 
   /** The former leader, with its attempt, is back two calls later. */

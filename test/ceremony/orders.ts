@@ -16,21 +16,24 @@ export type Act =
   /** Somebody who is no holder gives a share. */
   | { readonly act: 'stranger' };
 
+const WHATS = [
+  'leader changes',
+  'leader changes and returns',
+  'node restarts',
+  'answer lost',
+  'connection reset',
+  'error 500',
+  'answer glued',
+  'attempt cancelled',
+  'foreign attempt',
+  'worker killed',
+] as const;
+/** Its connection breaks, and it takes effect later: right `after` the next look, or right `before` a cancellation. */
+export const LATE = 'share arrives late';
+
 /** What happens to the burst. Each comes once, at the nth call of its kind, before or after the call takes effect. */
 export interface Mishap {
-  readonly what:
-    | 'leader changes'
-    | 'leader changes and returns'
-    | 'node restarts'
-    | 'answer lost'
-    | 'connection reset'
-    | 'error 500'
-    | 'answer glued'
-    | 'attempt cancelled'
-    | 'foreign attempt'
-    | 'worker killed'
-    /** Its connection breaks, and it takes effect later: right `after` the next look, or right `before` a cancellation. */
-    | 'share arrives late';
+  readonly what: (typeof WHATS)[number] | typeof LATE;
   /** `sealed`: the token is sealed and in the ledger, and the activity has not reported. */
   readonly call: 'start' | 'share' | 'sealed';
   /** From 1. */
@@ -56,19 +59,6 @@ export interface Order {
   /** Whether people give what the run asks for after the acts, or leave it at that. */
   readonly people: 'answer' | 'give up';
 }
-
-const WHATS: readonly Mishap['what'][] = [
-  'leader changes',
-  'leader changes and returns',
-  'node restarts',
-  'answer lost',
-  'connection reset',
-  'error 500',
-  'answer glued',
-  'attempt cancelled',
-  'foreign attempt',
-  'worker killed',
-];
 
 /** The order of one seed: the same each time, as long as nothing is drawn otherwise here. */
 export function orderOf(seed: number): Order {
@@ -100,7 +90,7 @@ export function orderOf(seed: number): Order {
   if (late.fraction() < 0.12) {
     const nth = [1, 2, 3, 3, 3][Math.floor(late.fraction() * 5)] ?? 3;
     const when = late.fraction() < 0.5 ? 'after' : 'before';
-    mishaps.push({ what: 'share arrives late', call: 'share', nth, when });
+    mishaps.push({ what: LATE, call: 'share', nth, when });
   }
   const killedAtTheEnd = new SeededRandom(seed).derive('killed').fraction() < 0.3;
   // One dead worker is enough for one order: each costs the time in which the server notices.
@@ -120,30 +110,6 @@ export function orderOf(seed: number): Order {
     foreign: pick(['its owner ends it', 'its owner ends it', 'its owner ends it', 'they give up'] as const),
     people: chance(0.12) ? 'give up' : 'answer',
   };
-}
-
-/** An order in words, for whoever looks into a failure. */
-export function inWords(order: Order): string {
-  const { early, acts, late, mishaps, foreignBefore, oneByOne } = order;
-  return [
-    ...(early ? ['a share comes before anybody is invited'] : []),
-    ...acts.map((each) =>
-      each.act === 'share'
-        ? `${each.holder} gives ${each.share}`
-        : each.act === 'stranger'
-          ? 'a stranger gives a share'
-          : `${each.holder}: ${each.act}`,
-    ),
-    oneByOne ? '(each waits for a receipt)' : '(all at once)',
-    ...(foreignBefore ? ["somebody's attempt is in the slot"] : []),
-    ...mishaps.map(({ what, call, nth, when }) =>
-      what === 'share arrives late'
-        ? `share ${nth} arrives late, right ${when} ${when === 'after' ? 'the next look' : 'a cancellation'}`
-        : `${what} ${when} ${call} ${nth}`,
-    ),
-    ...(late === undefined ? [] : [`${late} gives in the middle of a generation`]),
-    `foreign attempt: ${order.foreign}; people ${order.people}`,
-  ].join('; ');
 }
 
 function shuffled(random: SeededRandom): Holder[] {

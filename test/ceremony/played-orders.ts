@@ -7,7 +7,7 @@ import { Scenario } from '../support/scenario';
 import { CeremonyLane } from './lane';
 import { judge } from './oracle';
 import type { Verdict } from './oracle';
-import { inWords, orderOf } from './orders';
+import { orderOf } from './orders';
 
 const FROM = Number(process.env['RUNBOOKS_CEREMONY_FROM'] ?? 1);
 const SEEDS = Number(process.env['RUNBOOKS_CEREMONY_SEEDS'] ?? 200);
@@ -67,7 +67,7 @@ async function playAll(seeds: readonly number[]): Promise<void> {
 
 function failure(seed: number, mistakes: readonly string[]): string {
   const text = [
-    `order ${seed}: ${inWords(orderOf(seed))}`,
+    `order ${seed}: ${JSON.stringify(orderOf(seed))}`,
     ...mistakes.map((each) => `  ${each}`),
     `  alone: RUNBOOKS_CEREMONY_FROM=${seed} RUNBOOKS_CEREMONY_SEEDS=1 npm run test:ceremony`,
   ].join('\n');

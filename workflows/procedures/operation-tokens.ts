@@ -36,10 +36,6 @@ export function tokensHeldBy(run: Run): OperationTokens | undefined {
  * needed, or provided by people, one per cluster. What was made is deleted at the end, on every path.
  */
 export class OperationTokens {
-  readonly #run: Run;
-  readonly #deployment: string;
-  readonly #targets: readonly CeremonyTarget[];
-  readonly #fallBack: (() => PeoplesTokens) | undefined;
   #ceremony: PeoplesTokens | undefined;
   /** Those that the record keeps for this run, by cluster. */
   readonly #kept: Map<string, KeptToken>;
@@ -50,21 +46,17 @@ export class OperationTokens {
   /** Nothing was made since the record was worked through. */
   #disposed = false;
 
-  /** @param fallBack - asks the key holders, where the batch token is the source and a cluster refuses it */
+  /** @param askInstead - asks the key holders, where a cluster refuses the batch token or a kept one */
   constructor(
-    run: Run,
-    deployment: string,
-    targets: readonly CeremonyTarget[],
+    private readonly run: Run,
+    private readonly deployment: string,
+    private readonly targets: readonly CeremonyTarget[],
     ceremony: PeoplesTokens | undefined,
-    fallBack?: () => PeoplesTokens,
-    kept: readonly KeptToken[] = [],
+    private readonly askInstead: () => PeoplesTokens,
+    kept: readonly KeptToken[],
   ) {
-    this.#kept = new Map(kept.map((each) => [each.cluster, each]));
-    this.#run = run;
-    this.#fallBack = fallBack;
-    this.#deployment = deployment;
-    this.#targets = targets;
     this.#ceremony = ceremony;
+    this.#kept = new Map(kept.map((each) => [each.cluster, each]));
     TOKENS.set(run, this);
     run.onEnd(() => this.#abandon());
   }
@@ -85,7 +77,7 @@ export class OperationTokens {
    */
   canReplace(cluster: string, { code, outcomeKnown }: FailureFacts): boolean {
     const isKept = this.#kept.has(cluster);
-    if (!outcomeKnown || (this.#ceremony && !isKept) || !this.#fallBack) return false;
+    if (!outcomeKnown || (this.#ceremony && !isKept)) return false;
     // A kept token that does not open here may be alive: its step says how it opens again.
     return code === 'PERMISSION_DENIED' || (!isKept && NOT_IN_HAND.includes(code));
   }
@@ -101,9 +93,9 @@ export class OperationTokens {
     return true;
   }
 
-  async #askHolders(cluster: string, why: string): Promise<void> {
+  async #askHolders(cluster: string, why: string): Promise<PeoplesTokens> {
     const kept = this.#kept.delete(cluster);
-    this.#run.state.finding({
+    this.run.state.finding({
       severity: 'warning',
       code: kept ? 'kept-token-refused' : 'batch-token-refused',
       text: `${kept ? `The operation token of ${cluster} that the record kept cannot be used` : `The batch token of ${cluster} cannot be used`}: ${why.replace(/\.$/, '')}. The key holders are asked instead.`,
@@ -113,9 +105,11 @@ export class OperationTokens {
     });
     this.#made.delete(cluster);
     await this.#ceremony?.close();
-    this.#ceremony = this.#fallBack?.();
-    await this.#ceremony?.ready();
-    await this.#ceremony?.collect(cluster);
+    const people = this.askInstead();
+    this.#ceremony = people;
+    await people.ready();
+    await people.collect(cluster);
+    return people;
   }
 
   /** Takes a token that the record keeps for this run; undefined where it does not, and the key holders were asked. */
@@ -125,12 +119,11 @@ export class OperationTokens {
   ): Promise<OperationTokenReference | undefined> {
     const authority = this.#authority;
     if (!authority) throw new TypeError('nobody approved this run yet');
-    const isGone = ({ code, outcomeKnown }: FailureFacts) =>
-      outcomeKnown && code === 'PRECONDITION_FAILED' && this.#fallBack !== undefined;
+    const isGone = ({ code, outcomeKnown }: FailureFacts) => outcomeKnown && code === 'PRECONDITION_FAILED';
     try {
-      const { token: value } = await this.#run.step(
+      const { token: value } = await this.run.step(
         `Take the kept operation token of ${cluster}`,
-        (call) => call.takeKeptToken({ deployment: this.#deployment, cluster, entry, authority }),
+        (call) => call.takeKeptToken({ deployment: this.deployment, cluster, entry, authority }),
         {
           ...(choices && { choices }),
           onFailure: (failure) => (isGone(failure) ? 'throw' : 'park'),
@@ -153,8 +146,8 @@ export class OperationTokens {
 
   /** Whether its cluster takes a kept token: another generation, or people, may have ended it. */
   async #keptIsAlive(cluster: string, token: OperationTokenReference): Promise<boolean> {
-    const { state, text } = await this.#run.step(`Prove the operation token of ${cluster}`, (call) =>
-      call.probeProvidedToken({ deployment: this.#deployment, cluster, token }),
+    const { state, text } = await this.run.step(`Prove the operation token of ${cluster}`, (call) =>
+      call.probeProvidedToken({ deployment: this.deployment, cluster, token }),
     );
     if (state === 'refused') await this.#askHolders(cluster, text);
     return state !== 'refused';
@@ -209,11 +202,10 @@ export class OperationTokens {
     const taken = kept && !held && (await this.#takeKept(kept, choices));
     if (taken) return taken;
     if (!this.#ceremony && this.#kept.size === 0) return { source: 'batch', cluster };
-    if (!this.#ceremony) await this.#askHolders(cluster, 'it is too old');
-    if (!this.#ceremony) throw new TypeError('there is nobody to ask');
+    const people = this.#ceremony ?? (await this.#askHolders(cluster, 'it is too old'));
     // Those of whom nobody waited for the shares yet.
-    if (this.#ceremony.source === 'ceremony') await this.#ceremony.collect();
-    const token = await this.#ceremony.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
+    if (people.source === 'ceremony') await people.collect();
+    const token = await people.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
     if (!token) return undefined;
     if (held) this.#old.push(held.token);
     return this.#madeNow(cluster, token);
@@ -227,10 +219,10 @@ export class OperationTokens {
   async #delete(): Promise<void> {
     // Also with none of its own: an earlier run may have left tokens that can be deleted now.
     const tokens = this.#ours();
-    await this.#run.skippableStep(
+    await this.run.skippableStep(
       'Delete the operation tokens',
       'tokens without a lifetime stay alive; the record keeps them for the next run',
-      (call) => call.deleteOperationTokens({ deployment: this.#deployment, tokens }),
+      (call) => call.deleteOperationTokens({ deployment: this.deployment, tokens }),
     );
     this.#forget();
     this.#disposed = true;
@@ -242,8 +234,8 @@ export class OperationTokens {
       // Also with none of its own, as at the end of a run that was not stopped.
       const tokens = this.#ours();
       this.#forget();
-      await this.#run.cleanUp('Delete the operation tokens', async (call) => {
-        await call.deleteOperationTokens({ deployment: this.#deployment, tokens });
+      await this.run.cleanUp('Delete the operation tokens', async (call) => {
+        await call.deleteOperationTokens({ deployment: this.deployment, tokens });
       });
     }
     await this.ceremony?.abandon();
@@ -259,6 +251,6 @@ export class OperationTokens {
   }
 
   #usesOn(cluster: string): readonly TokenUse[] {
-    return this.#targets.find((target) => target.cluster === cluster)?.uses ?? [];
+    return this.targets.find((target) => target.cluster === cluster)?.uses ?? [];
   }
 }

@@ -26,7 +26,7 @@ function making(failure?: FailureFacts, held: 'ceremony' | 'batch' = 'ceremony')
     ...{ isCurrent: () => true, ready: () => Promise.resolve(), collect: () => Promise.resolve() },
     close: () => Promise.resolve(),
   } as unknown as TokenCeremony;
-  const kept = failure && [{ cluster: 'west', entry: 'an entry', text: 'kept' }];
+  const kept = failure ? [{ cluster: 'west', entry: 'an entry', text: 'kept' }] : [];
   const isMade = !failure && held === 'ceremony';
   const tokens = new OperationTokens(run, 'payments', TARGETS, isMade ? ceremony : undefined, () => ceremony, kept);
   tokens.authorise({} as never);
