@@ -17,6 +17,8 @@ export const TIMING = {
   quotaMs: 10_000,
   /** Between two reads while a state is awaited. */
   pollMs: 300,
+  /** Between refusals of a token that together prove something of it: a node that restarts refuses living ones too. */
+  refusalMs: 500,
 };
 export type Timing = Readonly<typeof TIMING>;
 

@@ -66,7 +66,7 @@ function all<T extends z.ZodType, N extends Member | OfOneKind>(type: T, ...name
  * One schema for each member of the inputs of all activities: a name means the same in each of them, and one that is not
  * listed here does not compile. Which are needed say the types; what an activity cannot do without it looks for itself.
  */
-const MEMBERS = {
+export const INPUT_MEMBERS = {
   ...all(z.boolean(), 'calledBefore', 'filtered', 'former', 'mayBeSent', 'wayBack'),
   ...all(z.number().min(0).max(3_600_000), 'everyMs'),
   ...all(clusterName, 'cluster', 'credentialOf', 'from', 'newPrimary', 'oldPrimary', 'otherCluster', 'primary'),
@@ -157,7 +157,7 @@ const RUNBOOK_OF = {
   requestTakeOver: 'drFailover',
 } as const satisfies Readonly<Record<Assessing, RunbookName>>;
 
-const anyInput = z.looseObject(MEMBERS).partial();
+const anyInput = z.looseObject(INPUT_MEMBERS).partial();
 const ofKind = anyInput.extend({ kind: replicationKind });
 /** A DR secondary takes nothing without an operation token. */
 const onSecondary = ofKind.refine(({ kind, token }) => kind !== 'dr' || token !== undefined, {

@@ -17,9 +17,8 @@ import { awaitClusterId, openOperationToken, sealOperationToken } from '../token
 import { awaitState } from '../read-act-confirm';
 
 const LOOKUP_TIMEOUT_MS = 5_000;
-/** So many refusals in a row, so far apart, are one. */
+/** So many refusals in a row are one. */
 const REFUSALS = 3;
-const REFUSED_PAUSE_MS = 500;
 const ANSWER_BUDGET_MS = 30_000;
 /** The check answers when it is through, which takes long on a large store. */
 const LONGEST_CHECK_MS = 3_600_000;
@@ -74,7 +73,7 @@ export async function probeProvidedToken(input: {
     },
     // A node that restarts refuses living tokens too: only a refusal that stays counts.
     until: ({ state }) => state !== 'refused' || (tries += 1) === REFUSALS,
-    pollMs: REFUSED_PAUSE_MS,
+    pollMs: execution.timing.refusalMs,
     budgetMs: ANSWER_BUDGET_MS,
     describe: ({ text }) => text,
     needed: `an answer of ${cluster}`,

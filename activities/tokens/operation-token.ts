@@ -124,10 +124,6 @@ export async function readIdentity(access: ClusterAccess, signal: AbortSignal): 
 }
 
 const TRIES = 4;
-/** After an answer that proves nothing; doubles with each try. */
-const PAUSE_MS = 500;
-/** As {@link PAUSE_MS}, where the cluster restarts or chooses another leader. */
-const RESTART_PAUSE_MS = 1_000;
 const REFUSALS: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'BAD_REQUEST']);
 
 /**
@@ -145,7 +141,7 @@ export async function deleteToken(
   deletion?: { readonly sentBefore: boolean; readonly beforeSending: () => Promise<void> },
 ): Promise<TokenDisposal> {
   const execution = currentExecution();
-  const { clusters, sealKeyring, signal } = execution;
+  const { clusters, sealKeyring, signal, timing } = execution;
   const { cluster } = token;
   try {
     const access = clusters.of(deployment, cluster);
@@ -166,7 +162,8 @@ export async function deleteToken(
     let last = 'no clear answer';
     for (let tries = 1; tries <= TRIES; tries += 1) {
       execution.throwIfCancelled();
-      let pauseMs = PAUSE_MS;
+      // After an answer that proves nothing; doubles with each try.
+      let pauseMs = timing.refusalMs;
       try {
         await access.client.dr.secondary.deleteOperationToken(
           { drOperationToken },
@@ -193,7 +190,8 @@ export async function deleteToken(
           last = `refused (${error.code}) without a deletion before`;
         } else {
           last = accepted ? 'deleted, and no clear answer since' : 'no clear answer';
-          pauseMs = Math.max(error.retryAfterMs ?? 0, RESTART_PAUSE_MS);
+          // The cluster restarts, or chooses another leader.
+          pauseMs = Math.max(error.retryAfterMs ?? 0, 2 * timing.refusalMs);
         }
       }
       if (tries < TRIES) await delay(pauseMs * 2 ** (tries - 1), undefined, { signal });

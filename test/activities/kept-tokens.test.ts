@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { judgeRecordedTokens } from '../../activities/readiness/site';
-import type { Sealed } from '../../src/contracts/ceremony';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
@@ -185,14 +184,6 @@ it('the holders read how long it is kept, and nothing is kept for longer than se
   expect(JSON.parse(Buffer.from(payload, 'base64url').toString())).toMatchObject({ keepFor: 2 * 86_400 });
   for (const keepFor of ['8d', '169h', '1y', '0h'])
     expect((await bench.failure('createCeremony', { ...asked, keepFor })).code).toBe('INVALID_INPUT');
-});
-
-it('a value sealed for the run that made it opens for nobody else', async () => {
-  const entry = await keep();
-  const token = { source: 'sealed', cluster: 'west', value: entry.sealed as Sealed<'operation-token'> } as const;
-  expect((await bench.failure('probeProvidedToken', { deployment: DEPLOYMENT, cluster: 'west', token })).code).toBe(
-    'SEALED_VALUE_INVALID',
-  );
 });
 
 it('a token for a person needs gate ceremony, and goes to the key of the invitation and the plan alone', async () => {

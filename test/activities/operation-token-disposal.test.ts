@@ -65,12 +65,10 @@ it('a token that is refused although nothing deleted it is not proven dead, and 
 it('a refusal that passes, as of a node that restarts, is outlasted', async () => {
   const token = await bench.operationToken('west', USES);
   bench.service.faults.add({ endpoint: DELETE, action: { status: 400 } });
-  const began = Date.now();
   expect((await dispose([token])).disposals[0]).toMatchObject({
     state: 'deleted',
     text: 'deleted, and refused afterwards',
   });
-  expect(Date.now() - began).toBeGreaterThanOrEqual(500);
   expect(living()).toBe(0);
 });
 

@@ -65,6 +65,7 @@ const SHORT: Timing = {
   momentMs: 50,
   refusedMs: 600,
   quotaMs: 500,
+  refusalMs: 20,
 };
 /** They bound only, however slow the machine is. One that must run out is short where that is the test. */
 const LIMITS = { heartbeatAge: '2m', streaming: '60s', walStill: '10ms' };
