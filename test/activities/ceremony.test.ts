@@ -1,8 +1,8 @@
 /** What a ceremony may be used for: only what its holders were asked for, in the run that asked them. */
 import { randomUUID } from 'node:crypto';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { DEPLOYMENT, failedOf, openBench } from '../support/activity-environment';
-import type { ActivityBench } from '../support/activity-environment';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
+import { ActivityBench, DEPLOYMENT, failedOf, openBench } from '../support/activity-environment';
 
 const USES = ['dr.promote', 'dr.operation-token.delete'] as const;
 
@@ -29,6 +29,40 @@ const failure = (more: object = {}, options: Parameters<typeof bench.failure>[2]
 it('an invitation names the cluster, its uses, its holders and the threshold of the service', () => {
   expect(ceremony).toMatchObject({ epoch: 1, threshold: 3, holders: ['ada', 'bert', 'cleo', 'dora', 'emil'] });
   expect(ceremony.collectUntil).toBeGreaterThan(Date.now());
+  // No such members where the inventory has none.
+  for (const member of ['standBy', 'notJoined']) expect(ceremony).not.toHaveProperty(member);
+});
+
+describe('the roster', () => {
+  const roster = (ceremony: object) => ({ collectFor: '30m', useFor: '30m', ...ceremony });
+
+  it('names who has joined and says who stands by; the handle tells the workflow', async () => {
+    const standBy = { standBy: ['dora', 'emil'], inviteStandByAfter: '7m' };
+    const bench = await ActivityBench.start({
+      deployment: { ceremony: roster({ holders: ['ada', 'bert', 'cleo'], ...standBy }) },
+      person: (name) => (['cleo', 'dora'].includes(name) ? { publicKeys: [] } : undefined),
+    });
+    const handle = await bench.ceremony([{ cluster: 'west', uses: USES }]);
+    const names = { holders: ['ada', 'bert', 'emil'], standBy: ['emil'], threshold: 3 };
+    const [, payload = ''] = handle.invitation.split('.');
+    expect(JSON.parse(Buffer.from(payload, 'base64url').toString())).toMatchObject(names);
+    expect(handle).toMatchObject({ ...names, inviteStandByAfterMs: 420_000, notJoined: ['cleo', 'dora'] });
+    // The same again: a retry after a lost answer asks nobody twice.
+    expect((await bench.ceremony([{ cluster: 'west', uses: USES }])).invitation).toBe(handle.invitation);
+    await bench.stop();
+  });
+
+  it('is not asked where it is too short; the assessment says so before', async () => {
+    const bench = await ActivityBench.start({ deployment: { ceremony: roster({ holders: ['ada', 'bert'] }) } });
+    const refused = await bench.ceremony([{ cluster: 'west', uses: USES }]).catch(failedOf);
+    const told = expect.any(String) as string;
+    expect(refused).toMatchObject({ code: 'INVALID_INPUT', details: { needed: told, next: told } });
+    const asked = { deployment: DEPLOYMENT, cluster: 'west', uses: ['dr.promote'], keepFor: '1h', reason: 'a test' };
+    const input = RUNBOOK_INPUTS.operationTokenCeremony.parse(asked);
+    const { preconditions } = await bench.call('assessCeremony', { input });
+    expect(preconditions).toContainEqual(expect.objectContaining({ name: 'enough key holders', verdict: 'fail' }));
+    await bench.stop();
+  });
 });
 
 it.each([

@@ -5,7 +5,8 @@
  */
 import type * as Activities from '../../activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { openValue } from '../../src/keys';
+import { attemptMark } from '../../src/contracts/ceremony';
+import { createCeremonyKeys, openValue } from '../../src/keys';
 import type { Fault, SimulatedCluster } from '../../src/simulator';
 import type * as Killable from '../ceremony/killable';
 import { killBeforeLastShare, killBeforeReport, killGeneration } from '../ceremony/killable';
@@ -65,12 +66,9 @@ async function leaderIs(node: number): Promise<void> {
   }
 }
 
-async function stranger(method: 'POST' | 'DELETE'): Promise<void> {
-  const answer = await fetch(`${west.apiAddress}${BASE}/attempt`, {
-    method,
-    ...(method === 'POST' ? { body: '{}' } : {}),
-  });
-  await answer.text();
+async function stranger(method: 'POST' | 'DELETE', body = {}): Promise<void> {
+  const given = method === 'POST' && { body: JSON.stringify(body) };
+  await (await fetch(`${west.apiAddress}${BASE}/attempt`, { method, ...given })).text();
 }
 
 const fault = (at: Omit<Fault, 'cluster'>) => bench.service.faults.add({ cluster: 'west', ...at });
@@ -448,14 +446,25 @@ describe('the slot', () => {
 
   const cancellations = () => bench.service.calls.filter(({ method }) => method === 'DELETE').length;
 
-  it("is left alone while another's attempt is in it", async () => {
-    await stranger('POST');
+  it('of somebody else is left alone: fingerprint and progress are told, with the command that ends it', async () => {
+    const { pgpPublicKey, pgpFingerprint } = await createCeremonyKeys();
+    await stranger('POST', { pgp_key: pgpPublicKey });
     const [theirs, before] = [await nonce(), cancellations()];
-    const failure = await bench.generationFailure(input());
-    expect(failure).toMatchObject({ code: 'ATTEMPT_FOREIGN', retryable: false });
-    expect(failure.details['observed']).toContain('a one-time password');
+    const spoken = (pgpFingerprint.match(/.{4}/g) ?? []).join(' ');
+    expect(await bench.generationFailure(input())).toMatchObject({
+      ...{ code: 'ATTEMPT_FOREIGN', retryable: false },
+      details: {
+        observed: `attempt ${attemptMark(theirs)} with key ${spoken}, 0 of 3 key shares given`,
+        needed: 'the free slot, or our own attempt',
+        next: expect.stringContaining('`vault operator generate-root -dr-token -cancel`, then retry') as string,
+      },
+    });
     expect([await nonce(), cancellations()]).toEqual([theirs, before]);
-    expect(bench.calls('west', 'generate-operation-token/update')).toBeGreaterThan(0);
+    // Text in the place of a fingerprint is not repeated.
+    const started = { nonce: theirs, started: true, progress: 2, required: 3, complete: false, otp: '', otp_length: 0 };
+    fault({ endpoint: READ, action: { status: 200, body: { ...started, pgp_fingerprint: 'not a fingerprint' } } });
+    const { details } = await bench.generationFailure(input());
+    expect(details['observed']).toContain('a key whose fingerprint is odd, 2 of 3');
   });
 
   it.each([
@@ -464,8 +473,7 @@ describe('the slot', () => {
   ] as const)('is left alone when the other attempt begins %s', async (_when, when) => {
     // Ours is cancelled by somebody who then starts his own.
     let theirs = '';
-    bench.service.faults.add({
-      cluster: 'west',
+    fault({
       endpoint: GIVE,
       ...when,
       action: async () => {
@@ -530,9 +538,8 @@ describe('bounds', () => {
 
   it('an attempt of ours that cannot be cancelled ends the burst', async () => {
     const { keys } = await bench.keyRecords.read({ run: bench.run, ...ceremony });
-    const body = JSON.stringify({ pgp_key: keys.pgpPublicKey });
-    await fetch(`${west.addresses[0]}${BASE}/attempt`, { method: 'POST', body });
-    fault({ endpoint: `DELETE ${BASE}/attempt`, action: { status: 500 }, times: Infinity });
+    await stranger('POST', { pgp_key: keys.pgpPublicKey });
+    fault({ endpoint: CANCEL, action: { status: 500 }, times: Infinity });
     const failure = await bench.generationFailure(input());
     expect(failure).toMatchObject({ code: 'ATTEMPT_LOST', retryable: false });
   });

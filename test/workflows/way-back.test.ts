@@ -109,7 +109,7 @@ describe('every runbook that changes something', () => {
   const takeWindow = RUNBOOK_NAMES.filter((name) => 'window' in RUNBOOK_INPUTS[name].shape);
   // A run without any step: what tries one fails otherwise.
   const atItsGate = () => ({ run: mockRun } = fakeRun({ run: { step: undefined, skippableStep: undefined } }));
-  const input = { deployment: 'payments', window: ENDED };
+  const input = { deployment: 'payments', uses: [], window: ENDED };
 
   it.each(takeWindow)('%s takes a change window: what was approved is not begun after it', async (name) => {
     atItsGate();

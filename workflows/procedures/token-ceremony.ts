@@ -1,7 +1,8 @@
-import { CancellationScope } from '@temporalio/workflow';
+import { CancellationScope, condition } from '@temporalio/workflow';
 import type { Authority, WantedToken } from '../../src/contracts/activities';
 import { UNFIT_SHARES } from '../../src/contracts/ceremony';
 import type { CeremonyHandle, OperationTokenReference } from '../../src/contracts/ceremony';
+import type { Waiting } from '../../src/contracts/run-status';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from '../engine/activity-calls';
 import { StepFailed } from '../engine/failures';
@@ -12,7 +13,6 @@ import { KEYS_LOST } from './collection';
 import { HeldShares } from './held-shares';
 import type { CeremonyRequest, Parked } from './peoples-tokens';
 import { PeoplesTokens } from './peoples-tokens';
-import { Roster } from './roster';
 import { TokenGenerations, badShareFindings } from './token-generation';
 import type { GenerationCalls } from './token-generation';
 
@@ -36,9 +36,12 @@ export class TokenCeremony extends PeoplesTokens {
   readonly #kind: CeremonyKind;
   readonly #generations: TokenGenerations;
   #shares = new HeldShares();
-  #roster: Roster | undefined;
+  /** Named in the invitation with the others, and not asked yet: they are when shares are missing after a while. */
+  #standBy: readonly string[] = [];
   /** Of this epoch, in epoch milliseconds: the keys are destroyed so long after the shares were used first. */
-  #keys: { readonly useForMs: number; readonly collectUntil: number; usedAt?: number } | undefined;
+  #keys:
+    | { readonly useForMs: number; readonly collectUntil: number; readonly askStandByAt: number; usedAt?: number }
+    | undefined;
   /** What people may decide while shares are collected inside an outage. */
   #parked: Parked = { choices: [LEAVE] };
   #encrypted: string | undefined;
@@ -163,21 +166,22 @@ export class TokenCeremony extends PeoplesTokens {
   }
 
   async #collectOnce(): Promise<void> {
-    this.#roster?.show();
+    this.#wait();
     let over = false;
-    this.#roster?.watch(() => over || this.complete || this.keysLost !== undefined);
+    this.#callStandByLater(() => over || this.complete || this.keysLost !== undefined);
     const wanted = {
       ...this.#parked,
       ...({ step: 'Collect key shares in the outage', code: 'SHARES_MISSING' } as const),
       message: 'No cluster is primary, and the token for the next promotion needs key shares again.',
       next: 'The holders give their shares; or decide for another way.',
     };
+    const notInTime = () => {
+      const { held, needed } = this.#shares;
+      const missing = this.#missing().join(', ') || 'nobody';
+      return `only ${held.length} of ${needed} key shares came in time; not yet: ${missing}`;
+    };
     try {
-      await this.waitFor(
-        () => this.complete,
-        wanted,
-        () => this.#roster?.notInTime() ?? '',
-      );
+      await this.waitFor(() => this.complete, wanted, notInTime);
     } finally {
       over = true;
       this.run.state.waitOver('shares');
@@ -193,10 +197,14 @@ export class TokenCeremony extends PeoplesTokens {
     await this.#generations.settle(call);
   }
 
-  protected override invited(handle: CeremonyHandle): void {
-    this.#keys = { useForMs: handle.useForMs ?? Infinity, collectUntil: handle.collectUntil };
-    this.#shares = new HeldShares(handle.threshold);
-    this.#roster = new Roster(this.run, handle, this.#shares, this.#roster);
+  protected override invited({ useForMs = Infinity, ...handle }: CeremonyHandle): void {
+    const { collectUntil, threshold, standBy = [], holders, epoch } = handle;
+    // Who was called in before stays called in.
+    this.#standBy = epoch === 1 ? standBy : standBy.filter((name) => this.#standBy.includes(name));
+    this.#keys = { useForMs, collectUntil, askStandByAt: Date.now() + (handle.inviteStandByAfterMs ?? 0) };
+    this.#shares = new HeldShares(threshold);
+    const names = holders.filter((name) => !this.#standBy.includes(name));
+    this.run.state.fact({ kind: 'holders-asked', epoch, as: 'holder', names, why: 'invited' });
   }
 
   protected override async check(call: StepCalls, ceremony: CeremonyHandle, arrived: readonly number[]) {
@@ -207,12 +215,64 @@ export class TokenCeremony extends PeoplesTokens {
 
   /** Whether the shares in hand are enough for a token. */
   protected override get complete(): boolean {
-    return this.#roster !== undefined && this.#shares.held.length >= this.#shares.needed;
+    return this.#keys !== undefined && this.#shares.held.length >= this.#shares.needed;
   }
 
   protected override show(): void {
-    if (this.run.state.waiting.has('shares')) this.#roster?.show();
+    if (this.run.state.waiting.has('shares')) this.#wait();
   }
+
+  /** Shows what is waited for, and from whom. */
+  #wait(): void {
+    const { cid, epoch, collectUntil, notJoined, recovery } = this.required();
+    const { held, needed } = this.#shares;
+    const aside = this.#missing().filter((name) => this.#standBy.includes(name));
+    const waiting: Waiting = {
+      ...({ for: 'shares', cid, epoch, held, threshold: needed, until: collectUntil } as const),
+      missingHolders: this.#missing().filter((name) => !aside.includes(name)),
+      ...(recovery && { recovery }),
+      ...(aside.length > 0 && { standBy: { holders: aside, askedFrom: this.#keys?.askStandByAt ?? 0 } }),
+      ...(notJoined && { notJoined }),
+    };
+    this.run.state.wait('shares', waiting);
+  }
+
+  /**
+   * While shares are missing: asks who stands by when their time has come. Nobody is ever refused because of his place:
+   * who stands by may give early.
+   *
+   * @param over - whether the collecting has ended
+   */
+  #callStandByLater(over: () => boolean): void {
+    if (this.#standBy.length === 0) return;
+    const leftMs = Math.max(1, (this.#keys?.askStandByAt ?? 0) - Date.now());
+    // Beside the wait: it costs a timer only where somebody stands by.
+    void CancellationScope.nonCancellable(async () => {
+      if (!(await condition(over, leftMs))) this.#callStandBy();
+    });
+  }
+
+  #callStandBy(): void {
+    const { state } = this.run;
+    const { epoch, inviteStandByAfterMs = 0 } = this.required();
+    const names = this.#missing().filter((name) => this.#standBy.includes(name));
+    this.#standBy = [];
+    if (names.length === 0) return;
+    const why = `shares were still missing after ${inMinutes(inviteStandByAfterMs)}`;
+    state.fact({ kind: 'holders-asked', epoch, as: 'stand-by', names, why });
+    this.show();
+    const text = `${state.runbook} now asks who stands by, ${names.join(' and ')}, for a key share: ${why}.`;
+    state.notifications.ofWait('shares', 'stand-by-called', text);
+  }
+
+  /** Invited, and not in hand. */
+  #missing(): string[] {
+    return this.required().holders.filter((name) => !this.#shares.held.includes(name));
+  }
+}
+
+function inMinutes(milliseconds: number): string {
+  return milliseconds < 60_000 ? `${milliseconds / 1000} s` : `${Math.round(milliseconds / 60_000)} min`;
 }
 
 /** Nothing stops the last share, nor what finds out whether there is a token. */

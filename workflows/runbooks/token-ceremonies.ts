@@ -1,64 +1,88 @@
+import type { TokenRoute } from '../../activities/plans/ceremonies';
+import type { Assessment } from '../../src/contracts/activities';
+import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { InputOf, TokenUse } from '../../src/contracts/runbook-inputs';
-import type { OperationTokenReference } from '../../src/contracts/ceremony';
-import { approvePlan } from '../procedures/approved-plan';
-import { TokenCeremony } from '../procedures/token-ceremony';
-import { tokenForPerson } from '../procedures/token-for-person';
+import { escapeUntrusted } from '../../src/contracts/words';
+import type { StepCalls } from '../engine/activity-calls';
+import type { Approvals } from '../engine/approvals';
+import { RunStopped } from '../engine/failures';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
+import { approvePlan } from '../procedures/approved-plan';
+import type { ChangeInput } from '../procedures/approved-plan';
+import type { CeremonyKind } from '../procedures/token-ceremony';
+import { TokenCeremony } from '../procedures/token-ceremony';
 
 /** One DR operation token for one cluster, as a run of its own: kept for the next run, or made for a person's key. */
-export const operationTokenCeremony = runbookInParts('operationTokenCeremony', (run, input) =>
-  input.recipient === undefined ? run.abortable(() => keep(run, input)) : forPerson(run, input, input.recipient),
-);
-
-/** Whoever takes it deletes it; so does the run that made it, where it is stopped. */
-function usesOf({ uses }: InputOf<'operationTokenCeremony'>): readonly TokenUse[] {
-  return [...new Set([...uses, 'dr.operation-token.delete' as const])];
-}
-
-function forPerson(run: Run, input: InputOf<'operationTokenCeremony'>, recipientPgpKey: string): Promise<Ending> {
-  const { deployment, cluster } = input;
+export const operationTokenCeremony = runbookInParts('operationTokenCeremony', (run, input) => {
+  // Whoever takes it deletes it; so does the run that made it, where it is stopped.
+  const uses: readonly TokenUse[] = [...new Set([...input.uses, 'dr.operation-token.delete' as const])];
+  if (input.recipient === undefined) return run.abortable(() => keep(run, input, uses));
+  const { deployment, cluster, recipient: recipientPgpKey } = input;
   const disposal = { deployment, provided: cluster, reason: `the token of ${cluster} is not needed any more` };
-  return tokenForPerson(run, {
-    ...({ runbook: 'operationTokenCeremony', kind: 'operation-token', input, recipientPgpKey } as const),
+  return forPerson(run, recipientPgpKey, {
+    ...({ kind: 'operation-token', input, target: { cluster, uses } } as const),
     assess: (call) => call.assessCeremony({ input }),
-    target: { cluster, uses: usesOf(input) },
     leftToDo: [
       `The token has no lifetime. Once it is not needed: \`runbook start operationTokenDisposal --input '${JSON.stringify(disposal)}'\`; the recipient gives it to that run, which deletes it and proves it.`,
     ],
   });
+});
+
+/** A root token of one cluster from the holders' key shares, encrypted to one person: nobody here can read it. */
+export const rootTokenCeremony = runbookInParts('rootTokenCeremony', (run, input) =>
+  forPerson(run, input.recipientPgpKey, {
+    ...({ kind: 'root-token', input, target: { cluster: input.cluster, uses: [] } } as const),
+    assess: (call) => call.assessRootTokenCeremony({ input }),
+    leftToDo: [],
+  }),
+);
+
+interface Wanted {
+  readonly input: ChangeInput;
+  readonly assess: (call: StepCalls) => Promise<Assessment<TokenRoute>>;
+  readonly target: CeremonyTarget;
 }
 
-async function keep(run: Run, input: InputOf<'operationTokenCeremony'>): Promise<Ending> {
-  const { deployment, cluster, reason, keepFor } = input;
-  // 1. Is it a DR secondary, is its slot free, do the holders suffice? The run that takes the token is approved.
-  const approved = await approvePlan(run, {
-    input,
-    assess: (call) => call.assessCeremony({ input }),
-    gate: () => undefined,
-  });
+/** Up to the shares in hand. `kindOf` what is made, once it is approved, and to whose key. */
+async function askHolders(
+  run: Run,
+  { input, assess, target }: Wanted,
+  gate: 'ceremony' | undefined,
+  kindOf: (approvals: Approvals) => CeremonyKind,
+  begun: (ceremony: TokenCeremony, route: TokenRoute) => void = () => undefined,
+): Promise<TokenCeremony | Ending> {
+  const { deployment, reason, requestedBy = 'unknown' } = input;
+  // 1. Is its slot free, do the holders suffice, can a recipient's key encrypt? Who approves sees its fingerprint.
+  const approved = await approvePlan(run, { input, assess, gate: () => gate });
   if ('outcome' in approved) return approved;
 
   // 2. Ask the holders.
-  const uses = usesOf(input);
-  const ceremony = new TokenCeremony(
-    run,
-    {
-      ...{ deployment, runbook: 'operationTokenCeremony', reason, targets: [{ cluster, uses }] },
-      requestedBy: input.requestedBy ?? 'unknown',
-      inputDigest: approved.approvals.authority.plan.digest,
-    },
-    { kind: 'operation-token', keepFor },
-  );
+  const { approvals, route } = approved;
+  const { runbook } = run.state;
+  const inputDigest = approvals.authority.plan.digest;
+  const request = { deployment, runbook, reason, requestedBy, targets: [target], inputDigest };
+  const ceremony = new TokenCeremony(run, request, kindOf(approvals));
+  begun(ceremony, route);
   run.onEnd(() => ceremony.abandon());
   run.state.enterPhase('waiting-for-people');
   await ceremony.ready();
   await ceremony.collect();
+  return ceremony;
+}
+
+/** Approved by the run that takes it. */
+async function keep(run: Run, input: InputOf<'operationTokenCeremony'>, uses: readonly TokenUse[]): Promise<Ending> {
+  const { deployment, cluster, keepFor } = input;
+  const assess = (call: StepCalls) => call.assessCeremony({ input });
+  const kind = { kind: 'operation-token', keepFor } as const;
+  const asked = await askHolders(run, { input, assess, target: { cluster, uses } }, undefined, () => kind);
+  if (!(asked instanceof TokenCeremony)) return asked;
 
   // 3. The token generation. The token stays sealed, in the result of this step and in the record.
   run.state.enterPhase('preparing');
-  let leftOver: readonly OperationTokenReference[] | undefined;
+  let leftOver: readonly OperationTokenReference[] | undefined = [];
   // Stopped from here on, nobody wants it, and it has no lifetime; one that was just made is in the record alone.
   run.onEnd(async () => {
     if (!leftOver) return;
@@ -67,13 +91,12 @@ async function keep(run: Run, input: InputOf<'operationTokenCeremony'>): Promise
       await call.deleteOperationTokens({ deployment, tokens });
     });
   });
-  leftOver = [];
-  const made = await ceremony.generate(cluster, uses);
+  const made = await asked.generate(cluster, uses);
   if (made) leftOver = [made];
 
   // 4. The keys are not needed any more.
   run.state.enterPhase('finishing');
-  await ceremony.close();
+  await asked.close();
   leftOver = undefined;
   return {
     outcome: 'completed',
@@ -83,13 +106,51 @@ async function keep(run: Run, input: InputOf<'operationTokenCeremony'>): Promise
   };
 }
 
-/** A root token of one cluster from the holders' key shares, encrypted to one person: nobody here can read it. */
-export const rootTokenCeremony = runbookInParts('rootTokenCeremony', (run, input) =>
-  tokenForPerson(run, {
-    ...({ runbook: 'rootTokenCeremony', kind: 'root-token', input } as const),
-    assess: (call) => call.assessRootTokenCeremony({ input }),
-    target: { cluster: input.cluster, uses: [] },
-    recipientPgpKey: input.recipientPgpKey,
-    leftToDo: [],
-  }),
-);
+interface ForPerson extends Wanted {
+  readonly kind: CeremonyKind['kind'];
+  /** Who ends the token, and how, where nobody but the recipient can read it. */
+  readonly leftToDo: readonly string[];
+}
+
+/** Approved by gate `ceremony`, made from key shares, encrypted to one person: nobody here can read it. */
+async function forPerson(run: Run, recipientPgpKey: string, wanted: ForPerson): Promise<Ending> {
+  const { cluster } = wanted.target;
+  let fingerprint = '';
+  let ceremony: TokenCeremony | undefined;
+  const handedOn = (encryptedToken: string) => ({
+    result: { cluster, recipientKey: fingerprint, encryptedToken },
+    leftToDo: [
+      `Give the encrypted token (encryptedToken in the result of ${wanted.input.deployment}/${cluster}) to the recipient, who decrypts it: \`base64 -d token.txt | gpg --decrypt\`.`,
+      ...wanted.leftToDo,
+    ],
+  });
+  const kindOf = (approvals: Approvals): CeremonyKind => ({
+    kind: wanted.kind,
+    person: { recipientPgpKey, begin: (carryOut) => approvals.begin('ceremony', carryOut) },
+  });
+  try {
+    return await run.abortable(async () => {
+      const asked = await askHolders(run, wanted, 'ceremony', kindOf, (begun, route) => {
+        ceremony = begun;
+        fingerprint = route.fingerprint ?? '';
+      });
+      if (!(asked instanceof TokenCeremony)) return asked;
+
+      // 3. DANGER: the token generation. The token has no lifetime, and only the recipient can read and end it.
+      run.state.enterPhase('working');
+      const token = await asked.generateForPerson();
+
+      // 4. The keys are not needed any more.
+      run.state.enterPhase('finishing');
+      await asked.close();
+      return { outcome: 'completed', ...handedOn(token) };
+    });
+  } catch (error) {
+    // A token that is in hand reaches its recipient however the run ends: nobody else can end it.
+    const token = ceremony?.encrypted;
+    if (token === undefined || !(error instanceof RunStopped)) throw error;
+    const { result, leftToDo } = handedOn(token);
+    const stopped = `The run was stopped by ${escapeUntrusted(error.by)}: ${escapeUntrusted(error.reason)}`;
+    return { outcome: 'aborted', result, leftToDo: [stopped, ...leftToDo] };
+  }
+}

@@ -3,7 +3,6 @@ import { ApplicationFailure } from '@temporalio/common';
 import type * as TemporalWorkflow from '@temporalio/workflow';
 import type { EnvelopeVerdict } from '../../../src/contracts/ceremony';
 import type { Waiting } from '../../../src/contracts/run-status';
-import type { InboxItem, SignalName } from '../../../src/contracts/signals';
 import type * as ActivityCalls from '../../../workflows/engine/activity-calls';
 import { TokenCeremony } from '../../../workflows/procedures/token-ceremony';
 import { fakeRun } from '../../support/fake-run';
@@ -27,7 +26,6 @@ const GONE = ApplicationFailure.nonRetryable('no worker holds the keys', 'WORKER
 const accepted = (arrival: number, name: string): Opened => ({
   verdicts: [{ arrival, code: 'accepted', text: 'accepted', holder: { name, how: 'signed' }, seq: 1 }],
 });
-const item = (signal: SignalName, arrival: number): InboxItem => ({ signal, arrival, receivedAt: 0, input: 'sealed' });
 const REJECTED = { code: 'SHARES_REJECTED', message: 'They do not fit.', outcomeKnown: true } as const;
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -83,6 +81,7 @@ function collecting({
     ...{ deployment: 'payments', runbook: 'drFailover', reason: 'a test', requestedBy: 'olga' },
     ...{ targets: [], inputDigest: 'digest' },
   });
+  const check = (arrival: number) => send('share', [{ signal: 'share', arrival, receivedAt: 0, input: 'sealed' }]);
   return {
     collection,
     findings,
@@ -90,7 +89,13 @@ function collecting({
     opening,
     epochs: () => epochs,
     shares: () => waiting.get('shares') as Extract<Waiting, { for: 'shares' }> | undefined,
-    send: (signal: SignalName, arrival: number) => send(signal, [item(signal, arrival)]),
+    check,
+    /** A share that is checked at once, and accepted. */
+    give: async (arrival: number, name: string) => {
+      const checked = check(arrival);
+      opening[arrival - 1]?.end(accepted(arrival, name));
+      await checked;
+    },
     /** Ends what waits, so that nothing goes on beside the next test. */
     stop: () => {
       over = true;
@@ -100,9 +105,9 @@ function collecting({
 
 describe('a check that ends after the holders were asked anew', () => {
   it('of a share: it is refused as one of another round, and is not in hand', async () => {
-    const { collection, send, opening, receipts, shares, stop } = collecting({ threshold: 1 });
+    const { collection, check, give, opening, receipts, shares, stop } = collecting({ threshold: 1 });
     await collection.invite();
-    const checked = send('share', 1);
+    const checked = check(1);
     await collection.invite();
     void collection.collect();
     opening[0]?.end(accepted(1, 'ada'));
@@ -110,17 +115,15 @@ describe('a check that ends after the holders were asked anew', () => {
     expect(receipts).toMatchObject([{ arrival: 1, verdict: 'refused', code: 'wrong-epoch' }]);
     await settled();
     expect(shares()).toMatchObject({ epoch: 2, held: [] });
-    const again = send('share', 2);
-    opening[1]?.end(accepted(2, 'ada'));
-    await again;
+    await give(2, 'ada');
     expect(receipts[1]).toMatchObject({ verdict: 'accepted' });
     stop();
   });
 
   it('of a share that no worker could check: the keys of the present epoch are not given up', async () => {
-    const { collection, send, opening, receipts, epochs, shares, stop } = collecting({});
+    const { collection, check, opening, receipts, epochs, shares, stop } = collecting({});
     await collection.invite();
-    const checked = send('share', 1);
+    const checked = check(1);
     await collection.invite();
     void collection.collect();
     opening[0]?.fail(GONE);
@@ -134,14 +137,12 @@ describe('a check that ends after the holders were asked anew', () => {
 });
 
 it('keys that a later check opens are not given up for a check that failed while nothing was collected', async () => {
-  const { collection, send, opening, epochs, findings, shares, stop } = collecting({});
+  const { collection, check, give, opening, epochs, findings, shares, stop } = collecting({});
   await collection.invite();
-  const failed = send('share', 1);
+  const failed = check(1);
   opening[0]?.fail(GONE);
   await failed;
-  const good = send('share', 2);
-  opening[1]?.end(accepted(2, 'ada'));
-  await good;
+  await give(2, 'ada');
   void collection.collect();
   for (let turns = 0; turns < 5; turns += 1) await settled();
   expect([epochs(), findings]).toEqual([1, []]);
@@ -150,12 +151,10 @@ it('keys that a later check opens are not given up for a check that failed while
 });
 
 it('where enough shares are in hand, a check that fails gives up no keys: the token generation finds out', async () => {
-  const { collection, send, opening, receipts, epochs } = collecting({ threshold: 1 });
+  const { collection, check, give, opening, receipts, epochs } = collecting({ threshold: 1 });
   await collection.invite();
-  const good = send('share', 1);
-  opening[0]?.end(accepted(1, 'ada'));
-  await good;
-  const failed = send('share', 2);
+  await give(1, 'ada');
+  const failed = check(2);
   opening[1]?.fail(GONE);
   await failed;
   await collection.collect();
@@ -185,13 +184,10 @@ it.each([
   [{ outageSince: 1 }, 'critical', /call them now/],
   [{}, 'warning', /One of ada, bert corrects his share .* one more holder/],
 ] as const)('shares that the service rejected are %j %s', async (outage, severity, next) => {
-  const { collection, send, opening, findings, shares, stop } = collecting(outage);
+  const { collection, give, findings, shares, stop } = collecting(outage);
   await collection.invite();
-  for (const [index, name] of ['ada', 'bert'].entries()) {
-    const given = send('share', index + 1);
-    opening[index]?.end(accepted(index + 1, name));
-    await given;
-  }
+  await give(1, 'ada');
+  await give(2, 'bert');
   void collection.generate('west', ['dr.promote']);
   await settled();
   expect(findings).toMatchObject([{ code: 'shares-rejected', severity, next: expect.stringMatching(next) as string }]);
