@@ -113,7 +113,7 @@ async function batchToken(
 }
 
 /**
- * The batch token that is kept for a DR secondary: how long it lives on, since when it is in use, what it may do, and
+ * The batch token that is kept for a DR secondary: how long it lives on, what it may do, and
  * whether it is renewed in time. Where its rotation is in the inventory people rely on it, unless the key holders are
  * always asked: a token without rights, as after its policy was emptied, is red then. So is one that ends soon and lets
  * the calls of a ceremony in. Pure.
@@ -121,7 +121,7 @@ async function batchToken(
 export function judgeBatchToken(
   { batchTokens, ceremony: { tokenSource } }: Deployment,
   { drSet, cluster, opensCalls }: { readonly drSet: string; readonly cluster: string; readonly opensCalls: boolean },
-  { usable, error, ttlSeconds, creationTtlSeconds }: CredentialFacts,
+  { usable, error, ttlSeconds }: CredentialFacts,
   checks: readonly Check[],
 ): Check {
   const rotation = Object.hasOwn(batchTokens, drSet) ? batchTokens[drSet] : undefined;
@@ -130,17 +130,13 @@ export function judgeBatchToken(
     tokenSource === 'batch' ||
     (rotation !== undefined && tokenSource === 'auto') ||
     (opensCalls && bad.some(({ name }) => name.includes('lives')));
-  const made =
-    ttlSeconds === undefined || creationTtlSeconds === undefined
-      ? []
-      : [`made ${Math.max(0, creationTtlSeconds - ttlSeconds)} s ago`];
   const rights = bad.length === 0 ? ['with its rights'] : bad.map((each) => `${each.name}: ${each.observed}`);
   const left = ttlSeconds === undefined ? 'no end' : `${ttlSeconds} s left`;
   // Renewed at half its life: with a quarter gone beyond that, the Schedule has not come for a while.
   const overdue = rotation !== undefined && ttlSeconds !== undefined && ttlSeconds * 4000 < rotation.ttlMs;
   const renewed = rotation === undefined ? '' : `, renewed at half of its ${Math.round(rotation.ttlMs / 1000)} s`;
   return check('batch-token', cluster, bad.length === 0 && !overdue, {
-    observed: usable ? [left, ...made, ...rights].join(', ') : `not usable: ${error ?? 'refused'}`,
+    observed: usable ? [left, ...rights].join(', ') : `not usable: ${error ?? 'refused'}`,
     needed: `alive, with its rights${renewed}`,
     next: 'Start batchTokenRotation, and see that its Schedule runs. Was the policy emptied on purpose? Then take batch out of tokenSource.',
     otherwise: bad.length > 0 && reliedOn ? 'fail' : 'warn',

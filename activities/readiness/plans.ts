@@ -1,4 +1,3 @@
-import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { asWarning } from '../checks/check';
@@ -33,23 +32,17 @@ export async function planChecks(
 ): Promise<Judged[]> {
   const { deployment, sets, clusters, access, execution } = context;
   const { signal } = execution;
-  const inputs = (to: string): Inputs => {
-    const given = { deployment: deployment.name, to, reason: 'readiness' };
-    return { switchover: RUNBOOK_INPUTS.drSwitchover.parse(given), failover: RUNBOOK_INPUTS.drFailover.parse(given) };
-  };
   const observations = clusters.map(({ observation }) => observation);
   const observed = observedOf({ access, signal }, deployment, observations, { input: {} });
   /** One after the other: sets with performance replication between them share the key beside the marker. */
   const formers = async () => {
     const judged: Judged[] = [];
-    for (const set of sets) judged.push(...(await former(observed, set, inputs)));
+    for (const set of sets) judged.push(...(await former(observed, set)));
     return judged;
   };
   const checks = await Promise.all([
     formers(),
-    ...sets.flatMap((set) =>
-      set.secondaries.map(({ name }) => successor(observed, set, name, { ...inputs(name), works, takesKept })),
-    ),
+    ...sets.flatMap((set) => set.secondaries.map(({ name }) => successor(observed, set, name, works, takesKept))),
   ]);
   const owned = (await works) ? OF_A_RUN : [];
   return checks
@@ -57,18 +50,20 @@ export async function planChecks(
     .map((each) => (owned.includes(each.name) ? asWarning(each, 'It may belong to the run that works.') : each));
 }
 
-interface Inputs {
-  readonly switchover: InputOf<'drSwitchover'>;
-  readonly failover: InputOf<'drFailover'>;
+/** As somebody would start them now. */
+function inputsTo(deployment: string, to: string) {
+  const given = { deployment, to, reason: 'readiness' };
+  return { switchover: RUNBOOK_INPUTS.drSwitchover.parse(given), failover: RUNBOOK_INPUTS.drFailover.parse(given) };
 }
 
 /** What a switchover does on the primary is the same to whichever secondary. */
-async function former(observed: Observed, { primaries, secondaries }: DrSet, inputs: (to: string) => Inputs) {
+async function former(observed: Observed, { primaries, secondaries }: DrSet) {
   const [from, to] = [primaries[0]?.observation, secondaries[0]?.observation];
   if (from === undefined || to === undefined) return [];
   const asked = { name: 'switchover-begins', cluster: from.cluster, needed: 'what a switchover does on the primary' };
   return readChecks(observed.signal, asked, async (signal) => {
-    const { checks } = await formerChecks(inputs(to.cluster).switchover, { ...observed, signal }, { from, to });
+    const { switchover } = inputsTo(observed.deployment.name, to.cluster);
+    const { checks } = await formerChecks(switchover, { ...observed, signal }, { from, to });
     return concerning('switchover', checks);
   });
 }
@@ -77,17 +72,14 @@ async function successor(
   observed: Observed,
   { primaries: [primary] }: DrSet,
   cluster: string,
-  {
-    switchover,
-    failover,
-    works,
-    takesKept,
-  }: Inputs & { readonly works: Promise<boolean>; readonly takesKept: boolean },
+  works: Promise<boolean>,
+  takesKept: boolean,
 ): Promise<Judged[]> {
   const { signal, deployment } = observed;
   const observation = observed.of(cluster);
   // Whatever else stands against it comes of that.
   if (!observation.reachable) return takesPart(observation);
+  const { switchover, failover } = inputsTo(deployment.name, cluster);
   const asked = { name: 'operation-token', cluster, needed: 'where the operation token comes from' };
   const reading = within(signal, () => observed.tokens(cluster, [PROMOTE, UPDATE_PRIMARY], takesKept));
   reading.catch(() => undefined);

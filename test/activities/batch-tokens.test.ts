@@ -44,7 +44,7 @@ describe('readiness', () => {
   it('shows what is left, when it was made, and that it has its rights', () => {
     expect(point({})).toMatchObject({
       verdict: 'ok',
-      observed: '20000 s left, made 8800 s ago, with its rights',
+      observed: '20000 s left, with its rights',
     });
   });
 

@@ -255,8 +255,7 @@ describe('one deployment of two clusters', () => {
     expect(pointsOf(result, 'not-checkable')).toEqual([
       'certificate (east) both',
       'certificate (west) both',
-      // The plan says both to its approvers.
-      'exit-a-token-for-the-way-back (east) switchover',
+      // The plan says it to its approvers.
       'no-loss-can-be-proven (east) switchover',
     ]);
     const changes = bench.changes().filter((each) => !/capabilities-self$|: LIST /.test(each));

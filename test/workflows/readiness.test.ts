@@ -18,7 +18,6 @@ jest.setTimeout(180_000);
 const BEYOND_KNOWING = [
   'certificate (east) both',
   'certificate (west) both',
-  'exit-a-token-for-the-way-back (east) switchover',
   'no-loss-can-be-proven (east) switchover',
 ];
 
