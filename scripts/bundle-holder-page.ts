@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import { cp, mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import * as esbuild from 'esbuild';
 import writeFileAtomic from 'write-file-atomic';
@@ -49,35 +48,11 @@ export async function buildHolderPage(root = projectRoot()): Promise<BuiltPage> 
 }
 
 /** Writes the page and its hash, in the form that `sha256sum --check` takes. Each appears only when it is complete. */
-export async function writeHolderPage(outFile: string, built?: BuiltPage): Promise<BuiltPage> {
-  const page = built ?? (await buildHolderPage());
-  const files = [
-    [outFile, page.html],
-    [`${outFile}.sha256`, `${page.sha256}  ${basename(outFile)}\n`],
-  ] as const;
-  for (const [file, content] of files) {
-    await writeFileAtomic(file, content);
-  }
+export async function writeHolderPage(outFile: string): Promise<BuiltPage> {
+  const page = await buildHolderPage();
+  await writeFileAtomic(outFile, page.html);
+  await writeFileAtomic(`${outFile}.sha256`, `${page.sha256}  ${basename(outFile)}\n`);
   return page;
-}
-
-/**
- * Builds the page twice: here, and from a copy of the sources in a folder of another name.
- *
- * @throws Error where the two differ: nobody could check a published page by building it.
- */
-export async function buildTwice(root = projectRoot()): Promise<BuiltPage> {
-  const elsewhere = await mkdtemp(join(tmpdir(), 'holder-page-elsewhere-'));
-  try {
-    for (const part of ['src', 'package.json', 'tsconfig.json'])
-      await cp(join(root, part), join(elsewhere, part), { recursive: true });
-    await symlink(join(root, 'node_modules'), join(elsewhere, 'node_modules'), 'dir');
-    const [here, there] = await Promise.all([buildHolderPage(root), buildHolderPage(elsewhere)]);
-    if (here.html === there.html) return here;
-    throw new Error(`Two builds of the holder's page differ: ${here.sha256} here, ${there.sha256} elsewhere.`);
-  } finally {
-    await rm(elsewhere, { recursive: true });
-  }
 }
 
 async function bundleScript(root: string): Promise<string> {
@@ -115,25 +90,13 @@ function sourceHash(text: string): string {
   return `sha256-${createHash('sha256').update(text).digest('base64')}`;
 }
 
-/** Build step: writes the holder's page and its hash. `--release` builds it twice, in two folders, and writes what is published. */
-async function main(isRelease: boolean): Promise<void> {
-  if (!isRelease) {
-    const { html, sha256 } = await writeHolderPage(join(projectRoot(), HOLDER_PAGE_PATH));
-    console.log(`${HOLDER_PAGE_PATH}: ${Math.round(html.length / 1024)} KiB, SHA-256 ${sha256}`);
-    return;
-  }
-  const page = await buildTwice();
-  const { version } = JSON.parse(await readFile(join(projectRoot(), 'package.json'), 'utf8')) as { version: string };
-  const file = join('release', `holder-page-${version}.html`);
-  await mkdir(join(projectRoot(), 'release'), { recursive: true });
-  await writeHolderPage(join(projectRoot(), file), page);
-  console.log(`Two builds gave the same bytes. Publish both files, and the hash in the notes of release ${version}:`);
-  console.log(`  ${file}\n  ${file}.sha256\n  SHA-256 ${page.sha256}`);
-}
-
+/** Build step: writes the holder's page, which is published as it is, and its hash. */
 if (require.main === module) {
-  main(process.argv[2] === '--release').catch((error: unknown) => {
-    console.error(error instanceof Error ? error.message : error);
-    process.exitCode = 1;
-  });
+  writeHolderPage(join(projectRoot(), HOLDER_PAGE_PATH)).then(
+    ({ html, sha256 }) => console.log(`${HOLDER_PAGE_PATH}: ${Math.round(html.length / 1024)} KiB, SHA-256 ${sha256}`),
+    (error: unknown) => {
+      console.error(error instanceof Error ? error.message : error);
+      process.exitCode = 1;
+    },
+  );
 }

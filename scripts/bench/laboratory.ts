@@ -13,7 +13,6 @@ import { QUERIES, SIGNALS } from '../../src/contracts/signals';
 import { createEnvelope, parseShare, readHolderKey, readPins, verifyInvitation } from '../../src/keys';
 import type { SigningKey } from '../../src/keys';
 import { Secret } from '../../src/secret';
-import type { SimulatedService } from '../../src/simulator';
 
 export const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'] as const;
 export const APPROVER = 'grace';

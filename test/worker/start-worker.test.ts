@@ -6,7 +6,8 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Worker } from '@temporalio/worker';
+import { bundleWorkflowCode, Worker } from '@temporalio/worker';
+import type { WorkflowBundle } from '@temporalio/worker';
 import pino from 'pino';
 import { createCeremonyKeys, KeyRecords, newSealKey, newSigningKey } from '../../src/keys';
 import { deploymentWorkflowId } from '../../src/contracts/names';
@@ -276,23 +277,25 @@ describe('the sweeper of ceremony keys', () => {
   });
 });
 
+let otherCode: WorkflowBundle | undefined;
+
 /** Runs of other code: they wait where this version reads the deployment first. Whoever polls the queue can leave some. */
 async function misfits(type: string, workflowIds: readonly string[], taskQueue: string) {
   const client = await temporalClient();
-  const workflowsPath = join(directory, `${type}.js`);
-  await writeFile(workflowsPath, `exports.${type} = () => require('@temporalio/workflow').sleep('1 day');`);
+  const workflowsPath = join(directory, 'other.js');
+  const sleeps = `() => require('@temporalio/workflow').sleep('1 day')`;
+  await writeFile(workflowsPath, `exports.drSwitchover = exports.nothingOfOurs = ${sleeps};`);
   await writeFile(join(directory, 'package.json'), '{}');
+  const modules = [join(projectRoot(), 'node_modules')];
+  otherCode ??= await bundleWorkflowCode({
+    workflowsPath,
+    webpackConfigHook: (config) => ({ ...config, resolve: { ...config.resolve, modules } }),
+  });
   const old = await Worker.create({
     connection: await temporalNativeConnection(),
     namespace: temporalServer().namespace,
     taskQueue,
-    workflowsPath,
-    bundlerOptions: {
-      webpackConfigHook: (config) => ({
-        ...config,
-        resolve: { ...config.resolve, modules: [join(projectRoot(), 'node_modules')] },
-      }),
-    },
+    workflowBundle: otherCode,
   });
   const args = [{ deployment: 'payments', to: 'west', reason: 'of another version' }];
   const handles = await old.runUntil(async () => {
