@@ -128,7 +128,11 @@ describe('one kind of replication ends on one cluster', () => {
   });
 
   world.it(
-    cell(NAME, 'parked, retry', 'the service refuses once, and an answer is lost; a connected DR secondary is cut off behind the gate'),
+    cell(
+      NAME,
+      'parked, retry',
+      'the service refuses once, and an answer is lost; a connected DR secondary is cut off behind the gate',
+    ),
     async (scenario) => {
       const endpoint = disable('dr', 'primary');
       scenario.service.faults.add({ cluster: 'east', endpoint, action: { status: 403 } });
