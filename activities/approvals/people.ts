@@ -285,8 +285,8 @@ export async function checkControls(input: ControlsInput): Promise<{
       if (!isRunbookError(error) || error.code === 'NOT_APPROVED') throw error;
       throw error.with({ message: withNext(error.message, howTo(action, run)) });
     });
-    const { name, how, reason, digest, before: step } = control;
-    const order = { reason, ...(step === undefined ? {} : { before: step }), ...(how === 'signed' ? { digest } : {}) };
+    const { name, how, reason, digest } = control;
+    const order = { reason, ...(how === 'signed' ? { digest } : {}) };
     return { ...accepted, by: { name, how }, control: order, failover };
   });
   const by = [...before, ...verdicts.flatMap((each) => (each.accepted && each.by ? [each.by] : []))];

@@ -41,8 +41,6 @@ export const controlPayload = z.strictObject({
   rid: z.string(),
   action: z.enum(CONTROL_ACTIONS),
   reason: comment.default(''),
-  /** `pause` only: hold before the step of this name instead of at once. */
-  before: z.string().max(200).optional(),
   name,
   iat: z.number().int(),
 });

@@ -93,6 +93,8 @@ export type RunFact = { readonly at: number } & (
   | { readonly kind: 'outage-began'; readonly since: number; readonly why: string; readonly atLeast?: boolean }
   /** Clients were told to hold off, or let through again. */
   | { readonly kind: 'clients'; readonly held: boolean }
+  /** A pause holds the run, or no more: not from when it was ordered, but from the step that it holds. */
+  | { readonly kind: 'paused'; readonly paused: boolean }
   /** What was lost, where no comparison of both sides can tell. */
   | {
       readonly kind: 'loss';
@@ -119,8 +121,6 @@ export type RunFact = { readonly at: number } & (
   | {
       readonly kind: 'control';
       readonly control: 'pause' | 'resume' | 'abort' | 'cancel' | 'take-over';
-      /** A pause that begins only before the step of this name. */
-      readonly before?: string;
       readonly by: string;
       readonly reason: string;
     }

@@ -70,14 +70,9 @@ function waits(run: RunRecord, until: number) {
   });
   const atGates = gatesIn(run).map(({ opened, closed }) => span(opened, closed));
   const parked = parkingsIn(run).map((each) => span(each.parked, each.decided));
-  const controls = factsOf(run, 'control');
-  // A run never holds before a step inside of an outage, so a pause before a named step holds nothing here.
-  const pauses = controls
-    .filter(({ control, before }) => control === 'pause' && before === undefined)
-    .map((pause) => {
-      const end = controls.find(({ control, at }) => control !== 'pause' && at >= pause.at);
-      return span(pause, end);
-    });
+  const held = factsOf(run, 'paused');
+  const resumed = (since: number) => held.find(({ paused, at }) => !paused && at >= since);
+  const pauses = held.filter(({ paused }) => paused).map((begun) => span(begun, resumed(begun.at)));
   return { asked: [...atGates, ...parked], pauses };
 }
 

@@ -28,9 +28,7 @@ const ready = (from: number, at: number) =>
 const gate = (state: 'opened' | 'approved', at: number): RunFact => ({
   ...{ kind: 'gate', gate: 'promote', state, at: when(at), planDigest: 'd', by: [] },
 });
-const control = (name: 'pause' | 'resume', at: number): RunFact => ({
-  ...{ kind: 'control', control: name, at: when(at), by: 'olga', reason: '' },
-});
+const held = (paused: boolean, at: number): RunFact => ({ kind: 'paused', paused, at: when(at) });
 const began = (at: number, since: number, why: string): RunFact => ({
   ...{ kind: 'outage-began', at: when(at), since: when(since), why },
 });
@@ -78,7 +76,7 @@ const CASES: readonly (readonly [string, Parameters<typeof reportAfter>, expecte
     'counts a pause only where nothing runs',
     [
       [demotion, ready(3_000, 6_000)],
-      [control('pause', 1_500), control('resume', 3_000)],
+      [held(true, 1_500), held(false, 3_000)],
     ],
     { peopleMs: 1_000, serviceMs: 4_000 },
   ],

@@ -569,7 +569,7 @@ export class TestRun {
   /** Pauses, resumes or aborts, as somebody who may decide. */
   async control(
     action: Exclude<ControlAction, 'takeOver'>,
-    order: { readonly reason?: string; readonly before?: string } = {},
+    order: { readonly reason?: string } = {},
     name = 'grace',
   ): Promise<void> {
     await this.handle.signal(action, await this.controlDocument(action, order, name));
@@ -577,7 +577,7 @@ export class TestRun {
 
   async controlDocument(
     action: ControlAction,
-    order: { readonly reason?: string; readonly before?: string } = {},
+    order: { readonly reason?: string } = {},
     name = 'grace',
   ): Promise<{ readonly document: string }> {
     const { workflowId: wid, runId: rid } = await this.handle.describe();

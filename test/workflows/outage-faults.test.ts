@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RunStatus } from '../../src/contracts/run-status';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
@@ -13,11 +13,14 @@ import { headlineOf } from '../../src/report/headlines';
 const directory = temporaryDirectory('outage');
 
 const HOOK = { command: ['/bin/true'], timeout: '60s' };
+/** As long as this file is there the clients are being stopped. */
+const notYet = join(directory, 'clients-are-not-stopped-yet');
+const QUIESCE = { ...HOOK, command: ['/bin/sh', '-c', `while test -e ${notYet}; do sleep 0.05; done`] };
 const stuck = new Lane(() =>
   Scenario.start({
     deployment: {
       quiesce: 'hook',
-      hooks: { quiesce: HOOK, release: HOOK },
+      hooks: { quiesce: QUIESCE, release: HOOK },
     },
   }),
 );
@@ -94,11 +97,13 @@ describe('faults in the outage', () => {
         const caughtUp = 'Write a marker on east and wait until west has it';
         scenario.limit({ catchUp: '1s' });
         const run = await scenario.start({ go: 'auto' });
-        await run.waitsFor('approval');
-        await run.control('pause', { reason: 'look first', before: caughtUp });
-        await run.until('the pause is noted', ({ receipts }) => receipts.some(({ signal }) => signal === 'pause'));
+        writeFileSync(notYet, '');
         scenario.service.cluster('west').holdStream('dr', true);
         await run.people({ go: false });
+        await run.until('they are stopped', ({ steps }) => steps.some(({ name }) => name === 'Quiesce the clients'));
+        await run.control('pause', { reason: 'look first' });
+        await run.until('the pause is noted', ({ receipts }) => receipts.some(({ signal }) => signal === 'pause'));
+        rmSync(notYet);
         const held = await run.until('it ended, or is held', ({ phase, waiting }) => {
           const resume = waiting.filter((each) => each.for === 'resume');
           return (phase === 'finished' || resume.length > 0) && resume;

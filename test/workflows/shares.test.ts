@@ -1,5 +1,7 @@
 import type { Receipt } from '../../src/contracts/run-facts';
 import type { Report } from '../../src/contracts/report';
+import { CHANGING, signalled } from '../support/faults';
+import { at } from '../support/outage';
 import { envelopeOf } from '../support/people';
 import { replayRun } from '../support/replay';
 import { deeds, reportOf } from '../support/reports';
@@ -123,14 +125,14 @@ describe('key shares', () => {
   it('more than needed is accepted; after the end of the ceremony it is refused', async () => {
     expect(await send(await envelope('emil'))).toMatchObject({ verdict: 'accepted' });
     const late = await envelope('emil', { seq: 2 });
-    await run.control('pause', { reason: 'to look', before: 'Read the final state' });
+    const looked = signalled();
+    at(scenario, 'after', 'east', CHANGING.deleteToken, () => looked.promise);
     await run.approve('go', 'henry');
-    await run.waitsFor('resume');
     await run.until('the ceremony is over', ({ steps }) =>
       steps.some(({ name, state }) => name === 'Destroy the ceremony keys' && state === 'done'),
     );
     expect(await send(late)).toMatchObject({ verdict: 'refused', code: 'no-ceremony' });
-    await run.control('resume', { reason: 'seen' });
+    looked.resolve();
     report = await run.report();
     expect(report.outcome).toBe('completed');
     expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(sent);

@@ -1,6 +1,7 @@
 import { ceremonyWorkflowId } from '../../src/contracts/names';
-import { CHANGING, loseAnswer, statuses } from '../support/faults';
+import { CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';
+import { at } from '../support/outage';
 import { openScenario } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
 
@@ -23,11 +24,20 @@ describe('operationTokenCeremony', () => {
   it('deletes the token that it made where it is stopped before its end', async () => {
     const run = await ceremony();
     await run.waitsFor('shares');
-    await run.control('pause', { reason: 'a word first', before: 'Destroy the ceremony keys' });
+    const given = signalled();
+    const heard = signalled();
+    const last = () => {
+      given.resolve();
+      return heard.promise;
+    };
+    at(scenario, 'after', 'west', CHANGING.giveShare, last, 3);
+    await run.shares();
+    await given.promise;
+    await run.control('pause', { reason: 'a word first' });
     await run.until('the pause counts', ({ receipts }) =>
       receipts.some(({ signal, verdict }) => signal === 'pause' && verdict === 'accepted'),
     );
-    await run.shares();
+    heard.resolve();
     await run.until(
       'paused with a token',
       ({ paused, steps }) =>

@@ -3,7 +3,6 @@ import { isUndecodable } from '../../src/contracts/signals';
 import type { ControlAction, InboxItem } from '../../src/contracts/signals';
 import type { Attested, Receipt } from '../../src/contracts/run-facts';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
-import { escapeUntrusted } from '../../src/contracts/words';
 import { checks } from './activity-calls';
 import { NOT_CHECKED, checked } from './failures';
 import type { RunState } from './run-state';
@@ -13,8 +12,6 @@ export interface Control {
   readonly arrival: number;
   readonly by: Attested;
   readonly reason: string;
-  /** A pause that begins only before the step of this name. */
-  readonly before?: string | undefined;
   /** Of `takeOver`: the input of the failover. */
   readonly failover?: InputOf<'drFailover'> | undefined;
 }
@@ -53,7 +50,7 @@ export async function checkControls(
     else if (repeated) refuse(arrival, 'repeated', 'this very document counted before: each counts once', by);
     else {
       if (control.digest !== undefined) used.add(control.digest);
-      return [{ arrival, by, reason: control.reason, failover, before: control.before }];
+      return [{ arrival, by, reason: control.reason, failover }];
     }
     return [];
   });
@@ -78,56 +75,8 @@ function cannotTakeOver(
 
 /** The receipt of an order that counts, and its place in the report. */
 export function noteControl(state: RunState, action: ControlAction, control: Control, text: string): void {
-  const { arrival, by, reason, before } = control;
+  const { arrival, by, reason } = control;
   state.receipt({ signal: action, arrival, verdict: 'accepted', code: 'accepted', text, from: by });
   const kind = action === 'takeOver' ? 'take-over' : action;
-  state.fact({ kind: 'control', control: kind, by: by.name, reason, before });
-}
-
-/** What a run that does not know its steps beforehand can say of a pause. */
-export function heldBefore(state: RunState, name: string): string {
-  const ran = state.steps.some((step) => step.name === name);
-  return `before "${escapeUntrusted(name)}", ${ran ? 'which ran already: if it comes again' : 'if a step of exactly this name comes'}`;
-}
-
-/** What people asked to be held, and before which steps. */
-export class Pauses {
-  #now: Control | undefined;
-  readonly #named = new Map<string, Control>();
-
-  /** Whether the run is held at its next step. */
-  get holds(): boolean {
-    return this.#now !== undefined;
-  }
-
-  ask(control: Control): void {
-    if (control.before === undefined) this.#now = control;
-    else this.#named.set(control.before, control);
-  }
-
-  end(): void {
-    this.#now = undefined;
-    this.#named.clear();
-  }
-
-  /** What holds the run before the step of this name. */
-  before(name: string): Control | undefined {
-    const named = this.#named.get(name);
-    this.#named.delete(name);
-    this.#now = named ?? this.#now;
-    return this.#now;
-  }
-
-  /** Names of steps are not known beforehand: who asked to hold before one that never came must learn it. */
-  tellThoseThatNeverCame(state: RunState): void {
-    for (const [name, { by }] of this.#named) {
-      state.finding({
-        severity: 'info',
-        code: 'pause-not-reached',
-        text: `${escapeUntrusted(by.name)} asked to hold before step "${escapeUntrusted(name)}": no step of this name came, and the run was not held.`,
-        next: 'Look at the names of the steps in the report; a pause needs one of them, letter by letter.',
-      });
-    }
-    this.#named.clear();
-  }
+  state.fact({ kind: 'control', control: kind, by: by.name, reason });
 }

@@ -12,7 +12,7 @@ import { inStep } from './interceptors';
 import type { Choice, Decision, StepOptions } from './parking';
 import { ABORT, LEAVE, Parking, RETRY } from './parking';
 import type { Control } from './controls';
-import { Pauses, checkControls, heldBefore, noteControl } from './controls';
+import { checkControls, noteControl } from './controls';
 import type { RunState, StepRecord } from './run-state';
 import type { Signals } from './signals';
 import { escapeUntrusted } from '../../src/contracts/words';
@@ -27,7 +27,8 @@ export class Run {
   readonly #parking: Parking;
   #scope: CancellationScope | undefined;
   #stop: RunStopped | undefined;
-  readonly #pauses = new Pauses();
+  /** What holds the run before its next step. */
+  #pause: Control | undefined;
   readonly #cleanUps: (() => Promise<void>)[] = [];
   #outage = false;
   /** Documents of orders that counted. */
@@ -76,7 +77,7 @@ export class Run {
   /** The run goes on as the failover that took it over: what it was told before does not count any more. */
   become(runbook: RunbookName): void {
     this.#stop = undefined;
-    this.#pauses.end();
+    this.#pause = undefined;
     this.#outage = false;
     this.#takeOver = { by: [], missing: [] };
     this.state.become(runbook);
@@ -193,7 +194,6 @@ export class Run {
 
   /** Runs the clean-ups, last registered first. */
   async cleanUpAll(): Promise<void> {
-    this.#pauses.tellThoseThatNeverCame(this.state);
     for (const cleanUp of this.#cleanUps.splice(0).reverse()) await cleanUp();
   }
 
@@ -227,7 +227,7 @@ export class Run {
     options: StepOptions,
     choices: readonly Choice[],
   ): Promise<T | typeof SKIPPED> {
-    await this.#holdBefore(name);
+    await this.#holdWherePaused();
     const record = this.beginStep(name);
     for (;;) {
       try {
@@ -302,16 +302,20 @@ export class Run {
     this.state.show();
   }
 
-  async #holdBefore(name: string): Promise<void> {
+  async #holdWherePaused(): Promise<void> {
     this.#throwBetweenSteps();
-    // Also where it is not held: what was to be held while clients are kept out is held after it.
-    const pause = this.#pauses.before(name);
+    const pause = this.#pause;
     if (!pause || this.#outage || this.state.holdsClients) return;
-    this.state.paused = true;
+    this.#isHeld(true);
     this.state.wait('resume', { for: 'resume', by: pause.by.name, reason: pause.reason });
-    await this.waitFor(() => !this.#pauses.holds);
-    this.state.paused = false;
+    await this.waitFor(() => this.#pause === undefined);
+    this.#isHeld(false);
     this.state.waitOver('resume');
+  }
+
+  #isHeld(paused: boolean): void {
+    this.state.paused = paused;
+    this.state.fact({ kind: 'paused', paused });
   }
 
   async #control(action: 'pause' | 'resume' | 'abort', items: readonly InboxItem[]): Promise<void> {
@@ -320,13 +324,12 @@ export class Run {
       if (action === 'abort') this.#abort(order);
       else if (action === 'resume') {
         noteControl(this.state, action, order, 'nothing holds the run any more');
-        this.#pauses.end();
+        this.#pause = undefined;
       } else {
-        const now = order.before === undefined ? 'at the next step' : heldBefore(this.state, order.before);
         const later = this.state.holdsClients && HELD_LATER;
         const inOutage = this.#outage && 'noted: the run is held once a cluster serves';
-        noteControl(this.state, action, order, inOutage || later || now);
-        this.#pauses.ask(order);
+        noteControl(this.state, action, order, inOutage || later || 'at the next step');
+        this.#pause = order;
       }
     }
   }

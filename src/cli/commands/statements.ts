@@ -143,8 +143,6 @@ function openParking({ waiting, workflowId }: RunStatus, parking: string | undef
   });
 }
 
-type ControlOptions = StatementOptions & { readonly before?: string };
-
 /** `runbook pause`, `resume`, `abort` and `take-over`. */
 function controlCommands(host: CommandHost): Command[] {
   return (['pause', 'resume', 'abort', 'takeOver'] as const).map((action) => {
@@ -152,10 +150,9 @@ function controlCommands(host: CommandHost): Command[] {
     const command = newCommand(word, [`runbook ${word} deployment:payments --name ada --reason "wrong window"`])
       .option(...NAME_OPTION)
       .option('--reason <text>', 'why; shown in the report');
-    if (action === 'pause') command.option('--before <step>', 'hold before the step of this name instead of at once');
-    return withStatementOptions(command).action(async (workflowId: string, options: ControlOptions) => {
-      const { reason, before } = options;
-      refusePlainShare({ reason, before });
+    return withStatementOptions(command).action(async (workflowId: string, options: StatementOptions) => {
+      const { reason } = options;
+      refusePlainShare({ reason });
       await withSession(host.context, options, async (session) => {
         const { runId, memo } = await describe(session.client, { workflowId });
         const run = { workflowId, runId };
@@ -168,7 +165,7 @@ function controlCommands(host: CommandHost): Command[] {
           };
           return orderTakeOver(host, options, session, run, input, { name, reason });
         }
-        const members = { action, reason, before, name };
+        const members = { action, reason, name };
         await giveStatement(host, options, session, run, [SIGNALS[action], 'control'], members);
       });
     });
