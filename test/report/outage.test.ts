@@ -5,7 +5,7 @@ import { objectivesOf } from '../../src/report/outage';
 import { reportOf } from '../../src/report/report-of-run';
 import type { ActivitySpecification } from './support/run-builder';
 import { decided, iso, parked, RunBuilder, when } from './support/run-builder';
-import { finishedSwitchover, INPUT, TIMES } from './support/switchover';
+import { finishedSwitchover, TIMES } from './support/switchover';
 
 const by = { name: 'olga', how: 'signed' } as const;
 
@@ -34,12 +34,8 @@ const began = (at: number, since: number, why: string): RunFact => ({
 });
 
 /** What a run tells that did this, beside what it learned. */
-function reportAfter(activities: readonly ActivitySpecification[], facts: readonly RunFact[] = []): Report {
-  const history = new RunBuilder().started('drSwitchover', INPUT);
-  for (const each of activities) history.activity(each);
-  for (const fact of facts) history.fact(fact);
-  return reportOf(history.build());
-}
+const reportAfter = (activities: readonly ActivitySpecification[], facts: readonly RunFact[] = []): Report =>
+  reportOf(new RunBuilder(activities, facts).build());
 const outageOf = (...given: Parameters<typeof reportAfter>) => reportAfter(...given).outage;
 
 const again = activity('demotePrimary', [3_000, 3_500]);

@@ -3,8 +3,8 @@ import { renderHtml } from '../../src/report/render-html';
 import { renderMarkdown } from '../../src/report/render-markdown';
 import { reportOf } from '../../src/report/report-of-run';
 import type { ActivitySpecification } from './support/run-builder';
-import { RunBuilder, when } from './support/run-builder';
-import { DIGEST, finishedSwitchover, INPUT, observation } from './support/switchover';
+import { INPUT, RunBuilder, when } from './support/run-builder';
+import { DIGEST, finishedSwitchover, observation } from './support/switchover';
 
 const plan = { kind: 'gate', gate: 'plan', planDigest: DIGEST } as const;
 const report = (builder: RunBuilder): Report => reportOf(builder.build());
@@ -57,7 +57,6 @@ Gates: where people approve what comes next.
 
   it('tells a small run in full', () => {
     const history = new RunBuilder()
-      .started('drSwitchover', INPUT)
       .activity({
         type: 'demotePrimary',
         step: { name: 'Demote east', number: 1 },
@@ -78,8 +77,7 @@ Gates: where people approve what comes next.
 
   it('shows the end of a run that ended: its gate, the last state of both kinds, both clusters', () => {
     const performance = { mode: 'secondary', state: 'stream-wals', lastRemoteWal: '42', peers: [] };
-    const history = new RunBuilder()
-      .started('drFailover', INPUT)
+    const history = new RunBuilder([], [], 'drFailover')
       .activity({
         type: 'readDeployment',
         step: { name: 'Read the final state', number: 1 },
@@ -98,7 +96,7 @@ Gates: where people approve what comes next.
 
   it('lets nothing that people wrote become layout, a link or HTML', () => {
     const reason = '# big\n| a | b | [x](javascript:1) <script>1</script> `code` *bold* _it_ ~no~ DR_TOKEN';
-    const markdown = renderMarkdown(report(new RunBuilder().started('drSwitchover', { ...INPUT, reason })));
+    const markdown = renderMarkdown(report(new RunBuilder([], [], 'drSwitchover', { ...INPUT, reason })));
     expect(markdown).toContain(
       '- Reason: # big \\| a \\| b \\| \\[x\\](javascript:1) &lt;script&gt;1&lt;/script&gt; \\`code\\` \\*bold\\* \\_it\\_ \\~no\\~ DR_TOKEN',
     );

@@ -12,6 +12,12 @@ export const iso = (at: number): string => new Date(when(at)).toISOString();
 
 export const IDENTITY = { namespace: 'default', workflowId: 'deployment:payments', runId: '0c1d-run' } as const;
 
+export const INPUT = {
+  ...{ deployment: 'payments', to: 'west' },
+  reason: 'Planned maintenance in the eastern data centre',
+  requestedBy: 'olga',
+} as const;
+
 /** One activity as a test describes it; without `endedAt` it still runs. */
 export interface ActivitySpecification {
   readonly type: string;
@@ -50,17 +56,20 @@ const knownOf = (code: string) => code in ERROR_CODES && ERROR_CODES[code as key
 
 /** Builds what a run knows of itself from what happened when. */
 export class RunBuilder {
-  #runbook = 'unknown';
-  #input: object = {};
-  readonly #activities: ActivitySpecification[] = [];
+  readonly #activities: ActivitySpecification[];
   readonly #changes: { readonly at: number; readonly change: Change }[] = [];
-  readonly #facts: RunFact[] = [];
+  readonly #facts: RunFact[];
   readonly #left: string[] = [];
 
-  started(runbook: string, input: object): this {
-    this.#runbook = runbook;
-    this.#input = input;
-    return this;
+  /** A switchover that did this, and learned that beside it. */
+  constructor(
+    activities: readonly ActivitySpecification[] = [],
+    facts: readonly RunFact[] = [],
+    private readonly runbook = 'drSwitchover',
+    private readonly input: object = INPUT,
+  ) {
+    this.#activities = [...activities];
+    this.#facts = [...facts];
   }
 
   activity(specification: ActivitySpecification): this {
@@ -120,12 +129,12 @@ export class RunBuilder {
         ),
       ),
     ].filter(({ at }) => within(at - START));
-    const { requestedBy } = fieldsOf(this.#input);
+    const { requestedBy } = fieldsOf(this.input);
     const record: Changing = {
       ...IDENTITY,
-      runbook: this.#runbook,
+      runbook: this.runbook,
       deployment: 'payments',
-      input: { ...this.#input },
+      input: { ...this.input },
       ...(typeof requestedBy === 'string' && { requestedBy: { name: requestedBy, how: 'claimed' } }),
       startedAt: START,
       asOf: START + Math.max(0, ...this.times().filter(within)),

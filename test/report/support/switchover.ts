@@ -2,7 +2,7 @@ import type { ClusterObservation } from '../../../src/contracts/observations';
 import type { RunbookPlan } from '../../../src/contracts/plan';
 import type { RunFact } from '../../../src/contracts/run-facts';
 import type { ActivitySpecification } from './run-builder';
-import { RunBuilder, when } from './run-builder';
+import { INPUT, RunBuilder, when } from './run-builder';
 
 export const DIGEST = 'g4Jx0mFh0dQyUu5Y1mVn3c0W2uKq8yPbTzR9sLwE7aI';
 
@@ -34,10 +34,8 @@ export const PLAN: RunbookPlan = {
   warnings: [],
   steps: ['Read and check the deployment', 'Demote east', 'Promote west', 'Re-protect'],
   choices: { tokenSource: 'ceremony', go: 'required', onStuck: 'promote-back', acceptLoss: 'none', rejoin: true },
-  reason: 'Planned maintenance in the eastern data centre',
+  reason: INPUT.reason,
 };
-
-export const INPUT = { deployment: 'payments', to: 'west', reason: PLAN.reason, requestedBy: 'olga' } as const;
 
 /** What a reading of a healthy cluster gives. */
 export function observation(cluster: string, mode: string, at: number): ClusterObservation {
@@ -131,7 +129,7 @@ const done = (observed: string, called: number, confirmed: number) => ({
 
 /** A switchover from east to west with two DR secondaries, a performance secondary, a ceremony and two gates. */
 export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder {
-  const history = new RunBuilder().started('drSwitchover', INPUT);
+  const history = new RunBuilder();
   const add = (
     [number, name]: readonly [number, string],
     type: string,
