@@ -3,6 +3,7 @@
  * here: each event carries the principal as a server with authentication stamps it.
  */
 import type { Authority } from '../../src/contracts/activities';
+import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { HeldShares } from '../../workflows/procedures/held-shares';
 import { DEPLOYMENT, signaledEvent as signaled, drDemotion, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
@@ -116,49 +117,52 @@ describe("the server's record of who sent a signal", () => {
     expect((await decide(undefined)).verdicts).toMatchObject([{ accepted: false, code: 'refused' }]);
   });
 
-  it('attests shares, and a holder without it learns why', async () => {
-    const { fingerprint: _fingerprint, ...ceremony } = await bench.ceremony([
-      { cluster: 'west', uses: ['dr.promote'] },
-    ]);
-    const own = await envelopeOf(bench.person('ada'), ceremony.invitation, bench.workersKey, { unsigned: true });
-    const inspect = async (principal: string | undefined) => {
-      bench.history = { events: [signaled('share', own, principal)] };
-      return bench.call('openEnvelopes', { deployment: DEPLOYMENT, ceremony, held: [], arrived: [1] });
-    };
-    expect((await inspect('user:ada')).verdicts).toMatchObject([
-      { code: 'accepted', holder: { name: 'ada', how: 'principal' } },
-    ]);
-    expect((await inspect('user:bert')).verdicts).toMatchObject([{ code: 'wrong-signer' }]);
-    expect((await inspect(undefined)).verdicts).toMatchObject([
-      { code: 'wrong-signer', text: expect.stringContaining('is authentication on?') as string },
-    ]);
-  });
+  describe('of a share', () => {
+    let ceremony: CeremonyHandle;
+    let own: unknown;
+    beforeAll(async () => {
+      const { fingerprint: _fingerprint, ...made } = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }]);
+      ceremony = made;
+      own = await envelopeOf(bench.person('ada'), ceremony.invitation, bench.workersKey, { unsigned: true });
+    });
 
-  it('is read again where a share is used: an envelope that nobody, or somebody else, sent makes no token', async () => {
-    const { fingerprint: _fingerprint, ...ceremony } = await bench.ceremony([
-      { cluster: 'west', uses: ['dr.promote'] },
-    ]);
-    const own = await envelopeOf(bench.person('ada'), ceremony.invitation, bench.workersKey, { unsigned: true });
-    const others = await bench.envelopes(ceremony.invitation, ['bert', 'cleo']);
-    const generate = (principal: string | undefined) => {
-      const documents = others.map((document) => signaled('share', { document }));
-      bench.history = { events: [signaled('share', own, principal), ...documents] };
-      const held = new HeldShares();
-      held.take(
-        ['ada', 'bert', 'cleo'].map((name, index) => ({
-          ...{ arrival: index + 1, code: 'accepted', text: '', holder: { name, how: 'signed' } },
-        })),
-      );
-      const about = { deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: ['dr.promote'] as const };
-      return { ...about, envelopes: [], held };
-    };
-    for (const principal of [undefined, 'user:bert']) {
-      const refused = await bench.generationFailure(generate(principal));
-      expect(refused).toMatchObject({ code: 'SHARES_MISSING', details: { needed: '3' } });
-      expect(refused.details['observed']).toContain('2; ada: refused: not sent or signed by the named holder');
-    }
-    expect(bench.calls('west', 'generate-operation-token/update')).toBe(0);
-    expect(await bench.generate(generate('user:ada'))).toMatchObject({ token: expect.anything() as unknown });
+    it.each([
+      ['user:ada', { code: 'accepted', holder: { name: 'ada', how: 'principal' } }],
+      ['user:bert', { code: 'wrong-signer' }],
+      [undefined, { code: 'wrong-signer', text: expect.stringContaining('is authentication on?') as string }],
+    ])('attests shares, and a holder without it learns why: %s', async (principal, verdict) => {
+      bench.history = { events: [signaled('share', own, principal)] };
+      const { verdicts } = await bench.call('openEnvelopes', {
+        deployment: DEPLOYMENT,
+        ceremony,
+        held: [],
+        arrived: [1],
+      });
+      expect(verdicts).toMatchObject([verdict]);
+    });
+
+    it('is read again where a share is used: an envelope that nobody, or somebody else, sent makes no token', async () => {
+      const others = await bench.envelopes(ceremony.invitation, ['bert', 'cleo']);
+      const generate = (principal: string | undefined) => {
+        const documents = others.map((document) => signaled('share', { document }));
+        bench.history = { events: [signaled('share', own, principal), ...documents] };
+        const held = new HeldShares();
+        held.take(
+          ['ada', 'bert', 'cleo'].map((name, index) => ({
+            ...{ arrival: index + 1, code: 'accepted', text: '', holder: { name, how: 'signed' } },
+          })),
+        );
+        const about = { deployment: DEPLOYMENT, cluster: 'west', ceremony, uses: ['dr.promote'] as const };
+        return { ...about, envelopes: [], held };
+      };
+      for (const principal of [undefined, 'user:bert']) {
+        const refused = await bench.generationFailure(generate(principal));
+        expect(refused).toMatchObject({ code: 'SHARES_MISSING', details: { needed: '3' } });
+        expect(refused.details['observed']).toContain('2; ada: refused: not sent or signed by the named holder');
+      }
+      expect(bench.calls('west', 'generate-operation-token/update')).toBe(0);
+      expect(await bench.generate(generate('user:ada'))).toMatchObject({ token: expect.anything() as unknown });
+    });
   });
 
   it('in a laboratory a claim that is pasted again counts from then: nobody vouches for the first one either', async () => {

@@ -1,4 +1,3 @@
-import type { DecisionAction } from '../../src/contracts/signals';
 import type { ApprovalPayload, ControlPayload, DecisionPayload } from '../../src/contracts/payloads';
 import {
   createEnvelope,
@@ -57,40 +56,30 @@ export async function envelopeOf(
   return typeof envelope === 'string' ? { document: envelope } : envelope;
 }
 
-export async function approvalOf(
-  person: TestPerson,
-  payload: Omit<ApprovalPayload, 'name' | 'iat' | 'comment' | 'verdict'> & Partial<Omit<ApprovalPayload, 'name'>>,
+type Statement = 'approval' | 'decision' | 'control';
+
+/** What somebody says to a run, signed. */
+async function signed(
+  type: Statement,
+  { name, key }: TestPerson,
+  payload: object,
 ): Promise<{ readonly document: string }> {
-  return {
-    document: await signDocument(
-      DOCUMENT_TYPES.approval,
-      { verdict: 'approve', comment: '', iat: Math.floor(Date.now() / 1000), ...payload, name: person.name },
-      person.key,
-    ),
-  };
+  const complete = { iat: Math.floor(Date.now() / 1000), ...payload, name };
+  return { document: await signDocument(DOCUMENT_TYPES[type], complete, key) };
 }
 
-export async function decisionOf(
+export const approvalOf = (
   person: TestPerson,
-  payload: Omit<DecisionPayload, 'name' | 'iat' | 'reason' | 'action'> & {
-    readonly action: DecisionAction;
-    readonly reason?: string;
-  },
-): Promise<{ readonly document: string }> {
-  return {
-    document: await signDocument(
-      DOCUMENT_TYPES.decision,
-      { reason: 'decided in a test', ...payload, name: person.name, iat: Math.floor(Date.now() / 1000) },
-      person.key,
-    ),
-  };
-}
+  payload: Pick<ApprovalPayload, 'ns' | 'wid' | 'rid' | 'gate' | 'planDigest'> & Partial<Omit<ApprovalPayload, 'name'>>,
+) => signed('approval', person, { verdict: 'approve', comment: '', ...payload });
+
+export const decisionOf = (
+  person: TestPerson,
+  payload: Omit<DecisionPayload, 'name' | 'iat' | 'reason'> & { readonly reason?: string },
+) => signed('decision', person, { reason: 'decided in a test', ...payload });
 
 /** An order to a whole run. */
-export async function controlOf(
+export const controlOf = (
   person: TestPerson,
-  payload: Omit<ControlPayload, 'name' | 'iat' | 'reason'> & Partial<Pick<ControlPayload, 'reason'>>,
-): Promise<{ readonly document: string }> {
-  const complete = { reason: 'ordered in a test', ...payload, name: person.name, iat: Math.floor(Date.now() / 1000) };
-  return { document: await signDocument(DOCUMENT_TYPES.control, complete, person.key) };
-}
+  payload: Omit<ControlPayload, 'name' | 'iat' | 'reason'> & { readonly reason?: string },
+) => signed('control', person, { reason: 'ordered in a test', ...payload });
