@@ -119,8 +119,7 @@ export async function readPins(file: string): Promise<readonly PinnedKey[]> {
  * @throws RunbookError `INVALID_INPUT` where the line is no public key, or the key is pinned for another environment.
  */
 export async function addPin(file: string, environment: string, line: string, now = new Date()): Promise<PinnedKey> {
-  const key = parsePublicKey(line.trim());
-  if (key === undefined) throw notAKey();
+  const key = publicKeyOf(line);
   const content = await readPinsFile(file);
   const pinned = content.pins.find((pin) => keyOf(file, pin.key).kid === key.kid);
   if (pinned !== undefined && pinned.environment !== environment) {
@@ -136,9 +135,15 @@ export async function addPin(file: string, environment: string, line: string, no
   return { environment, ...key };
 }
 
-/** A line that is no public key. */
-export function notAKey(): RunbookError {
-  return new RunbookError('INVALID_INPUT', 'This is not a public key of the form "<kid>:<x>".', {
+/**
+ * Reads the line `<kid>:<x>` as a person gives it.
+ *
+ * @throws RunbookError `INVALID_INPUT` where it is no public key.
+ */
+export function publicKeyOf(line: string): PublicKeyEntry {
+  const key = parsePublicKey(line.trim());
+  if (key !== undefined) return key;
+  throw new RunbookError('INVALID_INPUT', 'This is not a public key of the form "<kid>:<x>".', {
     needed: 'the whole line with the colon, as "runbook keys workers" printed it',
     next: 'Copy the whole line again; a character may be missing.',
   });

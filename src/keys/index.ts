@@ -28,5 +28,5 @@ export type { DocumentContext, VerifiedApproval, VerifiedControl, VerifiedDecisi
 export { evaluateGate } from './approvals';
 export type { CountedApproval } from './approvals';
 export { createHolderKey, generatePassphrase, newSigningKey } from './holder-keys';
-export { addPin, notAKey, readPins, removePin } from './holder-keys';
+export { addPin, publicKeyOf, readPins, removePin } from './holder-keys';
 export type { People, PersonFacts } from './people';

@@ -362,7 +362,8 @@ describe('every character', () => {
   });
 
   it('comes back as it was from JSON that a terminal showed', () => {
-    for (const letters of chunks) {
+    // All of the first plane, and a part of the others.
+    for (const letters of chunks.filter((_, index) => index < 16 || index % 16 === 0)) {
       const text = letters.join('');
       const lines = jsonText({ text }).split('\n').map(terminalLine);
       expect(JSON.parse(lines.join('\n'))).toEqual({ text });

@@ -200,15 +200,12 @@ describe('the record', () => {
     await records.change(scenario.name, () => ({ put: { 'a note': 2 } }));
     const first = await run();
     expect(first).toMatchObject({ outcome: 'completed', findings: [], record: records.seen(scenario.name) });
-    const workflowId = recordWorkflowId(scenario.name);
-    await scenario.client.workflow.getHandle(workflowId).terminate('to put an older one in its place');
-    await scenario.client.workflow.start(RECORD_WORKFLOW, {
-      workflowId,
-      taskQueue: scenario.taskQueue,
-      args: [before],
-    });
     // A worker that has just started: it has seen nothing itself.
     await scenario.stopWorker();
+    const { taskQueue } = scenario;
+    const workflowId = recordWorkflowId(scenario.name);
+    await scenario.client.workflow.getHandle(workflowId).terminate('to put an older one in its place');
+    await scenario.client.workflow.start(RECORD_WORKFLOW, { workflowId, taskQueue, args: [before] });
     await scenario.startWorker();
     const next = await run();
     expect(next.findings).toEqual([expect.objectContaining({ severity: 'critical', code: 'record-went-back' })]);

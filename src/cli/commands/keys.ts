@@ -6,7 +6,6 @@ import {
   formatPublicKey,
   newSealKey,
   newSigningKey,
-  notAKey,
   parseFingerprint,
   readPins,
   removePin,
@@ -14,6 +13,7 @@ import {
   createHolderKey,
   generatePassphrase,
   parsePublicKey,
+  publicKeyOf,
 } from '../../keys';
 import type { PublicKeyEntry } from '../../keys';
 import { Secret } from '../../secret';
@@ -40,8 +40,7 @@ async function pinAfterComparing(
   { pins: path, yes: compared = false }: TrustOptions,
 ) {
   const file = pinsPath(context.env, path);
-  const key = parsePublicKey(line.trim());
-  if (key === undefined) throw notAKey();
+  const key = publicKeyOf(line);
   const pinned = (await readPins(file)).filter((pin) => pin.environment === environment);
   // Nobody is called about a key that was compared before.
   if (!compared && !pinned.some(({ kid }) => kid === key.kid)) {
@@ -109,7 +108,7 @@ function distrustCommand({ context }: CommandHost): Command {
     .option(...PINS_OPTION)
     .action(async (text: string, options: CommonOptions & { readonly pins?: string }) => {
       const file = pinsPath(context.env, options.pins);
-      const kid = /^[A-Za-z0-9_-]{43}$/.test(text.trim()) ? text.trim() : parseFingerprint(text);
+      const kid = parseFingerprint(text);
       if (kid === undefined)
         throw new RunbookError('INVALID_INPUT', 'This is not the fingerprint of a key.', {
           needed: '64 hexadecimal digits, in groups or not',

@@ -6,11 +6,11 @@ import { SIGNALS } from '../../contracts/signals';
 import { programVersion, projectRoot } from '../../dev-server/locations';
 import { answerRequest, answerWithToken, asksForRecoveryShare } from '../../documents/ceremony-request';
 import { envelopeInput, readEnvelopeText } from '../../documents/envelope';
-import { formatPublicKey, spokenFingerprint, parsePublicKey } from '../../documents/public-keys';
+import { formatPublicKey, spokenFingerprint } from '../../documents/public-keys';
 import { namedSigner } from '../../documents/invitation';
 import { parseOperationToken, parseShare } from '../../documents/key-shares';
 import { RunbookError } from '../../errors';
-import { notAKey, readPins } from '../../keys';
+import { publicKeyOf, readPins } from '../../keys';
 import { newCommand, printResult, withRun, withServerOptions, withSession, collect } from '../command';
 import type { CommandHost, ServerOptions, CommonOptions } from '../command';
 import type { CliContext } from '../context';
@@ -176,11 +176,7 @@ function holderPageCommand({ context }: CommandHost): Command {
     .option('--holder <name>', 'the name that is filled in')
     .action(async (options: PageOptions) => {
       const published = await readPublished();
-      const trusted = options.key.map((line) => {
-        const key = parsePublicKey(line.trim());
-        if (key === undefined) throw notAKey();
-        return key;
-      });
+      const trusted = options.key.map(publicKeyOf);
       const page = fillPage(published, {
         'workers-keys': trusted.map(formatPublicKey).join(' '),
         environment: options.environment ?? '',
