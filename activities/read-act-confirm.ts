@@ -3,7 +3,7 @@ import type { ChangeResult } from '../src/contracts/activities';
 import { RunbookError, isRunbookError } from '../src/errors';
 import { CHANGE_TIMEOUT_MS, Deadline } from './deadline';
 import type { ClusterAccess } from './clusters';
-import type { OutcomeDoubt, Execution } from './execution';
+import type { Execution } from './execution';
 
 /** Reads in a row that must say "not there" before a call whose answer was lost counts as without effect. */
 const STABLE_READS = 4;
@@ -50,9 +50,8 @@ export async function seenInTime<S>(execution: Execution, polling: Polling<S>): 
 }
 
 /** A budget counts from the first attempt of the activity; what this one needs to settle a doubt of an earlier one is left. */
-function deadlineOf(execution: Execution, budgetMs: number, underWayMs = execution.timing.underWayMs): Deadline {
-  const { doubt, spentMs } = execution;
-  const settlingMs = doubt.mayHaveSent ? underWayMs + STABLE_READS * 1_000 : 0;
+function deadlineOf({ doubt, spentMs, timing }: Execution, budgetMs: number): Deadline {
+  const settlingMs = doubt.mayHaveSent ? timing.underWayMs + STABLE_READS * 1_000 : 0;
   return new Deadline(budgetMs, undefined, Math.min(spentMs, Math.max(0, budgetMs - settlingMs)));
 }
 
@@ -96,10 +95,10 @@ export interface Change<S> extends Polling<S> {
   /** Refusals that mean "not yet" and are worth another call within the budget. */
   readonly notYet?: (error: RunbookError) => boolean;
   /**
-   * Of a request that serves once, as one with an activation token: how long it can be under way, ms. After a lost answer
-   * only reads that began later than that prove that it had no effect.
+   * A change of a role, or a request with an activation token: after a lost answer only reads that began later than it can
+   * be under way prove that it had no effect.
    */
-  readonly underWayMs?: number;
+  readonly servesOnce?: boolean;
 }
 
 export interface Changed<S> {
@@ -125,16 +124,10 @@ export function resultOf(
  * the interceptor puts on every error that leaves the activity. Only reads that agree on "not there" after the time in
  * which that request can be under way end the doubt. `read` must throw where it does not know: it asks the active node.
  */
-export function readActConfirm<S>(execution: Execution, asked: Change<S>): Promise<Changed<S>> {
-  return changeWithin(execution, asked, deadlineOf(execution, asked.budgetMs, asked.underWayMs));
-}
-
-async function changeWithin<S>(execution: Execution, asked: Change<S>, deadline: Deadline): Promise<Changed<S>> {
+export async function readActConfirm<S>(execution: Execution, asked: Change<S>): Promise<Changed<S>> {
   const { doubt } = execution;
-  const change: Change<S> = {
-    ...asked,
-    read: settlingDoubt(doubt, asked, asked.underWayMs ?? execution.timing.underWayMs),
-  };
+  const deadline = deadlineOf(execution, asked.budgetMs);
+  const change: Change<S> = { ...asked, read: settlingDoubt(execution, asked) };
   const readOnce = (): Promise<S> => awaitWithin<S>(execution, { ...change, until: () => true }, deadline);
   let state: S = await readOnce();
   if (change.until(state)) return { outcome: 'already', state, calls: 0 };
@@ -190,11 +183,7 @@ async function changeWithin<S>(execution: Execution, asked: Change<S>, deadline:
  * Ends the doubt once enough reads in a row, all after the time a lost request can be under way, say "not there". The
  * state that is there settles what was sent here, but not what an earlier attempt may have sent.
  */
-function settlingDoubt<S>(
-  doubt: OutcomeDoubt,
-  change: Pick<Polling<S>, 'read' | 'until'>,
-  underWayMs: number,
-): () => Promise<S> {
+function settlingDoubt<S>({ doubt, timing }: Execution, change: Pick<Polling<S>, 'read' | 'until'>): () => Promise<S> {
   let settled = 0;
   const earlier = doubt.mayHaveSent;
   return async () => {
@@ -202,7 +191,7 @@ function settlingDoubt<S>(
       const began = performance.now();
       const state = await change.read();
       const there = change.until(state);
-      settled = !there && began > doubt.since + underWayMs ? settled + 1 : 0;
+      settled = !there && began > doubt.since + timing.underWayMs ? settled + 1 : 0;
       if (there) doubt.mayHaveSent &&= earlier;
       else if (settled >= STABLE_READS) doubt.mayHaveSent = false;
       return state;
@@ -218,14 +207,11 @@ function settlingDoubt<S>(
  * there, or until that doubt is over.
  */
 export async function awaitSettled<S>(execution: Execution, polling: Polling<S>): Promise<S> {
-  const {
-    doubt,
-    timing: { underWayMs },
-  } = execution;
+  const { doubt, timing } = execution;
   return awaitState(execution, {
     ...polling,
-    budgetMs: polling.budgetMs + (doubt.mayHaveSent ? underWayMs : 0),
-    read: settlingDoubt(doubt, polling, underWayMs),
+    budgetMs: polling.budgetMs + (doubt.mayHaveSent ? timing.underWayMs : 0),
+    read: settlingDoubt(execution, polling),
     until: (state) => polling.until(state) || !doubt.mayHaveSent,
   });
 }
@@ -266,7 +252,7 @@ async function confirm<S>(
 ): Promise<Confirmed<S>> {
   let notThere = 0;
   let began = 0;
-  const { underWayMs = 0 } = change;
+  const underWayMs = change.servesOnce === true ? execution.timing.underWayMs : 0;
   const settledAt = execution.doubt.since + underWayMs;
   // What was taken late has time to be seen too, whatever earlier attempts spent.
   const leastMs = Math.max((change.pollMs ?? execution.timing.pollMs) * STABLE_READS * 2 + underWayMs, deadline.ms / 2);
@@ -281,7 +267,7 @@ async function confirm<S>(
     },
     until: (seen) => {
       if (change.until(seen)) return true;
-      if (underWayMs === 0 || began > settledAt) notThere += 1;
+      if (change.servesOnce !== true || began > settledAt) notThere += 1;
       return answerLost && notThere >= STABLE_READS;
     },
   };

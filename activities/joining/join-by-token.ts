@@ -227,7 +227,7 @@ async function useActivationToken<S>(
     const changed = await readActConfirm(execution, {
       ...use,
       cluster,
-      underWayMs: execution.timing.underWayMs,
+      servesOnce: true,
       read: () => read(sent.calls > 0),
       until: (state) => until(state, sent.calls > 0),
       prepare: async () => {

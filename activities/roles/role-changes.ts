@@ -85,7 +85,7 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
     ...replicationOf(access, kind, signal, readStatus),
     until: ({ mode }) => mode === 'secondary',
     budgetMs: limits.demoteMs,
-    underWayMs: execution.timing.underWayMs,
+    servesOnce: true,
     needed: `${cluster} is a ${kindName(kind)} secondary`,
     allow: (state) => {
       demandRole(cluster, kind, 'primary', state);
@@ -151,7 +151,7 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
     ...replicationOf(access, kind, signal, readStatus),
     until: (state) => state.mode === 'primary',
     budgetMs: promoteMs,
-    underWayMs: execution.timing.underWayMs,
+    servesOnce: true,
     needed: `${cluster} is ${kindName(kind)} primary`,
     allow: (state) => demandRole(cluster, kind, 'secondary', state),
     notYet: ({ code, retryable }) => NOT_YET_OF[kind].includes(code) || (retryable && MAY_PASS.includes(code)),

@@ -120,7 +120,7 @@ describe('what changed since the approval counts', () => {
 
   it('a secondary that is still connected is not gone', async () => {
     const gone = { deployment: DEPLOYMENT, cluster: 'east', kind: 'dr' as const, id: idOf('west'), secondary: 'west' };
-    bench.limit({ streamingMs: 800 });
+    bench.limit({ streamingMs: 300 });
     const failed = await bench.failure('awaitSecondaryGone', gone);
     bench.limit();
     expect(failed).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', retryable: false });

@@ -97,9 +97,9 @@ describe('an inventory that was changed since the plan was made', () => {
 
 it('a promotion goes on where the worker stood still for longer than its budget', async () => {
   await demote();
-  bench.limit({ promoteMs: 900 });
+  bench.limit({ promoteMs: 300 });
   const standStill = () => {
-    for (const until = performance.now() + 1_500; performance.now() < until;);
+    for (const until = performance.now() + 600; performance.now() < until;);
   };
   bench.service.faults.add({ endpoint: PROMOTE, action: standStill });
   bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 }, times: 2 });
@@ -146,7 +146,7 @@ it('503 of a promotion is waited out, never forced', async () => {
 
 it('503 until the budget ends: refused with a known outcome, and no one is primary', async () => {
   await demote();
-  bench.limit({ promoteMs: 900 });
+  bench.limit({ promoteMs: 300 });
   bench.always(PROMOTE, { status: 503 });
   await bench.refused('promoteSecondary', promotion(), 'NOT_CAUGHT_UP', {
     retryable: false,
@@ -157,7 +157,7 @@ it('503 until the budget ends: refused with a known outcome, and no one is prima
 
 it('a promotion that was taken but is not seen in time leaves its outcome open', async () => {
   await demote();
-  bench.limit({ promoteMs: 900 });
+  bench.limit({ promoteMs: 300 });
   bench.service.faults.add({
     cluster: 'west',
     endpoint: 'GET /v1/sys/replication/dr/status',
@@ -188,20 +188,6 @@ it('tokens of another run, cluster or use do not promote, and no call is made', 
   expect(made('promote')).toBe(0);
 });
 
-it('a token that the service refuses does not promote, and the refusal is certain', async () => {
-  await demote();
-  const wrong: OperationTokenReference = {
-    source: 'sealed',
-    cluster: 'west',
-    value: await bench.sealOperationToken('west', 'hvs.notATokenOfThisCluster00', ['dr.promote']),
-  };
-  await bench.refused('promoteSecondary', promotion(wrong), 'PERMISSION_DENIED', {
-    retryable: false,
-    details: { outcomeKnown: true },
-  });
-  expect(made('promote')).toBe(1);
-});
-
 it('a node that restarts and tells no mode is waited for, never taken for "not there"', async () => {
   bench.service.faults.add({ endpoint: DEMOTE, action: 'lose-answer' });
   bench.service.faults.add({
@@ -216,7 +202,7 @@ it('a node that restarts and tells no mode is waited for, never taken for "not t
 });
 
 it('a last look without an answer leaves no doubt: nothing was sent', async () => {
-  bench.limit({ demoteMs: 900 });
+  bench.limit({ demoteMs: 300 });
   bench.always('GET /v1/sys/replication/dr/status', 'reset', 'west');
   expect(await bench.failure('demotePrimary', drDemotion(authority))).toMatchObject({
     ...{ code: 'CONNECTION_LOST', retryable: false },

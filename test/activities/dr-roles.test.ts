@@ -78,25 +78,6 @@ describe('demote and promote without a valid approval', () => {
     expect(bench.calls('east', DEMOTE)).toBe(0);
   });
 
-  it('a run that was reset changes nothing until a decision acknowledges it', async () => {
-    const before = bench.changes();
-    const step = { originalRunId: 'the run before the reset' };
-    const input = drDemotion(authority);
-    const refused = await bench.failure('demotePrimary', input, { step });
-    expect(refused).toMatchObject({ code: 'RUN_WAS_RESET', retryable: false });
-    expect(refused.details['next']).toMatch(/decide retry/);
-    const wrongRun = await bench.failure('demotePrimary', input, { step: { ...step, acknowledgedRunId: 'another' } });
-    expect(wrongRun.code).toBe('RUN_WAS_RESET');
-    expect(bench.changes()).toEqual(before);
-    // Acknowledged, it gets as far as any other run: here to the missing approval.
-    const acknowledged = await bench.failure(
-      'demotePrimary',
-      { ...input, authority: withDocuments([]) },
-      { step: { ...step, acknowledgedRunId: bench.run.rid } },
-    );
-    expect(acknowledged.code).toBe('NOT_APPROVED');
-  });
-
   it('a primary is not demoted while its successor hears nothing from it', async () => {
     bench.service.partition('east', 'west');
     bench.service.advanceClock(6_000);

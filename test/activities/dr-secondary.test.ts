@@ -2,7 +2,7 @@
 import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { SimulatedCluster } from '../../src/simulator';
-import { DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench, CallOptions } from '../support/activity-environment';
 
 const DR = '/v1/sys/replication/dr';
@@ -29,10 +29,7 @@ openBench((opened) => (bench = opened), {
 });
 beforeAll(async () => {
   authority = await bench.authority();
-  const west = await bench.operationToken('west');
-  await bench.call('demotePrimary', drDemotion(authority));
-  await bench.call('promoteSecondary', drPromotion(west, authority));
-  bench.service.advanceClock(1_000);
+  await bench.switchOver(authority);
   roles = ['east', 'west'].map((name) => [name, bench.cluster(name).role('dr')] as const);
   token = await bench.operationToken('east');
 });
@@ -78,7 +75,7 @@ it('streaming counts with last_remote_wal 0 only where the Merkle roots are equa
   // Held back while the primary writes: connected, heartbeats, state stream-wals, and yet not caught up.
   bench.cluster('east').holdStream('dr', true);
   bench.cluster('west').write('secret/after', { a: 1 });
-  bench.limit({ streamingMs: 900 });
+  bench.limit({ streamingMs: 300 });
   const failure = await bench.failure('awaitDrStreaming', TO_WEST);
   bench.limit();
   bench.cluster('east').holdStream('dr', false);
@@ -231,7 +228,7 @@ it('tokens of another run, cluster or use open nothing, and nothing is called', 
   const live = bench.cluster('east').issuedSecrets.at(-1) ?? '';
   const sealed = async (cluster: string, ...seal: Parameters<ActivityBench['sealOperationToken']>) =>
     ({ source: 'sealed', cluster, value: await bench.sealOperationToken(...seal) }) as const;
-  const references: OperationTokenReference[] = [
+  const references = [
     await sealed('east', 'east', live, ['dr.update-primary'], otherRun),
     await sealed('east', 'east', live, ['dr.promote']),
     await sealed('east', 'west', live, ['dr.update-primary']),

@@ -5,6 +5,8 @@ import type { IncomingHttpHeaders, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import type * as Undici from 'undici';
+import { findDeployment } from '../../src/inventory';
+import { hooks } from '../../src/inventory/schema-outside';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 /** The HTTP library's own limits, which are minutes, are shorter than any answer here. */
@@ -73,15 +75,14 @@ afterEach(() => expect(bench.leaks()).toEqual([]));
 
 const IDEMPOTENT = () => ({ url: address, idempotent: true, timeout: '60s' });
 
-/** A bench with one hook of its own. */
-async function withQuiesce<T>(entry: object, body: (own: ActivityBench) => Promise<T>): Promise<T> {
-  const own = await ActivityBench.start({ deployment: { hooks: { quiesce: entry } } });
-  try {
-    return await body(own);
-  } finally {
-    await own.stop();
-  }
+/** With these hooks alone in the inventory. */
+async function withHooks(entries: object, body: () => Promise<unknown>): Promise<void> {
+  const deployment = findDeployment(bench.inventory, DEPLOYMENT);
+  const { hooks: usual } = deployment;
+  Object.assign(deployment, { hooks: hooks.parse(entries) });
+  await body().finally(() => Object.assign(deployment, { hooks: usual }));
 }
+const withQuiesce = (entry: object, body: () => Promise<unknown>) => withHooks({ quiesce: entry }, body);
 
 describe('a command', () => {
   it('runs once, ends well with exit code 0, and its output is in the result', async () => {
@@ -103,22 +104,22 @@ describe('a command', () => {
 
   it('shows the last lines of much output, and no rest of a line whose beginning is cut off', async () => {
     const lines = 'i=0; while [ $i -lt 9000 ]; do echo "line $i of many"; i=$((i+1)); done';
-    await withQuiesce(script(lines), async (own) => {
-      const { observed } = await own.call('runHook', hook('quiesce'));
+    await withQuiesce(script(lines), async () => {
+      const { observed } = await bench.call('runHook', hook('quiesce'));
       expect(observed.length).toBeLessThan(2_200);
       expect(observed).toMatch(/; its output: \.\.\. line \d+ of many\n/);
       expect(observed).toMatch(/line 8999 of many$/);
     });
-    await withQuiesce(script('head -c 60000 /dev/zero | tr "\\0" x'), async (own) => {
-      expect((await own.call('runHook', hook('quiesce'))).observed).toBe('quiesce hook ended with exit code 0');
+    await withQuiesce(script('head -c 60000 /dev/zero | tr "\\0" x'), async () => {
+      expect((await bench.call('runHook', hook('quiesce'))).observed).toBe('quiesce hook ended with exit code 0');
     });
   });
 
   it('that is cancelled ends as cancelled, not as failed', async () => {
-    await withQuiesce({ command: ['/bin/sleep', '600'], timeout: '60s' }, async (own) => {
+    await withQuiesce({ command: ['/bin/sleep', '600'], timeout: '60s' }, async () => {
       const onStart = (cancel: () => void) => void setTimeout(cancel, 50);
-      expect((await own.failure('runHook', hook('quiesce'), { onStart })).code).toBe('CancelledFailure');
-      expect((await own.call('runHook', hook('traffic'))).outcome).toBe('already');
+      expect((await bench.failure('runHook', hook('quiesce'), { onStart })).code).toBe('CancelledFailure');
+      expect((await bench.call('runHook', hook('traffic'))).outcome).toBe('already');
     });
   });
 
@@ -128,7 +129,7 @@ describe('a command', () => {
     process.env['SOME_TOKEN'] = secret;
     const file = join(bench.directory, 'environment');
     await writeFile(file, '');
-    await withQuiesce(script(`env > ${file}`), (own) => own.call('runHook', hook('quiesce')));
+    await withQuiesce(script(`env > ${file}`), () => bench.call('runHook', hook('quiesce')));
     delete process.env['RUNBOOKS_SEAL_KEYS'];
     delete process.env['SOME_TOKEN'];
     const seen = await readFile(file, 'utf8');
@@ -153,36 +154,32 @@ describe('whoever forges what a hook is told', () => {
     ['a cluster of nobody', () => ({ to: 'south' }), {}, 'UNKNOWN_CLUSTER'],
     ['the number of a step', () => ({}), { number: 'one; two' as unknown as number }, 'INVALID_INPUT'],
   ])('gets no order into a shell by %s', async (_, forged, step, code) => {
-    await withQuiesce(careless, async (own) => {
-      await own.refused('runHook', { ...hook('quiesce'), ...forged() }, code, { retryable: false }, { step });
+    await withQuiesce(careless, async () => {
+      await bench.refused('runHook', { ...hook('quiesce'), ...forged() }, code, { retryable: false }, { step });
       await expect(access(planted())).rejects.toThrow('ENOENT');
     });
   });
 
   it('nor by the name of a step, which the worker composes, nor by a Workflow ID, which is the lock', async () => {
-    await withQuiesce(careless, async (own) => {
-      const { observed } = await own.call('runHook', hook('quiesce'), { step: { name: order() } });
+    await withQuiesce(careless, async () => {
+      const { observed } = await bench.call('runHook', hook('quiesce'), { step: { name: order() } });
       expect(observed).toContain('step:Quiesce the clients');
-      const run = { ...own.run, wid: `deployment:${order()}` };
-      await own.refused('runHook', hook('quiesce'), 'PRECONDITION_FAILED', {}, { run });
+      const run = { ...bench.run, wid: `deployment:${order()}` };
+      await bench.refused('runHook', hook('quiesce'), 'PRECONDITION_FAILED', {}, { run });
       await expect(access(planted())).rejects.toThrow('ENOENT');
     });
   });
 
   it.each(['traffic', 'release'] as const)('leads nobody to a cluster that is not primary: %s', async (name) => {
-    const own = await ActivityBench.start({ deployment: { hooks: { [name]: { url: address } } } });
-    try {
-      const astray = { ...hook(name), from: 'east', to: 'west' };
-      await own.refused('runHook', astray, 'PRECONDITION_FAILED', {
+    await withHooks({ [name]: { url: address } }, async () => {
+      await bench.refused('runHook', { ...hook(name), from: 'east', to: 'west' }, 'PRECONDITION_FAILED', {
         retryable: false,
         details: { observed: 'west: DR secondary', outcomeKnown: true },
       });
       expect(got).toEqual([]);
-      await own.call('runHook', hook(name));
+      await bench.call('runHook', hook(name));
       expect(got).toHaveLength(1);
-    } finally {
-      await own.stop();
-    }
+    });
   });
 });
 
@@ -230,8 +227,8 @@ describe('a call', () => {
       retryable: false,
       details: { observed: expect.stringContaining('the answer was lost') as string, outcomeKnown: false },
     });
-    await withQuiesce(IDEMPOTENT(), async (own) => {
-      await own.refused('runHook', hook('quiesce'), 'HOOK_FAILED', { retryable: true });
+    await withQuiesce(IDEMPOTENT(), async () => {
+      await bench.refused('runHook', hook('quiesce'), 'HOOK_FAILED', { retryable: true });
     });
   });
 });
@@ -270,8 +267,8 @@ it.each([
   ],
 ])('%s', async (_name, entry, expected, observed) => {
   answer = () => undefined;
-  await withQuiesce(entry(), async (own) => {
-    const failure = await own.failure('runHook', hook('quiesce'));
+  await withQuiesce(entry(), async () => {
+    const failure = await bench.failure('runHook', hook('quiesce'));
     expect(failure).toMatchObject(expected);
     if (observed !== undefined) expect(failure.details['observed']).toBe(observed);
   });
@@ -304,14 +301,14 @@ describe('a try after one that was lost with its worker', () => {
   });
 
   it('runs an idempotent hook again, which its receiver can tell by the key; a second failure asks people', async () => {
-    await withQuiesce(IDEMPOTENT(), async (own) => {
-      await own.call('runHook', hook('quiesce'));
-      expect(await own.call('runHook', hook('quiesce'), { attempt: 2 })).toMatchObject({ outcome: 'done' });
+    await withQuiesce(IDEMPOTENT(), async () => {
+      await bench.call('runHook', hook('quiesce'));
+      expect(await bench.call('runHook', hook('quiesce'), { attempt: 2 })).toMatchObject({ outcome: 'done' });
       const keys = got.map(({ method, headers }) => [method, headers['idempotency-key']]);
       expect(keys).toHaveLength(2);
       expect(keys[0]).toEqual(keys[1]);
       answer = (response) => response.writeHead(503).end('busy');
-      await own.refused(
+      await bench.refused(
         'runHook',
         hook('quiesce'),
         'HOOK_FAILED',
@@ -342,12 +339,13 @@ describe('the probe', () => {
   });
 
   it('refuses to claim anything where the inventory has none, and says that nobody answers', async () => {
-    const dead = await ActivityBench.start({ deployment: { hooks: { probe: { url: 'http://127.0.0.1:1/' } } } });
-    const bare = await ActivityBench.start();
-    dead.limit({ serviceReadyMs: 100 });
     const ask = { deployment: DEPLOYMENT };
-    expect((await bare.failure('probeService', ask)).code).toBe('PRECONDITION_FAILED');
-    expect((await dead.failure('probeService', ask)).details['observed']).toContain('UNREACHABLE');
-    await Promise.all([dead.stop(), bare.stop()]);
+    await withHooks({}, () => bench.refused('probeService', ask, 'PRECONDITION_FAILED'));
+    bench.limit({ serviceReadyMs: 100 });
+    const details = { observed: expect.stringContaining('UNREACHABLE') as string };
+    await withHooks({ probe: { url: 'http://127.0.0.1:1/' } }, () =>
+      bench.refused('probeService', ask, 'CONFIRMATION_TIMEOUT', { details }),
+    );
+    bench.limit();
   });
 });

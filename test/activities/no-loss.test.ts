@@ -20,7 +20,7 @@ let history: ActivityBench['history'];
 openBench((opened) => (bench = opened), {
   // A secondary that may have heard of the write before its primary was gone is refused by the activity, not by 503.
   topology: { readings: { leaderChangeChance: 0, promoteRefusedBehindDeadSource: false } },
-  limits: { catchUp: '1s' },
+  limits: { catchUp: '300ms' },
   person: (name) => (name === 'emil' ? { attestation: 'claimed', publicKeys: [] } : undefined),
 });
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 /** A performance secondary that does not follow is re-pointed by token, and what its filter keeps away never leaves. */
 import type { Authority, PathsFilterFacts } from '../../src/contracts/activities';
 import type { SimulatedCluster } from '../../src/simulator';
-import { ActivityBench, DEPLOYMENT, drDemotion } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 
 const BASE = '/v1/sys/replication/performance';
 const ISSUE = `POST ${BASE}/primary/secondary-token`;
@@ -27,11 +27,7 @@ beforeEach(async () => {
   });
   europe = bench.cluster('europe');
   authority = await bench.authority();
-  const token = await bench.operationToken('west');
-  await bench.call('demotePrimary', drDemotion(authority));
-  const promotion = { deployment: DEPLOYMENT, cluster: 'west', otherCluster: 'east', token, authority };
-  await bench.call('promoteSecondary', { kind: 'dr', mode: 'planned', ...promotion });
-  bench.service.advanceClock(1_000);
+  await bench.switchOver(authority);
 });
 afterEach(async () => {
   expect(bench.leaks()).toEqual([]);
@@ -55,7 +51,7 @@ const compare = (id: string, expected?: PathsFilterFacts) =>
   bench.call('compareDynamicFilters', { ...TO_WEST, id, expected });
 
 it('keeps its filter although update-primary drops it: read, used under the cluster ID, written again, compared', async () => {
-  bench.limit({ streamingMs: 900 });
+  bench.limit({ streamingMs: 300 });
   const [seen] = (await bench.call('awaitPerformanceSecondaries', { ...TO_WEST, secondaries: ['europe'] })).following;
   expect(seen).toMatchObject({ cluster: 'europe', follows: false });
   bench.limit();
@@ -75,7 +71,7 @@ it('keeps its filter although update-primary drops it: read, used under the clus
   expect(await point()).toMatchObject({ outcome: 'done', calls: 1 });
   // Both sides agree on no filter at all: that is not what was expected.
   expect((await read()).filter).toBeUndefined();
-  bench.limit({ streamingMs: 900 });
+  bench.limit({ streamingMs: 300 });
   expect(await compare(id, filter)).toMatchObject({
     equal: false,
     observed: expect.stringContaining('no paths filter') as string,
@@ -85,7 +81,7 @@ it('keeps its filter although update-primary drops it: read, used under the clus
   expect(await write(id, filter)).toMatchObject({ outcome: 'already', calls: 0 });
   expect(await compare(id, filter)).toMatchObject({ equal: true });
   // Both sides agree on a filter that nobody wants.
-  bench.limit({ streamingMs: 900 });
+  bench.limit({ streamingMs: 300 });
   expect(await compare(id)).toMatchObject({ equal: false });
   bench.limit();
   expect(await point()).toMatchObject({ outcome: 'already' });

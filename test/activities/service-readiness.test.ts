@@ -30,7 +30,7 @@ describe('service', () => {
 
   it('is not ready where the marker is another one, or on a secondary', async () => {
     const other = { ...(await marker()), value: 'of another run' };
-    bench.limit({ serviceReadyMs: 1_000 });
+    bench.limit({ serviceReadyMs: 400 });
     const failures = await Promise.all([
       bench.failure('awaitServiceReady', { ...ready, marker: other }),
       bench.failure('awaitServiceReady', { ...ready, cluster: 'west' }),
@@ -112,7 +112,7 @@ describe('service', () => {
 
   it('names a blocked audit device instead of a cluster that never gets ready', async () => {
     const before = await marker();
-    bench.limit({ serviceReadyMs: 1_000 });
+    bench.limit({ serviceReadyMs: 400 });
     bench.cluster('east').auditBlocked = true;
     const failure = await bench.failure('awaitServiceReady', { ...ready, marker: before });
     bench.cluster('east').auditBlocked = false;

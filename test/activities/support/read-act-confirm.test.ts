@@ -39,7 +39,7 @@ const lost = () => new TheError('CONNECTION_LOST', 'the connection broke');
 const refused = (retryable = false) => new TheError('SERVICE_UNAVAILABLE', 'no', { retryable, outcomeKnown: true });
 
 type Act = (world: World) => void;
-type More = Partial<Omit<Change<boolean>, 'prepare'>>;
+type More = Partial<Omit<Change<boolean>, 'prepare'>> & { readonly underWayMs?: number | undefined };
 
 /** A change over a world of one flag: `act` says what each request does. */
 function change(act: Act, more: More = {}) {
@@ -72,9 +72,13 @@ type Ended = {
   readonly doubt: boolean;
 };
 
-async function run(act: Act, more: More = {}, earlier: Partial<Execution['doubt']> = {}): Promise<Ended> {
+async function run(
+  act: Act,
+  { underWayMs = TIMING.underWayMs, ...more }: More = {},
+  earlier: Partial<Execution['doubt']> = {},
+): Promise<Ended> {
   const { world, complete } = change(act, more);
-  const here = execution();
+  const here = { ...execution(), timing: { ...TIMING, underWayMs } };
   Object.assign(here.doubt, earlier);
   try {
     const result = await readActConfirm(here, complete);
@@ -179,7 +183,7 @@ describe('a change', () => {
       1,
       done(1),
       firstThen((world) => (setTimeout(() => take(world), 150), lose(world)), refuse),
-      { underWayMs: 300 },
+      { servesOnce: true, underWayMs: 300 },
     ],
     [
       'is not made where what was read forbids it',
@@ -235,7 +239,10 @@ describe('a change', () => {
     const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + stepMs);
     const began = performance.now();
     const set: Act = (world) => ((stepMs = 60_000), lose(world));
-    const { failure, doubt, world } = await run(firstThen(set, refuse), { underWayMs: ms });
+    const { failure, doubt, world } = await run(firstThen(set, refuse), {
+      servesOnce: ms !== undefined,
+      underWayMs: ms,
+    });
     clock.mockRestore();
     expect(failure?.code).toBe('SERVICE_UNAVAILABLE');
     // What serves once is not sent again before its time, by a clock that nobody sets; a refusal then is certain.
