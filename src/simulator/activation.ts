@@ -20,17 +20,6 @@ export const PUBLIC_KEY_BYTES = 32;
 /** Seconds that a token is dated back, against clocks that differ. */
 const NOT_BEFORE_LEEWAY_SECONDS = 5;
 
-/** The API address of the primary, as a wrapped token tells it unsigned; undefined where it tells none. */
-function addressIn(jwt: string): string | undefined {
-  try {
-    const claims: unknown = JSON.parse(Buffer.from(jwt.split('.')[1] ?? '', 'base64url').toString('utf8'));
-    const value: unknown = typeof claims === 'object' && claims !== null ? Reflect.get(claims, 'addr') : undefined;
-    return typeof value === 'string' ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 interface IssuedToken {
   readonly wrapInfo?: JsonObject;
   readonly encrypted?: string;
@@ -161,9 +150,12 @@ function decrypt(receiver: SimulatedCluster, kind: ReplicationKind, token: strin
 }
 
 function unwrap(receiver: SimulatedCluster, token: string, primaryApiAddress: string, now: number): ActivationContent {
-  const address = primaryApiAddress === '' ? addressIn(token) : primaryApiAddress;
+  const { service } = receiver;
+  const issuer = [...service.clusters.values()].find(({ tokens }) => tokens.issued.includes(token));
+  // The token tells the address of who issued it.
+  const address = primaryApiAddress === '' ? issuer?.apiAddress : primaryApiAddress;
   if (address === undefined) throw badRequest('error parsing the activation token');
-  const source = receiver.service.clusterByApiAddress(address);
+  const source = service.clusterByApiAddress(address);
   if (!isReachable(source, receiver, now))
     throw new ServiceFault(500, [
       `error unwrapping secondary token: Post "${address}/v1/sys/wrapping/unwrap": dial tcp: i/o timeout`,

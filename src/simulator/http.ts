@@ -164,23 +164,15 @@ function digest(text: string): string {
 }
 
 /** A body whose values are digests, except in fields that are known to hold no secret. */
-function redactBody(body: JsonValue): JsonObject {
-  if (!isJsonObject(body)) return {};
-  return Object.fromEntries(
-    Object.entries(body).map(([name, value]) => [
-      name,
-      OPEN_FIELDS.test(name) || typeof value === 'boolean' || value === '' ? value : digest(asText(value)),
-    ]),
-  );
-}
-
-function asText(value: JsonValue | undefined): string {
-  return typeof value === 'string' ? value : JSON.stringify(value);
-}
-
 function readableBody(text: string): RecordedCall['body'] {
   try {
-    return redactBody(parseBody(text));
+    const isOpen = (name: string, value: JsonValue | undefined) =>
+      OPEN_FIELDS.test(name) || typeof value === 'boolean' || value === '';
+    const members = Object.entries(parseBody(text)).map(([name, value]) => [
+      name,
+      isOpen(name, value) ? value : digest(typeof value === 'string' ? value : JSON.stringify(value)),
+    ]);
+    return Object.fromEntries(members) as JsonObject;
   } catch {
     return { unreadable: digest(text) };
   }

@@ -303,9 +303,8 @@ function agreeOnActiveNode(cluster: string, opinions: readonly LeaderOpinion[]):
   const answers = opinions.filter((opinion) => 'leader' in opinion);
   const failures = opinions.filter((opinion) => 'error' in opinion);
   const [first] = failures;
-  if (answers.length === 0 && first !== undefined && isNoAnswer(first.error)) {
-    if (failures.every((failure) => isNoAnswer(failure.error))) throw first.error;
-  }
+  if (first !== undefined && opinions.every((opinion) => 'error' in opinion && isNoAnswer(opinion.error)))
+    throw first.error;
 
   // Without high availability there is one node, and it is active when it answers.
   const claimants = answers.filter(({ leader }) => leader.isSelf || !leader.haEnabled).map(({ node }) => node);

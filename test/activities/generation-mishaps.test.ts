@@ -52,7 +52,7 @@ beforeEach(async () => {
   bench.isGivenUp = false;
   await bench.forgetTokens();
   await west.restart();
-  for (const node of west.nodes) await node.attempts.cancel();
+  for (const node of west.nodes) node.attempts.cancel();
   await leaderIs(0);
 });
 
@@ -186,7 +186,7 @@ it.each(POINTS.map(([point, at], index) => [point, at, OVER[index] ?? [0, 0]] as
     }
     expect([gives().length, west.issuedSecrets.length - before]).toEqual([wanted, tokens]);
     // The slot is free: nobody finds an attempt of ours in it.
-    for (const node of west.nodes) expect((await node.attempts.read()).started).toBe(false);
+    for (const node of west.nodes) expect(node.attempts.status().started).toBe(false);
   },
 );
 
@@ -306,7 +306,7 @@ describe('a worker that stood still', () => {
     const began = CLOCKS[clock].now();
     jest.spyOn(CLOCKS[clock], 'now').mockImplementation(() => began + 6_000);
   }
-  const inSlot = async () => (await west.node(0).attempts.read()).progress;
+  const inSlot = async () => west.node(0).attempts.status().progress;
 
   it.each([
     ['the machine slept', 'after the start', { endpoint: START }, 0],

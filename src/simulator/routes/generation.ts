@@ -44,11 +44,6 @@ export class GenerationAttempts {
 
   constructor(private readonly cluster: SimulatedCluster) {}
 
-  /** `GET attempt`. Shows an attempt of either strategy. */
-  async read(): Promise<JsonObject> {
-    return this.#status();
-  }
-
   /**
    * `POST attempt`. Without `otp` and `pgp_key` the service generates a one-time password and shows it once; with both,
    * the PGP key is not even looked at. A PGP key that cannot encrypt is accepted.
@@ -61,7 +56,7 @@ export class GenerationAttempts {
     const pgpKey = otp ? undefined : await readPgpKey(given.pgpKey);
     if (this.#attempt !== undefined) throw badRequest('root generation already in progress');
     this.#attempt = { nonce: random.uuid(), strategy, otp, pgpKey, shares: [] };
-    return { ...this.#status(), otp: generated };
+    return { ...this.status(), otp: generated };
   }
 
   /**
@@ -78,7 +73,7 @@ export class GenerationAttempts {
     if (attempt.shares.some((earlier) => earlier.equals(share)))
       throw badRequest('given key has already been provided during this generation operation');
     attempt.shares.push(share);
-    const answer = { ...this.#status(), otp_length: 0 };
+    const answer = { ...this.status(), otp_length: 0 };
     if (attempt.shares.length < this.cluster.seal.threshold) return answer;
 
     const { shares } = attempt;
@@ -91,7 +86,7 @@ export class GenerationAttempts {
   }
 
   /** `DELETE attempt`: succeeds whether or not one is running, and whatever its strategy. */
-  async cancel(): Promise<void> {
+  cancel(): void {
     this.#attempt = undefined;
   }
 
@@ -126,8 +121,8 @@ export class GenerationAttempts {
     return token;
   }
 
-  /** Flat, and every key is always present. */
-  #status(): JsonObject {
+  /** `GET attempt`. Shows an attempt of either strategy; flat, and every key is always present. */
+  status(): JsonObject {
     const attempt = this.#attempt;
     return {
       nonce: attempt?.nonce ?? '',
@@ -207,16 +202,19 @@ function looseField(body: JsonObject, name: string, described: string): string {
 }
 
 function generationRoutes(base: string, strategy: Strategy): Route[] {
-  const step = (what: string, run: (call: RouteCall, attempts: GenerationAttempts) => Promise<JsonObject | void>) =>
+  const step = (
+    what: string,
+    run: (call: RouteCall, attempts: GenerationAttempts) => Promise<JsonObject> | JsonObject | void,
+  ) =>
     route(what.replace(' ', ` ${base}/`), 'generation', async (call) => {
       if (strategy === 'dr-operation-token' && !call.cluster.isDrSecondary)
         throw badRequest('DR operation tokens can only be generated on a DR secondary');
       const { attempts } = call.node;
-      const body = await attempts.inTurn(() => run(call, attempts));
+      const body = await attempts.inTurn<JsonObject | void>(() => run(call, attempts));
       return body === undefined ? NO_CONTENT : { status: 200, body };
     });
   return [
-    step('GET attempt', (_call, attempts) => attempts.read()),
+    step('GET attempt', (_call, attempts) => attempts.status()),
     step('POST attempt', ({ body }, attempts) =>
       attempts.start(strategy, {
         otp: looseField(body, 'otp', 'GenerateRootInitRequest.otp'),

@@ -1,12 +1,4 @@
-import {
-  booleanField,
-  badRequest,
-  found,
-  NO_CONTENT,
-  parseDuration,
-  ServiceFault,
-  type ServiceAnswer,
-} from '../messages';
+import { badRequest, found, NO_CONTENT, parseDuration, ServiceFault, type ServiceAnswer } from '../messages';
 import type { SimulatedCluster } from '../cluster';
 import type { SimulatedNode } from '../node';
 import type { StoredValue } from '../storage';
@@ -22,17 +14,19 @@ export interface RateLimitQuota {
   readonly groupBy: 'ip' | 'none';
 }
 
+/** By the names of the service. */
 export interface QuotaConfig {
-  readonly exemptPaths: readonly string[];
-  readonly absoluteExemptPaths: readonly string[];
-  readonly auditLogging: boolean;
-  readonly responseHeaders: boolean;
+  readonly rate_limit_exempt_paths: string[];
+  /** Null for none. */
+  readonly absolute_rate_limit_exempt_paths: string[] | null;
+  readonly enable_rate_limit_audit_logging: boolean;
+  readonly enable_rate_limit_response_headers: boolean;
 }
 
 const QUOTA = 'quota/';
 const CONFIG = 'quota-config';
 const NEVER_LIMITED: QuotaConfig = {
-  exemptPaths: [
+  rate_limit_exempt_paths: [
     'sys/generate-recovery-token/attempt',
     'sys/generate-recovery-token/update',
     'sys/generate-root/attempt',
@@ -41,9 +35,9 @@ const NEVER_LIMITED: QuotaConfig = {
     'sys/seal-status',
     'sys/unseal',
   ],
-  absoluteExemptPaths: [],
-  auditLogging: false,
-  responseHeaders: false,
+  absolute_rate_limit_exempt_paths: null,
+  enable_rate_limit_audit_logging: false,
+  enable_rate_limit_response_headers: false,
 };
 
 function configOf({ storage }: SimulatedCluster): QuotaConfig {
@@ -69,8 +63,7 @@ export function countAgainstQuotas(
   { path, address }: { readonly path: string; readonly address: string },
 ): void {
   if (cluster.isDrSecondary || node.sealed) return;
-  const { exemptPaths } = configOf(cluster);
-  if (exemptPaths.some((exempt) => isBelow(exempt, path))) return;
+  if (configOf(cluster).rate_limit_exempt_paths.some((exempt) => isBelow(exempt, path))) return;
   const [limiting] = quotasOf(cluster)
     .filter(([, quota]) => quota.path === '' || isBelow(quota.path, path))
     .toSorted(([, one], [, other]) => other.path.length - one.path.length);
@@ -89,23 +82,14 @@ function isBelow(prefix: string, path: string): boolean {
   return path === whole || path.startsWith(`${whole}/`);
 }
 
-function readConfig(call: RouteCall): ServiceAnswer {
-  const { exemptPaths, absoluteExemptPaths, auditLogging, responseHeaders } = configOf(call.cluster);
-  return call.answer({
-    absolute_rate_limit_exempt_paths: absoluteExemptPaths.length === 0 ? null : [...absoluteExemptPaths],
-    enable_rate_limit_audit_logging: auditLogging,
-    enable_rate_limit_response_headers: responseHeaders,
-    rate_limit_exempt_paths: [...exemptPaths],
-  });
-}
-
 /** What the body does not have is reset. */
 function writeConfig(call: RouteCall): ServiceAnswer {
-  const config: QuotaConfig = {
-    exemptPaths: call.list('rate_limit_exempt_paths'),
-    absoluteExemptPaths: call.list('absolute_rate_limit_exempt_paths'),
-    auditLogging: booleanField(call.body, 'enable_rate_limit_audit_logging'),
-    responseHeaders: booleanField(call.body, 'enable_rate_limit_response_headers'),
+  const absolute = call.list('absolute_rate_limit_exempt_paths');
+  const config = {
+    rate_limit_exempt_paths: call.list('rate_limit_exempt_paths'),
+    absolute_rate_limit_exempt_paths: absolute.length === 0 ? null : absolute,
+    enable_rate_limit_audit_logging: call.flag('enable_rate_limit_audit_logging'),
+    enable_rate_limit_response_headers: call.flag('enable_rate_limit_response_headers'),
   };
   writeShared(call, CONFIG, { type: 'quota-config', config });
   return NO_CONTENT;
@@ -154,7 +138,7 @@ function deleteQuota(call: RouteCall): ServiceAnswer {
 
 /** Rate-limit quotas (facts 12). Stored, and so replicated like any other configuration. */
 export const QUOTA_ROUTES: readonly Route[] = [
-  route('GET sys/quotas/config', 'token', readConfig),
+  route('GET sys/quotas/config', 'token', (call) => call.answer({ ...configOf(call.cluster) })),
   route('POST sys/quotas/config', 'token', writeConfig),
   route('LIST sys/quotas/rate-limit', 'token', listQuotas),
   route('GET sys/quotas/rate-limit/:name', 'token', readQuota),

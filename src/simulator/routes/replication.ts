@@ -24,48 +24,47 @@ const FOUND_PRIMARY =
 /** What both kinds have. */
 function commonRoutes(kind: ReplicationKind): Route[] {
   const base = `sys/replication/${kind}`;
-  const primary = (path: string, run: Route['run'], credential: Credential = 'token') =>
-    route(`POST ${base}/primary/${path}`, credential, run);
-  const secondary = (path: string, run: Route['run'], credential: Credential = 'token') =>
-    route(`POST ${base}/secondary/${path}`, credential, run);
+  const post = (path: string, run: Route['run'], credential: Credential = 'token') =>
+    route(`POST ${base}/${path}`, credential, run);
   // Since the token of a DR secondary is its operation token, these need no other credential.
   const own: Credential = kind === 'dr' ? 'operation-token' : 'token';
+  const disable = (as: 'primary' | 'secondary') => (call: RouteCall) => {
+    disableReplication(call.cluster, kind, as);
+    return announced(call, 'having replication disabled');
+  };
   return [
     route(`GET ${base}/status`, 'none', (call) => call.answer(replicationStatus(call.cluster, kind))),
-    primary('enable', (call) => {
+    post('primary/enable', (call) => {
       enablePrimary(call.cluster, kind, call.text('primary_cluster_addr'));
       return announced(call, 'being enabled as a primary for replication');
     }),
-    primary('demote', (call) => {
+    post('primary/demote', (call) => {
       demotePrimary(call.cluster, kind);
       return announced(call, 'being demoted to a replication secondary');
     }),
-    primary('disable', (call) => disable(call, kind, 'primary')),
-    primary('secondary-token', (call) => secondaryToken(call, kind), 'sudo'),
-    primary('revoke-secondary', (call) => {
+    post('primary/disable', disable('primary')),
+    post('primary/secondary-token', (call) => secondaryToken(call, kind), 'sudo'),
+    post('primary/revoke-secondary', (call) => {
       if (!revokeSecondary(call.cluster, kind, call.required('id'))) throw badRequest('no secondary with that id');
       return call.answer(null);
     }),
-    secondary('generate-public-key', (call) => generatePublicKey(call, kind)),
-    secondary('enable', (call) => {
+    post('secondary/generate-public-key', (call) => generatePublicKey(call, kind)),
+    post('secondary/enable', (call) => {
       const token = call.required('token');
       enableSecondary(call.cluster, kind, { token, primaryApiAddress: call.text('primary_api_addr') });
       return call.answer(null, { warning: FOUND_PRIMARY });
     }),
-    secondary('promote', (call) => promote(call, kind), own),
-    secondary('disable', (call) => disable(call, kind, 'secondary'), own),
-    secondary('update-primary', (call) => followPrimary(call, kind), own),
+    post(
+      'secondary/promote',
+      (call) => {
+        promoteSecondary(call.cluster, kind, call.text('primary_cluster_addr'), call.flag('force'));
+        return announced(call, 'being promoted to a replication primary');
+      },
+      own,
+    ),
+    post('secondary/disable', disable('secondary'), own),
+    post('secondary/update-primary', (call) => followPrimary(call, kind), own),
   ];
-}
-
-function promote(call: RouteCall, kind: ReplicationKind): ServiceAnswer {
-  promoteSecondary(call.cluster, kind, call.text('primary_cluster_addr'), call.flag('force'));
-  return announced(call, 'being promoted to a replication primary');
-}
-
-function disable(call: RouteCall, kind: ReplicationKind, as: 'primary' | 'secondary'): ServiceAnswer {
-  disableReplication(call.cluster, kind, as);
-  return announced(call, 'having replication disabled');
 }
 
 function followPrimary(call: RouteCall, kind: ReplicationKind): ServiceAnswer {
