@@ -1,5 +1,4 @@
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
-import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseTopology, startSimulatedService, startSimulator, type SimulatorState } from '../../src/simulator';
@@ -81,26 +80,4 @@ describe('the program', () => {
     expect([wrong.status, await wrong.text()]).toEqual([400, expect.stringContaining('knot')]);
     expect((await control('kill', { cluster: 'nowhere' })).status).toBe(400);
   });
-});
-
-it('serves over TLS with a given certificate', async () => {
-  const file = (name: string): string => join(__dirname, 'fixtures', name);
-  const certificateFile = file('loopback-certificate.pem');
-  const service = await startSimulatedService({
-    clusters: [{ name: 'a', nodes: 1 }],
-    tls: { certificateFile, keyFile: file('loopback-key.pem') },
-  });
-  try {
-    const address = service.cluster('a').addresses[0] ?? '';
-    expect(address).toMatch(/^https:/);
-    const ca = await readFile(certificateFile);
-    const status = await new Promise((resolve, reject) => {
-      request(`${address}/v1/sys/health`, { ca, agent: false }, (answer) => resolve(answer.resume().statusCode))
-        .on('error', reject)
-        .end();
-    });
-    expect(status).toBe(200);
-  } finally {
-    await service.stop();
-  }
 });

@@ -242,81 +242,68 @@ describe('the choice of the node', () => {
     const failure = await failureOf(bothClient().dr.status({ node: 'https://elsewhere:8200' }));
     expect(failure).toMatchObject({ code: 'INVALID_INPUT', observed: 'https://elsewhere:8200' });
   });
-});
 
-describe('redirects', () => {
-  const cluster = new ScriptedCluster();
-  let first: ScriptedServer;
-  let second: ScriptedServer;
-  const PROMOTE = 'POST sys/replication/dr/secondary/promote';
-  const drOperationToken = new Secret('operation-token', 'hvs.CANARYcanaryCANARYcanary');
-  const redirectTo = (origin: string, path = PROMOTE.slice('POST '.length)) => ({
-    status: 307,
-    headers: { location: `${origin}/v1/${path}` },
-  });
+  describe('redirects', () => {
+    const PROMOTE = 'POST sys/replication/dr/secondary/promote';
+    const drOperationToken = new Secret('operation-token', 'hvs.CANARYcanaryCANARYcanary');
+    const redirectTo = (origin: string, path = PROMOTE.slice('POST '.length)) => ({
+      status: 307,
+      headers: { location: `${origin}/v1/${path}` },
+    });
 
-  beforeEach(async () => {
-    first = (await cluster.node()).active();
-    second = (await cluster.node()).standby(first.address);
-  });
-  afterEach(() => cluster.release());
+    const token = new Secret('service-token', 'tok');
+    const promote = () => bothClient().dr.secondary.promote({ drOperationToken }, { token });
 
-  const bothClient = () => cluster.client([first.address, second.address]);
-  const promote = () => {
-    const client = bothClient();
-    return client.dr.secondary.promote({ drOperationToken }, { token: new Secret('service-token', 'tok') });
-  };
+    it('are followed to another node of the target with method, body and token', async () => {
+      second.on(PROMOTE, redirectTo(first.address));
+      first.on(PROMOTE, { status: 204 });
+      expect(await promote()).toMatchObject({ node: first.address });
+      const sent = first.requests.at(-1);
+      expect(sent?.body).toBe(JSON.stringify({ dr_operation_token: drOperationToken.reveal() }));
+      expect(sent?.headers['x-vault-token']).toBe('tok');
+    });
 
-  it('are followed to another node of the target with method, body and token', async () => {
-    first.on(PROMOTE, redirectTo(second.address));
-    second.on(PROMOTE, { status: 204 });
-    expect(await promote()).toMatchObject({ node: second.address });
-    const sent = second.requests.at(-1);
-    expect(sent?.body).toBe(JSON.stringify({ dr_operation_token: drOperationToken.reveal() }));
-    expect(sent?.headers['x-vault-token']).toBe('tok');
-  });
+    it('are not followed to any other address, for a read or a change', async () => {
+      const elsewhere = await cluster.node();
+      const refused = { code: 'REDIRECT_REFUSED', outcomeKnown: true, retryable: false };
+      for (const node of [second, first]) {
+        node.on(PROMOTE, redirectTo(elsewhere.address)).on(STATUS, redirectTo(elsewhere.address, STATUS.slice(4)));
+      }
+      expect(await failureOf(bothClient().dr.status())).toMatchObject(refused);
+      // A change had no effect there: it may be tried again, once another node leads.
+      expect(await failureOf(promote())).toMatchObject({ ...refused, retryable: true });
+      expect(elsewhere.requests).toEqual([]);
+    });
 
-  it('are not followed to any other address, for a read or a change', async () => {
-    const elsewhere = await cluster.node();
-    const refused = { code: 'REDIRECT_REFUSED', outcomeKnown: true, retryable: false };
-    for (const node of [first, second]) {
-      node.on(PROMOTE, redirectTo(elsewhere.address)).on(STATUS, redirectTo(elsewhere.address, STATUS.slice(4)));
-    }
-    expect(await failureOf(bothClient().dr.status())).toMatchObject(refused);
-    // A change had no effect there: it may be tried again, once another node leads.
-    expect(await failureOf(promote())).toMatchObject({ ...refused, retryable: true });
-    expect(elsewhere.requests).toEqual([]);
-  });
+    it('no change may be passed on by a standby, and a read may', async () => {
+      second.on(PROMOTE, { status: 204 }).on(STATUS, disabled);
+      await promote();
+      await bothClient().dr.status();
+      const passing = second.requests
+        .filter(({ path }) => !path.endsWith('/leader'))
+        .map(({ headers }) => headers['x-vault-no-request-forwarding']);
+      expect(passing).toEqual(['true', undefined]);
+    });
 
-  it('no change may be passed on by a standby, and a read may', async () => {
-    first.on(PROMOTE, { status: 204 }).on(STATUS, disabled);
-    await promote();
-    await bothClient().dr.status();
-    const passing = first.requests
-      .filter(({ path }) => !path.endsWith('/leader'))
-      .map(({ headers }) => headers['x-vault-no-request-forwarding']);
-    expect(passing).toEqual(['true', undefined]);
-  });
+    it('are not followed to another path', async () => {
+      second.on(PROMOTE, redirectTo(first.address, 'sys/raw/secret'));
+      expect(await failureOf(promote())).toMatchObject({ code: 'REDIRECT_REFUSED' });
+      expect(first.calls).toEqual([]);
+    });
 
-  it('are not followed to another path', async () => {
-    first.on(PROMOTE, redirectTo(second.address, 'sys/raw/secret'));
-    expect(await failureOf(promote())).toMatchObject({ code: 'REDIRECT_REFUSED' });
-    expect(second.calls).toEqual([]);
-  });
+    it('end when they go in a circle, which passes with the change of the leader', async () => {
+      second.on(PROMOTE, redirectTo(first.address));
+      first.on(PROMOTE, redirectTo(second.address));
+      const passing = { code: 'REDIRECT_REFUSED', outcomeKnown: true, retryable: true };
+      expect(await failureOf(promote())).toMatchObject(passing);
+      expect(second.calls.length + first.calls.length).toBe(4);
+    });
 
-  it('end when they go in a circle, which passes with the change of the leader', async () => {
-    first.on(PROMOTE, redirectTo(second.address));
-    second.on(PROMOTE, redirectTo(first.address));
-    const passing = { code: 'REDIRECT_REFUSED', outcomeKnown: true, retryable: true };
-    expect(await failureOf(promote())).toMatchObject(passing);
-    expect(first.calls.length + second.calls.length).toBe(4);
-  });
-
-  it('are not followed from a pinned node', async () => {
-    first.on(PROMOTE, redirectTo(second.address));
-    const client = cluster.client([first.address, second.address]);
-    const call = client.dr.secondary.promote({ drOperationToken }, { node: first.address });
-    expect(await failureOf(call)).toMatchObject({ code: 'REDIRECT_REFUSED', retryable: true });
-    expect(second.calls).toEqual([]);
+    it('are not followed from a pinned node', async () => {
+      second.on(PROMOTE, redirectTo(first.address));
+      const call = bothClient().dr.secondary.promote({ drOperationToken }, { node: second.address });
+      expect(await failureOf(call)).toMatchObject({ code: 'REDIRECT_REFUSED', retryable: true });
+      expect(first.calls).toEqual([]);
+    });
   });
 });

@@ -165,47 +165,38 @@ describe('refusals', () => {
     });
     expect(node.calls).toEqual([]);
   });
-});
 
-describe('the diagnosis of a lasting 500', () => {
-  const cluster = new ScriptedCluster();
-  let node: ScriptedServer;
-  let client: ServiceClient;
-  const health = { initialized: true, sealed: false, standby: false };
-  const internal = { status: 500, json: { errors: ['internal error'] } };
+  describe('the diagnosis of a lasting 500', () => {
+    const health = { initialized: true, sealed: false, standby: false };
+    const internal = { status: 500, json: { errors: ['internal error'] } };
+    beforeEach(() => {
+      node.on('GET auth/token/lookup-self', internal).on('GET sys/health', { json: health });
+      node.on('GET sys/replication/status', { json: { data: { mode: 'disabled' } } });
+    });
 
-  beforeEach(async () => {
-    node = (await cluster.node())
-      .active()
-      .on('GET auth/token/lookup-self', internal)
-      .on('GET sys/health', { json: health });
-    node.on('GET sys/replication/status', { json: { data: { mode: 'disabled' } } });
-    client = cluster.client([node.address]);
-  });
-  afterEach(() => cluster.release());
+    const diagnose = async () => {
+      const error = await failureOf(client.sys.lookupSelf({ token }));
+      return { error, diagnosis: await diagnoseServerError(client, error, { token }) };
+    };
 
-  const diagnose = async () => {
-    const error = await failureOf(client.sys.lookupSelf({ token }));
-    return { error, diagnosis: await diagnoseServerError(client, error, { token }) };
-  };
+    it('names the audit device when health is good and every authenticated call fails', async () => {
+      const { diagnosis } = await diagnose();
+      expect(diagnosis).toMatchObject({ code: 'AUDIT_DEVICE_BLOCKED', httpStatus: 500, cluster: 'east' });
+    });
 
-  it('names the audit device when health is good and every authenticated call fails', async () => {
-    const { diagnosis } = await diagnose();
-    expect(diagnosis).toMatchObject({ code: 'AUDIT_DEVICE_BLOCKED', httpStatus: 500, cluster: 'east' });
-  });
+    it.each([
+      ['health is not good', () => node.on('GET sys/health', { status: 503, json: health })],
+      ['unauthenticated reads fail too', () => node.on('GET sys/replication/status', internal)],
+    ])('leaves the error as it is when %s', async (_, arrange) => {
+      arrange();
+      const { error, diagnosis } = await diagnose();
+      expect(diagnosis).toBe(error);
+    });
 
-  it.each([
-    ['health is not good', () => node.on('GET sys/health', { status: 503, json: health })],
-    ['unauthenticated reads fail too', () => node.on('GET sys/replication/status', internal)],
-  ])('leaves the error as it is when %s', async (_, arrange) => {
-    arrange();
-    const { error, diagnosis } = await diagnose();
-    expect(diagnosis).toBe(error);
-  });
-
-  it('leaves the error as it is when authenticated calls work again', async () => {
-    const error = await failureOf(client.sys.lookupSelf({ token }));
-    node.on('GET auth/token/lookup-self', { json: { data: {} } });
-    expect(await diagnoseServerError(client, error, { token })).toBe(error);
+    it('leaves the error as it is when authenticated calls work again', async () => {
+      const error = await failureOf(client.sys.lookupSelf({ token }));
+      node.on('GET auth/token/lookup-self', { json: { data: {} } });
+      expect(await diagnoseServerError(client, error, { token })).toBe(error);
+    });
   });
 });

@@ -16,18 +16,19 @@ const disabled = { json: { data: { mode: 'disabled' } } };
 describe('a request', () => {
   const cluster = new ScriptedCluster();
   let node: ScriptedServer;
+  let client: ServiceClient;
 
   beforeEach(async () => {
     node = (await cluster.node()).active();
+    client = cluster.client([node.address]);
   });
   afterEach(() => cluster.release());
 
   it('ends by the time-out of the client, or of the call', async () => {
     node.on(STATUS, { action: 'hang' });
-    const client = cluster.client([node.address], { requestTimeoutMs: 100 });
-    expect(await failureOf(client.dr.status())).toMatchObject({ code: 'REQUEST_TIMEOUT', outcomeKnown: true });
-    const patient = cluster.client([node.address]);
-    expect(await failureOf(patient.dr.status({ timeoutMs: 100 }))).toMatchObject({ code: 'REQUEST_TIMEOUT' });
+    const hasty = cluster.client([node.address], { requestTimeoutMs: 100 });
+    expect(await failureOf(hasty.dr.status())).toMatchObject({ code: 'REQUEST_TIMEOUT', outcomeKnown: true });
+    expect(await failureOf(client.dr.status({ timeoutMs: 100 }))).toMatchObject({ code: 'REQUEST_TIMEOUT' });
   });
 
   it('that is cancelled under way leaves the outcome of a change unknown', async () => {
@@ -36,13 +37,11 @@ describe('a request', () => {
       abort.abort();
       return { action: 'hang' };
     });
-    const client = cluster.client([node.address]);
     const failure = await failureOf(client.dr.primary.demote({ signal: abort.signal }));
     expect(failure).toMatchObject({ code: 'REQUEST_CANCELLED', retryable: false, outcomeKnown: false });
   });
 
   it('that was cancelled before is not sent', async () => {
-    const client = cluster.client([node.address]);
     const failure = await failureOf(client.dr.primary.demote({ signal: AbortSignal.abort() }));
     expect(failure).toMatchObject({ code: 'REQUEST_CANCELLED', outcomeKnown: true });
     expect(node.calls).toEqual([]);
@@ -56,8 +55,8 @@ describe('a request', () => {
     const address = `https://127.0.0.1:${typeof bound === 'object' ? bound?.port : 0}`;
     const sockets = new Set<{ destroy(): void }>();
     silent.on('connection', (socket) => sockets.add(socket));
-    const client = cluster.client([address], { connectTimeoutMs: 5_000 });
-    const failure = await failureOf(client.dr.primary.demote({ timeoutMs: 200, node: address }));
+    const patient = cluster.client([address], { connectTimeoutMs: 5_000 });
+    const failure = await failureOf(patient.dr.primary.demote({ timeoutMs: 200, node: address }));
     expect(failure).toMatchObject({ code: 'REQUEST_TIMEOUT', outcomeKnown: true });
     const quick = cluster.client([address], { connectTimeoutMs: 200 });
     expect(await failureOf(quick.dr.status({ node: address }))).toMatchObject({ code: 'UNREACHABLE' });
@@ -67,26 +66,17 @@ describe('a request', () => {
 
   it('does not read an answer without end', async () => {
     node.on(STATUS, { text: JSON.stringify({ data: { mode: 'disabled', padding: 'x'.repeat(4_000) } }) });
-    const client = cluster.client([node.address], { maxResponseBytes: 1_000 });
-    expect(await failureOf(client.dr.status())).toMatchObject({ code: 'RESPONSE_INVALID' });
+    const frugal = cluster.client([node.address], { maxResponseBytes: 1_000 });
+    expect(await failureOf(frugal.dr.status())).toMatchObject({ code: 'RESPONSE_INVALID' });
   });
 
   it('uses the first of two JSON documents and says so', async () => {
-    const text = JSON.stringify({
-      nonce: 'n',
-      started: true,
-      progress: 3,
-      required: 3,
-      complete: true,
-      encoded_token: 'AA',
-    });
+    const ended = { nonce: 'n', started: true, progress: 3, required: 3, complete: true, encoded_token: 'AA' };
     node.on('POST sys/replication/dr/secondary/generate-operation-token/update', {
-      text: `${text}\n{"errors":["failed to audit response"]}\n`,
+      text: `${JSON.stringify(ended)}\n{"errors":["failed to audit response"]}\n`,
     });
-    const key = new Secret('key-share', 'share');
-    const attempt = await cluster
-      .client([node.address])
-      .dr.secondary.generateOperationToken.update({ key, nonce: 'n' });
+    const share = { key: new Secret('key-share', 'share'), nonce: 'n' };
+    const attempt = await client.dr.secondary.generateOperationToken.update(share);
     expect(attempt.complete).toBe(true);
     expect(attempt.encodedToken?.reveal()).toBe('AA');
     expect(cluster.warnings.join()).toContain('first JSON document');
@@ -94,20 +84,17 @@ describe('a request', () => {
 
   it('takes a success without JSON where no data is needed, and refuses it where data is', async () => {
     node.on(DEMOTE, { text: '<html>ok</html>' }).on(STATUS, { text: 'ok' });
-    const client = cluster.client([node.address]);
     expect(await client.dr.primary.demote()).toEqual({ node: node.address, warnings: [] });
     expect(await failureOf(client.dr.status())).toMatchObject({ code: 'RESPONSE_INVALID', outcomeKnown: true });
   });
 
   it('with a token that no header can carry is refused without repeating it', async () => {
-    const client = cluster.client([node.address]);
     const failure = await failureOf(client.sys.lookupSelf({ token: new Secret('service-token', 'hvs.CANARY\n') }));
     expect(failure).toMatchObject({ code: 'INVALID_INPUT' });
     expect(failure.message).not.toContain('CANARY');
   });
 
   it('is refused once the client is closed', async () => {
-    const client = cluster.client([node.address]);
     await client.close();
     expect(await failureOf(client.dr.status())).toMatchObject({ code: 'INTERNAL' });
   });
@@ -143,17 +130,17 @@ describe('addresses', () => {
 });
 
 describe('TLS', () => {
+  const cluster = new ScriptedCluster();
   let folder: string;
   let node: ScriptedServer;
-  const clients: ServiceClient[] = [];
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'client-tls-'));
     node = await ScriptedServer.start({ cert: LOOPBACK_CERTIFICATE, key: LOOPBACK_KEY });
     node.active().on(STATUS, disabled);
   });
+  afterEach(() => cluster.release());
   afterAll(async () => {
-    for (const client of clients) await client.close();
     await node.stop();
     await rm(folder, { recursive: true });
   });
@@ -161,9 +148,7 @@ describe('TLS', () => {
   const withRoots = async (name: string, pem?: string) => {
     const caFile = join(folder, name);
     if (pem !== undefined) await writeFile(caFile, pem);
-    const client = new ServiceClient({ name: 'east', addresses: [node.address], caFile });
-    clients.push(client);
-    return client;
+    return cluster.client([node.address], { caFile });
   };
 
   it('accepts the certificate that the CA file vouches for', async () => {
@@ -183,14 +168,9 @@ describe('TLS', () => {
   });
 
   it('is TLS_FAILED without a CA file for a private certificate, and against a plain HTTP port', async () => {
-    const client = new ServiceClient({ name: 'east', addresses: [node.address] });
-    clients.push(client);
-    expect(await failureOf(client.dr.status())).toMatchObject({ code: 'TLS_FAILED' });
-    const plain = await ScriptedServer.start();
-    const wrong = new ServiceClient({ name: 'east', addresses: [plain.address.replace('http:', 'https:')] });
-    clients.push(wrong);
-    expect(await failureOf(wrong.dr.status())).toMatchObject({ code: 'TLS_FAILED' });
-    await plain.stop();
+    const plain = (await cluster.node()).address.replace('http:', 'https:');
+    for (const address of [node.address, plain])
+      expect(await failureOf(cluster.client([address]).dr.status())).toMatchObject({ code: 'TLS_FAILED' });
   });
 
   it('uses a CA file that was replaced at the next call', async () => {
