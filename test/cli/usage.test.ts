@@ -37,13 +37,6 @@ describe('the command line', () => {
     expect((await cli(words, { interactive: false })).code).toBe(2);
   });
 
-  it('refuses an unknown runbook and names those that there are', async () => {
-    const { code, err } = await cli(['start', 'drFailback']);
-    expect(code).toBe(3);
-    expect(err).toContain('UNKNOWN_RUNBOOK');
-    expect(err).toContain('drSwitchover');
-  });
-
   it('names every wrong field of an input before it connects anywhere', async () => {
     const input = JSON.stringify({ deployment: 'Payments', reason: 'planned', color: 'red' });
     const { code, err } = await cli(['start', 'drSwitchover', '--input', input]);
@@ -113,13 +106,9 @@ it.each([
   expect(coloured(line).includes('\u001b[31m')).toBe(first);
 });
 
-it('lists every runbook with what it is for', async () => {
-  const { code, out } = await cli(['runbooks', '--json'], {});
-  expect(code).toBe(0);
-  expect((JSON.parse(out) as { name: string }[]).map(({ name }) => name)).toEqual([...RUNBOOK_NAMES]);
-});
-
-it('prints one runbook as columns, and an unknown one with the list of the known', async () => {
+it('prints the runbooks, one as columns, and an unknown one with the list of the known', async () => {
+  const all = JSON.parse((await cli(['runbooks', '--json'])).out) as { name: string }[];
+  expect(all.map(({ name }) => name)).toEqual([...RUNBOOK_NAMES]);
   const { out } = await cli(['runbooks', 'drFailover'], {});
   expect(out).toMatch(/fencing +one of auto, hook, attested +default "auto"/);
   const { code, err } = await cli(['runbooks', 'drFailOver'], {});

@@ -1,7 +1,4 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import type { AddressInfo } from 'node:net';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +8,9 @@ import type { WorkflowBundle } from '@temporalio/worker';
 import pino from 'pino';
 import { createCeremonyKeys, KeyRecords, newSealKey, newSigningKey } from '../../src/keys';
 import { deploymentWorkflowId } from '../../src/contracts/names';
+import { startProcess } from '../../src/dev-server/child-process';
 import { projectRoot } from '../../src/dev-server/locations';
+import { freePorts } from '../../src/dev-server/ports';
 import { InventoryInForce, parseInventory } from '../../src/inventory';
 import type { WorkerSettings } from '../../src/worker/settings';
 import { readInventoryAgain, startWorker, sweepKeys } from '../../src/worker/start-worker';
@@ -189,34 +188,27 @@ describe('starting a worker', () => {
 
   /** The program, as a supervisor starts it. */
   async function program(more: Readonly<Record<string, string>>) {
-    const inventoryFile = join(directory, 'inventory.json');
-    const sealKeysFile = join(directory, 'seal-keys');
+    const [inventoryFile, sealKeysFile] = [join(directory, 'inventory.json'), join(directory, 'seal-keys')];
     await writeFile(inventoryFile, inventoryText());
     await writeFile(sealKeysFile, newSealKey().reveal());
-    const worker = spawn(process.execPath, [join(projectRoot(), 'dist', 'src', 'cli', 'main.js'), 'worker'], {
-      env: {
-        ...{ PATH: process.env['PATH'] ?? '', HOME: directory, RUNBOOKS_INVENTORY: inventoryFile },
-        ...{ RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile, RUNBOOKS_KEY_STORAGE: 'disk' },
-        ...{ RUNBOOKS_KEY_DIR: join(onDisk, 'keys'), ...more },
-      },
-      stdio: ['ignore', 'ignore', 'pipe'],
-      timeout: 120_000,
-      killSignal: 'SIGKILL',
-    });
-    let output = '';
-    worker.stderr.on('data', (chunk: Buffer) => (output += chunk.toString('utf8')));
-    const said = async (text: string, times = 1) => {
-      while (output.split(text).length <= times) await once(worker.stderr, 'data');
+    const environment = {
+      ...{ PATH: process.env['PATH'] ?? '', HOME: directory, RUNBOOKS_INVENTORY: inventoryFile },
+      ...{ RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile, RUNBOOKS_KEY_STORAGE: 'disk' },
+      ...{ RUNBOOKS_KEY_DIR: join(onDisk, 'keys'), ...more },
     };
-    const ended = once(worker, 'close') as Promise<[number | null, string | null]>;
-    return { worker, said, ended, output: () => output };
+    const lines: string[] = [];
+    const command = [process.execPath, join(projectRoot(), 'dist', 'src', 'cli', 'main.js'), 'worker'] as const;
+    const worker = startProcess(command, environment, (line) => lines.push(line));
+    const said = (text: string, times = 1) =>
+      until(() => Promise.resolve(lines.filter((line) => line.includes(text)).length >= times));
+    return { ...worker, said };
   }
 
   it('ends its process where it is refused: a supervisor must see it', async () => {
-    const { ended, output } = await program({ RUNBOOKS_KEY_STORAGE: 'memory' });
-    expect(await ended).toEqual([3, null]);
-    expect(output()).toContain('Error KEY_STORAGE_REFUSED');
-  }, 180_000);
+    const { ended, said } = await program({ RUNBOOKS_KEY_STORAGE: 'memory' });
+    expect(await ended).toBe(3);
+    await said('Error KEY_STORAGE_REFUSED');
+  });
 
   it('waits for a Temporal server that is not there yet, and says so each time; SIGTERM ends it with 143', async () => {
     const { namespace, address } = temporalServer();
@@ -226,26 +218,24 @@ describe('starting a worker', () => {
       client.pipe(server).pipe(client);
       for (const each of [client, server]) each.on('error', () => [client, server].forEach((end) => end.destroy()));
     });
-    const free = await new Promise<number>((found) => {
-      const probe = createServer().listen(0, '127.0.0.1', () => {
-        found((probe.address() as AddressInfo).port);
-        probe.close();
-      });
-    });
+    const [free = 0] = await freePorts(1);
     const TEMPORAL_ADDRESS = `127.0.0.1:${free}`;
     const queue = { TEMPORAL_NAMESPACE: namespace, RUNBOOKS_TASK_QUEUE: uniqueTaskQueue('late') };
-    const [one, two] = await Promise.all([0, 1].map(() => program({ TEMPORAL_ADDRESS, ...queue })));
-    if (!one || !two) throw new Error('two programs');
     const waiting = `No Temporal server answers at ${TEMPORAL_ADDRESS}.`;
-    await Promise.all([one.said(waiting, 2), two.said(waiting)]);
-    two.worker.kill('SIGTERM');
-    expect(await two.ended).toEqual([143, null]);
+    const waits = async (times: number) => {
+      const started = await program({ TEMPORAL_ADDRESS, ...queue });
+      await started.said(waiting, times);
+      return started;
+    };
+    const [one, two] = await Promise.all([waits(2), waits(1)]);
+    await two.stop('SIGTERM');
+    expect(await two.ended).toBe(143);
     later.listen(free, '127.0.0.1');
     await one.said('Worker ready on task queue');
-    one.worker.kill('SIGTERM');
-    expect(await one.ended).toEqual([143, null]);
+    await one.stop('SIGTERM');
+    expect(await one.ended).toBe(143);
     later.close();
-  }, 180_000);
+  });
 });
 
 describe('the sweeper of ceremony keys', () => {
