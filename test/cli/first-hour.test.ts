@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { parse } from 'yaml';
 import { loadInventory } from '../../src/inventory';
-import { callNode } from '../support/by-hand';
 import { workersToken } from '../support/least-privilege';
 import { formatPublicKey, newSigningKey, readHolderKey, readPins, spokenFingerprint } from '../../src/keys';
 import { Secret } from '../../src/secret';
@@ -35,6 +34,7 @@ const site = (name: string, ...more: readonly string[]) => [
 const machineOf = (name: string) => ({ XDG_CONFIG_HOME: join(folder, `of-${name}`) });
 const joins = (line: string, name: string) =>
   cli(['join', line, '--yes', '--passphrase-file', join(folder, 'passphrase')], { env: machineOf(name) });
+const refusal = (text: string) => ({ code: 3, err: expect.stringContaining(text) as string });
 const sentBack = ({ out }: CliResult): string => /^ {2}([a-z]+\/\S+)$/m.exec(out)?.[1] ?? '';
 
 beforeAll(async () => {
@@ -128,36 +128,33 @@ it('init asks for what was not given, shows what it found, and writes nothing wi
   expect(initialised.err).not.toContain('Warning');
   await expect(stat(join(folder, 'asked', 'workers.key'))).rejects.toThrow('ENOENT');
   const missing = await cli(['init', '--yes', '--directory', join(folder, 'asked')]);
-  expect([missing.code, missing.err]).toEqual([3, expect.stringContaining('--deployment is missing')]);
+  expect(missing).toMatchObject(refusal('--deployment is missing'));
   const unreachable = [...words, '--yes', '--deployment', 'a', '--people', 'ada', '--cluster', 'x=http://127.0.0.1:1'];
-  expect(await cli(unreachable)).toMatchObject({
-    code: 1,
-    err: expect.stringContaining('Does this machine reach') as string,
-  });
+  expect(await cli(unreachable)).toMatchObject({ ...refusal('Does this machine reach'), code: 1 });
 });
 
 it('init replaces no policy and no AppRole unseen', async () => {
-  const other = await startSimulatedService({ clusters: [{ name: 'east', nodes: 1 }] });
+  const other = await startSimulatedService({ clusters: ['east', 'west'].map((name) => ({ name, nodes: 1 })) });
   try {
-    const east = other.cluster('east');
-    const adminToken = join(folder, 'admin-token');
-    await writeFile(adminToken, east.rootToken, { mode: 0o600 });
-    const init = (name: string) =>
-      cli([
-        ...['init', '--yes', '--directory', join(folder, name), '--deployment', 'payments', '--people', 'ada,ben,cyd'],
-        ...['--cluster', `east=${east.addresses.join(',')}`, '--admin-token-file', adminToken],
+    const init = async (name: 'east' | 'west', directory: string) => {
+      const { addresses, rootToken } = other.cluster(name);
+      const adminToken = join(folder, 'admin-token');
+      await writeFile(adminToken, rootToken, { mode: 0o600 });
+      const ended = await cli([
+        ...['init', '--yes', '--directory', join(folder, directory), '--deployment', 'payments'],
+        ...['--people', 'ada,ben,cyd', '--cluster', `${name}=${addresses.join(',')}`, '--admin-token-file', adminToken],
       ]);
+      expect(ended.err).not.toContain(rootToken);
+      return ended;
+    };
     const changes = () => other.calls.filter(({ method, status }) => method !== 'GET' && status < 300).length;
-    east.writePolicy('runbooks', [{ path: 'kv/data/of-others', capabilities: ['read'] }]);
-    const refused = await init('made');
-    expect([refused.code, refused.err]).toEqual([3, expect.stringContaining('a policy "runbooks" already')]);
+    other.cluster('west').writePolicy('runbooks', [{ path: 'kv/data/of-others', capabilities: ['read'] }]);
+    expect(await init('west', 'refused')).toMatchObject(refusal('a policy "runbooks" already'));
     expect(changes()).toBe(0);
-    await callNode(east.apiAddress, 'DELETE', 'sys/policies/acl/runbooks', { token: east.rootToken });
-    expect((await init('made')).code).toBe(0);
+    expect((await init('east', 'made')).code).toBe(0);
     const made = changes();
-    const again = await init('another');
-    expect([again.code, again.err, changes()]).toEqual([3, expect.stringContaining('an AppRole "runbooks"'), made]);
-    expect(refused.err + again.err).not.toContain(east.rootToken);
+    expect(await init('east', 'another')).toMatchObject(refusal('an AppRole "runbooks" already'));
+    expect(changes()).toBe(made);
   } finally {
     await other.stop();
   }
@@ -222,28 +219,20 @@ it('who joins again keeps their key', async () => {
   expect((await loadInventory(inventory)).people.get('ada')?.publicKeys[0]?.kid).toBe(sentBack(again).split(/[/:]/)[1]);
 });
 
-describe('a key that arrives', () => {
-  const { key } = newSigningKey();
-  const line = (name: string) => `${name}/${formatPublicKey(key)}`;
-  const add = (...words: readonly string[]) =>
-    cli(['inventory', 'add-person', ...words, '--yes'], { env: { RUNBOOKS_INVENTORY: inventory } });
+const { key } = newSigningKey();
+const line = (name: string) => `${name}/${formatPublicKey(key)}`;
+const add = (...words: readonly string[]) =>
+  cli(['inventory', 'add-person', ...words, '--yes'], { env: { RUNBOOKS_INVENTORY: inventory } });
 
-  it('takes the place of no other one, is nobody else, and makes nobody a member, unless it is said', async () => {
-    const before = await readFile(inventory, 'utf8');
-    expect(await add(line('ada'))).toMatchObject({
-      code: 3,
-      err: expect.stringContaining('ada has another key') as string,
-    });
-    expect(await add(line('fay'))).toMatchObject({ code: 3, err: expect.stringContaining('--groups') as string });
-    expect(await add(line('fay').slice(0, -1))).toMatchObject({ code: 3 });
-    expect(await readFile(inventory, 'utf8')).toBe(before);
-    expect(await add(line('fay'), '--groups', 'approvers')).toMatchObject({ code: 0 });
-    expect((await loadInventory(inventory)).people.get('fay')?.groups).toEqual(['approvers']);
-    expect(await add(line('ben'), '--replace')).toMatchObject({
-      code: 3,
-      err: expect.stringContaining('fay has this') as string,
-    });
-  });
+it('a key that arrives takes the place of no other one, is nobody else, and makes nobody a member, unless it is said', async () => {
+  const before = await readFile(inventory, 'utf8');
+  expect(await add(line('ada'))).toMatchObject(refusal('ada has another key'));
+  expect(await add(line('fay'))).toMatchObject(refusal('--groups'));
+  expect(await add(line('fay').slice(0, -1))).toMatchObject({ code: 3 });
+  expect(await readFile(inventory, 'utf8')).toBe(before);
+  expect(await add(line('fay'), '--groups', 'approvers')).toMatchObject({ code: 0 });
+  expect((await loadInventory(inventory)).people.get('fay')?.groups).toEqual(['approvers']);
+  expect(await add(line('ben'), '--replace')).toMatchObject(refusal('fay has this'));
 });
 
 it('add-person keeps what a colleague changed in the file while fingerprints were compared', async () => {
@@ -259,101 +248,95 @@ it('add-person keeps what a colleague changed in the file while fingerprints wer
   expect(await readFile(file, 'utf8')).toMatch(/hal:[^]*# by a colleague/);
 });
 
-describe('claimed people', () => {
-  it('learn at the check what they cannot do, gate by gate, and a key mends it', async () => {
-    const file = join(folder, 'claimed.yaml');
-    const text = await readFile(inventory, 'utf8');
-    await writeFile(file, text.replace(/^ {2}cyd: .*$/m, '  cyd: { groups: [approvers], attestation: claimed }'));
-    const check = await cli(['inventory', 'check', file]);
-    expect(check.code).toBe(0);
-    expect(check.out).toContain(
-      'cyd is only claimed, which counts in a laboratory alone: in payments they cannot approve (any gate),',
-    );
-    expect(check.out).toContain('decide about a parked step, pause, abort or order a take-over');
-    const key = `cyd/${formatPublicKey(newSigningKey().key)}`;
-    expect((await cli(['inventory', 'add-person', key, '--yes', '--inventory', file])).code).toBe(0);
-    expect((await cli(['inventory', 'check', file])).out).not.toContain('they cannot');
-  });
+it('claimed people learn at the check what they cannot do, gate by gate, and a key mends it', async () => {
+  const file = join(folder, 'claimed.yaml');
+  const text = await readFile(inventory, 'utf8');
+  await writeFile(file, text.replace(/^ {2}cyd: .*$/m, '  cyd: { groups: [approvers], attestation: claimed }'));
+  const check = await cli(['inventory', 'check', file]);
+  expect(check.code).toBe(0);
+  expect(check.out).toContain(
+    'cyd is only claimed, which counts in a laboratory alone: in payments they cannot approve (any gate),',
+  );
+  expect(check.out).toContain('decide about a parked step, pause, abort or order a take-over');
+  const key = `cyd/${formatPublicKey(newSigningKey().key)}`;
+  expect((await cli(['inventory', 'add-person', key, '--yes', '--inventory', file])).code).toBe(0);
+  expect((await cli(['inventory', 'check', file])).out).not.toContain('they cannot');
 });
 
-describe('inventory check --live', () => {
-  const check = (file = inventory) => cli(['inventory', 'check', file, '--live', '--json']);
-  interface Live {
-    readonly live: readonly { readonly points: readonly { id: string; cluster?: string; verdict: string }[] }[];
-  }
-  const bad = ({ out }: CliResult): string[] =>
-    (JSON.parse(out) as Live).live.flatMap(({ points }) =>
-      points
-        .filter(({ verdict }) => verdict === 'fail')
-        .map(({ id, cluster }) => (cluster === undefined ? id : `${id} ${cluster}`)),
-    );
+const check = (file = inventory) => cli(['inventory', 'check', file, '--live', '--json']);
+interface Live {
+  readonly live: readonly { readonly points: readonly { id: string; cluster?: string; verdict: string }[] }[];
+}
+const bad = ({ out }: CliResult): string[] =>
+  (JSON.parse(out) as Live).live.flatMap(({ points }) =>
+    points
+      .filter(({ verdict }) => verdict === 'fail')
+      .map(({ id, cluster }) => (cluster === undefined ? id : `${id} ${cluster}`)),
+  );
 
-  it('compares the file with the clusters, from here: a credential, its rights, the marker, another cluster ID', async () => {
-    const without = await check();
-    expect(without.code).toBe(3);
-    expect(bad(without)).toEqual(expect.arrayContaining(['credential-works east', 'credential-works west']));
-    const { clusterId } = service.cluster('east');
-    const token = workersToken(service.cluster('east'), await loadInventory(inventory), 'payments');
-    await writeFile(join(folder, 'site', 'workers.token'), token, { mode: 0o600 });
-    service.advanceClock(1_000);
-    const complete = await check();
-    expect([bad(complete), complete.code]).toEqual([[], 7]);
-    expect(complete.out).toContain('"id":"marker-written-and-read-back"');
-    expect(complete.out).not.toContain(token);
-    const file = join(folder, 'other-id.yaml');
-    await writeFile(file, (await readFile(inventory, 'utf8')).replace(clusterId, 'another'));
-    expect(bad(await check(file))).toEqual(['cluster-id east']);
-  });
+it('inventory check --live compares the file with the clusters, from here: a credential, its rights, the marker, another cluster ID', async () => {
+  const without = await check();
+  expect(without.code).toBe(3);
+  expect(bad(without)).toEqual(expect.arrayContaining(['credential-works east', 'credential-works west']));
+  const { clusterId } = service.cluster('east');
+  const token = workersToken(service.cluster('east'), await loadInventory(inventory), 'payments');
+  await writeFile(join(folder, 'site', 'workers.token'), token, { mode: 0o600 });
+  service.advanceClock(1_000);
+  const complete = await check();
+  expect([bad(complete), complete.code]).toEqual([[], 0]);
+  expect(complete.out).toContain('"id":"marker-written-and-read-back"');
+  expect(complete.out).not.toContain(token);
+  const file = join(folder, 'other-id.yaml');
+  await writeFile(file, (await readFile(inventory, 'utf8')).replace(clusterId, 'another'));
+  expect(bad(await check(file))).toEqual(['cluster-id east']);
 });
 
-describe('doctor', () => {
-  interface Findings {
-    readonly findings: readonly { id: string; verdict: string; observed: string; next?: string }[];
-  }
-  const doctor = (env: NodeJS.ProcessEnv) =>
-    cli(['doctor', '--json'], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1', ...env } });
-  const found = ({ out, code }: CliResult) => {
-    const { findings } = JSON.parse(out) as Findings;
-    expect(code).toBe(findings.some(({ verdict }) => verdict === 'fail') ? 3 : 7);
-    expect(findings.filter(({ verdict, next }) => verdict !== 'ok' && next === undefined)).toEqual([]);
-    return new Map(findings.map((each) => [each.id, each]));
+interface Findings {
+  readonly findings: readonly { id: string; verdict: string; observed: string; next?: string }[];
+}
+const doctor = (env: NodeJS.ProcessEnv) =>
+  cli(['doctor', '--json'], { env: { TEMPORAL_ADDRESS: '127.0.0.1:1', ...env } });
+const found = ({ out, code }: CliResult) => {
+  const { findings } = JSON.parse(out) as Findings;
+  expect(code).toBe(findings.some(({ verdict }) => verdict === 'fail') ? 3 : 7);
+  expect(findings.filter(({ verdict, next }) => verdict !== 'ok' && next === undefined)).toEqual([]);
+  return new Map(findings.map((each) => [each.id, each]));
+};
+
+it('doctor says of each thing by itself what is missing, with what mends it, while everything else is down', async () => {
+  const loose = join(folder, 'loose-seal-keys');
+  await writeFile(loose, await readFile(join(folder, 'site', 'seal-keys')), { mode: 0o644 });
+  const without = join(folder, 'without-ada.yaml');
+  await writeFile(without, (await readFile(inventory, 'utf8')).replace(/^ {2}ada: .*$/m, '  ada: {}'));
+  const host = {
+    RUNBOOKS_INVENTORY: inventory,
+    RUNBOOKS_SEAL_KEYS_FILE: join(folder, 'site', 'seal-keys'),
+    XDG_CONFIG_HOME: join(folder, 'of-nobody'),
   };
-
-  it('says of each thing by itself what is missing, with what mends it, while everything else is down', async () => {
-    const loose = join(folder, 'loose-seal-keys');
-    await writeFile(loose, await readFile(join(folder, 'site', 'seal-keys')), { mode: 0o644 });
-    const without = join(folder, 'without-ada.yaml');
-    await writeFile(without, (await readFile(inventory, 'utf8')).replace(/^ {2}ada: .*$/m, '  ada: {}'));
-    const host = {
-      RUNBOOKS_INVENTORY: inventory,
-      RUNBOOKS_SEAL_KEYS_FILE: join(folder, 'site', 'seal-keys'),
-      XDG_CONFIG_HOME: join(folder, 'of-nobody'),
-    };
-    const ada = { RUNBOOKS_INVENTORY: inventory, ...machineOf('ada'), RUNBOOKS_PERSON: 'ada' };
-    const nowhere = { ...host, RUNBOOKS_INVENTORY: '/nonexistent', RUNBOOKS_SEAL_KEYS_FILE: '/nonexistent' };
-    const [nothing, seen, open, person, stranger, unlisted, untrusting] = await Promise.all(
-      [
-        nowhere,
-        { ...host, RUNBOOKS_KEY_DIR: '/proc/none/keys' },
-        { ...host, RUNBOOKS_SEAL_KEYS_FILE: loose },
-        ada,
-        { ...ada, RUNBOOKS_PERSON: 'gil' },
-        { ...ada, RUNBOOKS_INVENTORY: without },
-        { ...ada, RUNBOOKS_PINS: join(folder, 'no-pins.json') },
-      ].map(async (env) => found(await doctor(env))),
-    );
-    const failed = [...(nothing?.values() ?? [])].filter(({ verdict }) => verdict === 'fail');
-    expect(failed.map(({ id }) => id)).toEqual(['inventory', 'temporal', 'worker host']);
-    // Keys of workers, their storage and rights, and the clusters, without Temporal.
-    for (const id of ['payments', "workers' key"]) expect(seen?.get(id)).toMatchObject({ verdict: 'ok' });
-    const storage = { verdict: 'fail', next: expect.stringContaining('/dev/shm') as string };
-    expect(seen?.get('key storage')).toMatchObject(storage);
-    expect(open?.get('key files')).toMatchObject({ verdict: 'fail', next: `\`chmod 600 ${loose}\`` });
-    // Whether the inventory lists a person's key, and whether they trust that of the workers.
-    for (const id of ['you', 'pins']) expect(person?.get(id)).toMatchObject({ verdict: 'ok' });
-    expect(stranger?.get('you')).toMatchObject({ verdict: 'fail', next: expect.stringContaining('join') as string });
-    const adding = expect.stringMatching(/^`runbook inventory add-person ada\//) as string;
-    expect(unlisted?.get('you')).toMatchObject({ verdict: 'fail', next: adding });
-    expect(untrusting?.get('pins')).toMatchObject({ next: expect.stringContaining('runbook keys trust') as string });
-  });
+  const ada = { RUNBOOKS_INVENTORY: inventory, ...machineOf('ada'), RUNBOOKS_PERSON: 'ada' };
+  const nowhere = { ...host, RUNBOOKS_INVENTORY: '/nonexistent', RUNBOOKS_SEAL_KEYS_FILE: '/nonexistent' };
+  const [nothing, seen, open, person, stranger, unlisted, untrusting] = await Promise.all(
+    [
+      nowhere,
+      { ...host, RUNBOOKS_KEY_DIR: '/proc/none/keys' },
+      { ...host, RUNBOOKS_SEAL_KEYS_FILE: loose },
+      ada,
+      { ...ada, RUNBOOKS_PERSON: 'gil' },
+      { ...ada, RUNBOOKS_INVENTORY: without },
+      { ...ada, RUNBOOKS_PINS: join(folder, 'no-pins.json') },
+    ].map(async (env) => found(await doctor(env))),
+  );
+  const failed = [...(nothing?.values() ?? [])].filter(({ verdict }) => verdict === 'fail');
+  expect(failed.map(({ id }) => id)).toEqual(['inventory', 'temporal', 'worker host']);
+  // Keys of workers, their storage and rights, and the clusters, without Temporal.
+  for (const id of ['payments', "workers' key"]) expect(seen?.get(id)).toMatchObject({ verdict: 'ok' });
+  const storage = { verdict: 'fail', next: expect.stringContaining('/dev/shm') as string };
+  expect(seen?.get('key storage')).toMatchObject(storage);
+  expect(open?.get('key files')).toMatchObject({ verdict: 'fail', next: `\`chmod 600 ${loose}\`` });
+  // Whether the inventory lists a person's key, and whether they trust that of the workers.
+  for (const id of ['you', 'pins']) expect(person?.get(id)).toMatchObject({ verdict: 'ok' });
+  expect(stranger?.get('you')).toMatchObject({ verdict: 'fail', next: expect.stringContaining('join') as string });
+  const adding = expect.stringMatching(/^`runbook inventory add-person ada\//) as string;
+  expect(unlisted?.get('you')).toMatchObject({ verdict: 'fail', next: adding });
+  expect(untrusting?.get('pins')).toMatchObject({ next: expect.stringContaining('runbook keys trust') as string });
 });
