@@ -117,7 +117,7 @@ describe('the evidence that nothing is lost', () => {
   });
 
   it('is not there while the secondary holds back', async () => {
-    bench.limit({ merkleEvidenceMs: 400, catchUpMs: 900 });
+    bench.limit({ merkleEvidenceMs: 200, catchUpMs: 300 });
     bench.cluster('west').holdStream('dr', true);
     const failure = await bench.failure('writeMarker', { ...marking, secondary: 'west' });
     expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT' });

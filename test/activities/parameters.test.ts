@@ -54,7 +54,7 @@ async function approved(
 
 /** The secondary of each kind lost its primary, and follows nobody. */
 function detach(kind: ReplicationKind): void {
-  const secondary = bench.cluster(kind === 'dr' ? 'west' : 'europe');
+  const secondary = bench.cluster(secondaryOf(kind));
   const role = secondary.effectiveRole(kind);
   if (role.mode !== 'secondary') throw new Error(`${secondary.name} is no secondary`);
   const gone = { ...role, primaryClusterAddress: 'https://10.9.9.9:8201', knownPrimaryAddresses: [] };
@@ -62,103 +62,88 @@ function detach(kind: ReplicationKind): void {
   secondary.streams[kind].connected = false;
 }
 
+const secondaryOf = (kind: ReplicationKind) => (kind === 'dr' ? 'west' : 'europe');
+const assessRepointing = (kind: ReplicationKind, more: object) => {
+  const input = { ...asked, kind, primary: 'east', secondary: secondaryOf(kind), tokenSource: 'ceremony', ...more };
+  return bench.call('assessSecondaryRepointing', { input: RUNBOOK_INPUTS.secondaryRepointing.parse(input) });
+};
+
+/** The secondary lost its primary, and people approved that it is re-pointed. */
 async function repointing(kind: ReplicationKind, more: object) {
-  const secondary = kind === 'dr' ? 'west' : 'europe';
-  const input = { ...asked, kind, primary: 'east', secondary, tokenSource: 'ceremony', ...more };
-  const assessed = await bench.call('assessSecondaryRepointing', {
-    input: RUNBOOK_INPUTS.secondaryRepointing.parse(input),
-  });
+  detach(kind);
+  const assessed = await assessRepointing(kind, more);
   const token = kind === 'dr' ? await bench.operationToken('west') : undefined;
   const expected = kind === 'dr' ? undefined : { filter: 'none' as const };
-  const target = { deployment: DEPLOYMENT, kind, primary: 'east', secondary, token, expected };
+  const target = { deployment: DEPLOYMENT, kind, primary: 'east', secondary: secondaryOf(kind), token, expected };
   return { assessed, input: { ...target, authority: await approved(assessed, 'repoint') } };
 }
 
+const sentTo = (end: string) => bodies.filter(({ path }) => path.endsWith(end)).length;
+
 describe.each(KINDS)('update-primary of kind %s', (kind) => {
   it('by a wrapped token with the API address, the CA and the lifetime that the inventory says', async () => {
-    detach(kind);
     const apiAddressForPeers = bench.cluster('east').apiAddress;
-    inventory('east', { apiAddressForPeers, caFileOnPeers: '/etc/vault/ca.pem' });
     bench.limit({ activationTokenMs: 120_000 });
-    const { assessed, input } = await repointing(kind, { form: 'wrapped' });
-    expect(assessed.route).toMatchObject({ form: 'token', activation: 'wrapped' });
-    const keys = bodies.filter(({ path }) => path.endsWith('generate-public-key')).length;
-    expect(await bench.call('updatePrimary', { ...input, by: 'token', form: 'wrapped' })).toMatchObject({ calls: 1 });
-    expect(bodies.filter(({ path }) => path.endsWith('generate-public-key'))).toHaveLength(keys);
+    const keys = sentTo('generate-public-key');
+    for (const [member, other, sent] of [
+      ['caFileOnPeers', 'caPathOnPeers', 'ca_file'],
+      ['caPathOnPeers', 'caFileOnPeers', 'ca_path'],
+    ] as const) {
+      inventory('east', { apiAddressForPeers, [member]: '/etc/vault/ca', [other]: undefined });
+      const { assessed, input } = await repointing(kind, { form: 'wrapped' });
+      expect(assessed.route).toMatchObject({ form: 'token', activation: 'wrapped' });
+      expect(await bench.call('updatePrimary', { ...input, by: 'token', form: 'wrapped' })).toMatchObject({ calls: 1 });
+      const { ca_file, ca_path, primary_api_addr } = lastBody('update-primary') ?? {};
+      expect(primary_api_addr).toBe(apiAddressForPeers);
+      expect(sent === 'ca_file' ? [ca_file, ca_path] : [ca_path, ca_file]).toEqual(['/etc/vault/ca', undefined]);
+    }
+    expect(sentTo('generate-public-key')).toBe(keys);
     expect(lastBody(`${kind}/primary/secondary-token`)).toMatchObject({ ttl: '120s' });
-    expect(lastBody('update-primary')).toMatchObject({
-      primary_api_addr: apiAddressForPeers,
-      ca_file: '/etc/vault/ca.pem',
-    });
-
-    detach(kind);
-    inventory('east', { caFileOnPeers: undefined, caPathOnPeers: '/etc/vault/ca.d' });
-    const { input: again } = await repointing(kind, { form: 'wrapped' });
-    expect(await bench.call('updatePrimary', { ...again, by: 'token', form: 'wrapped' })).toMatchObject({ calls: 1 });
-    expect(lastBody('update-primary')).toMatchObject({ ca_path: '/etc/vault/ca.d' });
-    expect(lastBody('update-primary')).not.toHaveProperty('ca_file');
   });
 
   it('by a public key alone, where that is asked for: without one it is not sent', async () => {
-    detach(kind);
     const endpoint = `POST /v1/sys/replication/${kind}/secondary/generate-public-key`;
     const fault = bench.service.faults.add({ endpoint, action: { status: 403 }, times: Infinity });
     const { input } = await repointing(kind, { form: 'public-key' });
-    const sent = bodies.filter(({ path }) => path.endsWith('update-primary')).length;
-    expect(await bench.failure('updatePrimary', { ...input, by: 'token', form: 'public-key' })).toMatchObject({
-      code: 'PERMISSION_DENIED',
-    });
-    expect(bodies.filter(({ path }) => path.endsWith('update-primary'))).toHaveLength(sent);
+    const ordered = { ...input, by: 'token', form: 'public-key' } as const;
+    const sent = sentTo('update-primary');
+    expect(await bench.failure('updatePrimary', ordered)).toMatchObject({ code: 'PERMISSION_DENIED' });
+    expect(sentTo('update-primary')).toBe(sent);
     fault.remove();
-    await bench.call('updatePrimary', { ...input, by: 'token', form: 'public-key' });
+    await bench.call('updatePrimary', ordered);
     expect(lastBody('update-primary')).not.toHaveProperty('primary_api_addr');
   });
 
   it('by addresses that people gave and others approved; no others, and not after a demotion', async () => {
-    detach(kind);
     const { clusterAddress } = bench.cluster('east');
     const addresses = ['10.9.9.9:8201', clusterAddress];
     const { assessed, input } = await repointing(kind, { form: 'addresses', addresses });
     expect(assessed.plan?.text).toContain(`at ${addresses.join(', ')}`);
-    const by = 'addresses' as const;
+    const ordered = { ...input, by: 'addresses', addresses } as const;
     for (const others of [[clusterAddress], undefined])
-      expect(await bench.failure('updatePrimary', { ...input, by, addresses: others })).toMatchObject({
-        code: 'NOT_APPROVED',
-      });
-    expect(await bench.call('updatePrimary', { ...input, by, addresses })).toMatchObject({ outcome: 'done', calls: 1 });
+      expect((await bench.failure('updatePrimary', { ...ordered, addresses: others })).code).toBe('NOT_APPROVED');
+    expect(await bench.call('updatePrimary', ordered)).toMatchObject({ outcome: 'done', calls: 1 });
     expect(lastBody('update-primary')).toMatchObject({ update_primary_addrs: addresses });
 
-    const secondary = bench.cluster(kind === 'dr' ? 'west' : 'europe');
+    const secondary = bench.cluster(secondaryOf(kind));
     const role = secondary.effectiveRole(kind);
     if (role.mode !== 'secondary') throw new Error('no secondary');
     const demoted = { ...role, secondaryId: '', certificate: null, demoted: true, primaryClusterAddress: '' };
     secondary.setRole(kind, { ...demoted, knownPrimaryAddresses: [] }, bench.service.now());
-    const parsed = RUNBOOK_INPUTS.secondaryRepointing.parse({
-      ...asked,
-      kind,
-      primary: 'east',
-      secondary: secondary.name,
-      form: by,
-    });
-    const refused = await bench.call('assessSecondaryRepointing', { input: parsed });
-    expect(refused.preconditions.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name)).toContain(
-      'attached before, and not demoted since',
-    );
-    expect(await bench.failure('updatePrimary', { ...input, by, addresses })).toMatchObject({
-      code: 'PRECONDITION_FAILED',
-    });
+    const { preconditions } = await assessRepointing(kind, { form: 'addresses' });
+    const failed = preconditions.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
+    expect(failed).toContain('attached before, and not demoted since');
+    expect((await bench.failure('updatePrimary', ordered)).code).toBe('PRECONDITION_FAILED');
     secondary.setRole(kind, role, bench.service.now());
   });
 });
 
 it('addresses are refused where the form is another one', () => {
   const input = { ...asked, kind: 'dr', primary: 'east', secondary: 'west', addresses: ['10.1.0.4:8201'] };
-  expect(RUNBOOK_INPUTS.secondaryRepointing.safeParse(input).success).toBe(false);
-  expect(RUNBOOK_INPUTS.secondaryRepointing.safeParse({ ...input, form: 'addresses' }).success).toBe(true);
+  const parses = (more: object) => RUNBOOK_INPUTS.secondaryRepointing.safeParse({ ...input, ...more }).success;
+  expect([parses({}), parses({ form: 'addresses' })]).toEqual([false, true]);
   for (const bad of ['https://east.example/path', 'east', 'http://east:8201', 'east:8201/x'])
-    expect(
-      RUNBOOK_INPUTS.secondaryRepointing.safeParse({ ...input, form: 'addresses', addresses: [bad] }).success,
-    ).toBe(false);
+    expect(parses({ form: 'addresses', addresses: [bad] })).toBe(false);
 });
 
 it.each([

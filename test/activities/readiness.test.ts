@@ -3,13 +3,10 @@ import { randomUUID } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Agent, request } from 'undici';
 import type { ReadinessResult } from '../../src/contracts/readiness';
 import type { SimulatedCluster } from '../../src/simulator';
 import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
 import { closedSampling, pointsOf } from '../support/readiness';
-
-const ATTEMPT = '/v1/sys/replication/dr/secondary/generate-operation-token/attempt';
 
 async function check(bench: ActivityBench): Promise<ReadinessResult> {
   return (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
@@ -65,14 +62,6 @@ async function orphanInTheRecord(bench: ActivityBench): Promise<Undo> {
   const entry = { version: 1, id: randomUUID(), deployment: DEPLOYMENT, cluster: 'west', clusterId: 'x' } as const;
   await bench.ledger.write({ ...entry, ...run, state: 'orphan', at: new Date().toISOString() });
   return () => bench.forgetTokens();
-}
-
-async function call(address: string, method: 'POST' | 'DELETE', body: object): Promise<void> {
-  const dispatcher = new Agent();
-  const answer = await request(`${address}${ATTEMPT}`, { dispatcher, method, body: JSON.stringify(body) });
-  await answer.body.dump();
-  await dispatcher.close();
-  expect(answer.statusCode).toBeLessThan(300);
 }
 
 /** Several faults at once, which have nothing to do with each other. */
@@ -143,8 +132,9 @@ const FAULTS: readonly Fault[] = [
     arrange: together(
       async ({ service }) => {
         const { apiAddress } = service.cluster('west');
-        await call(apiAddress, 'POST', {});
-        return () => call(apiAddress, 'DELETE', {});
+        const slot = `${apiAddress}/v1/sys/replication/dr/secondary/generate-operation-token/attempt`;
+        await fetch(slot, { method: 'POST', body: '{}' });
+        return () => fetch(slot, { method: 'DELETE' });
       },
       becomes('west', 'corruptedPages', { tree: 'replicated', page: 1, subpages: [1] }),
       becomes('west', 'reindex', { startedAt: Date.now(), endsAt: Date.now() + 3_600_000 }),

@@ -228,16 +228,6 @@ it('an attempt that nobody claims is for people to cancel: the plan says how', a
   expect(freeSlot(west, undefined, 'root-token').next).toBe(next(''));
 });
 
-it.each([
-  [500, true],
-  [502, false],
-])('a marker that is answered %i names a full storage: %s', async (status, full) => {
-  answers('east', 'POST /v1/kv/data/runbooks-marker-after', {}, status);
-  const marker = (await assess()).preconditions.find(({ name }) => name === 'marker written and read back');
-  expect(marker?.next).toContain('stop the service on every node of east');
-  expect(marker?.next?.includes('storage of east is full')).toBe(full);
-});
-
 const OK: readonly (readonly [string, Arrange, Input?, string?])[] = [
   ['everything in order', () => undefined],
   ['a batch token', batch({}), BY_BATCH],
