@@ -12,6 +12,7 @@ import { inspect } from 'node:util';
 import { request } from 'undici';
 import { recordWorkflowId } from '../../src/contracts/record';
 import { addPin, formatPublicKey } from '../../src/keys';
+import { until } from '../support/by-hand';
 import { CHANGING, statuses } from '../support/faults';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
@@ -60,7 +61,7 @@ class Program {
 /** Arguments and environments of every process that descends from this one, as every user of the machine, or root, sees them. */
 class ProcessTable {
   readonly seen = new Map<string, { readonly cmdline: string; readonly environ: string }>();
-  readonly #timer = setInterval(() => this.look(), 60);
+  readonly #timer = setInterval(() => this.look(), 150);
 
   look(): void {
     const parents = new Map<number, number>();
@@ -109,14 +110,6 @@ function listening(pid: number): string[] {
       .filter(([, , , state, , , , , , inode]) => state === '0A' && inodes.has(inode ?? ''))
       .map(([, local]) => local ?? ''),
   );
-}
-
-async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 90_000;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not seen: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 30));
-  }
 }
 
 function filesBelow(directory: string): string[] {

@@ -1,4 +1,3 @@
-import type { ApplicationFailure } from '@temporalio/workflow';
 import type { Assessment, Authority } from '../../src/contracts/activities';
 import type { GateName, PlanDocument } from '../../src/contracts/plan';
 import { APPROVALS_TOO_OLD } from '../../src/contracts/plan';
@@ -124,27 +123,21 @@ export function planned<R>(assessed: Assessment<R>): { readonly plan: PlanDocume
   return { plan, route };
 }
 
-/** Why the run must not go on, with what was observed and needed; undefined where everything holds. */
-export function refusalOf(
-  assessed: Pick<Assessment<unknown>, 'preconditions' | 'plan'>,
-): ApplicationFailure | undefined {
-  const failed = assessed.preconditions.filter((each) => each.verdict === 'fail');
-  if (failed.length === 0 && assessed.plan) return undefined;
-  const lines = failed.map(
-    ({ name, cluster, observed, needed }) =>
-      `${name}${cluster ? ` (${cluster})` : ''}: observed ${observed}, needed ${needed}`,
-  );
-  return stepFailure('PRECONDITION_FAILED', `Nothing was touched. ${lines.join('; ')}`, {
+/** Why the run must not go on, and each check that stands against it; undefined where everything holds. */
+export function refusalOf({ preconditions, plan }: Pick<Assessment<unknown>, 'preconditions' | 'plan'>) {
+  const failed = preconditions.filter(({ verdict }) => verdict === 'fail');
+  if (failed.length === 0 && plan) return undefined;
+  const textOf = ({ name, cluster, observed, needed }: (typeof failed)[number]) =>
+    `${name}${cluster ? ` (${cluster})` : ''}: observed ${observed}, needed ${needed}`;
+  const failure = stepFailure('PRECONDITION_FAILED', `Nothing was touched. ${failed.map(textOf).join('; ')}`, {
     observed: failed[0]?.observed,
     needed: failed[0]?.needed,
-    next: failed.flatMap((each) => (each.next ? [each.next] : [])).join(' '),
+    next: failed.flatMap(({ next }) => next ?? []).join(' '),
   });
-}
-
-/** What stands against a run, one finding each: it is the first thing that people ask of a run that was refused. */
-export function failedChecks({ preconditions }: Pick<Assessment<unknown>, 'preconditions'>): Finding[] {
-  return preconditions.flatMap(({ verdict, name, cluster, observed, needed, next }) => {
-    const text = `${name}${cluster ? ` (${cluster})` : ''}: observed ${observed}; needed ${needed}`;
-    return verdict === 'fail' ? [{ severity: 'warning', code: CHECK_FAILED, text, ...(next && { next }) }] : [];
-  });
+  // One each: it is the first thing that people ask of a run that was refused.
+  const findings = failed.map((each): Finding => ({
+    ...{ severity: 'warning', code: CHECK_FAILED, text: textOf(each) },
+    ...(each.next && { next: each.next }),
+  }));
+  return { failure, findings };
 }

@@ -36,11 +36,9 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
     record('not-needed');
     return [];
   }
-  const accepted: unknown[] = [];
-  const counted: number[] = [];
+  const counted: Counted[] = [];
   const metWith = run.gatesMet.get(keyOf(gate, planDigest));
   const openedAt = Date.now();
-  const signed: string[] = [];
   let missing: readonly string[] = [`${policy.approvals} of ${policy.approvers.join(', ')}`];
   let approvedBy: readonly Attested[] = [];
   let rejectedBy: Attested | undefined;
@@ -57,7 +55,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
       return !refusal;
     });
     if (anew.length === 0) return;
-    const known = await checkApprovals(run, request, { accepted, counted, signed }, anew);
+    const known = await checkApprovals(run, request, counted, anew);
     if (!known) return;
     ({ satisfied, missing, approvedBy, rejectedBy } = known);
     if (!satisfied && !rejectedBy) show();
@@ -76,8 +74,9 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
       throw run.stop(new RunStopped(rejectedBy.name, `rejected at gate ${gate}`));
     }
     record('approved', approvedBy);
+    const signed = counted.flatMap(({ document }) => document ?? []);
     run.gatesMet.set(keyOf(gate, planDigest), new Set([...(metWith ?? []), ...signed]));
-    return accepted;
+    return counted.map(({ approval }) => approval);
   } finally {
     run.signals.on('approve', undefined);
     run.state.waitOver(`gate:${gate}`);
@@ -107,22 +106,31 @@ function refuseAll(run: Run, items: readonly InboxItem[], code: string, text: st
   run.state.receiptsOf(items.map(({ arrival }) => ({ signal: 'approve', arrival, verdict: 'refused', code, text })));
 }
 
+/** An approval that counts. */
 interface Counted {
-  /** As they arrived; where the server vouches for the sender, with the number of the signal, by which it is found again. */
-  readonly accepted: unknown[];
-  readonly counted: number[];
-  readonly signed: string[];
+  readonly arrival: number;
+  /** As it arrived; where the server vouches for the sender, with the number of the signal, by which it is found again. */
+  readonly approval: unknown;
+  /** By which a signed one is known again. */
+  readonly document: string | undefined;
 }
 
 async function checkApprovals(
   run: Run,
   { gate, planDigest, requestedBy }: GateRequest,
-  { accepted, counted, signed }: Counted,
+  counted: Counted[],
   items: readonly InboxItem[],
 ) {
   const { deployment } = run.state;
   const arrived = items.map(({ arrival }) => arrival);
-  const request = { deployment, gate, planDigest, requestedBy, accepted: [...counted], arrived };
+  const request = {
+    deployment,
+    gate,
+    planDigest,
+    requestedBy,
+    accepted: counted.map(({ arrival }) => arrival),
+    arrived,
+  };
   const known = await checked(() => checks.checkApprovals(request));
   if (!known) {
     refuseAll(run, items, NOT_CHECKED.code, NOT_CHECKED.text);
@@ -131,9 +139,8 @@ async function checkApprovals(
   for (const { arrival, accepted: counts, by } of known.verdicts) {
     const item = items.find((each) => each.arrival === arrival);
     if (!counts || !item) continue;
-    accepted.push(by?.how === 'principal' ? { approval: item.input, arrival } : item.input);
-    counted.push(arrival);
-    if (by?.how === 'signed') signed.push(keyOf(item.input));
+    const approval = by?.how === 'principal' ? { approval: item.input, arrival } : item.input;
+    counted.push({ arrival, approval, document: by?.how === 'signed' ? keyOf(item.input) : undefined });
   }
   run.state.receiptsOf(
     known.verdicts.map(({ arrival, accepted: counts, code, text, by }): Receipt => ({

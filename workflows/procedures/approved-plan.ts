@@ -3,8 +3,7 @@ import type { CeremonyTarget, KeptToken } from '../../src/contracts/ceremony';
 import type { GateName, PlanDocument } from '../../src/contracts/plan';
 import type { ChangeWindow, TokenSource } from '../../src/contracts/runbook-inputs';
 import type { StepCalls } from '../engine/activity-calls';
-import { Approvals, awaitWindow, openGate } from '../engine/approvals';
-import { failedChecks, planned, refusalOf } from '../engine/approvals';
+import { Approvals, awaitWindow, openGate, planned, refusalOf } from '../engine/approvals';
 import { stepFailure } from '../engine/failures';
 import { OperationTokens, tokensFromPeople, tokensHeldBy } from './operation-tokens';
 import type { PeoplesTokens } from './peoples-tokens';
@@ -92,8 +91,8 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
   if (input.dryRun) return { outcome: 'planned' };
   const refusal = refusalOf(assessed);
   if (refusal) {
-    failedChecks(assessed).forEach((each) => run.state.finding(each));
-    return { outcome: 'refused', failure: refusal };
+    run.state.noteFindings(refusal.findings);
+    return { outcome: 'refused', failure: refusal.failure };
   }
 
   let answered = await askPeople(run, request, assessed);
@@ -105,7 +104,7 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
     assessed = await run.step('Read and check again', async (call) => {
       const again = await request.assess(call, { ownFingerprint: tokens?.ceremony?.fingerprint });
       const stands = refusalOf(again);
-      if (stands) throw stands;
+      if (stands) throw stands.failure;
       return again;
     });
     const now = planned(assessed);

@@ -34,8 +34,9 @@ async function reindex(run: Run, input: InputOf<'drReindex'>): Promise<Ending> {
   const { tokens, route } = approved;
 
   // 2. Would it help?
-  const before = await checkMerkle(run, tokens, deployment, cluster, { when: 'before' });
-  const refusal = before && refusalOf(input, route, before);
+  const name = `Check the Merkle tree of ${cluster}`;
+  const before = await run.step(`${name} before`, await probing(tokens, deployment, cluster));
+  const refusal = refusalOf(input, route, before);
   if (refusal) {
     run.state.enterPhase('finishing');
     await tokens.dispose();
@@ -47,10 +48,8 @@ async function reindex(run: Run, input: InputOf<'drReindex'>): Promise<Ending> {
   const reindexed = await carryOut(run, input, route, approved.approvals, tokens);
 
   // 4. Did it help?
-  const after = await checkMerkle(run, tokens, deployment, cluster, {
-    when: 'after',
-    skipEffect: 'whether the reindex helped is not known',
-  });
+  const unknown = 'whether the reindex helped is not known';
+  const after = await run.skippableStep(`${name} after`, unknown, await probing(tokens, deployment, cluster));
 
   // 5. Nothing of ours stays behind, and the last look is in the report.
   run.state.enterPhase('finishing');
@@ -115,32 +114,13 @@ function leftToDo({ cluster, skipFlush }: InputOf<'drReindex'>, after: MerkleChe
   ];
 }
 
-/** Where a check stands in a runbook that checks more than once. */
-interface MerkleChecking {
-  /** Ends the step's name, such as `again`. */
-  readonly when?: string;
-  /** People may skip the check; says what skipping leaves behind. */
-  readonly skipEffect?: string;
-}
-
 /**
- * Checks the Merkle tree of a DR secondary; findings say what to do about the verdict. The run's tokens must have been
- * asked for with the use `dr.merkle-check` on this cluster.
- *
- * @returns undefined where the check was skipped
+ * The check of the Merkle tree of a DR secondary, as the body of a step; findings say what to do about the verdict. The
+ * run's tokens must have been asked for with the use `dr.merkle-check`; one that has to be generated is generated before.
  */
-async function checkMerkle(
-  run: Run,
-  tokens: OperationTokens,
-  deployment: string,
-  cluster: string,
-  { when, skipEffect }: MerkleChecking = {},
-): Promise<MerkleCheckResult | undefined> {
+async function probing(tokens: OperationTokens, deployment: string, cluster: string) {
   await tokens.of(cluster);
-  const name = `Check the Merkle tree of ${cluster}${when === undefined ? '' : ` ${when}`}`;
-  const check = async (call: StepCalls) =>
-    call.probeMerkleTree({ deployment, cluster, token: await tokens.of(cluster) });
-  return skipEffect === undefined ? run.step(name, check) : run.skippableStep(name, skipEffect, check);
+  return async (call: StepCalls) => call.probeMerkleTree({ deployment, cluster, token: await tokens.of(cluster) });
 }
 
 /** A check as the result of a run keeps it; its findings stand among the findings of the report. */
@@ -173,7 +153,7 @@ async function check(run: Run, input: InputOf<'merkleCheck'>): Promise<Ending> {
   const { tokens } = approved;
 
   // 2. The check itself, which takes as long as the service takes.
-  const verdict = await checkMerkle(run, tokens, deployment, cluster);
+  const verdict = await run.step(`Check the Merkle tree of ${cluster}`, await probing(tokens, deployment, cluster));
 
   // 3. Nothing of ours stays behind.
   run.state.enterPhase('finishing');
