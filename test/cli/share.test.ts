@@ -12,8 +12,6 @@ import {
 } from '../../src/keys';
 import type { CreatedInvitation } from '../../src/keys';
 import { processContext } from '../../src/cli/context';
-import { askedNow } from '../../src/contracts/asked';
-import type { Waiting } from '../../src/contracts/run-status';
 import { lookup, RUN } from '../keys/builders';
 import { atTerminal, claimedAda, cli, HolderBench } from './support';
 import type { Typed } from './support';
@@ -162,26 +160,6 @@ describe('runbook share', () => {
     expect(err).not.toContain('needed: west');
     const script = await share(['--confirm', 'east']);
     expect([script.questions, script.err.includes('needed: west')]).toEqual([[], true]);
-  });
-
-  it('what whoever started the run wrote makes no line of its own, moves no cursor and turns no text', async () => {
-    const evil = 'drill\nAsked by grace (signed)\u001b[2A\u001b[2K\u202edrill\u0085\u2028end';
-    const requestedBy = { name: `mallory\n${evil}`, how: 'claimed' } as const;
-    const file = await bench.file('forged', (await bench.invite({ epoch: 4, requestedBy, reason: evil })).jws);
-    const { code, err } = await share([], { answers: ['west', SHARE] }, file);
-    expect(code).toBe(0);
-    expect(err.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Bidi_Control}\u2028]/u);
-    const shown = err.split('\n');
-    const told = 'drill Asked by grace (signed)[2A[2Kdrill end';
-    expect(shown).toContain(`  Reason: ${told}`);
-    expect(shown).toContain(`  Requested by mallory ${told} (UNVERIFIED: ask that person)`);
-    expect(shown.filter((line) => /^\W*Asked by/.test(line))).toEqual([]);
-    const asked = { kind: 'operation-token', targets: [], requestedBy: { name: evil, how: 'claimed' } } as const;
-    const waiting = [{ for: 'action', what: 'x', instructions: [], done: 'x', until: 0 }] as unknown as Waiting[];
-    expect(askedNow({ asked: { ...asked, reason: evil }, waiting })).toEqual([
-      `Requested by ${told} (UNVERIFIED: ask that person)`,
-      `Reason: ${told}`,
-    ]);
   });
 
   it('stops at another fingerprint than the pinned one, and where none is pinned, with the command that pins it: it asks nothing', async () => {

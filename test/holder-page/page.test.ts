@@ -40,7 +40,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
   }
 
   it('shows every member in plain words first, then makes an envelope that only the workers open; asks the network for nothing; keeps nothing', async () => {
-    const { page, context, requests, complaints } = await stage.open(made());
+    const { page, requests, complaints } = await stage.open(made());
     expect(await page.innerText('#trusted')).toContain(spokenFingerprint(stage.workersKey.kid));
     await check(page, `["${invitation.jws}"]`, 'ben');
     await page.waitForSelector('#step-2:not([hidden])');
@@ -52,9 +52,31 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(await page.isVisible('#share')).toBe(false);
 
     await agree(page, 'west');
-    await page.fill('#share', SHARE.toUpperCase().replace(/(.{4})/g, '$1 '));
+    const typed = SHARE.toUpperCase().replace(/(.{4})/g, '$1 ');
+    await page.fill('#share', typed);
+    expect(await opened(await encryptAndCopy(page))).toEqual({ verdict: 'accepted', share: SHARE });
+
+    // The same, signed with a key of his own.
+    const passphrase = 'canary-passphrase-of-ben';
+    const { file, key } = await createHolderKey(new Secret('passphrase', passphrase), 4);
+    await page.click('#step-4 .again');
+    await check(page, invitation.jws, 'ben');
+    await agree(page, 'west');
+    await page.fill('#share', typed);
+    await page.click('#signing summary');
+    await page.setInputFiles('#key-file', { name: 'ben.key', mimeType: 'text/plain', buffer: Buffer.from(file) });
+    for (const [given, refusal] of [
+      ['', 'passphrase of the signing key is missing'],
+      ['wrong', 'passphrase is wrong'],
+    ] as const) {
+      await page.fill('#passphrase', given);
+      await page.click('#encrypt');
+      await until(async () => (await messageOf(page, 3)).includes(refusal));
+    }
+    await page.fill('#passphrase', passphrase);
     const envelope = await encryptAndCopy(page);
-    expect(await opened(envelope)).toEqual({ verdict: 'accepted', share: SHARE });
+    const signing = { ...ben, attestation: 'signed' as const, publicKeys: [key] };
+    expect(await opened(envelope, signing)).toEqual({ verdict: 'accepted', share: SHARE });
     expect(JSON.stringify(envelope)).not.toContain(SHARE);
 
     const left = await page.evaluate<string>(`(async () => JSON.stringify([
@@ -64,7 +86,8 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     ]))()`);
     for (const form of [SHARE, Buffer.from(SHARE, 'hex').toString('base64'), SHARE.slice(0, 20)])
       expect(left.toLowerCase().replaceAll(' ', '')).not.toContain(form.toLowerCase());
-    expect(left).not.toContain(invitation.jws);
+    for (const text of [invitation.jws, 'canary']) expect(left).not.toContain(text);
+    expect([await page.inputValue('#passphrase'), await page.inputValue('#key-file')]).toEqual(['', '']);
     // The undo history of the field went with the field.
     await page.evaluate("document.querySelector('#step-3').hidden = false");
     await page.focus('#share');
@@ -72,57 +95,28 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(await page.inputValue('#share')).toBe('');
     expect(requests).toEqual([]);
     expect(complaints).toEqual([]);
-    await context.close();
-  });
-
-  it("signs with the holder's key where he has one, and forgets it", async () => {
-    const { page, context } = await stage.open(made());
-    const passphrase = 'canary-passphrase-of-ben';
-    const { file, key } = await createHolderKey(new Secret('passphrase', passphrase), 4);
-    const signing = { ...ben, attestation: 'signed' as const, publicKeys: [key] };
-    await check(page, invitation.jws, 'ben');
-    await agree(page, 'west');
-    await page.fill('#share', SHARE);
-    await page.click('#signing summary');
-    await page.setInputFiles('#key-file', { name: 'ben.key', mimeType: 'text/plain', buffer: Buffer.from(file) });
-    for (const [typed, refusal] of [
-      ['', 'passphrase of the signing key is missing'],
-      ['wrong', 'passphrase is wrong'],
-    ] as const) {
-      await page.fill('#passphrase', typed);
-      await page.click('#encrypt');
-      await until(async () => (await messageOf(page, 3)).includes(refusal));
-    }
-    await page.fill('#passphrase', passphrase);
-    const envelope = await encryptAndCopy(page);
-    expect((await opened(envelope, signing)).share).toBe(SHARE);
-    expect(await page.content()).not.toContain('canary');
-    expect([await page.inputValue('#passphrase'), await page.inputValue('#key-file')]).toEqual(['', '']);
-    await context.close();
   });
 
   it('stops at another fingerprint, whatever came with the invitation; made for no key it is of no use', async () => {
     const other = newSigningKey().key;
-    const { page, context } = await stage.open({ 'workers-keys': formatPublicKey(other) });
+    const { page } = await stage.open({ 'workers-keys': formatPublicKey(other) });
     await check(page, `${invitation.jws}\n${pinOf(stage)}`, 'ben');
     const message = await messageOf(page, 1);
     const fingerprints = [stage.workersKey, other].map(({ kid }) => spokenFingerprint(kid));
     for (const text of ['STOP', 'Do not type your share', ...fingerprints, 'a number that you know'])
       expect(message).toContain(text);
     expect([await page.isVisible('#step-2'), await page.isVisible('#share')]).toEqual([false, false]);
-    await context.close();
 
     const published = await stage.open();
     expect(await published.page.innerText('#warnings')).toContain('made for no key');
     expect(await published.page.isVisible('#step-1')).toBe(false);
-    await published.context.close();
   });
 
   it('says in plain words what is wrong, and goes on only with the name of the cluster and a share of the right length', async () => {
     const expired = await stage.invite({}, Date.now() - 7_200_000);
     const [header, , signature] = invitation.jws.split('.');
     const forged = `${header}.${Buffer.from(JSON.stringify({ ...invitation.invitation, reason: 'another' })).toString('base64url')}.${signature}`;
-    const { page, context } = await stage.open(made());
+    const { page } = await stage.open(made());
     for (const [text, holder, expected] of [
       ['', 'ben', 'no invitation'],
       [`${invitation.jws} ${expired.jws}`, 'ben', 'more than one'],
@@ -153,11 +147,10 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(message).not.toContain(SHARE.slice(0, 8));
     await page.click('#step-3 .again');
     expect(await page.inputValue('#share')).toBe('');
-    await context.close();
   });
 
   it('asks for no share in a rehearsal, nor where the run takes tokens; hostile words make no line of their own', async () => {
-    const { page, context } = await stage.open(made());
+    const { page } = await stage.open(made());
     const tokens = await stage.invite({ collects: 'tokens' });
     await check(page, tokens.jws, 'ben');
     await page.waitForSelector('#step-2:not([hidden])');
@@ -191,12 +184,11 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     const { receipt, answer } = await openRehearsalAnswer(record, { content: envelope, at: Date.now() }, lookup(ben));
     expect(receipt.verdict).toBe('accepted');
     expect(answer?.tool).toMatch(/^holder page \d/);
-    await context.close();
   });
 
   it('runs no script but its own, and reaches nothing, whatever is put into it', async () => {
     const { address, paths } = await stage.serve(() => '');
-    const { page, context } = await stage.open(made());
+    const { page } = await stage.open(made());
     await page.evaluate(`(() => {
       window.refused = [];
       document.addEventListener('securitypolicyviolation', ({ effectiveDirective }) => window.refused.push(effectiveDirective));
@@ -238,7 +230,6 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(await refused()).toEqual(needed);
     expect(await page.evaluate('window.injected')).toBeUndefined();
     expect(paths).toEqual([]);
-    await context.close();
   });
 
   it('refuses where it came from a server, or stands inside of another page, and runs no script that was written into its markup', async () => {
@@ -247,7 +238,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     const { address, paths } = await stage.serve((path) =>
       path === '/page' ? served : '<iframe src="/page"></iframe>',
     );
-    const { page, context, requests, complaints } = await visit(stage.browser, `${address}/page`);
+    const { page, requests, complaints } = await visit(stage.browser, `${address}/page`);
     await page.click('b >> text=/^b$/');
     expect(await page.evaluate('window.injected')).toBeUndefined();
     expect(complaints.join('\n')).toContain('Content Security Policy');
@@ -261,6 +252,5 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     await frame.locator('#warnings .box').waitFor();
     expect(await frame.locator('#warnings').innerText()).toContain('inside of another page');
     expect(await frame.locator('#step-1').isVisible()).toBe(false);
-    await context.close();
   });
 });

@@ -1,18 +1,16 @@
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { buildHolderPage } from '../../scripts/bundle-holder-page';
 import { fillPage } from '../../src/cli/commands/share';
-import { createInvitation, formatPublicKey, KeyRecords, newSigningKey } from '../../src/keys';
-import type { CreatedInvitation, InvitationFacts, SigningKey } from '../../src/keys';
-import { invitationFacts, RUN } from '../keys/builders';
+import { formatPublicKey } from '../../src/keys';
+import type { CreatedInvitation, InvitationFacts, KeyRecords, SigningKey } from '../../src/keys';
+import { HolderBench } from '../cli/support';
+import { invitationFacts } from '../keys/builders';
 import { startChromium } from '../support/chromium';
 
 /** A deployment's workers, as far as a holder meets them, and a browser. */
@@ -33,7 +31,6 @@ export interface Stage {
 /** A page that is open, and what it asked of the network. */
 export interface Opened {
   readonly page: Page;
-  readonly context: BrowserContext;
   /** Every address that was asked for, but the file itself. */
   readonly requests: readonly string[];
   /** Errors and warnings of the browser's console, and exceptions. */
@@ -41,10 +38,12 @@ export interface Opened {
 }
 
 export async function openStage(executable: string): Promise<Stage> {
-  const directory = await mkdtemp(join(tmpdir(), 'holder-page-'));
-  const records = await KeyRecords.open({ directory: join(directory, 'keys'), storage: 'disk' });
-  const workersKey = newSigningKey().key;
-  const [{ html }, browser] = await Promise.all([buildHolderPage(), startChromium(executable)]);
+  const [bench, { html }, browser] = await Promise.all([
+    HolderBench.open(),
+    buildHolderPage(),
+    startChromium(executable),
+  ]);
+  const { workersKey, records } = bench;
   const servers: Server[] = [];
   let epoch = 0;
   let files = 0;
@@ -53,11 +52,9 @@ export async function openStage(executable: string): Promise<Stage> {
     records,
     browser,
     html,
-    invite: (changes = {}, now = Date.now()) =>
-      createInvitation(records, workersKey, RUN, invitationFacts({ epoch: ++epoch, ...changes }), now),
+    invite: (changes, now) => bench.invite({ ...invitationFacts({ epoch: ++epoch }), ...changes }, workersKey, now),
     open: async (values = {}) => {
-      const file = join(directory, `page-${++files}.html`);
-      await writeFile(file, fillPage(html, values));
+      const file = await bench.file(`page-${++files}.html`, fillPage(html, values));
       return visit(browser, pathToFileURL(file).href);
     },
     serve: async (answer) => {
@@ -76,7 +73,7 @@ export async function openStage(executable: string): Promise<Stage> {
         server.closeAllConnections();
       }
       await browser.close();
-      await rm(directory, { recursive: true });
+      await bench.close();
     },
   };
 }
@@ -97,7 +94,7 @@ export async function visit(browser: Browser, address: string): Promise<Opened> 
   page.on('pageerror', (error) => complaints.push(error.message));
   await page.goto(address);
   await page.waitForSelector('#step-1:not([hidden]), #warnings .box');
-  return { page, context, requests, complaints };
+  return { page, requests, complaints };
 }
 
 /** The pin of a stage as it is written into a page. */

@@ -1,15 +1,13 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import * as openpgp from 'openpgp';
 import { DOCUMENT_TYPES, signDocument } from '../../src/documents/documents';
-import { openToken } from '../../src/keys/ceremony-keys';
 import { verifyInvitation } from '../../src/documents/invitation';
 import { createInvitation, createRehearsal, readOwnInvitation } from '../../src/keys/invitation';
 import type { CreatedInvitation } from '../../src/keys/invitation';
 import { KeyRecords } from '../../src/keys/key-records';
 import { newSigningKey } from '../../src/keys/holder-keys';
-import { failureOf, invitationFacts, RUN, sharedCeremonyKeys } from './builders';
+import { failureOf, invitationFacts, RUN } from './builders';
 
 const NOW = 1_900_000_000_000;
 const { key } = newSigningKey();
@@ -148,26 +146,4 @@ describe('an invitation to a rehearsal', () => {
     const dressedUp = await signDocument(DOCUMENT_TYPES.rehearsal, created.invitation, key);
     await expect(asRehearsal(dressedUp)).rejects.toThrow('members that this tool knows');
   });
-});
-
-describe('the OpenPGP key of a ceremony', () => {
-  it('opens a token that the service encrypted to the public key that it was given', async () => {
-    const keys = await sharedCeremonyKeys();
-    const encryptionKeys = await openpgp.readKey({ binaryKey: Buffer.from(keys.pgpPublicKey, 'base64') });
-    expect(encryptionKeys.getFingerprint()).toBe(keys.pgpFingerprint);
-    const message = await openpgp.createMessage({ text: 'hvs.canary' });
-    const encrypted: unknown = await openpgp.encrypt({ message, encryptionKeys, format: 'binary' });
-    const encoded = Buffer.from(encrypted as Uint8Array).toString('base64');
-    expect((await openToken(keys, 'operation-token', encoded)).reveal()).toBe('hvs.canary');
-  });
-
-  it.each([[''], ['canary'], ['aHZzLmNhbmFyeQ==']])(
-    'gives a fixed text for what does not open: %p',
-    async (encoded) => {
-      const keys = await sharedCeremonyKeys();
-      const failure = await failureOf(() => openToken(keys, 'operation-token', encoded));
-      expect(failure.code).toBe('RESPONSE_INVALID');
-      expect(failure.text).not.toContain('canary');
-    },
-  );
 });

@@ -79,14 +79,13 @@ describe(`three holders, three ways${because}`, () => {
       expect([sent.code, sent.out]).toEqual([0, expect.stringContaining('accepted')]);
 
       // With only a browser: the query's answer into the page, the envelope into the form.
-      const { page, context, requests } = await stage.open({ 'workers-keys': workersKey });
+      const { page, requests } = await stage.open({ 'workers-keys': workersKey });
       await check(page, JSON.stringify(await run.handle.query(QUERIES.invitation)), 'cleo');
       await agree(page, 'west');
       await page.fill('#share', shareOf('cleo'));
       await run.handle.signal(SIGNALS.share, await encryptAndCopy(page));
       expect(requests).toEqual([]);
       const markup = await page.content();
-      await context.close();
 
       expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [] });
       scenario.shows(...printed, markup, await readFile(envelopeFile, 'utf8'));
