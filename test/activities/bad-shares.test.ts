@@ -39,6 +39,11 @@ async function envelope(name: string, share?: string, invitation = ceremony.invi
   return document;
 }
 
+/** Of several holders, some of them with a wrong share. */
+const envelopesOf = (holders: readonly string[], bad: readonly string[] = []) =>
+  Promise.all(holders.map((name) => envelope(name, bad.includes(name) ? wrong(name) : undefined)));
+const FIVE = ['ada', 'bert', 'cleo', 'dora', 'emil'];
+
 const shareOfNorth = () => bench.cluster('north').keyShares[0] ?? '';
 
 describe('a holder is told apart', () => {
@@ -95,19 +100,16 @@ it('a share of another cluster, which nobody can tell before the threshold, is p
 });
 
 it('two bad ones among five are found, and told only where each is proven', async () => {
-  const bad = async () => [await envelope('ada', wrong('ada')), await envelope('bert', wrong('bert'))];
-  const good = [await envelope('cleo'), await envelope('dora'), await envelope('emil')];
-  const first = await bench.generate(burst([...(await bad()), ...good]));
+  const first = await bench.generate(burst(await envelopesOf(FIVE, ['ada', 'bert'])));
   expect([...first.badShares].sort()).toEqual(['ada', 'bert']);
   await bench.forgetTokens();
   // The good ones come first: the bad ones are never tried, and nobody is named.
-  const second = await bench.generate(burst([...good, ...(await bad())]));
+  const second = await bench.generate(burst(await envelopesOf([...FIVE.slice(2), 'ada', 'bert'], ['ada', 'bert'])));
   expect([second.badShares, second.attempts, second.findings]).toEqual([[], 1, []]);
 });
 
 it('where nothing works nobody is named, and the sets that were tried are counted', async () => {
-  const bad = [await envelope('ada', wrong('ada')), await envelope('bert', wrong('bert'))];
-  const failure = await bench.generationFailure(burst([...bad, await envelope('cleo'), await envelope('dora')]));
+  const failure = await bench.generationFailure(burst(await envelopesOf(FIVE.slice(0, 4), ['ada', 'bert'])));
   expect(failure.details['observed']).toBe(
     '4 of 4 possible sets tried, and all rejected; holders: ada, bert, cleo, dora',
   );
@@ -123,12 +125,7 @@ describe('over the whole of a run', () => {
   };
 
   it('a set that was rejected is not tried again with the same envelopes: a correction is, and what was seen counts', async () => {
-    const four = [
-      await envelope('ada', wrong('ada')),
-      await envelope('bert', wrong('bert')),
-      await envelope('cleo'),
-      await envelope('dora'),
-    ];
+    const four = await envelopesOf(FIVE.slice(0, 4), ['ada', 'bert']);
     const held = bench.shares(four);
     const fails = () => bench.generationFailure({ ...burst(four), held });
     expect(await count(fails)).toBe(4);
@@ -148,14 +145,7 @@ describe('over the whole of a run', () => {
   });
 
   it('a cluster is given a bounded number of sets before the holders are asked again, and then no set twice', async () => {
-    const all = async () => [
-      await envelope('ada', wrong('ada')),
-      await envelope('bert', wrong('bert')),
-      await envelope('cleo', wrong('cleo')),
-      await envelope('dora'),
-      await envelope('emil'),
-    ];
-    const held = bench.shares(await all());
+    const held = bench.shares(await envelopesOf(FIVE, FIVE.slice(0, 3)));
     const fails = () => bench.generationFailure({ ...burst([]), held });
     expect(await count(fails)).toBe(10);
     expect(await count(fails)).toBe(0);

@@ -220,12 +220,7 @@ export class Player {
 
   async #reportWithin(ms: number): Promise<Report | undefined> {
     this.#ended ??= this.#run?.handle.result() as Promise<Report>;
-    const timer = new AbortController();
-    try {
-      return await Promise.race([this.#ended, delay(ms, undefined, { signal: timer.signal }).catch(() => undefined)]);
-    } finally {
-      timer.abort();
-    }
+    return Promise.race([this.#ended, delay(ms, undefined, { ref: false })]);
   }
 
   async #status(): Promise<RunStatus | undefined> {
