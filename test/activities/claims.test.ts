@@ -32,34 +32,45 @@ const claim = (name: string, gate: GateName, planDigest: string) => ({
 const claimsAt = (gates: readonly GateName[], digest: string) =>
   gates.flatMap((gate) => ['ada', 'bert'].map((name) => claim(name, gate, digest)));
 
-describe('an approval that no signal of this run brought', () => {
-  it('does not count, whatever its person wrote into it', async () => {
-    const { plan } = await bench.call('assessDrSwitchover', { input: bench.input({ go: 'auto' }) });
-    if (!plan) throw new Error('no plan');
-    const about = { ...bench.run, gate: 'plan', planDigest: plan.digest, iat: 4_102_444_800 };
-    const authority = { plan, approvals: [await approvalOf(bench.person('grace'), about)] };
-    const failure = await bench.failure('demotePrimary', drDemotion(authority));
-    expect(failure).toMatchObject({ code: 'NOT_APPROVED', details: { outcomeKnown: true } });
-    expect(failure.details['observed']).toContain('no signal of this run brought');
-    expect(bench.calls('east', 'primary/demote')).toBe(0);
-  });
+const planOf = async (more: object = {}) => {
+  const { plan } = await bench.call('assessDrSwitchover', { input: bench.input({ ...more }) });
+  if (!plan) throw new Error('no plan');
+  return plan;
+};
+
+it.each<[string, string, (digest: string) => Promise<readonly unknown[]>]>([
+  [
+    'an approval that no signal of this run brought, whatever its person wrote into it',
+    'no signal of this run brought',
+    async (planDigest) => {
+      const about = { ...bench.run, gate: 'plan', planDigest, iat: 4_102_444_800 };
+      return [await approvalOf(bench.person('grace'), about)];
+    },
+  ],
+  [
+    'two claims',
+    'ada and bert are only claimed',
+    (digest) => {
+      const claims = claimsAt(['plan', 'go'], digest);
+      bench.signaled('approve', claims);
+      return Promise.resolve(claims);
+    },
+  ],
+])('nothing is demoted by %s', async (_what, observed, make) => {
+  const plan = await planOf({ go: 'auto' });
+  const authority: Authority = { plan, approvals: await make(plan.digest) };
+  const failure = await bench.failure('demotePrimary', drDemotion(authority));
+  expect(failure).toMatchObject({ code: 'NOT_APPROVED', details: { outcomeKnown: true } });
+  expect(failure.details['observed']).toContain(observed);
+  expect(bench.calls('east', 'primary/demote')).toBe(0);
 });
 
 describe('two claims', () => {
   it('open no gate; receipt and status say so, and what the person does instead', async () => {
-    const { plan } = await bench.call('assessDrSwitchover', { input: bench.input() });
-    if (!plan) throw new Error('no plan');
+    const plan = await planOf();
+    const about = { gate: 'plan', planDigest: plan.digest, requestedBy: 'olga', accepted: [] } as const;
     const check = (arrived: readonly number[]) =>
-      bench.call('checkApprovals', {
-        ...{
-          deployment: DEPLOYMENT,
-          gate: 'plan',
-          planDigest: plan.digest,
-          requestedBy: 'olga',
-          accepted: [],
-          arrived,
-        },
-      });
+      bench.call('checkApprovals', { deployment: DEPLOYMENT, ...about, arrived });
     const { satisfied, missing, approvedBy, verdicts } = await check(
       bench.signaled('approve', claimsAt(['plan'], plan.digest)),
     );
@@ -78,17 +89,6 @@ describe('two claims', () => {
     // Nor does a claim close it: else anybody could end a run.
     const rejected = { ...claim('ada', 'plan', plan.digest), verdict: 'reject' };
     expect((await check(bench.signaled('approve', [rejected]))).rejectedBy).toBeUndefined();
-  });
-
-  it('demote nothing', async () => {
-    const { plan } = await bench.call('assessDrSwitchover', { input: bench.input() });
-    if (!plan) throw new Error('no plan');
-    const authority: Authority = { plan, approvals: claimsAt(['plan', 'go'], plan.digest) };
-    bench.signaled('approve', authority.approvals);
-    const failure = await bench.failure('demotePrimary', drDemotion(authority));
-    expect(failure.code).toBe('NOT_APPROVED');
-    expect(failure.details['observed']).toContain('ada and bert are only claimed');
-    expect(bench.calls('east', 'primary/demote')).toBe(0);
   });
 
   it.each([
