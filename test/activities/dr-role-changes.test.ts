@@ -1,7 +1,6 @@
 /** Demote and promote, approved: once, whatever happens to the answer, and told for what it is. */
 import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
-import type { SimulatedCluster } from '../../src/simulator';
 import { DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -11,7 +10,7 @@ const PROMOTE = 'POST /v1/sys/replication/dr/secondary/promote';
 let bench: ActivityBench;
 let authority: Authority;
 let token: OperationTokenReference;
-let roles: readonly (readonly [cluster: string, role: ReturnType<SimulatedCluster['role']>])[];
+let setRolesBack: () => void;
 let before: Readonly<Record<'demote' | 'promote', number>>;
 
 openBench((opened) => (bench = opened), {
@@ -22,12 +21,12 @@ beforeAll(async () => {
   // Roles are set back behind the service's back here: a WAL index says nothing of what the secondary has.
   authority = await bench.authority({ acceptLoss: 'bounded' });
   token = await bench.operationToken('west');
-  roles = ['east', 'west'].map((name) => [name, bench.cluster(name).role('dr')] as const);
+  setRolesBack = bench.rolesKept();
 });
 beforeEach(() => {
   bench.service.faults.clear();
   bench.limit();
-  for (const [name, role] of roles) bench.cluster(name).setRole('dr', role, bench.service.now());
+  setRolesBack();
   bench.cluster('west').holdStream('dr', false);
   bench.service.advanceClock(1_000);
   before = calls();

@@ -1,7 +1,6 @@
 /** Re-attaching a DR secondary: public key, activation token and update-primary are one activity. */
 import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
-import type { SimulatedCluster } from '../../src/simulator';
 import { DEPLOYMENT, openBench } from '../support/activity-environment';
 import type { ActivityBench, CallOptions } from '../support/activity-environment';
 
@@ -15,7 +14,7 @@ let bench: ActivityBench;
 let token: OperationTokenReference;
 let authority: Authority;
 /** The roles after the switchover: west is primary, and east, demoted, knows nobody. */
-let roles: readonly (readonly [cluster: string, role: ReturnType<SimulatedCluster['role']>])[];
+let setRolesBack: () => void;
 let before: Readonly<Record<'update' | 'issue' | 'revoke', number>>;
 
 openBench((opened) => (bench = opened), {
@@ -30,13 +29,13 @@ openBench((opened) => (bench = opened), {
 beforeAll(async () => {
   authority = await bench.authority();
   await bench.switchOver(authority);
-  roles = ['east', 'west'].map((name) => [name, bench.cluster(name).role('dr')] as const);
+  setRolesBack = bench.rolesKept();
   token = await bench.operationToken('east');
 });
 beforeEach(() => {
   bench.service.faults.clear();
   bench.isGivenUp = false;
-  for (const [name, role] of roles) bench.cluster(name).setRole('dr', role, bench.service.now());
+  setRolesBack();
   bench.cluster('east').leaderChange(0);
   bench.service.advanceClock(1_000);
   before = calls();
@@ -138,7 +137,7 @@ it('a token that is not taken counts as lost, and all is done again; three of th
   expect(await point()).toMatchObject({ outcome: 'done', calls: 2 });
   expect([made('issue'), made('revoke'), made('update')]).toEqual([2, 1, 2]);
 
-  for (const [name, role] of roles) bench.cluster(name).setRole('dr', role, bench.service.now());
+  setRolesBack();
   bench.always(UPDATE, { status: 400 }, 'east');
   expect(await bench.failure('updatePrimary', input())).toMatchObject({
     ...{ code: 'STATE_DIVERGED', retryable: false },

@@ -2,10 +2,7 @@
 import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
 import type { DecisionAction } from '../../src/contracts/signals';
-import type { SimulatedCluster } from '../../src/simulator';
 import { demotePrimary } from '../../src/simulator/roles';
-import type { ActivityEnd } from '../support/activity-events';
-import { activityEvents } from '../support/activity-events';
 import { drDemotion, drPromotion, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { decisionOf } from '../support/people';
@@ -14,7 +11,7 @@ let bench: ActivityBench;
 let none: Authority;
 let bounded: Authority;
 let token: OperationTokenReference;
-let roles: readonly (readonly [cluster: string, role: ReturnType<SimulatedCluster['role']>])[];
+let setRolesBack: () => void;
 let history: ActivityBench['history'];
 
 openBench((opened) => (bench = opened), {
@@ -27,21 +24,18 @@ beforeAll(async () => {
   none = await bench.authority();
   bounded = await bench.authority({ acceptLoss: 'bounded' });
   token = await bench.operationToken('west');
-  roles = ['east', 'west'].map((name) => [name, bench.cluster(name).role('dr')] as const);
+  setRolesBack = bench.rolesKept();
   history = bench.history;
 });
 beforeEach(async () => {
   bench.service.heal();
   bench.history = history;
   await bench.cluster('east').restart();
-  for (const [name, role] of roles) bench.cluster(name).setRole('dr', role, bench.service.now());
+  setRolesBack();
   bench.cluster('west').holdStream('dr', false);
   bench.service.advanceClock(5_000);
 });
 
-const happened = (type: string, input: object, end: ActivityEnd) => {
-  bench.history = { events: [...(bench.history.events ?? []), ...activityEvents(type, input, end)] };
-};
 const demotion = (authority: Authority) => drDemotion(authority);
 const promotion = (authority = none) => drPromotion(token, authority);
 const mode = (name: string) => bench.cluster(name).snapshotState().dr.mode;
@@ -55,11 +49,11 @@ function writeAlone(): void {
 async function demotedWithLoss(): Promise<void> {
   writeAlone();
   await bench.call('demotePrimary', demotion(bounded));
-  happened('demotePrimary', { kind: 'dr', cluster: 'east' }, { result: { outcome: 'done' } });
+  bench.happened('demotePrimary', { kind: 'dr', cluster: 'east' }, { result: { outcome: 'done' } });
 }
 /** A result that says that nothing is lost, true or not. */
 const compared = () =>
-  happened(
+  bench.happened(
     'compareAfterDemotion',
     { oldPrimary: 'east', newPrimary: 'west' },
     { result: { loss: 'none', why: 'it says so' } },
@@ -109,7 +103,7 @@ describe('a promotion whose plan accepts no loss', () => {
     const result = await bench.call('demotePrimary', demotion(none));
     expect(result.evidence).toMatchObject({ loss: 'none', why: expect.stringContaining('Merkle roots') as string });
     await bench.cluster('east').kill();
-    happened('demotePrimary', { kind: 'dr', cluster: 'east', otherCluster: 'west' }, { result });
+    bench.happened('demotePrimary', { kind: 'dr', cluster: 'east', otherCluster: 'west' }, { result });
     expect(await bench.call('promoteSecondary', promotion())).toMatchObject({ outcome: 'done' });
   });
 
@@ -141,7 +135,7 @@ describe('a promotion whose plan accepts no loss', () => {
       { loss: 'none', wal: '1', at: 1 },
       { loss: 'none', ...roots },
     ]) {
-      happened('demotePrimary', input, { result: { outcome: 'done', evidence } });
+      bench.happened('demotePrimary', input, { result: { outcome: 'done', evidence } });
       compared();
       await isNotPromoted();
     }

@@ -4,10 +4,7 @@
  */
 import type { Authority } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
-import type { SimulatedCluster } from '../../src/simulator';
 import { demotePrimary } from '../../src/simulator/roles';
-import type { ActivityEnd } from '../support/activity-events';
-import { activityEvents } from '../support/activity-events';
 import { DEPLOYMENT, drPromotion, drDemotion, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -18,29 +15,26 @@ const STATUS = 'GET /v1/sys/replication/dr/status';
 let bench: ActivityBench;
 let authority: Authority;
 let token: OperationTokenReference;
-let roles: readonly (readonly [cluster: string, role: ReturnType<SimulatedCluster['role']>])[];
+let setRolesBack: () => void;
 let history: ActivityBench['history'];
 
 openBench((opened) => (bench = opened), { topology: { readings: { leaderChangeChance: 0 } } });
 beforeAll(async () => {
   authority = await bench.authority({ acceptLoss: 'bounded' });
   token = await bench.operationToken('west');
-  roles = ['east', 'west'].map((name) => [name, bench.cluster(name).role('dr')] as const);
+  setRolesBack = bench.rolesKept();
   history = bench.history;
 });
 beforeEach(async () => {
   bench.service.faults.clear();
   bench.history = history;
   await bench.cluster('east').restart();
-  for (const [name, role] of roles) bench.cluster(name).setRole('dr', role, bench.service.now());
+  setRolesBack();
   bench.service.advanceClock(2_000);
 });
 
-const happened = (type: string, input: object, end: ActivityEnd, at = Date.now()) => {
-  bench.history = { events: [...(bench.history.events ?? []), ...activityEvents(type, input, end, at)] };
-};
 const demoted = (at = Date.now(), outcome = 'done', cluster = 'east') =>
-  happened('demotePrimary', { kind: 'dr', deployment: DEPLOYMENT, cluster }, { result: { outcome } }, at);
+  bench.happened('demotePrimary', { kind: 'dr', deployment: DEPLOYMENT, cluster }, { result: { outcome } }, at);
 const promotion = () => drPromotion(token, authority);
 const promotes = async () => {
   const before = bench.calls('west', 'dr/secondary/promote');
@@ -102,7 +96,7 @@ describe('a silent cluster that this run demoted', () => {
     // The clock of a worker that is behind makes no demotion young again.
     bench.history = history;
     demoted();
-    happened('readDeployment', {}, { result: {} }, Date.now() + HOUR + 11 * MINUTE);
+    bench.happened('readDeployment', {}, { result: {} }, Date.now() + HOUR + 11 * MINUTE);
     await promotes();
     bench.history = history;
     demoted(Date.now() - HOUR - 9 * MINUTE);
@@ -127,12 +121,12 @@ describe('a silent cluster that this run demoted', () => {
   it.each([
     [
       'was promoted since, and the run says so',
-      () => happened('promoteSecondary', { kind: 'dr', cluster: 'east' }, { result: { outcome: 'done' } }),
+      () => bench.happened('promoteSecondary', { kind: 'dr', cluster: 'east' }, { result: { outcome: 'done' } }),
     ],
     [
       'may have been promoted since, by a failover',
       () =>
-        happened(
+        bench.happened(
           'promoteSecondary',
           { kind: 'dr', mode: 'unplanned', cluster: 'east' },
           { code: 'CONFIRMATION_TIMEOUT', outcomeKnown: false },
@@ -140,12 +134,16 @@ describe('a silent cluster that this run demoted', () => {
     ],
     [
       'gave its place to the candidate, which is a secondary again',
-      () => happened('promoteSecondary', { kind: 'dr', cluster: 'west' }, { result: { outcome: 'done' } }),
+      () => bench.happened('promoteSecondary', { kind: 'dr', cluster: 'west' }, { result: { outcome: 'done' } }),
     ],
     [
       'was seen as primary since',
       () =>
-        happened('readDeployment', {}, { result: { observations: [{ cluster: 'east', dr: { mode: 'primary' } }] } }),
+        bench.happened(
+          'readDeployment',
+          {},
+          { result: { observations: [{ cluster: 'east', dr: { mode: 'primary' } }] } },
+        ),
     ],
   ])('is no proof where it %s', async (_name, since) => {
     await demoteAndKill();

@@ -1,7 +1,6 @@
 /** Clients are kept still by the service's own quota, or by people's word; what the demotion saw of it is what proves no loss. */
 import type { Authority } from '../../src/contracts/activities';
 import { quotaName } from '../../src/contracts/names';
-import { activityEvents } from '../support/activity-events';
 import { DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
@@ -140,12 +139,9 @@ describe("the service's own quota", () => {
     expect(quotas()).toEqual([]);
   });
 
-  it('is not made without an approval of this operation, and removed by the run that holds the lock alone', async () => {
-    const attested = await bench.authority({ quiesce: 'attested' });
-    await bench.refused('quiesceByQuota', { ...sides, authority: attested }, 'NOT_APPROVED');
-    const run = { ...bench.run, wid: 'another' };
+  it('is removed by the run that holds the lock alone', async () => {
     const asked = { deployment: DEPLOYMENT, cluster: 'east' };
-    await bench.refused('releaseQuota', asked, 'PRECONDITION_FAILED', {}, { run });
+    await bench.refused('releaseQuota', asked, 'PRECONDITION_FAILED', {}, { run: { ...bench.run, wid: 'another' } });
   });
 
   it('one that a run left behind refuses the next plan with the command, and whoever becomes primary deletes it', async () => {
@@ -224,11 +220,8 @@ describe('a demotion that accepts no loss, of a primary that goes on writing can
     expect(demoted.evidence).toMatchObject({ loss: 'none', why });
     const roots = ['east', 'west'].map((each) => bench.cluster(each).snapshotState().dr.merkleRoot);
     const promotion = drPromotion(await bench.operationToken('west'), quota);
-    const { events = [] } = bench.history;
-    const found = (result: object) => {
-      const input = { kind: 'dr', cluster: 'east', otherCluster: 'west' };
-      bench.history = { events: [...(events ?? []), ...activityEvents('demotePrimary', input, { result })] };
-    };
+    const found = (result: object) =>
+      bench.happened('demotePrimary', { kind: 'dr', cluster: 'east', otherCluster: 'west' }, { result });
     expect(roots[0]).not.toBe(roots[1]);
     for (const evidence of [{ loss: 'none' }, { ...demoted.evidence, wal: '1' }, { ...demoted.evidence, at: 1 }]) {
       found({ ...demoted, evidence });

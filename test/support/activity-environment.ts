@@ -45,6 +45,7 @@ import type { RecordsOptions } from '../../activities/record';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { recordWorkflowId } from '../../src/contracts/record';
+import { activityEvents } from './activity-events';
 import { findCanaries } from './canaries';
 import { recordEndpointCalls } from './endpoint-calls';
 import { workersToken } from './least-privilege';
@@ -445,6 +446,17 @@ export class ActivityBench {
       epoch,
       inputDigest: 'digest',
     });
+  }
+
+  /** Remembers the DR roles of all clusters. @returns what sets them back */
+  rolesKept(): () => void {
+    const roles = [...this.service.clusters.values()].map((each) => [each, each.role('dr')] as const);
+    return () => roles.forEach(([each, role]) => each.setRole('dr', role, this.service.now()));
+  }
+
+  /** An activity of the run, as its history tells it. */
+  happened(...activity: Parameters<typeof activityEvents>): void {
+    this.history = { events: [...(this.history.events ?? []), ...activityEvents(...activity)] };
   }
 
   /** East is demoted and west promoted, as a plan of a switchover allows it. */
