@@ -108,45 +108,37 @@ describe('a decision', () => {
 
 const approve = (name: string, ...groups: string[]): CountedApproval => ({ name, groups, verdict: 'approve' });
 const reject = (name: string, ...groups: string[]): CountedApproval => ({ name, groups, verdict: 'reject' });
+const [byAda, byBen] = [approve('ada', 'approvers'), approve('ben', 'approvers')];
+const ofBoth = approve('ada', 'approvers', 'security');
 const one = { approvals: 1, groups: ['approvers'], excludeRequester: true };
 const two = { ...one, approvals: 2 };
 const both = { approvals: 2, groups: ['approvers', 'security'], excludeRequester: true };
 
 describe('the policy of a gate', () => {
-  it.each<[string, Parameters<typeof evaluateGate>, boolean]>([
-    ['one of one', [one, 'req', [approve('ada', 'approvers')]], true],
-    ['nobody yet', [one, 'req', []], false],
-    ['somebody of no listed group', [one, 'req', [approve('ada', 'holders')]], false],
-    ['the requester alone, excluded', [one, 'ada', [approve('ada', 'approvers')]], false],
-    ['the requester alone, allowed', [{ ...one, excludeRequester: false }, 'ada', [approve('ada', 'approvers')]], true],
-    ['no known requester', [one, undefined, [approve('ada', 'approvers')]], true],
-    ['the same person twice', [two, 'req', [approve('ada', 'approvers'), approve('ada', 'approvers')]], false],
-    ['two people', [two, 'req', [approve('ada', 'approvers'), approve('ben', 'approvers')]], true],
-    [
-      'two of one group where two groups are needed',
-      [both, 'req', [approve('ada', 'approvers'), approve('ben', 'approvers')]],
-      false,
-    ],
-    ['one of each group', [both, 'req', [approve('ada', 'approvers'), approve('sam', 'security')]], true],
-    ['one person of both groups where two are needed', [both, 'req', [approve('ada', 'approvers', 'security')]], false],
-    [
-      'one person of both groups where one is enough',
-      [{ ...both, approvals: 1 }, 'req', [approve('ada', 'approvers', 'security')]],
-      true,
-    ],
-  ])('%s', (_what, args, satisfied) => {
-    const result = evaluateGate(...args);
-    expect(result.satisfied).toBe(satisfied);
-    expect(result.missing.length === 0).toBe(satisfied);
+  it.each([
+    ['one of one', one, 'req', [byAda], true],
+    ['nobody yet', one, 'req', [], false],
+    ['somebody of no listed group', one, 'req', [approve('ada', 'holders')], false],
+    ['the requester alone, excluded', one, 'ada', [byAda], false],
+    ['the requester alone, allowed', { ...one, excludeRequester: false }, 'ada', [byAda], true],
+    ['no known requester', one, undefined, [byAda], true],
+    ['the same person twice', two, 'req', [byAda, byAda], false],
+    ['two people', two, 'req', [byAda, byBen], true],
+    ['two of one group where two groups are needed', both, 'req', [byAda, byBen], false],
+    ['one of each group', both, 'req', [byAda, approve('sam', 'security')], true],
+    ['one person of both groups where two are needed', both, 'req', [ofBoth], false],
+    ['one person of both groups where one is enough', { ...both, approvals: 1 }, 'req', [ofBoth], true],
+  ] as const)('%s', (_what, policy, requester, approvals, satisfied) => {
+    const result = evaluateGate(policy, requester, approvals);
+    expect([result.satisfied, result.missing.length === 0]).toEqual([satisfied, satisfied]);
   });
 
   it('closes at a rejection by anyone who may approve, whenever it comes', () => {
-    const approved = approve('ada', 'approvers');
     for (const [approvals, rejectedBy] of [
-      [[approved, reject('ben', 'approvers')], 'ben'],
-      [[approved, reject('ada', 'approvers')], 'ada'],
-      [[reject('req', 'approvers'), approved], 'req'],
-      [[approved, reject('eve', 'holders')], undefined],
+      [[byAda, reject('ben', 'approvers')], 'ben'],
+      [[byAda, reject('ada', 'approvers')], 'ada'],
+      [[reject('req', 'approvers'), byAda], 'req'],
+      [[byAda, reject('eve', 'holders')], undefined],
     ] as const) {
       const result = evaluateGate(one, 'req', approvals);
       expect([result.satisfied, result.rejectedBy]).toEqual([rejectedBy === undefined, rejectedBy]);
