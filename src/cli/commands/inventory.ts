@@ -1,4 +1,4 @@
-import { access } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import writeFileAtomic from 'write-file-atomic';
@@ -47,7 +47,7 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
     )
     .action(async (file: string | undefined, options: CommonOptions & { readonly live?: true }) => {
       const inventory = await loadInventory(file ?? inventoryPath(context.env));
-      const absent = await absentFiles(inventory);
+      const absent = absentFiles(inventory);
       const warnings = [...joinedPoints(inventory), ...absent.map(absentPoint)];
       const live = options.live === true ? await livePoints(inventory, context.stop) : undefined;
       const deployments = [...inventory.deployments.keys()].map((name) => ({
@@ -72,15 +72,7 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
 }
 
 /** Files that the inventory names and that are not here, each once. */
-async function absentFiles(inventory: Inventory): Promise<string[]> {
-  const absent = [...new Set(filesIn(inventory))].map(async (file) =>
-    access(file).then(
-      () => [],
-      () => [file],
-    ),
-  );
-  return (await Promise.all(absent)).flat();
-}
+const absentFiles = (inventory: Inventory) => [...new Set(filesIn(inventory))].filter((file) => !existsSync(file));
 
 /** Certificates and sources of secrets. What a worker writes by itself, and what lies on other machines, are none. */
 function filesIn(value: unknown): string[] {
