@@ -21,7 +21,8 @@ node -e '
   };
   (async () => {
     await asAdministrator("sys/policies/acl/runbooks", { policy: readFileSync("policy.hcl", "utf8") });
-    const { auth } = await asAdministrator("auth/token/create", { policies: ["runbooks"], ttl: "768h" });
+    await asAdministrator("auth/token/roles/laboratory", { allowed_policies: ["runbooks"] });
+    const { auth } = await asAdministrator("auth/token/create/laboratory", { ttl: "768h" });
     // A DR secondary has the tokens of its primary.
     for (const { name } of clusters) writeFileSync(`${name}.token`, auth.client_token, { mode: 0o600 });
   })();
