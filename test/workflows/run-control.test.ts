@@ -242,8 +242,9 @@ describe('people control a run', () => {
   };
 
   it('reset, it changes nothing before a decision acknowledges it, gets new shares and approvals, and completes; behind the invitation the old keys are void', async () => {
-    const demotions = scenario.calls('west', 'dr/primary/demote');
-    const first = await scenario.start({ to: 'east' });
+    const [from, to] = scenario.state('east').dr.mode === 'primary' ? ['east', 'west'] : ['west', 'east'];
+    const demotions = scenario.calls(from, 'dr/primary/demote');
+    const first = await scenario.start({ to });
     await first.share('ada');
     await first.waitsFor('shares', ({ held }) => held.length === 1);
     await first.approve('plan');
@@ -274,6 +275,6 @@ describe('people control a run', () => {
     expect(report.outcome).toBe('completed');
     expect(report.findings.map(({ code }) => code)).toContain('ceremony-keys-lost');
     expect(report.parkings.at(-1)).toMatchObject({ code: 'RUN_WAS_RESET', decision: { action: 'retry' } });
-    expect(scenario.calls('west', 'dr/primary/demote')).toBe(demotions + 1);
+    expect(scenario.calls(from, 'dr/primary/demote')).toBe(demotions + 1);
   });
 });
