@@ -38,7 +38,7 @@ type StepHeader = z.infer<typeof STEP>;
  * Whether a request may have been sent whose effect is not known: its answer was lost in this attempt, or an attempt
  * before this one may have sent it and died. While set, no error that leaves the activity says that the outcome is known.
  */
-export interface OutcomeDoubt {
+interface OutcomeDoubt {
   mayHaveSent: boolean;
   /** When the last such request can have been sent, ms of `performance.now()`: a step of the system's time ends no doubt. */
   since: number;

@@ -40,21 +40,6 @@ export function describeLogin({ method, mount }: Login): string {
   return `login by ${method} at auth/${mount}`;
 }
 
-/**
- * Logs in once, at one cluster. For `cert` the client must have been made with the certificate: {@link loginClient}.
- *
- * @throws RunbookError CREDENTIAL_UNAVAILABLE for a source that cannot be read, or what the service answered
- */
-export async function loginAt(
-  client: ServiceClient,
-  login: Login,
-  signal?: AbortSignal,
-  given?: RequestBody,
-): Promise<LoginToken> {
-  const body = given ?? (await bodyOf(login));
-  return client.sys.login({ mount: login.mount, body }, { ...(signal && { signal }), timeoutMs: CHANGE_TIMEOUT_MS });
-}
-
 function bodyOf(login: Login): Promise<RequestBody> {
   // Each method's own member of the table.
   return (BODIES[login.method] as (login: Login) => Promise<RequestBody>)(login);
@@ -67,7 +52,7 @@ function digestOf(body: RequestBody): string {
 }
 
 /** A client for logins, and for what is asked of their tokens: with the certificate where the login has one. */
-export function loginClient({ name, addresses, caFile }: ClusterEntry, login?: Login): ServiceClient {
+function loginClient({ name, addresses, caFile }: ClusterEntry, login?: Login): ServiceClient {
   const clientCertificate = login?.method === 'cert' ? login : undefined;
   const options = { requestTimeoutMs: READ_TIMEOUT_MS, connectTimeoutMs: 2_000 };
   return new ServiceClient({ name, addresses, caFile, clientCertificate }, options);
@@ -266,7 +251,8 @@ export class Logins {
     const digest = digestOf(body);
     const last = refused.get(entry.name);
     if (last?.digest === digest && Date.now() < last.until) throw last.error;
-    const answer = await loginAt(client, login, undefined, body).catch((error: unknown): never => {
+    const sent = client.sys.login({ mount: login.mount, body }, { timeoutMs: CHANGE_TIMEOUT_MS });
+    const answer = await sent.catch((error: unknown): never => {
       if (!isRunbookError(error) || error.code === 'CREDENTIAL_UNAVAILABLE') throw error;
       const failure = new RunbookError(
         'CREDENTIAL_UNAVAILABLE',

@@ -22,7 +22,7 @@ const READ_PAUSE_MS = 200;
 export const MARKER_TIMEOUT_MS = 5_000;
 
 /** The two keys of a deployment's marker, where a cluster has them. */
-export interface MarkerPlaces {
+interface MarkerPlaces {
   readonly marker: KeyPlace;
   readonly beside: KeyPlace;
 }

@@ -13,7 +13,7 @@ import { awaitState } from '../read-act-confirm';
 import type { MarkerResult } from './data-evidence';
 import { MARKER_TIMEOUT_MS, lookUpMarker, markerPlaces } from './marker';
 
-export interface ServiceReadyResult {
+interface ServiceReadyResult {
   readonly primaryAt: number;
   /** The same node was active on several reads. */
   readonly stableActiveNode: string;

@@ -161,7 +161,7 @@ const NOT_SENT =
   /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_|ERR_SSL_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/;
 
 /** Undefined: those that Node trusts. */
-export async function trustedRoots(what: string, caFile: string | undefined): Promise<string | undefined> {
+async function trustedRoots(what: string, caFile: string | undefined): Promise<string | undefined> {
   if (caFile === undefined) return undefined;
   try {
     return await readFile(caFile, 'utf8');

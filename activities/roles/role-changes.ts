@@ -1,4 +1,4 @@
-import type { Authority, ChangeResult, DemoteResult, SecondaryToken } from '../../src/contracts/activities';
+import type { Authority, ChangeResult, LossEvidence, SecondaryToken } from '../../src/contracts/activities';
 import type { ReplicationObservation, WalIndex } from '../../src/contracts/observations';
 import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
@@ -47,6 +47,13 @@ interface Demotion extends RoleChange {
   readonly former?: boolean;
   /** How far the other cluster was seen to have caught up. */
   readonly reached?: WalIndex;
+}
+
+interface DemoteResult extends ChangeResult {
+  /** The WAL index of the primary, read right before the call. */
+  readonly walBefore?: WalIndex;
+  /** That nothing is lost, where the other cluster had the same Merkle root already; else it is compared. */
+  readonly evidence?: LossEvidence;
 }
 
 interface Promotion extends RoleChange, SecondaryToken {

@@ -85,13 +85,6 @@ export interface Assessment<R> {
   readonly route?: R;
 }
 
-export interface DemoteResult extends ChangeResult {
-  /** The primary's `last_dr_wal` read right before the call. */
-  readonly walBefore?: WalIndex;
-  /** That nothing is lost, where the other cluster had the same Merkle root already; else it is compared. */
-  readonly evidence?: LossEvidence;
-}
-
 /** How clients are kept still while a primary is changed; `none`: nothing keeps them. */
 export type Quiesce = QuiesceMeans | 'none';
 
