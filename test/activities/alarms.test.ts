@@ -41,6 +41,22 @@ const sweep = () => {
   const log = pino({ level: 'debug' }, { write: (line) => void bench.emitted.push(line) });
   return sweepLedger({ inventory, temporal, records, log }, DEPLOYMENT);
 };
+/** A generation up to its last share. */
+const begun = async () => {
+  const about = { deployment: DEPLOYMENT, cluster: 'west', ceremony };
+  const wanted = { kind: 'operation-token', uses: USES } as const;
+  const shares = bench.shares(envelopes).arrivals;
+  const generation = { ...about, wanted, shares, attempts: [], rejected: [], tried: 0, lost: 0 };
+  const started = await bench.call('startGeneration', generation);
+  if (!('attempt' in started)) throw new Error('no attempt');
+  return { about, generation, attempt: started.attempt };
+};
+/** As sweeps find it whose runs have ended; nothing is told twice. */
+const sweepTwiceWithoutRuns = async () => {
+  bench.openRuns = new Map();
+  for (let times = 0; times < 2; times += 1) await sweep();
+  bench.openRuns = undefined;
+};
 const errorLines = () => bench.emitted.filter((line) => /"level":50\b/.test(line));
 const postedEvents = async () => {
   for (const until = Date.now() + 2_000; hook.posted.length === 0 && Date.now() < until;)
@@ -61,14 +77,7 @@ it('a token that cannot be sealed is told of in the log and to the targets, what
 });
 
 it('what a dead worker left is told once by the worker that finds it', async () => {
-  const shares = bench.shares(envelopes).arrivals;
-  const about = { deployment: DEPLOYMENT, cluster: 'west', ceremony };
-  const wanted = { kind: 'operation-token', uses: USES } as const;
-  const started = await bench.call('startGeneration', {
-    ...{ ...about, wanted, shares, attempts: [], rejected: [], tried: 0, lost: 0 },
-  });
-  if (!('attempt' in started)) throw new Error('no attempt');
-  const { attempt } = started;
+  const { about, attempt } = await begun();
   // The worker died with the last share given, and the attempt is gone.
   await fetch(`${bench.cluster('west').apiAddress}/v1/sys/replication/dr/secondary/generate-operation-token/attempt`, {
     method: 'DELETE',
@@ -100,9 +109,7 @@ it('a last share is in the record before it is given; where its run is ended, th
   await bench.ledger.write(noted);
   await sweep();
   expect(entries().map(({ state }) => state)).toEqual(['under-way']);
-  bench.openRuns = new Map();
-  for (let times = 0; times < 2; times += 1) await sweep();
-  bench.openRuns = undefined;
+  await sweepTwiceWithoutRuns();
   expect(entries()).toEqual([expect.objectContaining({ state: 'orphan', mark: noted.mark })]);
   expect(errorLines()).toEqual([expect.stringContaining('its run was ended while the last share was given')]);
 });
@@ -120,13 +127,8 @@ it('a number that the record has for another token lets no share be given, and l
     sealed: 'sealed' as Sealed<'operation-token'>,
     ...{ ...bench.run, id, rid: randomUUID(), at: new Date().toISOString() },
   });
-  const shares = bench.shares(envelopes).arrivals;
-  const about = { deployment: DEPLOYMENT, cluster: 'west', ceremony };
-  const wanted = { kind: 'operation-token', uses: USES } as const;
-  const generation = { ...about, wanted, shares, attempts: [], rejected: [], tried: 0, lost: 0 };
-  const started = await bench.call('startGeneration', generation);
-  if (!('attempt' in started)) throw new Error('no attempt');
-  const attempt = { ...started.attempt, id };
+  const { about, generation, attempt: given } = await begun();
+  const attempt = { ...given, id };
   await expect(bench.call('completeGeneration', { ...generation, attempt })).rejects.toMatchObject({
     type: 'STATE_DIVERGED',
   });
@@ -147,9 +149,7 @@ it('what a worker that died could not tell is told by the next one, and so is a 
   // Its run is open: it may still hand it on.
   await sweep();
   expect(errorLines()).toEqual([expect.stringContaining('An operation token of west may exist')]);
-  bench.openRuns = new Map();
-  for (let times = 0; times < 2; times += 1) await sweep();
-  bench.openRuns = undefined;
+  await sweepTwiceWithoutRuns();
   expect(errorLines()).toHaveLength(2);
   expect(errorLines()[1]).toContain('that its run did not hand on');
   expect((await ledger.all(DEPLOYMENT)).map(({ state }) => state).sort()).toEqual(['handed-over', 'orphan']);
