@@ -180,7 +180,7 @@ const ALARMS: Readonly<Record<string, string>> = {
 
 /** What happened, in one sentence of ours. */
 function sentenceOf(facts: Facts): string {
-  const { event, runbook, tookOver, since = 0, streaming, finding = '', outcome, readiness } = facts;
+  const { event, runbook, tookOver, since, streaming, finding = '', outcome, readiness } = facts;
   const held = facts.clientsHeld === true ? ' Clients may be kept out.' : '';
   const clients = facts.inOutage === true ? ' No cluster serves clients.' : held;
   switch (event) {
@@ -193,7 +193,7 @@ function sentenceOf(facts: Facts): string {
       return `${runbook} waits for ${waitedForBy(facts)}.${clients}`;
     case 'reminder':
     case 'escalation':
-      return `${runbook} still waits for ${waitedForBy(facts)}, since ${new Date(since).toISOString()}.${clients}`;
+      return `${runbook} still waits for ${waitedForBy(facts)}${since === undefined ? '' : `, since ${new Date(since).toISOString()}`}.${clients}`;
     case 'stand-by-called':
       return `${runbook} now asks who stands by for a key share.`;
     case 'outage-started':
@@ -211,7 +211,7 @@ function sentenceOf(facts: Facts): string {
       return readiness ? `Readiness: ${verdictsInWords(readiness)}.${before}` : 'Readiness changed.';
     }
     case 'readiness-overdue':
-      return `No readiness check has ended since ${new Date(since).toISOString()}: see to its Schedule and its runs.`;
+      return `No readiness check has ended since ${new Date(since ?? 0).toISOString()}: see to its Schedule and its runs.`;
     case 'finished':
       return `${runbook} ended${outcome === undefined ? '' : `: ${outcome}`}.${clients}`;
   }

@@ -110,12 +110,25 @@ describe('notify', () => {
     },
   );
 
-  it('a gate that is opened again says so', async () => {
+  it('a gate that is opened again says so, and that clients are held; a reminder, who is missing and since when', async () => {
     const gate = { for: 'approval', gate: 'promote', planDigest: 'd', missing: ['1 of grace'], approved: [] } as const;
-    await notify({ ...parked, waiting: { ...gate, again: 'the approvals were too old' } });
+    await notify({ ...parked, clientsHeld: true, waiting: { ...gate, again: 'the approvals were too old' } });
     const text = String(chat.posted[0]?.body['text']);
-    expect(text).toContain('waits for approval of gate promote again: the approvals before do not count any more.');
+    expect(text).toContain(
+      'waits for approval of gate promote again: the approvals before do not count any more. Clients may be kept out.',
+    );
     expect(text).toContain('runbook approve deployment:payments --gate promote');
+    const shares = { for: 'shares', cid: 'c', epoch: 1, held: ['ada'], threshold: 3, until: 0 } as const;
+    const waiting = { ...shares, missingHolders: ['bert', 'cleo'] };
+    await notify({ ...parked, event: 'reminder', severity: 'info', since: parked.at, waiting });
+    expect(hook.posted[1]?.body).toMatchObject({
+      title: 'payments: drSwitchover still waits for key shares from bert, cleo, since 2026-01-02T03:04:05.000Z.',
+      commands: [
+        'share deployment:payments --holder bert',
+        'share deployment:payments --holder cleo',
+        'status deployment:payments',
+      ].map((words) => ({ command: `runbook ${words}` })),
+    });
   });
 
   it('an outage is one alert, which service-ready resolves; no other alert hides behind an earlier one', async () => {
@@ -133,11 +146,6 @@ describe('notify', () => {
     ]);
     expect(ready?.['dedup_key']).toBe(began?.['dedup_key']);
     expect(new Set([began, first, second].map((body) => body?.['dedup_key'])).size).toBe(3);
-  });
-
-  it('a run that waits while it holds clients says so', async () => {
-    await notify({ ...parked, clientsHeld: true });
-    expect(chat.posted[0]?.body['text']).toContain('Clients may be kept out.');
   });
 
   it('only who wants an event is told of it', async () => {

@@ -42,6 +42,7 @@ const again = activity('demotePrimary', [3_000, 3_500]);
 const without = (code: string) => ({ ...demotion, result: undefined, failure: { code, message: 'no' } });
 const promote = activity('promoteSecondary', [2_000, 6_000], { startedAt: 5_000, tries: 2 });
 const probe = activity('probeService', [5_100]);
+const written = activity('proveWrite', [5_100, 5_600], { result: { writtenAt: when(5_500) } });
 
 const CASES: readonly (readonly [string, Parameters<typeof reportAfter>, expected: object])[] = [
   [
@@ -106,19 +107,12 @@ const CASES: readonly (readonly [string, Parameters<typeof reportAfter>, expecte
   ],
   [
     'that began once service was back is a second one: what ended the first says nothing of its end',
-    [
-      [
-        ...[demotion, ready(2_000, 5_000)],
-        activity('proveWrite', [5_100, 5_600], { result: { writtenAt: when(5_500) } }),
-        ready(8_000, 9_500),
-      ],
-      [began(7_000, 5_000, 'service was back')],
-    ],
+    [[...[demotion, ready(2_000, 5_000), written], ready(8_000, 9_500)], [began(7_000, 5_000, 'service was back')]],
     { startedAt: iso(5_000), startedBecause: 'service was back', endedAt: iso(9_500), totalMs: 4_500 },
   ],
   [
     'that began once service was back is a second one, and goes on where nothing after it says that it ended',
-    [[demotion, ready(2_000, 5_000)], [began(7_000, 5_000, 'service was back')]],
+    [[demotion, ready(2_000, 5_000), written], [began(7_000, 5_000, 'service was back')]],
     { startedAt: iso(5_000), endedAt: undefined },
   ],
   [
