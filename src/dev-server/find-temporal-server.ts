@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import type { ExecFileException, ExecFileOptions } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { RunbookError } from '../errors';
@@ -28,14 +28,16 @@ export interface FindOptions {
 }
 
 const EXECUTABLE_NAME = process.platform === 'win32' ? 'temporal.exe' : 'temporal';
+const DOWNLOAD_DEADLINE_MS = 180_000;
 const REPORT_EVERY_MS = 15_000;
 const KEPT_OUTPUT_LINES = 12;
 
 /**
  * Finds a Temporal server: the address that `TEMPORAL_ADDRESS` gives (then none is started), else a Temporal CLI: `temporal`
- * on the PATH, else a build with Go from `tools/temporal`, which takes some minutes the first time and is kept.
+ * on the PATH, else what was built before, else the download of the Temporal SDK, else a build with Go from
+ * `tools/temporal`, which takes some minutes the first time. What was downloaded or built is kept.
  *
- * @throws RunbookError `TEMPORAL_UNAVAILABLE`, naming the three ways and what each answered.
+ * @throws RunbookError `TEMPORAL_UNAVAILABLE`, naming the four ways and what each answered.
  */
 export async function findTemporalServer({
   onProgress = () => undefined,
@@ -46,17 +48,23 @@ export async function findTemporalServer({
   if (address) return { address };
   const onPath = await examine('temporal', environment);
   if ('path' in onPath) return onPath;
-  const built = await findBuilt(recipe, environment, onProgress).catch((error: unknown) => ({
+  const before = await examine(readRecipe(recipe, environment).binary, environment);
+  if ('path' in before) return before;
+  const downloaded = await download(environment, onProgress);
+  if ('path' in downloaded) return downloaded;
+  onProgress(`The download of the Temporal SDK did not work: ${downloaded.reason}`);
+  const built = await build(readRecipe(recipe, environment), environment, onProgress).catch((error: unknown) => ({
     reason: errorMessage(error),
   }));
   if ('path' in built) return built;
   throw new RunbookError(
     'TEMPORAL_UNAVAILABLE',
     [
-      'No Temporal server. There are three ways to one:',
+      'No Temporal server. There are four ways to one:',
       '  1. TEMPORAL_ADDRESS with the address of a running server: not set',
       `  2. the Temporal CLI on the PATH: ${onPath.reason}`,
-      `  3. a build with Go from tools/temporal: ${built.reason}`,
+      `  3. the download of the Temporal SDK: ${downloaded.reason}`,
+      `  4. a build with Go from tools/temporal: ${built.reason}`,
     ].join('\n'),
     { next: 'Install the Temporal CLI or Go, or set TEMPORAL_ADDRESS.' },
   );
@@ -71,21 +79,64 @@ async function examine(path: string, environment: NodeJS.ProcessEnv): Promise<Fi
   return { path, version: stdout.split('\n', 1)[0] ?? '' };
 }
 
-/** What was built before from the same recipe for this platform, in the user's cache, or is built now. */
-async function findBuilt(
-  recipe: string,
+function cacheDirectory(environment: NodeJS.ProcessEnv): string {
+  const base = environment['XDG_CACHE_HOME'] || join(homedir(), '.cache');
+  return join(base, 'replication-runbooks', 'temporal');
+}
+
+/**
+ * The SDK downloads the CLI only as a part of starting its own test server, which takes no HTTP or UI port. That server is
+ * started for a moment, in a process of its own that can be ended where the download hangs.
+ */
+const DOWNLOAD_PROGRAM = `
+const { TestWorkflowEnvironment } = require(process.argv[1]);
+TestWorkflowEnvironment.createLocal({
+  server: { executable: { type: 'cached-download', downloadDir: process.argv[2], ttl: '3650 days' } },
+}).then((environment) => environment.teardown(), (error) => {
+  process.stdout.write(String(error && error.message));
+  process.exitCode = 1;
+});`;
+
+/** What the SDK downloaded before, or downloads now, into the user's cache. Fails within a moment where its host is not reached. */
+async function download(environment: NodeJS.ProcessEnv, onProgress: (line: string) => void): Promise<Finding> {
+  const directory = join(cacheDirectory(environment), 'download');
+  await mkdir(directory, { recursive: true });
+  const before = await findDownloaded(directory, environment);
+  if ('path' in before) return before;
+  onProgress('No Temporal CLI here: trying the download of the Temporal SDK.');
+  const testing = require.resolve('@temporalio/testing', { paths: [projectRoot()] });
+  const limits = { timeout: DOWNLOAD_DEADLINE_MS, killSignal: 'SIGKILL', env: environment } as const;
+  const { error, stdout } = await run(process.execPath, ['-e', DOWNLOAD_PROGRAM, testing, directory], limits);
+  const why = error?.killed === true ? `not finished within ${DOWNLOAD_DEADLINE_MS / 1000} s` : stdout;
+  return error ? { reason: why.trim().split('\n', 1)[0] || error.message } : findDownloaded(directory, environment);
+}
+
+/** The SDK names the file after itself and its version; beside it lie only unfinished downloads. */
+async function findDownloaded(directory: string, environment: NodeJS.ProcessEnv): Promise<Finding> {
+  const name = (await readdir(directory)).find((entry) => /^temporal-cli-.*\d(\.exe)?$/.test(entry));
+  return name === undefined ? { reason: 'nothing was downloaded' } : examine(join(directory, name), environment);
+}
+
+interface Recipe {
+  readonly directory: string;
+  readonly version: string;
+  /** Where what is made of this recipe for this platform lies: another recipe never finds it. */
+  readonly binary: string;
+}
+
+function readRecipe(directory: string, environment: NodeJS.ProcessEnv): Recipe {
+  const [goMod, goSum] = ['go.mod', 'go.sum'].map((name) => readFileSync(join(directory, name), 'utf8'));
+  const hash = createHash('sha256').update(`${goMod}\0${goSum}`).digest('hex').slice(0, 16);
+  const version = /github\.com\/temporalio\/cli v(\S+)/.exec(goMod ?? '')?.[1] ?? 'unknown';
+  const name = `${version}-${process.platform}-${process.arch}-${hash}`;
+  return { directory, version, binary: join(cacheDirectory(environment), name, EXECUTABLE_NAME) };
+}
+
+async function build(
+  { directory, version, binary }: Recipe,
   environment: NodeJS.ProcessEnv,
   onProgress: (line: string) => void,
 ): Promise<Finding> {
-  const [goMod, goSum] = ['go.mod', 'go.sum'].map((name) => readFileSync(join(recipe, name), 'utf8'));
-  const hash = createHash('sha256').update(`${goMod}\0${goSum}`).digest('hex').slice(0, 16);
-  const version = /github\.com\/temporalio\/cli v(\S+)/.exec(goMod ?? '')?.[1] ?? 'unknown';
-  const base = environment['XDG_CACHE_HOME'] || join(homedir(), '.cache');
-  const name = `${version}-${process.platform}-${process.arch}-${hash}`;
-  const binary = join(base, 'replication-runbooks', 'temporal', name, EXECUTABLE_NAME);
-  const before = await examine(binary, environment);
-  if ('path' in before) return before;
-
   // It gets its name only when it is complete: two builds at once are slower, not wrong.
   const unfinished = `${binary}-${randomUUID()}`;
   const begin = Date.now();
@@ -94,7 +145,7 @@ async function findBuilt(
   const timer = setInterval(() => onProgress(`Building the Temporal server: ${seconds()} s so far.`), REPORT_EVERY_MS);
   try {
     await mkdir(dirname(binary), { recursive: true });
-    const failure = await runGo(recipe, unfinished, version, environment);
+    const failure = await runGo(directory, unfinished, version, environment);
     if (failure !== undefined) return { reason: failure };
     const built = await examine(unfinished, environment);
     if ('reason' in built) return built;
@@ -109,7 +160,7 @@ async function findBuilt(
 
 /** @returns why it failed, or undefined. */
 async function runGo(
-  recipe: string,
+  directory: string,
   output: string,
   version: string,
   environment: NodeJS.ProcessEnv,
@@ -117,7 +168,7 @@ async function runGo(
   const named = `-X github.com/temporalio/cli/internal/temporalcli.Version=${version}`;
   const options = ['-mod=readonly', '-ldflags', `-s -w ${named}`, '-o', output];
   const { error, stderr } = await run('go', ['build', ...options, 'github.com/temporalio/cli/cmd/temporal'], {
-    cwd: recipe,
+    cwd: directory,
     // No cgo: no C compiler is needed. The recipe may ask for a newer Go, which the go command fetches by itself.
     env: { GOTOOLCHAIN: 'auto', ...environment, CGO_ENABLED: '0', GOWORK: 'off', GOFLAGS: '' },
   });

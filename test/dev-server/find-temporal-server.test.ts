@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findTemporalServer } from '../../src/dev-server/find-temporal-server';
 
+/** No proxy answers here, so that a download fails at once wherever the test runs. */
+const NO_NETWORK = { HTTPS_PROXY: 'http://127.0.0.1:9', https_proxy: 'http://127.0.0.1:9' };
 const temporalScript = (version: string): string => `#!/bin/sh\necho 'temporal version ${version}'\n`;
 
 describe('findTemporalServer', () => {
@@ -23,7 +25,7 @@ describe('findTemporalServer', () => {
   };
   const built = async () => {
     const cache = join(directory, 'cache', 'replication-runbooks', 'temporal');
-    const [recipe = ''] = await readdir(cache);
+    const recipe = (await readdir(cache)).find((name) => name !== 'download') ?? '';
     return { folder: join(cache, recipe), names: await readdir(join(cache, recipe)) };
   };
 
@@ -32,7 +34,7 @@ describe('findTemporalServer', () => {
     for (const folder of ['bin', 'recipe']) await mkdir(join(directory, folder));
     await writeFile(join(directory, 'recipe', 'go.mod'), 'require (\n\tgithub.com/temporalio/cli v1.8.2\n)\n');
     await writeFile(join(directory, 'recipe', 'go.sum'), 'sum\n');
-    environment = { PATH: join(directory, 'bin'), XDG_CACHE_HOME: join(directory, 'cache') };
+    environment = { PATH: join(directory, 'bin'), XDG_CACHE_HOME: join(directory, 'cache'), ...NO_NETWORK };
     progress = [];
   });
   afterEach(() => rm(directory, { recursive: true, force: true }));
@@ -42,6 +44,14 @@ describe('findTemporalServer', () => {
     await expect(find()).resolves.toEqual({ path: 'temporal', version: 'temporal version 9.9.9' });
     environment['TEMPORAL_ADDRESS'] = 'temporal.example:7233';
     await expect(find()).resolves.toEqual({ address: 'temporal.example:7233' });
+  });
+
+  it('takes what the SDK downloaded before a build', async () => {
+    const downloads = join(directory, 'cache', 'replication-runbooks', 'temporal', 'download');
+    await mkdir(downloads, { recursive: true });
+    const path = join(downloads, 'temporal-cli-default-sdk-typescript-1.24.0');
+    await writeFile(path, temporalScript('8'), { mode: 0o755 });
+    await expect(find()).resolves.toEqual({ path, version: 'temporal version 8' });
   });
 
   it('builds with Go where nothing else is had, once only; two that build at the same time get the same', async () => {
@@ -62,13 +72,14 @@ describe('findTemporalServer', () => {
     expect((await built()).names).toEqual([]);
   });
 
-  it('names the three ways and what each answered where none works', async () => {
-    await expect(find()).rejects.toThrow('3. a build with Go from tools/temporal: no go on the PATH');
+  it('names the four ways and what each answered where none works', async () => {
+    await expect(find()).rejects.toThrow('4. a build with Go from tools/temporal: no go on the PATH');
     await install('temporal', '#!/bin/sh\necho "for another machine" >&2\nexit 1\n');
     await install('go', '#!/bin/sh\necho "no such module" >&2\nexit 1\n');
     const { message } = (await find().catch((reason: unknown) => reason)) as Error;
     expect(message).toContain('1. TEMPORAL_ADDRESS with the address of a running server: not set');
     expect(message).toMatch(/2\. the Temporal CLI on the PATH: temporal does not run/);
-    expect(message).toMatch(/3\. a build with Go .*: go build ended with exit code 1\n\s+no such module/);
+    expect(message).toMatch(/3\. the download of the Temporal SDK: \S+/);
+    expect(message).toMatch(/4\. a build with Go .*: go build ended with exit code 1\n\s+no such module/);
   });
 });
