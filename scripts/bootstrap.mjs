@@ -27,13 +27,18 @@ const TASKS = {
   test: async () => {
     await ensureTemporal();
     const lint = ['.', '--max-warnings', '0', '--cache', '--cache-location', 'node_modules/.cache/eslint/'];
-    // Each on a core of its own; who fails first ends the task once both are done.
-    await Promise.all([checkAndBuild(), node('Lint', program('eslint', 'bin/eslint.js'), ...lint)]);
-    process.env.RUNBOOKS_TEST_BUNDLE = 'dist/workflow-bundle.js';
     // Who names test files gets those.
     const named = taskArguments.some((each) => each.startsWith('test'));
     const shorter = named ? [] : longTests().map((folder) => `--testPathIgnorePatterns=${folder}`);
-    await node('Tests', JEST, ...shorter, ...taskArguments);
+    const buildAndTest = async () => {
+      await checkAndBuild();
+      process.env.RUNBOOKS_TEST_BUNDLE = 'dist/workflow-bundle.js';
+      await node('Tests', JEST, ...shorter, ...taskArguments);
+    };
+    // Side by side, as two cores can; what failed is told once both are done.
+    const ended = await Promise.allSettled([buildAndTest(), node('Lint', program('eslint', 'bin/eslint.js'), ...lint)]);
+    const failed = ended.find(({ status }) => status === 'rejected');
+    if (failed) throw failed.reason;
   },
   'test:long': async () => {
     await ensureTemporal();
