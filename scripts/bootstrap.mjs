@@ -121,8 +121,13 @@ function checkNode() {
 async function installDependencies() {
   const needed = Object.entries(readJson('package-lock.json').packages).filter(([path]) => path !== '');
   const installed = existsSync(join(ROOT, NPMS_LIST)) ? readJson(NPMS_LIST).packages : {};
+  // What was installed for another platform, as in a folder that a container shares, does not run here.
+  const fits = ({ os = [process.platform], cpu = [process.arch] }) =>
+    os.includes(process.platform) && cpu.includes(process.arch);
   const isInstalled = ([path, { integrity, optional }]) =>
-    installed[path] === undefined ? optional === true : installed[path].integrity === integrity;
+    installed[path] === undefined
+      ? optional === true
+      : installed[path].integrity === integrity && fits(installed[path]);
   if (needed.every(isInstalled)) return;
   const parameters = ['ci', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund'];
   await step('Install dependencies', 'npm', parameters, { shell: process.platform === 'win32' });

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import type { ExecFileException, ExecFileOptions } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -48,14 +48,13 @@ export async function findTemporalServer({
   if (address) return { address };
   const onPath = await examine('temporal', environment);
   if ('path' in onPath) return onPath;
-  const before = await examine(readRecipe(recipe, environment).binary, environment);
+  const toBuild = readRecipe(recipe, environment);
+  const before = 'binary' in toBuild ? await examine(toBuild.binary, environment) : toBuild;
   if ('path' in before) return before;
-  const downloaded = await download(environment, onProgress);
+  const downloaded = await download(environment, onProgress).catch(whyNot);
   if ('path' in downloaded) return downloaded;
   onProgress(`The download of the Temporal SDK did not work: ${downloaded.reason}`);
-  const built = await build(readRecipe(recipe, environment), environment, onProgress).catch((error: unknown) => ({
-    reason: errorMessage(error),
-  }));
+  const built = 'binary' in toBuild ? await build(toBuild, environment, onProgress).catch(whyNot) : toBuild;
   if ('path' in built) return built;
   throw new RunbookError(
     'TEMPORAL_UNAVAILABLE',
@@ -68,6 +67,10 @@ export async function findTemporalServer({
     ].join('\n'),
     { next: 'Install the Temporal CLI or Go, or set TEMPORAL_ADDRESS.' },
   );
+}
+
+function whyNot(error: unknown): { readonly reason: string } {
+  return { reason: errorMessage(error) };
 }
 
 /** A file that cannot run here is no finding. */
@@ -124,8 +127,11 @@ interface Recipe {
   readonly binary: string;
 }
 
-function readRecipe(directory: string, environment: NodeJS.ProcessEnv): Recipe {
-  const [goMod, goSum] = ['go.mod', 'go.sum'].map((name) => readFileSync(join(directory, name), 'utf8'));
+/** An installed package has none. */
+function readRecipe(directory: string, environment: NodeJS.ProcessEnv): Recipe | { readonly reason: string } {
+  const files = ['go.mod', 'go.sum'].map((name) => join(directory, name));
+  if (!files.every((file) => existsSync(file))) return { reason: 'no recipe here' };
+  const [goMod, goSum] = files.map((file) => readFileSync(file, 'utf8'));
   const hash = createHash('sha256').update(`${goMod}\0${goSum}`).digest('hex').slice(0, 16);
   const version = /github\.com\/temporalio\/cli v(\S+)/.exec(goMod ?? '')?.[1] ?? 'unknown';
   const name = `${version}-${process.platform}-${process.arch}-${hash}`;

@@ -74,6 +74,9 @@ describe('findTemporalServer', () => {
 
   it('names the four ways and what each answered where none works', async () => {
     await expect(find()).rejects.toThrow('4. a build with Go from tools/temporal: no go on the PATH');
+    await rm(join(directory, 'recipe', 'go.mod'));
+    await expect(find()).rejects.toThrow('4. a build with Go from tools/temporal: no recipe here');
+    await writeFile(join(directory, 'recipe', 'go.mod'), '');
     await install('temporal', '#!/bin/sh\necho "for another machine" >&2\nexit 1\n');
     await install('go', '#!/bin/sh\necho "no such module" >&2\nexit 1\n');
     const { message } = (await find().catch((reason: unknown) => reason)) as Error;
