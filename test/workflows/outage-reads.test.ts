@@ -122,16 +122,32 @@ describe('a demotion that was refused', () => {
   });
 });
 
-it('a batch token that is refused, where the plan has no way back, is replaced by one of the holders', async () => {
-  let source = 'batch';
-  const tokens = {
-    of: () => Promise.resolve({ source }),
-    canReplace: () => source === 'batch',
-    replaceRefused: () => Promise.resolve((source = 'sealed')),
+describe('a batch token that is refused', () => {
+  const refused = stepFailure('PERMISSION_DENIED', 'It has ended.');
+  const withBatchToken = () => {
+    let source = 'batch';
+    const tokens = {
+      of: () => Promise.resolve({ source }),
+      canReplace: () => source === 'batch',
+      replaceRefused: () => Promise.resolve((source = 'sealed')),
+    };
+    const promoteSecondary = ({ cluster, token }: { readonly cluster: string; readonly token: { source: string } }) =>
+      cluster === 'east' && token.source === 'batch' ? Promise.reject(refused) : Promise.resolve({});
+    return { tokens, promoteSecondary };
   };
-  const promoteSecondary = ({ token }: { readonly token: { readonly source: string } }) =>
-    token.source === 'batch' ? Promise.reject(stepFailure('PERMISSION_DENIED', 'It has ended.')) : Promise.resolve({});
-  const done = await change({}, { onStuck: 'park', compared: { loss: 'none' }, dr: { tokens, promoteSecondary } });
-  expect(done).toMatchObject({ side: 'new', parked: [] });
-  expect(done.steps.slice(2)).toEqual(['Promote west', 'Promote west']);
+
+  it('on the way back, where nothing else is left, is replaced by one of the holders', async () => {
+    const bounded = { loss: 'bounded', why: 'the roots differ' };
+    const done = await change({}, { compared: bounded, dr: withBatchToken() });
+    expect(done).toMatchObject({ side: 'old', parked: [] });
+    expect(done.steps.slice(3)).toEqual(['Promote east back', 'Promote east back']);
+  });
+
+  it('by the new primary holds nobody up until holders came: people may choose the way back', async () => {
+    const denied = { code: 'PERMISSION_DENIED', message: 'It has ended.', outcomeKnown: true };
+    const asked = { onStuck: 'park', compared: { loss: 'none' }, dr: withBatchToken() } as const;
+    const done = await change({ 'Promote west': [denied] }, asked);
+    expect(done).toMatchObject({ side: 'nowhere', parked: ['Promote west'] });
+    expect(done.steps.slice(2)).toEqual(['Promote west', READ]);
+  });
 });

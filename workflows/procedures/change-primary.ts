@@ -219,12 +219,13 @@ interface Promotion {
   readonly choices: readonly Choice[];
 }
 
-/** Where there is no way back but this one, the key holders are asked instead of a token that its cluster refuses. */
+/** On the way back, where nothing else is left, the key holders are asked instead of a token that the cluster refuses. */
 async function promote(outage: Outage, promotion: Promotion): Promise<void> {
   const { run, kind, deployment, approvals } = outage;
   const { step, choices, ...pair } = promotion;
   const tokens = outage.kind === 'dr' ? outage.tokens : undefined;
-  const needsAnother = (failure: FailureFacts) => tokens?.canReplace(pair.cluster, failure) === true;
+  const isWayBack = pair.cluster === outage.route.from;
+  const needsAnother = (failure: FailureFacts) => isWayBack && tokens?.canReplace(pair.cluster, failure) === true;
   // A token that has to be generated is generated in a step of its own.
   await tokens?.of(pair.cluster, choices);
   try {
