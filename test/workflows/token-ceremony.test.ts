@@ -47,6 +47,7 @@ describe('operationTokenCeremony', () => {
     const report = await run.report();
 
     expect(report).toMatchObject({ outcome: 'aborted', findings: [] });
+    expect(await run.status()).toMatchObject({ paused: false });
     expect(report.steps.map(({ name }) => name)).toContain('Delete the operation tokens');
     expect(scenario.state('west').operationTokens).toBe(0);
     scenario.service.calls.length = 0;

@@ -308,9 +308,12 @@ export class Run {
     if (!pause || this.#outage || this.state.holdsClients) return;
     this.#isHeld(true);
     this.state.wait('resume', { for: 'resume', by: pause.by.name, reason: pause.reason });
-    await this.waitFor(() => this.#pause === undefined);
-    this.#isHeld(false);
-    this.state.waitOver('resume');
+    try {
+      await this.waitFor(() => this.#pause === undefined);
+    } finally {
+      this.#isHeld(false);
+      this.state.waitOver('resume');
+    }
   }
 
   #isHeld(paused: boolean): void {
