@@ -35,6 +35,8 @@ import { cancelOwn, digestOf, give, isThis, readAttempt, settleLastShare, startO
 
 /** Attempts that one token generation may lose to leader changes and lost answers before it gives up. */
 const MAX_LOST = 6;
+/** An attempt that was seen longer ago, ms, is looked at again before its last share: the leader may be another by now. */
+const FRESH_MS = 1_000;
 
 /** What the invitation, which the holders saw, says of a token. */
 interface Asked extends Subject {
@@ -137,11 +139,7 @@ export async function completeGeneration(
   execution.doubt.mayHaveSent = false;
   const { attempt } = input;
   const record = await keysOf(execution, input);
-  const asked = await askedOf(execution, input, record);
-  // The record takes longest: it is written while everything else is looked up.
-  const noting = noteLastShare(asked, attempt);
-  noting.catch(() => undefined);
-  const { generation, last, givers, seen } = await lookUp(asked, input, record).finally(() => noting);
+  const { generation, last, givers, seen } = await lookUp(execution, input, record);
   const { slot, cluster } = generation;
   const waits = isThis(slot, attempt, seen) && seen.progress === seen.required - 1;
   if (!last || !waits || seen.nonce === undefined) {
@@ -167,11 +165,18 @@ export async function completeGeneration(
   return { next, findings: [] };
 }
 
-/** All that the last share needs: what was verified, the share, and the attempt as the node has it that leads now. */
-async function lookUp(asked: Asked, input: GenerationInput & { readonly attempt: OwnAttempt }, record: KeyRecord) {
-  const { execution } = asked;
+/**
+ * All that the last share needs: what was verified, the share, its note in the record, and the attempt as the node has it
+ * that leads now.
+ */
+async function lookUp(
+  execution: ActivityContext,
+  input: GenerationInput & { readonly attempt: OwnAttempt },
+  record: KeyRecord,
+) {
   const { signal } = execution;
-  const generation = await prepare(asked, input, record, false);
+  // May wait long for a silent cluster: a run that is terminated meanwhile leaves no note, and so no alarm.
+  const generation = await prepare(await askedOf(execution, input, record), input, record, false);
   const { client } = generation.access;
   const look = async () => {
     // A share that finds no active node was certainly not sent; one that goes to the former one leaves a doubt.
@@ -179,8 +184,14 @@ async function lookUp(asked: Asked, input: GenerationInput & { readonly attempt:
     await client.activeNode({ signal }).catch(orElse(signal, () => undefined));
     return readAttempt(execution, generation.slot);
   };
-  const [inHand, seen] = await Promise.all([openLast(execution, record, input.attempt.set), look()]);
-  return { generation, ...inHand, seen };
+  const began = Date.now();
+  // The record takes longest: it is written while everything else is looked up.
+  const noting = noteLastShare(generation, input.attempt);
+  noting.catch(() => undefined);
+  const both = Promise.all([openLast(execution, record, input.attempt.set), look()]);
+  const [inHand, seen] = await both.finally(() => noting);
+  const isFresh = Date.now() - began <= FRESH_MS;
+  return { generation, ...inHand, seen: isFresh ? seen : await look() };
 }
 
 /** Finds out by reads what became of an attempt of this run, and frees the slot. Any worker can: it needs no keys. */

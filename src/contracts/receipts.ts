@@ -90,7 +90,7 @@ const NEXT_OF_SHARE: Readonly<
     `find out by voice which of you holds which share, without saying one; whoever mistook it: ${giveOrPage(sent)}`,
   repeated: () => 'nothing is left to do for you',
   superseded: () => 'nothing is left to do for you',
-  'keys-gone': (sent) => `the holders are asked anew: ${giveOrPage(sent)} as soon as there is one`,
+  'keys-gone': (sent) => `when you are asked anew: ${giveOrPage(sent)}`,
   'no-ceremony': (sent) => `nothing is asked of you now; ${status(sent)} shows what the run waits for`,
   'not-checked': giveOrPage,
 };

@@ -114,6 +114,16 @@ it('a last share is in the record before it is given; where its run is ended, th
   expect(errorLines()).toEqual([expect.stringContaining('its run was ended while the last share was given')]);
 });
 
+it('a cluster that is silent before the last share: the record has nothing, since none can have been given', async () => {
+  const { generation, attempt } = await begun();
+  bench.limit({ promoteMs: 200 });
+  const health = 'GET /v1/sys/health';
+  const silent = bench.service.faults.add({ endpoint: health, action: 'reset', times: Infinity });
+  await expect(bench.call('completeGeneration', { ...generation, attempt })).rejects.toThrow('west');
+  bench.limit();
+  expect([silent.hits > 0, entries()]).toEqual([true, []]);
+});
+
 it('a number that the record has for another token lets no share be given, and leaves that token there', async () => {
   const id = randomUUID();
   await bench.ledger.write({

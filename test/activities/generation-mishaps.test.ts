@@ -4,6 +4,7 @@
  * same envelopes end in a token.
  */
 import type * as Activities from '../../activities';
+import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { attemptMark } from '../../src/contracts/ceremony';
 import { createCeremonyKeys, openValue } from '../../src/keys';
@@ -260,6 +261,21 @@ describe('the answer to the last share', () => {
     fault({ endpoint: GIVE, skip: 4, action: 'lose-answer' });
     expect(await outcome()).toEqual([2, 1]);
   });
+});
+
+it('a leader that changes while the record is slow is seen before the last share: no alarm, and another attempt', async () => {
+  const looked = new Promise<void>((resolve) => {
+    fault({ endpoint: READ, skip: 1, when: 'after', action: () => resolve() });
+  });
+  const { now } = Date;
+  jest.spyOn(TokenLedger.prototype, 'begin').mockImplementationOnce(async (entry) => {
+    await looked;
+    await bench.ledger.begin(entry);
+    jest.spyOn(Date, 'now').mockImplementation(() => now() + 2_000);
+    west.leaderChange(1);
+  });
+  bench.service.calls.length = 0;
+  expect([await outcome(), attempts(), givenTwice()]).toEqual([[1, 0], 2, 0]);
 });
 
 describe('a last share that arrives late', () => {

@@ -23,6 +23,7 @@ const OTHERS: Readonly<Record<string, string>> = {
   'same-share-as-another': 'by voice',
   repeated: 'nothing is left to do',
   superseded: 'nothing is left to do',
+  'keys-gone': `when you are asked anew: \`${SHARE}\``,
   'no-ceremony': STATUS,
 };
 

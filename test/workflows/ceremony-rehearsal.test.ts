@@ -125,6 +125,8 @@ describe('ceremonyRehearsal', () => {
     expect(report.receipts.map(({ code }) => code)).toEqual([
       ...['accepted', 'plain-text-share', 'share-in-rehearsal', 'keys-gone'],
     ]);
+    // No other invitation follows.
+    expect(report.receipts.at(-1)?.text).toContain('are gone: it counts for nothing');
     expect(report.findings.map(({ code, severity }) => `${code} ${severity}`).sort()).toEqual([
       'plain-text-share critical',
       'rehearsal-key-lost warning',

@@ -148,7 +148,7 @@ export abstract class Collection {
     const lost = KEYS_LOST.has(code) && !past && !this.complete;
     if (lost) this.keysLost = code;
     const verdict = lost
-      ? { code: 'keys-gone', text: 'refused: the keys of this invitation are gone; another one follows' }
+      ? { code: 'keys-gone', text: 'refused: the keys of this invitation are gone: it counts for nothing' }
       : { code: 'not-checked', text: `could not be checked now (${code}); send it again` };
     const plain = { code: 'plain-text-share', text: ENVELOPE_VERDICTS['plain-text-share'] };
     return items.map(({ arrival, input }) => ({
