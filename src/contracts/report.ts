@@ -86,6 +86,8 @@ const parking = z.strictObject({
   code: z.string(),
   message: z.string(),
   decision: z.strictObject({ action: z.enum(DECISION_ACTIONS), by: attested, reason: z.string(), at: time }).optional(),
+  /** Without a decision: what was missing came, or the run was stopped. */
+  endedAt: time.optional(),
 });
 
 const holder = z.strictObject({

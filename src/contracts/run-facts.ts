@@ -89,6 +89,8 @@ export type RunFact = { readonly at: number } & (
       readonly by: Attested;
       readonly reason: string;
     }
+  /** Nobody is waited for any more, and nobody decided: what was missing came, or the run was stopped. */
+  | { readonly kind: 'unparked'; readonly parkingNo: number }
   /** Clients had no primary from then on, although this run demoted none. `since` is epoch milliseconds. */
   | { readonly kind: 'outage-began'; readonly since: number; readonly why: string; readonly atLeast?: boolean }
   /** Clients were told to hold off, or let through again. */

@@ -113,7 +113,7 @@ function ceremonyKeys(run: RunRecord): readonly string[] {
 
 function openParkings(run: RunRecord): readonly string[] {
   return parkingsIn(run)
-    .filter(({ decided }) => decided === undefined)
+    .filter(({ decided, ended }) => decided === undefined && ended === undefined)
     .map(({ parked: { step, code } }) => `Step “${step}” failed with ${code} and nobody decided on it.`);
 }
 

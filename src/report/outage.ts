@@ -68,8 +68,11 @@ function waits(run: RunRecord, until: number) {
     from: at,
     to: end?.at ?? until,
   });
-  const atGates = gatesIn(run).map(({ opened, closed }) => span(opened, closed));
-  const parked = parkingsIn(run).map((each) => span(each.parked, each.decided));
+  // A gate that a take-over ended was closed by nobody.
+  const takenOver = factsOf(run, 'control').filter(({ control }) => control === 'take-over');
+  const takenOverAfter = (since: number) => takenOver.findLast(({ at }) => at >= since);
+  const atGates = gatesIn(run).map(({ opened, closed }) => span(opened, closed ?? takenOverAfter(opened.at)));
+  const parked = parkingsIn(run).map((each) => span(each.parked, each.decided ?? each.ended));
   const held = factsOf(run, 'paused');
   const resumed = (since: number) => held.find(({ paused, at }) => !paused && at >= since);
   const pauses = held.filter(({ paused }) => paused).map((begun) => span(begun, resumed(begun.at)));

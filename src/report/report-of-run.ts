@@ -66,7 +66,7 @@ function gatesOf(run: RunRecord): Report['gates'] {
 }
 
 function parkingsOf(run: RunRecord): Report['parkings'] {
-  return parkingsIn(run).map(({ parked: { step, parkingNo, code, message, at }, decided }) => ({
+  return parkingsIn(run).map(({ parked: { step, parkingNo, code, message, at }, decided, ended }) => ({
     ...{ step, parkingNo, at: isoTime(at), ...shownError(code, message) },
     decision: decided && {
       action: decided.action,
@@ -74,6 +74,7 @@ function parkingsOf(run: RunRecord): Report['parkings'] {
       reason: decided.reason,
       at: isoTime(decided.at),
     },
+    endedAt: ended && isoTime(ended.at),
   }));
 }
 

@@ -175,15 +175,21 @@ export function factsOf<K extends RunFact['kind']>({ facts }: Pick<RunRecord, 'f
 
 type Fact<K extends RunFact['kind']> = Extract<RunFact, { kind: K }>;
 
-/** Steps that parked, each with what was decided on it. */
-export function parkingsIn(
-  run: RunRecord,
-): readonly { readonly parked: Fact<'parked'>; readonly decided?: Fact<'decided'> }[] {
-  const decisions = factsOf(run, 'decided');
-  return factsOf(run, 'parked').map((parked) => {
-    const decided = decisions.find(({ parkingNo }) => parkingNo === parked.parkingNo);
-    return { parked, ...(decided && { decided }) };
-  });
+interface ParkingRecord {
+  readonly parked: Fact<'parked'>;
+  readonly decided: Fact<'decided'> | undefined;
+  /** Without a decision. */
+  readonly ended: Fact<'unparked'> | undefined;
+}
+
+/** Steps that parked, each with how that ended. */
+export function parkingsIn(run: RunRecord): readonly ParkingRecord[] {
+  const [decisions, ends] = [factsOf(run, 'decided'), factsOf(run, 'unparked')];
+  return factsOf(run, 'parked').map((parked) => ({
+    parked,
+    decided: decisions.find(({ parkingNo }) => parkingNo === parked.parkingNo),
+    ended: ends.find(({ parkingNo }) => parkingNo === parked.parkingNo),
+  }));
 }
 
 /** Gates, each with how it closed; one that was not needed closed as it opened. */

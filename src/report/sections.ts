@@ -274,9 +274,9 @@ function people({ requestedBy, gates, holders = [], parkings, controls, endedAt 
       ? toned(attestedName({ name: timeText(gave.at), how: gave.how }), gave.how === 'claimed' ? 'warning' : 'good')
       : 'no',
   }));
-  const parkingRows = parkings.map(({ step, parkingNo, at, code, message, decision }) => ({
+  const parkingRows = parkings.map(({ step, parkingNo, at, code, message, decision, endedAt: over }) => ({
     ...{ Step: `${step}, parking ${parkingNo}`, Parked: timeText(at), Error: `${code}: ${message}` },
-    Decision: decision ? `${decision.action}: ${escapeUntrusted(decision.reason)}` : toned('none', 'bad'),
+    Decision: decision ? `${decision.action}: ${escapeUntrusted(decision.reason)}` : undecided(over),
     By: decision ? person(decision.by) : '',
   }));
   const controlRows = controls.map(({ at, control, by, reason }) => ({
@@ -291,6 +291,11 @@ function people({ requestedBy, gates, holders = [], parkings, controls, endedAt 
     table('Steps that failed and waited for a decision.', parkingRows),
     table('Pause, resume, abort and cancel. Names here are what the sender typed.', controlRows),
   ]);
+}
+
+/** @param over - when nobody was waited for any more */
+function undecided(over: string | undefined): Toned {
+  return over === undefined ? toned('nobody decided', 'bad') : toned('ended without a decision', 'neutral');
 }
 
 type Activity = Report['steps'][number]['activities'][number];
@@ -339,9 +344,9 @@ function timeline({ steps, gates, parkings, outage, endedAt }: Report): Section[
       .map(({ gate, openedAt, closedAt, state: became }) => {
         return { at: openedAt, rows: [line(`People at gate ${gate}`, openedAt, closedAt, state(became))] };
       }),
-    ...parkings.map(({ step, at, decision }) => {
-      const outcome = decision?.action ?? toned('nobody decided', 'bad');
-      return { at, rows: [line(`People on the parked step ${step}`, at, decision?.at, outcome)] };
+    ...parkings.map(({ step, at, decision, endedAt: over }) => {
+      const outcome = decision?.action ?? undecided(over);
+      return { at, rows: [line(`People on the parked step ${step}`, at, decision?.at ?? over, outcome)] };
     }),
     ...(outage
       ? [{ at: outage.startedAt, rows: [line(toned('OUTAGE', 'bad'), outage.startedAt, undefined, '')] }]

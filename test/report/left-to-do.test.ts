@@ -29,7 +29,11 @@ describe('a run that was terminated', () => {
   const leftToDoAt = (at: number): string => reportOf(finishedSwitchover().terminatedAt(at)).leftToDo.join('\n');
 
   it('names what the run said, steps that nobody decided on, and the tokens and keys that are left', () => {
-    const run = finishedSwitchover().left('West was not seen to serve.').fact(parked(76_400, 'Point east at west'));
+    const run = finishedSwitchover()
+      .left('West was not seen to serve.')
+      .fact(parked(76_300, 'Collect key shares', 'SHARES_MISSING', 'too few', 2))
+      .fact({ kind: 'unparked', at: when(76_350), parkingNo: 2 })
+      .fact(parked(76_400, 'Point east at west'));
     const [first, second, ...secrets] = reportOf(run.terminatedAt(76_500)).leftToDo;
     expect([first, second]).toEqual(['West was not seen to serve.', expect.stringContaining('nobody decided on it')]);
     const left = secrets.join('\n');

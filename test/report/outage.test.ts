@@ -62,6 +62,26 @@ const CASES: readonly (readonly [string, Parameters<typeof reportAfter>, expecte
     { totalMs: 5_000, serviceMs: 3_300, peopleMs: 1_500, machineMs: 200 },
   ],
   [
+    'counts a parked step as people’s time until what was missing came',
+    [
+      [demotion, ready(4_200, 6_000)],
+      [parked(2_500, 'Collect key shares'), { kind: 'unparked', at: when(4_000), parkingNo: 1 }],
+    ],
+    { totalMs: 5_000, serviceMs: 2_800, peopleMs: 1_500, machineMs: 700 },
+  ],
+  [
+    'counts a gate that a take-over ended as people’s time until then',
+    [
+      [demotion, ready(3_000, 6_000)],
+      [
+        gate('opened', 2_000),
+        { kind: 'control', control: 'take-over', by: 'grace', reason: '', at: when(2_600) },
+        ...[gate('opened', 2_800), gate('approved', 3_000)],
+      ],
+    ],
+    { peopleMs: 800, serviceMs: 4_000, machineMs: 200 },
+  ],
+  [
     'counts an open gate as people’s time until it closes',
     [
       [demotion, ready(3_000, 6_000)],

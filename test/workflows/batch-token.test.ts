@@ -76,6 +76,11 @@ describe('where the operation tokens come from', () => {
       const report = await run.report();
 
       expect(report.outcome).toBe('rolled-back');
+      const came = expect.objectContaining({
+        code: 'SHARES_MISSING',
+        endedAt: expect.any(String) as string,
+      }) as unknown;
+      expect(report.parkings).toContainEqual(came);
       expect(report.findings).toContainEqual(expect.objectContaining({ code: 'batch-token-refused' }));
       expect(statuses(scenario, 'west', CHANGING.promote)).toEqual([403]);
       expect(statuses(scenario, 'east', CHANGING.promote)).toEqual([403, 200]);

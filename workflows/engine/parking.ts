@@ -104,6 +104,7 @@ export class Parking {
     } finally {
       this.#parked.splice(this.#parked.indexOf(parked), 1);
       this.state.waitOver(key);
+      if (!parked.decision) this.state.fact({ kind: 'unparked', parkingNo });
     }
     const { decision } = parked;
     if (!decision) return undefined;
