@@ -151,6 +151,11 @@ it('init replaces no policy and no AppRole unseen', async () => {
     other.cluster('west').writePolicy('runbooks', [{ path: 'kv/data/of-others', capabilities: ['read'] }]);
     expect(await init('west', 'refused')).toMatchObject(refusal('a policy "runbooks" already'));
     expect(changes()).toBe(0);
+    // It goes on where one before wrote its policy and no more.
+    const fault = other.faults.add({ cluster: 'east', endpoint: 'POST /v1/sys/auth/approle', action: { status: 403 } });
+    expect((await init('east', 'made')).code).not.toBe(0);
+    fault.remove();
+    expect(changes()).toBe(1);
     expect((await init('east', 'made')).code).toBe(0);
     const made = changes();
     expect(await init('east', 'another')).toMatchObject(refusal('an AppRole "runbooks" already'));

@@ -329,7 +329,7 @@ async function makeLogin(
   const token = new Secret('service-token', text.trim());
   const client = clientOf(primary, caFile);
   try {
-    await refuseToReplace(primary.name, client.sys, token);
+    await refuseToReplace(primary.name, client.sys, token, policy);
     await client.sys.writePolicy({ name: POLICY, policy }, { token });
     const made = await makeAppRole(client, token, join(directory, 'secret-id'));
     context.err(`Made on ${primary.name}: policy "${POLICY}", AppRole "${POLICY}".`);
@@ -355,17 +355,18 @@ export async function makeAppRole(
   return { roleId: await appRole.roleId(POLICY, { token }), secretId };
 }
 
-/** Other workers may log in with what is there. */
+/** Other workers may log in with what is there. The same policy without a role is what an `init` before left half done. */
 async function refuseToReplace(
   cluster: string,
   sys: ServiceClient['sys'],
   token: Secret<'service-token'>,
+  policy: string,
 ): Promise<void> {
-  const present = (await sys.policy(POLICY, { token })) !== undefined;
+  const present = await sys.policy(POLICY, { token });
   const role = await sys.appRole.roleId(POLICY, { token }).catch((error: unknown) => {
     if (!isRunbookError(error, 'NOT_FOUND')) throw error;
   });
-  if (!present && role === undefined) return;
+  if (role === undefined && (present === undefined || present.trim() === policy.trim())) return;
   const what = role === undefined ? `a policy "${POLICY}"` : `an AppRole "${POLICY}"`;
   throw new RunbookError('PRECONDITION_FAILED', `${cluster} has ${what} already; nothing was changed there.`, {
     needed: 'neither policy nor AppRole of this name',
