@@ -5,7 +5,7 @@ const SECRETS: readonly RegExp[] = [
   /-----BEGIN [A-Z ]+-----[\s\S]*?(?:-----END [A-Z ]+-----|$)/g,
   /\bAGE-SECRET-KEY-[A-Z0-9-]+/gi,
   /\bhv[sbr]\.[\w-]{4,}/g,
-  /\b[sbr]\.[\w-]{16,}/g,
+  /(?<![\w.-])[sbr]\.[\w-]{16,}/g,
   /(?<![\w-])(?=[\w-]+\.)([\w-]*?)eyJ[\w-]+(?:\.[\w-]*){1,4}/g,
   // "incorrect nonce supplied; nonce for this operation is ..." hands the right nonce to whoever guesses wrong.
   /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?<=nonce[^\n]{36,196})/gi,

@@ -49,6 +49,7 @@ describe('redaction', () => {
 
   it.each([
     'cluster east is sealed (503)',
+    'node vault-b.payments-production.example.com, and eu.s.payments-production.example.com',
     `run ${NONCE} of deployment:payments`,
     'https://10.1.0.4:8200/v1/sys/replication/dr/secondary/generate-operation-token/attempt',
     '/var/lib/runbooks/configuration/inventory/production/payments.yaml',
