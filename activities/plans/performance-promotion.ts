@@ -3,6 +3,7 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
+import { orElse } from '../../src/errors';
 import { identityOf, inPlaceOf } from '../approvals/planning';
 import { check, notCheckable, refuses } from '../checks/check';
 import {
@@ -23,6 +24,7 @@ import type { Quiescing } from '../checks/quiesce';
 import { clientHooksOf, quiescing } from '../checks/quiesce';
 import { goneChecks } from '../checks/signs';
 import { compareVersions, versionsInOrder } from '../checks/versions';
+import { lookUpMarker, markerRights } from '../evidence/marker';
 import { currentExecution } from '../execution';
 import { describeFilter, findFilter, keptAway } from '../filters/paths-filters';
 import { snapshotWanted } from '../snapshots/snapshots';
@@ -71,9 +73,11 @@ export async function assessPerformancePromotion(
   const snapshot = snapshotWanted(deployment, planned ? 'demotion' : 'forced-promotion', snapshotted);
   const route = routeOf(promotion, filters, quiesce, snapshot.wanted);
   const operations = operationsOf(promotion, route);
-  const more = { [snapshotted]: snapshot.rights };
+  // A paths filter may keep the engine away.
+  const marker = planned && !route.candidate.filter ? await markerOn(observed, to.cluster) : { rights: {}, checks: [] };
+  const more = { [to.cluster]: marker.rights, [snapshotted]: snapshot.rights };
   const rights = await observed.rights(operations, more, planned ? from.cluster : undefined);
-  const preconditions = [...judged, ...quiesce.checks, ...filters.checks, ...rights];
+  const preconditions = [...judged, ...quiesce.checks, ...filters.checks, ...marker.checks, ...rights];
   const { mode, others, candidate, old } = route;
   const members = [from.cluster, to.cluster, ...others.map(({ cluster }) => cluster)];
   const plan = observed.plan({
@@ -233,6 +237,17 @@ async function filtersOf(promotion: Promotion) {
     ],
     warnings: found.flatMap(({ warnings }) => warnings),
   };
+}
+
+/** In the outage the marker is read there, and a write proven, with a credential of its own. */
+async function markerOn({ access, deployment, signal }: Observed, cluster: string) {
+  return lookUpMarker(access(cluster), deployment, signal).then(
+    (places) => ({ rights: markerRights(places), checks: [] }),
+    orElse(signal, ({ code, observed = code, needed = 'an answer', next }) => ({
+      rights: {},
+      checks: [check('marker on the new primary', cluster, false, { observed, needed, next })],
+    })),
+  );
 }
 
 /** A new primary that never got everything has not all data: what was kept away from it is lost to all. */

@@ -95,9 +95,26 @@ describe('the rights that a plan asks for are those of its operations', () => {
   ])('%s', async (_runbook, assess, expected) => {
     expect(lacking(await assess())).toEqual(expected);
   });
+
+  it('what the credential of a new primary may do with the marker is known before the outage', async () => {
+    const refused = async () =>
+      (await promotion()).preconditions
+        .filter(({ cluster, name, verdict }) => cluster === 'europe' && name.includes('marker') && verdict === 'fail')
+        .map(({ name }) => name);
+    expect(await refused()).toEqual(['marker on the new primary']);
+    bench.cluster('east').writePolicy('reader', [{ path: 'kv/*', capabilities: ['read'] }]);
+    bench.service.advanceClock(1_000);
+    const token = bench.cluster('europe').createToken({ policies: ['default', 'reader'] });
+    bench.canary('reader of europe', token);
+    await writeFile(join(bench.directory, tokenFile(bench.service, 'europe')), token);
+    expect(await refused()).toEqual([
+      'credential may call kv/data/runbooks-marker',
+      'credential may call kv/data/runbooks-marker-after',
+    ]);
+  });
 });
 
-it('a promotion goes on with a dead and a sealed standby, and names both to the approvers', async () => {
+it('a promotion and a re-pointing go on with a dead and a sealed standby, and name both to the approvers', async () => {
   const { plan: whole } = await promotion();
   await bench.cluster('east').killNode(2);
   bench.cluster('europe').sealNode(2);
@@ -109,8 +126,16 @@ it('a promotion goes on with a dead and a sealed standby, and names both to the 
     ['europe', 'every node answers', 'ok'],
     ['europe', 'every node is unsealed', 'warn'],
   ]);
-  for (const cluster of ['east', 'europe']) expect(plan?.text).toContain(`Nodes of ${cluster} that are down or sealed`);
   expect(plan?.digest).not.toBe(whole?.digest);
+  bench.service.partition('east', 'europe');
+  bench.service.advanceClock(60_000);
+  const named = { kind: 'performance', primary: 'east', secondary: 'europe' };
+  const input = RUNBOOK_INPUTS.secondaryRepointing.parse({ ...asked, ...named });
+  const repointing = await bench.call('assessSecondaryRepointing', { input });
+  for (const cluster of ['east', 'europe'])
+    for (const each of [plan, repointing.plan])
+      expect(each?.text).toContain(`Nodes of ${cluster} that are down or sealed`);
+  expect(repointing.preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
 
   // Without a quorum it is refused.
   bench.cluster('europe').sealNode(1);
