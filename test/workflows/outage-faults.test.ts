@@ -61,6 +61,22 @@ describe('faults in the outage', () => {
     );
 
     stuck.it(
+      'promotes the old primary back by itself where the new one refuses, and attaches the new one again',
+      async (scenario) => {
+        refusePromotion(scenario, 'west');
+        const report = await (await underWay(scenario)).report();
+
+        expect(report).toMatchObject({ outcome: 'rolled-back', parkings: [], outage: { peopleMs: 0 } });
+        expect(report.leftToDo).toEqual([expect.stringContaining('east is the primary')]);
+        expect(statuses(scenario, 'west', CHANGING.promote)).toContain(503);
+        // What is refused is not forced through.
+        expect(scenario.service.calls.some(({ body }) => body['force'] === true)).toBe(false);
+        await expectServiceOn(scenario, 'east');
+        expect(scenario.state('west').dr).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
+      },
+    );
+
+    stuck.it(
       'a primary that goes on writing serves on: the run rolls back by itself, also after a gate that was asked again',
       async (scenario) => {
         scenario.limit({ walStill: '500ms' });
