@@ -145,6 +145,8 @@ export async function readActConfirm<S>(execution: Execution, asked: Change<S>):
       // Refused for certain. The state may be there all the same: somebody else, or an earlier request of ours.
       state = await readOnce();
       if (change.until(state)) return { outcome: 'done', state, calls: calls + refusals, calledAt };
+      // Nothing was sent: Temporal tries the activity again once it answers.
+      if (error.code === 'TEMPORAL_UNAVAILABLE' && error.retryable && change.notYet === undefined) throw error;
       const again = change.notYet?.(error) ?? (error.retryable && refusals < MAX_CALLS * 4);
       if (!again || deadline.isOver) throw lastError(error, { outcomeKnown: !doubt.mayHaveSent });
       refusals += 1;

@@ -231,6 +231,27 @@ describe('a change', () => {
   });
 
   it.each([
+    ['leaves the activity, for Temporal to try again, where nothing else is asked for', undefined, 1, false],
+    ['leaves it in doubt where an earlier attempt may have sent it', undefined, 1, true],
+    ['is waited for where the change says so', () => true, 2, false],
+  ])('is not made while nobody can say whether this attempt counts: that %s', async (_, notYet, asked, doubt) => {
+    const { world, complete } = change(take);
+    const here = execution();
+    here.doubt.mayHaveSent = doubt;
+    let asks = 0;
+    const assertCurrentAttempt = async () => {
+      asks += 1;
+      if (asks === 1) throw new TheError('TEMPORAL_UNAVAILABLE', 'away', { retryable: true, outcomeKnown: true });
+    };
+    const ended = await readActConfirm({ ...here, assertCurrentAttempt }, { ...complete, ...(notYet && { notYet }) })
+      .then(({ outcome }) => outcome)
+      .catch(failedOf);
+    expect([asks, world.acts, here.doubt.mayHaveSent]).toEqual([asked, asked - 1, doubt]);
+    if (notYet) expect(ended).toBe('done');
+    else expect(ended).toMatchObject({ code: 'TEMPORAL_UNAVAILABLE', retryable: true });
+  });
+
+  it.each([
     ['may be under way for the usual time', undefined],
     ['serves once', 400],
   ])('that is refused after a lost answer keeps its doubt where the clock is set meanwhile: it %s', async (_, ms) => {
