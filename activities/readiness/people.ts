@@ -48,13 +48,18 @@ function holders(deployment: Deployment, { name: set }: DrSet, threshold: number
   });
 }
 
-/** Whether the gate opens when everybody who may approve does. */
+/** Whether the gate opens when everybody who may approve does, and somebody is left who may ask. */
 function gateCheck(inventory: Inventory, deployment: Deployment, gate: GateName, otherwise: 'fail' | 'warn'): Check {
   const policy = deployment.gates[gate];
   const members = approversOf(inventory, deployment, gate);
+  const names = members.map(({ name }) => name);
   const approvals = members.map(({ name, groups }) => ({ name, groups, verdict: 'approve' as const }));
-  return check(`gate.${gate}`, undefined, evaluateGate(policy, undefined, approvals).satisfied, {
-    observed: `${members.length} may approve: ${members.map(({ name }) => name).join(', ') || 'nobody'}`,
+  const canBeMet = (requester?: string) => evaluateGate(policy, requester, approvals).satisfied;
+  const blocked = names.filter((name) => !canBeMet(name));
+  const mayAsk = [...inventory.people.keys()].some((name) => !blocked.includes(name));
+  const reason = canBeMet() && blocked.length > 0 ? `; it cannot be met where ${blocked.join(' or ')} asks` : '';
+  return check(`gate.${gate}`, undefined, canBeMet() && mayAsk, {
+    observed: `${names.length} may approve: ${names.join(', ') || 'nobody'}${reason}`,
     needed: `${policy.approvals} of ${policy.groups.join(' and ')}${policy.excludeRequester ? ', without the one who asks' : ''}`,
     next: `Put more people into the groups of gate ${gate}, or change its policy.`,
     otherwise,

@@ -54,6 +54,15 @@ it.each([
 });
 
 describe('people', () => {
+  /** These approve too, and gate force needs so many of them, without the one who asks. */
+  const forceBy = (people: RegExp, approvals: number) =>
+    EXAMPLE.replace(
+      people,
+      "$1: { groups: [holders, approvers], attestation: principal, principal: 'user:$1' }",
+    ).replace(
+      '    gates:\n',
+      `    gates:\n      force: { approvals: ${approvals}, groups: [approvers], validFor: 10m }\n`,
+    );
   const judge = (text: string, id: string) => {
     const changed = parseInventory(text, 'inventory.yaml');
     const judged = peopleChecks(changed, { ...pair(), deployment: deploymentOf(changed) });
@@ -62,6 +71,16 @@ describe('people', () => {
   it.each([
     ['gate.plan', EXAMPLE, { verdict: 'ok', about: 'switchover', observed: '1 may approve: ada' }],
     ['gate.force', EXAMPLE, { verdict: 'fail', about: 'failover' }],
+    [
+      'gate.force',
+      forceBy(/(ben): \{.*/, 2),
+      { verdict: 'ok', observed: '2 may approve: ada, ben; it cannot be met where ada or ben asks' },
+    ],
+    [
+      'gate.force',
+      forceBy(/(\w+): \{ groups: \[holders\].*/g, 4),
+      { verdict: 'fail', needed: '4 of approvers, without the one who asks' },
+    ],
     ['holders.main', EXAMPLE, { verdict: 'warn', observed: '3 holders: all of them must be there, at any hour' }],
     ['holders.main', EXAMPLE.replace('[ben, cyd, dan]', '[ben, cyd]'), { verdict: 'fail' }],
     [
