@@ -3,7 +3,7 @@ import type { ReplicationObservation, WalIndex } from '../../src/contracts/obser
 import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import { RunbookError, orElse } from '../../src/errors';
+import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import {
   demandSameOutage,
   gateOf,
@@ -142,10 +142,8 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
   const { deployment, kind, cluster, mode } = input;
   const { execution, clusters, signal, limits, access } = onCluster(input);
   const { promoteMs } = limits;
-  // Where there is a way back, clients do not wait for the whole of it: nothing was sent by then.
-  const answerMs = input.wayBack === true && !execution.doubt.mayHaveSent ? promoteMs / 4 : promoteMs;
   const [on, otherId] = await Promise.all([
-    awaitNamed(access, answerMs),
+    awaitCandidate(input, promoteMs),
     kind === 'dr' && mode === 'planned'
       ? clusterIdIfTold(clusters.of(deployment, input.otherCluster), signal)
       : undefined,
@@ -185,6 +183,21 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
   const { runbook } = approved.plan;
   await notePrimaryChange(execution, deployment, { runbook, runId: execution.run.rid, cluster, at: told.confirmedAt });
   return told;
+}
+
+/** Clients do not wait for the whole budget where the other cluster can serve them: nothing was sent by then. */
+async function awaitCandidate(input: Promotion, budgetMs: number): Promise<AllowedOperation['on']> {
+  const { execution, clusters, signal, access } = onCluster(input);
+  if (input.wayBack !== true || execution.doubt.mayHaveSent) return awaitNamed(access, budgetMs);
+  const quarterMs = budgetMs / 4;
+  try {
+    return await awaitNamed(access, quarterMs);
+  } catch (error) {
+    if (!isRunbookError(error, 'CONFIRMATION_TIMEOUT')) throw error;
+    const other = clusters.of(input.deployment, input.otherCluster);
+    if ((await clusterIdIfTold(other, signal)) !== undefined) throw error;
+    return awaitNamed(access, budgetMs - quarterMs);
+  }
 }
 
 interface ApprovedPromotion {

@@ -133,6 +133,21 @@ it('a cluster that does not tell its ID is waited for a quarter of the budget wh
   expect(failure.message).toContain('Not seen within 0.2 s');
 });
 
+it('and to the end where the other cluster tells nothing either: that is no way back', async () => {
+  await demote();
+  bench.limit({ promoteMs: 4_000 });
+  const away = bench.always(/sys\/health/, { status: 503 }, 'west');
+  const began = performance.now();
+  // Asked again after the quarter, east is away still, and west comes back.
+  const comesBack = () => {
+    if (performance.now() - began >= 1_000) away.remove();
+  };
+  bench.always(/sys\/health/, comesBack, 'east');
+  bench.always(/sys\/health/, { status: 503 }, 'east');
+  expect(await bench.call('promoteSecondary', { ...promotion(), wayBack: true })).toMatchObject({ outcome: 'done' });
+  expect([mode('east'), mode('west'), made('promote')]).toEqual(['secondary', 'primary', 1]);
+});
+
 it('503 of a promotion is waited out, never forced', async () => {
   await demote();
   bench.service.faults.add({ endpoint: PROMOTE, action: { status: 503 } });
