@@ -37,7 +37,10 @@ function tokensHad(run: RunRecord): readonly Had[] {
   for (const activity of run.activities) {
     const { type, state, input, result } = activity;
     const cluster = textOf(input['cluster']) ?? 'unknown';
-    const wanted = fieldsOf(input['wanted'])['kind'] === 'root-token' ? 'root-token' : 'operation-token';
+    // Who settles a generation is not told again what was wanted.
+    const ofRun = run.runbook === 'rootTokenCeremony' ? 'root-token' : 'operation-token';
+    const asked = fieldsOf(input['wanted'])['kind'] ?? ofRun;
+    const wanted = asked === 'root-token' ? 'root-token' : 'operation-token';
     if (isInDoubt(activity) && !had.has(`${wanted} ${cluster}`)) {
       const text = 'may exist: how its generation ended is not known';
       note({ cluster, kind: wanted, inDoubt: true, state: 'unproven', text });
@@ -47,7 +50,7 @@ function tokensHad(run: RunRecord): readonly Had[] {
       for (const [key, each] of had) if (each.cluster === cluster && each.inDoubt) had.delete(key);
     if (GENERATION.includes(type)) {
       if (result['sealed'] !== undefined) inHand(cluster, 'generated');
-      if (result['encrypted'] !== undefined) inHand(cluster, 'generated', 'root-token');
+      if (result['encrypted'] !== undefined) inHand(cluster, 'generated', wanted);
     }
     if (type === 'takeKeptToken') inHand(cluster, 'taken from the record');
     if (type === 'takeProvidedTokens')

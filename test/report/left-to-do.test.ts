@@ -64,13 +64,15 @@ it('names whatever is critical, once', () => {
 type Change = Pick<ActivitySpecification, 'type' | 'input' | 'result' | 'failure'>;
 
 /** A run that did this, one after the other; what has neither result nor failure was under way. */
-function runThat(changes: readonly Change[]): RunBuilder {
+function runThat(changes: readonly Change[], runbook?: string): RunBuilder {
   return new RunBuilder(
     changes.map((change, index) => {
       const at = 100 * (index + 1);
       const ended = change.result !== undefined || change.failure !== undefined;
       return { ...change, scheduledAt: at, startedAt: at, ...(ended && { endedAt: at + 50 }) };
     }),
+    [],
+    runbook,
   );
 }
 
@@ -130,6 +132,11 @@ describe('a token that the run had, however it came by it', () => {
       ['was left by an earlier run'],
     ],
     ['a root token, which its recipient revokes', [generation('root-token', { encrypted: 'x' })], ['revoke -self']],
+    [
+      'an operation token that was made for a person',
+      [generation('operation-token', { encrypted: 'x' })],
+      ['A DR operation token of west was generated and is not proven deleted'],
+    ],
     ['a root token that may exist', [generation('root-token')], ['a root token may exist that nobody holds']],
     [
       'in doubt still where another token of the cluster was deleted',
@@ -138,5 +145,11 @@ describe('a token that the run had, however it came by it', () => {
     ],
   ])('%s', (_what, changes, texts) => {
     expect(reportAfter(changes).leftToDo).toEqual(texts.map((text) => expect.stringContaining(text) as string));
+  });
+
+  it('is a root token where that was found out late, in a ceremony for one', () => {
+    const found = { ...settled, result: { encrypted: 'x' } };
+    const { leftToDo } = reportOf(runThat([found], 'rootTokenCeremony').terminatedAt(900));
+    expect(leftToDo.join()).toContain('revoke -self');
   });
 });

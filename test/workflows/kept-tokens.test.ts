@@ -105,6 +105,7 @@ describe('a token that the record keeps', () => {
     const token = await decrypted(recipient, report);
     expect(scenario.service.cluster('east').issuedSecrets).toContain(token);
     expect(report.leftToDo.join()).toContain('runbook start operationTokenDisposal --input');
+    expect(report.leftToDo.join()).not.toMatch(/root token/);
 
     const disposal = await scenario.run('operationTokenDisposal', { provided: 'east' });
     await provide(scenario, disposal, 'east', { token });
