@@ -50,9 +50,9 @@ function factsSchema({ people }: Inventory, isCluster: (name: string) => boolean
     for: z.enum(['approval', 'shares', 'rehearsal', 'decision', 'resume', 'action']),
     gate: known(z.enum(GATE_NAMES)),
     again: z.unknown().optional(),
-    step: z.string().regex(STEP).catch('?'),
+    step: z.string().regex(STEP).catch('a step'),
     parkingNo: count.catch(0),
-    code: z.enum([...Object.keys(ERROR_CODES), 'INTERRUPTED']).catch('?'),
+    code: z.enum([...Object.keys(ERROR_CODES), 'INTERRUPTED']).catch('for a reason that the status shows'),
     ...{ missing: person, missingHolders: person },
     ...{ message: said, what: said, by: said, reason: said },
   });
@@ -230,7 +230,8 @@ function waitedForBy({ waiting }: Facts): string {
   const anew = again === undefined ? '' : ' again: the approvals before do not count any more';
   // Whoever paused it, and what it waits for outside, are words of the run.
   const ours = { by: 'somebody', what: 'people who do something outside of the run' };
-  return `${waitedFor({ ...waiting, gate, ...ours })}${from}${anew}`;
+  const none = waiting.for === 'rehearsal' ? '; no key share is asked for' : '';
+  return `${waitedFor({ ...waiting, gate, ...ours })}${from}${anew}${none}`;
 }
 
 const LIST: NextCommand = { who: 'to find the run', command: shellLine('runbook', 'list', '--open') };

@@ -205,13 +205,15 @@ describe('notify', () => {
         waiting: { ...parked.waiting, step: `x'; ${command}`, code: LURE, message: command, next: LURE },
       });
       await forged({ waiting: { for: 'shares', missingHolders: ['ada', LURE], held: [], threshold: 3, until: 0 } });
+      await forged({ waiting: { for: 'rehearsal', missing: ['ada', LURE], answered: [], until: 0 } });
       const posted = hook.posted.map(({ body }) => body as unknown as Message);
-      expect(posted).toHaveLength(4);
+      expect(posted).toHaveLength(5);
       expect(posted.map(({ title }) => title)).toEqual([
         '[CRITICAL] payments: drSwitchover waits for people who do something outside of the run.',
         '[CRITICAL] payments: Something critical was found.',
-        '[CRITICAL] payments: drSwitchover waits for decision on parked step "?" (parking 1): ?.',
+        '[CRITICAL] payments: drSwitchover waits for decision on parked step "a step" (parking 1): for a reason that the status shows.',
         '[CRITICAL] payments: drSwitchover waits for key shares from ada.',
+        '[CRITICAL] payments: drSwitchover waits for answers to the rehearsal from ada; no key share is asked for.',
       ]);
       const text = JSON.stringify(allTold());
       expect(text).not.toMatch(/https?:\/\/evil|evil\.example/);
