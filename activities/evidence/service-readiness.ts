@@ -66,7 +66,9 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
     } catch (error) {
       if (!isRunbookError(error) || !OUR_OWN.has(error.code)) throw error;
       refusedSince ??= performance.now();
-      return performance.now() - refusedSince > execution.timing.refusedMs ? { refused: error.code } : { missing: error.code };
+      return performance.now() - refusedSince > execution.timing.refusedMs
+        ? { refused: error.code }
+        : { missing: error.code };
     }
   };
   /** What is missing, in words; or when it was ready. */
