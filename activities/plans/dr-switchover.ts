@@ -5,7 +5,7 @@ import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
 import { identityOf } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
-import { check, notCheckable } from '../checks/check';
+import { check } from '../checks/check';
 import {
   aliveByHeartbeat,
   healthyTree,
@@ -24,7 +24,7 @@ import { clientHooksOf, quiescing } from '../checks/quiesce';
 import { coolDown } from '../checks/runs';
 import { DEMOTE, PROMOTE, SECONDARY_TOKEN, UPDATE_PRIMARY, ceremonyEntryOf } from '../checks/tokens';
 import type { TokenAssessment } from '../checks/tokens';
-import { compareVersions, majorVersion, versionsInOrder } from '../checks/versions';
+import { compareVersions, versionsInOrder } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { lastPrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';

@@ -172,7 +172,7 @@ export class CeremonyLane {
   /** All nodes up, no attempt in any memory. */
   async #restore(): Promise<void> {
     await this.#west.restart();
-    for (const node of this.#west.nodes) await node.attempts.cancel();
+    for (const node of this.#west.nodes) node.attempts.cancel();
     const deadline = Date.now() + WAIT_MS;
     while (this.#west.snapshotState().activeNode === undefined) {
       if (Date.now() > deadline) throw new Error(`${this.cluster} has no leader`);
