@@ -45,7 +45,9 @@ it('puts `runbook` there with its version and all that it needs of the build, an
       await service.stop();
     }
     expect(await readFile(join(site, 'replication-runbooks-worker.service'), 'utf8')).toContain(` ${program} worker\n`);
-    expect(await runbook('holder-page', '--output', join(directory, 'page.html'))).toContain('SHA-256');
+    const keys = await runbook('keys', 'workers', '--output', join(directory, 'workers.key'));
+    const page = ['--output', join(directory, 'page.html'), '--key', /[\w-]{43}:[\w-]{43}/.exec(keys)?.[0] ?? 'none'];
+    expect(await runbook('holder-page', ...page)).toContain('SHA-256');
   } finally {
     await rm(directory, { recursive: true });
   }
