@@ -6,7 +6,7 @@ import tseslint from 'typescript-eslint';
 /** Globals of this Node, read-only. */
 const NODE = Object.fromEntries(Object.getOwnPropertyNames(globalThis).map((name) => [name, false]));
 
-const SHARED = ['src/errors', 'src/redaction', 'src/secret'];
+const SHARED = ['src/errors', 'src/secret'];
 const NO_TEMPORAL = /^@temporalio\//;
 // What a holder's tool does runs in a browser as it does in Node.
 const NOT_FOR_BROWSERS = /^(node:|openpgp$|@temporalio\/)/;

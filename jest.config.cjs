@@ -12,7 +12,7 @@ module.exports = {
   maxWorkers: availableParallelism() * 2 + 2,
   testSequencer: '<rootDir>/test/support/sequencer.cjs',
   globalSetup: '<rootDir>/test/support/global-setup.ts',
-  globalTeardown: '<rootDir>/test/support/global-teardown.ts',
+  globalTeardown: '<rootDir>/test/support/global-server.ts',
   transform: {
     '^.+\\.(t|j|mj)s$': [
       '@swc/jest',

@@ -4,7 +4,7 @@ import { RunbookError, isRunbookError } from '../src/errors';
 import type { ClusterEntry, CredentialSource, Deployment } from '../src/inventory';
 import { describeSource, findCluster, findDeployment, readCredential } from '../src/inventory';
 import { Secret } from '../src/secret';
-import type { ActivityDependencies } from './dependencies';
+import type { ActivityDependencies } from './execution';
 import { Logins, TOKEN_ENDED, describeLogin } from './logins';
 import type { Standing } from './logins';
 import { openBatchToken } from './tokens/kept-batch-token';

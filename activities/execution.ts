@@ -3,20 +3,22 @@ import { setMaxListeners } from 'node:events';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/activity';
 import type { Context } from '@temporalio/activity';
 import { WorkflowNotFoundError } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import type { ActivityExecuteInput, ActivityInterceptorsFactory } from '@temporalio/worker';
+import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { BetweenClusters, OnCluster } from '../src/contracts/activities';
-import { changesSomething } from '../src/contracts/activity-kinds';
+import { changesSomething } from '../src/contracts/activities';
 import { payloadConverter } from '../src/contracts/payload-converter';
 import { RunbookError, isRunbookError } from '../src/errors';
+import type { Inventory } from '../src/inventory';
 import { redact } from '../src/keys';
-import type { RunContext } from '../src/keys';
+import type { RunContext, KeyRecords, SealKeyring, SigningKey } from '../src/keys';
 import { Clusters } from './clusters';
-import { TIMING } from './deadline';
-import type { Timing } from './deadline';
-import type { ActivityDependencies } from './dependencies';
+import { TIMING } from './read-act-confirm';
+import type { Timing } from './read-act-confirm';
 import { checkInput } from './inputs';
-import { NotificationBound } from './notifications/notification-senders';
+import type { Records } from './record';
 
 /**
  * Three within the heartbeat time-out: the SDK holds none back for longer than half a second. Twice as long without one is a
@@ -42,6 +44,28 @@ interface OutcomeDoubt {
   mayHaveSent: boolean;
   /** When the last such request can have been sent, ms of `performance.now()`: a step of the system's time ends no doubt. */
   since: number;
+}
+
+/** What the worker gives the activities. Nothing of it passes through Temporal. */
+export interface ActivityDependencies {
+  /** As it is in force now: an attempt of an activity works with one from its beginning to its end. */
+  readonly inventory: Inventory;
+  /** Why the inventory's file as it is now is not in force; absent where it is. */
+  readonly inventoryRefusal?: string | undefined;
+  /** The ceremony keys of this host. */
+  readonly keyRecords: KeyRecords;
+  readonly sealKeyring: SealKeyring;
+  /** Signs invitations; holders pin its public half. */
+  readonly signingKey: SigningKey;
+  /** Over the worker's own connection: reads the run's own history and describes other runs. */
+  readonly temporal: Client;
+  /** Where reports of ended runs are kept as files too. */
+  readonly reportDirectory: string | undefined;
+  /** What outlives runs, of each deployment. */
+  readonly records: Records;
+  /** For tests. */
+  readonly timing?: Timing | undefined;
+  readonly log: Logger;
 }
 
 /** One attempt of an activity. */
@@ -77,8 +101,6 @@ export interface ActivityContext extends Execution, WorkerContext {}
 interface WorkerContext extends ActivityDependencies {
   readonly timing: Timing;
   readonly clusters: Clusters;
-  /** How much each run told people. */
-  readonly notificationBound: NotificationBound;
 }
 
 const executions = new AsyncLocalStorage<ActivityContext>();
@@ -118,10 +140,9 @@ export function interceptActivities(
   dependencies: ActivityDependencies,
   clusters = new Clusters(dependencies),
 ): ActivityInterceptorsFactory {
-  const notificationBound = new NotificationBound();
   // Copied for each attempt: the inventory may be another one by then.
   return (context) => {
-    const given = { ...dependencies, timing: dependencies.timing ?? TIMING, clusters, notificationBound };
+    const given = { ...dependencies, timing: dependencies.timing ?? TIMING, clusters };
     return { inbound: { execute: (input, next) => executeActivity(context, given, input, () => next(input)) } };
   };
 }

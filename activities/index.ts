@@ -1,7 +1,7 @@
 import * as offered from './offered';
 
 export { Clusters } from './clusters';
-export type { ActivityDependencies } from './dependencies';
+export type { ActivityDependencies } from './execution';
 export { interceptActivities } from './execution';
 export { Records } from './record';
 export { sweepLedger, tellRecordAlarm } from './ceremony/token-ledger';

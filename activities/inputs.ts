@@ -44,6 +44,7 @@ const cid = z.uuid();
 /** What is verified by what is in it, wherever it is used. */
 const verified = z.looseObject({});
 const paths = z.looseObject({ paths: list(text(1_000), 10_000).optional() });
+const filterState = z.union([z.literal('none'), paths]);
 const count = z.int().min(0).max(1_000_000);
 const authority = z.looseObject({
   plan: z.looseObject({ text: text(1_000_000), digest }),
@@ -96,8 +97,8 @@ export const INPUT_MEMBERS = {
   epochBefore: z.number().min(0),
   event: z.enum(SNAPSHOT_EVENTS),
   exempt: list(text(1_000)),
-  expected: paths.extend({ filter: z.union([z.literal('none'), paths]).optional() }),
-  filter: paths,
+  expected: paths.extend({ filter: filterState.optional() }),
+  filter: filterState,
   form: activationForm,
   gate: z.enum(GATE_NAMES),
   given: z.unknown(),
@@ -184,6 +185,8 @@ const schemas = new Map<string, z.ZodType>([
     ([name, runbook]) => [name, anyInput.extend({ input: RUNBOOK_INPUTS[runbook] })] as const,
   ),
 ]);
+// Without one the filter that is there would be deleted.
+schemas.set('writePathsFilter', anyInput.required({ filter: true }));
 schemas.set(
   'sampleWal',
   anyInput

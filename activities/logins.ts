@@ -6,8 +6,7 @@ import type { ClusterEntry, Login } from '../src/inventory';
 import { Secret } from '../src/secret';
 import { ServiceClient } from '../src/vault';
 import type { LoginToken, RequestBody } from '../src/vault';
-import { CHANGE_TIMEOUT_MS } from './deadline';
-import { READ_TIMEOUT_MS } from './read-act-confirm';
+import { CHANGE_TIMEOUT_MS, READ_TIMEOUT_MS } from './read-act-confirm';
 
 /** A token lives at least so long when it is given out, where its role lets it: a change of the primary takes minutes. */
 export const LOGIN_LIFE_MS = 5 * 60_000;

@@ -1,7 +1,8 @@
 /* What the workers offer, by the names under which Temporal knows it. Each runs inside of `interceptActivities` only. */
 export { checkControls } from './approvals/people';
 export { checkApprovals, checkDecisions } from './approvals/people';
-export { checkUnaskedShares, createCeremony, destroyCeremonyKeys, openEnvelopes } from './ceremony/ceremony';
+export { createCeremony, destroyCeremonyKeys } from './ceremony/ceremony';
+export { checkUnaskedShares, openEnvelopes } from './ceremony/shares';
 export { completeGeneration, settleGeneration, startGeneration } from './ceremony/generation';
 export { readSignalEvents } from './approvals/arrived-signals';
 export { probeProvidedToken, takeProvidedTokens } from './ceremony/provided-tokens';
@@ -11,25 +12,34 @@ export { revokeSecondary, forgetPrimary, disablePrimary, disableSecondary } from
 export { writeMarker, compareAfterDemotion } from './evidence/data-evidence';
 export { awaitServiceReady, proveWrite } from './evidence/service-readiness';
 export { sampleWal } from './evidence/wal-samples';
-export {
-  compareDynamicFilters,
-  deletePathsFilter,
-  readPathsFilter,
-  readPathsFilters,
-  writePathsFilter,
-} from './filters/filters';
+export { compareDynamicFilters, readPathsFilter, readPathsFilters, writePathsFilter } from './filters/filters';
 export { runHook, probeService } from './hooks/run-hook';
 export { readRunbookInput } from './run-beginning';
 export { checkFormerPrimaryDemoted, describeSplit, unfenceFormerPrimary } from './joining/rejoin';
 export { enableSecondary } from './joining/enable-secondary';
 export { awaitDrStreaming, awaitPerformanceSecondaries, compareMerkleRoots } from './joining/following';
 export { enablePrimary } from './joining/enable-secondary';
-export { awaitOutsideSecondary, issueOutsideToken } from './joining/outside-secondary';
+export { awaitOutsideSecondary, issueOutsideToken } from './joining/join-by-token';
 export { checkCredential, followBootstrap } from './joining/following';
 export { updatePrimary } from './joining/update-primary';
 export { probeMerkleTree, startDrReindex, followDrReindex } from './merkle/trees';
 export { notify } from './notifications/notifications';
-export * from './plans';
+export { assessBatchTokenRotation } from './plans/batch-token-rotation';
+export { assessCeremony, assessRootTokenCeremony } from './plans/ceremonies';
+export { assessDrFailover } from './plans/dr-failover';
+export { assessDrRejoin, assessPerformanceRejoin } from './plans/rejoin';
+export { assessDrSwitchover } from './plans/dr-switchover';
+export { assessReplicationTeardown, assessSecondaryDecommission } from './plans/ending';
+export { assessFilterReconciliation } from './plans/filter-reconciliation';
+export { assessDrReindex, assessMerkleCheck } from './plans/merkle';
+export { readDeployment } from './plans/observed';
+export {
+  assessDrSecondaryOnboarding,
+  assessPerformanceSecondaryOnboarding,
+  assessPrimaryEnablement,
+} from './plans/onboarding';
+export { assessPerformancePromotion } from './plans/performance-promotion';
+export { assessSecondaryRepointing } from './plans/repointing';
 export { quiesceByQuota, readQuotas, releaseQuota } from './quiesce/quota';
 export { assessReadiness } from './readiness/readiness';
 export { writeReportFiles, requestTakeOver, describeRun } from './reports/run-report';

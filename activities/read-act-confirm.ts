@@ -1,22 +1,93 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ChangeResult } from '../src/contracts/activities';
 import { RunbookError, isRunbookError } from '../src/errors';
-import { CHANGE_TIMEOUT_MS, Deadline } from './deadline';
 import type { ClusterAccess } from './clusters';
 import type { Execution } from './execution';
+
+/** The time-out of one changing HTTP request, ms. Shorter than what Temporal waits before another attempt. */
+export const CHANGE_TIMEOUT_MS = 8_000;
+/** Of a change of roles, ms: another attempt begins later than that (decision 21). Its effect is read anyway. */
+export const ROLE_TIMEOUT_MS = 4_000;
+/** The time-out of one reading HTTP request, ms. */
+export const READ_TIMEOUT_MS = 4_000;
+
+/** What is waited for by time alone, ms. No configuration has it: only tests give shorter times. */
+export const TIMING = {
+  /** How long a changing request can be under way without an answer. */
+  underWayMs: CHANGE_TIMEOUT_MS,
+  /** Longer than a promotion without an answer can be under way. */
+  settleMs: CHANGE_TIMEOUT_MS + 1_000,
+  /** For how long standbys may lag behind their active node right after a change of roles. */
+  lagMs: 5_000,
+  /** How long a successor may take to have the last writes where a loss is accepted: whether one can be excluded depends on it. */
+  momentMs: 1_000,
+  /** How long a cluster that was just promoted may refuse good tokens. */
+  refusedMs: 2_000,
+  /** How long a quota may take to reach every node. */
+  quotaMs: 10_000,
+  /** Between two reads while a state is awaited. */
+  pollMs: 300,
+  /** For how long the last share of a token generation waits for its note in the record. */
+  noteMs: 5_000,
+  /** Between refusals of a token that together prove something of it: a node that restarts refuses living ones too. */
+  refusalMs: 500,
+};
+export type Timing = Readonly<typeof TIMING>;
 
 /** Reads in a row that must say "not there" before a call whose answer was lost counts as without effect. */
 const STABLE_READS = 4;
 const MAX_CALLS = 3;
+/** Polls that must have said "not there" or failed before a deadline ends, where nothing else is given. */
+const MIN_POLLS = 4;
+
+/**
+ * Time to wait for a state, on the monotonic clock. It never ends on the strength of the clock alone: some polls must
+ * have failed, and the last of them must have begun after the end. So a worker that stood still looks once more.
+ */
+export class Deadline {
+  readonly #ends: number;
+  #polls = 0;
+  #polledAfter = false;
+
+  /** @param spentMs - of it, in attempts of the activity before this one */
+  constructor(
+    readonly ms: number,
+    readonly minPolls = MIN_POLLS,
+    spentMs = 0,
+  ) {
+    this.#ends = performance.now() + Math.max(0, ms - spentMs);
+  }
+
+  /** One look at the state. */
+  async poll<T>(read: () => Promise<T>): Promise<T> {
+    const after = this.leftMs === 0;
+    try {
+      return await read();
+    } finally {
+      this.#polls += 1;
+      this.#polledAfter = after;
+    }
+  }
+
+  /** Time that is left, ms. */
+  get leftMs(): number {
+    return Math.max(0, this.#ends - performance.now());
+  }
+
+  get isOver(): boolean {
+    return this.#polledAfter && this.#polls >= this.minPolls;
+  }
+
+  /** For errors: `60 s`. */
+  get inWords(): string {
+    return `${this.ms / 1000} s`;
+  }
+}
 
 /** Options of a call that changes something, with the credential of its cluster, read anew. */
 export async function withCredential(access: ClusterAccess, { signal }: Pick<Execution, 'signal'>) {
   return { token: await access.credential(), signal, timeoutMs: CHANGE_TIMEOUT_MS };
 }
-/** Of a change of roles, ms: another attempt begins later than that (decision 21). Its effect is read anyway. */
-export const ROLE_TIMEOUT_MS = 4_000;
-/** The time-out of one reading HTTP request, ms. */
-export const READ_TIMEOUT_MS = 4_000;
 
 interface Polling<S> {
   readonly read: () => Promise<S>;
@@ -37,6 +108,14 @@ interface Polling<S> {
  */
 export function awaitState<S>(execution: Execution, polling: Polling<S>): Promise<S> {
   return awaitWithin(execution, polling, deadlineOf(execution, polling.budgetMs));
+}
+
+/** As {@link awaitState}, for any answer at all. */
+export function awaitAnswer<S>(
+  execution: Execution,
+  asked: Pick<Polling<S>, 'read' | 'budgetMs' | 'needed' | 'cluster'>,
+): Promise<S> {
+  return awaitState(execution, { ...asked, until: () => true, describe: () => '' });
 }
 
 /** As {@link awaitState}; where it is not there in time, what was observed last. What does not pass is thrown. */

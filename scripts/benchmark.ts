@@ -1,11 +1,8 @@
 import { cpus, loadavg, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
-import { obtainTemporalServer } from '../src/dev-server/start-dev-server';
-import { startLaboratory } from './bench/laboratory';
-import type { Laboratory } from './bench/laboratory';
-import { holdCeremony, switchOver } from './bench/runs';
-import type { CeremonyTimes, Switchover } from './bench/runs';
+import { holdCeremony, startLaboratory, switchOver } from './bench-runs';
+import type { CeremonyTimes, Laboratory, Switchover } from './bench-runs';
 
 /*
  * npm run bench [-- --runs N] [--ceremonies N]
@@ -31,9 +28,10 @@ async function main(): Promise<void> {
   const machine = `${process.platform} ${process.arch}, ${cpus().length} x ${cpu?.model ?? 'unknown'}`;
   console.log(`Node ${process.versions.node}, ${machine}, ${(totalmem() / 2 ** 30).toFixed(0)} GiB; ${load()}`);
 
-  const server = await obtainTemporalServer({ onProgress: (line) => console.log(line) });
+  // The service's own warnings of each role change are no part of what is measured.
+  const laboratory = await startLaboratory((line) => line.startsWith('worker:') || console.log(line));
+  const { server } = laboratory;
   try {
-    const laboratory = await startLaboratory(server);
     const connection = await Connection.connect({ address: server.address });
     try {
       const client = new Client({ connection, namespace: server.namespace });
@@ -54,10 +52,9 @@ async function main(): Promise<void> {
       console.log(`\nWorker, peak resident memory: ${memory}, after ${switchovers} switchovers; ${load()}`);
     } finally {
       await connection.close();
-      await laboratory.stop();
     }
   } finally {
-    await server.stop();
+    await laboratory.stop();
   }
 }
 

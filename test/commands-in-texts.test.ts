@@ -3,7 +3,7 @@
  * backticks: a command that is copied from there fails.
  */
 import ts from 'typescript';
-import { SUMMARIES } from '../src/cli/command-table';
+import { SUMMARIES } from '../src/cli/command';
 import { readSources } from './support/source-graph';
 
 const NAMES = Object.keys(SUMMARIES).join('|');
@@ -12,8 +12,8 @@ const COMMAND = new RegExp(
   `\\brunbook (?:${NAMES})\\b|\\bvault (?:operator|write|policy|token)\\b|\\benable_unauthenticated_access =|(?<=\\S\\s)--[a-z]|\\{command\\}|\\bWORKFLOW-ID\\b`,
   'g',
 );
-/** Functions whose result is a command, for a terminal or for somebody who puts the backticks. */
-const MAKERS = /^(?:(?:nextCommandOf\.\w+|shellLine|\w+Command)\(|command$)/;
+/** Functions whose result is a command, for a terminal or for somebody who puts the backticks; one brings its own. */
+const MAKERS = /^(?:(?:nextCommandOf\.\w+|shellLine|(?!teardownCommand\b)\w+Command)\(|command$)/;
 
 const sources = readSources('workflows', 'activities', 'src/contracts');
 

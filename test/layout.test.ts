@@ -1,7 +1,7 @@
 /** The layout: names that belong together, and the table of endpoints. Import directions are rules of ESLint. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ACTIVITY_KINDS } from '../src/contracts/activity-kinds';
+import { ACTIVITY_KINDS } from '../src/contracts/activities';
 import { RUNBOOK_NAMES } from '../src/contracts/names';
 import { RUNBOOK_INPUTS } from '../src/contracts/runbook-inputs';
 import { GUARDS } from './support/activity-guards';
@@ -12,6 +12,12 @@ const sources = readSources('src', 'workflows', 'activities');
 
 describe('names that belong together', () => {
   const declared = Object.keys(ACTIVITY_KINDS);
+
+  it('no activity has two kinds, of which one would not count', () => {
+    const text = readFileSync(join(ROOT, 'src', 'contracts', 'activities.ts'), 'utf8');
+    const told = declared.map((name) => [name, text.split(`'${name}'`).length - 1]);
+    expect(told).toEqual(declared.map((name) => [name, 1]));
+  });
 
   it('no workflow uses a local activity: a query at the wrong moment makes its replay differ', () => {
     const users = [...sources.values()].filter(({ path }) =>

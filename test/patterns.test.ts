@@ -1,8 +1,8 @@
 import { performance } from 'node:perf_hooks';
 import ts from 'typescript';
-import { findInvitation } from '../src/documents/pasted';
+import { findInvitation } from '../src/documents/invitation';
 import { holdsKeyShare } from '../src/contracts/plain-shares';
-import { redactText } from '../src/redaction';
+import { redactText } from '../src/secret';
 import { missingSealKeys, newSealKey, redact, SealKeyring } from '../src/keys';
 import { readSources } from './support/source-graph';
 
@@ -114,7 +114,7 @@ describe('what reads texts of others', () => {
   ];
 
   it.each([
-    ['redaction', redact, 8],
+    ['secret', redact, 8],
     ['redaction of the texts of a service', redactText, 8],
     ['the search for sealed values', (text: string) => missingSealKeys(keyring, { payloads: [Buffer.from(text)] }), 2],
     ['the search for key shares in a signal', (text: string) => holdsKeyShare({ text }), 4],

@@ -4,24 +4,23 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createServer } from 'node:tls';
 import type { Server, TLSSocket } from 'node:tls';
+import { temporaryDirectory } from './support/directory';
 import { FOREIGN_CERTIFICATE, LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './vault/support/loopback-certificate';
 
 const ROOT = join(__dirname, '..');
 const CANARY = 'hvs.canaryThatAStrangerMustNotGet';
 
-let directory: string;
+const directory = temporaryDirectory('tls-verification');
 let stranger: Server;
 /** What arrived at the stranger, decrypted. */
 let heard = '';
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tls-verification-'));
   await writeFile(join(directory, 'ca.pem'), FOREIGN_CERTIFICATE);
   await writeFile(join(directory, 'token'), CANARY);
   stranger = createServer({ cert: LOOPBACK_CERTIFICATE, key: LOOPBACK_KEY }, (socket: TLSSocket) => {
@@ -34,10 +33,7 @@ beforeAll(async () => {
   stranger.on('tlsClientError', () => undefined);
   await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve));
 });
-afterAll(async () => {
-  await new Promise((resolve) => stranger.close(resolve));
-  await rm(directory, { recursive: true });
-});
+afterAll(() => new Promise((resolve) => stranger.close(resolve)));
 
 /** How each of our senders ends that is given the address of a stranger, and a CA file that does not vouch for it. */
 const SENDERS: Readonly<Record<string, string>> = {
@@ -58,7 +54,7 @@ const SENDERS: Readonly<Record<string, string>> = {
     if ('code' in end) throw new Error(end.code);`,
   'a notification': `
     const target = { kind: 'webhook', url: { env: 'ORIGIN' }, token: { file: tokenFile }, caFile, timeoutMs: 5000 };
-    await require('./activities/notifications/notification-senders').send(target, message, never);`,
+    await require('./activities/notifications/notifications').send(target, message, never);`,
 };
 
 /** What each sender said at its end; all of them in one process that has the variable. */

@@ -120,6 +120,19 @@ export async function historyOf(
   }
 }
 
+/** The first event of a run: how it was started, and by whom. Undefined where the server says nothing of it. */
+export async function startOf(
+  { connection }: Pick<Client, 'connection'>,
+  { ns: namespace, wid: workflowId, rid: runId }: RunContext,
+): Promise<HistoryEvent | undefined> {
+  const { history } = await connection.workflowService.getWorkflowExecutionHistory({
+    namespace,
+    execution: { workflowId, runId },
+    maximumPageSize: 1,
+  });
+  return history?.events?.[0];
+}
+
 function arrivedSignal([arrival, event]: Numbered): ArrivedSignal {
   const update = updateInput(event);
   return {

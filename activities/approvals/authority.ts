@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { Authority } from '../../src/contracts/activities';
 import type { AllowedOperation, GatedOperation, GateName, RunbookPlan } from '../../src/contracts/plan';
 import { APPROVALS_TOO_OLD, OPERATION_GATES, planIn } from '../../src/contracts/plan';
-import { runbookPlan } from '../../src/contracts/plan-schema';
+import { runbookPlan } from '../../src/contracts/payloads';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { isRunbookError, RunbookError } from '../../src/errors';
 import { countsIn, findDeployment, inventoryDigest } from '../../src/inventory';

@@ -8,7 +8,7 @@ import { isUndecodable } from '../../src/contracts/signals';
 import type { ControlAction, DecisionAction, SignalName } from '../../src/contracts/signals';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { isRunbookError, RunbookError } from '../../src/errors';
-import { approversOf, countsIn, decidersOf, findDeployment } from '../../src/inventory';
+import { approversOf, countsIn, decidersOf, findCluster, findDeployment } from '../../src/inventory';
 import type { DocumentContext, RunContext, VerifiedApproval, VerifiedControl, VerifiedDecision } from '../../src/keys';
 import { verifyApproval, verifyControl, verifyDecision } from '../../src/keys';
 import { currentExecution } from '../execution';
@@ -35,7 +35,6 @@ type Failover = Omit<InputOf<'drFailover'>, 'takeOverDocument'>;
 
 interface Ordered {
   readonly reason: string;
-  readonly before?: string;
   /** Tells documents apart: each counts once. Absent where the server's record attests the very signal, and of claims. */
   readonly digest?: string;
 }
@@ -263,7 +262,7 @@ export async function checkControls(input: ControlsInput): Promise<{
 }> {
   const { deployment, action, arrived, before, requestedBy } = input;
   const { inventory, run } = currentExecution();
-  const { laboratory } = findDeployment(inventory, deployment);
+  const about = findDeployment(inventory, deployment);
   const accepted = { accepted: true, code: 'accepted', text: 'accepted' };
   let asker = requestedBy;
   const verdicts = await judgeArrived(action, arrived, async ({ content, principal }) => {
@@ -272,12 +271,25 @@ export async function checkControls(input: ControlsInput): Promise<{
     if (action === 'takeOver') {
       const { data } = RUNBOOK_INPUTS.drFailover.safeParse(content);
       if (!data) return { accepted: false, code: 'malformed', text: 'needs the input object of drFailover' };
+      if (data.deployment !== deployment)
+        return { accepted: false, code: 'other-deployment', text: `this run is about ${deployment}` };
+      if (data.dryRun)
+        return { accepted: false, code: 'dry-run', text: 'a dry run takes nothing over: start it on its own' };
+      // A run that became a failover takes no other input any more.
+      for (const name of [data.from, data.to, ...(data.alsoGone ?? [])])
+        if (name !== undefined) findCluster(about, name);
+      if (data.fencing === 'hook' && !about.hooks.fence)
+        return {
+          accepted: false,
+          code: 'no-fence-hook',
+          text: 'the inventory names no fence hook: leave "fencing" out',
+        };
       ({ takeOverDocument: document, ...failover } = data);
       asker ??= data.requestedBy;
     }
     if (document === undefined) {
       const text = withNext('a take-over needs a document of who orders it', howTo(action, run));
-      if (!laboratory) return { accepted: false, code: 'not-signed', text, failover };
+      if (!about.laboratory) return { accepted: false, code: 'not-signed', text, failover };
       const by: Attested = { name: failover?.requestedBy ?? 'unknown', how: 'claimed' };
       return { ...accepted, by, control: { reason: '' }, failover };
     }

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { Context } from '@temporalio/activity';
 import type { GatePolicyFacts, SiteFacts } from '../../src/contracts/activities';
 import { NOTIFICATION_EVENTS } from '../../src/contracts/notifications';
 import type { ClusterObservation } from '../../src/contracts/observations';
@@ -8,10 +7,11 @@ import type { RunbookName } from '../../src/contracts/names';
 import type { Attested } from '../../src/contracts/run-facts';
 import { approversOf, inventoryDigest } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
-import type { ActivityDependencies } from '../dependencies';
+import type { ActivityDependencies } from '../execution';
 import type { Clusters } from '../clusters';
 import { currentExecution } from '../execution';
 import { observeCluster } from '../observe';
+import { startOf } from './arrived-signals';
 
 /** Reads every cluster of a deployment at once; one that does not answer is an observation too. */
 export function observeDeployment(
@@ -41,13 +41,10 @@ export async function siteFacts(
 
 /** Whom the server saw start the run that this activity belongs to. A run that another run started is a worker's. */
 async function starterOf(temporal: ActivityDependencies['temporal']): Promise<Attested | undefined> {
-  const { workflowExecution: execution, workflowNamespace: namespace } = Context.current().info;
   try {
-    const request = { namespace, execution, maximumPageSize: 1 };
-    const { history } = await temporal.connection.workflowService.getWorkflowExecutionHistory(request);
-    const [event] = history?.events ?? [];
-    const parent = event?.workflowExecutionStartedEventAttributes?.parentWorkflowExecution?.workflowId;
-    return event?.principal?.name && !parent ? { name: event.principal.name, how: 'principal' } : undefined;
+    const event = await startOf(temporal, currentExecution().run);
+    const isChild = event?.workflowExecutionStartedEventAttributes?.parentWorkflowExecution?.workflowId;
+    return event?.principal?.name && !isChild ? { name: event.principal.name, how: 'principal' } : undefined;
   } catch {
     // Not worth a run: what the input claims is shown then.
     return undefined;
@@ -95,16 +92,8 @@ export interface Planning {
  * The plan that people approve. It holds nothing that changes by itself, such as lag or a time: a plan that was read
  * again and is the same must have the same digest.
  */
-export function planDocument({
-  runbook,
-  input,
-  clusters,
-  operations,
-  warnings,
-  steps,
-  choices,
-  inventory = currentExecution().inventory,
-}: Planning): PlanDocument {
+export function planDocument(planning: Planning): PlanDocument {
+  const { runbook, input, clusters, choices = {}, inventory = currentExecution().inventory } = planning;
   const plan: RunbookPlan = {
     runbook,
     deployment: input.deployment,
@@ -114,10 +103,10 @@ export function planDocument({
       dr: each.dr?.mode ?? 'not read',
       performance: each.performance?.mode ?? 'not read',
     })),
-    operations: applicable(operations),
-    warnings: applicable(warnings ?? []),
-    steps: applicable(steps),
-    choices: choices ?? {},
+    operations: applicable(planning.operations),
+    warnings: applicable(planning.warnings ?? []),
+    steps: applicable(planning.steps),
+    choices,
     inventory: inventoryDigest(inventory, input.deployment),
     reason: input.reason,
     ...(input.requestedBy === undefined ? {} : { requestedBy: input.requestedBy }),

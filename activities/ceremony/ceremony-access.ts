@@ -47,20 +47,18 @@ async function findCeremonyWay(access: ClusterAccess, asking: AccessQuestion): P
     return { access: 'not-needed', token: ceremonyCredential && (await readCredential(ceremonyCredential)) };
   const batch = kind === 'operation-token' ? access.batchToken() : undefined;
   batch?.catch(() => undefined);
-  const sources: readonly (readonly [string, () => Promise<Secret>])[] = [
-    ...(ceremonyCredential ? [['ceremonyCredential', () => readCredential(ceremonyCredential)] as const] : []),
-    ...(batch ? [['batchToken', () => batch] as const] : []),
-    ['credential', () => access.credential()],
-  ];
+  const sources = {
+    ceremonyCredential: ceremonyCredential && (() => readCredential(ceremonyCredential)),
+    batchToken: batch && (() => batch),
+    credential: () => access.credential(),
+  };
   let refused = false;
-  for (const [from, read] of sources) {
-    let token: Secret;
-    try {
-      token = await read();
-    } catch (error) {
+  for (const [from, read] of Object.entries(sources)) {
+    const token = await read?.().catch((error: unknown) => {
       if (!isRunbookError(error)) throw error;
-      continue;
-    }
+      return undefined;
+    });
+    if (!token) continue;
     if (await letsIn(access, asking, token)) return { access: 'accepted', token, from };
     refused = true;
   }
@@ -89,9 +87,8 @@ async function letsIn(
   { kind, signal }: AccessQuestion,
   token: Secret | undefined,
 ): Promise<boolean> {
-  const endpoints = endpointsOf(access, kind);
   try {
-    await endpoints.readAttempt({ ...(token && { token }), ...(signal && { signal }) });
+    await endpointsOf(access, kind).readAttempt({ token, signal });
     return true;
   } catch (error) {
     if (isRunbookError(error, 'PERMISSION_DENIED')) return false;
@@ -111,17 +108,13 @@ export async function ceremonyToken(
   kind: GeneratedTokenKind,
   signal: AbortSignal,
 ): Promise<Secret | undefined> {
-  const asking = { kind, version, signal };
-  return demandIn(access, asking, await findCeremonyWay(access, asking)).token;
-}
-
-function demandIn(access: ClusterAccess, { kind, version }: AccessQuestion, way: CeremonyWay): CeremonyWay {
-  if (isIn(way.access)) return way;
+  const way = await findCeremonyWay(access, { kind, version, signal });
+  if (isIn(way.access)) return way.token;
   const { name } = access.entry;
   throw new RunbookError('CEREMONY_CLOSED', `${name} lets nobody hold a ceremony with what the worker has.`, {
     cluster: name,
     observed: `${inWords(way)}; version ${version ?? 'not told'}`,
-    needed: neededFor(kind),
+    needed: NEEDED[kind],
     next: openingInWords(access, kind),
   });
 }
@@ -140,14 +133,14 @@ export function isIn(access: CeremonyAccess): boolean {
   return access === 'not-needed' || access === 'accepted' || access === 'open';
 }
 
-function neededFor(kind: GeneratedTokenKind): string {
-  return kind === 'operation-token'
-    ? 'from version 2.0: an orphan batch token, or a root token of the primary, for the four generate-operation-token calls'
-    : 'from version 2.0: a token with rights on sys/generate-root/attempt and sys/generate-root/update';
-}
+const NEEDED: Readonly<Record<GeneratedTokenKind, string>> = {
+  'operation-token':
+    'from version 2.0: an orphan batch token, or a root token of the primary, for the four generate-operation-token calls',
+  'root-token': 'from version 2.0: a token with rights on sys/generate-root/attempt and sys/generate-root/update',
+};
 
 /** What is known of the way in, in words that people read in a plan. */
-export function inWords({ access, from = 'a stored credential' }: Pick<CeremonyWay, 'access' | 'from'>): string {
+function inWords({ access, from = 'a stored credential' }: Pick<CeremonyWay, 'access' | 'from'>): string {
   return access === 'accepted' ? `accepted: ${from}` : IN_WORDS[access];
 }
 
@@ -171,7 +164,7 @@ export function ceremonyCallsAllowed(
   const rotation = kind === 'operation-token' ? 'start batchTokenRotation while a primary serves, or ' : '';
   return check('ceremony calls allowed', cluster, way.access === 'not-needed' || way.access === 'accepted', {
     observed: version === undefined ? inWords(way) : `${inWords(way)} (version ${version})`,
-    needed: neededFor(kind),
+    needed: NEEDED[kind],
     otherwise: 'warn',
     next:
       way.access === 'open'

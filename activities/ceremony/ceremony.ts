@@ -1,27 +1,19 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import type { CeremonyHandle, CeremonyTarget, EnvelopeVerdict } from '../../src/contracts/ceremony';
+import type { CeremonyHandle, CeremonyTarget } from '../../src/contracts/ceremony';
 import { keepForMs } from '../../src/contracts/ceremony';
-import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { EnvelopeReceipt } from '../../src/contracts/receipts';
-import { isUndecodable } from '../../src/contracts/signals';
 import { RunbookError, isRunbookError } from '../../src/errors';
-import type { CreatedInvitation, InvitationTarget, People, RecipientKey } from '../../src/keys';
-import { createInvitation, examineEnvelope, openShares, readRecipientKey } from '../../src/keys';
+import type { Deployment } from '../../src/inventory';
+import { rosterOf } from '../../src/inventory';
+import type { CreatedInvitation, InvitationTarget, RecipientKey } from '../../src/keys';
+import { createInvitation, readRecipientKey } from '../../src/keys';
 import type { GeneratedTokenKind } from '../../src/vault';
-import { ArrivedSignals } from '../approvals/arrived-signals';
-import type { ArrivedSignal } from '../approvals/arrived-signals';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
 import { observeSeal } from '../observe';
 import { readIdentity } from '../tokens/operation-token';
 import { ceremonyToken, endpointsOf } from './ceremony-access';
-import { invitedNow, providersNow } from './ceremony-roster';
-
-/** Nothing that arrives is meant for it: only plain text is told apart. */
-const NO_CEREMONY = { cid: '', epoch: 0, invitationDigest: '', holders: [], exp: 0 };
-const NO_CEREMONY_TEXT = 'refused: this run collects no key shares now';
 
 /** Makes keys and the signed invitation of one epoch: of operation tokens, or of a root token for its recipient. */
 export async function createCeremony(input: {
@@ -149,51 +141,6 @@ export async function usableRecipient(text: string): Promise<RecipientKey> {
   });
 }
 
-/** While no ceremony is under way: everything is refused, and a key share in plain text is still noticed. */
-export async function checkUnaskedShares(input: {
-  readonly deployment: string;
-  readonly arrived: readonly number[];
-}): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }> {
-  const { run, inventory } = currentExecution();
-  const { people } = inventory;
-  const verdicts: EnvelopeVerdict[] = [];
-  for (const signal of await new ArrivedSignals(run).of('share', input.arrived)) {
-    const { arrival } = signal;
-    const examined = await examineEnvelope(signal, NO_CEREMONY, people);
-    const isPlain = 'refused' in examined && examined.refused.verdict === 'plain-text-share';
-    const noticed = undecodable(signal) ?? (isPlain ? verdictOf(people, signal, examined.refused) : undefined);
-    verdicts.push(noticed ?? { arrival, code: 'no-ceremony', text: NO_CEREMONY_TEXT });
-  }
-  return { verdicts };
-}
-
-/** Both stages of the check: those in hand are looked at again beside what arrived. */
-export async function openEnvelopes(input: {
-  readonly deployment: string;
-  readonly ceremony: CeremonyHandle;
-  /** Numbers of the signals that brought the shares in hand, and of those that arrived. */
-  readonly held: readonly number[];
-  readonly arrived: readonly number[];
-}): Promise<{ readonly verdicts: readonly EnvelopeVerdict[] }> {
-  const { run, inventory, keyRecords } = currentExecution();
-  const { held, arrived } = input;
-  const { cid, epoch } = input.ceremony;
-  const { people } = inventory;
-  const [signals, record] = await Promise.all([
-    new ArrivedSignals(run).of('share', [...held, ...arrived]),
-    keyRecords.read({ run, cid, epoch }),
-  ]);
-  const readable = signals.filter((signal) => undecodable(signal) === undefined);
-  const { receipts } = await openShares(record, readable, people);
-  const verdicts = new Map(
-    signals.map((signal) => {
-      const receipt = receipts[readable.indexOf(signal)];
-      return [signal.arrival, receipt ? verdictOf(people, signal, receipt) : undecodable(signal)];
-    }),
-  );
-  return { verdicts: arrived.flatMap((arrival) => verdicts.get(arrival) ?? []) };
-}
-
 /** Recorded envelopes cannot be opened any more afterwards. */
 export async function destroyCeremonyKeys(input: {
   readonly ceremony: CeremonyHandle;
@@ -205,27 +152,63 @@ export async function destroyCeremonyKeys(input: {
   return { destroyed, text: destroyed ? `keys of ${mine.length} epoch(s) destroyed` : 'the keys were gone already' };
 }
 
-const NO_SENDER_TEXT = 'refused: the server recorded nobody as its sender: is authentication on?';
-
-/** What people are told of an envelope. The event is named where what stands in it is to be purged. */
-export function verdictOf(
-  people: People,
-  { arrival, eventId, principal }: ArrivedSignal,
-  { verdict: code, holder, seq, envelopeDigest }: EnvelopeReceipt,
-): EnvelopeVerdict {
-  const how = people.get(holder ?? '')?.attestation ?? 'claimed';
-  const isUnattested = code === 'wrong-signer' && principal === undefined && how === 'principal';
+/** Everybody who has joined, stand-by holders last: one invitation of the epoch names them all. */
+export function invitedNow(deployment: Deployment) {
+  const { holders, standBy } = rosterOf(deployment);
+  const { notJoined, ceremony } = deployment;
   return {
-    ...{ arrival, code, seq, text: isUnattested ? NO_SENDER_TEXT : ENVELOPE_VERDICTS[code] },
-    holder: holder === undefined ? undefined : { name: holder, how },
-    digest: envelopeDigest === '' ? undefined : envelopeDigest,
-    ...(code === 'plain-text-share' ? { eventId } : {}),
+    /** Whom the invitation names. */
+    facts: { holders: [...holders, ...standBy], ...(standBy.length > 0 && { standBy }) },
+    /** What the workflow shows of them. */
+    handle: {
+      ...(standBy.length > 0 && { standBy, inviteStandByAfterMs: ceremony.inviteStandByAfterMs }),
+      ...(notJoined.length > 0 && { notJoined }),
+    },
   };
 }
 
-/** The verdict on a signal whose payload could not be read; undefined where it could. */
-export function undecodable({ arrival, content }: ArrivedSignal): EnvelopeVerdict | undefined {
-  if (!isUndecodable(content)) return undefined;
-  const text = `the payload could not be read (encoding ${content.undecodable}); send JSON`;
-  return { arrival, code: 'undecodable', text };
+/** Who may give this run a token that people generated themselves, as the inventory of this worker says. */
+export function providersNow(deployment: Deployment) {
+  const { holders, standBy } = rosterOf(deployment);
+  const { tokenProviders = [...holders, ...standBy] } = deployment.ceremony;
+  return { facts: { holders: tokenProviders.filter((name) => !deployment.notJoined.includes(name)) }, handle: {} };
+}
+
+/**
+ * Whether those who have joined can give a token. Pure.
+ *
+ * @param threshold - key shares that the service requires; undefined where it does not tell
+ */
+export function judgeRoster(deployment: Deployment, threshold: number | undefined) {
+  const { holders, standBy } = rosterOf(deployment);
+  const names = [...holders, ...standBy];
+  const aside = standBy.length === 0 ? '' : `, ${standBy.length} of them standing by`;
+  const absent = deployment.notJoined.map((name) => `; ${name} has not joined`).join('');
+  return {
+    names,
+    good: threshold === undefined || names.length >= threshold,
+    observed: `${names.length} holders${aside}${absent}`,
+    needed: `at least ${threshold ?? 'the threshold'}`,
+    next: 'List more holders in the inventory.',
+  };
+}
+
+/**
+ * Who is asked to a rehearsal: those who are named, or everybody on the list. Pure.
+ *
+ * @throws RunbookError INVALID_INPUT where somebody is named who is not on it
+ */
+export function rosterOfRehearsal({ name, ceremony }: Deployment, named?: readonly string[]) {
+  const people = [
+    ...ceremony.holders.map((holder) => ({ name: holder, standBy: false })),
+    ...ceremony.standBy.map((holder) => ({ name: holder, standBy: true })),
+  ];
+  const strangers = [...new Set(named ?? [])].filter((each) => people.every((person) => person.name !== each));
+  if (strangers.length > 0)
+    throw new RunbookError('INVALID_INPUT', `Not on the roster of ${name}: ${strangers.join(', ')}.`, {
+      observed: strangers.join(', '),
+      needed: people.map((person) => person.name).join(', '),
+      next: 'Name holders or stand-by holders of the inventory; or leave "holders" out.',
+    });
+  return named === undefined ? people : people.filter((person) => named.includes(person.name));
 }

@@ -1,36 +1,44 @@
 /* What the record is told of a generation, and what it is asked: that a token may exist outlives every worker. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { GenerationOutcome } from '../../src/contracts/activities';
-import { orphanFinding } from '../../src/contracts/alarms';
+import { TOKEN_NOT_IN_RECORD, orphanFinding } from '../../src/contracts/run-status';
 import type { OwnAttempt } from '../../src/contracts/ceremony';
 import type { Finding } from '../../src/contracts/run-facts';
-import { isRunbookError } from '../../src/errors';
-import type { GeneratedTokenKind } from '../../src/vault';
-import type { ActivityContext } from '../execution';
+import type { TokenUse } from '../../src/contracts/runbook-inputs';
+import { RunbookError, isRunbookError } from '../../src/errors';
+import type { InvitationTarget, KeyRecord, RecipientKey, readOwnInvitation } from '../../src/keys';
+import { isEncryptedOnlyTo, openToken } from '../../src/keys';
+import type { Secret } from '../../src/secret';
+import { currentExecution } from '../execution';
+import { sealOperationToken } from '../tokens/operation-token';
 import type { LedgerEntry } from './token-ledger';
 import { isOfSameRun, ledgerOf } from './token-ledger';
 
 /** How often the entry of a token that was made is written, where that fails. */
 const MAX_WRITES = 3;
 const WRITE_AGAIN_MS = 100;
-/** For how long the last share waits for its note in the record, ms. */
-const NOTE_WAIT_MS = 5_000;
 
-/** Which token of which run an attempt is for. */
-export interface Subject {
-  readonly kind: GeneratedTokenKind;
+/** What this run asked the holders for: a token of this kind for this cluster, as its invitation says. */
+export interface Asked {
   readonly deployment: string;
-  readonly cluster: string;
-  readonly clusterId: string;
-  readonly cid: string;
-  readonly execution: ActivityContext;
+  readonly invitation: Awaited<ReturnType<typeof readOwnInvitation<'ceremony'>>>['invitation'];
+  readonly target: InvitationTarget;
 }
 
-export function entryOf(
-  { kind, deployment, cluster, clusterId, cid, execution }: Subject,
+/** For whom the token is that an attempt makes, and with what it is opened. */
+export interface Wanted extends Asked {
+  readonly record: KeyRecord;
+  /** Of an operation token. */
+  readonly uses: readonly TokenUse[];
+  /** For whom the token is, where it is not for the run. */
+  readonly recipient: RecipientKey | undefined;
+}
+
+function entryOf(
+  { deployment, invitation: { kind, cid }, target: { cluster, clusterId } }: Asked,
   { id, mark }: OwnAttempt,
 ): Omit<LedgerEntry, 'state'> {
-  const { ns, wid, rid } = execution.run;
+  const { ns, wid, rid } = currentExecution().run;
   return {
     ...({ version: 1 } as const),
     ...(kind === 'operation-token' ? {} : { kind }),
@@ -45,28 +53,30 @@ export function entryOf(
  *
  * @throws RunbookError STATE_DIVERGED where the record has another token there: then nothing is given
  */
-export async function noteLastShare(subject: Subject, attempt: OwnAttempt): Promise<void> {
-  const noting = ledgerOf(subject.execution)
-    .begin({ ...entryOf(subject, attempt), state: 'under-way' })
+export async function noteLastShare(asked: Asked, attempt: OwnAttempt): Promise<void> {
+  const execution = currentExecution();
+  const noting = ledgerOf(execution)
+    .begin({ ...entryOf(asked, attempt), state: 'under-way' })
     .then(
       () => undefined,
       (error: unknown) => (isRunbookError(error, 'STATE_DIVERGED') ? error : undefined),
     );
-  const taken = await Promise.race([noting, delay(NOTE_WAIT_MS, undefined, { ref: false })]);
+  const taken = await Promise.race([noting, delay(execution.timing.noteMs, undefined, { ref: false })]);
   if (taken) throw taken;
 }
 
 /** What the record has of this attempt of this run. */
-export async function notedOf({ deployment, cluster, cid, execution }: Subject, { id }: OwnAttempt) {
+export async function notedOf({ deployment, invitation: { cid }, target: { cluster } }: Asked, { id }: OwnAttempt) {
+  const execution = currentExecution();
   const entries = await ledgerOf(execution).all(deployment);
   const own = { ...execution.run, cluster };
   return entries.find((each) => each.id === id && each.cid === cid && isOfSameRun(each, own));
 }
 
 /** Notes a token that was made. A record that fails once is no reason for an alarm about a token that the run holds. */
-export async function noteToken(execution: ActivityContext, entry: LedgerEntry): Promise<boolean> {
+async function noteToken(entry: LedgerEntry): Promise<boolean> {
   for (let tries = 1; tries <= MAX_WRITES; tries += 1) {
-    const done = await ledgerOf(execution)
+    const done = await ledgerOf(currentExecution())
       .write(entry)
       .then(
         () => true,
@@ -83,12 +93,13 @@ export function tokenIn(noted: LedgerEntry | undefined): GenerationOutcome | und
   return noted?.encoded === undefined ? undefined : { next: 'token', encrypted: noted.encoded, findings: [] };
 }
 
-/** No token came of an attempt: its entry goes. Where it cannot be written now an alarm too many follows the end of the run. */
-export async function noteNoToken(subject: Subject, attempt: OwnAttempt): Promise<void> {
-  const noted = await notedOf(subject, attempt).catch(() => undefined);
-  if (noted?.state !== 'under-way') return;
-  await ledgerOf(subject.execution)
-    .settle(noted, undefined)
+/**
+ * No token came of an attempt: its note goes, also one that is written only now. Where the record cannot be written an alarm
+ * too many follows the end of the run.
+ */
+export async function noteNoToken(asked: Asked, attempt: OwnAttempt): Promise<void> {
+  await ledgerOf(currentExecution())
+    .drop(entryOf(asked, attempt))
     .catch(() => undefined);
 }
 
@@ -97,19 +108,20 @@ export async function noteNoToken(subject: Subject, attempt: OwnAttempt): Promis
  * be in the slot that is told too.
  */
 export async function alarm(
-  subject: Subject,
+  asked: Asked,
   attempt: OwnAttempt,
   ended: { readonly how: string; readonly isFree: boolean },
 ): Promise<GenerationOutcome> {
+  const { invitation, target } = asked;
   const how = `attempt ${attempt.mark}: ${ended.how}`;
   // The ledger tells it also where it cannot be written.
-  const isOrphan = await ledgerOf(subject.execution)
-    .writeOrphan({ ...entryOf(subject, attempt), state: 'orphan', how })
+  const isOrphan = await ledgerOf(currentExecution())
+    .writeOrphan({ ...entryOf(asked, attempt), state: 'orphan', how })
     .catch(() => true);
-  const made = isOrphan ? undefined : tokenIn(await notedOf(subject, attempt));
+  const made = isOrphan ? undefined : tokenIn(await notedOf(asked, attempt));
   if (made) return made;
-  const left = ended.isFree ? [] : [attemptLeft(subject.cluster, attempt)];
-  return { next: 'again', findings: [orphanFinding(subject.kind, subject.cluster, how), ...left] };
+  const left = ended.isFree ? [] : [attemptLeft(target.cluster, attempt)];
+  return { next: 'again', findings: [orphanFinding(invitation.kind, target.cluster, how), ...left] };
 }
 
 export function attemptLeft(
@@ -123,5 +135,63 @@ export function attemptLeft(
     code: 'attempt-not-cancelled',
     text: `${which} of this run may still be in the slot of ${cluster}: ${why}. Who gives its last key share makes a token that nobody waits for.`,
     next: `No holder gives a share to it any more. Once ${cluster} answers: \`vault operator generate-root -status\` (for an operation token with \`-dr-token\`), and cancel it with \`-cancel\` where it is that of this run.`,
+  };
+}
+
+/**
+ * The token exists: it is noted before anything else, so that what can be said of it is not lost with this worker.
+ *
+ * @throws RunbookError TOKEN_ORPHANED where nobody can use it: nothing may try on by itself, each try would leave another
+ */
+export async function keepToken(
+  wanted: Wanted,
+  attempt: OwnAttempt,
+  encoded: Secret,
+  holders: readonly string[],
+): Promise<GenerationOutcome> {
+  const { cluster } = wanted.target;
+  const received = await receive(wanted, encoded).catch(() => undefined);
+  if (!received) {
+    const how = 'it was made, and cannot be opened or sealed here';
+    const { findings } = await alarm(wanted, attempt, { how, isFree: true });
+    currentExecution().doubt.mayHaveSent = false;
+    const [{ text, next } = { text: '', next: undefined }] = findings;
+    throw new RunbookError('TOKEN_ORPHANED', text, { cluster, findings, outcomeKnown: true, ...(next && { next }) });
+  }
+  const state =
+    'sealed' in received
+      ? ({ state: 'alive', sealed: received.sealed, ...keptFor(wanted, holders) } as const)
+      : ({ state: 'handed-over', encoded: received.encrypted } as const);
+  const isNoted = await noteToken({ ...entryOf(wanted, attempt), ...state });
+  return { next: 'token', ...received, findings: isNoted || !('sealed' in received) ? [] : [notNoted(cluster)] };
+}
+
+/** Takes the answer of the last share. Throws where nobody can use it: the token is then one that nobody holds. */
+async function receive({ recipient, record, uses, invitation, target }: Wanted, encoded: Secret) {
+  const text = encoded.reveal();
+  if (!recipient) {
+    const made = await openToken(record.keys, 'operation-token', text);
+    return { sealed: await sealOperationToken(target, uses, made, invitation.keepFor) };
+  }
+  if (await isEncryptedOnlyTo(recipient, text)) return { encrypted: text };
+  throw new RunbookError('RESPONSE_INVALID', 'The encoded token is not encrypted to the recipient alone.');
+}
+
+/** Where the record keeps the token for a later run. */
+function keptFor({ invitation: { keepFor }, uses }: Wanted, holders: readonly string[]) {
+  if (keepFor === undefined) return {};
+  const { wid, rid } = currentExecution().run;
+  const now = Date.now();
+  const until = new Date(now + keepFor * 1000).toISOString();
+  return { kept: { until, uses: [...uses], holders: [...holders], wid, rid, at: new Date(now).toISOString() } };
+}
+
+/** The run holds the token, sealed, and deletes it; a run that ends without that leaves it to nobody. */
+function notNoted(cluster: string): Finding {
+  return {
+    severity: 'critical',
+    code: TOKEN_NOT_IN_RECORD,
+    text: `The operation token of ${cluster} was generated, and the record could not be written afterwards.`,
+    next: `This run deletes the token at its end, once the record answers again: see to that, and terminate nothing. A token that the report does not call deleted is alive, and nobody can read it: ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe.`,
   };
 }

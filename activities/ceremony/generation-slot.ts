@@ -5,8 +5,7 @@ import type { OwnAttempt } from '../../src/contracts/ceremony';
 import { isRunbookError, RunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { Execution } from '../execution';
-import { CHANGE_TIMEOUT_MS } from '../deadline';
-import { awaitState } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS, awaitState } from '../read-act-confirm';
 
 /** Cancellations and starts that may fail in a row before the slot counts as unusable. */
 const MAX_TRIES = 6;
@@ -131,27 +130,6 @@ export async function cancelOwn(slot: Slot): Promise<boolean> {
       return false;
     },
   );
-}
-
-/** What the service said to one share. */
-type Given =
-  | { readonly kind: 'attempt'; readonly attempt: GenerationAttempt }
-  | { readonly kind: 'refused' }
-  /** The service takes nothing from us. */
-  | { readonly kind: 'denied'; readonly error: RunbookError }
-  /** No clear answer. `not-sent`: it is certain that the share did not arrive. */
-  | { readonly kind: 'unknown' | 'not-sent' };
-
-export async function give({ endpoints, token }: Slot, key: Secret<'key-share'>, nonce: string): Promise<Given> {
-  try {
-    const attempt = await endpoints.update({ key, nonce }, { token, timeoutMs: CHANGE_TIMEOUT_MS });
-    return { kind: 'attempt', attempt };
-  } catch (error) {
-    if (!isRunbookError(error)) throw error;
-    if (error.code === 'PERMISSION_DENIED') return { kind: 'denied', error };
-    if (error.code === 'BAD_REQUEST') return { kind: 'refused' };
-    return { kind: error.outcomeKnown ? 'not-sent' : 'unknown' };
-  }
 }
 
 /** What the service said to a last share that gave no token. `not-sent`: it is certain that it did not arrive. */

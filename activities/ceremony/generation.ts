@@ -1,58 +1,37 @@
 import { randomUUID } from 'node:crypto';
 import type { Authority, GenerationInput, GenerationOutcome } from '../../src/contracts/activities';
-import { orphanFinding } from '../../src/contracts/alarms';
+import { orphanFinding } from '../../src/contracts/run-status';
 import { attemptMark } from '../../src/contracts/ceremony';
-import type { CeremonyHandle, OwnAttempt, Sealed } from '../../src/contracts/ceremony';
+import type { CeremonyHandle, OwnAttempt } from '../../src/contracts/ceremony';
 import type { AllowedOperation } from '../../src/contracts/plan';
-import type { Finding } from '../../src/contracts/run-facts';
-import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
-import type { KeyRecord, RecipientKey } from '../../src/keys';
-import { isEncryptedOnlyTo, openToken, readOwnInvitation } from '../../src/keys';
+import type { KeyRecord } from '../../src/keys';
+import { readOwnInvitation } from '../../src/keys';
 import type { Secret } from '../../src/secret';
+import type { GenerationAttempt } from '../../src/vault';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
-import type { ActivityContext } from '../execution';
+import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
 import { currentExecution } from '../execution';
-import { awaitIdentity, sealOperationToken } from '../tokens/operation-token';
-import { ceremonyToken, endpointsOf } from './ceremony-access';
+import { awaitIdentity } from '../tokens/operation-token';
 import { usableRecipient } from './ceremony';
-import type { Subject } from './generation-notes';
-import {
-  alarm,
-  attemptLeft,
-  entryOf,
-  noteLastShare,
-  noteNoToken,
-  noteToken,
-  notedOf,
-  tokenIn,
-} from './generation-notes';
-import type { ArrivedShare, Tried } from './generation-shares';
-import { holdersOf, nextSet, openInHand, openLast } from './generation-shares';
+import { ceremonyToken, endpointsOf } from './ceremony-access';
+import type { Asked, Wanted } from './generation-notes';
+import { alarm, attemptLeft, keepToken, noteLastShare, noteNoToken, notedOf, tokenIn } from './generation-notes';
 import type { Slot } from './generation-slot';
-import { cancelOwn, digestOf, give, isThis, readAttempt, settleLastShare, startOwn } from './generation-slot';
+import { cancelOwn, digestOf, isThis, readAttempt, settleLastShare, startOwn } from './generation-slot';
+import type { ArrivedShare, Tried } from './shares';
+import { holdersOf, nextSet, openInHand, openLast } from './shares';
 
 /** Attempts that one token generation may lose to leader changes and lost answers before it gives up. */
 const MAX_LOST = 6;
 /** An attempt that was seen longer ago, ms, is looked at again before its last share: the leader may be another by now. */
 const FRESH_MS = 1_000;
 
-/** What the invitation, which the holders saw, says of a token. */
-interface Asked extends Subject {
-  readonly invitation: Awaited<ReturnType<typeof readOwnInvitation<'ceremony'>>>['invitation'];
-  readonly allowed: readonly string[];
-}
-
 /** One token generation that was verified: the holders were asked for exactly this. */
-interface Generation extends Asked {
+interface Generation extends Wanted {
   readonly access: ClusterAccess;
-  readonly record: KeyRecord;
   readonly slot: Slot;
-  /** Of an operation token. */
-  readonly uses: readonly TokenUse[];
-  /** For whom the token is, where it is not for the run. */
-  readonly recipient: RecipientKey | undefined;
 }
 
 /** What {@link startGeneration} is told beside what each activity is. */
@@ -74,14 +53,12 @@ interface Started {
  */
 export async function startGeneration(input: StartInput): Promise<Started | GenerationOutcome> {
   const execution = currentExecution();
-  // Nothing that is sent here makes a token, and an attempt of this run that is there is cancelled first.
-  execution.doubt.mayHaveSent = false;
-  const record = await keysOf(execution, input);
+  const record = await keysOf(input);
   // Opened while the cluster answers.
-  const opening = openInHand(execution, record, input.shares);
+  const opening = openInHand(record, input.shares);
   opening.catch(() => undefined);
-  const generation = await prepare(await askedOf(execution, input, record), input, record, true);
-  const { slot, cluster } = generation;
+  const generation = await prepare(await askedOf(input, record), input, record, true);
+  const { slot } = generation;
   const set = nextSet(input, record, await opening);
   const { destroyAfter } = await execution.keyRecords.markFirstBurst(record, Date.now());
   try {
@@ -92,39 +69,60 @@ export async function startGeneration(input: StartInput): Promise<Started | Gene
         ...{ id: randomUUID(), mark: attemptMark(nonce), nonceDigest: digestOf(nonce) },
         set: set.map(({ arrival }) => arrival),
       };
-      const given = await giveAllButLast(generation, set, nonce, destroyAfter);
+      const given = await giveAllButLast(slot, set, nonce, destroyAfter);
       if (given === 'given') {
         await execution.assertCurrentAttempt();
         return { attempt, attempts: lost - input.lost + 1 };
       }
       if (given !== 'lost') return await keepToken(generation, attempt, given, holdersOf(set));
     }
-    throw lostAgainAndAgain(cluster);
+    throw lostAgainAndAgain(slot.cluster);
   } catch (error) {
-    // The slot is the service's only one: whatever went wrong, ours does not stay in it.
-    if (!(await execution.mayBeGivenUp())) await cancelOwn(slot);
+    // The slot is the service's only one: whatever went wrong, ours does not stay in it. Where it may, the run must know.
+    execution.doubt.mayHaveSent = (await execution.mayBeGivenUp()) || !(await cancelOwn(slot));
     throw error;
   }
 }
 
 /** @returns the token where somebody else gave our attempt a share, so that ours completed it */
 async function giveAllButLast(
-  { execution, slot, cluster }: Generation,
+  slot: Slot,
   set: readonly ArrivedShare[],
   nonce: string,
   destroyAfter: number,
 ): Promise<'given' | 'lost' | Secret> {
   for (const [progress, { share }] of set.slice(0, -1).entries()) {
-    await demandUsable(execution, cluster, destroyAfter);
+    await demandUsable(slot.cluster, destroyAfter);
     const answer = await give(slot, share, nonce);
     if (answer.kind === 'denied') throw answer.error;
     if (answer.kind === 'attempt' && answer.attempt.encodedToken !== undefined) return answer.attempt.encodedToken;
     if (answer.kind === 'attempt' && answer.attempt.progress === progress + 1) continue;
     // Without a clear answer the state decides what the share did. An attempt with another nonce is not this one.
-    const seen = await readAttempt(execution, slot);
+    const seen = await readAttempt(currentExecution(), slot);
     if (seen.nonce !== nonce || seen.progress !== progress + 1) return 'lost';
   }
   return 'given';
+}
+
+/** What the service said to one share. */
+type Given =
+  | { readonly kind: 'attempt'; readonly attempt: GenerationAttempt }
+  | { readonly kind: 'refused' }
+  /** The service takes nothing from us. */
+  | { readonly kind: 'denied'; readonly error: RunbookError }
+  /** No clear answer. `not-sent`: it is certain that the share did not arrive. */
+  | { readonly kind: 'unknown' | 'not-sent' };
+
+async function give({ endpoints, token }: Slot, key: Secret<'key-share'>, nonce: string): Promise<Given> {
+  try {
+    const attempt = await endpoints.update({ key, nonce }, { token, timeoutMs: CHANGE_TIMEOUT_MS });
+    return { kind: 'attempt', attempt };
+  } catch (error) {
+    if (!isRunbookError(error)) throw error;
+    if (error.code === 'PERMISSION_DENIED') return { kind: 'denied', error };
+    if (error.code === 'BAD_REQUEST') return { kind: 'refused' };
+    return { kind: error.outcomeKnown ? 'not-sent' : 'unknown' };
+  }
 }
 
 /**
@@ -136,62 +134,70 @@ export async function completeGeneration(
   input: GenerationInput & { readonly attempt: OwnAttempt },
 ): Promise<GenerationOutcome> {
   const execution = currentExecution();
-  execution.doubt.mayHaveSent = false;
+  const { doubt } = execution;
+  doubt.mayHaveSent = false;
   const { attempt } = input;
-  const record = await keysOf(execution, input);
-  const { generation, last, givers, seen } = await lookUp(execution, input, record);
-  const { slot, cluster } = generation;
-  const waits = isThis(slot, attempt, seen) && seen.progress === seen.required - 1;
-  if (!last || !waits || seen.nonce === undefined) {
-    await cancelOwn(slot);
-    await noteNoToken(generation, attempt);
-    return { next: 'again', findings: [] };
+  const record = await keysOf(input);
+  // May wait long for a silent cluster: a run that is terminated meanwhile leaves no note, and so no alarm.
+  const generation = await prepare(await askedOf(input, record), input, record, false);
+  const { slot } = generation;
+  const given = await giveLast(generation, attempt).catch(async (error: unknown) => {
+    // Nobody gave it, and nobody will. Its note may still be on its way to the record.
+    if (!doubt.mayHaveSent) await noteNoToken(generation, attempt);
+    throw error;
+  });
+  if (given?.kind === 'attempt' && given.attempt.encodedToken !== undefined)
+    return keepToken(generation, attempt, given.attempt.encodedToken, given.givers);
+  let next: 'again' | 'next-set' = 'again';
+  if (given) {
+    // Nothing may stop what finds out whether there is a token.
+    const onward = { ...execution, signal: new AbortController().signal, throwIfCancelled: () => undefined };
+    const seen = await settleLastShare(onward, slot, attempt, given.kind === 'attempt' ? 'unknown' : given.kind);
+    if (seen.next === 'alarm') return alarm(generation, attempt, seen);
+    next = seen.next;
   }
-  await demandUsable(execution, cluster, record.destroyAfter);
-  execution.doubt.mayHaveSent = true;
-  const answer = await give(slot, last.share, seen.nonce);
-  if (answer.kind === 'denied') {
-    execution.doubt.mayHaveSent = false;
-    throw answer.error;
-  }
-  if (answer.kind === 'attempt' && answer.attempt.encodedToken !== undefined)
-    return keepToken(generation, attempt, answer.attempt.encodedToken, givers);
-  // Nothing may stop what finds out whether there is a token.
-  const onward = { ...execution, signal: new AbortController().signal, throwIfCancelled: () => undefined };
-  const said = answer.kind === 'attempt' ? 'unknown' : answer.kind;
-  const { next, ...ended } = await settleLastShare(onward, slot, attempt, said);
-  if (next === 'alarm') return alarm(generation, attempt, ended);
   await noteNoToken(generation, attempt);
   return { next, findings: [] };
 }
 
-/**
- * All that the last share needs: what was verified, the share, its note in the record, and the attempt as the node has it
- * that leads now.
- */
-async function lookUp(
-  execution: ActivityContext,
-  input: GenerationInput & { readonly attempt: OwnAttempt },
-  record: KeyRecord,
-) {
-  const { signal } = execution;
-  // May wait long for a silent cluster: a run that is terminated meanwhile leaves no note, and so no alarm.
-  const generation = await prepare(await askedOf(execution, input, record), input, record, false);
+/** @returns undefined where the attempt is not there any more as it was left: nothing was given, and the slot is freed */
+async function giveLast(generation: Generation, attempt: OwnAttempt) {
+  const { doubt } = currentExecution();
+  const { slot, record } = generation;
+  const { last, givers, seen } = await lookUp(generation, attempt);
+  const waits = isThis(slot, attempt, seen) && seen.progress === seen.required - 1;
+  if (!last || !waits || seen.nonce === undefined) {
+    await cancelOwn(slot);
+    return undefined;
+  }
+  await demandUsable(slot.cluster, record.destroyAfter);
+  doubt.mayHaveSent = true;
+  const answer = await give(slot, last.share, seen.nonce);
+  if (answer.kind !== 'denied') return { ...answer, givers };
+  doubt.mayHaveSent = false;
+  throw answer.error;
+}
+
+/** All that the last share needs: the share, its note in the record, and the attempt as the node has it that leads now. */
+async function lookUp(generation: Generation, attempt: OwnAttempt) {
+  const { record, slot } = generation;
   const { client } = generation.access;
+  const execution = currentExecution();
+  const { signal } = execution;
   const look = async () => {
     // A share that finds no active node was certainly not sent; one that goes to the former one leaves a doubt.
     client.forgetActiveNode();
     await client.activeNode({ signal }).catch(orElse(signal, () => undefined));
-    return readAttempt(execution, generation.slot);
+    return readAttempt(execution, slot);
   };
   const began = Date.now();
   // The record takes longest: it is written while everything else is looked up.
-  const noting = noteLastShare(generation, input.attempt);
+  const noting = noteLastShare(generation, attempt);
   noting.catch(() => undefined);
-  const both = Promise.all([openLast(execution, record, input.attempt.set), look()]);
+  const both = Promise.all([openLast(record, attempt.set), look()]);
   const [inHand, seen] = await both.finally(() => noting);
   const isFresh = Date.now() - began <= FRESH_MS;
-  return { generation, ...inHand, seen: isFresh ? seen : await look() };
+  return { ...inHand, seen: isFresh ? seen : await look() };
 }
 
 /** Finds out by reads what became of an attempt of this run, and frees the slot. Any worker can: it needs no keys. */
@@ -207,13 +213,14 @@ export async function settleGeneration(input: {
   const execution = currentExecution();
   const { clusters, signal } = execution;
   const { deployment, cluster, attempt, mayBeSent } = input;
-  const asked = await askedOf(execution, input, input.ceremony);
+  const asked = await askedOf(input, input.ceremony);
+  const { kind } = asked.invitation;
   // What the last share made, or what is known of it, was noted before the worker could say so.
   const noted = mayBeSent && attempt ? await notedOf(asked, attempt) : undefined;
   const made = tokenIn(noted);
   if (made) return made;
   // Told already; whether its attempt was cancelled is not known.
-  const told = noted?.how === undefined ? [] : [orphanFinding(asked.kind, cluster, noted.how)];
+  const told = noted?.how === undefined ? [] : [orphanFinding(kind, cluster, noted.how)];
   try {
     const access = clusters.of(deployment, cluster);
     const { version } = await access.client.sys.health({ signal });
@@ -235,37 +242,34 @@ export async function settleGeneration(input: {
   }
 }
 
-function keysOf(
-  { keyRecords, run }: ActivityContext,
-  { ceremony: { cid, epoch } }: GenerationInput,
-): Promise<KeyRecord> {
+function keysOf({ ceremony: { cid, epoch } }: GenerationInput): Promise<KeyRecord> {
+  const { keyRecords, run } = currentExecution();
   return keyRecords.read({ run, cid, epoch });
 }
 
 /** @throws RunbookError DOCUMENT_INVALID where this run asked nobody for a token of this cluster */
 async function askedOf(
-  execution: ActivityContext,
   { deployment, cluster }: { readonly deployment: string; readonly cluster: string },
   signed: Pick<CeremonyHandle, 'cid' | 'invitation'>,
 ): Promise<Asked> {
-  const { run, signingKey } = execution;
+  const { run, signingKey } = currentExecution();
   const { invitation } = await readOwnInvitation(signed, signingKey);
-  const { kind, cid, wid, rid, targets } = invitation;
+  const { cid, wid, rid, targets } = invitation;
   const isOfRun = cid === signed.cid && wid === run.wid && rid === run.rid;
   const target = targets.find((each) => each.cluster === cluster);
-  if (!target || !isOfRun)
-    throw new RunbookError('DOCUMENT_INVALID', `This run asked nobody for a token of ${cluster}.`, {
-      cluster,
-      observed: isOfRun ? 'not a target of the invitation' : 'an invitation of another run',
-      needed: 'an invitation of this run that names the cluster',
-    });
-  const { clusterId, uses: allowed } = target;
-  return { kind, deployment, cluster, clusterId, cid, execution, invitation, allowed };
+  if (target && isOfRun) return { deployment, invitation, target };
+  throw new RunbookError('DOCUMENT_INVALID', `This run asked nobody for a token of ${cluster}.`, {
+    cluster,
+    observed: isOfRun ? 'not a target of the invitation' : 'an invitation of another run',
+    needed: 'an invitation of this run that names the cluster',
+  });
 }
 
 /** Verifies that exactly this was asked of the holders, and approved where it must be. */
 async function prepare(asked: Asked, input: GenerationInput, record: KeyRecord, begins: boolean): Promise<Generation> {
-  const { deployment, cluster, execution } = asked;
+  const { deployment, invitation, target } = asked;
+  const { cluster } = target;
+  const execution = currentExecution();
   const { wanted } = input;
   const { kind } = wanted;
   const forPerson = kind === 'root-token' || wanted.recipientPgpKey !== undefined;
@@ -280,7 +284,7 @@ async function prepare(asked: Asked, input: GenerationInput, record: KeyRecord, 
   if (recipient) {
     const operation = kind === 'root-token' ? 'root-token.generate' : 'operation-token.hand-over';
     const doing = { operation, on: { cluster, clusterId }, detail: key.fingerprint } as const;
-    await verifyApproved(asked, wanted.authority, doing, begins);
+    await verifyApproved(deployment, invitation.cid, wanted.authority, doing, begins);
   }
   const slot = await slotOf(asked, access, version, input.attempts, key.pgpPublicKey);
   const uses = kind === 'operation-token' ? wanted.uses : [];
@@ -289,7 +293,7 @@ async function prepare(asked: Asked, input: GenerationInput, record: KeyRecord, 
 
 /** The slot, in which attempts are ours that have the key of the invitation: and, with a recipient's, one of these nonces. */
 async function slotOf(
-  { kind, cluster, execution, invitation: { pgp: pgpFingerprint, forPerson } }: Asked,
+  { target: { cluster }, invitation: { kind, pgp: pgpFingerprint, forPerson } }: Asked,
   access: ClusterAccess,
   version: string | undefined,
   attempts: readonly OwnAttempt[],
@@ -297,13 +301,13 @@ async function slotOf(
 ): Promise<Slot> {
   const isRecipients = kind === 'root-token' || forPerson === true;
   const nonces = isRecipients ? new Set(attempts.map(({ nonceDigest }) => nonceDigest)) : undefined;
-  const token = await ceremonyToken(access, version, kind, execution.signal);
+  const token = await ceremonyToken(access, version, kind, currentExecution().signal);
   return { endpoints: endpointsOf(access, kind), kind, cluster, pgpPublicKey, pgpFingerprint, token, nonces };
 }
 
 /** @throws RunbookError DOCUMENT_INVALID where the invitation, which the holders saw, is for something else */
 function demandAsked(
-  { invitation, cluster, clusterId, allowed }: Asked,
+  { invitation, target: { cluster, clusterId, uses: allowed } }: Asked,
   wanted: GenerationInput['wanted'],
   present: { readonly clusterId: string; readonly fingerprint: string },
 ): void {
@@ -321,13 +325,15 @@ function demandAsked(
 
 /** Once key shares were sent, in whichever epoch of this ceremony, it is brought to its end. */
 async function verifyApproved(
-  { deployment, cid, execution: { keyRecords, run } }: Asked,
+  deployment: string,
+  cid: string,
   authority: Authority | undefined,
   doing: AllowedOperation,
   begins: boolean,
 ): Promise<void> {
   if (!authority)
     throw new RunbookError('NOT_APPROVED', 'A token for a person needs approvals.', { needed: 'the approved plan' });
+  const { keyRecords, run } = currentExecution();
   const epochs = await keyRecords.ofRun(run);
   const wasUsed = epochs.some((each) => each.cid === cid && each.firstBurst !== undefined);
   const verify = begins && !wasUsed ? verifyBeginning : verifyOperation;
@@ -335,8 +341,8 @@ async function verifyApproved(
 }
 
 /** @throws RunbookError KEY_RECORD_MISSING where the time for which the holders gave their shares is over */
-async function demandUsable(execution: ActivityContext, cluster: string, destroyAfter: number): Promise<void> {
-  await execution.assertCurrentAttempt();
+async function demandUsable(cluster: string, destroyAfter: number): Promise<void> {
+  await currentExecution().assertCurrentAttempt();
   if (Date.now() < destroyAfter * 1000) return;
   throw new RunbookError('KEY_RECORD_MISSING', 'The time for which the holders gave their key shares is over.', {
     retryable: false,
@@ -355,68 +361,4 @@ function lostAgainAndAgain(cluster: string): RunbookError {
     needed: 'an active node that stays active for a few seconds',
     next: 'Find out why the active node changes, then retry: no holder is asked again.',
   });
-}
-
-/**
- * The token exists: it is noted before anything else, so that what can be said of it is not lost with this worker.
- *
- * @throws RunbookError TOKEN_ORPHANED where nobody can use it: nothing may try on by itself, each try would leave another
- */
-async function keepToken(
-  generation: Generation,
-  attempt: OwnAttempt,
-  encoded: Secret,
-  holders: readonly string[],
-): Promise<GenerationOutcome> {
-  const { cluster, execution } = generation;
-  const received = await receive(generation, encoded).catch(() => undefined);
-  if (!received) {
-    const how = 'it was made, and cannot be opened or sealed here';
-    const { findings } = await alarm(generation, attempt, { how, isFree: true });
-    execution.doubt.mayHaveSent = false;
-    const [{ text, next } = { text: '', next: undefined }] = findings;
-    throw new RunbookError('TOKEN_ORPHANED', text, { cluster, findings, outcomeKnown: true, ...(next && { next }) });
-  }
-  const state =
-    'sealed' in received
-      ? ({ state: 'alive', sealed: received.sealed, ...keptFor(generation, holders) } as const)
-      : ({ state: 'handed-over', encoded: received.encrypted } as const);
-  const isNoted = await noteToken(execution, { ...entryOf(generation, attempt), ...state });
-  const findings = isNoted || !('sealed' in received) ? [] : [notNoted(cluster)];
-  return { next: 'token', ...received, findings };
-}
-
-/** Takes the answer of the last share. Throws where nobody can use it: the token is then one that nobody holds. */
-async function receive(
-  { recipient, record, uses, invitation: { keepFor }, ...on }: Generation,
-  encoded: Secret,
-): Promise<{ readonly sealed: Sealed<'operation-token'> } | { readonly encrypted: string }> {
-  const text = encoded.reveal();
-  if (!recipient) {
-    const made = await openToken(record.keys, 'operation-token', text);
-    return { sealed: await sealOperationToken(on, uses, made, keepFor) };
-  }
-  if (await isEncryptedOnlyTo(recipient, text)) return { encrypted: text };
-  throw new RunbookError('RESPONSE_INVALID', 'The encoded token is not encrypted to the recipient alone.');
-}
-
-/** Where the record keeps the token for a later run. */
-function keptFor({ invitation: { keepFor }, uses, execution }: Generation, holders: readonly string[]) {
-  if (keepFor === undefined) return {};
-  const { wid, rid } = execution.run;
-  const now = Date.now();
-  const until = new Date(now + keepFor * 1000).toISOString();
-  return {
-    kept: { until, uses: [...uses], holders: [...holders], wid, rid, at: new Date(now).toISOString() },
-  };
-}
-
-/** The run holds the token, sealed, and deletes it; a run that ends without that leaves it to nobody. */
-function notNoted(cluster: string): Finding {
-  return {
-    severity: 'critical',
-    code: 'token-not-in-record',
-    text: `The operation token of ${cluster} was generated, and the record could not be written afterwards.`,
-    next: `This run deletes the token at its end. Should it be terminated before, delete the token with operation-token/delete.`,
-  };
 }

@@ -8,7 +8,7 @@ import { openProvidedToken, readOwnInvitation } from '../../src/keys';
 import { readKind } from '../observe';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
-import { undecodable, verdictOf } from './ceremony';
+import { verdictOf } from './shares';
 import { ledgerOf } from './token-ledger';
 import type { ClusterAccess, Clusters } from '../clusters';
 import type { Execution } from '../execution';
@@ -101,8 +101,6 @@ async function takeOne(
   const { run, inventory, clusters } = execution;
   const ledger = ledgerOf(execution);
   const { people } = inventory;
-  const unread = undecodable(signal);
-  if (unread) return unread;
   const { receipt, provided } = await openProvidedToken(record, signal, people);
   const { envelopeDigest } = receipt;
   const verdict = (code: EnvelopeVerdictCode) => verdictOf(people, signal, { ...receipt, verdict: code });

@@ -4,15 +4,14 @@ import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Finding } from '../../src/contracts/run-facts';
 import { duration } from '../../src/inventory/schema-values';
 import { createRehearsal as inviteToRehearsal, openRehearsalAnswer, readOwnInvitation } from '../../src/keys';
-import type { KeyRecord, People, RehearsalAnswer } from '../../src/keys';
+import type { RehearsalAnswer } from '../../src/keys';
 import { ArrivedSignals } from '../approvals/arrived-signals';
-import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { currentExecution } from '../execution';
 import { siteFacts } from '../approvals/planning';
 import type { Records } from '../record';
 import { RecordTable } from '../record-table';
-import { handleOf, undecodable, verdictOf } from './ceremony';
-import { rosterOfRehearsal } from './ceremony-roster';
+import { handleOf, rosterOfRehearsal } from './ceremony';
+import { verdictOf } from './shares';
 
 const RUNBOOK = 'ceremonyRehearsal';
 
@@ -88,7 +87,9 @@ export async function openRehearsal(input: {
   const proofs: RehearsalProof[] = [];
   const findings: Finding[] = [];
   for (const signal of await new ArrivedSignals(run).of('share', input.arrived)) {
-    const { verdict, answer } = await judge(record, signal, inventory.people);
+    const { receipt, answer } = await openRehearsalAnswer(record, signal, inventory.people);
+    const seen = verdictOf(inventory.people, signal, receipt);
+    const verdict = seen.code === 'accepted' ? { ...seen, text: 'rehearsed: tool, key and access work' } : seen;
     if (answer) {
       const { holder, how, kid, tool } = answer;
       const at = new Date(signal.at).toISOString();
@@ -100,19 +101,6 @@ export async function openRehearsal(input: {
     verdicts.push(verdict);
   }
   return { verdicts, proofs, findings };
-}
-
-async function judge(
-  record: KeyRecord,
-  signal: ArrivedSignal,
-  people: People,
-): Promise<{ readonly verdict: EnvelopeVerdict; readonly answer?: RehearsalAnswer }> {
-  const unread = undecodable(signal);
-  if (unread) return { verdict: unread };
-  const { receipt, answer } = await openRehearsalAnswer(record, signal, people);
-  const seen = verdictOf(people, signal, receipt);
-  const verdict = seen.code === 'accepted' ? { ...seen, text: 'rehearsed: tool, key and access work' } : seen;
-  return answer === undefined ? { verdict } : { verdict, answer };
 }
 
 /** It was sealed to the key of the rehearsal, which is destroyed; what it taught is that the holder's tool can be misled. */

@@ -5,12 +5,12 @@ import type { Sealed } from '../../src/contracts/ceremony';
 import { tokenUse } from '../../src/contracts/input-members';
 import { RunbookError } from '../../src/errors';
 import { recordWorkflowId } from '../../src/contracts/record';
-import { orphanFinding } from '../../src/contracts/alarms';
+import { orphanFinding } from '../../src/contracts/run-status';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { RunContext } from '../../src/keys';
 import type { Records } from '../record';
 import { RecordTable } from '../record-table';
-import type { ActivityDependencies } from '../dependencies';
+import type { ActivityDependencies } from '../execution';
 import { tellNow } from '../notifications/notifications';
 
 const entrySchema = z.strictObject({
@@ -88,6 +88,16 @@ export class TokenLedger {
     const isFree = (now: LedgerEntry | undefined) =>
       now === undefined || (isOfSameRun(now, entry) && now.at === entry.at);
     if (!(await this.#put(entry, isFree))) throw takenBy(entry);
+  }
+
+  /**
+   * Takes away the note of a last share that made no token. It comes after what this worker was to write before: judged is
+   * what the record holds then.
+   */
+  async drop({ id, deployment, cid, ...of }: Omit<LedgerEntry, 'state'>): Promise<void> {
+    const isItsNote = (now: LedgerEntry | undefined) =>
+      now?.state === 'under-way' && now.cid === cid && isOfSameRun(now, of);
+    await tokens.put(this.#records, deployment, id, undefined, isItsNote);
   }
 
   /** Notes an orphan, unless a worker that was thought to be dead has noted the token itself. @returns whether it was done */
@@ -212,24 +222,20 @@ export async function sweepLedger(
 ): Promise<void> {
   const ledger = ledgerOf(dependencies);
   for (const entry of await ledger.all(deployment)) {
-    const told = { ...entry, toldAt: new Date().toISOString() };
-    if (entry.state === 'orphan' && entry.toldAt === undefined) {
-      if (await ledger.settle(entry, told)) tellAlarm(dependencies, entry, alarmOf(entry));
-    }
+    const tell = async (finding: Finding): Promise<void> => {
+      const told = { ...entry, toldAt: new Date().toISOString() };
+      if (entry.toldAt === undefined && (await ledger.settle(entry, told))) tellAlarm(dependencies, entry, finding);
+    };
+    if (entry.state === 'orphan') await tell(alarmOf(entry));
     if (entry.encoded === undefined && entry.state !== 'under-way') continue;
     const run = await runOf(dependencies, entry).catch(() => 'open');
     if (run === 'handed-on') await ledger.settle(entry, undefined);
     if (run !== 'ended') continue;
     // Nobody is left to find out what the last share did: the ledger tells it.
-    if (entry.state === 'under-way')
-      await ledger.settle(entry, { ...entry, state: 'orphan', how: endedUnderWay(entry) });
-    else if (entry.toldAt === undefined && (await ledger.settle(entry, told)))
-      tellAlarm(dependencies, entry, notDelivered(entry));
+    const how = `attempt ${entry.mark ?? 'without-nonce'}: its run has ended, and nothing says what its last share did`;
+    if (entry.state === 'under-way') await ledger.settle(entry, { ...entry, state: 'orphan', how });
+    else await tell(notDelivered(entry));
   }
-}
-
-function endedUnderWay({ mark = 'without-nonce' }: LedgerEntry): string {
-  return `attempt ${mark}: its run was ended while the last share was given`;
 }
 
 /** The open entries of a deployment, without the root tokens that the recorded result of their run has. */
@@ -277,18 +283,14 @@ function alarmOf({ kind = 'operation-token', cluster, how = 'its generation did 
 
 /** Nobody here can read it; the record has it for the one who can. */
 export function notDelivered({ id, deployment, cluster, wid, kind }: LedgerEntry): Finding {
-  const where = `the field \`encoded\` of \`token:${id}\` in the record (query \`read\` of \`record:${deployment}\`)`;
-  if (kind !== 'root-token')
-    return {
-      severity: 'critical',
-      code: 'token-not-handed-on',
-      text: `An operation token of ${cluster} exists, made by ${wid} and encrypted to its recipient, that its run did not hand on (entry token:${id} of the record).`,
-      next: `Give the recipient ${where}. They decrypt it; where it is not needed, start operationTokenDisposal with {"provided": "${cluster}"}, and they give it to be deleted.`,
-    };
+  const isRoot = kind === 'root-token';
+  const next = isRoot
+    ? `, and revoke the token where it is not needed. A root token has no lifetime. Otherwise go through \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of this run.`
+    : `; where it is not needed, start operationTokenDisposal with {"provided": "${cluster}"}, and they give it to be deleted.`;
   return {
     severity: 'critical',
-    code: 'orphan-root-token',
-    text: `A root token of ${cluster} exists, made by ${wid} and encrypted to its recipient, that its run did not hand on (entry token:${id} of the record).`,
-    next: `Give the recipient ${where}: they decrypt it, and revoke the token where it is not needed. A root token has no lifetime. Otherwise go through \`auth/token/accessors\` of ${cluster}, and revoke by accessor each token with policy root whose creation time is that of this run.`,
+    code: isRoot ? 'orphan-root-token' : 'token-not-handed-on',
+    text: `${isRoot ? 'A root' : 'An operation'} token of ${cluster} exists, made by ${wid} and encrypted to its recipient, that its run did not hand on (entry token:${id} of the record).`,
+    next: `Give the recipient the field \`encoded\` of \`token:${id}\` in the record (query \`read\` of \`record:${deployment}\`). They decrypt it${next}`,
   };
 }

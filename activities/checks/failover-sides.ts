@@ -195,18 +195,19 @@ function walOf({ dr }: ClusterObservation): bigint {
   return BigInt(dr?.lastRemoteWal ?? '0');
 }
 
-const identityAs =
-  (role: 'primary' | 'member') =>
-  ({ name, clusterId }: ClusterEntry, setId: string | undefined): AllowedOperation['on'] => ({
-    cluster: name,
-    clusterId: clusterId ?? (setId === undefined ? '' : `${role} of DR set ${setId}`),
-  });
-
 /**
- * How plans and activities name the primary that is gone: it cannot be asked for its cluster ID. The inventory's pin
- * where there is one, else what it was, by the ID of the DR set that its secondary tells.
+ * How plans and activities name a member of the DR set that may not answer while people are asked: it cannot be asked for
+ * its cluster ID. The inventory's pin where there is one, else what it is, by the ID of the DR set that its secondary tells.
  */
-export const identityOfLost = identityAs('primary');
+export function identityOfMember(
+  { name, clusterId }: ClusterEntry,
+  setId: string | undefined,
+  role: 'primary' | 'member' = 'member',
+): AllowedOperation['on'] {
+  return { cluster: name, clusterId: clusterId ?? (setId === undefined ? '' : `${role} of DR set ${setId}`) };
+}
 
-/** As {@link identityOfLost}, of another member of the DR set, which may not answer while people are asked. */
-export const identityOfMember = identityAs('member');
+/** As {@link identityOfMember}, of the primary that is gone. */
+export function identityOfLost(entry: ClusterEntry, setId: string | undefined): AllowedOperation['on'] {
+  return identityOfMember(entry, setId, 'primary');
+}

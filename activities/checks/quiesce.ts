@@ -50,22 +50,16 @@ export async function quiescing(
   const hasHooks = hooks.quiesce !== undefined && hooks.release !== undefined;
   const by = wanted ?? quiesce.by ?? (hasHooks ? 'hook' : 'none');
   const stale = by === 'quota' ? [] : leftBehind(from, await quotasOfRuns(primary, signal));
+  const nothing: Omit<Quiescing, 'checks'> = { by, warnings: [], step: undefined, rights: {} };
   switch (by) {
-    case 'hook':
-      return {
-        by,
-        checks: [
-          ...stale,
-          check(NAME, from, hasHooks, {
-            observed: hasHooks ? 'a quiesce and a release hook' : 'no quiesce hook with a release hook',
-            needed: 'hooks.quiesce and hooks.release in the inventory',
-            next: 'Add both hooks, or choose another way: {"quiesce": "quota"} or {"quiesce": "attested"}.',
-          }),
-        ],
-        warnings: [],
-        rights: {},
-        step: 'Quiesce the clients (hook)',
-      };
+    case 'hook': {
+      const both = check(NAME, from, hasHooks, {
+        observed: hasHooks ? 'a quiesce and a release hook' : 'no quiesce hook with a release hook',
+        needed: 'hooks.quiesce and hooks.release in the inventory',
+        next: 'Add both hooks, or choose another way: {"quiesce": "quota"} or {"quiesce": "attested"}.',
+      });
+      return { ...nothing, checks: [...stale, both], step: 'Quiesce the clients (hook)' };
+    }
     case 'quota':
       return {
         by,
@@ -76,36 +70,26 @@ export async function quiescing(
         ],
         step: `Quiesce the clients: rate-limit quota on ${from}, seen to refuse at every node`,
       };
-    case 'attested':
-      return {
-        by,
-        checks: [
-          ...stale,
-          notCheckable(NAME, from, {
-            observed: 'whoever approves the plan attests that no client writes',
-            needed: 'clients that are stopped by people before gate plan is approved',
-          }),
-        ],
-        warnings: [
-          `Whoever approves this attests that no client writes to ${from} until ${to} serves. Writes of the last moment are lost where one does.`,
-        ],
-        step: undefined,
-        rights: {},
-      };
-    case 'none':
-      return { by, checks: [...stale, nothingKeepsStill(from, acceptLoss)], warnings: [], step: undefined, rights: {} };
+    case 'attested': {
+      const attested = notCheckable(NAME, from, {
+        observed: 'whoever approves the plan attests that no client writes',
+        needed: 'clients that are stopped by people before gate plan is approved',
+      });
+      const warning = `Whoever approves this attests that no client writes to ${from} until ${to} serves. Writes of the last moment are lost where one does.`;
+      return { ...nothing, checks: [...stale, attested], warnings: [warning] };
+    }
+    case 'none': {
+      const accepted = check(NAME, from, acceptLoss === 'bounded', {
+        observed: 'nothing keeps clients still',
+        needed: 'clients that can be kept still, or acceptLoss bounded',
+        next: [
+          'Choose one. In the inventory: "hooks: { quiesce: ..., release: ... }" (best), "quiesce: quota" (the service refuses ALL clients meanwhile) or "quiesce: attested" (whoever approves attests that no client writes).',
+          'For this run alone: {"quiesce": "quota"}, {"quiesce": "attested"}, or {"acceptLoss": "bounded"}: then the last writes may be lost.',
+        ].join(' '),
+      });
+      return { ...nothing, checks: [...stale, accepted] };
+    }
   }
-}
-
-function nothingKeepsStill(from: string, acceptLoss: Wanted['acceptLoss']): Check {
-  return check(NAME, from, acceptLoss === 'bounded', {
-    observed: 'nothing keeps clients still',
-    needed: 'clients that can be kept still, or acceptLoss bounded',
-    next: [
-      'Choose one. In the inventory: "hooks: { quiesce: ..., release: ... }" (best), "quiesce: quota" (the service refuses ALL clients meanwhile) or "quiesce: attested" (whoever approves attests that no client writes).',
-      'For this run alone: {"quiesce": "quota"}, {"quiesce": "attested"}, or {"acceptLoss": "bounded"}: then the last writes may be lost.',
-    ].join(' '),
-  });
 }
 
 export const QUOTA_POSSIBLE = 'clients can be stopped by a quota';

@@ -1,7 +1,7 @@
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { z } from 'zod';
 import type { Check } from '../../src/contracts/plan';
-import type { ActivityDependencies } from '../dependencies';
+import type { ActivityDependencies } from '../execution';
 import type { PrimaryChange } from '../roles/primary-changes';
 import { check, notCheckable } from './check';
 

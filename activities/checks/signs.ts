@@ -1,11 +1,11 @@
-import type { ClusterObservation, ReplicationObservation } from '../../src/contracts/observations';
+import type { ClusterObservation, NodeObservation, ReplicationObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
 import { drSetOf } from '../../src/inventory';
 import { describeReplication, heartbeatAge } from '../observe';
 import { check, notCheckable } from './check';
-import { heartbeatText, isConnected, mayBeOneSet, roleText, soundTree, streams } from './replication';
+import { heartbeatText, isConnected, mayBeOneSet, soundTree, streams } from './replication';
 
 /*
  * The signs that a primary is gone. `stream-wals` proves nothing: it stays with a dead primary (facts 3.2). Where the
@@ -45,7 +45,7 @@ interface SignsOfLoss {
 /** The two signs that the DR primary is gone, and whether somebody else agrees. */
 export function judgeSigns({ from, to, observers, primaryGoneMs }: SignsOfLoss): Check[] {
   return [
-    silence(from),
+    silence(from, 'dr'),
     heartbeatsStopped(observerOf(to, 'dr'), from.cluster, primaryGoneMs),
     agreement(observers, from.cluster, to.cluster, primaryGoneMs),
   ];
@@ -66,22 +66,22 @@ export function lastHeardAt(observers: readonly Observer[]): number | undefined 
 }
 
 /** No node answers as an unsealed active primary. One that was demoted answers, and is none. */
-function silence({ cluster, dr, nodes, reachable }: ClusterObservation): Check {
-  const nodesText = nodes.map(({ address, sealed, reachable: answers, healthStatus }) => {
-    if (!answers) return `${address} does not answer`;
-    return `${address} ${sealed ? 'sealed' : `answers (${healthStatus ?? 'no status'}) and is not active`}`;
+function silence(from: ClusterObservation, kind: ReplicationKind): Check {
+  const { cluster, nodes, reachable, [kind]: seen } = from;
+  const claims = ({ sealed, standby, healthStatus }: NodeObservation) => healthStatus === ACTIVE && !sealed && !standby;
+  const nodesText = nodes.map((node) => {
+    if (!node.reachable) return `${node.address} does not answer`;
+    if (claims(node)) return `${node.address} says that it is active`;
+    return `${node.address} ${node.sealed ? 'sealed' : `answers (${node.healthStatus ?? 'no status'}) and is not active`}`;
   });
-  const claims = nodes.some(({ sealed, standby, healthStatus }) => healthStatus === ACTIVE && !sealed && !standby);
-  // A secondary that knows a primary was not the one that is gone.
-  const detached = dr?.mode === 'secondary' && (dr.primaryClusterAddress ?? '') === '';
-  const demoted = reachable && (detached || dr?.mode === 'disabled');
-  return check('the primary does not answer', cluster, demoted || (!reachable && !claims), {
-    observed: reachable
-      ? describeReplication(dr)
-      : `${nodesText.join('; ')}${claims ? '; a node says that it is active' : ''}`,
+  // A DR secondary that knows a primary was not the one that is gone; one of performance testifies itself.
+  const detached = seen?.mode === 'secondary' && (kind === 'performance' || !seen.primaryClusterAddress);
+  const demoted = reachable && (detached || seen?.mode === 'disabled');
+  return check('the primary does not answer', cluster, demoted || (!reachable && !nodes.some(claims)), {
+    observed: reachable ? describeReplication(seen) : nodesText.join('; '),
     needed: 'no node answers as an unsealed active primary',
     next:
-      dr?.mode === 'primary'
+      kind === 'dr' && seen?.mode === 'primary'
         ? `${cluster} answers as DR primary. ${PLANNED_OR_STOP}`
         : `Find out what ${cluster} is; where it must not serve any more, stop or seal its nodes.`,
   });
@@ -167,16 +167,7 @@ export function goneChecks({ deployment, from, to, observations, overrideDrSecon
       needed: 'none',
       next: 'Where the primary answers, start performancePromotion with {"mode": "planned"}.',
     }),
-    check(
-      'the primary does not answer, or is a secondary',
-      from.cluster,
-      !from.reachable || mode === 'secondary' || mode === 'disabled',
-      {
-        observed: roleText(from, 'performance'),
-        needed: 'no answer, or another role than primary',
-        next: `Find out what ${from.cluster} is; where it must not serve any more, stop or seal its nodes.`,
-      },
-    ),
+    silence(from, 'performance'),
     ...witnesses.map((each) => silentNow(each, from.cluster, deployment.limits.primaryGoneMs)),
     noUsableDrSecondary(deployment, from.cluster, observations, overrideDrSecondary),
   ];

@@ -8,7 +8,7 @@ import type { Secret } from '../../src/secret';
 import type { GeneratedTokenKind } from '../../src/vault';
 import type { CeremonyWay } from '../ceremony/ceremony-access';
 import { breakGlassWarnings, ceremonyCallsAllowed, judgeCeremonyWay } from '../ceremony/ceremony-access';
-import { judgeRoster, providersNow } from '../ceremony/ceremony-roster';
+import { judgeRoster, providersNow } from '../ceremony/ceremony';
 import { cancelCommand } from '../ceremony/generation-slot';
 import type { ClusterAccess } from '../clusters';
 import { provenBefore } from '../tokens/batch-token-proof';
@@ -21,7 +21,6 @@ import { CREDENTIAL_LIFE_SECONDS, credentialFacts, missingRights, rightsText } f
 
 export const DEMOTE = 'sys/replication/dr/primary/demote';
 export const SECONDARY_TOKEN = 'sys/replication/dr/primary/secondary-token';
-export const REVOKE = 'sys/replication/dr/primary/revoke-secondary';
 export const PROMOTE = 'sys/replication/dr/secondary/promote';
 export const UPDATE_PRIMARY = 'sys/replication/dr/secondary/update-primary';
 export const ATTEMPT = 'sys/replication/dr/secondary/generate-operation-token/attempt';
@@ -45,7 +44,9 @@ interface TokenQuestion {
   readonly ownFingerprint: string | undefined;
   readonly signal: AbortSignal;
   /** Whether a token that the record keeps is taken. */
-  readonly takesKept?: boolean | undefined;
+  readonly takesKept: boolean;
+  /** Those whose key holders may be asked later in the run. */
+  readonly others: readonly ClusterObservation[];
 }
 
 /** Where the token for a DR operation comes from, whether that source is ready, and what the plan says of it. */
@@ -54,44 +55,44 @@ export interface TokenAssessment {
   readonly checks: readonly Check[];
   /** The same each time it is read. */
   readonly warnings: readonly string[];
-  /** Those of them that say why `auto` leaves the prepared batch token out, and what the record keeps. */
-  readonly notes?: readonly string[];
   readonly kept?: KeptToken;
 }
 
 /** Reads what is to be known of each source that may be chosen, and chooses: `auto` takes a batch token that is proven. */
 export async function assessTokenSource(question: TokenQuestion): Promise<TokenAssessment> {
-  const { deployment, secondary, observation, ownFingerprint, signal } = question;
+  const { deployment, secondary, observation, ownFingerprint, signal, takesKept, others } = question;
   const { cluster, version } = observation;
   const wanted = question.wanted ?? deployment.ceremony.tokenSource;
   const batch = wanted === 'auto' || wanted === 'batch' ? await assessBatchToken(question) : undefined;
   const source = wanted === 'auto' ? (batch?.isReady ? 'batch' : 'ceremony') : wanted;
-  switch (source) {
-    case 'provided': {
-      const { holders } = providersNow(deployment).facts;
-      const warning = `People generate an operation token of ${cluster} themselves, and one of ${holders.join(', ')} gives it to this run, which proves it by a Merkle check (long on a large store), uses it and deletes it.`;
-      return { source, checks: providedChecks(observation, holders), warnings: [warning] };
-    }
-    case 'ceremony': {
-      const entry = await ceremonyEntryOf(secondary, observation, signal);
-      const checks = [
-        freeSlot(observation, ownFingerprint),
-        enoughHolders(observation, deployment),
-        ceremonyCallsAllowed(cluster, 'operation-token', version, entry),
-      ];
-      const { batchMarginMs } = deployment.ceremony;
-      const { kept, why = [] } = question.takesKept
-        ? await keptTokenFor(deployment.name, observation, question.paths, batchMarginMs)
-        : {};
-      const unused = (batch && secondary.entry.batchToken !== undefined ? [batch.unused] : []).concat(why);
-      const notes = kept ? [...unused, kept.text] : unused;
-      const warnings = [...breakGlassWarnings('operation-token', [observation]), ...notes];
-      // Where a token is in hand, nothing of this holds the run up.
-      return { source, kept, notes, warnings, checks: kept ? checks.map((each) => asWarning(each)) : checks };
-    }
-    case 'batch':
-      return { source, checks: batch?.checks ?? [], warnings: batch?.warnings ?? [] };
+  if (source === 'batch') return { source, checks: batch?.checks ?? [], warnings: batch?.warnings ?? [] };
+  if (source === 'provided') {
+    const { holders } = providersNow(deployment).facts;
+    const somebody = check('people who may provide tokens', cluster, holders.length > 0, {
+      observed: holders.join(', ') || 'nobody',
+      needed: 'at least one',
+      next: 'List them in ceremony.tokenProviders of the inventory.',
+    });
+    const warning = `People generate an operation token of ${cluster} themselves, and one of ${holders.join(', ')} gives it to this run, which proves it by a Merkle check (long on a large store), uses it and deletes it.`;
+    return { source, checks: [somebody], warnings: [warning] };
   }
+  const entry = await ceremonyEntryOf(secondary, observation, signal);
+  const checks = [
+    freeSlot(observation, ownFingerprint),
+    enoughHolders(observation, deployment),
+    ceremonyCallsAllowed(cluster, 'operation-token', version, entry),
+  ];
+  const { kept, why } = takesKept
+    ? await keptTokenFor(deployment.name, observation, question.paths, deployment.ceremony.batchMarginMs)
+    : {};
+  const warnings = [
+    ...breakGlassWarnings('operation-token', [observation, ...others]),
+    ...(batch && secondary.entry.batchToken !== undefined ? [batch.unused] : []),
+    ...(why === undefined ? [] : [why]),
+    ...(kept ? [kept.text] : []),
+  ];
+  // Where a token is in hand, nothing of this holds the run up.
+  return { source, kept, warnings, checks: kept ? checks.map((each) => asWarning(each)) : checks };
 }
 
 /**
@@ -233,19 +234,10 @@ async function batchTokenTaken(
   const why =
     majorVersion(version) < 2
       ? `before version 2.0 a DR secondary serves nothing that a batch token opens without doing something`
-      : 'its policy does not let it read the generation slot';
+      : taken === 'refused'
+        ? 'its policy does not let it read the generation slot'
+        : `${cluster} could not be asked`;
   return notCheckable(name, cluster, { observed: `not checkable: ${why}`, needed });
-}
-
-/** What is judged before people are asked for an operation token that they generate themselves. */
-function providedChecks({ cluster }: ClusterObservation, holders: readonly string[]): Check[] {
-  return [
-    check('people who may provide tokens', cluster, holders.length > 0, {
-      observed: holders.join(', ') || 'nobody',
-      needed: 'at least one',
-      next: 'List them in ceremony.tokenProviders of the inventory.',
-    }),
-  ];
 }
 
 /** How the ceremony calls of a DR secondary are let in. What cannot be found out counts as refused. */

@@ -49,6 +49,19 @@ export function versionsInOrder(primary: ClusterObservation, secondary: ClusterO
   });
 }
 
+/** The primary that is gone may not tell its version, or two: only a successor that is older than all of them is refused. */
+export function versionsAfterLoss(from: ClusterObservation, to: ClusterObservation): Check {
+  const [mine, more] = versionsOf(to);
+  const before = versionsOf(from);
+  const newer = before.filter((version) => mine !== undefined && compareVersions(mine, version) < 0);
+  return check('versions in order', to.cluster, mine !== undefined && more === undefined && newer.length === 0, {
+    observed: versionsText(to, from),
+    needed: `one version on all nodes of ${to.cluster}, not older than that of ${from.cluster}`,
+    next: `Data of a newer version is not safe on an older one: name another DR secondary, or finish the upgrade.`,
+    otherwise: newer.length > 0 && newer.length === before.length ? 'fail' : 'warn',
+  });
+}
+
 /** Older ones have no Merkle check, which proves tokens and trees, and defects in update-primary (facts 8.11). */
 const SUPPORTED_SINCE = '1.16.0';
 

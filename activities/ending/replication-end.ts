@@ -7,11 +7,10 @@ import type { ClusterAccess } from '../clusters';
 import { demand } from '../checks/check';
 import { anotherStays } from '../checks/replication';
 import { onCluster } from '../execution';
-import { demandRole } from '../joining/onboarding-read';
+import { demandRole } from '../joining/following';
 import { updatePrimarySender } from '../joining/update-primary';
 import { describeReplication, isAlive, kindName, readKind, replicationOf } from '../observe';
-import { CHANGE_TIMEOUT_MS } from '../deadline';
-import { awaitState, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS, awaitState, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitNamed, openOperationToken, readClusterId } from '../tokens/operation-token';
 
 /* Secondaries are revoked, and replication ends (interface 4.1, 4.2; facts 2.4, 2.6, 2.10, 8.7). */

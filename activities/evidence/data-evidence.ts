@@ -15,10 +15,9 @@ import { betweenClusters, currentExecution, onCluster } from '../execution';
 import type { KnownRecord } from '../record';
 import { describeReplication, kindName, readStatus, replicationOf, streamsAndLives } from '../observe';
 import { awaitState } from '../read-act-confirm';
-import type { ActivityDependencies } from '../dependencies';
+import type { ActivityDependencies, Execution } from '../execution';
 import { decisionsOf } from '../approvals/people';
 import { historyOf } from '../approvals/arrived-signals';
-import type { Execution } from '../execution';
 import { believedEvidence } from '../quiesce/held-writes';
 import { MARKER_TIMEOUT_MS, lookUpMarker } from './marker';
 
@@ -89,14 +88,12 @@ export async function writeMarker(
     { token, signal, timeoutMs: MARKER_TIMEOUT_MS },
   );
   const { mode, lastWal: wal, ...rest } = await readStatus(access, kind, signal);
-  if (mode !== 'primary' || wal === undefined) {
+  if (mode !== 'primary' || wal === undefined)
     throw new RunbookError('PRECONDITION_FAILED', `${cluster} does not tell its last ${kindName(kind)} WAL index.`, {
-      cluster,
-      observed: describeReplication({ mode, ...rest }),
+      ...{ cluster, observed: describeReplication({ mode, ...rest }) },
       needed: `a primary that tells last_${kind}_wal`,
       next: `Look at the status of ${cluster}.`,
     });
-  }
   const reached = secondary === undefined ? {} : await awaitReached(input, secondary, wal);
   return { place, value, wal, ...reached, at: Date.now(), ...(alarms.length > 0 && { findings: alarms }) };
 }

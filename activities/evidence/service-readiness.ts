@@ -9,18 +9,13 @@ import type { KeyPlace } from '../../src/vault';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution, onCluster } from '../execution';
 import { describeReplication, readStatus } from '../observe';
-import { awaitState } from '../read-act-confirm';
+import { awaitAnswer, awaitState } from '../read-act-confirm';
 import type { MarkerResult } from './data-evidence';
 import { MARKER_TIMEOUT_MS, lookUpMarker, markerPlaces } from './marker';
 
 interface ServiceReadyResult {
-  readonly primaryAt: number;
-  /** The same node was active on several reads. */
-  readonly stableActiveNode: string;
-  /** The marker was read with a token from before the switchover. */
-  readonly markerReadAt?: number;
-  /** Service ready: all of the above. */
   readonly readyAt: number;
+  readonly observed: string;
   readonly findings?: readonly Finding[];
   /** A quota of a run, which was replicated, refuses clients here; `not-known` where the quotas could not be read. */
   readonly clientsRefused?: 'by-quota' | 'not-known';
@@ -46,7 +41,6 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
   const { kind, cluster, marker } = input;
   const { execution, signal, limits, access } = clusterToServe(input);
   const { client, credential } = access;
-  let primaryAt = 0;
   let refusedSince: number | undefined;
   let contradicted = false;
 
@@ -72,21 +66,20 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
     }
   };
   /** What is missing, in words; or when it was ready. */
-  const tryToUse = async (): Promise<string | Omit<ServiceReadyResult, 'primaryAt'>> => {
+  const tryToUse = async (): Promise<string | ServiceReadyResult> => {
     contradicted = false;
     const state = await readStatus(access, kind, signal);
     const node = await client.activeNode({ signal });
     if (state.mode !== 'primary' || state.state !== 'running')
       return `${describeReplication(state)}, active node ${node}`;
-    if (primaryAt === 0) primaryAt = Date.now();
     const { missing, refused } = await useIt();
     if (missing !== undefined) return missing;
-    const readAt = Date.now();
     client.forgetActiveNode();
     const after = await client.activeNode({ signal });
     if (after !== node) return `active node ${node} before a read, ${after} after it`;
-    const read = refused === undefined ? marker && { markerReadAt: readAt } : { findings: [notRead(cluster, refused)] };
-    return { stableActiveNode: node, ...read, readyAt: Date.now() };
+    const read = refused === undefined && marker ? ', marker read' : '';
+    const findings = refused === undefined ? {} : { findings: [notRead(cluster, refused)] };
+    return { readyAt: Date.now(), observed: `active node ${node} before and after${read}`, ...findings };
   };
   const ready = await awaitState(execution, {
     read: tryToUse,
@@ -109,7 +102,7 @@ export async function awaitServiceReady(input: ServeInput): Promise<ServiceReady
   if (typeof ready === 'string') throw new TypeError('ready without evidence');
   const left = await quotasOfRuns({ client, credential }, signal);
   const clientsRefused = left === undefined ? 'not-known' : left.length > 0 ? 'by-quota' : undefined;
-  return { primaryAt, ...ready, ...(clientsRefused && { clientsRefused }) };
+  return { ...ready, ...(clientsRefused && { clientsRefused }) };
 }
 
 function notRead(cluster: string, code: string): Finding {
@@ -129,7 +122,7 @@ export async function proveWrite(
   const { execution, signal, limits, access } = clusterToServe(input);
   let last: unknown;
   try {
-    await awaitState(execution, {
+    await awaitAnswer(execution, {
       read: async () => {
         last = undefined;
         const options = { token: await access.credential(), signal, timeoutMs: MARKER_TIMEOUT_MS };
@@ -140,9 +133,7 @@ export async function proveWrite(
           throw error;
         });
       },
-      until: () => true,
       budgetMs: limits.serviceReadyMs,
-      describe: () => 'written',
       needed: `${cluster} takes an authenticated write`,
       cluster,
     });

@@ -1,15 +1,20 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ReplicationObservation } from '../../src/contracts/observations';
-import type { SampledCluster, SampledReplication, WalSample, WalSampling } from '../../src/contracts/wal-samples';
+import type {
+  ReplicationObservation,
+  SampledCluster,
+  SampledReplication,
+  WalSample,
+  WalSampling,
+} from '../../src/contracts/observations';
 import { isRunbookError } from '../../src/errors';
 import { attest, isAttested } from '../../src/keys';
 import type { Finding } from '../../src/contracts/run-facts';
-import { walSamplerIdPrefix, walSampling } from '../../src/contracts/wal-samples';
+import { walSamplerIdPrefix, walSampling } from '../../src/contracts/observations';
 import type { SealKeyring } from '../../src/keys';
 import type { ClusterAccess } from '../clusters';
+import type { ActivityDependencies } from '../execution';
 import { currentExecution } from '../execution';
 import { healthOf, heartbeatAge, observeReplication, serverTime } from '../observe';
-import type { ActivityDependencies } from '../dependencies';
 
 const TIMEOUT_MS = 3_000;
 /** Of one cluster at one time, in one result: Temporal takes 2 MB. */

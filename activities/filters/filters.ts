@@ -13,8 +13,7 @@ import { verifyBeginning, verifyOneOf, verifyOperation } from '../approvals/auth
 import { betweenClusters, currentExecution, onCluster } from '../execution';
 import { readKind } from '../observe';
 import { pairOf, verifyFollowing } from '../joining/repoint-authority';
-import { CHANGE_TIMEOUT_MS } from '../deadline';
-import { readActConfirm, resultOf, seenInTime } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS, readActConfirm, resultOf, seenInTime } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import {
   describeFilter,
@@ -46,20 +45,11 @@ interface FilterChangeResult extends ChangeResult {
   readonly before?: FilterState;
 }
 
-/** Writes a paths filter, as an approved plan allows for this secondary. */
+/** Writes a paths filter, as an approved plan allows for this secondary; with `none` it is deleted: the secondary gets everything. */
 export async function writePathsFilter(
-  input: FilterChange & { readonly filter: PathsFilterFacts },
+  input: FilterChange & { readonly filter: FilterState },
 ): Promise<FilterChangeResult> {
-  return changeFilter(input, input.filter);
-}
-
-/** Deletes a filter: the secondary gets everything. */
-export async function deletePathsFilter(input: FilterChange): Promise<FilterChangeResult> {
-  return changeFilter(input, 'none');
-}
-
-async function changeFilter(input: FilterChange, filter: FilterState): Promise<FilterChangeResult> {
-  const { cluster, id } = input;
+  const { cluster, id, filter } = input;
   const { execution, signal, access } = onCluster(input);
   const token = await access.credential();
   const filters = access.client.performance.primary.pathsFilter;

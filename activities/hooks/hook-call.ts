@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
-import { readFile } from 'node:fs/promises';
 import { Agent, request } from 'undici';
 import type { Dispatcher } from 'undici';
 import { terminalLine } from '../../src/contracts/words';
@@ -10,6 +9,7 @@ import { RunbookError } from '../../src/errors';
 import type { CommandHook, CallHook, CredentialSource } from '../../src/inventory';
 import { describeSource, readSecret } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
+import { networkCodeOf, readTrustedRoots } from '../../src/vault';
 
 /** What a hook is told: as JSON in the body of a call, and in RUNBOOK_FACTS of a command. Names only, never a secret. */
 export interface HookFacts {
@@ -110,8 +110,10 @@ export async function runCommand(entry: CommandHook, facts: HookFacts, signal: A
   child.stderr.destroy();
   if (first === 'cancelled')
     throw new RunbookError('REQUEST_CANCELLED', `The ${facts.hook} hook was cancelled and ended.`);
-  const how = first === 'timed-out' ? `still running after ${entry.timeoutMs / 1000} s, ended` : `exit ${first}`;
-  return { ok: first === 0, how, begun: child.pid !== undefined, output: output.text() };
+  const begun = child.pid !== undefined;
+  const exit = begun ? `exit ${first}` : `not started (${first})`;
+  const how = first === 'timed-out' ? `still running after ${entry.timeoutMs / 1000} s, ended` : exit;
+  return { ok: first === 0, how, begun, output: output.text() };
 }
 
 async function timeIsOver(milliseconds: number, signal: AbortSignal): Promise<'timed-out' | 'cancelled'> {
@@ -160,19 +162,6 @@ function variablesOf(facts: HookFacts): NodeJS.ProcessEnv {
 const NOT_SENT =
   /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_|ERR_SSL_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/;
 
-/** Undefined: those that Node trusts. */
-async function trustedRoots(what: string, caFile: string | undefined): Promise<string | undefined> {
-  if (caFile === undefined) return undefined;
-  try {
-    return await readFile(caFile, 'utf8');
-  } catch {
-    throw new RunbookError('TLS_FAILED', `The CA file ${caFile} of the ${what} cannot be read.`, {
-      observed: 'not readable',
-      needed: 'a PEM file',
-    });
-  }
-}
-
 /**
  * Makes one request, and follows no redirect: it could lead what is sent elsewhere. Trusts what the inventory says.
  *
@@ -186,8 +175,8 @@ export async function requestOnce(
   sent: Pick<Dispatcher.RequestOptions, 'method' | 'headers' | 'body'> = { method: 'GET' },
   read: (chunk: Buffer) => void = () => undefined,
 ): Promise<{ readonly status: number } | { readonly code: string; readonly late: boolean }> {
-  const ca = await trustedRoots(what, caFile);
-  const agent = new Agent({ connect: { rejectUnauthorized: true, ca, timeout: timeoutMs } });
+  const roots = caFile === undefined ? {} : { ca: await readTrustedRoots(`the ${what}`, caFile) };
+  const agent = new Agent({ connect: { rejectUnauthorized: true, ...roots, timeout: timeoutMs } });
   const over = AbortSignal.timeout(timeoutMs);
   try {
     const { statusCode, body } = await request(url, {
@@ -202,7 +191,7 @@ export async function requestOnce(
     return { status: statusCode };
   } catch (error) {
     if (signal.aborted) throw new RunbookError('REQUEST_CANCELLED', `The ${what} was cancelled.`);
-    return { code: codeOf(error), late: over.aborted };
+    return { code: networkCodeOf(error), late: over.aborted };
   } finally {
     await agent.destroy();
   }
@@ -250,12 +239,4 @@ function headerValue(secret: Secret, source: CredentialSource): string {
     'CREDENTIAL_UNAVAILABLE',
     `The ${describeSource(source)} does not hold one line for a header.`,
   );
-}
-
-/** The system's error code; never a message, which may hold a header. */
-function codeOf(error: unknown): string {
-  if (typeof error !== 'object' || error === null) return 'unknown';
-  if ('code' in error && typeof error.code === 'string') return error.code;
-  if ('errors' in error && Array.isArray(error.errors) && error.errors.length > 0) return codeOf(error.errors[0]);
-  return 'unknown';
 }

@@ -2,11 +2,13 @@ import type { ChangeResult, OnDeployment } from '../../src/contracts/activities'
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { HookEntry, HookName } from '../../src/inventory';
 import { deploymentWorkflowId } from '../../src/contracts/names';
+import { demand } from '../checks/check';
+import { hasRole } from '../checks/replication';
 import { currentExecution } from '../execution';
-import { awaitState, beforeSending, resultOf } from '../read-act-confirm';
+import { awaitAnswer, awaitState, beforeSending, resultOf } from '../read-act-confirm';
 import type { Clusters } from '../clusters';
 import type { Execution } from '../execution';
-import { kindName, replicationOf } from '../observe';
+import { readStatus } from '../observe';
 import { makeCall, requestOnce, runCommand } from './hook-call';
 import type { HookEnd, HookFacts } from './hook-call';
 
@@ -51,7 +53,7 @@ export async function probeService({ deployment }: OnDeployment) {
     needed: `status ${probe.expectStatus.join(' or ')} at the clients' address`,
     pollMs: 250,
   });
-  return { firstSuccessAt: Date.now(), tries };
+  return { firstSuccessAt: Date.now(), observed: `first success at try ${tries}` };
 }
 
 /** Hooks about clients alone. Every other one is run by an activity of its own, which verifies an approval where it needs one. */
@@ -150,18 +152,11 @@ async function demandPrimary(
 ): Promise<void> {
   const access = clusters.of(deployment, to);
   const kind = access.entry.drSet === clusters.of(deployment, from).entry.drSet ? 'dr' : 'performance';
-  const told = { until: () => true, budgetMs: ROLE_BUDGET_MS, needed: `the role of ${to}` };
-  const { mode } = await beforeSending(() =>
-    awaitState(execution, { ...replicationOf(access, kind, execution.signal), ...told }),
-  );
-  if (mode === 'primary') return;
-  throw new RunbookError('PRECONDITION_FAILED', `${to} is not primary: the ${hook} hook leads nobody there.`, {
-    retryable: false,
-    cluster: to,
-    observed: `${to}: ${kindName(kind)} ${mode}`,
-    needed: `${to}: ${kindName(kind)} primary`,
-    next: 'Find out which cluster serves. Retry once it says so; or lead the clients by hand, and skip.',
-  });
+  const read = () => readStatus(access, kind, execution.signal);
+  const asked = { read, cluster: to, budgetMs: ROLE_BUDGET_MS, needed: `the role of ${to}` };
+  const seen = await beforeSending(() => awaitAnswer(execution, asked));
+  const next = 'Find out which cluster serves. Retry once it says so; or lead the clients by hand, and skip.';
+  demand([hasRole({ cluster: to, [kind]: seen }, kind, 'primary', next)], `The ${hook} hook leads nobody to ${to}`);
 }
 
 function failed(hook: HookName, entry: HookEntry, ended: HookEnd, again: boolean): RunbookError {

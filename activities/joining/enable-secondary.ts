@@ -3,19 +3,18 @@ import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { isRunbookError, RunbookError, orElse } from '../../src/errors';
 import type { ClusterEntry, Deployment } from '../../src/inventory';
 import type { ClusterAccess } from '../clusters';
-import { demand } from '../checks/check';
+import { check, demand } from '../checks/check';
 import { noReplication } from '../checks/replication';
 import { betweenClusters, currentExecution, onCluster } from '../execution';
 import { requireFilter } from '../filters/paths-filters';
-import { awaitSettled, awaitState, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
+import { awaitSettled, awaitAnswer, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { verifyBeginning, verifyOneOf } from '../approvals/authority';
 import { describeReplication, kindName, rolesText } from '../observe';
-import { primaryAddresses, toldPrimaries } from './following';
+import { readSource, toldPrimaries, allUnsealed, readBothKinds, readSealsOf, sealedNodes } from './following';
 import type { JoinInput, JoinTarget, TokenParameters } from './join-by-token';
-import { joinByToken, joinTargetOf, readPrimary } from './join-by-token';
-import type { BothKinds } from './onboarding-read';
-import { allUnsealed, readBothKinds, readSealsOf, sealedNodes } from './onboarding-read';
+import { joinByToken, readPrimary } from './join-by-token';
+import type { BothKinds } from './following';
 import { verifyJoining } from './repoint-authority';
 
 /** How long the role of a secondary that was just enabled is waited for, ms. */
@@ -38,9 +37,9 @@ export async function enableSecondary(input: JoinInput): Promise<ChangeResult & 
   const nodes = target.entry.addresses;
   // A try that failed before it sent anything is no reason to take sealed nodes for the effect of a call.
   const calledBefore = execution.doubt.mayHaveSent || input.calledBefore === true;
-  const addresses = await awaitState(execution, {
-    ...{ read: () => primaryAddresses(source, signal), until: () => true, budgetMs: ANSWER_BUDGET_MS },
-    ...{ describe: () => '', needed: `${primary} answers`, cluster: primary },
+  const { addresses } = await awaitAnswer(execution, {
+    ...{ read: () => readSource(source, kind, signal), budgetMs: ANSWER_BUDGET_MS },
+    ...{ needed: `${primary} answers`, cluster: primary },
   });
   const joined = (state: JoinState, called: boolean) => hasJoined(kind, state, addresses, called);
   const reading = {
@@ -57,7 +56,8 @@ export async function enableSecondary(input: JoinInput): Promise<ChangeResult & 
   if (joined(before, calledBefore))
     return { ...resultOf({ outcome: 'already', calls: 0 }, describeJoin(target, before)), nodes };
   refuseReplicating(target, before.roles);
-  const joining = joinTargetOf(input, 'enable', await awaitClusterId(target, execution, ANSWER_BUDGET_MS));
+  const clusterId = await awaitClusterId(target, execution, ANSWER_BUDGET_MS);
+  const joining = { input, use: 'enable', source, target, clusterId } as const;
   const use = {
     ...reading,
     read: (called: boolean) => readJoinState(target, signal, called),
@@ -84,7 +84,7 @@ async function lookBeforeWipe(joining: JoinTarget): Promise<void> {
     throw refused(target, seals.observed, 'every node answers and is unsealed, so that sealed ones show the join');
   if ((await readClusterId(target, signal)) !== clusterId)
     throw refused(target, 'another cluster ID than a moment ago', `cluster ID ${clusterId}`);
-  await readPrimary(joining);
+  await readPrimary(source, input.kind);
   if (input.kind === 'dr') return;
   const { filter = 'none' } = input.expected ?? {};
   await requireFilter(source, input.secondary, clusterId, { filter }, signal);
@@ -206,20 +206,12 @@ export function primaryClusterAddrOf({ advertisedClusterAddress }: ClusterEntry)
 async function refusePrimary(access: ClusterAccess, kind: ReplicationKind, signal: AbortSignal): Promise<void> {
   const { name } = access.entry;
   const seen = await readBothKinds(access, signal).catch(orElse(signal, (error) => error));
-  if (seen instanceof RunbookError) {
-    throw new RunbookError('PRECONDITION_FAILED', `Whether ${name} is ${kindName(kind)} primary is not known.`, {
-      cluster: name,
-      observed: `${seen.code}: ${seen.message}`,
-      needed: `${name} says that it is no ${kindName(kind)} primary`,
-      next: `Let ${name} be read again, then retry. A set has one primary.`,
-      retryable: true,
-    });
-  }
-  if (seen[kind].mode !== 'primary' || seen.dr.mode === 'secondary') return;
-  throw new RunbookError('PRECONDITION_FAILED', `${name} is ${kindName(kind)} primary already.`, {
-    cluster: name,
-    observed: rolesText(seen),
-    needed: `no other ${kindName(kind)} primary in the set`,
-    next: 'Find out which one clients write to. A set has one primary.',
+  const silent = seen instanceof RunbookError;
+  const isNone = !silent && (seen[kind].mode !== 'primary' || seen.dr.mode === 'secondary');
+  const judged = check(`no other ${kindName(kind)} primary in the set`, name, isNone, {
+    observed: silent ? `${seen.code}: ${seen.message}` : rolesText(seen),
+    needed: `${name} says that it is no ${kindName(kind)} primary`,
+    next: silent ? `Let ${name} be read again, then retry.` : 'Find out which one clients write to.',
   });
+  demand([judged], 'A set has one primary, and none was enabled', silent);
 }

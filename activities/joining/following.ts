@@ -2,7 +2,8 @@ import type { BetweenClusters, OfKind, OnCluster } from '../../src/contracts/act
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Limits } from '../../src/inventory';
-import { isRunbookError, RunbookError } from '../../src/errors';
+import { isRunbookError, RunbookError, orElse } from '../../src/errors';
+import type { Leader } from '../../src/vault';
 import type { ClusterAccess } from '../clusters';
 import { betweenClusters, onCluster } from '../execution';
 import {
@@ -14,25 +15,113 @@ import {
   readStatus,
   replicationOf,
   streamsAndLives,
+  demandMode,
+  observeReplication,
 } from '../observe';
 import { awaitState, seenInTime } from '../read-act-confirm';
-import { readSealsOf } from './onboarding-read';
+import { demand } from '../checks/check';
+import { hasRole } from '../checks/replication';
+
+/** What a cluster is for both kinds of replication, by its active node. */
+export interface BothKinds {
+  readonly dr: ReplicationObservation;
+  readonly performance: ReplicationObservation;
+}
+
+/**
+ * Reads both kinds of the node that is active by agreement, found anew.
+ *
+ * @throws RunbookError SERVICE_UNAVAILABLE, which may be tried again, where the node restarts and tells no mode
+ */
+export async function readBothKinds({ client, entry }: ClusterAccess, signal: AbortSignal): Promise<BothKinds> {
+  const status = await client.atActiveNode((node) => client.sys.replicationStatus({ node, signal }), { signal });
+  if (status.dr.mode === 'unknown' || status.performance.mode === 'unknown') {
+    throw new RunbookError('SERVICE_UNAVAILABLE', `${entry.name} does not tell its modes: it restarts.`, {
+      cluster: entry.name,
+      observed: 'mode unknown',
+      needed: 'a mode',
+    });
+  }
+  // Ages of heartbeats are not asked for here.
+  return {
+    dr: observeReplication(status.dr, undefined),
+    performance: observeReplication(status.performance, undefined),
+  };
+}
+
+/** @throws RunbookError PRECONDITION_FAILED, which may be tried again where the cluster tells no mode */
+export function demandRole(
+  cluster: string,
+  kind: ReplicationKind,
+  needed: 'primary' | 'secondary',
+  state: ReplicationObservation,
+): void {
+  demand([hasRole({ cluster, [kind]: state }, kind, needed)], 'It goes no further', state.mode === 'unknown');
+}
+
+const NODE_TIMEOUT_MS = 3_000;
+
+/** The seal of every node of a cluster. */
+interface Seals {
+  /** `sealed` is absent where the node does not answer. */
+  readonly nodes: readonly { readonly address: string; readonly sealed?: boolean }[];
+  readonly observed: string;
+}
+
+/** Asks every node for its seal. Unauthenticated, and answered by sealed nodes too (facts 1.6). */
+export async function readSealsOf({ entry, client }: ClusterAccess, signal: AbortSignal): Promise<Seals> {
+  const nodes = await Promise.all(
+    entry.addresses.map(async (address) => {
+      const asking = client.sys.sealStatus({ node: address, signal, timeoutMs: NODE_TIMEOUT_MS });
+      const status = await asking.catch(orElse(signal, () => undefined));
+      return { address, sealed: status?.sealed };
+    }),
+  );
+  return { nodes, observed: sealsText(nodes) };
+}
+
+/** Nodes that are known to be sealed. */
+export function sealedNodes({ nodes }: Pick<Seals, 'nodes'>): readonly string[] {
+  return nodes.filter((node) => node.sealed === true).map((node) => node.address);
+}
+
+/** Every node answers and is unsealed. */
+export function allUnsealed({ nodes }: Pick<Seals, 'nodes'>): boolean {
+  return nodes.every((node) => node.sealed === false);
+}
+
+function sealsText(nodes: Seals['nodes']): string {
+  return nodes
+    .map(({ address, sealed }) => {
+      if (sealed === undefined) return `${address} does not answer`;
+      return `${address} ${sealed ? 'sealed' : 'unsealed'}`;
+    })
+    .join('; ');
+}
 
 /** A performance secondary finds the new primary through addresses that it learned before; minutes are not needed. */
 const FOLLOW_BUDGET_MS = 60_000;
 
-/** Addresses by which a secondary may know this primary: what the inventory advertises, and the active node's own. */
-export async function primaryAddresses(source: ClusterAccess, signal: AbortSignal): Promise<ReadonlySet<string>> {
-  const { leaderClusterAddress } = await source.client.sys.leader({
-    signal,
-    node: await source.client.activeNode({ signal }),
-  });
-  const { advertisedClusterAddress } = source.entry;
-  return new Set(
-    [leaderClusterAddress, advertisedClusterAddress === 'node-address' ? undefined : advertisedClusterAddress].filter(
-      (address) => address !== undefined,
-    ),
-  );
+/**
+ * A primary by its active node, and the addresses by which a secondary may know it: what the inventory advertises, and the
+ * node's own. The node says in the same wave that it leads.
+ */
+export async function readSource(source: ClusterAccess, kind: ReplicationKind, signal: AbortSignal) {
+  const { client, entry } = source;
+  let asked: Promise<Leader> | undefined;
+  const both = (node: string) =>
+    Promise.all([client[kind].status({ node, signal }), (asked = client.sys.leader({ node, signal }))]);
+  const leads = async () => {
+    const told = await asked?.catch(orElse(signal, () => undefined));
+    return told !== undefined && (told.isSelf || !told.haEnabled);
+  };
+  const evidence = { of: 'itself', leads } as const;
+  const [status, { leaderClusterAddress }] = await client.atActiveNode(both, { signal, evidence });
+  const advertised = entry.advertisedClusterAddress === 'node-address' ? undefined : entry.advertisedClusterAddress;
+  return {
+    state: observeReplication(demandMode(source, status), undefined),
+    addresses: new Set([leaderClusterAddress, advertised].filter((address) => address !== undefined)),
+  };
 }
 
 /** Done-criterion of update-primary (facts 2.11): the new primary is among the known ones. */
@@ -82,12 +171,7 @@ export async function awaitDrStreaming(input: BetweenClusters) {
   });
   const age = heartbeatAge(dr);
   const heartbeat = age === undefined ? 'age not told' : `${Math.round(age / 1000)} s old`;
-  return {
-    state: dr.state ?? '',
-    connectedTo: dr.peers.find((peer) => peer.connected)?.clusterAddress,
-    at: Date.now(),
-    observed: `${describeReplication(dr)}, heartbeat ${heartbeat}`,
-  };
+  return { at: Date.now(), observed: `${describeReplication(dr)}, heartbeat ${heartbeat}` };
 }
 
 /** Whether performance secondaries follow the new primary: one answer for each. */
@@ -98,7 +182,7 @@ export async function awaitPerformanceSecondaries(input: {
 }) {
   const { deployment, primary, secondaries } = input;
   const { execution, clusters, signal, limits, access } = onCluster({ deployment, cluster: primary });
-  const addresses = await primaryAddresses(access, signal);
+  const { addresses } = await readSource(access, 'performance', signal);
   const following = secondaries.map(async (cluster) => {
     const { read, ...told } = replicationOf(clusters.of(deployment, cluster), 'performance', signal);
     let id: string | undefined;
@@ -161,14 +245,12 @@ export async function compareMerkleRoots(input: BetweenClusters & OfKind & { rea
 
 /** Reads in a row that must say the same before it counts: a node that restarts is sealed or disabled for a moment. */
 const STABLE_READS = 3;
-/** Between two looks at what takes minutes to days, ms. */
-const WATCH_MS = 500;
 
 /** Watches the first copy until the secondary streams, and people have unsealed the nodes that sealed themselves. */
 export async function followBootstrap(input: BetweenClusters & OfKind) {
   const { secondary, kind } = input;
   const { execution, signal, limits, target } = betweenClusters(input);
-  const watch = new BootstrapWatch(secondary, kind, limits);
+  const { phases, streams } = watchBootstrap(secondary, kind, limits);
   const seen = await awaitState(execution, {
     read: async () => {
       const seals = await readSealsOf(target, signal);
@@ -180,17 +262,16 @@ export async function followBootstrap(input: BetweenClusters & OfKind) {
       const sealed = seals.nodes.filter((node) => node.sealed !== false).map(({ address }) => address);
       return { sealed, replication };
     },
-    until: ({ sealed, replication }) => watch.streams(sealed, replication),
+    until: ({ sealed, replication }) => streams(sealed, replication),
     // Silence is no failure: a first copy takes as long as a complete reindex may.
     budgetMs: limits.reindexMs,
     describe: ({ replication }) => describeReplication(replication),
     needed: `${secondary} streams`,
     cluster: secondary,
-    pollMs: WATCH_MS,
+    // It takes minutes to days.
+    pollMs: execution.timing.pollMs * 2,
   });
-  const { phases } = watch;
-  const observed = `${describeReplication(seen.replication)}; phases ${phases.join(', ')}`;
-  return { phases, at: Date.now(), observed };
+  return { observed: `${describeReplication(seen.replication)}; phases ${phases.join(', ')}` };
 }
 
 /** Whether the cluster takes the workers' credential for it, which a wipe made void. */
@@ -214,68 +295,59 @@ export async function checkCredential(input: OnCluster): Promise<{ readonly obse
 
 const NOT_VALID: ReadonlySet<string> = new Set(['PERMISSION_DENIED', 'CREDENTIAL_UNAVAILABLE', 'BAD_REQUEST']);
 
-/** Judges one look after the other. */
-class BootstrapWatch {
-  readonly phases: string[] = [];
-  readonly #disabled = inARow();
-  readonly #sealed = inARow();
-  readonly #stuck = inARow();
-  readonly #there = inARow();
-
-  /** @param limits - how long nodes may be sealed, and how long it may stand without a connection, before people are asked */
-  constructor(
-    private readonly cluster: string,
-    private readonly kind: ReplicationKind,
-    private readonly limits: Pick<Limits, 'heartbeatAgeMs' | 'streamingMs' | 'unsealMs'>,
-  ) {}
-
+/**
+ * Judges one look after the other.
+ *
+ * @param limits - how long nodes may be sealed, and how long it may stand without a connection, before people are asked
+ */
+function watchBootstrap(
+  cluster: string,
+  kind: ReplicationKind,
+  { heartbeatAgeMs, streamingMs, unsealMs }: Pick<Limits, 'heartbeatAgeMs' | 'streamingMs' | 'unsealMs'>,
+) {
+  const [isDisabled, isSealed, isStuck, isThere] = [inARow(), inARow(), inARow(), inARow()];
+  const phases: string[] = [];
+  const tooLong = (ms: number, what: string, told: { observed: string; needed: string; next: string }) =>
+    new RunbookError('CONFIRMATION_TIMEOUT', `${what} for ${ms / 1000} s.`, { cluster, retryable: false, ...told });
   /**
    * Whether it streams with every node unsealed, in several looks; throws where it is no secondary, or was sealed, silent
    * or stuck for too long.
    *
    * @param sealed - nodes that do not say that they are unsealed
    */
-  streams(sealed: readonly string[], replication: ReplicationObservation | undefined): boolean {
-    const { heartbeatAgeMs, streamingMs, unsealMs } = this.limits;
-    const { cluster, kind } = this;
+  const streams = (sealed: readonly string[], replication: ReplicationObservation | undefined): boolean => {
     const phase = phaseOf(replication);
-    if (this.phases.at(-1) !== phase) this.phases.push(phase);
-    if (this.#disabled(replication?.mode === 'disabled').looks >= STABLE_READS * 2)
+    if (phases.at(-1) !== phase) phases.push(phase);
+    const observed = describeReplication(replication);
+    if (isDisabled(replication?.mode === 'disabled').looks >= STABLE_READS * 2)
       throw new RunbookError(
         'STATE_DIVERGED',
         `${cluster} is no ${kindName(kind)} secondary: the join did not take effect.`,
         {
-          cluster,
-          observed: describeReplication(replication),
-          needed: 'secondary',
+          ...{ cluster, observed, needed: 'secondary' },
           next: `Look at the log of ${cluster}. If it was not wiped, abort and start again.`,
         },
       );
-    if (this.#sealed(sealed.length > 0).forMs > unsealMs)
-      throw this.#tooLong(unsealMs, `Nodes of ${cluster} were sealed or silent`, {
+    if (isSealed(sealed.length > 0).forMs > unsealMs)
+      throw tooLong(unsealMs, `Nodes of ${cluster} were sealed or silent`, {
         observed: `sealed or silent: ${sealed.join(', ')}`,
         needed: `every node of ${cluster} answers and is unsealed`,
         next: 'Start those that do not answer. Unseal them with key shares of its primary, or restart those that unseal themselves, then retry.',
       });
-    const streams = streamsAndLives(replication, heartbeatAgeMs);
-    const { looks } = this.#there(streams && sealed.length === 0);
-    if (streams) return looks >= STABLE_READS;
+    const inStep = streamsAndLives(replication, heartbeatAgeMs);
+    const { looks } = isThere(inStep && sealed.length === 0);
+    if (inStep) return looks >= STABLE_READS;
     // A cluster that copies may be silent for hours; one that is told to be idle or cut off does not copy.
-    const stuck = this.#stuck(phase === 'stream-wals' || phase === 'idle');
+    const stuck = isStuck(phase === 'stream-wals' || phase === 'idle');
     if (stuck.looks > STABLE_READS && stuck.forMs > streamingMs)
-      throw this.#tooLong(streamingMs, `${cluster} has no live connection to its primary`, {
-        observed: describeReplication(replication),
+      throw tooLong(streamingMs, `${cluster} has no live connection to its primary`, {
+        observed,
         needed: 'a first copy that goes on, or streaming with a fresh heartbeat',
         next: `Find out why ${cluster} does not reach the cluster port of its primary, then retry.`,
       });
     return false;
-  }
-
-  #tooLong(ms: number, what: string, told: { observed: string; needed: string; next: string }): RunbookError {
-    const { cluster } = this;
-    const message = `${what} for ${ms / 1000} s.`;
-    return new RunbookError('CONFIRMATION_TIMEOUT', message, { cluster, retryable: false, ...told });
-  }
+  };
+  return { phases, streams };
 }
 
 /** Counts the looks in a row that say so, and the time since the first of them, ms. */

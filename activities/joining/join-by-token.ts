@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { createHash } from 'node:crypto';
 import type {
   Authority,
   BetweenClusters,
@@ -6,21 +7,31 @@ import type {
   ExpectedFilter,
   OfKind,
   SecondaryToken,
+  OnCluster,
 } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { ActivationToken, JoinParameters, SecondaryPublicKey } from '../../src/vault';
+import type { OutsideSecondary, ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { ClusterAccess } from '../clusters';
-import { Deadline } from '../deadline';
-import { currentExecution } from '../execution';
+import {
+  Deadline,
+  CHANGE_TIMEOUT_MS,
+  readActConfirm,
+  resultOf,
+  withCredential,
+  awaitState,
+  beforeSending,
+} from '../read-act-confirm';
+import { currentExecution, onCluster } from '../execution';
 import { writePathsFilter } from '../filters/filters';
-import { readStatus } from '../observe';
-import { CHANGE_TIMEOUT_MS } from '../deadline';
-import { readActConfirm, resultOf, withCredential } from '../read-act-confirm';
-import { openOperationToken } from '../tokens/operation-token';
-import { demandRole } from './onboarding-read';
+import { readStatus, kindName, replicationOf } from '../observe';
+import { openOperationToken, ANSWER_BUDGET_MS, awaitNamed } from '../tokens/operation-token';
+import { verifyBeginning } from '../approvals/authority';
+import { describeFilter, requireFilter } from '../filters/paths-filters';
+import { demandRole } from './following';
 import { verifyJoining } from './repoint-authority';
 
 /** How long the primary is given to become able to issue tokens, ms. */
@@ -61,12 +72,6 @@ export interface JoinTarget {
   readonly clusterId: string;
 }
 
-/** The primary that issues a token. */
-interface TokenSource {
-  readonly input: OfKind;
-  readonly source: ClusterAccess;
-}
-
 /** An activation token, and the node that made the key to which it is encrypted. */
 type Activation = ActivationToken & { readonly keyNode: string | undefined };
 
@@ -87,12 +92,6 @@ interface TokenUse<S> {
   readonly prepare: () => Promise<(parameters: TokenParameters) => Promise<unknown>>;
 }
 
-export function joinTargetOf(input: JoinInput, use: JoinTarget['use'], clusterId: string): JoinTarget {
-  const { clusters } = currentExecution();
-  const of = (cluster: string) => clusters.of(input.deployment, cluster);
-  return { input, use, source: of(input.primary), target: of(input.secondary), clusterId };
-}
-
 /**
  * Public key, activation token and the call that uses it, as one unit. The token never leaves this process: where an
  * attempt ends before it was used, nobody has it, and the next one revokes its id and does all again. The caller has seen
@@ -104,17 +103,16 @@ export async function joinByToken<S>(joining: JoinTarget, use: TokenUse<S>, agai
   const execution = currentExecution();
   const sent: { calls: number; calledAt?: number } = { calls: 0 };
   const endsAt = performance.now() + UNIT_BUDGET_MS - execution.spentMs;
+  const { activationTokenMs } = execution.clusters.deployment(joining.input.deployment).limits;
   let revoked = '';
   for (let tries = 1; ; tries += 1) {
     await verifyJoining(joining, { begun: false });
     if (again || tries > 1) await writeFilterAgain(joining);
     const key = await generatePublicKey(joining);
-    const { activationTokenMs } = execution.clusters.deployment(joining.input.deployment).limits;
     const ttl = `${Math.ceil(activationTokenMs / 1_000)}s`;
     const wanted = { id: joining.clusterId, ttl, secondaryPublicKey: key?.publicKey };
-    const activation = await issueActivationToken(joining, wanted, () => {
-      revoked = `; the id ${joining.clusterId} was revoked before`;
-    });
+    const activation = await issueActivationToken(joining.source, joining.input.kind, wanted);
+    if (activation.revoked) revoked = `; the id ${joining.clusterId} was revoked before`;
     const used = await useActivationToken(joining, use, { ...activation, keyNode: key?.node }, sent);
     if (typeof used !== 'string') return { ...used, observed: used.observed + revoked };
     if (tries === MAX_TRIES || performance.now() > endsAt) throw notTaken(joining, tries, used);
@@ -170,32 +168,33 @@ async function generatePublicKey(joining: JoinTarget): Promise<SecondaryPublicKe
  * nobody has: it is revoked first, so that no usable token is left behind. The id of a cluster that is connected now is
  * never revoked.
  *
+ * @returns the token, and whether its id was revoked before
  * @throws RunbookError PRECONDITION_FAILED where the id is taken by a cluster that is connected
  */
-export async function issueActivationToken(
-  on: TokenSource,
+async function issueActivationToken(
+  source: ClusterAccess,
+  kind: ReplicationKind,
   parameters: { readonly id: string; readonly ttl: string; readonly secondaryPublicKey?: string | undefined },
-  onRevoke: () => void,
-): Promise<ActivationToken> {
+) {
   const { id } = parameters;
-  const { source } = on;
   const execution = currentExecution();
-  const { primary } = source.client[on.input.kind];
+  const { primary } = source.client[kind];
+  let revoked = false;
   const deadline = new Deadline(ISSUE_BUDGET_MS, undefined, execution.spentMs);
   for (;;) {
     try {
       return await deadline.poll(async () => {
-        const state = await readPrimary(on);
+        const state = await readPrimary(source, kind);
         refuseConnected(id, source.entry.name, state);
         const options = await withCredential(source, execution);
         // An attempt that was given up must not revoke the id that the one in its place has used.
         await execution.assertCurrentAttempt();
         if (state.knownSecondaries?.includes(id)) {
-          onRevoke();
+          revoked = true;
           await primary.revokeSecondary({ id }, options);
         }
         await execution.assertCurrentAttempt();
-        return primary.secondaryToken(parameters, options);
+        return { ...(await primary.secondaryToken(parameters, options)), revoked };
       });
     } catch (error) {
       // 412 and 500 for some seconds after a promotion are normal; a lost answer is read at the next turn.
@@ -252,9 +251,9 @@ async function useActivationToken<S>(
 }
 
 /** Status of the primary, which must be one. */
-export async function readPrimary({ input, source }: TokenSource): Promise<ReplicationObservation> {
-  const state = await readStatus(source, input.kind, currentExecution().signal);
-  demandRole(source.entry.name, input.kind, 'primary', state);
+export async function readPrimary(source: ClusterAccess, kind: ReplicationKind): Promise<ReplicationObservation> {
+  const state = await readStatus(source, kind, currentExecution().signal);
+  demandRole(source.entry.name, kind, 'primary', state);
   return state;
 }
 
@@ -299,4 +298,75 @@ function notSeenUsed({ source, target, clusterId }: JoinTarget): Finding {
     text: `A try to join ${name} failed after an activation token (id ${clusterId}) was issued on ${primary}, and it was not seen used. Nobody has it.`,
     next: `Where a later try succeeded nothing is left to do: it revoked that token first. Where none did, revoke the id on ${primary} with revoke-secondary, unless ${name} follows ${primary}.`,
   };
+}
+
+/* A secondary of another team: this program reaches its primary alone, and hands over what only that team can use. */
+
+/** What people compare with the other team: SHA-256 of the public key as it is written, hexadecimal, in groups. */
+export function publicKeyPrint({ publicKey }: OutsideSecondary): string {
+  const digest = createHash('sha256').update(publicKey).digest('hex');
+  return (digest.match(/.{8}/g) ?? []).join(' ');
+}
+
+/** What a plan allows that issues the token: for this id and key alone, for so long, with this filter. */
+export function outsideDetail(outside: OutsideSecondary, expected: ExpectedFilter | undefined): string {
+  const filter = expected === undefined ? '' : `; ${describeFilter(expected.filter)}`;
+  return `${outside.id} for ${outside.ttl}; public key SHA-256 ${publicKeyPrint(outside)}${filter}`;
+}
+
+type OutsideInput = OnCluster & OfKind & { readonly outside: OutsideSecondary };
+
+/**
+ * Issues an activation token that is encrypted to the public key of the other team: it may be read by everybody. One that is
+ * not encrypted never leaves, and its id is revoked.
+ */
+export async function issueOutsideToken(
+  input: OutsideInput & { readonly authority: Authority; readonly expected?: ExpectedFilter | undefined },
+): Promise<ChangeResult & { readonly encryptedToken: string }> {
+  const { kind, cluster, outside, expected } = input;
+  const { execution, signal, access: source } = onCluster(input);
+  const on = await awaitNamed(source, ANSWER_BUDGET_MS);
+  await beforeSending(async () => {
+    const operation = `${kind}.primary.secondary-token` as const;
+    const doing = { operation, on, detail: outsideDetail(outside, expected) };
+    await verifyBeginning(input, doing);
+    if (expected) await requireFilter(source, outside.id, outside.id, expected, signal);
+  });
+  const { id, ttl, publicKey: secondaryPublicKey } = outside;
+  const calledAt = Date.now();
+  const { token, form } = await issueActivationToken(source, kind, { id, ttl, secondaryPublicKey });
+  if (form !== 'encrypted') {
+    const options = await withCredential(source, execution);
+    const revoked = await source.client[kind].primary.revokeSecondary({ id }, options).then(
+      () => 'its id was revoked',
+      () => 'its id could not be revoked',
+    );
+    throw new RunbookError('RESPONSE_INVALID', `${cluster} did not encrypt the activation token for ${id}.`, {
+      cluster,
+      retryable: false,
+      observed: `a wrapped token, which anybody could use; ${revoked}`,
+      needed: 'a token that is encrypted to the public key of the other team',
+      next: `See that ${cluster} does not know ${id}. Ask the other team for another public key, and start again.`,
+    });
+  }
+  const observed = `${kindName(kind)} activation token for ${id}, encrypted to its public key; void after ${ttl}`;
+  return { ...resultOf({ outcome: 'done', calls: 1, calledAt }, observed), encryptedToken: token.reveal() };
+}
+
+/** Waits until the primary is connected to the secondary of the other team. */
+export async function awaitOutsideSecondary(input: OutsideInput) {
+  const { kind, cluster, outside } = input;
+  const { execution, signal, limits, access } = onCluster(input);
+  const { id, ttl } = outside;
+  const lifeMs = Number.parseInt(ttl, 10) * (ttl.endsWith('h') ? 3_600_000 : 60_000);
+  const seen = await awaitState(execution, {
+    ...replicationOf(access, kind, signal),
+    until: ({ peers }) => peers.some((peer) => peer.id === id && peer.connected),
+    budgetMs: lifeMs + limits.streamingMs,
+    describe: ({ peers }) =>
+      `connected: ${peers.flatMap((each) => (each.connected ? [each.id] : [])).join(', ') || 'nobody'}`,
+    needed: `${id} is connected to ${cluster}`,
+    pollMs: execution.timing.pollMs * 3,
+  });
+  return { observed: `${cluster} is connected to ${id} (${seen.peers.length} secondaries in all)` };
 }

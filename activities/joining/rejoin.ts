@@ -11,7 +11,7 @@ import { demandNoNodePrimary, demandServing } from '../roles/other-side';
 import type { RoleOpinions } from '../roles/prove-not-primary';
 import { opinionsText } from '../roles/prove-not-primary';
 import { awaitNamed } from '../tokens/operation-token';
-import { readBothKinds } from './onboarding-read';
+import { readBothKinds } from './following';
 
 /* A former primary comes back after a failover: `secondary` is the former primary, `primary` the one that serves (facts 8.4). */
 

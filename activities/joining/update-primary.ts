@@ -7,13 +7,11 @@ import type { ClusterAccess } from '../clusters';
 import { betweenClusters, currentExecution } from '../execution';
 import { requireFilter } from '../filters/paths-filters';
 import { kindName, readKind, replicationOf } from '../observe';
-import { CHANGE_TIMEOUT_MS } from '../deadline';
-import { awaitSettled, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS, awaitSettled, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, openOperationToken } from '../tokens/operation-token';
-import { follows, isAttached, primaryAddresses } from './following';
+import { follows, isAttached, readSource, demandRole } from './following';
 import type { JoinInput, TokenParameters } from './join-by-token';
-import { joinByToken, joinTargetOf, readPrimary } from './join-by-token';
-import { demandRole } from './onboarding-read';
+import { joinByToken } from './join-by-token';
 import { pairOf, verifyFollowing, verifyJoining } from './repoint-authority';
 
 const POINTED_BUDGET_MS = 30_000;
@@ -34,12 +32,11 @@ export async function updatePrimary(input: UpdatePrimary): Promise<ChangeResult>
 async function pointing(input: UpdatePrimary, given: readonly string[] = []) {
   const { kind, primary, secondary } = input;
   const { source, target, signal, limits } = betweenClusters(input);
-  const known = await primaryAddresses(source, signal);
+  const { addresses: known, state: primaryState } = await readSource(source, kind, signal);
   const addresses = new Set([...known, ...given.flatMap(withScheme)]);
   const attached = (state: ReplicationObservation) => isAttached(state, addresses, limits.heartbeatAgeMs);
   return {
-    known,
-    attached,
+    ...{ known, primaryState, attached },
     /** One that knew the address before, and was cut off or does not accept it any more, proves nothing by knowing it still. */
     pointedSince: (before: ReplicationObservation) => (state: ReplicationObservation) =>
       follows(before, addresses) ? attached(state) : follows(state, addresses),
@@ -52,14 +49,15 @@ async function pointing(input: UpdatePrimary, given: readonly string[] = []) {
 }
 
 async function byToken(input: UpdatePrimary): Promise<ChangeResult> {
-  const { kind, secondary, expected } = input;
+  const { kind, primary, secondary, expected } = input;
   const { execution, signal, limits, source, target } = betweenClusters(input);
   const { doubt, step } = execution;
   // An attempt, or a try that people decided on, came before this one, and may have sent the call.
   const again = doubt.mayHaveSent || (step?.attempt ?? 1) > 1;
   const clusterId = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, limits.streamingMs));
-  const joining = joinTargetOf(input, 'update-primary', clusterId);
-  const [{ reading, attached, pointedSince }] = await Promise.all([pointing(input), readPrimary(joining)]);
+  const joining = { input, use: 'update-primary', source, target, clusterId } as const;
+  const { primaryState, reading, attached, pointedSince } = await pointing(input);
+  demandRole(primary, kind, 'primary', primaryState);
   const { needed } = reading;
   const before = await awaitSettled(execution, { ...reading, until: attached });
   if (attached(before)) {

@@ -4,13 +4,12 @@ import { RunbookError, orElse } from '../../src/errors';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
 import { demand } from '../checks/check';
-import { primaryStable } from '../checks/replication';
+import { hasRole, primaryStable } from '../checks/replication';
 import type { Told } from '../checks/replication';
 import { onCluster } from '../execution';
 import { othersOfSet } from '../joining/enable-secondary';
 import { demandMode, readKind } from '../observe';
-import { CHANGE_TIMEOUT_MS } from '../deadline';
-import { awaitState, readActConfirm, resultOf } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS, awaitAnswer, awaitState, readActConfirm, resultOf } from '../read-act-confirm';
 import { ANSWER_BUDGET_MS, awaitClusterId, awaitNamed, openOperationToken } from '../tokens/operation-token';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { MerkleReport, MerkleSubtree } from '../../src/vault';
@@ -148,7 +147,6 @@ export function reindexDetail({ diff, force, skipFlush }: ReindexOptions): strin
 const CHECK_TIMEOUT_MS = 3_600_000;
 /** From the call until the reindex shows in the status. */
 const START_BUDGET_MS = 30_000;
-const FOLLOW_POLL_MS = 1_000;
 
 /* Merkle checks and reindexing of a DR secondary (interface 4.1: `merkle-check`, `reindex`; facts 7). */
 
@@ -162,15 +160,13 @@ export async function probeMerkleTree(
   const drOperationToken = await openOperationToken(access, clusterId, token, 'dr.merkle-check');
   const began = Date.now();
   const options = { signal, timeoutMs: Math.min(CHECK_TIMEOUT_MS, limits.reindexMs) };
-  const judged = await awaitState(execution, {
+  const judged = await awaitAnswer(execution, {
     read: async () => {
       const report = await access.client.dr.secondary.merkleCheck({ drOperationToken }, options);
       const { corrupted } = await readReindex(access, signal);
       return judgeMerkleReport(cluster, report, corrupted);
     },
-    until: () => true,
     budgetMs: ANSWER_BUDGET_MS,
-    describe: ({ text }) => text,
     needed: `the Merkle check of ${cluster}`,
     cluster,
   });
@@ -229,7 +225,7 @@ export async function followDrReindex(input: OnCluster & { readonly epochBefore?
     describe: describeReindex,
     needed: `the end of the reindex of ${cluster}`,
     cluster,
-    pollMs: FOLLOW_POLL_MS,
+    pollMs: execution.timing.pollMs * 3,
   });
   if (state.epoch !== undefined && epochBefore !== undefined && state.epoch === epochBefore) {
     throw new RunbookError('STATE_DIVERGED', `The reindex of ${cluster} is gone and was not completed.`, {
@@ -244,13 +240,8 @@ export async function followDrReindex(input: OnCluster & { readonly epochBefore?
 }
 
 function refuseUnlessSecondary({ mode }: ReindexState, cluster: string): void {
-  if (mode === 'secondary') return;
-  throw new RunbookError('PRECONDITION_FAILED', `${cluster} is no DR secondary: it is not reindexed.`, {
-    cluster,
-    observed: mode,
-    needed: 'secondary',
-    next: `Secondaries are reindexed first, and a primary never by a runbook. Find out why ${cluster} changed its role.`,
-  });
+  const next = `Secondaries are reindexed first, and a primary never by a runbook. Find out why ${cluster} changed its role.`;
+  demand([hasRole({ cluster, dr: { mode, peers: [] } }, 'dr', 'secondary', next)], `${cluster} was not reindexed`);
 }
 
 /** Whoever answers as primary is one, and only one: else a failover may be under way, and needs this secondary. */

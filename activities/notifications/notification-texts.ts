@@ -1,14 +1,13 @@
 import { z } from 'zod';
-import { RUNBOOK_NAMES } from '../../src/contracts/names';
+import { RUNBOOK_NAMES, webUiLink } from '../../src/contracts/names';
 import { nextCommandOf, shellLine } from '../../src/contracts/next-commands';
 import type { NextCommand } from '../../src/contracts/next-commands';
 import { NOTIFICATION_EVENTS } from '../../src/contracts/notifications';
 import type { Notification } from '../../src/contracts/notifications';
 import { GATE_NAMES } from '../../src/contracts/plan';
 import { readinessResult } from '../../src/contracts/readiness';
-import { verdictWords } from '../../src/contracts/readiness-words';
+import { verdictWords, escapeUntrusted } from '../../src/contracts/words';
 import { runOutcome } from '../../src/contracts/run-facts';
-import { escapeUntrusted } from '../../src/contracts/words';
 import { ERROR_CODES, RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
 import type { Inventory } from '../../src/inventory';
@@ -124,9 +123,7 @@ export function messageOf(inventory: Inventory, deployment: string, given: Notif
     ],
     /** The exact command of each person who can do something. */
     commands: wid === UNSHOWN_ID ? [LIST] : commandsOf(facts, wid, rid),
-    ...(uiAddress !== undefined && {
-      link: `${uiAddress.replace(/(?<!\/)\/+$/, '')}/namespaces/${encodeURIComponent(ns)}/workflows/${encodeURIComponent(run.wid)}/${encodeURIComponent(rid)}/history`,
-    }),
+    ...(uiAddress !== undefined && { link: webUiLink(uiAddress, ns, run.wid, rid) }),
   };
 }
 

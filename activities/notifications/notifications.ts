@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Notification } from '../../src/contracts/notifications';
-import { isRunbookError } from '../../src/errors';
+import { isRunbookError, RunbookError } from '../../src/errors';
 import type { NotificationTarget } from '../../src/inventory';
-import { findDeployment } from '../../src/inventory';
+import { addressMistake, findDeployment, readSecret } from '../../src/inventory';
 import type { RunContext } from '../../src/keys';
-import type { ActivityDependencies } from '../dependencies';
+import type { ActivityDependencies } from '../execution';
 import { currentExecution } from '../execution';
-import { send } from './notification-senders';
-import { messageOf } from './notification-texts';
+import { requestOnce } from '../hooks/hook-call';
+import { chatText, messageOf } from './notification-texts';
 import type { Message } from './notification-texts';
 
 /** A target that was not told. */
@@ -30,7 +30,7 @@ export async function notify(input: {
   readonly notification: Notification;
 }): Promise<Told> {
   const execution = currentExecution();
-  execution.notificationBound.take(execution.run.rid);
+  boundTold(execution.run.rid);
   return tellNow(execution, input.deployment, input.notification, execution.run);
 }
 
@@ -62,6 +62,37 @@ export async function tellNow(
   return { told: targets.length - failed.length, failed };
 }
 
+/** So many at once of one run, and one more each minute. */
+const MOST_AT_ONCE = 30;
+const ONE_MORE_MS = 60_000;
+const MOST_RUNS = 1_000;
+
+/** How much each run told through this process; the first is the one that told nothing for longest. */
+const toldByRun = new Map<string, { readonly count: number; readonly at: number }>();
+
+/**
+ * Bounds how much one run tells. Whoever writes to the namespace can start further runs: each is bounded, not all of them
+ * together, or a flood of theirs would silence the alarms of the others.
+ *
+ * @throws RunbookError PRECONDITION_FAILED where this run told too much
+ */
+function boundTold(runId: string): void {
+  const now = performance.now();
+  const before = toldByRun.get(runId) ?? { count: 0, at: now };
+  const freed = Math.floor((now - before.at) / ONE_MORE_MS);
+  const count = Math.max(0, before.count - freed);
+  if (count >= MOST_AT_ONCE)
+    throw new RunbookError('PRECONDITION_FAILED', 'This run told too much in a short time; nobody was told this.', {
+      observed: `${count} notifications`,
+      needed: `fewer than ${MOST_AT_ONCE}, of which one is forgotten each minute`,
+      next: 'Look at the run itself.',
+    });
+  toldByRun.delete(runId);
+  toldByRun.set(runId, { count: count + 1, at: before.at + freed * ONE_MORE_MS });
+  const [oldest] = toldByRun.keys();
+  if (toldByRun.size > MOST_RUNS && oldest !== undefined) toldByRun.delete(oldest);
+}
+
 const TRIES = 2;
 const PAUSE_MS = 500;
 
@@ -77,4 +108,80 @@ async function tell(target: NotificationTarget, message: Message, signal: AbortS
       await delay(PAUSE_MS, undefined, { signal }).catch(() => undefined);
     }
   }
+}
+
+/**
+ * Sends one message to one target, once.
+ *
+ * @throws RunbookError whose text names neither address nor key, and repeats nothing that the target answered
+ */
+export async function send(target: NotificationTarget, message: Message, signal: AbortSignal): Promise<void> {
+  const { caFile, timeoutMs } = target;
+  const { url, body, headers } = await requestOf(target, message);
+  // It would show what is sent to whoever listens on the way.
+  if (addressMistake(url) !== undefined)
+    throw new RunbookError('INSECURE_ADDRESS', 'Its address is not an https address.', { retryable: false });
+  const sent = {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  } as const;
+  const end = await requestOnce('notification target', { url, caFile, timeoutMs }, signal, sent);
+  if ('code' in end) throw notSent(end.late ? `no answer within ${timeoutMs / 1000} s` : end.code, true);
+  if (end.status < 200 || end.status > 299)
+    throw notSent(`it answered ${end.status}`, end.status >= 500 || end.status === 408 || end.status === 429);
+}
+
+/** What was refused for good is not tried again. */
+function notSent(why: string, retryable: boolean): RunbookError {
+  return new RunbookError('UNREACHABLE', why, { retryable, outcomeKnown: false });
+}
+
+interface HttpRequest {
+  readonly url: string;
+  readonly body: object;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+async function requestOf(target: NotificationTarget, message: Message): Promise<HttpRequest> {
+  switch (target.kind) {
+    case 'webhook': {
+      const body = { schema: 'replication-runbooks/notification/v1', ...message };
+      const headers = target.token && { authorization: `Bearer ${await secretOf(target.token)}` };
+      return { url: await secretOf(target.url), body, ...(headers && { headers }) };
+    }
+    case 'slack':
+      return { url: await secretOf(target.url), body: { text: chatText(message) } };
+    case 'pagerduty':
+      return { url: target.url, body: pagerDutyBody(await secretOf(target.routingKey), message) };
+  }
+}
+
+async function secretOf(source: Parameters<typeof readSecret>[0]): Promise<string> {
+  return (await readSecret(source, 'notification-secret')).reveal();
+}
+
+/** PagerDuty refuses longer ones. */
+const PAGERDUTY_SUMMARY = 1_000;
+
+/** Events API v2. What service-ready ends is the alert of the outage; everything else is an alert of its own. */
+function pagerDutyBody(routingKey: string, message: Message): object {
+  const { title, severity, at, deployment, runbook, event, link, details, commands, workflowId, runId } = message;
+  const resolves = event === 'service-ready';
+  const orders = commands.map(({ who, command }) => `${who}: ${command}`);
+  return {
+    routing_key: routingKey,
+    event_action: resolves ? 'resolve' : 'trigger',
+    dedup_key: resolves || event === 'outage-started' ? message.subject : message.id,
+    payload: {
+      summary: title.slice(0, PAGERDUTY_SUMMARY),
+      source: deployment,
+      severity,
+      timestamp: at,
+      component: runbook,
+      class: event,
+      custom_details: { workflowId, runId, details, commands: orders },
+    },
+    ...(link !== undefined && { links: [{ href: link, text: 'The run' }] }),
+  };
 }

@@ -9,10 +9,9 @@ import { credentialFacts, missingRights } from '../checks/credentials';
 import type { CredentialFacts } from '../checks/credentials';
 import { openRun, runText } from '../checks/runs';
 import { majorVersion } from '../checks/versions';
-import type { ClusterAccess } from '../clusters';
-import type { ActivityDependencies } from '../dependencies';
+import type { ActivityDependencies } from '../execution';
 import { currentExecution } from '../execution';
-import { neededGrants, rightsIn } from '../tokens/batch-token-policy';
+import { neededGrants, rightsIn } from '../tokens/policies';
 import { openBatchToken } from '../tokens/kept-batch-token';
 import type { PolicyGrant } from '../tokens/policies';
 import { observe } from './observed';
@@ -56,7 +55,13 @@ export async function assessBatchTokenRotation(
   const [busy, own, present] = await Promise.all([
     noOutage(context, input.deployment),
     observed.rights([], { [cluster]: { [`auth/token/create/${entry.role}`]: ['create|update'] } }),
-    presentToken(access, { deployment: deployment.name, drSet }, needed, signal),
+    // By the primary's word; what cannot be opened is of no use.
+    credentialFacts(
+      access,
+      () => openBatchToken(context, { deployment: deployment.name, drSet }),
+      needed.map(({ path }) => path),
+      signal,
+    ),
   ]);
   return {
     ...base,
@@ -120,17 +125,6 @@ async function noOutage(dependencies: ActivityDependencies, deployment: string):
     needed: 'no run of the deployment in an outage',
     next: `Start again when it has ended: \`runbook status ${deploymentWorkflowId(deployment)}\``,
   });
-}
-
-/** By the primary's word; what cannot be opened is of no use. */
-function presentToken(
-  primary: ClusterAccess,
-  on: Parameters<typeof openBatchToken>[1],
-  needed: readonly PolicyGrant[],
-  signal: AbortSignal,
-): Promise<CredentialFacts> {
-  const paths = needed.map(({ path }) => path);
-  return credentialFacts(primary, () => openBatchToken(currentExecution(), on), paths, signal);
 }
 
 /** Pure. */

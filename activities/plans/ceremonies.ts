@@ -1,5 +1,5 @@
 import type { Assessment } from '../../src/contracts/activities';
-import { usesInWords } from '../../src/contracts/asked';
+import { usesInWords } from '../../src/contracts/next-commands';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check, RunbookPlan } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';

@@ -3,7 +3,7 @@ import type { ClusterObservation, WalIndex } from '../../src/contracts/observati
 import type { Check, PlanDocument } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
-import { findCluster } from '../../src/inventory';
+import { drSetOf, findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { identityOf } from '../approvals/planning';
 import { asWarning, check } from '../checks/check';
@@ -13,17 +13,16 @@ import { clientHooksOf } from '../checks/quiesce';
 import { WAITED_FOR, judgeSigns, lastHeardAt, observerOf } from '../checks/signs';
 import { DEMOTE, PROMOTE, UPDATE_PRIMARY } from '../checks/tokens';
 import type { TokenAssessment } from '../checks/tokens';
-import { compareVersions, noneOlder, supportedVersion, versionsOf, versionsText } from '../checks/versions';
-import { witnesses } from '../evidence/failover-evidence';
+import { noneOlder, supportedVersion, versionsAfterLoss } from '../checks/versions';
+import { witnesses } from '../roles/other-side';
 import { lossBound, readWalSamples, unattestedSamples } from '../evidence/wal-samples';
 import type { LossBound } from '../evidence/wal-samples';
 import { currentExecution } from '../execution';
 import { findFailoverSides, furthestAhead, identityOfLost, identityOfMember } from '../checks/failover-sides';
 import type { FailoverSides } from '../checks/failover-sides';
 import { snapshotWanted } from '../snapshots/snapshots';
-import { observe } from './observed';
+import { followingSteps, observe, tokenSteps } from './observed';
 import type { Observed, Observing, PlanInput } from './observed';
-import { followingSteps, tokenSteps } from './words';
 
 /** What is known beforehand of what a failover loses. Changes by itself: never in a plan. */
 export interface FailoverLoss {
@@ -124,10 +123,12 @@ async function brokenPrimaries({ observations, access }: Observed, signal: Abort
 /** Whether the successor can become primary, and what people must know of it and of those that have to follow. */
 export function successorChecks(
   input: InputOf<'drFailover'>,
-  { deployment }: Observed,
+  { deployment, observations }: Observed,
   { from, to, others, silent, secondaries }: FailoverSides,
 ): Check[] {
   const { cluster } = to;
+  const { members } = drSetOf(deployment, cluster);
+  const outside = observations.filter((each) => !each.reachable && !members.includes(each.cluster));
   const other = `${cluster} cannot be promoted as it is: look at its nodes, or name another one with {"to": ...}.`;
   return [
     hasRole(to, 'dr', 'secondary', other),
@@ -152,20 +153,13 @@ export function successorChecks(
     ...silent.map((each) =>
       otherReadable(each, `${each.cluster} is not re-pointed by this run; make sure that it is not a primary.`),
     ),
+    ...outside.map((each) =>
+      otherReadable(
+        each,
+        `Where ${each.cluster} followed ${from.cluster}, re-point it later with secondaryRepointing.`,
+      ),
+    ),
   ];
-}
-
-/** The primary that is gone may not tell its version: only a successor that is known to be older is refused. */
-function versionsAfterLoss(from: ClusterObservation, to: ClusterObservation): Check {
-  const [mine, more] = versionsOf(to);
-  const [before] = versionsOf(from);
-  const older = mine !== undefined && before !== undefined && compareVersions(mine, before) < 0;
-  return check('versions in order', to.cluster, mine !== undefined && more === undefined && !older, {
-    observed: versionsText(to, from),
-    needed: `one version on all nodes of ${to.cluster}, not older than that of ${from.cluster}`,
-    next: `Data of a newer version is not safe on an older one: name another DR secondary, or finish the upgrade.`,
-    otherwise: older ? 'fail' : 'warn',
-  });
 }
 
 function fenceHook({ fencing }: InputOf<'drFailover'>, { hooks }: Deployment): Check[] {

@@ -1,10 +1,11 @@
 import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
+import type { Finding } from '../../src/contracts/run-facts';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
 import { identityOf } from '../approvals/planning';
-import { breakGlassWarnings, ceremonyCallsAllowed } from '../ceremony/ceremony-access';
+import { ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check } from '../checks/check';
 import {
   aliveByHeartbeat,
@@ -28,9 +29,8 @@ import { compareVersions, versionsInOrder } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { lastPrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';
-import { observe } from './observed';
+import { comparisonStep, followingSteps, observe, tokenSteps } from './observed';
 import type { Observed, PlanInput } from './observed';
-import { comparisonStep, followingSteps, tokenSteps } from './words';
 
 /** The old primary, the new one, the others of the DR set, and who follows their performance role. */
 type Sides = Exclude<ReturnType<typeof findSides>, Check>;
@@ -48,7 +48,7 @@ export async function assessDrSwitchover(
   const { from, to, drSecondaries, performanceSecondaries } = sides;
   const snapshot = snapshotWanted(deployment, 'demotion', from.cluster);
   const [tokens, { quiesce, checks }, changes] = await Promise.all([
-    observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true),
+    observed.tokens(to.cluster, [PROMOTE, UPDATE_PRIMARY], true, [...drSecondaries, from]),
     formerChecks(input, observed, sides),
     lastPrimaryChange(currentExecution(), deployment.name),
   ]);
@@ -64,13 +64,7 @@ export async function assessDrSwitchover(
   const plan = observed.plan({
     clusters: [from, to, ...drSecondaries, ...performanceSecondaries],
     operations: operationsOf(sides, route),
-    warnings: [
-      ...quiesce.warnings,
-      ...[from, to].flatMap(missingNodes),
-      ...(tokens.source === 'ceremony'
-        ? [...breakGlassWarnings('operation-token', [to, ...drSecondaries, from]), ...(tokens.notes ?? [])]
-        : tokens.warnings),
-    ],
+    warnings: [...quiesce.warnings, ...[from, to].flatMap(missingNodes), ...tokens.warnings],
     steps: stepsOf(input, sides, route, { quiesce: quiesce.step, snapshot: snapshot.step }),
     choices: { tokenSource, go, onStuck, acceptLoss, rejoin, quiesce: quiesce.by },
   });
@@ -82,7 +76,7 @@ export type SwitchoverRoute = ReturnType<typeof routeOf>;
 
 function routeOf(
   deployment: Deployment,
-  { from, to, drSecondaries, performanceSecondaries }: Sides,
+  { from, to, drSecondaries, performanceSecondaries, silent }: Sides,
   {
     tokens,
     quiesce,
@@ -94,6 +88,18 @@ function routeOf(
     to: to.cluster,
     otherDrSecondaries: drSecondaries.map(({ cluster }) => cluster),
     performanceSecondaries: performanceSecondaries.map(({ cluster }) => cluster),
+    /** Those that may have to follow, and cannot be asked: people re-point them later. */
+    silent: silent.map(({ cluster }) => cluster),
+    /** What approvers must know beside the plan: who answers changes by itself. */
+    findings: silent.map((each): Finding => {
+      const { cluster, observed, next } = silentCheck(each);
+      return {
+        severity: 'warning',
+        code: 'cluster-silent',
+        text: `${cluster ?? ''} cannot be read: ${observed}.`,
+        ...(next && { next }),
+      };
+    }),
     /** Whether the old primary follows the new one: an older one cannot. */
     rejoin: compareVersions(from.version ?? '', to.version ?? '') >= 0,
     tokenSource: tokens.source,
@@ -133,7 +139,7 @@ export function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observ
       observed: rolesOf(inSet, 'dr'),
       needed: `${input.to} is a DR secondary and ${input.from ?? 'another member of its DR set'} is the primary`,
       next:
-        from && from === to
+        from === to && to?.dr?.mode === 'primary'
           ? `${input.to} is the DR primary already: there is nothing to do. Is this the input of an earlier run, which the start form of the Web UI fills in?`
           : 'Where no primary answers, this is a failover and not a switchover.',
     });
@@ -141,15 +147,13 @@ export function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observ
   const others = inSet.filter((each) => each !== from && each !== to);
   const followsRole = ({ dr, performance }: ClusterObservation) =>
     performance?.mode === 'secondary' && performance.setId === from.performance?.setId && dr?.mode !== 'secondary';
+  const outside = from.performance?.mode === 'primary' ? observations.filter((each) => !inSet.includes(each)) : [];
   return {
-    from,
-    to,
-    others,
+    ...{ from, to, others },
     drSecondaries: others.filter((each) => each.dr?.mode === 'secondary'),
-    performanceSecondaries:
-      from.performance?.mode === 'primary'
-        ? observations.filter((each) => !inSet.includes(each) && followsRole(each))
-        : [],
+    performanceSecondaries: outside.filter(followsRole),
+    /** Those that may have to follow, and cannot be asked. */
+    silent: [...others, ...outside].filter(({ reachable }) => !reachable),
   };
 }
 
@@ -157,7 +161,7 @@ export function findSides(input: InputOf<'drSwitchover'>, { of, othersOf, observ
 export function sideChecks(
   input: InputOf<'drSwitchover'>,
   { deployment }: Observed,
-  { from, to, others, performanceSecondaries }: Sides,
+  { from, to, others, silent }: Sides,
 ): Check[] {
   return [
     ...[from, to].flatMap((each) => takesPart(each)),
@@ -167,10 +171,13 @@ export function sideChecks(
     onePrimary('dr', [from, to, ...others]),
     versionsForSwitch(from, to, input.acknowledgeNewerSecondary),
     ...[from, to].flatMap((each) => healthyTree(each, 'dr')),
-    ...[...others, ...performanceSecondaries]
-      .filter(({ reachable }) => !reachable)
-      .map((each) => otherReadable(each, `${each.cluster} may need attention after the switchover.`)),
+    ...silent.map(silentCheck),
   ];
+}
+
+function silentCheck(silent: ClusterObservation): Check {
+  const next = `${silent.cluster} may need attention after the switchover: re-point it where it does not follow.`;
+  return otherReadable(silent, next);
 }
 
 /** Whether a DR secondary has what its primary has, and hears it. */

@@ -2,6 +2,7 @@ import type { Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf, ReplicationKind, TokenSource } from '../../src/contracts/runbook-inputs';
+import { orElse } from '../../src/errors';
 import { identityOf } from '../approvals/planning';
 import { check } from '../checks/check';
 import { anotherStays, hasRole, noDrSecondary, othersConnected, roleText } from '../checks/replication';
@@ -203,15 +204,21 @@ export async function assessSecondaryDecommission(
   const path = `sys/replication/dr/secondary/${afterwards === 'disable' ? 'disable' : 'update-primary'}`;
   const acts = secondary !== undefined && afterwards !== 'nothing';
   const tokens = acts && kind === 'dr' ? await observed.tokens(secondary.cluster, [path]) : undefined;
-  const left =
-    kind === 'performance' ? await filterUnder(observed.access(primary.cluster), id, observed.signal) : undefined;
+  const { access, signal } = observed;
+  const filterLeft =
+    kind === 'performance'
+      ? await filterUnder(access(primary.cluster), id, signal).then(
+          (filter) => filter && describeFilter(filter),
+          orElse(signal, ({ code }) => `if there is one: it could not be read, ${code}`),
+        )
+      : undefined;
   const route: DecommissionRoute = {
     primary: primary.cluster,
     id,
     secondary: secondary?.cluster,
     afterwards,
     tokenSource: tokens?.source,
-    filterLeft: left && describeFilter(left),
+    filterLeft,
   };
   const target = secondary && identityOf(secondary);
   const operations = [

@@ -2,6 +2,7 @@ import type { FilterState, Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { AllowedOperation, Check } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
+import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { identityOf } from '../approvals/planning';
 import { check } from '../checks/check';
@@ -56,11 +57,21 @@ export async function assessFilterReconciliation(
   const looked = observations.filter(
     (each) => isReadable(each) && (follows(each, primary) || wanted.has(each.cluster)),
   );
-  const read = await Promise.all(looked.map((each) => readFiltersOf(source, access(each.cluster), signal)));
-  const outside = await Promise.all(
-    ids.map(async ([id, filter]) => ({ ...(await readFilterOfId(source, id, signal)), wanted: stateOf(filter) })),
-  );
-  const secondaries = [...read.map((each) => ({ ...each, wanted: wanted.get(each.secondary) })), ...outside];
+  const secondaries = await Promise.all([
+    ...looked.map(async ({ cluster }) => ({
+      ...(await readFiltersOf(source, access(cluster), signal)),
+      wanted: wanted.get(cluster),
+    })),
+    ...ids.map(async ([id, filter]) => ({ ...(await readFilterOfId(source, id, signal)), wanted: stateOf(filter) })),
+  ]).catch((error: unknown) => {
+    if (isRunbookError(error, 'PERMISSION_DENIED')) return error.code;
+    throw error;
+  });
+  if (typeof secondaries === 'string')
+    return {
+      ...observed.base({ filter: false }),
+      preconditions: [...checks, filtersReadable(primary.cluster, secondaries)],
+    };
   const changes = changesOf(secondaries);
   const route: FilterRoute = { primary: primary.cluster, secondaries, changes };
   const changed = looked.filter(({ cluster }) => changes.some(({ secondary }) => secondary === cluster));
@@ -110,6 +121,14 @@ function findPrimary(
       : 'Paths filters are kept on the performance primary.',
   });
 }
+
+/** Fails: what stands cannot be compared with what is wanted. */
+const filtersReadable = (primary: string, code: string): Check =>
+  check('paths filters readable', primary, false, {
+    observed: `they could not be read: ${code}`,
+    needed: 'the filter that stands under each id',
+    next: `Let the workers' credential read sys/replication/performance/primary/paths-filter/+ on ${primary}.`,
+  });
 
 const isReadable = ({ reachable, clusterId }: ClusterObservation) => reachable && clusterId !== undefined;
 

@@ -1,8 +1,10 @@
-import type { OnDeployment } from '../../src/contracts/activities';
+import type { OnDeployment, PathsFilterFacts, Quiesce } from '../../src/contracts/activities';
+import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { RunbookName } from '../../src/contracts/names';
 import type { AllowedOperation, Check, GateName } from '../../src/contracts/plan';
-import type { TokenSourceChoice } from '../../src/contracts/runbook-inputs';
+import type { ReplicationKind, TokenSource, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
+import { keyShares } from '../../src/contracts/words';
 import { drSetOf, findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { gateFacts, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
@@ -11,11 +13,11 @@ import { credentialFacts, credentialLives, credentialMay, credentialWorks, mayCa
 import type { Rights } from '../checks/credentials';
 import { QUOTA_RIGHTS } from '../checks/quiesce';
 import { assessTokenSource } from '../checks/tokens';
+import type { TokenAssessment } from '../checks/tokens';
 import { checkMarker } from '../evidence/marker';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution } from '../execution';
-import { describeFilter } from '../filters/paths-filters';
-import { issuingRights } from './words';
+import { describeFilter, keptAway } from '../filters/paths-filters';
 
 /** What every plan is made of. */
 export interface PlanInput<I> {
@@ -92,12 +94,21 @@ export function observedOf(
       });
       return (await Promise.all(checks)).flat();
     },
-    /** Where the operation token for a DR secondary comes from, with `update` on these paths, and whether that is ready. */
-    tokens: (cluster: string, paths: readonly string[], takesKept = false) => {
+    /**
+     * Where the operation token for a DR secondary comes from, with `update` on these paths, and whether that is ready.
+     *
+     * @param others - whose key holders the run may ask later
+     */
+    tokens: (
+      cluster: string,
+      paths: readonly string[],
+      takesKept = false,
+      others: readonly ClusterObservation[] = [],
+    ): Promise<TokenAssessment> => {
       const primary = othersOf(cluster).find(({ dr }) => dr?.mode === 'primary');
       return assessTokenSource({
-        ...{ deployment, secondary: access(cluster), observation: of(cluster) },
-        ...{ primary: primary && access(primary.cluster), wanted, paths, ownFingerprint, signal, takesKept },
+        ...{ deployment, secondary: access(cluster), observation: of(cluster), wanted, paths, ownFingerprint, signal },
+        ...{ primary: primary && access(primary.cluster), takesKept, others },
       });
     },
   };
@@ -164,10 +175,59 @@ function rightsOf({ operation, on, with: other, detail }: AllowedOperation): (re
   ];
 }
 
+/**
+ * What the workers' credential needs on a primary that issues an activation token.
+ *
+ * @param id - of performance replication: under which the secondary's filter is looked for there
+ * @param writes - the filter is written too
+ */
+export function issuingRights(kind: ReplicationKind, id?: string, writes = true): Rights {
+  const base = `sys/replication/${kind}/primary`;
+  return {
+    [`${base}/secondary-token`]: ['update', 'sudo'],
+    [`${base}/revoke-secondary`]: ['update'],
+    ...(id !== undefined && { [`${base}/paths-filter/${id}`]: ['read', ...(writes ? ['create|update'] : [])] }),
+  };
+}
+
 /** The clusters of a deployment as they are now. */
 export async function readDeployment(
   input: OnDeployment,
 ): Promise<{ readonly observations: readonly ClusterObservation[] }> {
   const { clusters, signal } = currentExecution();
   return { observations: await observeDeployment(clusters, input.deployment, signal) };
+}
+
+/* What several plans say in the same words. */
+
+export const COMPARE_ROOTS = 'Compare the Merkle roots, where they can be compared';
+export const FINAL_STATE = 'Read the final state';
+
+/** How the operation token of a cluster comes, and what becomes of it; nothing to say of what a batch token serves. */
+export function tokenSteps({ cluster, seal }: ClusterObservation, source: TokenSource | undefined, kept?: KeptToken) {
+  const generated = `Generate an operation token on ${cluster} from the holders' ${keyShares(seal?.recovery)}`;
+  return {
+    begin: kept ? `Take the operation token of ${cluster} that the record keeps` : source === 'ceremony' && generated,
+    end: source !== undefined && source !== 'batch' && 'Delete the operation tokens and destroy the ceremony keys',
+  };
+}
+
+/** Of a planned change of the primary, after its demotion. */
+export function comparisonStep(from: string, by: Quiesce, acceptLoss: 'none' | 'bounded'): string {
+  const when = by === 'none' ? 'Compare' : 'Where clients were not seen to be held: compare';
+  const then = acceptLoss === 'none' ? `promote ${from} back` : 'go on and state the bound';
+  return `${when} the Merkle roots; where loss cannot be excluded ${then}`;
+}
+
+/** The performance secondaries of a DR set, after its primary has changed. */
+export function followingSteps(secondaries: readonly ClusterObservation[], primary: string): string[] {
+  return secondaries.map(
+    ({ cluster }) =>
+      `See that performance secondary ${cluster} follows ${primary}, else re-point it with its paths filter`,
+  );
+}
+
+/** What a secondary may receive that it must not have, between update-primary and the second writing of its filter. */
+export function exposureInWords(secondary: string, filter: PathsFilterFacts): string {
+  return `Between update-primary and the second writing of its filter ${secondary} may receive what is kept away from it: ${keptAway(filter)}.`;
 }

@@ -1,8 +1,14 @@
-import type { Assessment, PathsFilterFacts, SecondaryOnboardingRoute } from '../../src/contracts/activities';
+import type {
+  Assessment,
+  FilterState,
+  PathsFilterFacts,
+  SecondaryOnboardingRoute,
+} from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf, ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
+import { orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { drSetOf } from '../../src/inventory';
 import { identityOf } from '../approvals/planning';
@@ -23,12 +29,11 @@ import { currentExecution } from '../execution';
 import { describeFilter, filterOfId, filterUnder, isWider, notMounted } from '../filters/paths-filters';
 import { advertised, othersOfSet } from '../joining/enable-secondary';
 import { kindName, rolesText } from '../observe';
-import { outsideDetail, publicKeyPrint } from '../joining/outside-secondary';
+import { outsideDetail, publicKeyPrint } from '../joining/join-by-token';
 import { ofNoCluster } from './filter-reconciliation';
 import { snapshotWanted } from '../snapshots/snapshots';
-import { observe } from './observed';
+import { FINAL_STATE, issuingRights, observe } from './observed';
 import type { Observed, PlanInput } from './observed';
-import { FINAL_STATE, issuingRights } from './words';
 
 type OnboardingInput = InputOf<'drSecondaryOnboarding'> | InputOf<'performanceSecondaryOnboarding'>;
 
@@ -65,27 +70,26 @@ export async function assessPrimaryEnablement(request: PlanInput<InputOf<'primar
 
 /** A cluster without replication becomes a DR secondary, which wipes it. */
 export function assessDrSecondaryOnboarding(request: PlanInput<InputOf<'drSecondaryOnboarding'>>) {
-  return planOnboarding('dr', request, {});
+  return planOnboarding('dr', request, 'none');
 }
 
 /** A cluster without replication becomes a performance secondary, which wipes it. */
 export function assessPerformanceSecondaryOnboarding(request: PlanInput<InputOf<'performanceSecondaryOnboarding'>>) {
   const { deployment, secondary = '', filter } = request.input;
   const { pathsFilters } = currentExecution().clusters.deployment(deployment);
-  const wanted = filter === 'inventory' ? pathsFilters[secondary] : filter;
-  if (wanted === undefined) return planOnboarding('performance', request, 'not-said');
-  const paths = wanted === 'none' ? {} : { filter: { mode: wanted.mode, paths: [...wanted.paths] } };
-  return planOnboarding('performance', request, paths);
+  return planOnboarding('performance', request, filter === 'inventory' ? pathsFilters[secondary] : filter);
 }
 
 /**
  * One of both is onboarded: a cluster of the inventory, or a secondary of another team, of which the primary's side alone is
  * judged, and whose token is encrypted to the key that people compared.
+ *
+ * @param wanted - the paths filter that a performance secondary is to get; undefined where nobody said it
  */
 async function planOnboarding(
   kind: ReplicationKind,
   request: PlanInput<OnboardingInput>,
-  wanted: WantedFilter,
+  wanted: FilterState | undefined,
 ): Promise<Assessment<SecondaryOnboardingRoute>> {
   const { input } = request;
   const { outside, form } = input;
@@ -98,22 +102,24 @@ async function planOnboarding(
   const cluster = secondary?.cluster ?? id;
   const source = observed.access(primary.cluster);
   const isPrimary = primary[kind]?.mode === 'primary' && primary.dr?.mode !== 'secondary';
-  const existing = kind === 'performance' && isPrimary && id !== '' ? await filterUnder(source, id, signal) : undefined;
+  const isKept = kind === 'performance' && isPrimary && id !== '';
+  const existing = isKept ? await filterUnder(source, id, signal).catch(orElse(signal, ({ code }) => code)) : undefined;
   const judged = [
     ...primaryChecks(observed, kind, primary),
     ...(secondary ? secondaryChecks(kind, deployment, primary, secondary) : [ofNoCluster(id, observed.observations)]),
     ...healthyTree(primary, kind),
     idFree(kind, primary, id, cluster),
-    ...(kind === 'performance' ? filterChecks(deployment, primary.cluster, { cluster, id }, wanted, existing) : []),
   ];
-  if (wanted === 'not-said') return { ...base, preconditions: judged };
-  const { filter } = wanted;
+  const ofFilter =
+    kind === 'performance' ? filterChecks(deployment, primary.cluster, { cluster, id }, wanted, existing) : [];
+  if (wanted === undefined) return { ...base, preconditions: [...judged, ...ofFilter] };
+  const filter = wanted === 'none' ? undefined : { mode: wanted.mode, paths: [...wanted.paths] };
   const route = {
     ...{ kind, primary: primary.cluster, secondary: cluster, id, enablesPrimary: !isPrimary },
     form: outside ? ('public-key' as const) : form,
     outside,
     snapshot: secondary && snapshotWanted(deployment, 'wipe', cluster).wanted,
-    ...wanted,
+    filter,
   };
   const parts = secondary
     ? partsOfOurs(deployment, route, primary, secondary)
@@ -137,7 +143,7 @@ async function planOnboarding(
     steps: [...parts.steps, FINAL_STATE],
     choices: { kind, ...parts.choices, ...(kind === 'performance' && { filter: describeFilter(filter) }) },
   });
-  return { ...base, preconditions: [...judged, ...rights], route, plan };
+  return { ...base, preconditions: [...judged, ...ofFilter, ...rights], route, plan };
 }
 
 type PlanParts = Required<Omit<Planning, 'runbook' | 'input' | 'clusters' | 'inventory'>> & {
@@ -280,31 +286,32 @@ function idFree(kind: ReplicationKind, primary: ClusterObservation, id: string, 
   });
 }
 
-/** The paths filter that a performance secondary is to get; none where it gets everything. */
-type WantedFilter = { readonly filter?: PathsFilterFacts } | 'not-said';
-
 /** That it is said what the secondary may see, and that no other filter stands under its id. */
 function filterChecks(
   deployment: Deployment,
   primary: string,
   { cluster, id }: { readonly cluster: string; readonly id: string },
-  wanted: WantedFilter,
-  existing: PathsFilterFacts | undefined,
+  wanted: FilterState | undefined,
+  /** What stands; the code of the error where it cannot be read. */
+  existing: PathsFilterFacts | string | undefined,
 ): Check[] {
   const place = `deployments.${deployment.name}.pathsFilters`;
-  const said = check('what it may see is said', cluster, wanted !== 'not-said', {
-    observed: wanted === 'not-said' ? `no entry for ${cluster} under ${place}` : describeFilter(wanted.filter),
+  const said = check('what it may see is said', cluster, wanted !== undefined, {
+    observed: wanted === undefined ? `no entry for ${cluster} under ${place}` : describeFilter(wanted),
     needed: 'a filter, or the word none',
     next: `Write into the inventory, under ${place}: {${cluster}: none} or {${cluster}: {mode: deny, paths: [<mount or namespace>/]}}; or start with {"filter": "none"} or {"filter": {"mode": "deny", "paths": ["<mount or namespace>/"]}}.`,
   });
-  if (wanted === 'not-said') return [said];
-  const narrows = !isWider(existing ?? 'none', wanted.filter ?? 'none');
+  if (wanted === undefined) return [said];
+  const isRead = typeof existing !== 'string';
+  const narrows = isRead && !isWider(existing ?? 'none', wanted);
   return [
     said,
     check('no wider than the filter that stands', primary, narrows, {
-      observed: `${describeFilter(existing)} under ${id || 'its id'}`,
-      needed: `none, or one that ${describeFilter(wanted.filter)} does not widen`,
-      next: `Change or delete that filter first, by filterReconciliation or by hand.`,
+      observed: isRead ? `${describeFilter(existing)} under ${id || 'its id'}` : `it could not be read: ${existing}`,
+      needed: `none, or one that ${describeFilter(wanted)} does not widen`,
+      next: isRead
+        ? `Change or delete that filter first, by filterReconciliation or by hand.`
+        : `Let the workers' credential read sys/replication/performance/primary/paths-filter/${id} on ${primary}.`,
     }),
   ];
 }

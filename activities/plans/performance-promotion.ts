@@ -29,8 +29,7 @@ import { currentExecution } from '../execution';
 import { describeFilter, findFilter, keptAway } from '../filters/paths-filters';
 import { snapshotWanted } from '../snapshots/snapshots';
 import type { Observed, PlanInput } from './observed';
-import { observe } from './observed';
-import { FINAL_STATE, comparisonStep, exposureInWords } from './words';
+import { FINAL_STATE, comparisonStep, exposureInWords, observe } from './observed';
 
 /** What was asked and read; the old primary, the new one, and the other secondaries of the performance set. */
 interface Promotion {
@@ -148,7 +147,7 @@ function findSides(input: InputOf<'performancePromotion'>, observed: Observed): 
       observed: rolesOf(observations, 'performance'),
       needed: `${input.to} is a performance secondary and ${input.from ?? 'one other cluster'} is ${planned ? 'the primary' : 'gone'}`,
       next:
-        from === to
+        from === to && to.performance?.mode === 'primary'
           ? `${input.to} is the performance primary already: there is nothing to do.`
           : planned
             ? 'Where no primary answers, start with {"mode": "unplanned"}.'

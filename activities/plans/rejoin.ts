@@ -25,9 +25,8 @@ import { isAlive, kindName } from '../observe';
 import { lastPrimaryChange } from '../roles/primary-changes';
 import type { PrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';
-import { observe } from './observed';
+import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, observe, tokenSteps } from './observed';
 import type { PlanInput } from './observed';
-import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, tokenSteps } from './words';
 
 /** What a rejoin follows. */
 export interface RejoinRoute {

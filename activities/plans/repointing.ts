@@ -19,12 +19,11 @@ import {
 import { UPDATE_PRIMARY } from '../checks/tokens';
 import { versionsInOrder } from '../checks/versions';
 import { describeFilter, findFilter } from '../filters/paths-filters';
-import { follows, primaryAddresses } from '../joining/following';
+import { follows, readSource } from '../joining/following';
 import { addressesDetail } from '../joining/repoint-authority';
 import { isAlive, kindName } from '../observe';
 import type { Observed, PlanInput } from './observed';
-import { observe } from './observed';
-import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, tokenSteps } from './words';
+import { COMPARE_ROOTS, FINAL_STATE, exposureInWords, observe, tokenSteps } from './observed';
 
 interface Pair {
   readonly input: InputOf<'secondaryRepointing'>;
@@ -45,8 +44,8 @@ export async function assessSecondaryRepointing(
   const { primary, secondary } = pair;
   const [source, target] = [observed.access(input.primary), observed.access(input.secondary)];
   const base = observed.base({ repoint: true });
-  const known = await primaryAddresses(source, signal).catch(orElse(signal, () => new Set<string>()));
-  const judged = repointingChecks(pair, known);
+  const known = await readSource(source, kind, signal).catch(orElse(signal, () => undefined));
+  const judged = repointingChecks(pair, known?.addresses ?? new Set());
   // Without the roles there is nothing to ask filters, tokens and rights of.
   if (refuses(judged)) return { ...base, preconditions: judged };
   const tokens = kind === 'dr' ? await observed.tokens(input.secondary, [UPDATE_PRIMARY]) : undefined;
@@ -78,7 +77,10 @@ export async function assessSecondaryRepointing(
       ...(filter && { filter: describeFilter(filter.known.filter), filterId: route.filter?.id ?? '' }),
     },
   });
-  const rights = await observed.rights(operations);
+  // Without a public key the activation token is wrapped, but for where people want it encrypted.
+  const needsKey = input.form === 'public-key' && kind === 'performance';
+  const key = { 'sys/replication/performance/secondary/generate-public-key': ['update'] };
+  const rights = await observed.rights(operations, { [input.secondary]: needsKey ? key : {} });
   const preconditions = [...judged, ...(tokens?.checks ?? []), ...(filter ? [filter.judged] : []), ...rights];
   return { ...base, preconditions, route, plan };
 }

@@ -3,9 +3,8 @@ import { asWarning, check, notCheckable } from '../checks/check';
 import { onePrimary, sameSet, streams, takesPart } from '../checks/replication';
 import { describeFilter, readFiltersOf, stateOf } from '../filters/paths-filters';
 import { asWanted } from '../plans/filter-reconciliation';
-import { concerning, readChecks, stops, unread } from './point';
-import type { Judged } from './point';
-import type { ClusterReading, DrSet, ServiceContext, Topology } from './topology';
+import { concerning, readChecks, stops, unread } from './reading';
+import type { ClusterReading, DrSet, Judged, ServiceContext, Topology } from './reading';
 
 /* What the clusters say of themselves that no plan of a change of the DR primary asks. Pure, but for the filters. */
 
@@ -115,6 +114,29 @@ export async function filterChecks({ clusters, deployment, access, execution }: 
       readChecks(execution.signal, asked, async (signal) => {
         const read = await readFiltersOf(access(primary.name), access(name), signal);
         return asWanted({ ...read, wanted: stateOf(wanted) }, next);
+      }),
+    ];
+  });
+  return (await Promise.all(checks)).flat();
+}
+
+/** Of the primary of a set, which its secondaries share. */
+export async function auditChecks({ sets, access, execution }: ServiceContext): Promise<Judged[]> {
+  const checks = sets.flatMap(({ primaries: [primary] }) => {
+    if (primary === undefined) return [];
+    const { name: cluster } = primary;
+    const needed = 'at least two: where the only one blocks, every authenticated call fails while health is good';
+    const asked = { name: 'audit-devices', cluster, needed };
+    return [
+      readChecks(execution.signal, asked, async (signal) => {
+        const own = access(cluster);
+        const devices = await own.client.sys.auditDevices({ token: await own.credential(), signal });
+        return check(asked.name, cluster, devices.length > 1, {
+          observed: devices.map(({ path }) => path).join(', ') || 'none: nothing is audited',
+          needed,
+          next: `Enable another audit device on ${cluster}, at a path that is writable on its secondaries too.`,
+          otherwise: devices.length === 0 ? 'fail' : 'warn',
+        });
       }),
     ];
   });

@@ -11,12 +11,11 @@ import {
   batchTokenReady,
   ceremonyEntryOf,
 } from '../checks/tokens';
-import { issuingRights } from '../plans/words';
+import { issuingRights } from '../plans/observed';
 import { proofOf } from '../tokens/batch-token-proof';
 import { readBatchToken } from '../tokens/operation-token';
-import { readChecks, stops, unread } from './point';
-import type { Judged } from './point';
-import type { ClusterReading, DrSet, ServiceContext } from './topology';
+import { readChecks, stops, unread } from './reading';
+import type { ClusterReading, DrSet, Judged, ServiceContext } from './reading';
 
 const PERFORMANCE = 'sys/replication/performance';
 

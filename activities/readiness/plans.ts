@@ -11,9 +11,8 @@ import { findSides, formerChecks, inStep, sideChecks, tokenChecks } from '../pla
 import { findFailoverSides } from '../checks/failover-sides';
 import { observedOf } from '../plans/observed';
 import type { Observed } from '../plans/observed';
-import { concerning, readChecks, within } from './point';
-import type { Judged } from './point';
-import type { DrSet, ServiceContext } from './topology';
+import { concerning, readChecks, within } from './reading';
+import type { DrSet, Judged, ServiceContext } from './reading';
 
 /** What a run that works may own itself: a quota, and a generation attempt. */
 const OF_A_RUN: readonly string[] = [QUOTA_LEFT_BEHIND, QUOTA_POSSIBLE, FREE_SLOT];

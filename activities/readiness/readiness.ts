@@ -11,17 +11,13 @@ import { currentExecution } from '../execution';
 import type { ActivityContext } from '../execution';
 import { batchTokenProofs } from '../tokens/batch-token-proof';
 import { lastPrimaryChange } from '../roles/primary-changes';
-import { clusterChecks, filterChecks } from './clusters';
+import { auditChecks, clusterChecks, filterChecks } from './clusters';
 import { credentialChecks } from './credentials';
-import { peopleChecks, rehearsalChecks } from './people';
 import { planChecks } from './plans';
-import { codeOf, concerning, pointsOf, unread, within } from './point';
-import type { Judged } from './point';
-import { runChecks, samplerChecks, workerChecks } from './site';
-import { lastCheck, tellChange, summarise } from './summary';
-import { readTopology } from './topology';
-import type { ReadinessContext, ServiceContext } from './topology';
-import { upkeepChecks } from './upkeep';
+import { codeOf, concerning, readTopology, unread, within } from './reading';
+import type { Judged, ReadinessContext, ServiceContext } from './reading';
+import { peopleChecks, rehearsalChecks, runChecks, samplerChecks, workerChecks } from './site';
+import { lastCheck, pointsOf, summarise, tellChange } from './summary';
 
 /**
  * Whether a switchover and a failover would start now: reads of the service, of Temporal, of the worker, judged and compared
@@ -41,11 +37,12 @@ export async function assessReadiness({ deployment: name }: OnDeployment) {
   const [topology, sampled, earlier] = await Promise.all([
     readTopology(execution, deployment),
     within(signal, (limited) => readWalSamples(execution, name, limited)).catch(() => ({ samples: [], unattested: 0 })),
-    lastReadiness(execution, name),
+    // A check stands by itself: where the last one cannot be read there is nothing to compare with.
+    recorded(execution, 'the last readiness check cannot be read', () => lastCheck.get(execution.records, name)),
   ]);
   const access = (cluster: string) => clusters.of(name, cluster);
   const context: ReadinessContext = { ...topology, execution, access, now: Date.now(), proofs: new Map() };
-  execution.progress('reading credentials, certificates, filters');
+  execution.progress('reading credentials and filters');
   const checks = await allChecks(signal, {
     ...serviceGroups(execution.inventory, context),
     plans: () => planChecks(context, runWorks, true),
@@ -73,7 +70,7 @@ function serviceGroups(inventory: Inventory, context: ServiceContext): Groups {
   return {
     clusters: () => clusterChecks(context),
     people: () => peopleChecks(inventory, context),
-    upkeep: () => upkeepChecks(context),
+    'audit-devices': () => auditChecks(context),
     credentials: () => credentialChecks(context),
     'paths-filters': () => filterChecks(context),
   };
@@ -116,16 +113,6 @@ async function allChecks(signal: AbortSignal, groups: Groups): Promise<readonly 
     }
   });
   return (await Promise.all(checks)).flat();
-}
-
-/**
- * What the record has of the last check that ended. A check stands by itself: where that cannot be read there is nothing to
- * compare with.
- */
-function lastReadiness(execution: ActivityContext, deployment: string) {
-  return recorded(execution, 'the last readiness check cannot be read', () =>
-    lastCheck.get(execution.records, deployment),
-  );
 }
 
 /**

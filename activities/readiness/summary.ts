@@ -1,15 +1,15 @@
 import { z } from 'zod';
 import { readinessPoint, readinessVerdict } from '../../src/contracts/readiness';
 import type { ReadinessPoint, ReadinessResult, ReadinessVerdict } from '../../src/contracts/readiness';
-import { redFirst, changeText } from '../../src/contracts/readiness-words';
+import { changeText, isWorse, redFirst } from '../../src/contracts/words';
 import type { Notification } from '../../src/contracts/notifications';
 import { findDeployment } from '../../src/inventory';
-import type { ActivityDependencies } from '../dependencies';
-import type { ActivityContext } from '../execution';
+import { redact } from '../../src/keys';
+import type { ActivityContext, ActivityDependencies } from '../execution';
 import { tellNow } from '../notifications/notifications';
 import { RecordTable } from '../record-table';
-import { QUESTIONS, isWorse } from './point';
-import type { Topology } from './topology';
+import { QUESTIONS } from './reading';
+import type { Judged, Question, Topology } from './reading';
 
 /** The check before, as far as it is kept and compared. */
 const earlierReadiness = z.object({
@@ -21,7 +21,31 @@ const earlierReadiness = z.object({
 export type EarlierReadiness = z.infer<typeof earlierReadiness>;
 export const lastCheck = new RecordTable('readiness', earlierReadiness);
 
-type RoleChange = (typeof QUESTIONS)[number];
+/**
+ * The points of checks. Several plans make the same check of one cluster: the worst counts. A point whose verdict is the same
+ * for both questions is told once.
+ */
+export function pointsOf(judged: readonly Judged[]): ReadinessPoint[] {
+  const worst = new Map<string, ReadinessPoint>();
+  for (const each of judged) {
+    for (const about of each.about === undefined ? QUESTIONS : [each.about]) {
+      const point = pointOf(each, about);
+      const known = worst.get(keyOf(point, about));
+      if (known === undefined || isWorse(point.verdict, known.verdict)) worst.set(keyOf(point, about), point);
+    }
+  }
+  return [...worst.values()].flatMap((point) => {
+    const twin = worst.get(keyOf(point, point.about === 'switchover' ? 'failover' : 'switchover'));
+    if (twin?.verdict !== point.verdict) return [point];
+    return point.about === 'switchover' ? [{ ...point, about: 'both' }] : [];
+  });
+}
+
+function pointOf({ name, observed, ...judged }: Judged, about: Question): ReadinessPoint {
+  const id = name.toLowerCase().replaceAll(/[^a-z0-9.]+/g, '-');
+  return { id, ...judged, about, observed: redact(observed) };
+}
+
 /** Of each level. */
 const VERDICTS = readinessVerdict.options;
 const NOT_READY = VERDICTS.indexOf('not-ready');
@@ -35,22 +59,22 @@ export function summarise(
 ): ReadinessResult {
   const isCandidate = (cluster: string | undefined) =>
     sets.some(({ secondaries }) => secondaries.some(({ name }) => name === cluster));
-  const levelOf = (kind: RoleChange, counts: (point: ReadinessPoint) => boolean): number => {
-    const bad = concerning(points, kind).filter((point) => point.verdict !== 'ok' && counts(point));
+  const levelOf = (kind: Question, counts: (point: ReadinessPoint) => boolean): number => {
+    const bad = pointsAbout(points, kind).filter((point) => point.verdict !== 'ok' && counts(point));
     if (bad.some(({ verdict }) => verdict === 'fail')) return NOT_READY;
     return bad.every(isBeyondKnowing) ? 0 : 1;
   };
-  const general = (kind: RoleChange) => levelOf(kind, ({ cluster }) => !isCandidate(cluster));
-  const own = (kind: RoleChange, name: string) => levelOf(kind, ({ cluster }) => cluster === name);
+  const general = (kind: Question) => levelOf(kind, ({ cluster }) => !isCandidate(cluster));
+  const own = (kind: Question, name: string) => levelOf(kind, ({ cluster }) => cluster === name);
   /** Every set needs one DR secondary that is good enough; another one that is not is a warning. */
-  const ofDeployment = (kind: RoleChange): ReadinessVerdict => {
+  const ofDeployment = (kind: Question): ReadinessVerdict => {
     const levels = sets.map(({ secondaries }) => {
       const each = secondaries.map(({ name }) => own(kind, name));
       return Math.min(NOT_READY, ...each) === NOT_READY ? NOT_READY : Math.min(1, Math.max(...each));
     });
     return verdictOf(general(kind), ...levels);
   };
-  const ofCandidate = (kind: RoleChange, name: string) => verdictOf(general(kind), own(kind, name));
+  const ofCandidate = (kind: Question, name: string) => verdictOf(general(kind), own(kind, name));
   return {
     schema: 'replication-runbooks/readiness/v1',
     deployment: deployment.name,
@@ -78,7 +102,7 @@ function isBeyondKnowing({ verdict, unread }: ReadinessPoint): boolean {
   return verdict === 'not-checkable' && unread === undefined;
 }
 
-function concerning<P extends Pick<ReadinessPoint, 'about'>>(points: readonly P[], kind: RoleChange): P[] {
+function pointsAbout<P extends Pick<ReadinessPoint, 'about'>>(points: readonly P[], kind: Question): P[] {
   return points.filter(({ about }) => about === kind || about === 'both');
 }
 
@@ -90,8 +114,8 @@ export function changesSince(
   const changes = now.flatMap((point) => {
     const { id, about, cluster, verdict } = point;
     const old = before.filter((each) => keyOf(each) === keyOf(point));
-    const was = QUESTIONS.filter((question) => concerning([point], question).length > 0)
-      .flatMap((question) => concerning(old, question))
+    const was = QUESTIONS.filter((question) => pointsAbout([point], question).length > 0)
+      .flatMap((question) => pointsAbout(old, question))
       .find((each) => each.verdict !== verdict)?.verdict;
     if (was === undefined) return [];
     const change = isWorse(verdict, was) ? ('worse' as const) : ('better' as const);
@@ -100,8 +124,8 @@ export function changesSince(
   return changes.toSorted((a, b) => Number(b.change === 'worse') - Number(a.change === 'worse'));
 }
 
-function keyOf({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>): string {
-  return `${id} ${cluster ?? ''}`;
+function keyOf({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>, about = ''): string {
+  return `${id} ${cluster ?? ''} ${about}`;
 }
 
 /** What comes to its end by itself: people are told when it nears, also where the verdict stays what it was. */
@@ -110,8 +134,6 @@ const ENDS = new Set([
   'batch-token',
   'batch-token-lives-long-enough',
   'recorded-tokens',
-  'certificate',
-  'licence',
 ]);
 
 /** Tells people that a verdict is another one than at the last check, worse or better; of the first one where it is red. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import type { Client } from '@temporalio/client';
-import { RUNBOOK_NAMES, deploymentWorkflowId, holdsDeploymentLock } from '../../src/contracts/names';
+import { RUNBOOK_NAMES, deploymentWorkflowId, holdsDeploymentLock, webUiLink } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
 import { shellLine } from '../../src/contracts/next-commands';
 import { reportSchema } from '../../src/contracts/report';
@@ -12,7 +12,9 @@ import { QUERIES, SIGNALS } from '../../src/contracts/signals';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
-import { writeReportFiles as writeFiles } from '../../src/report/report-files';
+import { writeReportFiles as writeFiles } from '../../src/report/render';
+import type { RunContext } from '../../src/keys';
+import { startOf } from '../approvals/arrived-signals';
 import { demandControl } from '../approvals/people';
 import { currentExecution } from '../execution';
 
@@ -69,14 +71,12 @@ export async function describeRun({ workflowId }: { readonly workflowId: string 
     status: status.name,
     taskQueue: escapeUntrusted(taskQueue),
     /** As the server recorded it, or as the client called itself. */
-    startedBy: await starterOf(temporal, run.ns, workflowId, runId),
+    startedBy: await starterOf(temporal, { ns: run.ns, wid: workflowId, rid: runId }),
     /** What an administrator runs, where no runbook of these workers holds the lock. */
     ...(ours && taskQueue === Context.current().info.taskQueue
       ? {}
       : { terminate: terminateCommand(run.ns, workflowId, runId) }),
-    link:
-      uiAddress &&
-      `${uiAddress.replace(/\/$/, '')}/namespaces/${run.ns}/workflows/${encodeURIComponent(workflowId)}/${runId}`,
+    link: uiAddress && webUiLink(uiAddress, run.ns, workflowId, runId),
   };
 }
 
@@ -90,13 +90,8 @@ function terminateCommand(ns: string, workflowId: string, runId: string): string
   return shellLine('temporal', 'workflow', 'terminate', ...which, '--reason', 'it is no run of ours');
 }
 
-async function starterOf({ connection, options }: Client, namespace: string, workflowId: string, runId: string) {
-  const { history } = await connection.workflowService.getWorkflowExecutionHistory({
-    namespace: namespace || options.namespace,
-    execution: { workflowId, runId },
-    maximumPageSize: 1,
-  });
-  const started = history?.events?.[0];
+async function starterOf(temporal: Client, run: RunContext): Promise<string> {
+  const started = await startOf(temporal, run);
   const identity = started?.workflowExecutionStartedEventAttributes?.identity;
   return escapeUntrusted(
     started?.principal?.name ?? (identity ? `${identity} (as the client called itself)` : 'unknown'),

@@ -3,20 +3,22 @@ import type { Check, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, orElse } from '../../src/errors';
+import type { ClusterObservation } from '../../src/contracts/observations';
 import { demandSameOutage, gateOf, verifyOperation } from '../approvals/authority';
 import { observeDeployment } from '../approvals/planning';
 import { demand } from '../checks/check';
 import { mayBeOneSet, servesAsPrimary } from '../checks/replication';
-import { goneChecks, signsAgree } from '../checks/signs';
-import type { ClusterAccess } from '../clusters';
-import { alsoGoneIn, readSigns, signsText, spokeAgainst } from '../evidence/failover-evidence';
+import { goneChecks, signsAgree, judgeSigns, observerOf } from '../checks/signs';
+import type { ClusterAccess, Clusters } from '../clusters';
 import { currentExecution, onCluster } from '../execution';
 import { callHook } from '../hooks/run-hook';
 import { othersOfSet } from '../joining/enable-secondary';
-import { kindName, readKind, readStatus, replicationOf } from '../observe';
-import { identityOfLost } from '../checks/failover-sides';
-import { awaitState, beforeSending } from '../read-act-confirm';
+import { kindName, readKind, readStatus } from '../observe';
+import { identityOfLost, findFailoverSides } from '../checks/failover-sides';
+import { awaitAnswer, awaitState, beforeSending } from '../read-act-confirm';
 import { awaitNamed } from '../tokens/operation-token';
+import type { FailoverSides } from '../checks/failover-sides';
+import type { Observer } from '../checks/signs';
 import * as proof from './prove-not-primary';
 import { opinionsText, refusePrimary } from './prove-not-primary';
 
@@ -28,15 +30,12 @@ export interface Sides {
   readonly otherCluster: string;
 }
 
-/** The replication of a cluster, which need not answer at once. */
-export function awaitTold(access: ClusterAccess, budgetMs: number, kind: ReplicationKind = 'dr') {
+/** The DR role of a cluster, which need not answer at once. */
+export function awaitTold(access: ClusterAccess, budgetMs: number) {
   const execution = currentExecution();
-  return awaitState(execution, {
-    ...replicationOf(access, kind, execution.signal, readStatus),
-    until: () => true,
-    budgetMs,
-    needed: `${access.entry.name} tells its ${kindName(kind)} role`,
-  });
+  const { name: cluster } = access.entry;
+  const read = () => readStatus(access, 'dr', execution.signal);
+  return awaitAnswer(execution, { read, cluster, budgetMs, needed: `${cluster} tells its DR role` });
 }
 
 /** No node of the lost primary says that it is primary, and every sign that it is gone is still there. */
@@ -173,7 +172,7 @@ export async function awaitPrimaryGone(input: {
     describe: signsText,
     needed: `every sign that ${from} is gone`,
     cluster: from,
-    pollMs: 500,
+    pollMs: execution.timing.pollMs * 2,
   });
   return { observed: signsText(signs), at: Date.now() };
 }
@@ -200,4 +199,72 @@ export async function fenceLostPrimary(input: {
     await demandSameOutage(judged, await readKind(access, 'dr', signal));
   });
   return callHook({ deployment, hook: 'fence', from, to });
+}
+
+/**
+ * Reads the whole deployment and judges the signs that `from` is gone.
+ *
+ * @throws RunbookError PRECONDITION_FAILED where another cluster is primary; SERVICE_UNAVAILABLE, which may be tried
+ *   again, where the successor does not say what it hears
+ */
+export async function readSigns(
+  clusters: Clusters,
+  name: string,
+  named: { readonly from: string; readonly to: string; readonly alsoGone?: readonly string[] | undefined },
+  signal: AbortSignal,
+): Promise<readonly Check[]> {
+  const deployment = clusters.deployment(name);
+  const { from, to } = named;
+  const found = findFailoverSides(deployment, named, await observeDeployment(clusters, name, signal));
+  if ('verdict' in found) throw spokeAgainst([found]);
+  if (!found.to.dr) {
+    throw new RunbookError('SERVICE_UNAVAILABLE', `${to} does not say whether it hears ${from}.`, {
+      cluster: to,
+      observed: found.to.error ?? 'no status',
+      needed: 'its DR status',
+    });
+  }
+  return judgeSigns({ ...witnesses(found), primaryGoneMs: deployment.limits.primaryGoneMs });
+}
+
+/** The further silent members that the approvers of a plan attested to serve nobody. */
+export function alsoGoneIn({ choices }: RunbookPlan): readonly string[] {
+  const named = choices['alsoGone'];
+  return typeof named === 'string' ? named.split(', ') : [];
+}
+
+/** Who can say whether the primary is heard. */
+export function witnesses({ from, to, others, performanceSecondaries }: FailoverSides): {
+  readonly from: ClusterObservation;
+  readonly to: ClusterObservation;
+  readonly observers: readonly Observer[];
+} {
+  const observers = [
+    ...others.map((each) => observerOf(each, 'dr')),
+    ...performanceSecondaries.map((each) => observerOf(each, 'performance')),
+    // One that follows a primary was not the primary that is gone, and says whether it hears the real one.
+    ...(follows(from) ? [observerOf(from, 'dr')] : []),
+  ];
+  return { from, to, observers };
+}
+
+function follows({ dr }: ClusterObservation): boolean {
+  return dr?.mode === 'secondary' && (dr.primaryClusterAddress ?? '') !== '';
+}
+
+export function signsText(signs: readonly Check[]): string {
+  return signs.map(({ name, observed, verdict }) => `${name}: ${verdict} (${observed})`).join('; ');
+}
+
+/** What contradicts a failover: nobody is asked to approve it, and nothing is promoted. */
+export function spokeAgainst(signs: readonly Check[]): RunbookError {
+  const [first] = signs;
+  return new RunbookError('PRECONDITION_FAILED', `It is not proven that the primary is gone. ${signsText(signs)}`, {
+    retryable: false,
+    outcomeKnown: true,
+    ...(first?.cluster === undefined ? {} : { cluster: first.cluster }),
+    observed: first?.observed ?? '',
+    needed: first?.needed ?? '',
+    next: signs.flatMap(({ next }) => next ?? []).join(' '),
+  });
 }

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { isRunbookError } from '../../src/errors';
-import type { ActivityDependencies } from '../dependencies';
+import type { ActivityDependencies } from '../execution';
 import { RecordTable } from '../record-table';
 
 /** Clients have no primary meanwhile: what takes longer goes on by itself. */

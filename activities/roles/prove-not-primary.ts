@@ -8,7 +8,7 @@ import { readHistory } from '../../src/report/run-history';
 import { clusterOf, fieldsOf, listOf } from '../../src/report/run-record';
 import { STEPS_MS } from '../approvals/authority';
 import { historyOf } from '../approvals/arrived-signals';
-import { Deadline } from '../deadline';
+import { Deadline } from '../read-act-confirm';
 import type { ClusterAccess } from '../clusters';
 import type { ActivityContext } from '../execution';
 import { heartbeatAge, readKind } from '../observe';

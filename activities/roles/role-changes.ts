@@ -2,7 +2,6 @@ import type { Authority, ChangeResult, LossEvidence, SecondaryToken } from '../.
 import type { ReplicationObservation, WalIndex } from '../../src/contracts/observations';
 import type { AllowedOperation, GatedOperation, RunbookPlan } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
-import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import {
   demandSameOutage,
@@ -12,13 +11,14 @@ import {
   verifyBeginning,
   verifyOperation,
 } from '../approvals/authority';
+import { check, demand } from '../checks/check';
 import type { ClusterAccess } from '../clusters';
 import { currentExecution, onCluster } from '../execution';
 import { identityOfLost } from '../checks/failover-sides';
 import { inPlaceOf } from '../approvals/planning';
 import { describeReplication, kindName, readKind, readStatus, replicationOf } from '../observe';
 import { primaryClusterAddrOf } from '../joining/enable-secondary';
-import { demandRole } from '../joining/onboarding-read';
+import { demandRole } from '../joining/following';
 import { awaitNamed, openOperationToken, readClusterId } from '../tokens/operation-token';
 import { ROLE_TIMEOUT_MS, readActConfirm, resultOf, seenInTime, withCredential } from '../read-act-confirm';
 import { equalRoots, hasReached, mayTakeOver, demandNoLoss } from '../evidence/data-evidence';
@@ -97,7 +97,12 @@ export async function demotePrimary(input: Demotion): Promise<DemoteResult> {
     allow: (state) => {
       demandRole(cluster, kind, 'primary', state);
       written = state.lastWal;
-      if (!mayLose && written === undefined) throw untoldWal(cluster, kind, state);
+      const told = check('a loss can be excluded', cluster, mayLose || written !== undefined, {
+        observed: describeReplication(state),
+        needed: `${cluster} tells its last ${kindName(kind)} WAL index`,
+        next: 'Start again with {"acceptLoss": "bounded"}.',
+      });
+      demand([told], `${cluster} was not demoted`);
     },
     // The last look before the point of no return.
     prepare: async () => {
@@ -312,28 +317,19 @@ async function demandSuccessor(
   };
   const inTime = written === undefined ? undefined : await seenInTime(execution, awaited);
   const seen = inTime === undefined || 'late' in inTime ? await awaited.read() : inTime;
-  if (mayTakeOver(seen, heartbeatAgeMs, mayLose ? reached : wal)) return seen;
-  throw new RunbookError('PRECONDITION_FAILED', `${otherCluster} could not take over; ${cluster} was not demoted.`, {
-    cluster: otherCluster,
+  const judged = check('could take over', otherCluster, mayTakeOver(seen, heartbeatAgeMs, mayLose ? reached : wal), {
     observed: describeReplication(seen),
     needed: `secondary, stream-wals, connected, fresh heartbeat${wal === undefined ? '' : `, last remote WAL at least ${wal}`}`,
     next: `Find out why ${otherCluster} is not ready, then retry.`,
   });
+  demand([judged], `${cluster} was not demoted`);
+  return seen;
 }
 
 /** The later one of two WAL indexes, where both are needed. */
 function latest(one: WalIndex | undefined, other: WalIndex | undefined): WalIndex | undefined {
   if (one === undefined || other === undefined) return one ?? other;
   return BigInt(one) > BigInt(other) ? one : other;
-}
-
-function untoldWal(cluster: string, kind: ReplicationKind, state: ReplicationObservation): RunbookError {
-  return new RunbookError('PRECONDITION_FAILED', `The plan accepts no loss; ${cluster} was not demoted.`, {
-    cluster,
-    observed: describeReplication(state),
-    needed: `${cluster} tells its last ${kindName(kind)} WAL index`,
-    next: 'Start again with {"acceptLoss": "bounded"}.',
-  });
 }
 
 function otherMode(cluster: string, planned: boolean): RunbookError {

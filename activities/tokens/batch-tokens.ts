@@ -3,22 +3,21 @@ import type { Finding } from '../../src/contracts/run-facts';
 import { RunbookError, isRunbookError, orElse } from '../../src/errors';
 import type { BatchTokenRotationEntry } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
+import { check, demand } from '../checks/check';
 import { missingRights, rightsText } from '../checks/credentials';
+import { hasRole } from '../checks/replication';
 import { takenBy } from '../checks/tokens';
 import type { ClusterAccess } from '../clusters';
 import { onCluster } from '../execution';
 import type { Execution } from '../execution';
 import { observeCluster, readKind } from '../observe';
 import { chooseSet, opensCeremonies } from '../plans/batch-token-rotation';
-import { CHANGE_TIMEOUT_MS } from '../deadline';
-import { neededGrants, policyCommand, rightsIn, roleCommand } from './batch-token-policy';
+import { CHANGE_TIMEOUT_MS } from '../read-act-confirm';
+import { neededGrants, policyCommand, rightsIn, roleCommand } from './policies';
 import { keptBatchTokens, sealBatchToken } from './kept-batch-token';
 import { batchTokenProofs, proofOf } from './batch-token-proof';
 import { readClusterId } from './operation-token';
 import type { PolicyGrant } from './policies';
-
-/** A rotation that is done: the new token is proven, and in the record. */
-export type BatchTokenRotated = Awaited<ReturnType<typeof rotateBatchToken>>;
 
 /* Batch tokens for DR operations, made on the primary and kept in the record (facts 5.7, 11.16). */
 
@@ -77,14 +76,10 @@ export async function rotateBatchToken(input: RotationInput) {
 /** A DR secondary or a lost primary must not be asked: what it makes would not be of its set's present data. */
 async function mustBePrimary(access: ClusterAccess, signal: AbortSignal): Promise<void> {
   await readClusterId(access, signal);
-  const { mode } = await readKind(access, 'dr', signal);
-  if (mode === 'primary') return;
-  throw new RunbookError('PRECONDITION_FAILED', `${access.entry.name} is not the DR primary now.`, {
-    cluster: access.entry.name,
-    observed: mode,
-    needed: 'primary',
-    next: 'Start batchTokenRotation again when a cluster of the set is primary.',
-  });
+  const { name: cluster } = access.entry;
+  const next = 'Start batchTokenRotation again when a cluster of the set is primary.';
+  const told = { cluster, dr: await readKind(access, 'dr', signal) };
+  demand([hasRole(told, 'dr', 'primary', next)], 'No batch token was made');
 }
 
 function refusedBy(cluster: string): Finding {
@@ -153,40 +148,37 @@ async function proveToken(
   const rights = rightsIn(needed);
   const missing = missingRights({ capabilities }, rights);
   const correctRole = `Correct the role: \`${roleCommand(role, policy)}\`.`;
-  const demands: readonly (readonly [good: boolean, observed: string, needed: string, next: string])[] = [
+  const isOrphan = orphan === true;
+  demand(
     [
-      type === 'batch' && orphan === true,
-      `${type ?? 'type not told'}, ${orphan === true ? 'orphan' : 'not orphan'}`,
-      'an orphan batch token',
-      correctRole,
+      check('an orphan batch token', cluster, type === 'batch' && isOrphan, {
+        observed: `${type ?? 'type not told'}, ${isOrphan ? 'orphan' : 'not orphan'}`,
+        needed: 'an orphan batch token',
+        next: correctRole,
+      }),
+      check(
+        'its policy',
+        cluster,
+        policies.includes(policy) && policies.every((each) => each === policy || each === 'default'),
+        {
+          observed: policies.join(', ') || 'no policy',
+          needed: `policy ${policy} and no other`,
+          next: correctRole,
+        },
+      ),
+      check('its life', cluster, ttlSeconds >= Math.min(asked - SHORTER_SECONDS, asked * 0.9), {
+        observed: `${ttlSeconds} s`,
+        needed: `${asked} s`,
+        next: `Raise max_lease_ttl of auth/token on ${cluster}, or lower the ttl.`,
+      }),
+      check('its rights', cluster, missing.length === 0, {
+        observed: missing.map((path) => `${path}: ${rightsText({ capabilities }, path)}`).join('; '),
+        needed: missing.map((path) => `${rights[path]?.join(', ')} on ${path}`).join('; '),
+        next: `Was the policy emptied on purpose? Otherwise write it: \`${policyCommand(policy)}\``,
+      }),
     ],
-    [
-      policies.includes(policy) && policies.every((each) => each === policy || each === 'default'),
-      policies.join(', ') || 'no policy',
-      `policy ${policy} and no other`,
-      correctRole,
-    ],
-    [
-      ttlSeconds >= Math.min(asked - SHORTER_SECONDS, asked * 0.9),
-      `${ttlSeconds} s`,
-      `${asked} s`,
-      `Raise max_lease_ttl of auth/token on ${cluster}, or lower the ttl.`,
-    ],
-    [
-      missing.length === 0,
-      missing.map((path) => `${path}: ${rightsText({ capabilities }, path)}`).join('; '),
-      missing.map((path) => `${rights[path]?.join(', ')} on ${path}`).join('; '),
-      `Was the policy emptied on purpose? Otherwise write it: \`${policyCommand(policy)}\``,
-    ],
-  ];
-  for (const [good, observed, wanted, next] of demands) {
-    if (good) continue;
-    const message = `The new batch token of ${cluster} is not what is needed; it was not kept.`;
-    throw new RunbookError('PRECONDITION_FAILED', message, {
-      ...{ cluster, observed, needed: wanted },
-      next: `${next} The token that was in use before stays; the new one ends with its lifetime.`,
-    });
-  }
+    'The new batch token was not kept, and ends with its lifetime; the one in use before stays',
+  );
   return {
     expiresAt: expireTime ?? new Date(Date.now() + ttlSeconds * 1000).toISOString(),
     ttlSeconds,

@@ -1,5 +1,5 @@
 import type { Assessment, Authority, OnCluster, TokenDisposal } from '../../src/contracts/activities';
-import { orphanFinding } from '../../src/contracts/alarms';
+import { orphanFinding } from '../../src/contracts/run-status';
 import type { OperationTokenReference, Sealed } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
@@ -46,8 +46,8 @@ export async function deleteOperationTokens(input: {
 }): Promise<{ readonly disposals: readonly TokenDisposal[]; readonly findings: readonly Finding[] }> {
   const { deployment } = input;
   const execution = currentExecution();
-  const entries = (await ledgerOf(execution).open(deployment)).filter(isSealed);
-  const known = entries.filter(({ wid }) => wid === execution.run.wid);
+  const entries = await ledgerOf(execution).open(deployment);
+  const known = entries.filter(isSealed).filter(({ wid }) => wid === execution.run.wid);
   const asked = input.tokens.filter((token) => token.source === 'sealed');
   // Earlier runs may have left a token behind that could not be deleted then: it can be now. What this run itself keeps
   // for another one goes too: it was stopped before it could say so.
@@ -57,13 +57,13 @@ export async function deleteOperationTokens(input: {
   });
   const done = await Promise.all([
     ...asked.map(async (token) => {
-      const entry = known.find(({ sealed }) => sealed === token.value);
+      const entry = known.find(({ sealed }) => sealed === token.value) ?? beforeItWasMade(entries, token);
       const disposal = await (entry ? disposeSealed(entry) : deleteToken(deployment, token, execution.run));
-      return { disposal, of: `The operation token of ${token.cluster}`, isOurs: true };
+      return { disposal, of: `The operation token of ${token.cluster}`, isOurs: true, isNoted: entry !== undefined };
     }),
     ...left.map(async (entry) => {
       const of = `The operation token of ${entry.cluster}, made by an earlier run,`;
-      return { disposal: await disposeSealed(entry), of, isOurs: false };
+      return { disposal: await disposeSealed(entry), of, isOurs: false, isNoted: true };
     }),
   ]);
   const again = `the next run on ${deployment} deletes it`;
@@ -71,8 +71,18 @@ export async function deleteOperationTokens(input: {
     disposals: done.flatMap(({ disposal, isOurs }) => (isOurs || disposal.state === 'deleted' ? [disposal] : [])),
     findings: done
       .filter(({ disposal: { state }, isOurs }) => state === 'unproven' || (isOurs && state !== 'deleted'))
-      .map(({ disposal, of }) => notDeleted(disposal, of, again)),
+      .map(({ disposal, of, isNoted }) => (isNoted ? notDeleted(disposal, of, again) : lost(disposal, of))),
   };
+}
+
+/** The note of a last share, where the record could not be written any more once it had made this token of this run. */
+function beforeItWasMade(
+  entries: readonly LedgerEntry[],
+  { cluster, entry: id, value: sealed }: Extract<OperationTokenReference, { source: 'sealed' }>,
+): SealedEntry | undefined {
+  const own = { ...currentExecution().run, cluster };
+  const note = entries.find((each) => each.id === id && each.state === 'under-way' && isOfSameRun(each, own));
+  return note && { ...note, state: 'alive', sealed };
 }
 
 /** What tokens the record of a deployment holds, and what can be done about them now. */
@@ -274,6 +284,16 @@ function notDeleted(
         text: `${of} is not proven to be dead: ${text}`,
         next: `It stays sealed in the record. Find out why ${cluster} gives no clear answer, then ${again}; or delete it by hand with operation-token/delete.`,
       };
+}
+
+/** Alive, and in no record: that could not be written when it was made. */
+function lost({ cluster, text }: TokenDisposal, of: string): Finding {
+  return {
+    severity: 'critical',
+    code: 'token-not-proven-dead',
+    text: `${of} is not proven to be dead: ${text}. The record does not have it: no later run finds it, and nobody can read it.`,
+    next: `Ask the service's vendor how to end it, or end all of them by disabling and re-enabling DR on ${cluster} when it is safe; look for its use in the audit log until then.`,
+  };
 }
 
 /** Nobody here can end the token: people can. */

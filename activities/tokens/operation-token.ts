@@ -10,8 +10,7 @@ import type { TokenDisposal } from '../../src/contracts/activities';
 import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
 import { currentExecution } from '../execution';
-import { CHANGE_TIMEOUT_MS } from '../deadline';
-import { awaitState } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS, awaitAnswer } from '../read-act-confirm';
 import { readStatus } from '../observe';
 
 /** How long a cluster that does not answer is waited for before its step parks, ms. */
@@ -84,11 +83,9 @@ export async function awaitNamed(access: ClusterAccess, budgetMs: number): Promi
 
 /** As {@link awaitClusterId}, with the version of the service. */
 export function awaitIdentity(access: ClusterAccess, execution: Execution, budgetMs: number): Promise<Identity> {
-  return awaitState(execution, {
+  return awaitAnswer(execution, {
     read: () => readIdentity(access, execution.signal),
-    until: () => true,
     budgetMs,
-    describe: ({ clusterId }) => clusterId,
     needed: `${access.entry.name} answers`,
     cluster: access.entry.name,
   });
@@ -162,8 +159,8 @@ export async function deleteToken(
     let last = 'no clear answer';
     for (let tries = 1; tries <= TRIES; tries += 1) {
       execution.throwIfCancelled();
-      // After an answer that proves nothing; doubles with each try.
-      let pauseMs = timing.refusalMs;
+      // After an answer that proves nothing; doubles with each try. What the cluster asks for does not.
+      let pauseMs = timing.refusalMs * 2 ** (tries - 1);
       try {
         await access.client.dr.secondary.deleteOperationToken(
           { drOperationToken },
@@ -191,10 +188,10 @@ export async function deleteToken(
         } else {
           last = accepted ? 'deleted, and no clear answer since' : 'no clear answer';
           // The cluster restarts, or chooses another leader.
-          pauseMs = Math.max(error.retryAfterMs ?? 0, 2 * timing.refusalMs);
+          pauseMs = Math.max(error.retryAfterMs ?? 0, 2 * pauseMs);
         }
       }
-      if (tries < TRIES) await delay(pauseMs * 2 ** (tries - 1), undefined, { signal });
+      if (tries < TRIES) await delay(pauseMs, undefined, { signal });
     }
     return { cluster, state: 'unproven', text: last };
   } catch (error) {

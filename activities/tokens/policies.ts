@@ -2,6 +2,7 @@ import type { RunbookName } from '../../src/contracts/names';
 import { RUNBOOK_NAMES } from '../../src/contracts/names';
 import type { Deployment } from '../../src/inventory';
 import { ENDPOINTS } from '../../src/vault';
+import type { Rights } from '../checks/credentials';
 
 /* The least that each kind of credential of the inventory must be allowed: `runbook policy`. */
 
@@ -216,8 +217,6 @@ function grantsOfCall(deployment: Deployment, name: string): readonly PolicyGran
       return [...CALLS.filter((call) => call.name === name).map(grant), BELOW_ANY_MOUNT];
     case 'sys.createBatchToken':
       return rotations.map(({ role }) => ({ path: `auth/token/create/${role}`, capabilities: ['update'] }));
-    case 'sys.rateLimitQuotas':
-      return [{ path: 'sys/quotas/rate-limit', capabilities: ['list'] }];
     case 'sys.rateLimitQuota':
     case 'sys.createRateLimitQuota':
     case 'sys.deleteRateLimitQuota':
@@ -248,12 +247,14 @@ function drCalls(...asked: readonly Asked[]): readonly Call[] {
 }
 
 function grant(call: Pick<Call, 'method' | 'path'>): PolicyGrant {
-  const { method, path } = call;
+  const { method } = call;
+  const [path = '', query] = call.path.split('?');
   const sudo = askedBy(call) === 'sudo' ? ['sudo'] : [];
   // What may be absent before is made by its first write.
   const more = /^(?!sys\/|auth\/)|\/paths-filter\//.test(path) ? ['create', 'update'] : ['update'];
   // A question that is asked by POST needs what a change needs.
-  const capabilities = method === 'GET' ? ['read'] : method === 'DELETE' ? ['delete'] : more;
+  const reads = query === 'list=true' ? ['list'] : ['read'];
+  const capabilities = method === 'GET' ? reads : method === 'DELETE' ? ['delete'] : more;
   return { path: path.replace(/:\w+/g, '+'), capabilities: [...capabilities, ...sudo] };
 }
 
@@ -277,6 +278,37 @@ function merged(grants: readonly PolicyGrant[]): PolicyGrant[] {
 export const BATCH_TOKEN_GRANTS: readonly PolicyGrant[] = merged(
   [...drCalls('operation-token', 'generation'), ...CALLS.filter(({ name }) => LOOK_UPS.includes(name))].map(grant),
 );
+
+/** Without these a batch token is of no use: promotion, and what makes the others follow. */
+const ESSENTIAL = ['dr.secondary.promote', 'dr.secondary.updatePrimary'];
+/** From version 2.0 of the service: with these the batch token opens the calls of a ceremony too. */
+const CEREMONY_CALLS = ['readAttempt', 'startAttempt', 'update'].map(
+  (each) => `dr.secondary.generateOperationToken.${each}`,
+);
+
+/** What a batch token must be allowed, to be kept. */
+export function neededGrants(ceremonyCalls: boolean): readonly PolicyGrant[] {
+  const names = [...ESSENTIAL, ...(ceremonyCalls ? CEREMONY_CALLS : [])];
+  return merged(CALLS.filter(({ name }) => names.includes(name)).map(grant));
+}
+
+/** Grants by their paths, as checks of a credential take them. */
+export function rightsIn(grants: readonly PolicyGrant[]): Rights {
+  return Object.fromEntries(grants.map(({ path, capabilities }) => [path, capabilities]));
+}
+
+/** The command that writes the whole policy. One line: the Web UI joins the lines of a command. */
+export function policyCommand(policy: string): string {
+  return `printf '${hclOf(BATCH_TOKEN_GRANTS).replaceAll('\n', '\\n')}\\n' | vault policy write ${policy} -`;
+}
+
+/**
+ * The command that makes the token role. A role for batch tokens cannot cap their life (the service refuses
+ * `token_explicit_max_ttl` there): the life is asked for with each token, and proven on it.
+ */
+export function roleCommand(role: string, policy: string): string {
+  return `vault write auth/token/roles/${role} allowed_policies=${policy} orphan=true renewable=false token_type=batch`;
+}
 
 /** Rules in HCL, as `vault policy write` takes them. */
 export function hclOf(grants: readonly PolicyGrant[]): string {

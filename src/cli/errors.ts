@@ -2,8 +2,8 @@ import { CommanderError } from 'commander';
 import type { ApplicationFailure } from '@temporalio/common';
 import { RunbookError } from '../errors';
 import type { ErrorCode } from '../errors';
-import type { ReadinessResult } from '../contracts/readiness';
-import { redact } from '../redaction';
+import type { ReadinessPoint, ReadinessResult } from '../contracts/readiness';
+import { redact } from '../secret';
 import type { CliContext } from './context';
 import { jsonText, terminalText } from './text';
 
@@ -62,26 +62,17 @@ export function exitCodeOfOutcome(outcome: string): ExitCode {
   return outcome === 'running' ? EXIT.pending : EXIT.failed;
 }
 
-/** The exit code that belongs to what a readiness check found. */
-export function exitCodeOfReadiness({
-  switchover,
-  failover,
-}: Pick<ReadinessResult, 'switchover' | 'failover'>): ExitCode {
-  const verdicts = [switchover, failover];
-  if (verdicts.includes('not-ready')) return EXIT.refused;
-  return verdicts.includes('ready-with-warnings') ? EXIT.warned : EXIT.ok;
+/** The exit code of verdicts, of readiness or of points: what could not be read is never taken for good. */
+export function exitCodeOfVerdicts(verdicts: readonly Verdict[]): ExitCode {
+  if (verdicts.some((each) => each === 'fail' || each === 'not-ready')) return EXIT.refused;
+  return verdicts.some((each) => each === 'warn' || each === 'ready-with-warnings') ? EXIT.warned : EXIT.ok;
 }
-
-/** The exit code of findings without a verdict of their own: what could not be read is never taken for good. */
-export function exitCodeOfPoints(points: readonly { readonly verdict: string }[]): ExitCode {
-  if (points.some(({ verdict }) => verdict === 'fail')) return EXIT.refused;
-  return points.some(({ verdict }) => verdict === 'warn') ? EXIT.warned : EXIT.ok;
-}
+type Verdict = ReadinessResult['switchover'] | ReadinessPoint['verdict'];
 
 const DETAILS = ['observed', 'needed', 'next'] as const;
 
 /** What people and programs are told of an error. */
-export interface ErrorReport extends Partial<Readonly<Record<(typeof DETAILS)[number], string | undefined>>> {
+interface ErrorReport extends Partial<Readonly<Record<(typeof DETAILS)[number], string | undefined>>> {
   readonly code: string;
   readonly message: string;
 }
@@ -109,7 +100,7 @@ function reportOfError(error: unknown): ErrorReport {
   return { code: failure.type ?? 'INTERNAL', message: redact(failure.message), ...Object.fromEntries(texts) };
 }
 
-/** What the server says of a run that it does not know, by name and number: the classes would load its packages. */
+/** What the server says of a run or a namespace that it does not know, by name and number: the classes would load its packages. */
 export function isNoRun(error: unknown): boolean {
   return error instanceof Error && (error.name === 'WorkflowNotFoundError' || error.message.startsWith('5 NOT_FOUND'));
 }

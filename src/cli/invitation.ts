@@ -6,12 +6,11 @@ import {
   requestInShort,
   verifyRequest,
 } from '../documents/ceremony-request';
-import { findInvitation } from '../documents/pasted';
-import { formatPublicKey, spokenFingerprint } from '../documents/public-keys';
-import { namedSigner } from '../documents/invitation';
+import { spokenFingerprint } from '../documents/public-keys';
+import { findInvitation, namedSigner } from '../documents/invitation';
 import { noShareWanted } from '../documents/envelope';
 import type { CeremonyRequest } from '../documents/ceremony-request';
-import type { PinnedKey, PublicKeyEntry } from '../documents/public-keys';
+import type { PinnedKey } from '../documents/public-keys';
 import { nextCommandOf } from '../contracts/next-commands';
 import { RunbookError } from '../errors';
 import { readPins } from '../keys';
@@ -71,8 +70,8 @@ export async function readAndConfirm(
   text: string,
   expected: ExpectedRun,
 ) {
-  const { jws, keys } = findInvitation(text);
-  const pins = await pinsFor(context, options, namedSigner(jws), keys);
+  const jws = findInvitation(text);
+  const pins = await pinsFor(context, options, namedSigner(jws));
   const request = await verifyRequest(jws, { pins, now: Date.now(), holder: options.holder });
   const { ns, wid, rid } = request.invitation;
   if ((expected.namespace ?? ns) !== ns || wid !== expected.workflowId)
@@ -136,24 +135,18 @@ async function confirm(context: CliContext, given: string | undefined, request: 
   return askAgain(context, async () => compare(await context.ask(question)));
 }
 
-/**
- * The pinned keys, the signer's among them.
- *
- * @param keys public keys that came with the invitation: one of them is only named, for the person to compare and pin
- */
+/** The pinned keys, the signer's among them. */
 async function pinsFor(
   context: CliContext,
   { pins: path }: HolderOptions,
   signer: string | undefined,
-  keys: readonly PublicKeyEntry[],
 ): Promise<readonly PinnedKey[]> {
   const pins = await readPins(pinsPath(context.env, path));
   if (pins.some(({ kid }) => kid === signer)) return pins;
 
-  const key = keys.find(({ kid }) => kid === signer);
   const [{ environment } = { environment: DEFAULT_ENVIRONMENT }] = pins;
-  const words = ['runbook', 'keys', 'trust', environment, key ? formatPublicKey(key) : 'KID:KEY'];
-  const command = shellLine(...words, ...(path === undefined ? [] : ['--pins', path]));
+  const given = path === undefined ? [] : ['--pins', path];
+  const command = shellLine('runbook', 'keys', 'trust', environment, 'KID:KEY', ...given);
   const other = pins.length > 0;
   const message = other
     ? 'STOP. The invitation is signed with another key than the one pinned on this machine.'

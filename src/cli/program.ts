@@ -2,7 +2,7 @@ import { Command, CommanderError } from 'commander';
 import { programVersion } from '../dev-server/locations';
 import type { CliContext } from './context';
 import type { CommandHost } from './command';
-import { SUMMARIES, loadCommands } from './command-table';
+import { SUMMARIES, loadCommands } from './command';
 import { EXIT, exitCodeOf, printError } from './errors';
 import type { ExitCode } from './errors';
 import { processFacts, refuseUnsafeStart } from '../process-guard';

@@ -1,7 +1,7 @@
 import type { PlanDocument, RunbookPlan } from '../contracts/plan';
-import { runbookPlan } from '../contracts/plan-schema';
+import { runbookPlan } from '../contracts/payloads';
 import type { ReadinessPoint } from '../contracts/readiness';
-import { pointName, redFirst } from '../contracts/readiness-words';
+import { pointName, redFirst } from '../contracts/words';
 import type { Report } from '../contracts/report';
 import type { Finding } from '../contracts/run-facts';
 import { columns, inLines, jsonText, oneLine, escapeUntrusted, terminalText, unmarked } from './text';

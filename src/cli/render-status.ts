@@ -1,3 +1,4 @@
+import { RUNBOOK_NAMES } from '../contracts/names';
 import type { Receipt } from '../contracts/run-facts';
 import type { RunStatus } from '../contracts/run-status';
 import { phaseText, receiptText, statusText, stepText } from '../words/status';
@@ -51,9 +52,10 @@ function phaseOf({ memo, status, state }: RunView): string {
   return `, phase ${phase}${status?.paused === true ? ', PAUSED' : ''}${parked ? ', PARKED' : ''}`;
 }
 
-function workerLine({ pollers, status, asOfEvent, taskQueue, state }: RunView): string {
+function workerLine({ pollers, status, asOfEvent, taskQueue, state, runbook }: RunView): string {
   const polled = pollersInWords(taskQueue, pollers);
   if (status !== undefined) return `worker: answers; ${polled}`;
+  if (!RUNBOOK_NAMES.some((name) => name === runbook)) return `no runbook: it has no status; ${polled}`;
   if (state !== 'running') return `as of event ${asOfEvent}; ${polled}`;
   return `no worker answers; as of event ${asOfEvent}; ${polled}. Start one with "runbook worker"`;
 }

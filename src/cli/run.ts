@@ -8,15 +8,16 @@ import type { RunMemo, RunStatus } from '../contracts/run-status';
 import { QUERIES } from '../contracts/signals';
 import { RunbookError } from '../errors';
 import { firstValue } from '../report/run-history';
-import { connectionSettings, DATA_CONVERTER } from '../worker/connection';
-import type { ConnectionFlags } from '../worker/connection';
-import { versionOf } from '../worker/settings';
+import { connectionSettings, DATA_CONVERTER, versionOf } from '../worker/settings';
+import type { ConnectionFlags } from '../worker/settings';
 import type { CommandHost } from './command';
 import type { CliContext } from './context';
 import { EXIT } from './errors';
 import { inWords } from './text';
 
 const CONNECT_TIMEOUT_MS = 3_000;
+/** gRPC's codes PERMISSION_DENIED and UNAUTHENTICATED. */
+const REFUSED: readonly unknown[] = [7, 16];
 
 /**
  * Connects to the Temporal server.
@@ -32,10 +33,17 @@ export async function connectTemporal(flags: ConnectionFlags, env: NodeJS.Proces
     const client = new Client({ connection, namespace, dataConverter: DATA_CONVERTER });
     return { client, namespace, address, close: () => connection.close() };
   } catch (cause) {
-    throw new RunbookError('TEMPORAL_UNAVAILABLE', `No Temporal server answers at ${address}.`, {
-      observed: isGrpcServiceError(cause) ? cause.details : 'no connection',
-      next: 'Start one ("runbook dev" brings everything), or name it with --address or TEMPORAL_ADDRESS.',
-      cause,
+    // The client wraps what the server said.
+    const said = cause instanceof Error && isGrpcServiceError(cause.cause) ? cause.cause : undefined;
+    const observed = said?.details ?? 'no connection';
+    const [message, next] = REFUSED.includes(said?.code)
+      ? ['refuses this client', 'Give it what it wants: TEMPORAL_API_KEY, TEMPORAL_TLS_..., or the profile with them.']
+      : [
+          'does not answer',
+          'Start one ("runbook dev" brings everything), or name it with --address or TEMPORAL_ADDRESS.',
+        ];
+    throw new RunbookError('TEMPORAL_UNAVAILABLE', `The Temporal server at ${address} ${message}.`, {
+      ...{ observed, next, cause },
     });
   }
 }
@@ -69,8 +77,7 @@ export async function readRunView(session: TemporalSession, run: RunReference, {
   const description = await describe(client, run);
   const { workflowId, runId, taskQueue, memo } = description;
   const pollers = await readPollers(session, taskQueue);
-  const isPolled = (pollers?.lastSeenMs ?? Infinity) < POLLED_LATELY_MS;
-  const withinMs = isPolled && !repeatedly ? BUSY_QUERY_DEADLINE_MS : QUERY_DEADLINE_MS;
+  const withinMs = isPolled(pollers) && !repeatedly ? BUSY_QUERY_DEADLINE_MS : QUERY_DEADLINE_MS;
   const status = await queryStatus(client, { workflowId, runId }, withinMs);
   return {
     ...{ workflowId, runId, taskQueue, pollers },
@@ -149,7 +156,7 @@ interface Pollers {
   readonly count: number;
   /** Age of the newest poll. */
   readonly lastSeenMs?: number | undefined;
-  /** Of this program, as its workers name themselves. */
+  /** Of this program, as its workers that live name themselves. */
   readonly versions?: readonly string[];
 }
 
@@ -160,15 +167,13 @@ export function pollersInWords(taskQueue: string, pollers: Pollers | undefined):
   return `task queue ${taskQueue} last polled ${inWords(pollers.lastSeenMs ?? 0)} ago`;
 }
 
-/**
- * Who polls a task queue, as the server remembers it for some minutes; undefined where it does not say.
- *
- * @param withinMs - the versions are those of the workers that polled within so long
- */
+/** Whether a worker that lives polls. */
+export const isPolled = (pollers: Pollers | undefined) => (pollers?.lastSeenMs ?? Infinity) < POLLED_LATELY_MS;
+
+/** Who polls a task queue, as the server remembers it for some minutes; undefined where it does not say. */
 export async function readPollers(
   { client, namespace }: Pick<TemporalSession, 'client' | 'namespace'>,
   taskQueue: string,
-  withinMs = Infinity,
 ): Promise<Pollers | undefined> {
   const taskQueueType = temporal.api.enums.v1.TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW;
   try {
@@ -179,12 +184,12 @@ export async function readPollers(
       identity,
       ageMs: ageOf(lastAccessTime) ?? Infinity,
     }));
-    const versions = seen.filter(({ ageMs }) => ageMs < withinMs).map(({ identity }) => versionOf(identity ?? ''));
+    const living = seen.filter(({ ageMs }) => ageMs < POLLED_LATELY_MS);
     const lastSeenMs = Math.min(...seen.map(({ ageMs }) => ageMs));
     return {
       count: pollers.length,
       lastSeenMs: Number.isFinite(lastSeenMs) ? lastSeenMs : undefined,
-      versions: [...new Set(versions)].sort(),
+      versions: [...new Set(living.map(({ identity }) => versionOf(identity ?? '')))].sort(),
     };
   } catch (error) {
     if (isGrpcDeadlineError(error)) return undefined;
@@ -212,17 +217,6 @@ export function signalInputs(events: readonly HistoryEvent[], name: string): unk
   return events.flatMap(({ workflowExecutionSignaledEventAttributes: attributes }) =>
     attributes?.signalName === name ? [firstValue(attributes.input)] : [],
   );
-}
-
-/** Link to a run in the Web UI, where `RUNBOOKS_TEMPORAL_UI` says where that is. */
-export function runLink(
-  env: NodeJS.ProcessEnv,
-  namespace: string,
-  { workflowId, runId }: { readonly workflowId: string; readonly runId: string },
-): string | undefined {
-  const base = env['RUNBOOKS_TEMPORAL_UI']?.replace(/(?<!\/)\/+$/, '');
-  const [inNamespace = '', id = '', run = ''] = [namespace, workflowId, runId].map(encodeURIComponent);
-  return base ? `${base}/namespaces/${inNamespace}/workflows/${id}/${run}/history` : undefined;
 }
 
 const FIRST_WORD_MS = 2_000;

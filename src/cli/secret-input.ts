@@ -113,16 +113,30 @@ export async function askAgain<T>(
   }
 }
 
+interface Confirmation {
+  readonly word?: string;
+  /** What did not happen without the word. */
+  readonly refused: string;
+  readonly next: string;
+  /** What stands for the word where nobody can be asked. */
+  readonly withoutTerminal?: string;
+}
+
 /**
  * Has a person type a word before something is done.
  *
- * @throws RunbookError `INVALID_INPUT` where they type anything else
+ * @throws RunbookError `INVALID_INPUT` where they type anything else, or nobody can be asked
  */
 export async function confirmed(
   context: CliContext,
   question: string,
-  { word = 'yes', refused, next }: { readonly word?: string; readonly refused: string; readonly next?: string },
+  { word = 'yes', refused, next, withoutTerminal = '`--yes`, once you compared what it shows' }: Confirmation,
 ): Promise<void> {
+  if (!context.interactive)
+    throw new RunbookError('INVALID_INPUT', `There is no terminal to ask at; ${refused}.`, {
+      needed: `"${word}", typed by a person`,
+      next: `Give the same command in a terminal, or with ${withoutTerminal}.`,
+    });
   if ((await context.ask(question)) === word) return;
   throw new RunbookError('INVALID_INPUT', `Not confirmed; ${refused}.`, { needed: word, next });
 }

@@ -13,7 +13,7 @@ import { SIGNALS, UPDATES, UPDATES_FROM } from '../contracts/signals';
 import type { SignalName } from '../contracts/signals';
 import { RunbookError } from '../errors';
 import { DOCUMENT_TYPES, signDocument } from '../documents/documents';
-import { printResult, seconds, withRun, withServerOptions } from './command';
+import { number, printResult, withRun, withServerOptions } from './command';
 import type { CommandHost, ServerOptions } from './command';
 import type { CliContext } from './context';
 import { EXIT } from './errors';
@@ -67,12 +67,7 @@ export function withSigningOptions(command: Command): Command {
 
 /** Of commands that name their run and wait for what it says. Without a key a statement is a claim. */
 export function withStatementOptions(command: Command): Command {
-  withSigningOptions(command).option(
-    '--timeout <seconds>',
-    'how long to wait for what the run says of it',
-    seconds,
-    30,
-  );
+  withSigningOptions(command).option('--timeout <seconds>', 'how long to wait for what the run says of it', number, 30);
   return withServerOptions(withRun(command));
 }
 
@@ -167,12 +162,7 @@ export async function sendSignal(
   const stop = AbortSignal.any([context.stop, AbortSignal.timeout(timeoutMs)]);
   const given = give({ client: session.client, run, signal, input, stop });
   const waiting = { what: `what the run says of this ${signal}`, run, timeoutMs };
-  const said = await waitVisibly(context, session, waiting, given).catch((error: unknown): never => {
-    if (!(error instanceof WorkflowNotFoundError)) throw error;
-    const message = `There is no open run with the Workflow ID "${workflowId}"; nothing was sent.`;
-    throw new RunbookError('NOT_FOUND', message, { next: '"runbook list --open" shows the open runs.', cause: error });
-  });
-  const { arrival, receipt } = said ?? {};
+  const { arrival, receipt } = (await waitVisibly(context, session, waiting, given)) ?? {};
   const common = { signal, workflowId, arrival, receipt };
   if (receipt === undefined) {
     const line = `Sent, and recorded by Temporal. No receipt yet: look with "${nextCommandOf.status(workflowId)}".`;
@@ -199,26 +189,42 @@ interface Said {
 /**
  * As a signal; where the server takes no more of them for this run, or the run looks at no more, as the update of the same
  * name where there is one.
+ *
+ * @throws RunbookError `NOT_FOUND` where there is no open run, and nothing was sent.
  */
 async function give(given: Given): Promise<Said> {
   const { client, run, signal, input } = given;
   const handle = client.workflow.getHandle(run.workflowId, run.runId);
   const update = UPDATES.find((name) => name === signal);
+  const giveUpdate = async (): Promise<Said> => {
+    const arrival = await handle.executeUpdate<number, [unknown]>(update ?? '', { args: [input] });
+    return { arrival, ...(await awaitReceipt(given, arrival)) };
+  };
   try {
     await handle.signal(signal, input);
-    const arrival = await arrivalOf(given);
-    if (arrival === undefined) return {};
-    const receipt = await awaitReceipt(given, arrival);
-    if (receipt !== 'flooded') return { arrival, receipt };
   } catch (error) {
     const { cause } = error instanceof Error ? error : {};
-    const full = isGrpcServiceError(cause) && cause.details.includes('limit for signal events');
-    if (!full || update === undefined) throw error;
+    const isFull = isGrpcServiceError(cause) && cause.details.includes('limit for signal events');
+    if (isFull && update !== undefined) return giveUpdate().catch(refuseEnded(run));
+    return refuseEnded(run)(error);
   }
-  if (update === undefined) return {};
-  const arrival = await handle.executeUpdate<number, [unknown]>(update, { args: [input] });
-  const receipt = await awaitReceipt(given, arrival);
-  return { arrival, receipt: receipt === 'flooded' ? undefined : receipt };
+  const arrival = await arrivalOf(given);
+  if (arrival === undefined) return {};
+  const { receipt, isFlooded } = await awaitReceipt(given, arrival);
+  if (!isFlooded || update === undefined) return { arrival, receipt };
+  return giveUpdate().catch((error: unknown) => {
+    // The run ended meanwhile; what was sent before is in its history.
+    if (error instanceof WorkflowNotFoundError) return { arrival };
+    throw error;
+  });
+}
+
+function refuseEnded({ workflowId }: RunReference): (error: unknown) => never {
+  return (cause) => {
+    if (!(cause instanceof WorkflowNotFoundError)) throw cause;
+    const message = `There is no open run with the Workflow ID "${workflowId}"; nothing was sent.`;
+    throw new RunbookError('NOT_FOUND', message, { next: '"runbook list --open" shows the open runs.', cause });
+  };
 }
 
 /**
@@ -249,13 +255,12 @@ const POLL_MS = 250;
 /** A check takes no longer, where the run looks at the signal at all. */
 const LOOKED_AT_WITHIN_MS = 3_000;
 
-/** What the run says of a signal; `flooded` where it has too many to look at this one, and takes an update instead. */
+/** What the run says of a signal; `isFlooded` where it has too many to look at this one. */
 async function awaitReceipt(
   { client, run, signal, stop }: Given,
   arrival: number,
-): Promise<Receipt | 'flooded' | undefined> {
+): Promise<Pick<Said, 'receipt'> & { readonly isFlooded?: true }> {
   const begin = Date.now();
-  const otherWay = arrival < UPDATES_FROM && UPDATES.some((name) => name === signal);
   const pauses = [...FIRST_PAUSES_MS];
   while (!stop.aborted) {
     await delay(pauses.shift() ?? POLL_MS);
@@ -263,9 +268,10 @@ async function awaitReceipt(
     const receipt = status?.receipts.findLast(
       (each) => each.signal === signal && (each.arrival === arrival || each.alsoFor?.includes(arrival) === true),
     );
-    if (receipt !== undefined) return receipt;
+    if (receipt !== undefined) return { receipt };
     const flooded = status?.findings.some(({ code }) => code === 'too-many-signals') === true;
-    if (flooded && otherWay && Date.now() > begin + LOOKED_AT_WITHIN_MS) return 'flooded';
+    const mayBeUpdate = arrival < UPDATES_FROM && UPDATES.some((name) => name === signal);
+    if (flooded && mayBeUpdate && Date.now() > begin + LOOKED_AT_WITHIN_MS) return { isFlooded: true };
   }
-  return undefined;
+  return {};
 }

@@ -212,3 +212,64 @@ export type GenerationOutcome =
       readonly findings: readonly Finding[];
     }
   | { readonly next: 'next-set' | 'again'; readonly findings: readonly Finding[] };
+
+/**
+ * How Temporal runs an activity, and what becomes of it in a run that was reset.
+ *
+ * - `read`: reads only, may be repeated at will.
+ * - `wait`: one long wait that polls inside.
+ * - `change`: changes something, and refuses after a reset until an operator acknowledged it; `long-change`: as long as a
+ *   wait; `keys`: on the queue of the host that has the ceremony's keys.
+ * - `outage-wait`, `outage-change`: the same inside an outage, where a lost worker must cost little.
+ * - `once`: on that queue too, and never twice: that it is in the history says that it may have been done.
+ * - `open`: on that queue too, and changes nothing.
+ * - `tell`: tells people something, or another run or the record, or writes the report: repeated at will, and never
+ *   held back.
+ */
+export type ActivityKind =
+  'read' | 'wait' | 'outage-wait' | 'change' | 'long-change' | 'outage-change' | 'keys' | 'once' | 'open' | 'tell';
+
+/** The same kind of several activities. */
+function all<K extends ActivityKind, N extends string>(kind: K, ...names: readonly N[]) {
+  return Object.fromEntries(names.map((name) => [name, kind])) as Readonly<Record<N, K>>;
+}
+
+/** Every activity with its kind. A missing one does not compile, see `workflows/engine/activity-calls.ts`. */
+export const ACTIVITY_KINDS = {
+  ...all('read', 'assessBatchTokenRotation', 'assessCeremony', 'assessDrFailover', 'assessDrReindex'),
+  ...all('read', 'assessDrRejoin', 'assessDrSecondaryOnboarding', 'assessDrSwitchover'),
+  ...all('read', 'assessFilterReconciliation', 'assessMerkleCheck', 'assessPerformancePromotion'),
+  ...all('read', 'assessPerformanceRejoin', 'assessPerformanceSecondaryOnboarding'),
+  ...all('read', 'assessPrimaryEnablement', 'assessRehearsal', 'assessReplicationTeardown'),
+  ...all('read', 'assessRootTokenCeremony', 'assessSecondaryDecommission', 'assessSecondaryRepointing'),
+  ...all('read', 'assessTokenDisposal', 'checkApprovals', 'checkControls', 'checkCredential'),
+  ...all('read', 'checkDecisions', 'checkFormerPrimaryDemoted', 'checkUnaskedShares'),
+  ...all('read', 'compareDynamicFilters', 'compareMerkleRoots', 'describeRun', 'describeSplit'),
+  ...all('read', 'readPathsFilter', 'readPathsFilters', 'readQuotas', 'readRunbookInput', 'readSignalEvents'),
+  ...all('wait', 'awaitDrStreaming', 'awaitOutsideSecondary', 'awaitPerformanceSecondaries'),
+  ...all('wait', 'awaitPrimaryGone', 'awaitReplicationDisabled', 'awaitSecondaryGone', 'followBootstrap'),
+  ...all('wait', 'followDrReindex', 'probeMerkleTree', 'probeProvidedToken', 'sampleWal'),
+  ...all('outage-wait', 'awaitServiceReady', 'compareAfterDemotion', 'probeService', 'readDeployment'),
+  ...all('change', 'createCeremony', 'createRehearsal', 'deleteOperationTokens'),
+  ...all('change', 'disablePrimary', 'disableSecondary', 'disposeLedgerToken', 'enablePrimary'),
+  ...all('change', 'enableSecondary', 'fenceLostPrimary', 'forgetLedgerToken', 'forgetPrimary'),
+  ...all('change', 'issueOutsideToken', 'proveWrite', 'quiesceByQuota', 'revokeSecondary'),
+  ...all('change', 'rotateBatchToken', 'settleGeneration', 'startDrReindex', 'takeKeptToken'),
+  ...all('change', 'unfenceFormerPrimary', 'updatePrimary', 'writePathsFilter'),
+  ...all('long-change', 'takeSnapshot', 'writeMarker'),
+  ...all('outage-change', 'demotePrimary', 'promoteSecondary', 'releaseQuota', 'runHook'),
+  ...all('keys', 'destroyCeremonyKeys', 'startGeneration', 'takeProvidedTokens'),
+  ...all('once', 'completeGeneration'),
+  ...all('open', 'openEnvelopes', 'openRehearsal'),
+  ...all('tell', 'assessReadiness', 'notify', 'requestTakeOver', 'writeReportFiles'),
+};
+
+const CHANGING: readonly ActivityKind[] = ['change', 'long-change', 'outage-change', 'keys', 'once'];
+
+/** Whether an activity changes something: so too where nobody knows it. */
+export function changesSomething(activity: string): boolean {
+  const kind = Object.hasOwn(ACTIVITY_KINDS, activity)
+    ? ACTIVITY_KINDS[activity as keyof typeof ACTIVITY_KINDS]
+    : undefined;
+  return kind === undefined || CHANGING.includes(kind);
+}

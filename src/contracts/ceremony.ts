@@ -14,7 +14,13 @@ export type Sealed<K extends SealedKind = SealedKind> = string & { readonly [sea
 
 /** Where an activity finds the token for a DR operation: sealed in the run, or the prepared batch token of the inventory. */
 export type OperationTokenReference =
-  | { readonly source: 'sealed'; readonly cluster: string; readonly value: Sealed<'operation-token'> }
+  | {
+      readonly source: 'sealed';
+      readonly cluster: string;
+      readonly value: Sealed<'operation-token'>;
+      /** The number of the attempt that made it, which is that of its entry in the record. */
+      readonly entry?: string | undefined;
+    }
   | { readonly source: 'batch'; readonly cluster: string };
 
 /** A cluster on which the run will need a token, and for what. */

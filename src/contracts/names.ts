@@ -74,3 +74,9 @@ export function lockWorkflowId(
 export function holdsDeploymentLock(runbook: RunbookName): boolean {
   return LOCKS[runbook] === 'deployment';
 }
+
+/** Where the Web UI at `base` shows a run. */
+export function webUiLink(base: string, namespace: string, workflowId: string, runId: string): string {
+  const [inNamespace = '', id = '', run = ''] = [namespace, workflowId, runId].map(encodeURIComponent);
+  return `${base.replace(/(?<!\/)\/+$/, '')}/namespaces/${inNamespace}/workflows/${id}/${run}/history`;
+}

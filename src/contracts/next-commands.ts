@@ -1,5 +1,9 @@
+import type { Attested } from './run-facts';
 import type { RunStatus, Waiting } from './run-status';
+import type { TokenUse } from './input-members';
+import type { RunbookName } from './names';
 import type { ControlAction } from './signals';
+import { attestedName, escapeUntrusted } from './words';
 
 /** Something that a person can do next, with the exact command. */
 export interface NextCommand {
@@ -39,6 +43,10 @@ export const nextCommandOf = {
     shellLine(
       ...['runbook', 'decide', workflowId, '--parking', String(parkingNo), '--action', action, ...by('--name', name)],
     ),
+  /** With the whole input, so that nothing has to be added. */
+  start: (runbook: RunbookName, input: object) =>
+    // A mark of ours in somebody's words would end the command.
+    shellLine('runbook', 'start', runbook, '--input', JSON.stringify(input).replaceAll('`', '\\u0060')),
   status: (workflowId: string) => shellLine('runbook', 'status', workflowId),
   control: (action: ControlAction, workflowId: string, name?: string) =>
     shellLine('runbook', action === 'takeOver' ? 'take-over' : action, workflowId, ...by('--name', name)),
@@ -85,4 +93,55 @@ export function commandsFor(workflowId: string, waiting: Waiting): NextCommand[]
     case 'resume':
       return [{ who: 'an operator', command: nextCommandOf.control('resume', workflowId) }];
   }
+}
+
+/** What a token may be used for, after "to". */
+const USE_WORDS: Readonly<Record<TokenUse | 'root-token.generate', string>> = {
+  'dr.promote': 'promote it to DR primary',
+  'dr.update-primary': 'point it to another primary',
+  'dr.disable': 'DISABLE replication on it',
+  'dr.reindex': 'reindex it',
+  'dr.merkle-check': 'check its Merkle tree',
+  'dr.operation-token.delete': 'delete that token again',
+  'root-token.generate': 'do ANYTHING on it, without an end',
+};
+
+/** What people must not mistake where a run asks for tokens. */
+export const GIVEN_AS_TOKEN =
+  "Asked for: the TOKEN, generated with the service's own command line. Never a key share, never a root token";
+
+const OF_HOLDERS: ReadonlySet<Waiting['for']> = new Set(['shares', 'rehearsal', 'action']);
+
+/** For what, and on whose word, key holders are asked. What counts for them is the signed invitation, which says it too. */
+export interface Asked {
+  readonly kind: 'operation-token' | 'root-token' | 'rehearsal';
+  /** None in a rehearsal. */
+  readonly targets: readonly { readonly cluster: string; readonly uses: readonly (keyof typeof USE_WORDS)[] }[];
+  readonly requestedBy: Attested;
+  readonly reason: string;
+  /** The token itself is asked for, which people generated with the command line of the service; never a key share. */
+  readonly collects?: 'tokens' | undefined;
+}
+
+/** It in a few lines, each of one line whatever people wrote: clusters and uses, who asks, why. */
+export function askedInWords({ kind, targets, requestedBy, reason, collects }: Asked): string[] {
+  const token = kind === 'root-token' ? 'ROOT token' : 'DR operation token';
+  const why = escapeUntrusted(reason).trim();
+  return [
+    ...targets.map(({ cluster, uses }) => `One ${token} on ${escapeUntrusted(cluster)}, to ${usesInWords(uses)}`),
+    ...(collects ? [GIVEN_AS_TOKEN] : []),
+    ...(kind === 'rehearsal' ? ['A rehearsal of tool, key and access: no token, and no key share'] : []),
+    `Requested by ${requestedBy.how === 'claimed' ? `${escapeUntrusted(requestedBy.name)} (UNVERIFIED: ask that person)` : attestedName(requestedBy)}`,
+    `Reason: ${why === '' ? 'none given' : why}`,
+  ];
+}
+
+/** What a token is for, after "to"; each use once. */
+export function usesInWords(uses: readonly (keyof typeof USE_WORDS)[]): string {
+  return [...new Set(uses)].map((use) => USE_WORDS[use]).join('; ');
+}
+
+/** {@link askedInWords} while key holders are waited for, else nothing. */
+export function askedNow({ asked, waiting }: Pick<RunStatus, 'asked' | 'waiting'>): string[] {
+  return asked && waiting.some((each) => OF_HOLDERS.has(each.for)) ? askedInWords(asked) : [];
 }

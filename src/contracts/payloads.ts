@@ -1,47 +1,98 @@
 import { z } from 'zod';
+import { OPERATION_GATES } from './plan';
+import type { GatedOperation } from './plan';
+import type { DeepReadonly } from './run-facts';
 import { CONTROL_ACTIONS, DECISION_ACTIONS } from './signals';
 
-/* What people sign (protocol.md). Schemas: not for workflow code, whose bundle holds no schema library. */
+/* What people approve, and what they sign (protocol.md). Schemas: not for workflow code, whose bundle holds no schema library. */
 
-const name = z.string().trim().min(1).max(100);
-const comment = z.string().max(500);
+/** One thing that must hold before anything is changed. */
+export const check = z.object({
+  name: z.string(),
+  cluster: z.string().optional(),
+  observed: z.string(),
+  needed: z.string(),
+  /** `fail` refuses the run; `warn` is shown to the approvers; `not-checkable` says why it cannot be known beforehand. */
+  verdict: z.enum(['ok', 'fail', 'warn', 'not-checkable']),
+  /** Who can do what, where the verdict is not `ok`. */
+  next: z.string().optional(),
+});
+export type Check = DeepReadonly<z.infer<typeof check>>;
 
-/** `runbooks-approval-v1` (protocol.md). Signed as a JWS, or sent as it is where the inventory lets the person claim. */
+const identity = z.strictObject({ cluster: z.string(), clusterId: z.string() });
+
+/** One dangerous operation that the plan allows, bound to the clusters that it is about by their `sys/health` IDs. */
+const allowedOperation = z.strictObject({
+  operation: z.enum(Object.keys(OPERATION_GATES) as [GatedOperation, ...GatedOperation[]]),
+  on: identity,
+  /** The other side where there is one: the primary to follow, the cluster that must not be primary. */
+  with: identity.optional(),
+  /** The id, filter or option that it is about, in words of the interface. */
+  detail: z.string().optional(),
+});
+export type AllowedOperation = DeepReadonly<z.infer<typeof allowedOperation>>;
+
+/** What people approve: a plan allows named operations on named clusters, and no more. */
+export const runbookPlan = z.strictObject({
+  runbook: z.string(),
+  deployment: z.string(),
+  /** What was read of the clusters that it is about. */
+  clusters: z.array(
+    z.strictObject({
+      cluster: z.string(),
+      clusterId: z.string(),
+      version: z.string(),
+      dr: z.string(),
+      performance: z.string(),
+    }),
+  ),
+  operations: z.array(allowedOperation),
+  /** What people must know before they approve: what is lost, sent, wiped or cut off. */
+  warnings: z.array(z.string()),
+  steps: z.array(z.string()),
+  /** The choices of the input that change what is done, as they were read. */
+  choices: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+  /** Digest of what the inventory says of people, gates, clusters and hooks. */
+  inventory: z.string().optional(),
+  reason: z.string(),
+  /** Who asked, as the start input claims; decides who may not approve. */
+  requestedBy: z.string().optional(),
+});
+export type RunbookPlan = DeepReadonly<z.infer<typeof runbookPlan>>;
+
+/* What people sign (protocol.md): as a JWS, or sent as it is where the inventory lets the person claim. */
+
+const ofRun = { ns: z.string(), wid: z.string(), rid: z.string() };
+const byPerson = { name: z.string().trim().min(1).max(100), iat: z.number().int() };
+const comment = z.string().max(500).default('');
+
+/** `runbooks-approval-v1`. */
 export const approvalPayload = z.strictObject({
-  ns: z.string(),
-  wid: z.string(),
-  rid: z.string(),
+  ...ofRun,
   gate: z.string(),
   planDigest: z.string(),
   verdict: z.enum(['approve', 'reject']),
-  comment: comment.default(''),
-  name,
-  iat: z.number().int(),
+  comment,
+  ...byPerson,
 });
 export type ApprovalPayload = z.infer<typeof approvalPayload>;
 
-/** `runbooks-decision-v1` (protocol.md). */
+/** `runbooks-decision-v1`. */
 export const decisionPayload = z.strictObject({
-  ns: z.string(),
-  wid: z.string(),
-  rid: z.string(),
+  ...ofRun,
   step: z.string(),
   parkingNo: z.number().int().positive(),
   action: z.enum(DECISION_ACTIONS),
   reason: z.string().trim().min(3).max(500),
-  name,
-  iat: z.number().int(),
+  ...byPerson,
 });
 export type DecisionPayload = z.infer<typeof decisionPayload>;
 
-/** `runbooks-control-v1` (protocol.md): the one argument of `pause`, `resume` and `abort`; `takeOver` brings it in the failover's input. */
+/** `runbooks-control-v1`: the one argument of `pause`, `resume` and `abort`; `takeOver` brings it in the failover's input. */
 export const controlPayload = z.strictObject({
-  ns: z.string(),
-  wid: z.string(),
-  rid: z.string(),
+  ...ofRun,
   action: z.enum(CONTROL_ACTIONS),
-  reason: comment.default(''),
-  name,
-  iat: z.number().int(),
+  reason: comment,
+  ...byPerson,
 });
 export type ControlPayload = z.infer<typeof controlPayload>;

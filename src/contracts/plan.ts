@@ -1,6 +1,6 @@
-import type { RunbookPlan } from './plan-schema';
+import type { RunbookPlan } from './payloads';
 
-export type { AllowedOperation, Check, RunbookPlan } from './plan-schema';
+export type { AllowedOperation, Check, RunbookPlan } from './payloads';
 
 /** The gates of the inventory: each has a policy of who must approve. */
 export const GATE_NAMES = [

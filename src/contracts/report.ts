@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { clusterObservation } from './observations';
-import { check, runbookPlan } from './plan-schema';
+import { check, runbookPlan } from './payloads';
 import { attestation, attested, finding, receipt, runOutcome } from './run-facts';
 import type { DeepReadonly } from './run-facts';
 import { DECISION_ACTIONS } from './signals';

@@ -1,3 +1,5 @@
+import type { PointVerdict, ReadinessPoint, ReadinessResult, ReadinessVerdict } from './readiness';
+
 /** What a terminal, a browser or a chat obeys or hides instead of showing it; some of it letters by their category. */
 const OBEYED = /[\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}]/gu;
 /** All but letters, marks, numbers, punctuation, symbols and the plain space; and those of them that look like nothing. */
@@ -140,4 +142,46 @@ export function clock(epochMs: number, now = Date.now()): string {
 /** What holders of a cluster have: under auto-unseal their shares are of the recovery key. */
 export function keyShares(recovery: boolean | undefined): string {
   return recovery === true ? 'recovery key shares' : 'key shares';
+}
+
+const ORDER: readonly PointVerdict[] = ['fail', 'warn', 'not-checkable', 'ok'];
+
+export function isWorse(verdict: PointVerdict, before: PointVerdict): boolean {
+  return ORDER.indexOf(verdict) < ORDER.indexOf(before);
+}
+
+/** Red points first, the order within a verdict as it was. */
+export function redFirst<T extends Pick<ReadinessPoint, 'verdict'>>(points: readonly T[]): T[] {
+  return points.toSorted((a, b) => ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict));
+}
+
+/** The few lines that people read first: verdicts, the DR secondaries that differ, what became worse, every point that is not good. Markdown list items. */
+export function readinessLines(result: ReadinessResult): string[] {
+  const { switchover, failover, candidates, changes } = result;
+  const bad = redFirst(result.points).filter(({ verdict }) => verdict === 'fail' || verdict === 'warn');
+  return [
+    `Switchover: **${verdictWords(switchover)}**. Failover: **${verdictWords(failover)}**.`,
+    ...candidates
+      .filter((candidate) => candidate.switchover !== switchover || candidate.failover !== failover)
+      .map(
+        (candidate) =>
+          `${prose(candidate.cluster)}: switchover ${verdictWords(candidate.switchover)}, failover ${verdictWords(candidate.failover)}`,
+      ),
+    ...changes.map((each) => prose(changeText(each))),
+    ...bad.map(
+      (point) =>
+        `**${point.verdict}** ${prose(`${pointName(point)}, ${point.about === 'both' ? 'switchover and failover' : point.about}: ${point.observed.replace(/\.$/, '')}. Needed: ${point.needed}.${point.next === undefined ? '' : ` ${point.next}`}`)}`,
+    ),
+  ];
+}
+
+export const pointName = ({ id, cluster }: Pick<ReadinessPoint, 'id' | 'cluster'>): string =>
+  cluster === undefined ? id : `${id} (${cluster})`;
+
+export function changeText({ change, before, now, ...point }: ReadinessResult['changes'][number]): string {
+  return `${change}: ${pointName(point)}, ${before} before, ${now} now`;
+}
+
+export function verdictWords(verdict: ReadinessVerdict): string {
+  return verdict.replaceAll('-', ' ');
 }

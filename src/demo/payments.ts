@@ -14,7 +14,6 @@ import type { SimulatedService, Topology } from '../simulator';
 import { ServiceClient } from '../vault';
 import { Clients } from './clients';
 import { DEPLOYMENT, makePeople } from './people';
-import { simulatedCommand } from './programs';
 
 /** The environment for which the workers' key is pinned. */
 const ENVIRONMENT = 'demo';
@@ -32,6 +31,8 @@ export interface Site {
   credential?(service: SimulatedService, directory: string): Promise<Readonly<Record<string, unknown>>>;
   /** The cluster to which hooks lead the clients; without one they try every address that they know. */
   readonly clientsTarget?: string;
+  /** What people read of it; nobody writes to a site without. */
+  readonly about?: readonly string[];
 }
 
 /**
@@ -60,7 +61,15 @@ const TOPOLOGY: Topology = {
 };
 
 /** The site of the demonstration, with everything that can be had. */
-const PAYMENTS: Site = { topology: TOPOLOGY, members: membersOf, clientsTarget: 'east' };
+const PAYMENTS: Site = {
+  topology: TOPOLOGY,
+  members: membersOf,
+  clientsTarget: 'east',
+  about: [
+    'Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr',
+    'Clients           write all the time, and obey hooks',
+  ],
+};
 
 interface PaymentsOptions {
   /** Where finished reports go; it is left in place. */
@@ -83,11 +92,9 @@ export async function startPayments(options: PaymentsOptions) {
     for (const step of undo.splice(0).reverse()) await step();
   };
   try {
-    // A way in for people, on loopback; its token is in the state file.
-    const stateFile = join(directory, 'simulated.json');
-    const simulator = await startSimulator({ ...site.topology, pace }, stateFile);
+    const simulator = await startSimulator({ pace, ...site.topology }, join(directory, 'simulated.json'));
     undo.push(() => simulator.stop());
-    const { service } = simulator;
+    const { service, state } = simulator;
 
     const credentials = await writeCredentials(directory, service);
     const login = await site.credential?.(service, directory);
@@ -133,13 +140,13 @@ export async function startPayments(options: PaymentsOptions) {
       RUNBOOKS_PINS: pinsFile,
     };
     return {
-      ...{ service, people, clients, inventoryFile },
+      ...{ service, people, clients, inventoryFile, about: site.about ?? [] },
       /** Files of the scenario: keys, shares, tokens, inventory; mode 0700, removed by `stop`. */
       directory,
       /** Address of the clients' hooks and their probe. */
       clientsAddress,
-      /** Command with which a person ends clusters, restarts them, cuts them off from each other. */
-      simulatedCommand: [...simulatedCommand(), stateFile] as const,
+      /** Shell script with which a person ends a cluster and restarts it: `kill east`, `restart east`. */
+      simulated: `exec curl -sSf -H 'authorization: Bearer ${state.control.token}' -d "{\\"cluster\\":\\"$2\\"}" ${state.control.address}/control/"$1"`,
       /** What workers and the command line need in their environment. */
       environment,
       /** Ends the service and the clients' address and removes the directory. */
@@ -255,4 +262,13 @@ async function appRoleOf(service: SimulatedService, directory: string): Promise<
 
 type Fields = Readonly<Record<string, unknown>>;
 
-export const PLAIN: Site = { topology: PLAIN_TOPOLOGY, members: () => PLAIN_MEMBERS, credential: appRoleOf };
+export const PLAIN: Site = {
+  topology: PLAIN_TOPOLOGY,
+  members: () => PLAIN_MEMBERS,
+  credential: appRoleOf,
+  about: [
+    'Simulated service east (primary, writes canaries), west (DR secondary, unseals itself); key-value version 2, no hooks',
+    'Clients           write all the time, to whichever address takes it',
+    'Workers           log in by the AppRole that runbook init makes, with the policy that runbook policy prints',
+  ],
+};

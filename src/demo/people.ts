@@ -57,7 +57,7 @@ async function makePerson(directory: string, name: string, group: string, share:
 }
 
 /** A person of the demonstration: where the files are that a real person keeps on a machine of their own. */
-export type DemoPerson = Readonly<Awaited<ReturnType<typeof makePerson>>>;
+type DemoPerson = Readonly<Awaited<ReturnType<typeof makePerson>>>;
 
 /** Options with which a person signs. */
 function signingWords({ keyFile, passphraseFile }: DemoPerson): string[] {

@@ -1,21 +1,26 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { obtainTemporalServer } from '../dev-server/start-dev-server';
+import { shellLine, shellWord } from '../cli/text';
+import { deploymentWorkflowId } from '../contracts/names';
 import { startProcess } from '../dev-server/child-process';
 import type { OnLine, OwnProcess } from '../dev-server/child-process';
-import { PLAIN, startPayments } from './payments';
-import { runbookCommand, startWorkerProcess } from './programs';
+import { programFile } from '../dev-server/locations';
+import { obtainTemporalServer } from '../dev-server/start-dev-server';
+import { RunbookError } from '../errors';
+import { startPayments } from './payments';
+import type { Site } from './payments';
+import { approveWords, DEPLOYMENT, OPERATOR, shareWords } from './people';
 
 interface StageOptions {
   readonly reportDirectory: string;
-  /** A site without hooks and static tokens. */
-  readonly plain?: boolean;
+  /** Default: the one of the demonstration. */
+  readonly site?: Site;
   /** Takes lines for people. */
   readonly say: (line: string) => void;
 }
 
 /** Starts all of it; what was started is ended where a later part fails. */
-export async function startStage({ reportDirectory, plain = false, say }: StageOptions) {
+export async function startStage({ reportDirectory, site, say }: StageOptions) {
   const undo: (() => Promise<void>)[] = [];
   const stop = async (): Promise<void> => {
     for (const step of undo.splice(0).reverse()) await step();
@@ -29,7 +34,7 @@ export async function startStage({ reportDirectory, plain = false, say }: StageO
     undo.push(() => server.stop());
     say(`Temporal server   ${server.address}, HTTP API ${server.httpAddress}, Web UI ${server.uiAddress}`);
     const payments = await startPayments({
-      ...{ reportDirectory, site: plain ? PLAIN : undefined },
+      ...{ reportDirectory, site },
       // A server that others use too must not mix its runs with ours.
       taskQueue: server.pid !== undefined ? 'runbooks' : `runbooks-demo-${process.pid}`,
       namespace: server.namespace,
@@ -44,24 +49,11 @@ export async function startStage({ reportDirectory, plain = false, say }: StageO
       RUNBOOKS_TEMPORAL_HTTP: server.httpAddress,
     };
     const environmentFile = await writeEnvironment(payments.directory, environment, {
-      runbook: runbookCommand(),
-      simulated: payments.simulatedCommand,
+      runbook: `exec ${shellLine(...runbookCommand())} "$@"`,
+      simulated: payments.simulated,
     });
-    say(
-      plain
-        ? 'Simulated service east (primary, writes canaries), west (DR secondary, unseals itself); key-value version 2, no hooks'
-        : 'Simulated service east (primary), west and north (DR secondaries), europe (performance secondary), europe-dr',
-    );
-    payments.clients.startWriting();
-    say(
-      plain
-        ? 'Clients           write all the time, to whichever address takes it'
-        : `Clients           write all the time; their hooks are at ${payments.clientsAddress}`,
-    );
-    if (plain)
-      say(
-        'Workers           log in by the AppRole that runbook init makes, with the policy that runbook policy prints',
-      );
+    if (payments.about.length > 0) payments.clients.startWriting();
+    payments.about.forEach(say);
     const workerEnvironment = { ...environment, RUNBOOKS_LOG_LEVEL: 'warn' };
     const worker = owned(await startWorkerProcess(workerEnvironment, (line) => say(`worker: ${line}`)));
     say('Worker            ready, a process of its own');
@@ -78,20 +70,106 @@ export async function startStage({ reportDirectory, plain = false, say }: StageO
 /** Everything of the demonstration but its people: server, simulated deployment, clients that write, worker. */
 export type Stage = Awaited<ReturnType<typeof startStage>>;
 
-/** A shell file that sets this environment and puts programs on the PATH, to source in other terminals. */
+/** A shell file that sets this environment and puts scripts on the PATH, to source in other terminals. */
 async function writeEnvironment(
   directory: string,
   environment: Readonly<Record<string, string>>,
-  commands: Readonly<Record<string, readonly string[]>>,
+  scripts: Readonly<Record<string, string>>,
 ): Promise<string> {
-  const programs = join(directory, 'bin');
-  await mkdir(programs, { mode: 0o700 });
-  const quoted = (word: string): string => `'${word.replaceAll("'", `'\\''`)}'`;
-  for (const [name, words] of Object.entries(commands)) {
-    await writeFile(join(programs, name), `#!/bin/sh\nexec ${words.map(quoted).join(' ')} "$@"\n`, { mode: 0o700 });
-  }
+  const bin = join(directory, 'bin');
+  await mkdir(bin, { mode: 0o700 });
+  for (const [name, script] of Object.entries(scripts))
+    await writeFile(join(bin, name), `#!/bin/sh\n${script}\n`, { mode: 0o700 });
   const file = join(directory, 'env.sh');
-  const lines = Object.entries(environment).map(([name, value]) => `export ${name}=${quoted(value)}`);
-  await writeFile(file, `${[...lines, `export PATH=${quoted(programs)}:"$PATH"`].join('\n')}\n`, { mode: 0o600 });
+  const lines = Object.entries(environment).map(([name, value]) => `export ${name}=${shellWord(value)}`);
+  await writeFile(file, `${[...lines, `export PATH=${shellWord(bin)}:"$PATH"`].join('\n')}\n`, { mode: 0o600 });
   return file;
+}
+
+/** The command line program of the build, as a process of its own. */
+const runbookCommand = () => [process.execPath, programFile()] as const;
+
+/** Memory is given back early, as in the systemd unit: without these a worker takes twice as much, and not less time. */
+const SMALL_MEMORY = ['--max-semi-space-size=4', '--max-old-space-size=1024'];
+
+const WORKER_READY_MS = 60_000;
+
+/**
+ * Starts a worker as a process of its own; resolves when it is ready to poll.
+ *
+ * @param say takes each further line that it writes.
+ * @throws RunbookError `INTERNAL` where it ends, or takes too long.
+ */
+async function startWorkerProcess(
+  env: Readonly<Record<string, string>>,
+  say: (line: string) => void,
+): Promise<OwnProcess> {
+  let ready: (answer: string) => void = () => undefined;
+  const answered = new Promise<string>((resolve) => (ready = resolve));
+  const output: string[] = [];
+  const [node, ...program] = runbookCommand();
+  const environment = { ...process.env, MALLOC_ARENA_MAX: '2', ...env };
+  const worker = startProcess([node, ...SMALL_MEMORY, ...program, 'worker'], environment, (line) => {
+    if (line.startsWith('Worker ready')) return ready('ready');
+    output.push(line);
+    say(line);
+  });
+  const timer = setTimeout(() => ready('it took too long'), WORKER_READY_MS);
+  const outcome = await Promise.race([answered, worker.ended.then((code) => `it ended with ${code}`)]);
+  clearTimeout(timer);
+  if (outcome === 'ready') return worker;
+  await worker.stop();
+  throw new RunbookError('INTERNAL', `The worker did not become ready: ${outcome}.`, { observed: output.join('\n') });
+}
+
+const ASKED = { deployment: DEPLOYMENT, requestedBy: OPERATOR };
+const SWITCHOVER = { ...ASKED, to: 'west', reason: 'demonstration of a planned switchover' };
+const FAILOVER = { ...ASKED, to: 'west', reason: 'east is gone' };
+const REJOIN = { ...ASKED, cluster: 'east', reason: 'east is back' };
+
+/** The exact commands for a person who plays all the parts. */
+export function guideLines({ server, payments, environmentFile }: Stage): string[] {
+  const workflowId = deploymentWorkflowId(DEPLOYMENT);
+  const holders = [...payments.people.values()].filter(({ shareFile }) => shareFile !== undefined);
+  const approvers = [...payments.people.values()].filter(({ groups }) => groups.includes('approvers'));
+  const command = (...words: readonly string[]): string => `  ${shellLine('runbook', ...words)}`;
+  const approve = (gate: 'plan' | 'go' | 'promote') =>
+    approvers.slice(0, 1).map((approver) => command(...approveWords(approver, gate)));
+  return [
+    '',
+    'Everything runs. In another terminal, first:',
+    `  source ${environmentFile}`,
+    '',
+    '1. Look at the plan (only reads), then start the switchover; in the Web UI with the same JSON object as input:',
+    command('plan', 'drSwitchover', '--input', JSON.stringify(SWITCHOVER)),
+    command('start', 'drSwitchover', '--input', JSON.stringify(SWITCHOVER)),
+    '',
+    '2. Follow it, in a terminal of its own:',
+    command('watch', workflowId),
+    '',
+    '3. Three of the five key holders give their shares (with --print: one line to paste as signal "share" in the Web UI):',
+    ...holders.slice(0, 3).map((holder) => command(...shareWords(holder))),
+    '   Without --confirm and --share-file the command asks, as it would ask a real holder.',
+    '',
+    '4. An approver approves the plan, and then, right before the outage, says go:',
+    ...approve('plan'),
+    ...approve('go'),
+    '   Each shows the plan and asks. For scripts: --yes with --plan-digest.',
+    '',
+    '5. Afterwards:',
+    command('report', workflowId),
+    `  ${server.uiAddress}/namespaces/${server.namespace}/workflows`,
+    '',
+    '6. Would it work at all?',
+    command('readiness', DEPLOYMENT),
+    '',
+    '7. The other drill, before a switchover: east is gone, and west takes over. Shares as above:',
+    '  simulated kill east',
+    command('start', 'drFailover', '--input', JSON.stringify(FAILOVER)),
+    ...approve('promote'),
+    '   When it is back (simulated restart east), it must not serve as primary beside west:',
+    command('start', 'drRejoin', '--input', JSON.stringify(REJOIN)),
+    '',
+    'Ctrl-C here ends everything and removes its files; reports stay.',
+  ];
 }

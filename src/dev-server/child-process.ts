@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { Socket } from 'node:net';
+import { createServer, Socket } from 'node:net';
+import type { AddressInfo, Server } from 'node:net';
 import { createInterface } from 'node:readline';
 
 const STOP_GRACE_MS = 35_000;
@@ -86,4 +87,27 @@ function startWatchdog(pid: number): ChildProcess {
   watchdog.stdin.on('error', () => undefined);
   if (watchdog.stdin instanceof Socket) watchdog.stdin.unref();
   return watchdog;
+}
+
+/**
+ * `count` different TCP ports that are free on loopback at this moment. Another process may take one before the caller
+ * does: the caller has to notice and ask again.
+ */
+export async function freePorts(count: number): Promise<number[]> {
+  const servers: Server[] = [];
+  try {
+    // All are held open together, or the system could give the same port twice.
+    for (let index = 0; index < count; index += 1) servers.push(await listenOnLoopback());
+    return servers.map((server) => (server.address() as AddressInfo).port);
+  } finally {
+    await Promise.all(servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))));
+  }
+}
+
+function listenOnLoopback(): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => resolve(server));
+  });
 }

@@ -10,7 +10,7 @@ import { endWithThisProcess } from './child-process';
 import { projectRoot } from './locations';
 
 /** A Temporal CLI, and the first line of its `--version`. */
-export interface TemporalExecutable {
+interface TemporalExecutable {
   readonly path: string;
   readonly version: string;
 }

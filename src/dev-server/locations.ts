@@ -16,3 +16,6 @@ export function programVersion(): string {
   const manifest: unknown = JSON.parse(readFileSync(join(projectRoot(), 'package.json'), 'utf8'));
   return (manifest as { readonly version: string }).version;
 }
+
+/** The command line program of the build. */
+export const programFile = (): string => join(projectRoot(), 'dist', 'src', 'cli', 'main.js');

@@ -1,10 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { RunbookError } from '../errors';
-import { startProcess } from './child-process';
+import { startProcess, freePorts } from './child-process';
 import { errorMessage, findTemporalServer, withoutTemporalVariables } from './find-temporal-server';
 import type { FindOptions } from './find-temporal-server';
-import { freePorts } from './ports';
 
 /**
  * Dynamic configuration of the server. `deploy/dynamic-config.yaml`, which the compose file mounts, has the same.
@@ -89,23 +88,19 @@ export async function obtainTemporalServer(options: DevServerOptions = {}): Prom
 }
 
 async function start(program: string, namespaces: readonly string[]): Promise<TemporalServer> {
-  for (let attempt = 1; ; attempt += 1) {
+  let failure = '';
+  for (let attempt = 1; attempt <= START_ATTEMPTS; attempt += 1) {
     const outcome = await startOnce(program, namespaces);
-    if ('server' in outcome) return outcome.server;
+    if (typeof outcome !== 'string') return outcome;
+    failure = outcome;
     // Between choosing a free port and listening on it another process may take it: choose again.
-    const portTaken = /address already in use/i.test(outcome.failure);
-    if (portTaken && attempt < START_ATTEMPTS) continue;
-    throw new RunbookError(
-      'TEMPORAL_UNAVAILABLE',
-      `The Temporal dev server ${program} did not start: ${outcome.failure}`,
-    );
+    if (!/address already in use/i.test(failure)) break;
   }
+  throw new RunbookError('TEMPORAL_UNAVAILABLE', `The Temporal dev server ${program} did not start: ${failure}`);
 }
 
-async function startOnce(
-  program: string,
-  namespaces: readonly string[],
-): Promise<{ readonly server: TemporalServer } | { readonly failure: string }> {
+/** The server, or why it did not start. */
+async function startOnce(program: string, namespaces: readonly string[]): Promise<TemporalServer | string> {
   const [grpc = 0, http = 0, ui = 0, metrics = 0] = await freePorts(4);
   const address = `${LOOPBACK}:${grpc}`;
   const output: string[] = [];
@@ -120,26 +115,26 @@ async function startOnce(
     // Another server may have taken our port: an answer counts only once our own process has said that it listens.
     listens ||= stream === 'out' && line.includes(`:${grpc}`);
   });
+  const { pid } = server;
   void server.ended.then((how) => (ended = how));
   const deadline = Date.now() + START_DEADLINE_MS;
   let answer = 'it has not said that it listens';
   while (ended === undefined && Date.now() < deadline) {
     if (listens) answer = await isServing(address, namespaces);
-    if (answer === 'serving' && server.pid !== undefined) {
+    if (answer === 'serving' && pid !== undefined) {
       // A program that forgets to stop the server must still be able to end; the server then ends too.
       server.unref();
       const [httpAddress, uiAddress] = [`http://${LOOPBACK}:${http}`, `http://${LOOPBACK}:${ui}`];
       // An orderly end takes the server more than a second, and it has nothing to keep.
       const stop = () => server.stop('SIGKILL');
-      const addresses = { address, httpAddress, uiAddress, namespace: DEFAULT_NAMESPACE };
-      return { server: { ...addresses, pid: server.pid, stop } };
+      return { address, httpAddress, uiAddress, namespace: DEFAULT_NAMESPACE, pid, stop };
     }
     await delay(POLL_MS);
   }
-  const how =
-    ended === undefined ? `no service within ${START_DEADLINE_MS / 1000} s: ${answer}` : `it ended with ${ended}`;
+  const late = `no service within ${START_DEADLINE_MS / 1000} s: ${answer}`;
+  const how = ended === undefined ? late : `it ended with ${ended}`;
   await server.stop('SIGKILL');
-  return { failure: [how, ...output].join('\n  ') };
+  return [how, ...output].join('\n  ');
 }
 
 function startParameters(

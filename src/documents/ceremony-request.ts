@@ -1,4 +1,4 @@
-import { GIVEN_AS_TOKEN, usesInWords, askedInWords } from '../contracts/asked';
+import { GIVEN_AS_TOKEN, usesInWords, askedInWords } from '../contracts/next-commands';
 import { attestedName, clock, inWords, spelled, escapeUntrusted } from '../contracts/words';
 import type { Invitation, InvitationUse, Rehearsal, VerifiedInvitation, HolderChecks } from './invitation';
 import { RunbookError } from '../errors';

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { tokenUse } from '../contracts/input-members';
+import { clock } from '../contracts/words';
 import { RunbookError, isRunbookError } from '../errors';
-import { claimedHeader, DOCUMENT_TYPES, verifyDocument } from './documents';
+import { claimedHeader, DOCUMENT_TYPES, SIGNED_DOCUMENT, verifyDocument } from './documents';
 import { importPublicKey } from './public-keys';
 import type { PinnedKey } from './public-keys';
-import { clock } from '../contracts/words';
 
 /** What a target's token may be used for; a root token is asked for as such. */
 const invitationUse = z.enum([...tokenUse.options, 'root-token.generate']);
@@ -160,4 +160,32 @@ function tellHolder(error: unknown): never {
 export function namedSigner(jws: string): string | undefined {
   const { kid } = claimedHeader(jws);
   return kid !== undefined && /^[A-Za-z0-9_-]{43}$/.test(kid) ? kid : undefined;
+}
+
+/** Each run of letters is begun once; what stands before the document in it, such as the rest of `\n`, is passed over. */
+const DOCUMENTS = /(?<![\w-])(?=[\w-]+\.[\w-]+\.[\w-])[\w-]*?(eyJ[\w-]*\.[\w-]+\.[\w-]+)/g;
+const LONGEST_TEXT = 64 * 1024;
+
+/**
+ * Finds the invitation in what was pasted: alone, in the quotes and brackets in which the Web UI shows the answer of a
+ * query, broken into lines, or in a message around it. Nothing of it is verified.
+ *
+ * @throws RunbookError `DOCUMENT_INVALID` where there is none, or more than one. Nothing of the text is repeated.
+ */
+export function findInvitation(text: string): string {
+  if (text.length > LONGEST_TEXT)
+    throw noInvitation(`This text is far longer than an invitation: ${text.length} characters.`);
+  const alone = text.replace(/[\s"'[\]<>]+/g, '');
+  if (SIGNED_DOCUMENT.test(alone)) return alone;
+  const [jws, ...others] = new Set([...text.matchAll(DOCUMENTS)].flatMap(([, found]) => found ?? []));
+  if (jws === undefined) throw noInvitation('There is no invitation in this text.');
+  if (others.length > 0) throw noInvitation('There is more than one invitation in this text.');
+  return jws;
+}
+
+function noInvitation(message: string): RunbookError {
+  return new RunbookError('DOCUMENT_INVALID', message, {
+    needed: 'the invitation: one long line that begins with "eyJ" and has two dots',
+    next: 'Copy it again: in the Web UI the answer of the query "invitation" of the run, or what "runbook invitation" printed. Nothing else of a message is needed.',
+  });
 }

@@ -76,23 +76,18 @@ function keyFileContent(file: string): Uint8Array {
 const WITHOUT_KEY =
   'Without the key you cannot give your share where the inventory lists one of yours. Call the operators now, at a number that you know: somebody who stands by must give instead. Then make a new key ("runbook join") for the next time.';
 
-const wrong = new WeakSet<RunbookError>();
+/** What {@link wrongPassphrase} is about. */
+const PASSPHRASE = 'passphrase of a key file';
 
 /** The same for a wrong passphrase and for a file that was damaged inside: nobody can tell one from the other. */
 function wrongPassphrase(): RunbookError {
-  const error = new RunbookError(
-    'DOCUMENT_INVALID',
-    'The key file does not open: the passphrase is wrong or the file is damaged.',
-    {
-      needed: 'the passphrase that "runbook join" showed when it made this very file',
-      next: `Look it up in your password store. ${WITHOUT_KEY}`,
-    },
-  );
-  wrong.add(error);
-  return error;
+  const message = 'The key file does not open: the passphrase is wrong or the file is damaged.';
+  return new RunbookError('DOCUMENT_INVALID', message, {
+    about: PASSPHRASE,
+    needed: 'the passphrase that "runbook join" showed when it made this very file',
+    next: `Look it up in your password store. ${WITHOUT_KEY}`,
+  });
 }
 
 /** Whether another passphrase may open the file. */
-export function mayBeMistyped(error: unknown): boolean {
-  return error instanceof RunbookError && wrong.has(error);
-}
+export const mayBeMistyped = ({ about }: RunbookError): boolean => about === PASSPHRASE;

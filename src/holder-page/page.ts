@@ -1,6 +1,6 @@
 /** The holder's page: four steps, one at a time. What is decided about documents is decided in `src/documents`. */
 import './without-eval';
-import { RunbookError } from '../errors';
+import { isRunbookError, RunbookError } from '../errors';
 import {
   answerRequest,
   asksForRecoveryShare,
@@ -14,13 +14,11 @@ import {
 import { envelopeInput, noShareWanted } from '../documents/envelope';
 import { parseShare } from '../documents/key-shares';
 import { readHolderKey } from '../documents/signing-keys';
-import { namedSigner } from '../documents/invitation';
-import { findInvitation } from '../documents/pasted';
+import { findInvitation, namedSigner } from '../documents/invitation';
 import { parsePublicKey, spokenFingerprint } from '../documents/public-keys';
 import type { CeremonyRequest } from '../documents/ceremony-request';
 import type { SigningKey } from '../documents/signing-keys';
 import { Secret } from '../secret';
-import { box, byId, element, emptied, fillAll, linesOf } from './dom';
 
 interface Session {
   readonly request: CeremonyRequest;
@@ -110,7 +108,7 @@ async function check(): Promise<void> {
  * @throws RunbookError `INVALID_INPUT` where something is missing, `DOCUMENT_INVALID` where the holder must stop.
  */
 async function verifyPasted(text: string, holder: string): Promise<CeremonyRequest> {
-  const { jws } = findInvitation(text);
+  const jws = findInvitation(text);
   const signer = namedSigner(jws);
   if (!madeFor.keys.some(({ kid }) => kid === signer))
     throw new RunbookError(
@@ -298,6 +296,64 @@ async function begin(): Promise<void> {
   window.addEventListener('pagehide', clearAll);
   setInterval(tick, 1_000);
   part('step-1').hidden = false;
+}
+
+/* The elements of the page. */
+
+/** The element of the page with this ID, of the class that the caller needs. */
+function byId<T extends HTMLElement>(id: string, kind: new () => T): T {
+  const found = document.getElementById(id);
+  if (found instanceof kind) return found;
+  throw new Error(`The page has no ${kind.name} "${id}".`);
+}
+
+/** A new element with text and classes. Text never becomes markup. */
+function element(name: string, text = '', classes = ''): HTMLElement {
+  const made = document.createElement(name);
+  made.textContent = text;
+  if (classes !== '') made.className = classes;
+  return made;
+}
+
+/** Writes `text` into every element of a class. */
+function fillAll(className: string, text: string): void {
+  for (const each of document.querySelectorAll(`.${className}`)) each.textContent = text;
+}
+
+/** A box with paragraphs; the first one is what must be read. */
+function box(tone: 'good' | 'warn' | 'bad', lines: readonly string[]): HTMLElement {
+  const made = element('div', '', `box ${tone}`);
+  lines.forEach((line, index) => {
+    const paragraph = element('p');
+    paragraph.append(index === 0 ? element('b', line) : line);
+    made.append(paragraph);
+  });
+  return made;
+}
+
+/** What an error says to a person: never a text that the page did not write itself. */
+function linesOf(error: unknown): readonly string[] {
+  if (!isRunbookError(error)) return ['Something went wrong on this page. Start again, or use the terminal.'];
+  const { message, observed, needed, next } = error;
+  return [
+    message,
+    ...(observed === undefined ? [] : [`Here: ${observed}.`]),
+    ...(needed === undefined ? [] : [`Needed: ${needed}.`]),
+    ...(next === undefined ? [] : [next]),
+  ];
+}
+
+/**
+ * Empties a field so that neither its value nor its undo history is left: a new field takes its place.
+ *
+ * @returns the new field.
+ */
+function emptied<T extends HTMLInputElement | HTMLTextAreaElement>(field: T): T {
+  field.value = '';
+  const fresh = field.cloneNode(false) as T;
+  fresh.value = '';
+  field.replaceWith(fresh);
+  return fresh;
 }
 
 void begin();

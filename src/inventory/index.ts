@@ -1,5 +1,3 @@
-export * from './credentials';
-export * from './list-key';
 export * from './load';
 export * from './lookup';
 export { addressMistake } from './schema-values';

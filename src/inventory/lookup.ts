@@ -1,9 +1,13 @@
-import { RunbookError } from '../errors';
-import { GATE_NAMES } from '../contracts/plan';
+import { readFile } from 'node:fs/promises';
+import { importSigningKey } from '../documents/signing-keys';
+import type { SigningKey } from '../documents/signing-keys';
+import { errnoOf, RunbookError } from '../errors';
+import { Secret } from '../secret';
+import type { SecretKind } from '../secret';
 import type { GateName } from '../contracts/plan';
 import type { Attestation } from '../contracts/run-facts';
 import type { ClusterEntry, Deployment, Inventory } from './load';
-import type { Person } from './schema';
+import type { CredentialSource, Person } from './schema';
 
 const listed = (names: Iterable<string>): string => [...names].sort().join(', ') || 'none';
 
@@ -40,12 +44,6 @@ export function drSetOf(
   return { name: drSet, members: deployment.drSets.get(drSet) ?? [cluster] };
 }
 
-/** The holders of a deployment's ceremonies in the order of the inventory, stand-by holders last; joined or not. */
-export function holdersOf(inventory: Inventory, deployment: Deployment): readonly Person[] {
-  const { holders, standBy } = deployment.ceremony;
-  return [...holders, ...standBy].flatMap((name) => inventory.people.get(name) ?? []);
-}
-
 /**
  * The one rule about claims: in a laboratory a name that anybody may use counts; elsewhere it counts for nothing, at no gate
  * and in no decision.
@@ -79,44 +77,64 @@ function membersWhoCount({ people }: Inventory, deployment: Deployment, groups: 
   );
 }
 
-/** People who cannot do here what the inventory seems to say of them. */
-export interface Voiceless {
-  readonly names: readonly string[];
-  /** `claimed`: without a key, outside of a laboratory; `not-joined`: their key is not listed yet. */
-  readonly why: 'claimed' | 'not-joined';
-  readonly deployment: string;
-  /** Gates at which their approval counts for nothing. */
-  readonly gates: readonly GateName[];
-  /** Whether their decisions and orders count for nothing. */
-  readonly decides: boolean;
-  /** Whether they are asked for no key share. */
-  readonly holder: boolean;
-}
-
-/** Who counts for nothing where it would matter, and at what; those of whom the same is true together. Pure. */
-export function voiceless({ people, deployments }: Inventory): readonly Voiceless[] {
-  const found = new Map<string, Voiceless>();
-  for (const deployment of deployments.values()) {
-    for (const person of people.values()) {
-      const joined = hasJoined(person);
-      if (joined && countsIn(deployment, person.attestation)) continue;
-      const isIn = (groups: readonly string[]) => person.groups.some((group) => groups.includes(group));
-      const gates = GATE_NAMES.filter((gate) => isIn(deployment.gates[gate].groups));
-      const decides = gates.length > 0 || isIn(deployment.operators);
-      // A claimed holder may give a share: the share itself is the proof.
-      const holder = deployment.notJoined.includes(person.name);
-      if (!decides && !holder) continue;
-      const why = joined ? 'claimed' : 'not-joined';
-      const same = { why, deployment: deployment.name, gates, decides, holder } as const;
-      const key = JSON.stringify(same);
-      found.set(key, { ...same, names: [...(found.get(key)?.names ?? []), person.name] });
-    }
-  }
-  return [...found.values()];
-}
-
 /** The roster of a deployment's ceremonies: a holder whose key nobody knows yet is not invited. Pure. */
 export function rosterOf({ ceremony, notJoined }: Deployment) {
   const joined = (names: readonly string[]) => names.filter((name) => !notJoined.includes(name));
   return { holders: joined(ceremony.holders), standBy: joined(ceremony.standBy) };
+}
+
+/** The source in words, for messages: it names the variable or the file, never the value. */
+export function describeSource(source: CredentialSource): string {
+  return 'env' in source ? `environment variable ${source.env}` : `file ${source.file}`;
+}
+
+/**
+ * Reads a secret from its source; a file is read again at every call. Trailing line ends are cut off.
+ *
+ * @throws RunbookError `CREDENTIAL_UNAVAILABLE`, naming the source and never the value.
+ */
+export async function readSecret<K extends SecretKind>(source: CredentialSource, kind: K): Promise<Secret<K>> {
+  const value = (await readSource(source)).replace(/(?<![\r\n])[\r\n]+$/, '');
+  if (value === '') throw unavailable(source, 'it is empty');
+  return new Secret(kind, value);
+}
+
+/** Reads a token of the service from its source. As {@link readSecret}; a token with spaces or line breaks is refused. */
+export async function readCredential(source: CredentialSource): Promise<Secret<'service-token'>> {
+  const token = await readSecret(source, 'service-token');
+  // Such a value could not be a header, and the HTTP library's error would quote it.
+  if (!/^[\x21-\x7e]+$/.test(token.reveal())) throw unavailable(source, 'it does not hold one token');
+  return token;
+}
+
+/**
+ * Reads the workers' signing key (an Ed25519 private JWK).
+ *
+ * @throws RunbookError `CREDENTIAL_UNAVAILABLE` or `DOCUMENT_INVALID`.
+ */
+export async function readSigningKey(source: CredentialSource): Promise<SigningKey> {
+  return importSigningKey(await readSecret(source, 'private-key'));
+}
+
+async function readSource(source: CredentialSource): Promise<string> {
+  if ('env' in source) {
+    const value = process.env[source.env];
+    if (value === undefined) throw unavailable(source, 'it is not set');
+    return value;
+  }
+  try {
+    return await readFile(source.file, 'utf8');
+  } catch (error) {
+    throw unavailable(source, errnoOf(error) ?? 'it cannot be read');
+  }
+}
+
+function unavailable(source: CredentialSource, why: string): RunbookError {
+  return new RunbookError(
+    'CREDENTIAL_UNAVAILABLE',
+    `The credential of ${describeSource(source)} is not available: ${why}.`,
+    {
+      next: 'Correct the source; it is read again at the next try.',
+    },
+  );
 }

@@ -1,16 +1,16 @@
 import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Attestation, Principal } from '../contracts/run-facts';
-import { unwrapDocument } from '../contracts/signals';
 import { approvalPayload, controlPayload, decisionPayload } from '../contracts/payloads';
-import type { ControlAction } from '../contracts/signals';
 import type { ApprovalPayload, ControlPayload, DecisionPayload } from '../contracts/payloads';
+import { unwrapDocument } from '../contracts/signals';
+import type { ControlAction } from '../contracts/signals';
 import { RunbookError } from '../errors';
 import { claimedPayload, DOCUMENT_TYPES, verifyDocument } from '../documents/documents';
 import type { DocumentType } from '../documents/documents';
 import { isSender, keyOfPerson } from './people';
 import type { People } from './people';
-import { redact } from '../redaction';
+import { redact } from '../secret';
 import type { RunContext } from './sealing';
 
 /** What an approval or decision must fit, read by the activity itself. */
@@ -115,7 +115,7 @@ async function readAttested<T extends Attestable>(
 function redactedTexts<T extends object>(said: T): T {
   const entries = Object.entries(said).map(([member, value]: [string, unknown]) => [
     member,
-    typeof value === 'string' && ['comment', 'reason', 'before'].includes(member) ? redact(value) : value,
+    typeof value === 'string' && ['comment', 'reason'].includes(member) ? redact(value) : value,
   ]);
   return Object.fromEntries(entries) as T;
 }
@@ -146,29 +146,25 @@ export interface CountedApproval {
   readonly verdict: 'approve' | 'reject';
 }
 
-/** Whether a gate opens, and what it still needs. */
-interface GateEvaluation {
-  readonly satisfied: boolean;
-  /** What is missing, each in words for people; empty where the gate is satisfied or rejected. */
-  readonly missing: readonly string[];
-  /** Who rejected first. */
-  readonly rejectedBy?: string;
-  /** Who counted, in the order of arrival. */
-  readonly approvedBy: readonly string[];
-}
-
 /**
  * Evaluates a gate's policy: `approvals` different people out of `groups`, every group represented (one person may
  * represent several), the requester not counted where excluded. A rejection by anyone who may approve closes the gate,
  * also by the requester and also after that person's own approval. Pure.
  *
  * @param requester name of the person who asked for the run.
+ * @returns what is `missing`, each in words for people (nothing where it is satisfied or rejected); who rejected first; who
+ * counted, in the order of arrival.
  */
 export function evaluateGate(
   policy: GateRule,
   requester: string | undefined,
   approvals: readonly CountedApproval[],
-): GateEvaluation {
+): {
+  readonly satisfied: boolean;
+  readonly missing: readonly string[];
+  readonly rejectedBy?: string;
+  readonly approvedBy: readonly string[];
+} {
   const members = approvals.filter(({ groups }) => groups.some((group) => policy.groups.includes(group)));
   const excluded = policy.excludeRequester ? requester : undefined;
   const counted = new Map<string, CountedApproval>();

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import * as openpgp from 'openpgp';
-import { redact } from '../redaction';
+import { redact } from '../secret';
 import { Decrypter, Encrypter, generateHybridIdentity, identityToRecipient } from 'age-encryption';
 import { RunbookError } from '../errors';
 import { Secret } from '../secret';

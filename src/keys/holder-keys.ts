@@ -1,14 +1,14 @@
+import { createPrivateKey, randomBytes, randomInt, webcrypto } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { armor, Encrypter } from 'age-encryption';
 import writeFileAtomic from 'write-file-atomic';
 import { z } from 'zod';
 import { formatPublicKey, parsePublicKey, thumbprint } from '../documents/public-keys';
 import type { PinnedKey, PublicKeyEntry } from '../documents/public-keys';
-import { errnoOf, RunbookError } from '../errors';
-import { createPrivateKey, randomBytes, randomInt, webcrypto } from 'node:crypto';
-import type { KeyObject } from 'node:crypto';
-import { armor, Encrypter } from 'age-encryption';
 import type { SigningKey } from '../documents/signing-keys';
+import { errnoOf, RunbookError } from '../errors';
 import { Secret } from '../secret';
 
 /** Makes a new Ed25519 signing key; returns it with its private JWK as text. */
@@ -96,9 +96,11 @@ export function avoidGeneratedKeyPairs(subtle: webcrypto.SubtleCrypto = webcrypt
   guarded[GUARDED] = true;
 }
 
+/** A key line that is none must not count as absent. */
+const publicKeyLine = z.string().refine((line) => parsePublicKey(line) !== undefined);
 const pinsFile = z.strictObject({
   version: z.literal(1),
-  pins: z.array(z.strictObject({ environment: z.string().min(1), key: z.string(), addedAt: z.iso.datetime() })),
+  pins: z.array(z.strictObject({ environment: z.string().min(1), key: publicKeyLine, addedAt: z.iso.datetime() })),
 });
 type PinsFile = z.infer<typeof pinsFile>;
 
@@ -109,7 +111,7 @@ type PinsFile = z.infer<typeof pinsFile>;
  * @throws RunbookError `DOCUMENT_INVALID` where the file is damaged: a pin that cannot be read must not count as absent.
  */
 export async function readPins(file: string): Promise<readonly PinnedKey[]> {
-  return (await readPinsFile(file)).pins.map(({ environment, key }) => ({ environment, ...keyOf(file, key) }));
+  return (await readPinsFile(file)).pins.map(({ environment, key }) => ({ environment, ...publicKeyOf(key) }));
 }
 
 /**
@@ -121,7 +123,7 @@ export async function readPins(file: string): Promise<readonly PinnedKey[]> {
 export async function addPin(file: string, environment: string, line: string, now = new Date()): Promise<PinnedKey> {
   const key = publicKeyOf(line);
   const content = await readPinsFile(file);
-  const pinned = content.pins.find((pin) => keyOf(file, pin.key).kid === key.kid);
+  const pinned = content.pins.find((pin) => publicKeyOf(pin.key).kid === key.kid);
   if (pinned !== undefined && pinned.environment !== environment) {
     throw new RunbookError('INVALID_INPUT', `This key is pinned for environment "${pinned.environment}" already.`, {
       needed: 'one name for one key',
@@ -156,7 +158,7 @@ export function publicKeyOf(line: string): PublicKeyEntry {
  */
 export async function removePin(file: string, kid: string): Promise<{ readonly environment: string }> {
   const content = await readPinsFile(file);
-  const pin = content.pins.find((each) => keyOf(file, each.key).kid === kid);
+  const pin = content.pins.find((each) => publicKeyOf(each.key).kid === kid);
   if (pin === undefined) {
     throw new RunbookError('NOT_FOUND', `This key is not pinned in ${file}.`, {
       next: 'Nothing is to be done here; look whether --pins or RUNBOOKS_PINS names another file.',
@@ -164,12 +166,6 @@ export async function removePin(file: string, kid: string): Promise<{ readonly e
   }
   await writePinsFile(file, { ...content, pins: content.pins.filter((each) => each !== pin) });
   return { environment: pin.environment };
-}
-
-function keyOf(file: string, line: string): PublicKeyEntry {
-  const key = parsePublicKey(line);
-  if (key === undefined) throw damaged(file);
-  return key;
 }
 
 async function writePinsFile(file: string, content: PinsFile): Promise<void> {

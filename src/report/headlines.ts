@@ -1,9 +1,8 @@
-import { CHECK_FAILED } from '../contracts/alarms';
+import { CHECK_FAILED } from '../contracts/run-status';
 import { sidesOfSwitchover } from '../contracts/plan';
 import { readinessResult } from '../contracts/readiness';
-import { verdictWords } from '../contracts/readiness-words';
+import { verdictWords, inWords } from '../contracts/words';
 import type { Report } from '../contracts/report';
-import { inWords } from '../contracts/words';
 
 /** How good or bad news is. */
 export type Tone = 'good' | 'warning' | 'bad' | 'neutral';

@@ -13,7 +13,7 @@ import {
   completed,
   shownError,
 } from './run-record';
-import { alarmsFirst } from '../contracts/alarms';
+import { alarmsFirst } from '../contracts/run-status';
 import { planIn } from '../contracts/plan';
 import type { Finding } from '../contracts/run-facts';
 import { escapeUntrusted } from '../contracts/words';
@@ -138,7 +138,6 @@ function filtersOf(run: RunRecord): Report['filters'] {
     if (type === 'readPathsFilter') filter.before ??= filterText(result['filter']);
     if (result['before'] !== undefined) filter.before ??= filterText(result['before']);
     if (type === 'writePathsFilter') filter.after = filterText(input['filter']);
-    if (type === 'deletePathsFilter') filter.after = filterText(undefined);
   }
   return [...filters].map(([id, filter]) => ({ id, ...filter }));
 }
@@ -288,9 +287,6 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
   writeMarker: ({ wal, reached }) =>
     `marker written, WAL ${of(wal)}${reached === undefined ? '' : `, ${of(reached)} reached`}`,
   compareAfterDemotion: ({ loss, why }) => `loss ${of(loss)}: ${textOf(why) ?? ''}`,
-  awaitServiceReady: ({ stableActiveNode, markerReadAt }) =>
-    `active node ${of(stableActiveNode)}${markerReadAt === undefined ? '' : ', marker read'}`,
-  probeService: ({ tries }) => `first success at try ${of(tries)}`,
   awaitPerformanceSecondaries: ({ following }) =>
     clustersIn(following, ({ follows }) => (follows === true ? ' follows' : ' was not seen to follow')),
 };

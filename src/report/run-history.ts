@@ -226,7 +226,9 @@ export function digestOf({ events }: History, upTo?: number): Omit<HistoryDigest
 /** What a rendered report says of itself for a later proof. */
 export type ReportMark = Pick<Report, 'namespace' | 'workflowId' | 'runId'> & { readonly history: HistoryDigest };
 
-const MARK = /replication-runbooks-report:([\w-]+)/;
+/** Where each rendering puts it: nothing that people wrote stands there. */
+const MARK_IN_HTML = /<meta name="report" content="replication-runbooks-report:([\w-]+)">/;
+const MARK_IN_MARKDOWN = /<!-- replication-runbooks-report:([\w-]+) -->\s*$/;
 
 /** In letters that no rendering changes; undefined where the report carries no digest. */
 export function markOf({ namespace, workflowId, runId, history }: Report): string | undefined {
@@ -236,6 +238,6 @@ export function markOf({ namespace, workflowId, runId, history }: Report): strin
 
 /** The mark in a rendered report, as it claims to be; the caller checks it. */
 export function markIn(text: string): unknown {
-  const [, mark] = MARK.exec(text) ?? [];
+  const [, mark] = (text.trimStart().startsWith('<') ? MARK_IN_HTML : MARK_IN_MARKDOWN).exec(text) ?? [];
   return mark === undefined ? undefined : JSON.parse(Buffer.from(mark, 'base64url').toString('utf8'));
 }

@@ -118,7 +118,7 @@ export function redeemActivationToken(
       ? unwrap(receiver, token, primaryApiAddress, now)
       : decrypt(receiver, kind, token, now);
   if (content.kind !== kind) throw badRequest(`activation token is not for ${kind} replication`);
-  const source = receiver.service.clusterByClusterAddress(content.primaryClusterAddress);
+  const source = receiver.service.clusterAt(content.primaryClusterAddress);
   const role = source?.effectiveRole(kind);
   const known =
     role?.mode === 'primary' &&
@@ -155,7 +155,7 @@ function unwrap(receiver: SimulatedCluster, token: string, primaryApiAddress: st
   // The token tells the address of who issued it.
   const address = primaryApiAddress === '' ? issuer?.apiAddress : primaryApiAddress;
   if (address === undefined) throw badRequest('error parsing the activation token');
-  const source = service.clusterByApiAddress(address);
+  const source = service.clusterAt(address, 'address');
   if (!isReachable(source, receiver, now))
     throw new ServiceFault(500, [
       `error unwrapping secondary token: Post "${address}/v1/sys/wrapping/unwrap": dial tcp: i/o timeout`,

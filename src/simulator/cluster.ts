@@ -37,8 +37,6 @@ export class SimulatedCluster {
     ['file/', { type: 'file', local: false }],
     ['socket/', { type: 'socket', local: false }],
   ]);
-  /** RFC3339; health and `sys/license/status` tell it. Undefined: they tell none, as the community edition. */
-  licenceExpiry: string | undefined = '2036-01-01T00:00:00Z';
   /** The reindex that runs, or ran last; milliseconds since the epoch. */
   reindex: { startedAt: number; endsAt: number } | undefined;
   corruptedPages: { tree: 'replicated' | 'local'; page: number; subpages: number[] } | undefined;
@@ -156,7 +154,7 @@ export class SimulatedCluster {
     const role = this.role(kind);
     if (role.mode !== 'secondary') return;
     const known = source.nodes.filter((node) => node.up).map((node) => node.clusterAddress);
-    const recorded = this.service.clusterByClusterAddress(role.primaryClusterAddress);
+    const recorded = this.service.clusterAt(role.primaryClusterAddress);
     const address = recorded === source ? role.primaryClusterAddress : source.clusterAddress;
     if (address !== role.primaryClusterAddress || known.join() !== role.knownPrimaryAddresses.join())
       this.setRole(kind, { ...role, primaryClusterAddress: address, knownPrimaryAddresses: known }, now);

@@ -6,8 +6,8 @@ import type { JsonValue, ServiceAnswer } from './messages';
  * connection without an answer; `glue-documents` sends the answer's JSON document twice in one body; `arrive-late` closes
  * the connection, and the call takes effect later: when {@link FaultHandle.arrive} is called. A
  * function is given the answer too, where the call took effect already. `break-forwarding` is met only by a call that a
- * standby passes on: that takes effect, its answer is lost on the way back, and the standby answers as if it had passed
- * nothing on, 307 to the active node, or 503 (`break-forwarding-leaderless`) as where it knows none.
+ * standby passes on: that takes effect, its answer is lost on the way back, and the standby answers 307 to the active node
+ * as if it had passed nothing on.
  */
 export type FaultAction =
   | { readonly status: number; readonly body?: JsonValue; readonly headers?: Readonly<Record<string, string>> }
@@ -17,7 +17,6 @@ export type FaultAction =
   | 'glue-documents'
   | 'arrive-late'
   | 'break-forwarding'
-  | 'break-forwarding-leaderless'
   | ((cluster: SimulatedCluster, answer?: ServiceAnswer) => void | Promise<void>);
 
 export interface Fault {
@@ -117,7 +116,7 @@ function hits(active: ActiveFault, call: CallToFault): boolean {
 }
 
 function momentOf({ action, when }: Fault): Moment {
-  if (action === 'break-forwarding' || action === 'break-forwarding-leaderless') return 'forwarded';
+  if (action === 'break-forwarding') return 'forwarded';
   if (action === 'lose-answer' || action === 'glue-documents') return 'after';
   return action === 'arrive-late' ? 'before' : (when ?? 'before');
 }

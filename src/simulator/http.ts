@@ -19,8 +19,8 @@ import {
 } from './messages';
 import type { SimulatedNode } from './node';
 import { answerFromActiveNode } from './router';
-import { answerFromNode } from './routes/health';
 import { countAgainstQuotas } from './routes/quotas';
+import { answerFromNode } from './routes/system';
 
 const LARGEST_BODY = 32 * 1024 * 1024;
 /** Of the recorded calls the older half goes when there are more. */
@@ -210,7 +210,7 @@ async function applyFaults(
     if (action === 'reset' || action === 'lose-answer')
       throw new BrokenConnection(action === 'reset' ? 'reset' : 'close');
     else if (action === 'glue-documents') delivery = answer && { ...answer, glued: true };
-    else if (action === 'break-forwarding' || action === 'break-forwarding-leaderless') continue;
+    else if (action === 'break-forwarding') continue;
     else if (typeof action === 'function') await action(cluster, answer);
     else if ('delayMs' in action) await delay(action.delayMs);
     else if ('hold' in action) {
@@ -260,8 +260,7 @@ async function answerRequest(arrival: Arrival): Promise<ServiceAnswer> {
   const [broken] = faultsOn(arrival, 'forwarded', true);
   if (broken === undefined) return answer;
   await answer.catch(() => undefined);
-  if (broken === 'break-forwarding') return redirectTo(active, url);
-  throw new ServiceFault(503, ['no active Vault instance found']);
+  return redirectTo(active, url);
 }
 
 function redirectTo({ address }: SimulatedNode, url: URL): ServiceAnswer {

@@ -211,7 +211,7 @@ function followAddresses(
   const { service } = cluster;
   const now = service.now();
   const answering = addresses.find((address) => {
-    const candidate = service.clusterByClusterAddress(address);
+    const candidate = service.clusterAt(address);
     return candidate !== undefined && service.linked(cluster, candidate) && candidate.acceptsSecondary(kind, role, now);
   });
   if (answering === undefined) throw new ServiceFault(500, ['none of the given primary addresses responded']);

@@ -9,7 +9,7 @@ import { joinSet, makePrimary } from './roles';
 import { canonicalPath, canonicalPaths } from './routes/filters';
 import type { BatchTokens } from './routes/tokens';
 import type { ReplicationKind } from './storage';
-import { HARSH_READINGS, timingOf, type Readings, type Timing, type Topology } from './topology';
+import { READINGS, timingOf, type Readings, type Timing, type Topology } from './topology';
 
 const DEFAULT_MOUNTS = ['kv/', 'secret/'];
 
@@ -35,7 +35,7 @@ export class SimulatedService {
   constructor(topology: Topology) {
     this.random = new SeededRandom(topology.seed ?? 1);
     this.timing = { ...timingOf(topology.pace ?? 'quick'), ...topology.timing };
-    this.readings = { ...HARSH_READINGS, ...topology.readings };
+    this.readings = READINGS.parse(topology.readings ?? {});
     this.latencyMs = topology.latencyMs ?? 0;
     const { tls } = topology;
     this.certificate = tls && {
@@ -56,17 +56,10 @@ export class SimulatedService {
     return cluster;
   }
 
-  /** The cluster with this cluster address. An address may come with or without scheme. */
-  clusterByClusterAddress(address: string): SimulatedCluster | undefined {
-    return this.#clusterWith((node) => hostOf(node.clusterAddress) === hostOf(address));
-  }
-
-  clusterByApiAddress(address: string): SimulatedCluster | undefined {
-    return this.#clusterWith((node) => hostOf(node.address) === hostOf(address));
-  }
-
-  #clusterWith(fits: (node: SimulatedNode) => boolean): SimulatedCluster | undefined {
-    return [...this.clusters.values()].find(({ nodes }) => nodes.some(fits));
+  /** The cluster with a node at this cluster address, or API address. It may come with or without scheme. */
+  clusterAt(address: string, of: 'clusterAddress' | 'address' = 'clusterAddress'): SimulatedCluster | undefined {
+    const clusters = [...this.clusters.values()];
+    return clusters.find(({ nodes }) => nodes.some((node) => hostOf(node[of]) === hostOf(address)));
   }
 
   /** False while the network between both is cut. */

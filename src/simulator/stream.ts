@@ -2,7 +2,7 @@ import type { SimulatedCluster } from './cluster';
 import { atLeastVersion } from './messages';
 import type { SecondaryRole } from './roles';
 import { dynamicFilterOf, passesFilter, type DynamicFilter, type PathsFilter } from './routes/filters';
-import { replicates, type ReplicationKind, type StoredValue, type WalEntry } from './storage';
+import { replicates, type ReplicationKind } from './storage';
 
 type StreamState = 'idle' | 'merkle-diff' | 'merkle-sync' | 'stream-wals';
 
@@ -113,7 +113,7 @@ export class ReplicationStream {
       ...(follows ? this.#failoverAddresses : []),
     ];
     return addresses
-      .map((address) => service.clusterByClusterAddress(address))
+      .map((address) => service.clusterAt(address))
       .find(
         (candidate) =>
           candidate !== undefined &&
@@ -167,7 +167,8 @@ export class ReplicationStream {
 
   #copy(source: SimulatedCluster, role: SecondaryRole, now: number): void {
     const filter = this.#filter(source, role);
-    this.discardedEntries = this.cluster.storage.replaceReplicated(this.kind, this.#selected(source, filter), now);
+    const selected = [...source.storage.replicated(this.kind)].filter(([key]) => this.#passes(filter, key));
+    this.discardedEntries = this.cluster.storage.replaceReplicated(this.kind, selected, now);
     this.#appliedFilter = filter;
     this.#position = source.storage.lastWal;
     this.#announced = this.#position;
@@ -180,38 +181,25 @@ export class ReplicationStream {
   }
 
   #receive(source: SimulatedCluster, role: SecondaryRole, now: number): void {
-    if (this.#filter(source, role) !== this.#appliedFilter || source.storage.entriesAfter(this.#position) === null) {
+    const filter = this.#filter(source, role);
+    const entries = source.storage.entriesAfter(this.#position);
+    if (filter !== this.#appliedFilter || entries === null) {
       // A changed filter removes and brings entries; a log that no longer reaches back needs a comparison.
       this.#copy(source, role, now);
       return;
     }
-    this.#apply(source, role, now);
-  }
-
-  #apply(source: SimulatedCluster, role: SecondaryRole, now: number): void {
-    const filter = this.#filter(source, role);
+    const { streamDelayMs } = this.cluster.service.timing;
     let open = !this.held;
-    for (const entry of source.storage.entriesAfter(this.#position) ?? []) {
-      open &&= entry.at + this.cluster.service.timing.streamDelayMs <= now;
-      const wanted = replicates(entry.scope, this.kind);
-      if (wanted && entry.at <= (this.lastHeartbeatAt ?? now)) this.#announced = entry.index;
-      if (open) {
-        this.#position = entry.index;
-        if (wanted) this.#store(entry, filter, now);
-      }
+    for (const { index, key, value, at, scope } of entries) {
+      open &&= at + streamDelayMs <= now;
+      const wanted = replicates(scope, this.kind);
+      if (wanted && at <= (this.lastHeartbeatAt ?? now)) this.#announced = index;
+      if (!open) continue;
+      this.#position = index;
+      if (!wanted) continue;
+      this.lastRemoteWal = index;
+      if (this.#passes(filter, key)) this.cluster.storage.write(key, value, Math.min(now, at + streamDelayMs));
     }
-  }
-
-  #store(entry: WalEntry, filter: PathsFilter | undefined, now: number): void {
-    this.lastRemoteWal = entry.index;
-    if (this.#passes(filter, entry.key)) {
-      const at = Math.min(now, entry.at + this.cluster.service.timing.streamDelayMs);
-      this.cluster.storage.write(entry.key, entry.value, at);
-    }
-  }
-
-  *#selected(source: SimulatedCluster, filter: PathsFilter | undefined): Generator<[string, StoredValue]> {
-    for (const [key, value] of source.storage.replicated(this.kind)) if (this.#passes(filter, key)) yield [key, value];
   }
 
   #passes(filter: PathsFilter | undefined, key: string): boolean {

@@ -1,29 +1,23 @@
 import { parse } from 'yaml';
 import { z } from 'zod';
 
+const chance = z.number().min(0);
+
 /**
  * What public sources leave open about the real service, and what tests look at both ways. The values are the harsh
  * reading: the one that a runbook has to survive. What is always read harshly stands in docs/simulator.md.
  */
-export const HARSH_READINGS = {
+export const READINGS = z.strictObject({
   /** Promote answers 503 for as long as it knows to lack writes, even where the source will never send them. */
-  promoteRefusedBehindDeadSource: true as boolean,
+  promoteRefusedBehindDeadSource: z.boolean().default(true),
   /** Performance secondaries move to the promoted DR secondary of their primary on their own. */
-  performanceSecondariesFollow: true as boolean,
+  performanceSecondariesFollow: z.boolean().default(true),
   /** Chance that a role change moves leadership to another node. */
-  leaderChangeChance: 0.3,
+  leaderChangeChance: chance.default(0.3),
   /** Chance, per answer and field, that an optional status field is missing. */
-  optionalFieldMissingChance: 0.2,
-};
-export type Readings = Readonly<typeof HARSH_READINGS>;
-
-const chance = z.number().min(0);
-const READINGS = z.strictObject({
-  promoteRefusedBehindDeadSource: z.boolean(),
-  performanceSecondariesFollow: z.boolean(),
-  leaderChangeChance: chance,
-  optionalFieldMissingChance: chance,
-} satisfies Record<keyof Readings, z.ZodType>);
+  optionalFieldMissingChance: chance.default(0.2),
+});
+export type Readings = Readonly<z.output<typeof READINGS>>;
 
 /**
  * Durations in milliseconds: `quick` keeps tests fast, `realistic` is nearer to what transcripts of real clusters show,
@@ -99,7 +93,7 @@ const TOPOLOGY = z.strictObject({
   /** `quick` (default) or `realistic` values to start from. */
   pace: z.enum(['quick', 'realistic']).optional(),
   timing: z.partialRecord(z.enum(TIMING_NAMES), milliseconds).optional(),
-  readings: READINGS.partial().optional(),
+  readings: READINGS.optional(),
   /** PEM files of certificate and key; without them plain HTTP. */
   tls: z.strictObject({ certificateFile: z.string(), keyFile: z.string() }).optional(),
   /**
@@ -110,7 +104,7 @@ const TOPOLOGY = z.strictObject({
 });
 
 /** Clusters to start and how they replicate among themselves. */
-export type Topology = z.infer<typeof TOPOLOGY>;
+export type Topology = z.input<typeof TOPOLOGY>;
 
 /** A topology from the text of a YAML file. @throws Error naming every wrong field */
 export function parseTopology(text: string): Topology {

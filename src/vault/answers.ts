@@ -1,5 +1,5 @@
 import { Secret } from '../secret';
-import { anyObject, as, at, data, dataObject, entries, epoch, flag, has, index, isObject } from './shape';
+import { anyObject, as, at, data, dataObject, entries, epoch, flag, has, index } from './shape';
 import { needed, neededObject, number, numbers, object, objects, text, texts, withDefault } from './shape';
 import type { Place, Read, Reader } from './shape';
 
@@ -11,7 +11,6 @@ export type ReplicationKind = 'dr' | 'performance';
 const PEER = object({
   /** The id of the activation token; on the primary's side only. */
   nodeId: text,
-  apiAddress: text,
   clusterAddress: text,
   /** `connected` or `disconnected`. */
   connectionStatus: text,
@@ -101,21 +100,11 @@ export function secondaryPublicKey(body: unknown, place: Place) {
   return { publicKey: data(at('secondary_public_key', needed(text)))(body, place), node: place.node };
 }
 
-const CLAIMS = object({
-  /** API address at which the secondary will unwrap the token. */
-  addr: text,
-  /** Times in unix seconds. */
-  exp: number,
-  iat: number,
-});
-
 /** A secondary activation token (interface section 2; facts 4). Single use. */
 export interface ActivationToken {
   readonly token: Secret<'activation-token'>;
   /** `wrapped`: a JWT that the secondary unwraps at the primary. `encrypted`: readable by the secondary's key only. */
   readonly form: 'wrapped' | 'encrypted';
-  /** Read from the JWT on the spot; its signature is not checked and it is never unwrapped. */
-  readonly claims?: Read<typeof CLAIMS>;
   /** The address that issued it. */
   readonly node: string;
 }
@@ -125,17 +114,8 @@ export const activationToken: Reader<ActivationToken> = (body, place) => {
   const encrypted = at('data', object({ token: text }))(body, place)?.token;
   if (encrypted !== undefined) return { token: new Secret('activation-token', encrypted), form: 'encrypted', node };
   const token = at('wrap_info', at('token', needed(text)))(body, place);
-  return { token: new Secret('activation-token', token), form: 'wrapped', claims: claimsOf(token, place), node };
+  return { token: new Secret('activation-token', token), form: 'wrapped', node };
 };
-
-function claimsOf(token: string, place: Place): ActivationToken['claims'] {
-  try {
-    const payload: unknown = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
-    return CLAIMS(payload, place);
-  } catch {
-    return undefined;
-  }
-}
 
 type FilterMode = 'allow' | 'deny';
 
@@ -227,11 +207,9 @@ const HEALTH = object({
   replicationDrMode: text,
   serverTimeUtc: number,
   version: text,
-  enterprise: flag,
   /** Identifier of the cluster itself, not of a replication set. */
   clusterId: text,
   lastWal: index,
-  licence: ['license', object({ state: text, expiryTime: text, terminated: flag })],
 });
 
 /** Every status of it is data: 200 active, 429 standby, 472 DR secondary, 473 performance standby, 474, 501, 503, 530. */
@@ -354,13 +332,6 @@ const DEVICES = entries(object({ type: text, local: flag }));
 export function auditDevices(body: unknown, place: Place) {
   return data(DEVICES)(body, place).map(([path, device]) => ({ path, ...device }));
 }
-
-/** `sys/license/status`: the licence that the node uses. Times are RFC3339. */
-export const licence = data((value, place) => {
-  const inUse = ['autoloaded', 'persisted_autoload', 'stored'].find((name) => isObject(value) && isObject(value[name]));
-  const read = neededObject({ expirationTime: text });
-  return inUse === undefined ? read(value, place) : at(inUse, read)(value, place);
-});
 
 /** The engine that serves a path. */
 export const mount = dataObject({

@@ -4,7 +4,7 @@ import * as answer from './answers';
 import type { GeneratedTokenKind, KeyPlace, ReplicationKind } from './answers';
 import { data } from './shape';
 import type { Place } from './shape';
-import type { Accepted, HttpMethod, RequestBody, RequestDescription } from './types';
+import type { HttpMethod, RequestBody, RequestDescription } from './types';
 
 /*
  * The table of all calls: method, path, parameters, answer. `ServiceClient` has a method for each, under the same name.
@@ -18,7 +18,7 @@ export interface Endpoint<P, T> extends Omit<RequestDescription, 'path' | 'body'
   readonly body?: (parameters: P) => RequestBody;
   readonly takesParameters: boolean;
   readonly consume?: (parameters: P) => NonNullable<RequestDescription['consume']>;
-  /** What the answer says; absent where there is no data to return. */
+  /** What the answer says; absent where it says nothing: the service took the request, and its state is to be read. */
   readonly read?: (body: unknown, place: Place, parameters: P) => T;
   /** Where this is no error but an answer: 404 is `undefined`. */
   readonly mayBeAbsent?: boolean;
@@ -48,14 +48,10 @@ function find<T>(path: string, read: Read<string, T>): Endpoint<string, T | unde
 
 /** A call without parameters that changes something and has no data to return. */
 function act(path: string, more: { readonly method?: HttpMethod; readonly changesRoles?: boolean } = {}) {
-  return endpoint<void, Accepted>({ method: 'POST', path, effect: 'changes', takesParameters: false, ...more });
+  return endpoint<void, void>({ method: 'POST', path, effect: 'changes', takesParameters: false, ...more });
 }
 
-function change<P>(
-  path: string,
-  body: (parameters: P) => RequestBody,
-  more: More<P, Accepted> = {},
-): Endpoint<P, Accepted> {
+function change<P>(path: string, body: (parameters: P) => RequestBody, more: More<P, void> = {}): Endpoint<P, void> {
   return { method: 'POST', path, effect: 'changes', takesParameters: true, body, ...more };
 }
 
@@ -295,8 +291,9 @@ const SYS = {
   /** Needs `sudo`. */
   auditDevices: get('sys/audit', answer.auditDevices),
   /** A DR secondary answers with an operation token only. */
-  licenceStatus: get('sys/license/status', answer.licence),
-  /** How the automatic snapshots of one configuration went. */
+  licenceStatus: endpoint<void, void>({
+    ...{ method: 'GET', path: 'sys/license/status', effect: 'reads', takesParameters: false },
+  }),
   /**
    * The engine that serves a path such as `kv/runbooks-marker`. PERMISSION_DENIED where there is none, and where the token
    * may do nothing below it.
@@ -309,7 +306,7 @@ const SYS = {
    * A snapshot of the raft storage: a gzip'd tar, given to the parameter as it arrives. The service may end it early with
    * status 200: hold it against its own list of sums. Name the active node; no other one is tried then.
    */
-  raftSnapshot: endpoint<NonNullable<RequestDescription['consume']>, Accepted>({
+  raftSnapshot: endpoint<NonNullable<RequestDescription['consume']>, void>({
     ...{ method: 'GET', path: 'sys/storage/raft/snapshot', effect: 'reads', takesParameters: true },
     consume: (take) => take,
   }),

@@ -4,7 +4,6 @@ import type { Secret } from '../secret';
 import { leader as readLeader } from './answers';
 import type { Leader } from './answers';
 import { readAnswer } from './shape';
-import { exchange } from './exchange';
 import { Transport } from './transport';
 import type { NodeAddress } from './transport';
 import type {
@@ -52,9 +51,10 @@ type LeaderOpinion =
 
 /** Chooses the node for a call, and goes on to the next where that is safe. */
 export class NodeCaller {
+  /** Name of the cluster. */
   readonly cluster: string;
+  protected readonly transport: Transport;
   private readonly nodes: readonly NodeAddress[];
-  private readonly transport: Transport;
   private readonly requestTimeoutMs: number;
   private active: { readonly node: NodeAddress; readonly until: number } | undefined;
   /** The node that was agreed on last, however long ago. */
@@ -64,9 +64,10 @@ export class NodeCaller {
   /** Tokens that came in the place of one that a change of roles was refused for, and when, ms of `performance.now()`. */
   private readonly replacements = new WeakMap<Secret, number>();
 
+  /** @throws RunbookError INVALID_INPUT or INSECURE_ADDRESS for an address that will not be used. */
   constructor(
     target: ClusterTarget,
-    private readonly options: ServiceClientOptions,
+    private readonly options: ServiceClientOptions = {},
   ) {
     this.cluster = target.name;
     this.nodes = readAddresses(target);
@@ -74,22 +75,36 @@ export class NodeCaller {
     this.transport = new Transport(target, options);
   }
 
-  warn(warning: string): void {
-    this.options.onWarning?.(`${this.cluster}: ${warning}`);
-  }
-
-  async activeNode(options: CallOptions = {}): Promise<string> {
+  /**
+   * The address of the target that is active now: one node says so of itself, and no node names another one.
+   *
+   * @throws RunbookError NO_ACTIVE_NODE; REDIRECT_REFUSED where only an address outside of the target is named;
+   *   UNREACHABLE or TLS_FAILED where no node could be asked.
+   */
+  async activeNode(options: Pick<CallOptions, 'signal' | 'timeoutMs'> = {}): Promise<string> {
     return (await this.findActiveNode(options)).address;
   }
 
+  /** Makes the next call ask for the active node again: after every role change. */
   forgetActiveNode(): void {
     this.active = undefined;
     this.agreedUntil = 0;
   }
 
+  /**
+   * Reads from the node that is active by agreement. The node that led last is read in the same wave in which all are asked
+   * who leads; what it says counts only where the answers of that wave name it, else the new one is read. For a second
+   * after all agreed, and until a role is changed, that node alone is asked, and says that it leads still. Where `read`
+   * itself asks what says so, `evidence` gives it, and nothing more is asked.
+   *
+   * @throws RunbookError as {@link activeNode}, or what `read` throws of the node that leads
+   */
   async atActiveNode<T>(
     read: (node: string) => Promise<T>,
-    { evidence, ...options }: CallOptions & { readonly evidence?: LeaderEvidence | undefined } = {},
+    {
+      evidence,
+      ...options
+    }: Pick<CallOptions, 'signal' | 'timeoutMs'> & { readonly evidence?: LeaderEvidence | undefined } = {},
   ): Promise<T> {
     const { ledLast } = this;
     if (ledLast === undefined) return read((await this.findAnew(options)).address);
@@ -105,11 +120,12 @@ export class NodeCaller {
     return result.value;
   }
 
+  /** Frees the connections. */
   close(): Promise<void> {
     return this.transport.close();
   }
 
-  async call(request: RequestDescription, options: CallOptions = {}): Promise<ServiceAnswer> {
+  protected async call(request: RequestDescription, options: CallOptions = {}): Promise<ServiceAnswer> {
     const { signal } = options;
     const { tokens } = this.options;
     let { token } = options;
@@ -167,7 +183,7 @@ export class NodeCaller {
     redirectsLeft: number,
   ): Promise<ServiceAnswer> {
     const bound = { ...options, timeoutMs: options.timeoutMs ?? this.requestTimeoutMs };
-    const result = await exchange(this.transport, node, request, bound, (warning) => this.warn(warning));
+    const result = await this.transport.exchange(node, request, bound);
     if ('status' in result) return result;
 
     this.forgetActiveNode();
@@ -273,7 +289,7 @@ export class NodeCaller {
     const timeoutMs = Math.min(options.timeoutMs ?? this.requestTimeoutMs, LEADER_TIMEOUT_MS);
     const question: CallOptions = { signal: options.signal, timeoutMs, node: node.address };
     try {
-      return { node, leader: readAnswer(this, request, await this.call(request, question), readLeader) };
+      return { node, leader: readAnswer(this.transport, request, await this.call(request, question), readLeader) };
     } catch (error) {
       if (error instanceof RunbookError && error.code !== 'INTERNAL') return { node, error };
       throw error;

@@ -3,8 +3,8 @@ import type { GeneratedTokenKind } from './answers';
 import { ENDPOINTS, pathOf } from './endpoints';
 import type { Endpoint, generationEndpoints } from './endpoints';
 import { NodeCaller } from './nodes';
-import { readAnswer, warningsOf } from './shape';
-import type { CallOptions, ClusterTarget, LeaderEvidence, ServiceClientOptions } from './types';
+import { readAnswer } from './shape';
+import type { CallOptions, ClusterTarget, ServiceClientOptions } from './types';
 
 /** A method for each endpoint of a table. */
 export type Methods<T> = {
@@ -24,105 +24,67 @@ export type GenerationEndpoints<K extends GeneratedTokenKind> = Methods<ReturnTy
  * leave. Retrying belongs to the caller: every failure is a RunbookError with `retryable`, `outcomeKnown` and, where the
  * service gave it, `retryAfterMs`.
  */
-export class ServiceClient {
+export class ServiceClient extends NodeCaller {
   readonly dr: Methods<typeof ENDPOINTS.dr>;
   readonly performance: Methods<typeof ENDPOINTS.performance>;
   readonly sys: Methods<typeof ENDPOINTS.sys>;
   readonly keyValue: Methods<typeof ENDPOINTS.keyValue>;
-  /** Name of the cluster. */
-  readonly cluster: string;
-  private readonly caller: NodeCaller;
 
-  /** @throws RunbookError INVALID_INPUT or INSECURE_ADDRESS for an address that will not be used. */
   constructor(target: ClusterTarget, options: ServiceClientOptions = {}) {
-    this.cluster = target.name;
-    this.caller = new NodeCaller(target, options);
-    const methods = methodsOf(ENDPOINTS, this.caller);
+    super(target, options);
+    const methods = methodsOf(ENDPOINTS, (...asked) => this.callEndpoint(...asked));
     this.dr = methods.dr;
     this.performance = methods.performance;
     this.sys = methods.sys;
     this.keyValue = methods.keyValue;
   }
 
-  /**
-   * The address of the target that is active now: one node says so of itself, and no node names another one.
-   *
-   * @throws RunbookError NO_ACTIVE_NODE; REDIRECT_REFUSED where only an address outside of the target is named;
-   *   UNREACHABLE or TLS_FAILED where no node could be asked.
-   */
-  activeNode(options?: Pick<CallOptions, 'signal' | 'timeoutMs'>): Promise<string> {
-    return this.caller.activeNode(options);
-  }
-
-  /**
-   * Reads from the node that is active by agreement. The node that led last is read in the same wave in which all are asked
-   * who leads; what it says counts only where the answers of that wave name it, else the new one is read. For a second
-   * after all agreed, and until a role is changed, that node alone is asked, and says that it leads still. Where `read`
-   * itself asks what says so, `evidence` gives it, and nothing more is asked.
-   *
-   * @throws RunbookError as {@link activeNode}, or what `read` throws of the node that leads
-   */
-  atActiveNode<T>(
-    read: (node: string) => Promise<T>,
-    options?: Pick<CallOptions, 'signal' | 'timeoutMs'> & { readonly evidence?: LeaderEvidence },
-  ): Promise<T> {
-    return this.caller.atActiveNode(read, options);
-  }
-
-  /** Makes the next call ask for the active node again: after every role change. */
-  forgetActiveNode(): void {
-    this.caller.forgetActiveNode();
-  }
-
-  /** Frees the connections. */
-  close(): Promise<void> {
-    return this.caller.close();
+  /** Makes one call of the table and reads its answer. */
+  private async callEndpoint(
+    endpoint: Endpoint<unknown, unknown>,
+    parameters: unknown,
+    options: CallOptions | undefined,
+  ): Promise<unknown> {
+    const { read, mayBeAbsent, tokenForHeader } = endpoint;
+    const request = {
+      ...endpoint,
+      path: pathOf(endpoint, parameters),
+      body: endpoint.body?.(parameters),
+      consume: endpoint.consume?.(parameters),
+    };
+    try {
+      const answer = await this.call(request, options);
+      if (read === undefined) return undefined;
+      return readAnswer(this.transport, request, answer, (body, place) => read(body, place, parameters));
+    } catch (error) {
+      if (!(error instanceof RunbookError)) throw error;
+      if (mayBeAbsent === true && error.code === 'NOT_FOUND') return undefined;
+      if (tokenForHeader === undefined || options?.token !== undefined || error.code !== 'PERMISSION_DENIED')
+        throw error;
+      return this.callEndpoint(endpoint, parameters, { ...options, token: tokenForHeader(parameters) });
+    }
   }
 }
 
-function methodsOf<T extends object>(table: T, caller: NodeCaller): Methods<T> {
-  const methods = Object.entries(table).map(([name, entry]: [string, object]) => [
-    name,
-    isEndpoint(entry) ? methodOf(entry, caller) : methodsOf(entry, caller),
-  ]);
+type CallEndpoint = (
+  endpoint: Endpoint<unknown, unknown>,
+  parameters: unknown,
+  options: CallOptions | undefined,
+) => Promise<unknown>;
+
+function methodsOf<T extends object>(table: T, call: CallEndpoint): Methods<T> {
+  const methods = Object.entries(table).map(([name, entry]: [string, object]) => {
+    if (!isEndpoint(entry)) return [name, methodsOf(entry, call)];
+    return entry.takesParameters
+      ? [name, (parameters: unknown, options?: CallOptions) => call(entry, parameters, options)]
+      : [name, (options?: CallOptions) => call(entry, undefined, options)];
+  });
   // Member by member of the table.
   return Object.fromEntries(methods) as Methods<T>;
 }
 
 function isEndpoint(entry: object): entry is Endpoint<unknown, unknown> {
   return 'method' in entry;
-}
-
-function methodOf(endpoint: Endpoint<unknown, unknown>, caller: NodeCaller) {
-  return endpoint.takesParameters
-    ? (parameters: unknown, options?: CallOptions) => callEndpoint(caller, endpoint, parameters, options)
-    : (options?: CallOptions) => callEndpoint(caller, endpoint, undefined, options);
-}
-
-/** Makes one call of the table and reads its answer. */
-async function callEndpoint(
-  caller: NodeCaller,
-  endpoint: Endpoint<unknown, unknown>,
-  parameters: unknown,
-  options: CallOptions | undefined,
-): Promise<unknown> {
-  const { read, mayBeAbsent, tokenForHeader } = endpoint;
-  const request = {
-    ...endpoint,
-    path: pathOf(endpoint, parameters),
-    body: endpoint.body?.(parameters),
-    consume: endpoint.consume?.(parameters),
-  };
-  try {
-    const answer = await caller.call(request, options);
-    if (read === undefined) return { node: answer.node, warnings: warningsOf(answer) };
-    return readAnswer(caller, request, answer, (body, place) => read(body, place, parameters));
-  } catch (error) {
-    if (!(error instanceof RunbookError)) throw error;
-    if (mayBeAbsent === true && error.code === 'NOT_FOUND') return undefined;
-    if (tokenForHeader === undefined || options?.token !== undefined || error.code !== 'PERMISSION_DENIED') throw error;
-    return callEndpoint(caller, endpoint, parameters, { ...options, token: tokenForHeader(parameters) });
-  }
 }
 
 /**

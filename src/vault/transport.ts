@@ -4,11 +4,31 @@ import { Agent, request as send } from 'undici';
 import type { Dispatcher } from 'undici';
 import { RunbookError } from '../errors';
 import type { ErrorCode } from '../errors';
-import { isObject } from './shape';
-import type { ClusterTarget, RequestDescription, ServiceClientOptions } from './types';
+import { Secret, redactText } from '../secret';
+import { isObject, parseFirstDocument } from './shape';
+import type { CallOptions, ClusterTarget, RequestDescription, ServiceAnswer, ServiceClientOptions } from './types';
 
 const DEFAULT_CONNECT_TIMEOUT_MS = 5_000;
 const DEFAULT_RESPONSE_BYTES = 16 * 1024 * 1024;
+/** The question behind a 503 must not eat the time of the call's own repeat. */
+const SEAL_PROBE_TIMEOUT_MS = 2_000;
+/** Of what a service, or something before it, asks to wait: longer than this is never waited without another look. */
+const LONGEST_PAUSE_MS = 60_000;
+
+const SUCCESS: ReadonlySet<number> = new Set([200, 202, 204]);
+const REDIRECT: ReadonlySet<number> = new Set([307, 308]);
+
+const CODES: Readonly<Record<number, ErrorCode>> = {
+  400: 'BAD_REQUEST',
+  403: 'PERMISSION_DENIED',
+  404: 'NOT_FOUND',
+  405: 'METHOD_NOT_ALLOWED',
+  412: 'STATE_NOT_PRESENT',
+  413: 'TOO_LARGE',
+  429: 'RATE_LIMITED',
+  431: 'TOO_LARGE',
+  503: 'SERVICE_UNAVAILABLE',
+};
 
 /** One node of the target. `origin` is the normal form of `address`, which is what the inventory wrote. */
 export interface NodeAddress {
@@ -32,13 +52,19 @@ export interface NodeResponse {
   readonly bodyError?: RunbookError;
 }
 
+/** What one request to one node came to, where it is no answer: the address of the node to ask instead. */
+interface Redirect {
+  readonly location: string;
+  readonly refuse: (reason: string, retryable?: boolean) => RunbookError;
+}
+
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
 /** Codes of Node and OpenSSL for a certificate or a handshake that was not accepted. */
 const TLS_CODE =
   /^(ERR_TLS_|ERR_SSL_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_|CRL_|INVALID_CA|HOSTNAME_MISMATCH|EPROTO)/;
 
-/** Sends single requests over one undici Agent. Makes no decision about nodes, redirects or repeats. */
+/** Sends single requests over one undici Agent, and reads what comes back. Makes no decision about nodes, redirects or repeats. */
 export class Transport {
   private agent: Agent | undefined;
   private files: string | undefined;
@@ -55,6 +81,79 @@ export class Transport {
   }
 
   /**
+   * Sends a call to one node and reads the answer.
+   *
+   * @throws RunbookError for every answer that is neither data nor a redirect, and where no answer came.
+   */
+  async exchange(
+    node: NodeAddress,
+    request: RequestDescription,
+    options: CallOptions & { readonly timeoutMs: number },
+  ): Promise<ServiceAnswer | Redirect> {
+    const { cluster } = this;
+    const what = `${request.method} ${request.path} at ${node.address}`;
+    const { json, secrets } = encodeBody(request);
+    if (options.token !== undefined) secrets.push(options.token.reveal());
+    const sent = { ...request, headers: headersOf(request, options.token), body: json };
+    const response = await this.send(node, sent, options);
+
+    const { status, headers } = response;
+    if (REDIRECT.has(status)) {
+      const { location } = headers;
+      const refuse = (reason: string, retryable = false) =>
+        new RunbookError('REDIRECT_REFUSED', `${what}: ${status}: ${reason}`, {
+          cluster,
+          httpStatus: status,
+          retryable,
+        });
+      return { location: typeof location === 'string' ? location : '', refuse };
+    }
+
+    const success = SUCCESS.has(status);
+    const body = readBody(response, (warning) => this.warn(`${what}: ${warning}`));
+    if (success && response.bodyError !== undefined) throw response.bodyError;
+    // Of the service itself, and not of something before it.
+    const isRefusal = isObject(body) && Array.isArray(body.errors);
+    const describesState = request.dataStatuses?.has(status) === true && isObject(body) && !isRefusal;
+    if (success || describesState) {
+      for (const warning of textsIn(body, 'warnings')) this.warn(`${what}: ${onOneLine(redactText(warning, secrets))}`);
+      return { status, node: node.address, body };
+    }
+
+    const text = serverText(response, body, secrets);
+    const code = status === 503 ? await this.codeOfUnavailable(node, request, options) : codeOfStatus(status);
+    const mayHaveChanged = request.effect === 'changes' && status === 503 && !isRefusal;
+    throw new RunbookError(code, `${what}: ${status}${text === '' ? '' : `: ${text}`}`, {
+      cluster,
+      httpStatus: status,
+      retryAfterMs: retryAfterMs(headers['retry-after']),
+      ...(request.effect === 'reads' && { outcomeKnown: true }),
+      ...(mayHaveChanged && { outcomeKnown: false }),
+    });
+  }
+
+  /** Tells, redacted, of what was odd in an answer but did not prevent its use. */
+  warn(warning: string): void {
+    this.options.onWarning?.(`${this.cluster}: ${warning}`);
+  }
+
+  /** A 503 by structured data alone: sealed, a secondary that lags (promote), or just not available. */
+  private async codeOfUnavailable(
+    node: NodeAddress,
+    { unavailableMeansBehind }: RequestDescription,
+    { signal }: CallOptions,
+  ): Promise<ErrorCode> {
+    const probe = { method: 'GET', path: 'sys/seal-status', effect: 'reads' } as const;
+    const sent = { ...probe, headers: headersOf(probe, undefined) };
+    const seal = await this.send(node, sent, { timeoutMs: SEAL_PROBE_TIMEOUT_MS, signal }).catch(() => undefined);
+    const body = seal?.status === 200 && readBody(seal, () => undefined);
+    if (isObject(body) && body.sealed === true) return 'SERVICE_SEALED';
+    return unavailableMeansBehind === true ? 'NOT_CAUGHT_UP' : 'SERVICE_UNAVAILABLE';
+  }
+
+  /**
+   * One request, whatever becomes of it.
+   *
    * @throws RunbookError UNREACHABLE, TLS_FAILED (not sent), CONNECTION_LOST, REQUEST_TIMEOUT, REQUEST_CANCELLED
    *   (`outcomeKnown` says whether the request may have had an effect).
    */
@@ -80,7 +179,7 @@ export class Transport {
         return signal.reason === timeout.reason
           ? failed('REQUEST_TIMEOUT', 'no answer within the time-out')
           : failed('REQUEST_CANCELLED', 'cancelled by the caller');
-      const code = codeOf(error);
+      const code = networkCodeOf(error);
       if (sent) return failed('CONNECTION_LOST', `the connection broke (${code})`);
       return TLS_CODE.test(code)
         ? failed('TLS_FAILED', `the TLS handshake failed (${code})`)
@@ -123,7 +222,7 @@ export class Transport {
   /** The agent for what the CA file and the client's certificate hold now: a renewed file takes effect at the next call. */
   private async currentAgent(): Promise<Agent> {
     const { caFile, clientCertificate, name: cluster } = this.target;
-    const roots = caFile === undefined ? {} : { ca: await readTrustedRoots(cluster, caFile) };
+    const roots = caFile === undefined ? {} : { ca: await readTrustedRoots(`cluster ${cluster}`, caFile, cluster) };
     const own = clientCertificate === undefined ? {} : await readClientCertificate(cluster, clientCertificate);
     if (this.closed) throw new RunbookError('INTERNAL', `the client of cluster ${cluster} is closed`);
     const files = hash('sha256', JSON.stringify([roots, own]));
@@ -141,6 +240,91 @@ export class Transport {
     void outdated?.close().catch(() => undefined);
     return this.agent;
   }
+}
+
+/** The first document of a body; `undefined` for an empty one and for what is no JSON. */
+function readBody(response: NodeResponse, warn: (warning: string) => void): unknown {
+  const text = response.text?.trim() ?? '';
+  if (text === '') return undefined;
+  try {
+    const { value, rest } = parseFirstDocument(text);
+    if (rest !== '') warn(`the answer ${response.status} goes on behind its first JSON document; the rest is not used`);
+    return value;
+  } catch {
+    if (response.status < 300) warn(`the answer ${response.status} is not JSON`);
+    return undefined;
+  }
+}
+
+/**
+ * The JSON of a request body with its secrets revealed, and these secrets, to be removed from whatever comes back as text.
+ * POST always carries an object; GET and DELETE carry nothing.
+ */
+function encodeBody({ method, body = {} }: RequestDescription) {
+  const secrets: string[] = [];
+  // In `value` a secret has hidden itself by now.
+  function reveal(this: Readonly<Record<string, unknown>>, name: string, value: unknown): unknown {
+    const own = this[name];
+    if (!(own instanceof Secret)) return value;
+    secrets.push(own.reveal());
+    return own.reveal();
+  }
+  const json = JSON.stringify(body, reveal);
+  return { json: method === 'POST' ? json : undefined, secrets };
+}
+
+/**
+ * Headers of every request. The namespace header is never sent: the interface works on the root namespace only. A standby
+ * that passes a change on and loses the answer says what it says where it passed nothing on (307, 503): it is told to pass
+ * no change on, and then has not.
+ */
+function headersOf(request: RequestDescription, token: Secret | undefined): Readonly<Record<string, string>> {
+  const headers: Record<string, string> = { 'X-Vault-Request': 'true', Accept: 'application/json' };
+  if (request.method === 'POST') headers['Content-Type'] = 'application/json';
+  if (request.effect === 'changes') headers['X-Vault-No-Request-Forwarding'] = 'true';
+  if (token !== undefined) headers['X-Vault-Token'] = headerValue(token);
+  return headers;
+}
+
+function headerValue(token: Secret): string {
+  const value = token.reveal();
+  if (!/^[\x21-\x7e]+$/.test(value)) {
+    throw new RunbookError('INVALID_INPUT', 'the token is empty or holds characters that no token has');
+  }
+  return value;
+}
+
+/** The code of an error status; `body` texts play no part in it. */
+function codeOfStatus(status: number): ErrorCode {
+  return CODES[status] ?? (status >= 500 && status <= 599 ? 'SERVICE_ERROR' : 'UNEXPECTED_STATUS');
+}
+
+/** Milliseconds of a `Retry-After` header, seconds or an HTTP date; never more than a minute. */
+export function retryAfterMs(header: string | string[] | undefined, now = Date.now()): number | undefined {
+  const value = (Array.isArray(header) ? header[0] : header)?.trim();
+  if (value === undefined || value === '') return undefined;
+  const asked = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - now;
+  return Number.isNaN(asked) ? undefined : Math.min(Math.max(0, asked), LONGEST_PAUSE_MS);
+}
+
+/** `errors` of the body, or the start of whatever else came (a load balancer's page). */
+function serverText(response: NodeResponse, body: unknown, secrets: readonly string[]): string {
+  const text = isObject(body) ? textsIn(body, 'errors').join('; ') : (response.text ?? '').replace(/<[^<>]*>/g, ' ');
+  return onOneLine(redactText(text, secrets));
+}
+
+/** The texts of a list that an answer has beside its data. */
+function textsIn(body: unknown, member: 'errors' | 'warnings'): readonly string[] {
+  const list = isObject(body) ? body[member] : undefined;
+  return Array.isArray(list) ? list.filter((item): item is string => typeof item === 'string') : [];
+}
+
+/** The service's words within a text of ours: they end no line, move no cursor, and stand in no backticks. */
+function onOneLine(text: string): string {
+  return text
+    .replace(/\s+/g, ' ')
+    .replace(/[\p{Cc}\p{Cf}\p{Cs}]/gu, '')
+    .replaceAll('`', "'");
 }
 
 async function textOf(
@@ -185,10 +369,10 @@ function notingStart(onStart: () => void): Dispatcher.DispatcherComposeIntercept
 }
 
 /** The system's error code, also of the first of several addresses; never a message, which may hold a header. */
-function codeOf(error: unknown): string {
+export function networkCodeOf(error: unknown): string {
   if (!isObject(error)) return 'unknown';
   if (typeof error.code === 'string') return error.code;
-  if (Array.isArray(error.errors) && error.errors.length > 0) return codeOf(error.errors[0]);
+  if (Array.isArray(error.errors) && error.errors.length > 0) return networkCodeOf(error.errors[0]);
   return typeof error.name === 'string' ? error.name : 'unknown';
 }
 
@@ -198,7 +382,7 @@ function codeOf(error: unknown): string {
  *
  * @throws RunbookError TLS_FAILED where the file cannot be read or holds no valid certificate.
  */
-async function readTrustedRoots(cluster: string, caFile: string): Promise<string> {
+export async function readTrustedRoots(whose: string, caFile: string, cluster?: string): Promise<string> {
   try {
     const text = await readFile(caFile, 'utf8');
     const certificates = text.match(CERTIFICATE) ?? [];
@@ -206,7 +390,7 @@ async function readTrustedRoots(cluster: string, caFile: string): Promise<string
     for (const pem of certificates) new X509Certificate(pem);
     return text;
   } catch (cause) {
-    const text = `cluster ${cluster}: the CA file ${caFile} does not hold PEM certificates that can be read`;
+    const text = `${whose}: the CA file ${caFile} does not hold PEM certificates that can be read`;
     throw new RunbookError('TLS_FAILED', text, {
       cluster,
       cause,

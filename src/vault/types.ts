@@ -62,14 +62,6 @@ export interface TokenGuard {
   ): Promise<Secret>;
 }
 
-/** The service took a request that has no data to return. It says nothing of completion: read the state. */
-export interface Accepted {
-  /** The address that answered. */
-  readonly node: string;
-  /** Warnings of the service, redacted. */
-  readonly warnings: readonly string[];
-}
-
 export type HttpMethod = 'GET' | 'POST' | 'DELETE';
 
 /** A member of a request body. Secrets are revealed while the body is serialised. */

@@ -1,10 +1,9 @@
-import { commandsFor, shareCommands } from '../contracts/next-commands';
+import { commandsFor, shareCommands, askedNow } from '../contracts/next-commands';
 import type { NextCommand } from '../contracts/next-commands';
 import type { Waiting, CarryingOut, RunStatus, TimelineStep } from '../contracts/run-status';
 import { attestedName, escapeUntrusted, keyShares } from '../contracts/words';
 import type { Finding, Receipt } from '../contracts/run-facts';
-import { CHECK_FAILED, urgentFindings } from '../contracts/alarms';
-import { askedNow } from '../contracts/asked';
+import { CHECK_FAILED, urgentFindings } from '../contracts/run-status';
 
 /*
  * A run's status in words: the one place that says them. Current details, command line and notifications show them, each
@@ -186,19 +185,11 @@ type WaitedFor = Pick<Waiting, 'for'> & {
 };
 
 /** What is waited for, in words that stay the same while people answer: each change of the memo costs an event. */
-export function waitedFor({
-  for: kind,
-  gate,
-  step,
-  parkingNo,
-  code,
-  by = '',
-  what = '',
-  until = 0,
-}: WaitedFor): string {
-  switch (kind) {
+export function waitedFor(waited: WaitedFor): string {
+  const { step, parkingNo, code } = waited;
+  switch (waited.for) {
     case 'approval':
-      return `approval of gate ${gate}`;
+      return `approval of gate ${waited.gate}`;
     case 'shares':
       return 'key shares';
     case 'rehearsal':
@@ -206,11 +197,11 @@ export function waitedFor({
     case 'decision':
       return `decision on parked step "${step}" (parking ${parkingNo}): ${code}`;
     case 'resume':
-      return `resume (paused by ${escapeUntrusted(by)})`;
+      return `resume (paused by ${escapeUntrusted(waited.by ?? '')})`;
     case 'window':
-      return `the change window (${new Date(until).toISOString()})`;
+      return `the change window (${new Date(waited.until ?? 0).toISOString()})`;
     case 'action':
-      return what;
+      return waited.what ?? '';
   }
 }
 

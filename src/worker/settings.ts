@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
 import { resolve } from 'node:path';
+import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { DEFAULT_TASK_QUEUE } from '../contracts/names';
 import { programVersion } from '../dev-server/locations';
 import { errnoOf, RunbookError } from '../errors';
-import { Secret } from '../secret';
+import { redact, Secret } from '../secret';
 
 const KEY_STORAGES = ['memory', 'disk'] as const;
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'silent'];
@@ -18,7 +19,7 @@ const DEFAULT_KEY_DIRECTORY = `/dev/shm/replication-runbooks-${userInfo().uid}/k
  * @throws RunbookError `INVALID_INPUT`, `SEAL_KEY_MISSING`, naming the variable and never a secret's value.
  */
 export function workerSettings(env: NodeJS.ProcessEnv) {
-  const logLevel = env['RUNBOOKS_LOG_LEVEL'] ?? 'info';
+  const logLevel = given(env, 'RUNBOOKS_LOG_LEVEL') ?? 'info';
   if (!LOG_LEVELS.includes(logLevel)) throw badVariable('RUNBOOKS_LOG_LEVEL', LOG_LEVELS.join(', '));
   const storage = given(env, 'RUNBOOKS_KEY_STORAGE') ?? 'memory';
   const keyStorage = KEY_STORAGES.find((each) => each === storage);
@@ -86,4 +87,40 @@ function given(env: NodeJS.ProcessEnv, name: string): string | undefined {
 
 function badVariable(name: string, needed: string): RunbookError {
   return new RunbookError('INVALID_INPUT', `${name} has a value that is not known.`, { needed });
+}
+
+/** Where the payload converter is, for workers and clients: it must be loadable by the SDK itself. */
+export const DATA_CONVERTER = { payloadConverterPath: require.resolve('../contracts/payload-converter') };
+
+/** How a command line says which server and namespace to use; the profile file and `TEMPORAL_*` say the rest. */
+export interface ConnectionFlags {
+  readonly address?: string;
+  readonly namespace?: string;
+  readonly profile?: string;
+}
+
+/**
+ * Address, namespace and the rest of the connection's settings, from flags, `TEMPORAL_*` and the profile file.
+ *
+ * @throws RunbookError `INVALID_INPUT` where they cannot be read.
+ */
+export function connectionSettings(env: NodeJS.ProcessEnv, flags: ConnectionFlags = {}) {
+  const overrideEnvVars = Object.fromEntries(
+    Object.entries(env).flatMap(([name, value]) => (value ? [[name, value]] : [])),
+  );
+  const { profile } = flags;
+  try {
+    const loaded = loadClientConnectConfig({ overrideEnvVars, ...(profile !== undefined && { profile }) });
+    const address = flags.address ?? loaded.connectionOptions.address ?? '127.0.0.1:7233';
+    return {
+      connectionOptions: { ...loaded.connectionOptions, address },
+      namespace: flags.namespace ?? loaded.namespace,
+    };
+  } catch (cause) {
+    throw new RunbookError('INVALID_INPUT', 'The Temporal profile file or the TEMPORAL_* variables cannot be used.', {
+      // The first line alone, and no cause: what follows quotes the file, which may hold an API key.
+      observed: cause instanceof Error ? redact(cause.message.split('\n', 1)[0] ?? '') : 'unknown',
+      next: 'Correct the file named by TEMPORAL_CONFIG_FILE, or choose another profile with --profile.',
+    });
+  }
 }

@@ -18,10 +18,9 @@ import { RunbookError } from '../errors';
 import { InventoryInForce, inventoryDigest, readSigningKey } from '../inventory';
 import type { Inventory } from '../inventory';
 import { KeyRecords, SealKeyring, missingSealKeys } from '../keys';
-import { connectionSettings, DATA_CONVERTER } from './connection';
+import { connectionSettings, DATA_CONVERTER, workerIdentity, workerSettings } from './settings';
 import { createLogger, installLogger, releaseRuntime } from './logging';
 import { measureActivities } from './measure-activities';
-import { workerIdentity, workerSettings } from './settings';
 import type { WorkerSettings } from './settings';
 import { replayOpenRuns, workflowCode, WORKFLOW_TURN_LIMIT } from './workflow-code';
 import type { WorkflowCode } from './workflow-code';
@@ -270,11 +269,13 @@ export async function readInventoryAgain(
   namespace: string,
 ): Promise<void> {
   const became = await inForce.look();
+  if (became === undefined) return;
   const { inventory, log } = dependencies;
   const deployments = [...inventory.deployments.keys()];
-  const digests = deployments.map((name) => `${name} ${inventoryDigest(inventory, name)}`).join(', ');
-  if (became === 'taken') log.info({ digests }, 'The inventory file was changed: it is in force now');
-  if (became !== 'refused') return;
+  if (became === 'taken') {
+    const digests = deployments.map((name) => `${name} ${inventoryDigest(inventory, name)}`).join(', ');
+    return log.info({ digests }, 'The inventory file was changed: it is in force now');
+  }
   const text = `The inventory file was changed and is refused; the one before stays in force. ${inForce.refusal?.message ?? ''}`;
   const next = 'Correct it, with the help of `runbook inventory check`; the workers read it again within seconds.';
   const finding = { severity: 'warning', code: 'inventory-refused', text, next } as const;

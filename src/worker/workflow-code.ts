@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import { RUNBOOK_NAMES } from '../contracts/names';
 import { projectRoot } from '../dev-server/locations';
 import { RunbookError } from '../errors';
-import { DATA_CONVERTER } from './connection';
+import { DATA_CONVERTER } from './settings';
 
 /**
  * One turn of a workflow may take longer than the SDK's five seconds: it ends one that does in the middle of its promises,
@@ -54,7 +54,7 @@ export function workflowCode(bundle?: WorkflowBundleOption): WorkflowCode {
   return { workflowsPath, interceptors: { workflowModules } };
 }
 
-export interface ReplayRules {
+interface ReplayRules {
   /** The Workflow IDs that this inventory locks with: known runbooks under them must replay, or nothing starts. */
   readonly locks: ReadonlySet<string>;
   /** Warn of those, too, and start all the same. */

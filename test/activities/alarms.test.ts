@@ -111,7 +111,9 @@ it('a last share is in the record before it is given; where its run is ended, th
   expect(entries().map(({ state }) => state)).toEqual(['under-way']);
   await sweepTwiceWithoutRuns();
   expect(entries()).toEqual([expect.objectContaining({ state: 'orphan', mark: noted.mark })]);
-  expect(errorLines()).toEqual([expect.stringContaining('its run was ended while the last share was given')]);
+  expect(errorLines()).toEqual([
+    expect.stringContaining('its run has ended, and nothing says what its last share did'),
+  ]);
 });
 
 it('a cluster that is silent before the last share: the record has nothing, since none can have been given', async () => {

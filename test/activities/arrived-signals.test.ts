@@ -4,7 +4,7 @@
  */
 import type { Authority } from '../../src/contracts/activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
-import { HeldShares } from '../../workflows/procedures/held-shares';
+import { HeldShares } from '../../workflows/procedures/token-generation';
 import { DEPLOYMENT, signaledEvent as signaled, drDemotion, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { envelopeOf } from '../support/people';

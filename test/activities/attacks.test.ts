@@ -2,14 +2,13 @@
  * What somebody who may write to the namespace can try: results, approvals and handles that he made up or copied,
  * activities that he starts himself. Each dangerous activity refuses them on its own, whatever workflow code says.
  */
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { RunbookActivities } from '../../activities';
 import type { Authority } from '../../src/contracts/activities';
-import { inventoryDigest } from '../../src/inventory';
 import { GATE_NAMES, OPERATION_GATES } from '../../src/contracts/plan';
 import type { AllowedOperation, GatedOperation } from '../../src/contracts/plan';
 import { revokeSecondary } from '../../src/simulator/roles';
-import { DEPLOYMENT, failedOf, openBench } from '../support/activity-environment';
+import { DEPLOYMENT, failedOf, openBench, planWith } from '../support/activity-environment';
 import type { ActivityBench, Failed } from '../support/activity-environment';
 import { approvalOf, makePerson } from '../support/people';
 import { GUARDS, guardedBy } from '../support/activity-guards';
@@ -37,9 +36,11 @@ openBench((opened) => (bench = opened), {
 
 /** They look for what a plan names before they look at its approvals: the plan is that of a switchover. */
 const OF_SWITCHOVER: readonly string[] = ['promoteSecondary dr planned', 'takeSnapshot'];
-
-/** What changed anything: asking for one's own rights does not. */
-const changes = () => bench.changes().filter((call) => !call.endsWith('/sys/capabilities-self'));
+/** They end what has begun, or begin nothing: approvals do not get too old for them. */
+const GOES_ON: readonly string[] = [
+  ...['promoteSecondary', 'fenceLostPrimary', 'unfenceFormerPrimary', 'updatePrimary'],
+  ...['takeSnapshot', 'takeKeptToken'],
+];
 
 describe('every activity', () => {
   it('is listed with what guards it: a new one makes somebody think', () => {
@@ -88,7 +89,6 @@ const TRIED: Readonly<Record<string, () => object>> = {
   'enablePrimary dr': () => ({ cluster: 'spare' }),
   'enablePrimary performance': () => ({ cluster: 'spare' }),
   writePathsFilter: () => ({ ...filterOfEurope(), filter: { mode: 'deny', paths: ['secret'] } }),
-  deletePathsFilter: () => filterOfEurope(),
   'revokeSecondary dr': () => ({ cluster: 'east', id: idOf('west'), secondary: 'west' }),
   'revokeSecondary performance': () => filterOfEurope(),
   'disablePrimary dr': () => ({ cluster: 'east' }),
@@ -121,18 +121,8 @@ beforeAll(async () => {
   await bench.ledger.write({ ...of, version: 1, id: ORPHAN, state: 'orphan', at: new Date().toISOString() });
 });
 
-function documentOf(operations: readonly AllowedOperation[], more: object = {}): Authority['plan'] {
-  const text = JSON.stringify({
-    ...{ runbook: 'a runbook', deployment: DEPLOYMENT, clusters: [], warnings: [], steps: [], choices: {} },
-    ...{ inventory: inventoryDigest(bench.inventory, DEPLOYMENT) },
-    ...{ operations, reason: 'made up', requestedBy: 'olga', ...more },
-  });
-  return made(text);
-}
-
-function made(text: string): Authority['plan'] {
-  return { text, digest: createHash('sha256').update(text).digest('base64url') };
-}
+const documentOf = (operations: readonly AllowedOperation[], more: object = {}) =>
+  bench.planOf(operations, { requestedBy: 'olga', ...more });
 
 const byAll = (people: readonly string[], gate: string, digest: string, more: object = {}) =>
   Promise.all(people.map((each) => bench.approval(gate, digest, each, more)));
@@ -207,22 +197,25 @@ describe('an activity that needs an approval', () => {
         revokeSecondary(bench.cluster('east'), kind, bench.cluster(each).clusterId);
     // A plan is made with a write beside the marker.
     let plan = OF_SWITCHOVER.includes(tried) ? (await bench.authority()).plan : undefined;
-    const before = changes();
+    const before = bench.changes();
     const failure = (authority: Authority | undefined) =>
       bench.failure(name as never, { deployment: DEPLOYMENT, ...input, authority } as never);
+    const refuses = async (authority: Authority) => {
+      const failed = await failure(authority);
+      expect([name, failed.code, failed.retryable]).toEqual([name, 'NOT_APPROVED', false]);
+      return failed;
+    };
 
     // The plan is the attacker's own, and says exactly what he is about to do.
     const operations: AllowedOperation[] = [];
     while (plan === undefined) {
       const own = documentOf(operations);
-      const failed = await failure({ plan: own, approvals: [] });
-      expect([name, failed.code]).toEqual([name, 'NOT_APPROVED']);
-      const missing = learn(failed);
+      const missing = learn(await refuses({ plan: own, approvals: [] }));
       if (missing === undefined) plan = own;
       else operations.push(missing);
       expect(operations.length).toBeLessThan(4);
     }
-    const refused = await failure({ plan, approvals: [] });
+    const refused = await refuses({ plan, approvals: [] });
     const [, gate = ''] = /^gate (\S+) misses/.exec(String(refused.details['observed'])) ?? [];
     expect([name, GATE_NAMES.includes(gate as never)]).toEqual([name, true]);
     for (const { operation } of operations.slice(-1)) expect(OPERATION_GATES[operation]).toBe(gate);
@@ -230,44 +223,39 @@ describe('an activity that needs an approval', () => {
     plans.set(tried, plan);
 
     // All at once: if any of them counted, this would not be refused.
-    const all = await failure({ plan, approvals: await forgeries(gate, plan.digest) });
-    expect([name, all.code, all.retryable]).toEqual([name, 'NOT_APPROVED', false]);
+    const all = await refuses({ plan, approvals: await forgeries(gate, plan.digest) });
     expect(all.details['observed']).toBe(refused.details['observed']);
     // A plan that is approved, and then read as another one.
     const other = documentOf(operations, { reason: 'something else' });
     const approvals = await byBoth(gate, plan.digest);
-    for (const swapped of [{ ...other, digest: plan.digest }, other, { ...plan, text: `${plan.text} ` }]) {
-      const failed = await failure({ plan: swapped, approvals });
-      expect([name, failed.code]).toEqual([name, 'NOT_APPROVED']);
+    for (const swapped of [{ ...other, digest: plan.digest }, other, { ...plan, text: `${plan.text} ` }])
+      await refuses({ plan: swapped, approvals });
+    // Approved, and so long ago that nothing is begun with it.
+    if (!GOES_ON.includes(name)) {
+      bench.signaled('approve', approvals, undefined, Date.now() - 24 * 3_600_000);
+      expect((await refuses({ plan, approvals })).details['about']).toBe('approvals too old');
+      bench.history = { events: [] };
     }
     // Approved, and then no plan of this deployment, or none that can be read; rejected by one beside two who approve.
     const unread = [
       documentOf(operations, { deployment: 'billing' }),
       documentOf(operations, { force: true }),
-      made('{'),
+      planWith('{'),
     ];
-    for (const each of unread) {
-      const failed = await failure({ plan: each, approvals: await byBoth(gate, each.digest) });
-      expect([name, failed.code]).toEqual([name, 'NOT_APPROVED']);
-    }
+    for (const each of unread) await refuses({ plan: each, approvals: await byBoth(gate, each.digest) });
     const rejection = await bench.approval(gate, plan.digest, 'grace', { verdict: 'reject' });
-    const rejected = await failure({ plan, approvals: [...approvals, rejection] });
-    expect([name, rejected.code]).toEqual([name, 'NOT_APPROVED']);
+    await refuses({ plan, approvals: [...approvals, rejection] });
     // Approved by the one who asked for it, where the policy excludes him.
     const own = documentOf(operations, { requestedBy: 'grace' });
-    if (operations.length > 0) {
-      const failed = await failure({ plan: own, approvals: [await bench.approval(gate, own.digest, 'grace')] });
-      expect([name, failed.code]).toEqual([name, 'NOT_APPROVED']);
-    }
-    expect((await bench.failure(name as never, { deployment: DEPLOYMENT, ...input } as never)).code).toMatch(
-      /^(NOT_APPROVED|INTERNAL)$/,
-    );
+    if (operations.length > 0)
+      await refuses({ plan: own, approvals: [await bench.approval(gate, own.digest, 'grace')] });
+    expect((await failure(undefined)).code).toMatch(/^(NOT_APPROVED|INTERNAL)$/);
     // That of a switchover was not made up here: it has operations of its own.
     const { operations: ofPlan } = JSON.parse(plan.text) as { readonly operations: readonly AllowedOperation[] };
     // A snapshot is of one cluster, whatever the other side of its demotion.
     const bound = name === 'takeSnapshot' ? ofPlan.map(({ operation, on }) => ({ operation, on })) : ofPlan;
     await refusesOtherClusters(name, bound, input);
-    expect(changes().slice(before.length)).toEqual([]);
+    expect(bench.changes().slice(before.length)).toEqual([]);
   });
 
   /** Every operation of the table, approved at every gate by two people, for another cluster behind the same name. */
@@ -310,6 +298,55 @@ describe('an activity that needs an approval', () => {
       const { code } = await bench.failure(name as never, { ...input, authority: { plan, approvals } } as never);
       // Past the approval: something else stops it here.
       expect([name, code]).not.toEqual([name, 'NOT_APPROVED']);
+    }
+  });
+});
+
+/** Inputs come through Temporal, whose writers can put anything there: each is checked at the activity's border. */
+describe('an input', () => {
+  const between = { deployment: DEPLOYMENT, ...TO_WEST };
+  const refused = async (name: Name, input: object) => {
+    const before = bench.service.calls.length;
+    const failure = await bench.failure(name, input as never);
+    expect(bench.service.calls.length).toBe(before);
+    return failure;
+  };
+
+  it.each<[string, Name, object]>([
+    ['more samples than a run takes', 'sampleWal', { deployment: DEPLOYMENT, samples: 201, everyMs: 0 }],
+    ['no number of samples', 'sampleWal', { deployment: DEPLOYMENT, everyMs: 10 }],
+    ['samples for longer than five hours', 'sampleWal', { deployment: DEPLOYMENT, samples: 200, everyMs: 3_600_000 }],
+    ['samples without end', 'sampleWal', { deployment: DEPLOYMENT, samples: -1, everyMs: 10 }],
+    ['a time of years', 'sampleWal', { deployment: DEPLOYMENT, samples: 1, everyMs: 1e12 }],
+    ['a time that is no number', 'sampleWal', { deployment: DEPLOYMENT, samples: 1, everyMs: '1000' }],
+    ['a WAL index that is none', 'demotePrimary', { ...between, kind: 'dr', reached: 'x' }],
+    ['a WAL index of a million digits', 'demotePrimary', { ...between, kind: 'dr', reached: '9'.repeat(1_000_000) }],
+    ['an id that leaves its path', 'awaitSecondaryGone', { ...between, cluster: 'east', kind: 'dr', id: '..' }],
+    ['an id with a path in it', 'compareDynamicFilters', { ...between, id: 'x/../../../seal' }],
+    ['a kind that there is not', 'awaitReplicationDisabled', { deployment: DEPLOYMENT, cluster: 'east', kind: '../x' }],
+    ['arrivals without end', 'checkDecisions', { deployment: DEPLOYMENT, arrived: Array(100_001).fill(1) }],
+    ['an epoch that is none', 'createCeremony', { deployment: DEPLOYMENT, epoch: 1.5 }],
+    ['more targets than clusters', 'createCeremony', { deployment: DEPLOYMENT, targets: Array(1_001).fill({}) }],
+    ['no kind of replication', 'disablePrimary', { deployment: DEPLOYMENT, cluster: 'east' }],
+    ['a kind of token', 'disablePrimary', { deployment: DEPLOYMENT, cluster: 'east', kind: 'root-token' }],
+    ['a DR secondary without a token', 'disableSecondary', { deployment: DEPLOYMENT, cluster: 'west', kind: 'dr' }],
+    ['forgetting without a token', 'forgetPrimary', { deployment: DEPLOYMENT, cluster: 'west', kind: 'dr' }],
+    ['re-pointing without a token', 'updatePrimary', { ...between, kind: 'dr' }],
+    ['re-pointing without a filter', 'updatePrimary', { ...between, kind: 'performance' }],
+    ['no filter for an activation token', 'enableSecondary', { ...between, kind: 'performance', expected: {} }],
+    ['an input of another runbook', 'assessDrSwitchover', { input: { deployment: DEPLOYMENT, cluster: 'east' } }],
+    ['a ledger entry with a path', 'disposeLedgerToken', { deployment: DEPLOYMENT, cluster: 'east', entry: '../x' }],
+  ])('%s is refused before anything is read', async (_what, name, input) => {
+    const failure = await refused(name, input);
+    expect(failure).toMatchObject({ code: 'INVALID_INPUT', retryable: false });
+    expect(failure.message).not.toContain('..');
+  });
+
+  it('every activity refuses a name that is none, and repeats nothing of it', async () => {
+    for (const name of Object.keys(bench.activities) as Name[]) {
+      const failure = await refused(name, { deployment: '../etc', cluster: 7, workflowId: 7, signals: 7 });
+      expect([name, failure.code]).toEqual([name, 'INVALID_INPUT']);
+      expect(failure.message).not.toContain('etc');
     }
   });
 });

@@ -1,6 +1,6 @@
-/** What readiness says of a batch token, when it is renewed, and what a worker that is lost leaves. */
+/** What readiness says of a batch token, when it is renewed, what a lost worker leaves, and what proves it where no primary answers. */
 import { judgeDue } from '../../activities/plans/batch-token-rotation';
-import { neededGrants } from '../../activities/tokens/batch-token-policy';
+import { neededGrants } from '../../activities/tokens/policies';
 import { judgeBatchToken } from '../../activities/readiness/credentials';
 import type { CredentialFacts } from '../../activities/checks/credentials';
 import { batchTokenReady } from '../../activities/checks/tokens';
@@ -9,11 +9,10 @@ import pino from 'pino';
 import { assessService } from '../../activities/readiness/readiness';
 import { provenBefore } from '../../activities/tokens/batch-token-proof';
 import { Clusters } from '../../activities/clusters';
-import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { findDeployment } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { Secret } from '../../src/secret';
-import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import { DEPLOYMENT, failing, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
 const PROMOTE = 'sys/replication/dr/secondary/promote';
@@ -42,14 +41,11 @@ describe('readiness', () => {
   const emptied = { capabilities: { [PROMOTE]: ['deny'], [UPDATE_PRIMARY]: ['deny'] } };
 
   it('shows what is left, when it was made, and that it has its rights', () => {
-    expect(point({})).toMatchObject({
-      verdict: 'ok',
-      observed: '20000 s left, with its rights',
-    });
+    expect(point({})).toMatchObject({ verdict: 'ok', observed: '20000 s left, with its rights' });
   });
 
   it('is red after the kill switch where people rely on the token, although it lives on', () => {
-    expect(point(emptied)).toMatchObject({ verdict: 'fail', observed: expect.stringContaining('deny') as string });
+    expect(point(emptied)).toMatchObject({ verdict: 'fail', observed: holding('deny') });
     expect(point(emptied, deployment('batch', false))).toMatchObject({ verdict: 'fail' });
     expect(point(emptied, deployment('ceremony'))).toMatchObject({ verdict: 'warn' });
     expect(point({ usable: false, error: 'PERMISSION_DENIED' })).toMatchObject({ verdict: 'fail' });
@@ -88,14 +84,11 @@ describe('on a simulated deployment', () => {
     const role = { allowedPolicies: ['runbooks-batch'], orphan: true, renewable: false, tokenType: 'batch' } as const;
     east.storage.write('token-role/runbooks-batch', { type: 'token-role', role }, bench.service.now());
   });
+  const log = pino({ level: 'silent' });
   const asked = { deployment: DEPLOYMENT, cluster: 'east', drSet: 'main' };
   const inRecord = async () => (await bench.records.read(DEPLOYMENT)).values.get('kept-batch-token:main');
-  const rotation = () =>
-    bench.call('assessBatchTokenRotation', {
-      input: RUNBOOK_INPUTS.batchTokenRotation.parse({ deployment: DEPLOYMENT, reason: 'a test' }),
-    });
-  const failed = async () =>
-    (await rotation()).preconditions.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
+  const rotation = () => bench.assess('batchTokenRotation');
+  const failed = async () => failing(await rotation()).map(({ name }) => name);
 
   it('before 2.0 nothing proves it on the secondary; where the record cannot be written none is made', async () => {
     bench.recordServer.failure = new Error('silent');
@@ -105,10 +98,7 @@ describe('on a simulated deployment', () => {
     // An attempt before this one was lost: another token is made, and ends by itself where nobody holds it.
     const made = await bench.call('rotateBatchToken', asked, { attempt: 2 });
     expect(made).toMatchObject({ notCheckableOn: ['west'], provenOn: [], findings: [] });
-    await expect(bench.call('rotateBatchToken', { ...asked, cluster: 'west' })).rejects.toMatchObject({
-      type: 'PRECONDITION_FAILED',
-    });
-    expect(bench.calls('west', 'auth/token/create/runbooks-batch')).toBe(0);
+    await bench.refusedUnsent('rotateBatchToken', { ...asked, cluster: 'west' }, 'PRECONDITION_FAILED');
   });
 
   it('one with a policy beside its own is not kept, whatever made it so', async () => {
@@ -118,9 +108,9 @@ describe('on a simulated deployment', () => {
       ...{ cluster: 'east', endpoint: 'GET /v1/auth/token/lookup-self' },
       action: { status: 200, body: { data } },
     });
-    const refused = await bench.failure('rotateBatchToken', asked);
-    expect(refused).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
-    expect(refused.details).toMatchObject({ needed: 'policy runbooks-batch and no other' });
+    await bench.refused('rotateBatchToken', asked, 'PRECONDITION_FAILED', {
+      ...{ retryable: false, details: { needed: 'policy runbooks-batch and no other' } },
+    });
     expect(await inRecord()).toEqual(before);
   });
 
@@ -137,8 +127,8 @@ describe('on a simulated deployment', () => {
     expect((await rotation()).preconditions).toEqual([
       expect.objectContaining({
         ...{ name: 'one primary that makes the token', verdict: 'fail' },
-        observed: expect.stringContaining('west secondary') as string,
-        next: expect.stringContaining('the one that is there counts until its end') as string,
+        observed: holding('west secondary'),
+        next: holding('the one that is there counts until its end'),
       }),
     ]);
     expect(await bench.failure('rotateBatchToken', asked)).toMatchObject({ retryable: true });
@@ -149,7 +139,6 @@ describe('on a simulated deployment', () => {
 
   it('is read again from memory while the record cannot be read, and is of no use to another deployment or set, nor once it has ended', async () => {
     const { inventory, records, sealKeyring } = bench;
-    const log = pino({ level: 'silent' });
     const west = new Clusters({ inventory, log, records, sealKeyring }).of(DEPLOYMENT, 'west');
     const token = await west.batchToken();
     bench.recordServer.failure = new Error('silent');
@@ -170,21 +159,122 @@ describe('on a simulated deployment', () => {
     await keptBatchTokens.put(records, DEPLOYMENT, 'main', { sealed, at: new Date().toISOString() });
     await expect(openBatchToken(keeper, main)).rejects.toMatchObject({
       ...refused,
-      next: expect.stringContaining('start batchTokenRotation; else') as string,
+      next: holding('start batchTokenRotation; else'),
     });
     expect(bench.leaks()).toEqual([]);
   });
 
   it('a look from a shell, which has neither record nor seal keys, knows nothing of it, and refuses nothing for that', async () => {
     Object.assign(findDeployment(bench.inventory, DEPLOYMENT).ceremony, { tokenSource: 'batch' });
-    const look = () =>
-      assessService(bench.inventory, pino({ level: 'silent' }), DEPLOYMENT, AbortSignal.timeout(30_000));
-    const told = (await look()).filter(({ id }) => id.startsWith('batch-token'));
+    const points = await assessService(bench.inventory, log, DEPLOYMENT, AbortSignal.timeout(30_000));
+    const told = points.filter(({ id }) => id.startsWith('batch-token'));
     expect(told.map(({ id, verdict, cluster }) => [id, verdict, cluster])).toEqual([
       ['batch-token', 'not-checkable', 'west'],
     ]);
     expect(told[0]?.observed).toBe('it is in the record, which is not read from here');
-    const west = new Clusters({ inventory: bench.inventory, log: pino({ level: 'silent' }) }).of(DEPLOYMENT, 'west');
-    expect(await provenBefore(DEPLOYMENT, west)).toEqual({ why: expect.stringContaining('from here') as string });
+    const west = new Clusters({ inventory: bench.inventory, log }).of(DEPLOYMENT, 'west');
+    expect(await provenBefore(DEPLOYMENT, west)).toEqual({ why: holding('from here') });
+  });
+});
+
+describe('without a primary a batch token counts only as far as a primary proved it before', () => {
+  const KEY = 'batch-token:west';
+  let bench: ActivityBench;
+  let proof: Readonly<Record<string, unknown>>;
+
+  openBench((opened) => (bench = opened), {
+    limits: { primaryGone: '1s' },
+    deployment: {
+      batchTokens: { main: { ttl: '2h' } },
+      ceremony: { holders: ['ada', 'bert', 'cleo', 'dora'], batchMargin: '40m' },
+    },
+  });
+
+  /** As a rotation leaves it in the record. */
+  const keepToken = async (token: string) => {
+    bench.canary('batch token', token);
+    const on = { deployment: DEPLOYMENT, drSet: 'main' };
+    const sealed = await sealBatchToken(bench, on, new Secret('batch-token', token), 3_600);
+    await keptBatchTokens.put(bench.records, DEPLOYMENT, 'main', { sealed, at: new Date().toISOString() });
+  };
+  const makeToken = (ttlMs: number) =>
+    keepToken(bench.cluster('east').createToken({ policies: ['dr'], type: 'batch', ttlMs }));
+  const assess = async (more = {}) => {
+    const { route, plan, preconditions } = await bench.assess('drFailover', more);
+    const { warnings } = JSON.parse(plan?.text ?? '{}') as { readonly warnings: readonly string[] };
+    return { source: route?.tokenSource, warnings, preconditions, digest: plan?.digest };
+  };
+  const kept = async () => (await bench.records.read(DEPLOYMENT)).values.get(KEY);
+  const keep = (value: unknown) => bench.records.change(DEPLOYMENT, () => ({ put: { [KEY]: value } }));
+
+  const writePolicy = (right: 'read' | 'update') =>
+    bench.cluster('east').writePolicy('dr', [{ path: 'sys/replication/dr/secondary/*', capabilities: [right] }]);
+  /** What the record had after a check, and what it should have. */
+  const withdrawn: (readonly [unknown, unknown])[] = [];
+
+  beforeAll(async () => {
+    writePolicy('update');
+    await makeToken(3_600_000);
+    const check = () => bench.call('assessReadiness', { deployment: DEPLOYMENT });
+    await check();
+    proof = (await kept()) as typeof proof;
+    // One that the primary refuses, or whose rights are gone, is proven no more; one that is not looked up still is.
+    const newer = { ...proof, at: new Date(Date.now() + 600_000).toISOString(), digest: 'of the next one' };
+    for (const [arrange, what] of [
+      // Its rotation put another one in its place while the check was under way.
+      [() => keep(newer), newer],
+      [() => keepToken('hvb.refused'), undefined],
+      [() => keptBatchTokens.put(bench.records, DEPLOYMENT, 'main', undefined), proof],
+      [() => (writePolicy('read'), makeToken(3_600_000)), undefined],
+    ] as const) {
+      await keep(proof);
+      await arrange();
+      await check();
+      withdrawn.push([await kept(), what]);
+    }
+    writePolicy('update');
+    await makeToken(3_600_000);
+    await check();
+    proof = (await kept()) as typeof proof;
+    await bench.cluster('east').kill();
+    bench.service.advanceClock(5_000);
+  });
+
+  it('readiness keeps what the primary says of it, and never the token', async () => {
+    expect(Object.keys(proof).sort()).toEqual(['at', 'capabilities', 'digest', 'endsAt']);
+    const { source, warnings, digest } = await assess();
+    expect(source).toBe('batch');
+    expect(warnings[0]).toContain(
+      `proven by the primary at ${String(proof['at'])}, ends at ${String(proof['endsAt'])}`,
+    );
+    // A check without a primary proves nothing, and takes nothing away: the plan stays the one that people sign.
+    await bench.call('assessReadiness', { deployment: DEPLOYMENT });
+    expect(await kept()).toEqual(proof);
+    expect((await assess()).digest).toBe(digest);
+  });
+
+  it('what the primary refuses, or gives no rights, is proven no more; a token that cannot be read proves nothing', () => {
+    expect(withdrawn.map(([is]) => is)).toEqual(withdrawn.map(([, should]) => should));
+  });
+
+  const ago = (ms: number) => new Date(Date.now() - ms).toISOString();
+  it.each([
+    ['ends before the run would by the margin', () => keep({ ...proof, endsAt: ago(-2_000_000) }), 'lives long enough'],
+    ['has ended', () => keep({ ...proof, endsAt: ago(1_000) }), 'lives long enough'],
+    ['was proven more than a day ago', () => keep({ ...proof, at: ago(25 * 3_600_000) }), 'it was proven last at'],
+    ['had no right to promote', () => keep({ ...proof, capabilities: {} }), 'may promote and update-primary'],
+    ['was never proven', () => bench.records.change(DEPLOYMENT, () => ({ removed: [KEY] })), 'no readiness check'],
+    ['is another one than was proven', async () => (await keepToken('hvb.another'), keep(proof)), 'another token'],
+  ] as const)('a token that %s is left to the holders, and the plan says why', async (_what, arrange, why) => {
+    await arrange();
+    const { source, warnings } = await assess();
+    expect(source).toBe('ceremony');
+    expect(warnings).toContainEqual(expect.stringMatching(new RegExp(`batch token of west is not used: .*${why}`)));
+  });
+
+  it('asked for by name it is used without a proof, and the approvers see that nothing is known of it', async () => {
+    const { source, preconditions } = await assess({ tokenSource: 'batch' });
+    expect(source).toBe('batch');
+    expect(preconditions.find(({ name }) => name === 'batch token')).toMatchObject({ verdict: 'not-checkable' });
   });
 });

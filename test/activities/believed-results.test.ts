@@ -1,7 +1,7 @@
 /** Results of earlier runs that a later run believes: what no worker attested counts as unknown, and is said. */
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
-import type { WalSampling } from '../../src/contracts/wal-samples';
-import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
+import type { WalSampling } from '../../src/contracts/observations';
+import { walSamplerIdPrefix } from '../../src/contracts/observations';
 import pino from 'pino';
 import { notePrimaryChange } from '../../activities/roles/primary-changes';
 import { Clusters } from '../../activities/clusters';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { CeremonyHandle, OwnAttempt, Sealed } from '../../src/contracts/ceremony';
-import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import { DEPLOYMENT, failedOf, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
 const BASE = '/v1/sys/replication/dr/secondary/generate-operation-token';
@@ -16,7 +16,10 @@ const ORPHAN = expect.objectContaining({ code: 'orphan-token', severity: 'critic
 let bench: ActivityBench;
 let ceremony: CeremonyHandle;
 let envelopes: readonly string[];
-openBench((opened) => (bench = opened), { topology: { readings: { leaderChangeChance: 0 } } });
+openBench((opened) => (bench = opened), {
+  topology: { readings: { leaderChangeChance: 0 } },
+  timing: { noteMs: 200 },
+});
 beforeAll(async () => {
   ceremony = await bench.ceremony([{ cluster: 'west', uses: USES }]);
   envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
@@ -73,16 +76,16 @@ it('that cannot be written once after the burst has the token all the same', asy
 
 describe('what became of an attempt is found out by any worker, without the keys', () => {
   const about = () => ({ deployment: DEPLOYMENT, cluster: 'west', ceremony });
+  const wanted = { kind: 'operation-token', uses: USES } as const;
   const settle = (attempt: OwnAttempt | undefined, mayBeSent: boolean) =>
     bench.call('settleGeneration', { ...about(), attempt, mayBeSent });
   const inSlot = async () =>
     ((await (await fetch(`${bench.cluster('west').apiAddress}${BASE}/attempt`)).json()) as { started: boolean })
       .started;
+  const start = () => ({ ...about(), wanted, attempts: [], rejected: [], tried: 0, lost: 0 });
   async function started(): Promise<OwnAttempt> {
-    const shares = bench.shares(envelopes).arrivals;
-    const wanted = { kind: 'operation-token', uses: USES } as const;
-    const start = { ...about(), wanted, shares, attempts: [], rejected: [], tried: 0, lost: 0 };
-    const result = await bench.call('startGeneration', start);
+    const { arrivals: shares } = bench.shares(envelopes);
+    const result = await bench.call('startGeneration', { ...start(), shares });
     if (!('attempt' in result)) throw new Error('no attempt');
     return result.attempt;
   }
@@ -106,6 +109,17 @@ describe('what became of an attempt is found out by any worker, without the keys
     await started();
     expect([await settle(undefined, false), await inSlot()]).toEqual([{ next: 'again', findings: [] }, false]);
   });
+
+  it.each([
+    [1, true],
+    [2, false],
+  ])(
+    'a start that fails before it sends anything, in attempt %i: its outcome is known: %s',
+    async (attempt, outcomeKnown) => {
+      const failure = await bench.failure('startGeneration', { ...start(), shares: [] }, { attempt });
+      expect(failure).toMatchObject({ code: 'SHARES_MISSING', details: { outcomeKnown } });
+    },
+  );
 
   it.each([
     ['read', READ],
@@ -132,6 +146,34 @@ describe('what became of an attempt is found out by any worker, without the keys
     expect((await settle(attempt, true)).findings).toMatchObject([ORPHAN, { code: 'attempt-not-cancelled' }]);
     expect(await inSlot()).toBe(true);
     expect([(await settle(attempt, true)).findings, states(), await inSlot()]).toEqual([[ORPHAN], ['orphan'], false]);
+  });
+
+  it.each([
+    ['was refused', { status: 403 }, 'PERMISSION_DENIED'],
+    ['made no token', { status: 400 }, 'again'],
+  ] as const)('one whose last share %s leaves no note although the record was slow', async (_what, action, ended) => {
+    const attempt = await started();
+    bench.service.faults.add({ endpoint: GIVE, action });
+    // eslint-disable-next-line @typescript-eslint/unbound-method -- called with its own receiver below
+    const { drop } = TokenLedger.prototype;
+    let taken = (): void => undefined;
+    const slow = new Promise<void>((resolve) => (taken = resolve));
+    bench.recordServer.onWrite = () => slow;
+    jest.spyOn(TokenLedger.prototype, 'drop').mockImplementation(function (this: TokenLedger, entry) {
+      const dropped = drop.call(this, entry);
+      taken();
+      return dropped;
+    });
+    const last = { ...about(), wanted, attempts: [], attempt };
+    const how = await bench.call('completeGeneration', last).then(
+      ({ next }) => next,
+      (error: unknown) => failedOf(error).code,
+    );
+    taken();
+    bench.recordServer.onWrite = () => undefined;
+    // After whatever was to be written before.
+    await bench.records.change(DEPLOYMENT, () => undefined);
+    expect([how, states()]).toEqual([ended, []]);
   });
 
   it('one on a cluster that was promoted meanwhile: it has none any more', async () => {

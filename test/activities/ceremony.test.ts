@@ -116,36 +116,22 @@ it('envelopes are judged one by one, on arrival and where the keys are, without 
   const arrived = bench.signaled('share', sent);
   const opened = await bench.call('openEnvelopes', { deployment: DEPLOYMENT, ceremony, held: [], arrived });
   expect(opened.verdicts.map(({ code }) => code)).toEqual([
-    'accepted',
-    'accepted',
-    'accepted',
-    'malformed',
-    'plain-text-share',
-    'repeated',
+    ...['accepted', 'accepted', 'accepted', 'malformed', 'plain-text-share', 'repeated'],
   ]);
   expect(opened.verdicts[0]?.holder).toEqual({ name: 'ada', how: 'signed' });
   // While no ceremony is under way plain text is noticed all the same, with the event that is to be purged.
   const unasked = await bench.call('checkUnaskedShares', { deployment: DEPLOYMENT, arrived });
-  expect(unasked.verdicts.map(({ code }) => code)).toEqual([
-    'no-ceremony',
-    'no-ceremony',
-    'no-ceremony',
-    'no-ceremony',
-    'plain-text-share',
-    'no-ceremony',
-  ]);
+  const codes = unasked.verdicts.map(({ code }) => code);
+  expect(codes.map((code) => code === 'no-ceremony')).toEqual([true, true, true, true, false, true]);
+  expect(codes[4]).toBe('plain-text-share');
   expect(unasked.verdicts[4]?.eventId).toBeDefined();
 });
 
 it('destroyed keys open nothing any more', async () => {
   const gone = await bench.ceremony([{ cluster: 'west', uses: USES }], 3);
   const theirs = await bench.envelopes(gone.invitation, ['ada', 'bert', 'cleo']);
-  expect(await bench.call('destroyCeremonyKeys', { ceremony: gone })).toMatchObject({
-    destroyed: true,
-  });
-  expect(await bench.call('destroyCeremonyKeys', { ceremony: gone })).toMatchObject({
-    destroyed: false,
-  });
+  for (const destroyed of [true, false])
+    expect(await bench.call('destroyCeremonyKeys', { ceremony: gone })).toMatchObject({ destroyed });
   expect((await failure({ ceremony: gone, envelopes: theirs })).code).toBe('KEY_RECORD_MISSING');
 });
 
@@ -183,47 +169,5 @@ describe('a run of somebody else on this host', () => {
     expect(made).toBe(32);
     expect(last).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false, details: { needed: 'fewer than 32' } });
     expect(await round(1, randomUUID())).toBeDefined();
-  });
-});
-
-it('a deployment that the inventory does not have is refused by name', async () => {
-  expect((await failure({ deployment: 'nowhere' })).code).toBe('UNKNOWN_DEPLOYMENT');
-});
-
-describe('a key share in plain text', () => {
-  it.each([
-    ['its number', (plainShare: number) => ({ plainShare })],
-    ['itself', () => ({ holder: 'emil', share: bench.person('emil').share })],
-  ])('makes no token beside sealed ones: %s in the place of an envelope', async (_what, inPlaceOf) => {
-    const before = bench.changes();
-    const [arrival = 0] = bench.signaled('share', [{ holder: 'emil', share: bench.person('emil').share }]);
-    const refused = await failure({ envelopes: [...envelopes.slice(0, 2), inPlaceOf(arrival)] });
-    expect(refused).toMatchObject({ code: 'SHARES_MISSING' });
-    expect(refused.details['observed']).toMatch(/^2/);
-    expect(bench.changes()).toEqual(before);
-  });
-
-  it('is refused wherever it stands, and its event is told', async () => {
-    const [ada, bert, emil] = ['ada', 'bert', 'emil'].map((name) => bench.person(name).share ?? '');
-    const arrived = bench.signaled('share', [{ share: emil }, ada, { one: bert, other: emil }]);
-    const { verdicts } = await bench.call('openEnvelopes', { deployment: DEPLOYMENT, ceremony, held: [], arrived });
-    expect(verdicts.map(({ code, eventId }) => [code, typeof eventId])).toEqual(
-      arrived.map(() => ['plain-text-share', 'number']),
-    );
-  });
-
-  it('in another signal: the events are told by name and number, those of unknown names too', async () => {
-    bench.signaled('pause', [{}, {}]);
-    const other = { workflowExecutionSignaledEventAttributes: { signalName: 'helo' } };
-    bench.history = { events: [...(bench.history.events ?? []), { eventId: 99 as never, ...other }] };
-    const signals = [
-      { signal: 'pause', arrival: 2 },
-      { signal: 'unknown', arrival: 1 },
-    ] as const;
-    const { events } = await bench.call('readSignalEvents', { signals });
-    expect(events).toMatchObject([
-      { signal: 'pause', arrival: 2 },
-      { signal: 'unknown', arrival: 1, eventId: 99 },
-    ]);
   });
 });

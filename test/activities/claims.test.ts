@@ -174,6 +174,25 @@ describe('an order to the whole run', () => {
     return verdicts[0];
   };
 
+  it.each([
+    [{ deployment: 'another' }, 'other-deployment'],
+    [{ dryRun: true }, 'dry-run'],
+    [{ to: 'wset' }, 'refused'],
+    [{ alsoGone: ['nroth'] }, 'refused'],
+    [{ fencing: 'hook' }, 'no-fence-hook'],
+  ])('whose failover is not this one (%j) is no second order beside a good one', async (other, code) => {
+    const arrived = bench.signaled('takeOver', [
+      asked(await order('grace')),
+      { ...asked(await order('henry')), ...other },
+    ]);
+    const input = { deployment: DEPLOYMENT, action: 'takeOver', arrived, before: [], requestedBy: 'olga' } as const;
+    Object.assign(findDeployment(bench.inventory, DEPLOYMENT).gates.promote, { approvals: 2 });
+    const { verdicts, missing } = await bench.call('checkControls', input);
+    Object.assign(findDeployment(bench.inventory, DEPLOYMENT).gates.promote, { approvals: 1 });
+    expect(verdicts).toMatchObject([{ accepted: true }, { accepted: false, code }]);
+    expect(missing).toEqual([expect.stringContaining('1 more approval')]);
+  });
+
   it.each<[string, () => unknown, string]>([
     ['nothing but a name', () => undefined, 'a take-over needs a document'],
     ['a document that orders something else', () => order('grace', 'pause'), 'it orders something else'],

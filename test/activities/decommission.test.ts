@@ -1,8 +1,8 @@
-/** The activities that cut a secondary off or end replication look at authority and role themselves, right before they act. */
+/** Cutting a secondary off, ending replication, reindexing: each looks at authority and role itself, right before it acts. */
+import { randomUUID } from 'node:crypto';
 import type { Authority } from '../../src/contracts/activities';
-import type { GateName } from '../../src/contracts/plan';
-import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
-import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ReplicationKind, TokenUse } from '../../src/contracts/runbook-inputs';
+import { DEPLOYMENT, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
 let bench: ActivityBench;
@@ -20,110 +20,138 @@ openBench((opened) => (bench = opened), {
   drSets: { main: ['east', 'west', 'north'], eu: ['europe', 'europe-dr'] },
 });
 beforeEach(() => {
-  bench.service.faults.clear();
   bench.service.calls.length = 0;
 });
-afterEach(() => expect(bench.changes().filter((call) => !/capabilities|public-key/.test(call))).toEqual([]));
+// Whatever is tried here is refused.
+afterEach(() => expect(bench.changes().filter((call) => !call.includes('public-key'))).toEqual([]));
 
-const asked = { deployment: DEPLOYMENT, reason: 'a test' };
 const idOf = (name: string) => bench.cluster(name).clusterId;
-
-async function decommissioning(input: Readonly<Record<string, unknown>>, ...gates: GateName[]): Promise<Authority> {
-  const parsed = RUNBOOK_INPUTS.secondaryDecommission.parse({ ...asked, kind: 'dr', primary: 'east', ...input });
-  return bench.approved(await bench.call('assessSecondaryDecommission', { input: parsed }), ...gates);
-}
-
-async function teardown(input: Readonly<Record<string, unknown>>, ...gates: GateName[]): Promise<Authority> {
-  const parsed = RUNBOOK_INPUTS.replicationTeardown.parse({ ...asked, ...input });
-  return bench.approved(await bench.call('assessReplicationTeardown', { input: parsed }), ...gates);
+const decommissioning = (gate: string, more: object = {}) =>
+  bench.authorityOf('secondaryDecommission', { kind: 'dr', primary: 'east', secondary: 'west', ...more }, gate);
+const teardown = (kind: ReplicationKind, cluster: string, ...gates: string[]) =>
+  bench.authorityOf('replicationTeardown', { kind, cluster }, ...gates);
+const on = (cluster: string, kind: ReplicationKind = 'dr') => ({ kind, deployment: DEPLOYMENT, cluster });
+const revoking = (authority: Authority, id = idOf('west')) =>
+  ({ ...on('east'), id, secondary: 'west', authority }) as const;
+const west = async (use: TokenUse, authority: Authority) =>
+  ({ ...on('west'), token: await bench.operationToken('west', [use]), authority }) as const;
+/** The secondaries that a primary knows. */
+function knows(primary: string, change: (known: readonly object[]) => readonly object[]): () => void {
+  const cluster = bench.cluster(primary);
+  const role = cluster.effectiveRole('dr');
+  if (role.mode !== 'primary') throw new Error(`${primary} is no DR primary`);
+  const knownSecondaries = change(role.knownSecondaries) as typeof role.knownSecondaries;
+  cluster.setRole('dr', { ...role, knownSecondaries }, bench.service.now());
+  return () => cluster.setRole('dr', role, bench.service.now());
 }
 
 describe('approved as it is, and refused all the same', () => {
   it('an id is revoked that the secondary of the plan has, and no other', async () => {
-    const authority = await decommissioning({ secondary: 'west' }, 'revoke');
-    const input = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'east', secondary: 'west', authority } as const;
-    await bench.refused('revokeSecondary', { ...input, id: idOf('north') }, 'PRECONDITION_FAILED');
+    const other = revoking(await decommissioning('revoke'), idOf('north'));
+    await bench.refused('revokeSecondary', other, 'PRECONDITION_FAILED');
   });
 
   it('a secondary forgets its primary that is not connected any more', async () => {
-    const authority = await decommissioning({ secondary: 'west' }, 'revoke');
-    const token = await bench.operationToken('west', ['dr.update-primary']);
-    const west = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'west', token, authority } as const;
-    const connected = await bench.failure('forgetPrimary', west);
-    expect(connected).toMatchObject({ code: 'PRECONDITION_FAILED', retryable: false });
-    expect(connected.message).toContain('is connected to its primary');
+    const input = await west('dr.update-primary', await decommissioning('revoke'));
+    const told = { retryable: false, message: holding('is connected to its primary') };
+    await bench.refused('forgetPrimary', input, 'PRECONDITION_FAILED', told);
   });
 
   it('a DR secondary is disabled with an operation token for that', async () => {
-    const token = await bench.operationToken('west', ['dr.promote']);
-    const authority = await teardown({ kind: 'dr', cluster: 'west' }, 'disable');
-    const west = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'west', token, authority } as const;
-    await bench.refused('disableSecondary', west, 'SEALED_VALUE_INVALID', { details: { outcomeKnown: true } });
+    const input = await west('dr.promote', await teardown('dr', 'west', 'disable'));
+    await bench.refusedUnsent('disableSecondary', input, 'SEALED_VALUE_INVALID');
   });
 });
 
 describe('what changed since the approval counts', () => {
   it('a primary that knows another secondary than those that were approved is not disabled', async () => {
-    const authority = await teardown({ kind: 'dr', cluster: 'europe' }, 'disable');
-    const europe = bench.cluster('europe');
-    const role = europe.effectiveRole('dr');
-    if (role.mode !== 'primary') throw new Error('europe is no DR primary');
-    const more = { id: 'new', certificate: 'c', activated: false };
-    europe.setRole('dr', { ...role, knownSecondaries: [...role.knownSecondaries, more] }, bench.service.now());
-    const asPrimary = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'europe', authority } as const;
-    const failed = await bench.failure('disablePrimary', asPrimary);
-    europe.setRole('dr', role, bench.service.now());
-    expect(failed).toMatchObject({ code: 'NOT_APPROVED' });
-    expect(failed.message).toContain(`cuts off ${[idOf('europe-dr'), 'new'].sort().join(', ')}`);
+    const authority = await teardown('dr', 'europe', 'disable');
+    const back = knows('europe', (known) => [...known, { id: 'new', certificate: 'c', activated: false }]);
+    await bench.refused('disablePrimary', { ...on('europe'), authority }, 'NOT_APPROVED', {
+      message: holding(`cuts off ${[idOf('europe-dr'), 'new'].sort().join(', ')}`),
+    });
+    back();
   });
 
   it('the only DR secondary that is still connected is not revoked, although another one was when it was approved', async () => {
-    const authority = await decommissioning({ secondary: 'west' }, 'revoke');
+    const authority = await decommissioning('revoke');
     await bench.cluster('north').kill();
     bench.service.advanceClock(10_000);
-    const input = { deployment: DEPLOYMENT, cluster: 'east', id: idOf('west'), secondary: 'west', authority };
-    const failed = await bench.failure('revokeSecondary', { kind: 'dr', ...input });
-    expect(failed).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
-    expect(failed.details['next']).toContain('acknowledgeLastSecondary');
+    await bench.refusedUnsent('revokeSecondary', revoking(authority), 'PRECONDITION_FAILED', {
+      details: { next: holding('acknowledgeLastSecondary') },
+    });
     await bench.cluster('north').restart();
   });
 
   it('a secondary that was attached again while its token was made is not disabled by the plan of a decommission', async () => {
-    const west = { deployment: DEPLOYMENT, cluster: 'west', token: await bench.operationToken('west', ['dr.disable']) };
-    const authority = await decommissioning({ secondary: 'west', afterwards: 'disable' }, 'disable');
-    const connected = await bench.failure('disableSecondary', { kind: 'dr', ...west, authority });
-    expect(connected).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
-    expect(connected.message).toBe('west is connected to its primary.');
+    const input = await west('dr.disable', await decommissioning('disable', { afterwards: 'disable' }));
+    await bench.refusedUnsent('disableSecondary', input, 'PRECONDITION_FAILED', {
+      message: 'west is connected to its primary.',
+    });
     // Nor by the plan of a teardown that found it alone; that of one in use says that it is.
     const allowed = async () => {
-      const { plan } = await teardown({ kind: 'dr', cluster: 'west' });
+      const { plan } = await teardown('dr', 'west');
       const { operations } = JSON.parse(plan.text) as { operations: readonly { readonly detail?: string }[] };
       return operations.map(({ detail }) => detail);
     };
     expect(await allowed()).toEqual(['disconnected', 'also while connected']);
-    const role = bench.cluster('east').effectiveRole('dr');
-    if (role.mode !== 'primary') throw new Error('east is no DR primary');
-    const knownSecondaries = role.knownSecondaries.filter(({ id }) => id !== idOf('west'));
-    bench.cluster('east').setRole('dr', { ...role, knownSecondaries }, bench.service.now());
+    const back = knows('east', (known) => known.filter((each) => 'id' in each && each.id !== idOf('west')));
     bench.service.advanceClock(60_000);
     expect(await allowed()).toEqual(['disconnected']);
-    bench.cluster('east').setRole('dr', role, bench.service.now());
+    back();
   });
 
   it('the performance role of a DR secondary is not taken for disabled', async () => {
-    const authority = await teardown({ kind: 'performance', cluster: 'europe' }, 'disable');
-    const input = { deployment: DEPLOYMENT, cluster: 'europe-dr', authority };
-    const failed = await bench.failure('disableSecondary', { kind: 'performance', ...input });
-    expect(failed).toMatchObject({ code: 'PRECONDITION_FAILED' });
-    expect(failed.message).toContain("its performance role is its primary's");
+    const authority = await teardown('performance', 'europe', 'disable');
+    const input = { ...on('europe-dr', 'performance'), authority };
+    await bench.refused('disableSecondary', input, 'PRECONDITION_FAILED', {
+      message: holding("its performance role is its primary's"),
+    });
   });
 
   it('a secondary that is still connected is not gone', async () => {
-    const gone = { deployment: DEPLOYMENT, cluster: 'east', kind: 'dr' as const, id: idOf('west'), secondary: 'west' };
     bench.limit({ streamingMs: 300 });
-    const failed = await bench.failure('awaitSecondaryGone', gone);
+    const gone = { ...on('east'), id: idOf('west'), secondary: 'west' };
+    await bench.refused('awaitSecondaryGone', gone, 'CONFIRMATION_TIMEOUT', {
+      retryable: false,
+      details: { observed: holding(`east knows ${idOf('west')} and is connected to it`) },
+    });
     bench.limit();
-    expect(failed).toMatchObject({ code: 'CONFIRMATION_TIMEOUT', retryable: false });
-    expect(failed.details['observed']).toContain(`east knows ${idOf('west')} and is connected to it`);
   });
+});
+
+describe('a reindex is refused', () => {
+  const OPTIONS = { diff: false, force: true, skipFlush: false };
+  const reindex = async (use: TokenUse = 'dr.reindex', options = OPTIONS) => {
+    const authority = await bench.authorityOf('drReindex', { cluster: 'west', ...OPTIONS }, 'reindex');
+    return { ...(await west(use, authority)), options, epochBefore: 0 };
+  };
+
+  it('of which other options were approved', async () => {
+    const other = await reindex('dr.reindex', { ...OPTIONS, skipFlush: true });
+    await bench.refusedUnsent('startDrReindex', other, 'NOT_APPROVED');
+  });
+
+  it('at the last look where no primary answers, although it was approved', async () => {
+    const input = await reindex();
+    await bench.cluster('east').kill();
+    await bench.refusedUnsent('startDrReindex', input, 'PRECONDITION_FAILED', { retryable: false });
+    await bench.cluster('east').restart();
+  });
+
+  it('with a token that was not made for it', async () => {
+    await bench.refusedUnsent('startDrReindex', await reindex('dr.merkle-check'), 'SEALED_VALUE_INVALID');
+  });
+});
+
+it('a token of the ledger is left alone while its run is open, and one of another deployment always', async () => {
+  const { value: sealed } = await bench.operationToken('west', ['dr.operation-token.delete']);
+  const entry = { ...bench.run, ...bench.named('west'), version: 1, state: 'alive', sealed } as const;
+  const at = new Date().toISOString();
+  const [ours, theirs] = [randomUUID(), randomUUID()];
+  await bench.ledger.write({ ...entry, at, id: ours, deployment: DEPLOYMENT });
+  await bench.ledger.write({ ...entry, at, id: theirs, deployment: 'elsewhere' });
+  const dispose = (id: string) => bench.call('disposeLedgerToken', { ...on('west'), entry: id });
+  expect(await dispose(ours)).toMatchObject({ state: 'kept', text: holding('is open') });
+  expect(await dispose(theirs)).toMatchObject({ text: 'it is not in the record any more' });
 });

@@ -1,9 +1,7 @@
 /** A former primary: what its dangerous activities refuse. */
-import { planDocument } from '../../activities/approvals/planning';
 import { notePrimaryChange } from '../../activities/roles/primary-changes';
-import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { promoteSecondary } from '../../src/simulator/roles';
-import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import { DEPLOYMENT, failing, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { CHANGING, statuses } from '../support/faults';
 import { splitPrimaries } from '../support/by-hand';
@@ -11,7 +9,6 @@ import { splitPrimaries } from '../support/by-hand';
 const hooks = { unfence: { command: ['/bin/true'] } };
 const between = { deployment: DEPLOYMENT, kind: 'dr' as const, primary: 'west', secondary: 'east' };
 const former = { deployment: DEPLOYMENT, kind: 'dr', cluster: 'east', otherCluster: 'west', former: true } as const;
-const input = RUNBOOK_INPUTS.drRejoin.parse({ deployment: DEPLOYMENT, cluster: 'east', reason: 'a test' });
 
 let bench: ActivityBench;
 openBench((opened) => (bench = opened), { deployment: { hooks } });
@@ -28,16 +25,8 @@ async function refusals(on: ActivityBench, runbook: string, promoted: string, pr
     cluster: promoted,
     at: Date.UTC(2026, 0, 2),
   });
-  const asked = {
-    deployment: DEPLOYMENT,
-    cluster: 'east',
-    reason: 'a test',
-    ...(primary !== undefined && { primary }),
-  };
-  const { preconditions } = runbook.startsWith('dr')
-    ? await on.call('assessDrRejoin', { input: RUNBOOK_INPUTS.drRejoin.parse(asked) })
-    : await on.call('assessPerformanceRejoin', { input: RUNBOOK_INPUTS.performanceRejoin.parse(asked) });
-  return preconditions.filter(({ verdict }) => verdict === 'fail');
+  const asked = { cluster: 'east', ...(primary !== undefined && { primary }) };
+  return failing(await on.assess(runbook.startsWith('dr') ? 'drRejoin' : 'performanceRejoin', asked));
 }
 const promotedLast = (runbook: string) => ({
   name: 'it was not promoted last',
@@ -45,30 +34,17 @@ const promotedLast = (runbook: string) => ({
 });
 
 /** The plan of east's rejoin with the approvals of these gates. */
-const authority = async (...gates: readonly string[]) =>
-  bench.approved(await bench.call('assessDrRejoin', { input }), ...gates);
+const authority = (...gates: readonly string[]) => bench.authorityOf('drRejoin', { cluster: 'east' }, ...gates);
 
 describe('while the other cluster is no primary', () => {
   it('nothing is planned, and an approved demotion is refused', async () => {
-    const assessed = await bench.call('assessDrRejoin', { input });
-    expect(assessed.plan).toBeUndefined();
-    const on = { cluster: 'east', clusterId: bench.cluster('east').clusterId };
-    const other = { cluster: 'west', clusterId: bench.cluster('west').clusterId };
-    const plan = planDocument({
-      runbook: 'drRejoin',
-      input,
-      clusters: assessed.observations,
-      operations: [{ operation: 'dr.primary.demote', on, with: other }],
-      steps: [],
-      inventory: bench.inventory,
+    expect((await bench.assess('drRejoin', { cluster: 'east' })).plan).toBeUndefined();
+    const sides = { on: bench.named('east'), with: bench.named('west') };
+    const plan = bench.planOf([{ operation: 'dr.primary.demote', ...sides }], { runbook: 'drRejoin' });
+    const approved = await bench.approved({ plan, preconditions: [] }, 'plan');
+    await bench.refusedUnsent('demotePrimary', { ...former, authority: approved }, 'PRECONDITION_FAILED', {
+      ...{ message: 'east was not demoted: "DR primary" (west) does not hold.', retryable: false },
     });
-    const approved = { plan, approvals: [await bench.approval('plan', plan.digest)] };
-    await bench.refused('demotePrimary', { ...former, authority: approved }, 'PRECONDITION_FAILED', {
-      message: 'east was not demoted: "DR primary" (west) does not hold.',
-      retryable: false,
-      details: { outcomeKnown: true },
-    });
-    expect(demotions()).toEqual([]);
     expect(mode()).toBe('primary');
   });
 });
@@ -88,8 +64,7 @@ describe('while both clusters take themselves for the primary', () => {
     const plan = await authority('plan');
     const swapped = { ...former, cluster: 'west', otherCluster: 'east', authority: plan };
     for (const refused of [{ ...former, authority: none }, { ...former, authority: other }, swapped])
-      await bench.refused('demotePrimary', refused, 'NOT_APPROVED');
-    expect(demotions()).toEqual([]);
+      await bench.refusedUnsent('demotePrimary', refused, 'NOT_APPROVED');
   });
 
   it('is not let out of its fence, approved or not', async () => {
@@ -144,24 +119,19 @@ describe('a former primary', () => {
     other.service.partition('east', 'europe');
     promoteSecondary(other.cluster('europe'), 'performance', '', true);
     other.service.advanceClock(1_000);
-    const asked = RUNBOOK_INPUTS.performanceRejoin.parse({ deployment: DEPLOYMENT, cluster: 'east', reason: 'a test' });
     const last = 'performancePromotion';
     expect(await refusals(other, last, 'east')).toMatchObject([promotedLast(last)]);
     expect(await refusals(other, last, 'europe')).toEqual([]);
-    const authority = await other.approved(
-      await other.call('assessPerformanceRejoin', { input: asked }),
-      ...['promote', 'unfence'],
-    );
+    const authority = await other.authorityOf('performanceRejoin', { cluster: 'east' }, 'promote', 'unfence');
     const sides = { deployment: DEPLOYMENT, kind: 'performance', primary: 'europe', secondary: 'east' } as const;
     const joining = { ...sides, by: 'token', expected: { filter: 'none' }, authority } as const;
     await other.refused('checkFormerPrimaryDemoted', sides, 'STATE_DIVERGED');
-    await other.refused('unfenceFormerPrimary', joining, 'STATE_DIVERGED');
-    await other.refused('updatePrimary', joining, 'PRECONDITION_FAILED');
+    await other.refusedUnsent('unfenceFormerPrimary', joining, 'STATE_DIVERGED');
+    await other.refusedUnsent('updatePrimary', joining, 'PRECONDITION_FAILED');
     const demotion = { deployment: DEPLOYMENT, kind: 'performance', cluster: 'east', otherCluster: 'europe' } as const;
     const approvals = authority.approvals.slice(1);
     const without = { ...demotion, former: true, authority: { ...authority, approvals } };
-    await other.refused('demotePrimary', without, 'NOT_APPROVED');
-    expect(other.changes().filter((call) => call.includes('/replication/'))).toEqual([]);
+    await other.refusedUnsent('demotePrimary', without, 'NOT_APPROVED');
 
     await other.call('demotePrimary', { ...without, authority });
     await other.call('unfenceFormerPrimary', joining);

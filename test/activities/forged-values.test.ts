@@ -134,10 +134,9 @@ describe('no activity signs or encrypts what it is passed', () => {
       ...{ cluster: 'west', uses: ['dr.promote'] as const },
       ...{ addresses: ['https://evil.example'], clusterId: 'evil', caSha256: 'ee'.repeat(32) },
     };
-    const { invitation } = await bench.call('createCeremony', {
-      ...{ deployment: DEPLOYMENT, runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga', inputDigest: 'x' },
-      ...{ targets: [target], epoch: 1, ...hostile },
-    });
+    const from = { deployment: DEPLOYMENT, runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga' };
+    const asked = { ...from, inputDigest: 'x', targets: [target], epoch: 1, ...hostile };
+    const { invitation } = await bench.call('createCeremony', asked);
     const [header = '', payload = ''] = invitation.split('.');
     const decode = (part: string): Record<string, unknown> =>
       JSON.parse(Buffer.from(part, 'base64url').toString('utf8')) as Record<string, unknown>;
@@ -167,10 +166,8 @@ describe('no activity signs or encrypts what it is passed', () => {
       ['../east', 'INVALID_INPUT'],
       ['', 'INVALID_INPUT'],
     ] as const) {
-      const { code } = await bench.failure('createCeremony', {
-        ...{ deployment: DEPLOYMENT, runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga', inputDigest: 'x' },
-        ...{ targets: [{ cluster, uses: ['dr.promote'] as const }], epoch: 2 },
-      });
+      const targets = [{ cluster, uses: ['dr.promote'] as const }];
+      const { code } = await bench.failure('createCeremony', { ...from, inputDigest: 'x', targets, epoch: 2 });
       expect(code).toBe(refusal);
     }
     await bench.stop();

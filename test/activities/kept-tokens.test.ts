@@ -131,21 +131,15 @@ it('disposal leaves it alone until it is over, unless its cluster is named; read
   expect((await assess({ cluster: 'west' })).tokens).toEqual(['reserved']);
   // Nor does another run of the same Workflow ID delete it at its end.
   const again = { ...bench.run, wid: 'ceremony:west' };
-  expect(
-    await bench.call('deleteOperationTokens', { deployment: DEPLOYMENT, tokens: [] }, { run: again }),
-  ).toMatchObject({
-    disposals: [],
-  });
+  const none = { deployment: DEPLOYMENT, tokens: [] };
+  expect(await bench.call('deleteOperationTokens', none, { run: again })).toMatchObject({ disposals: [] });
   const told = judgeRecordedTokens([entry], undefined);
   expect([told.verdict, told.observed]).toEqual([
     'ok',
     expect.stringContaining('west: reserved for the next run until'),
   ]);
-  expect(
-    await bench.call('disposeLedgerToken', { deployment: DEPLOYMENT, cluster: 'west', entry: entry.id }),
-  ).toMatchObject({
-    state: 'deleted',
-  });
+  const named = { deployment: DEPLOYMENT, cluster: 'west', entry: entry.id };
+  expect(await bench.call('disposeLedgerToken', named)).toMatchObject({ state: 'deleted' });
   await keep({ until: at(-1_000) });
   expect((await assess()).tokens).toEqual(['deletable']);
 });

@@ -10,7 +10,7 @@ import type { Login } from '../../src/inventory';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedService } from '../../src/simulator';
 import { eventually } from '../simulator/client';
-import { findCanaries } from '../support/canaries';
+import { findCanaries } from '../support/secret-search';
 import { signalled } from '../support/faults';
 import { setUpLogin } from '../support/logins';
 import type { LoginSetUp, RoleOptions } from '../support/logins';
@@ -313,6 +313,8 @@ describe('a token of a login', () => {
     expect(failed.next).toContain('path "sys/replication/dr/primary/demote" { capabilities = ["update"] }');
     const sudo = await refusal(access.client.dr.primary.secondaryToken({ id: 'x' }, { token }));
     expect(sudo.next).toContain('{ capabilities = ["update", "sudo"] }');
+    const list = await refusal(access.client.sys.rateLimitQuotas({ token }));
+    expect(list.next).toContain('path "sys/quotas/rate-limit" { capabilities = ["list"] }');
     expect(bench.calls('/login')).toHaveLength(1);
   });
 

@@ -1,15 +1,8 @@
-/** What is read of a deployment, with nodes away and optional fields missing, and the evidence made of it. */
-import type { temporal } from '@temporalio/proto';
+/** What is read of a deployment, with nodes away and optional fields missing, the evidence made of it, and when service is back. */
+import { join } from 'node:path';
 import { recordWorkflowId } from '../../src/contracts/record';
-import { askRole, proveNotPrimary } from '../../activities/roles/prove-not-primary';
-import { Clusters } from '../../activities/clusters';
-import { TIMING } from '../../activities/deadline';
-import type { ActivityDependencies } from '../../activities';
 import { describeReplication, heartbeatAge, isAlive, observeReplication } from '../../activities/observe';
-import type { ActivityEnd } from '../support/activity-events';
-import { activityEvents } from '../support/activity-events';
-import { DEPLOYMENT, failedOf, openBench } from '../support/activity-environment';
-import type { ActivityBench } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, holding, openBench } from '../support/activity-environment';
 
 let bench: ActivityBench;
 openBench((opened) => (bench = opened), {
@@ -23,7 +16,7 @@ openBench((opened) => (bench = opened), {
 });
 afterEach(async () => {
   bench.service.faults.clear();
-  bench.service.heal();
+  bench.limit();
   for (const cluster of bench.service.clusters.values()) {
     await cluster.restart();
     for (const { index } of cluster.nodes) cluster.unsealNode(index);
@@ -32,6 +25,8 @@ afterEach(async () => {
 });
 
 const read = async () => (await bench.call('readDeployment', { deployment: DEPLOYMENT })).observations;
+const marking = { deployment: DEPLOYMENT, kind: 'dr', cluster: 'east' } as const;
+const mark = (more: { readonly secondary?: string } = {}) => bench.call('writeMarker', { ...marking, ...more });
 
 describe('a deployment is read', () => {
   it('with every optional status field missing', async () => {
@@ -57,11 +52,10 @@ describe('a deployment is read', () => {
     expect(east).toMatchObject({ cluster: 'east', reachable: false, error: expect.stringMatching(/./) as string });
     expect(east?.dr).toBeUndefined();
     expect(west).toMatchObject({ reachable: true });
-    const { preconditions, plan } = await bench.call('assessDrSwitchover', { input: bench.input() });
+    const { preconditions, plan } = await bench.assess('drSwitchover', { to: 'west' });
     expect(plan).toBeUndefined();
-    const observed = expect.stringContaining('east: ') as string;
-    const next = expect.stringContaining('failover') as string;
-    expect(preconditions).toEqual([expect.objectContaining({ verdict: 'fail', observed, next })]);
+    const refused = { verdict: 'fail', observed: holding('east: '), next: holding('failover') };
+    expect(preconditions).toEqual([expect.objectContaining(refused)]);
   });
 });
 
@@ -109,57 +103,35 @@ describe('what a status says', () => {
 });
 
 describe('the evidence that nothing is lost', () => {
-  const marking = { deployment: DEPLOYMENT, kind: 'dr', cluster: 'east' } as const;
-
-  it('is a marker that the secondary reached', async () => {
-    const { wal, reached = '0' } = await bench.call('writeMarker', { ...marking, secondary: 'west' });
+  it('is a marker that the secondary reached; not while that holds back', async () => {
+    const { wal, reached = '0' } = await mark({ secondary: 'west' });
     expect(BigInt(reached)).toBeGreaterThanOrEqual(BigInt(wal));
-  });
 
-  it('is not there while the secondary holds back', async () => {
     bench.limit({ merkleEvidenceMs: 200, catchUpMs: 300 });
     bench.cluster('west').holdStream('dr', true);
-    const failure = await bench.failure('writeMarker', { ...marking, secondary: 'west' });
-    expect(failure).toMatchObject({ code: 'CONFIRMATION_TIMEOUT' });
-    const marker = await bench.call('writeMarker', marking);
+    await bench.refused('writeMarker', { ...marking, secondary: 'west' }, 'CONFIRMATION_TIMEOUT');
+    const marker = await mark();
     expect(marker).not.toHaveProperty('reached');
-    const compared = await bench.call('compareAfterDemotion', {
-      deployment: DEPLOYMENT,
-      kind: 'dr',
-      oldPrimary: 'east',
-      newPrimary: 'west',
-      walBefore: marker.wal,
-    });
-    expect(compared).toMatchObject({ loss: 'bounded' });
-    expect(compared.why).toContain('equal Merkle roots were not seen');
+    const sides = { deployment: DEPLOYMENT, kind: 'dr', oldPrimary: 'east', newPrimary: 'west' } as const;
+    const compared = await bench.call('compareAfterDemotion', { ...sides, walBefore: marker.wal });
+    expect(compared).toMatchObject({ loss: 'bounded', why: holding('equal Merkle roots were not seen') });
     // A cluster that does not answer costs no more: nothing was read, and the comparison ends all the same.
-    const silent = bench.service.faults.add({
-      cluster: 'west',
-      endpoint: /./,
-      action: { delayMs: 4_000 },
-      times: Infinity,
-    });
+    bench.always(/./, { delayMs: 4_000 }, 'west');
     const began = performance.now();
-    const unread = await bench.call('compareAfterDemotion', {
-      ...{ deployment: DEPLOYMENT, kind: 'dr', oldPrimary: 'east', newPrimary: 'west' },
-    });
-    expect(unread).toMatchObject({ loss: 'bounded', why: expect.stringContaining('how far is not known') as string });
+    const unread = await bench.call('compareAfterDemotion', sides);
+    expect(unread).toMatchObject({ loss: 'bounded', why: holding('how far is not known') });
     expect(performance.now() - began).toBeLessThan(3_000);
-    silent.remove();
     bench.cluster('west').holdStream('dr', false);
-    bench.limit();
   });
 
   it('a marker tells how far the record has come, and the next one compares it', async () => {
-    const write = () => bench.call('writeMarker', marking);
     await bench.records.change(DEPLOYMENT, () => ({ put: { note: 1 } }));
-    expect(await write()).not.toHaveProperty('findings');
-    expect(await write()).not.toHaveProperty('findings');
+    for (let times = 0; times < 2; times += 1) expect(await mark()).not.toHaveProperty('findings');
     bench.recordServer.forget(recordWorkflowId(DEPLOYMENT));
     // What this worker saw itself is told once: then the marker alone knows.
     await bench.records.read(DEPLOYMENT);
     const alarm = { severity: 'critical', code: 'record-went-back' };
-    expect((await write()).findings).toEqual([expect.objectContaining(alarm)]);
+    expect((await mark()).findings).toEqual([expect.objectContaining(alarm)]);
   });
 
   it('a marker is written on a primary only', async () => {
@@ -170,120 +142,106 @@ describe('the evidence that nothing is lost', () => {
   });
 });
 
-describe('the proof that a cluster is not primary', () => {
-  const prove = async (events: temporal.api.history.v1.IHistoryEvent[], settleMs = 300) => {
-    const clusters = new Clusters({
-      inventory: bench.inventory,
-      log: { warn: () => undefined },
-    } as unknown as ActivityDependencies);
-    const client = { workflow: { getHandle: () => ({ fetchHistory: () => Promise.resolve({ events }) }) } };
-    const { signal } = new AbortController();
-    const { inventory, run } = bench;
-    const timing = { ...TIMING, settleMs, lagMs: 300 };
-    const execution = { temporal: client, inventory, run, signal, timing } as unknown as Parameters<
-      typeof proveNotPrimary
-    >[0];
-    const [candidate, other] = [clusters.of(DEPLOYMENT, 'west'), clusters.of(DEPLOYMENT, 'east')];
-    const promotion = { deployment: DEPLOYMENT, kind: 'dr', gate: 'go', candidate, other } as const;
-    try {
-      await proveNotPrimary(execution, promotion);
-      return 'proven';
-    } catch (error) {
-      return failedOf(error).code;
-    }
-  };
-  const activity = (type: string, cluster: string, end: 'completed' | Exclude<ActivityEnd, object> | typeof refused) =>
-    activityEvents(
-      type,
-      { deployment: DEPLOYMENT, kind: 'dr', cluster },
-      end === 'completed' ? { result: { outcome: 'done' } } : end,
-    );
-  const refused = { code: 'NOT_CAUGHT_UP', outcomeKnown: true };
-  const doubtful = { code: 'CONFIRMATION_TIMEOUT', outcomeKnown: false };
-  const demoted = () => activity('demotePrimary', 'east', 'completed');
-  const promoted = (end: Parameters<typeof activity>[2]) => activity('promoteSecondary', 'east', end);
+describe('service', () => {
+  let bench: ActivityBench;
+  openBench((opened) => (bench = opened));
+  beforeEach(() => {
+    bench.service.faults.clear();
+    bench.limit();
+  });
+  const mark = () => bench.call('writeMarker', marking);
+  const ready = { ...marking, credentialOf: 'east' };
+  const wait = async (more: object = {}, on = bench) => on.call('awaitServiceReady', { ...ready, ...more });
 
-  it('a cluster that says that it is primary is believed, whatever the history says', async () => {
-    expect(await prove(demoted())).toBe('STATE_DIVERGED');
+  it('is ready once the same node is active before and after the marker was read; nothing is written for that', async () => {
+    const marker = await mark();
+    const before = bench.changes();
+    const lookedUp = () => bench.service.calls.filter(({ path }) => path.includes('ui/mounts')).length;
+    const found = lookedUp();
+    const result = await wait({ marker });
+    const [node = ''] = bench.cluster('east').addresses;
+    expect(result.observed).toBe(`active node ${node} before and after, marker read`);
+    // Where the marker is was found out before the outage: it is not looked up in it.
+    expect([bench.changes(), lookedUp()]).toEqual([before, found]);
   });
 
-  const REFUSES = 'PRECONDITION_FAILED';
+  it('is not ready where the marker is another one, or on a secondary', async () => {
+    const marker = { ...(await mark()), value: 'of another run' };
+    bench.limit({ serviceReadyMs: 400 });
+    const refuses = (input: object, code: string, observed: string) =>
+      bench.refused('awaitServiceReady', { ...ready, ...input }, code, { retryable: false, details: { observed } });
+    // Other data are for people to judge, and no answer is none about data.
+    await refuses({ marker }, 'STATE_DIVERGED', 'another marker');
+    await refuses({ cluster: 'west' }, 'CONFIRMATION_TIMEOUT', holding('secondary'));
+  });
+
+  it('reads no path but the one of the inventory, and shows no credential to a cluster of another DR set', async () => {
+    const forged = await ActivityBench.start({ drSets: { one: ['east'], two: ['west'] } });
+    const start = forged.service.calls.length;
+    await forged.refused('proveWrite', { ...ready, cluster: 'west' }, 'PRECONDITION_FAILED', {
+      details: { needed: 'a cluster of DR set two' },
+    });
+    expect(forged.service.calls).toHaveLength(start);
+    await forged.stop();
+
+    const before = bench.service.calls.length;
+    const place = { mount: 'secret', path: 'of-somebody', version: 2 };
+    await wait({ marker: { ...(await mark()), place } });
+    const paths = bench.service.calls.slice(before).map(({ path }) => path);
+    expect(paths.filter((path) => path.includes('somebody'))).toEqual([]);
+    expect(paths).toContain('/v1/kv/data/runbooks-marker');
+  });
+
+  it('does not keep clients out of a cluster that refuses our own credential alone, and tells it', async () => {
+    const bare = await ActivityBench.start({
+      cluster: () => ({ credential: { file: join(bench.directory, 'no-such-token') } }),
+    });
+    // Nor were its quotas read: that is not the same as none.
+    const findings = [expect.objectContaining({ code: 'marker-not-read' })];
+    expect(await wait({ marker: undefined }, bare)).toMatchObject({ findings, clientsRefused: 'not-known' });
+    await bare.stop();
+    const marker = await mark();
+    const refused = { endpoint: 'GET /v1/kv/data/runbooks-marker', action: { status: 403 } } as const;
+    // For a moment after a promotion good tokens may be refused.
+    bench.service.faults.add({ ...refused, times: 2 });
+    expect(await wait({ marker })).not.toHaveProperty('findings');
+    bench.service.faults.add({ ...refused, times: Infinity });
+    const told = await wait({ marker });
+    expect(told.findings?.[0]?.text).toContain('PERMISSION_DENIED');
+    expect(told.observed).not.toContain('marker read');
+  });
+
+  const WRITE = 'POST /v1/kv/data/runbooks-marker-after';
+
+  it('a write is proven on its own: what may pass is waited out, what is refused is told with what to look at', async () => {
+    bench.service.faults.add({ endpoint: WRITE, action: { status: 500 }, times: 2 });
+    expect((await bench.call('proveWrite', { ...ready, marker: await mark() })).writtenAt).toBeGreaterThan(0);
+    expect(bench.cluster('east').read('kv/runbooks-marker-after')).toEqual({ writtenOn: 'east' });
+    bench.service.faults.add({ endpoint: WRITE, action: { status: 403 } });
+    const findings = [expect.objectContaining({ code: 'write-not-proven', severity: 'critical' })];
+    await bench.refused('proveWrite', ready, 'PERMISSION_DENIED', { retryable: false, details: { findings } });
+  });
+
   it.each([
-    ['nothing known', [], REFUSES],
-    ['demoted by this run', demoted(), 'proven'],
-    ['the other side was demoted, which looked at this one', activity('demotePrimary', 'west', 'completed'), 'proven'],
-    ['a demotion that failed', activity('demotePrimary', 'east', doubtful), REFUSES],
-    ['demoted, promotion refused for certain', [...demoted(), ...promoted(refused)], 'proven'],
-    ['a promotion that was refused, and no demotion', promoted(refused), REFUSES],
-    ['a promotion in doubt', [...demoted(), ...promoted(doubtful)], REFUSES],
-    ['a promotion that worked', [...demoted(), ...promoted('completed')], REFUSES],
-    ['a promotion under way', [...demoted(), ...promoted('running')], REFUSES],
-  ])('a cluster that does not answer counts by what this run did to it: %s', async (_what, events, expected) => {
-    await bench.cluster('east').kill();
-    expect(await prove(events)).toBe(expected);
+    [500, true],
+    [502, false],
+  ])('a write that is answered %i to the end names a full storage: %s', async (status, full) => {
+    bench.limit({ serviceReadyMs: 500 });
+    bench.always(WRITE, { status });
+    const { details } = await bench.failure('proveWrite', ready);
+    for (const { next } of [details, (details['findings'] as { next?: unknown }[])[0] ?? {}]) {
+      expect(next).toContain('stop the service on every node of east');
+      expect(String(next).includes('storage of east is full')).toBe(full);
+    }
   });
 
-  describe('where it became a secondary', () => {
-    const status = 'GET /v1/sys/replication/dr/status';
-    const leader = 'GET /v1/sys/leader';
-    const says = (
-      mode: string,
-      more: { readonly node?: number; readonly skip?: number; readonly times?: number } = {},
-    ) =>
-      bench.service.faults.add({
-        cluster: 'east',
-        endpoint: status,
-        action: { status: 200, body: { data: { mode } } },
-        times: Infinity,
-        ...more,
-      });
-    const asked = () =>
-      bench.service.calls.filter(({ cluster, path }) => cluster === 'east' && path.endsWith('dr/status'));
-
-    it('a promotion in doubt is waited out, looked at again and again, by a clock that nobody sets', async () => {
-      says('secondary');
-      const [before, began] = [asked().length, performance.now()];
-      const { now } = Date;
-      const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + 60_000 * asked().length);
-      expect(await prove([...demoted(), ...promoted(doubtful)], 600)).toBe('proven');
-      clock.mockRestore();
-      expect(performance.now() - began).toBeGreaterThan(600);
-      expect(asked().length - before).toBeGreaterThanOrEqual(6);
+  it('names a blocked audit device instead of a cluster that never gets ready', async () => {
+    const marker = await mark();
+    bench.limit({ serviceReadyMs: 400 });
+    bench.cluster('east').auditBlocked = true;
+    await bench.refused('awaitServiceReady', { ...ready, marker }, 'AUDIT_DEVICE_BLOCKED', {
+      ...{ retryable: false, details: { next: holding('audit devices') } },
     });
-
-    it('a standby that says so proves nothing while no node is active', async () => {
-      says('secondary');
-      bench.service.faults.add({ cluster: 'east', endpoint: leader, action: { status: 503 }, times: Infinity });
-      expect(await prove([])).toBe('PRECONDITION_FAILED');
-      expect(await prove(demoted())).toBe('proven');
-    });
-
-    it('standbys that say so prove nothing while the active node does not know', async () => {
-      const active = bench.cluster('east').addresses[0] ?? '';
-      const client = {
-        forgetActiveNode: () => undefined,
-        activeNode: async () => active,
-        dr: { status: async ({ node }: { node: string }) => ({ mode: node === active ? 'unknown' : 'secondary' }) },
-      };
-      const said = await askRole(
-        { entry: { addresses: bench.cluster('east').addresses }, client } as unknown as Parameters<typeof askRole>[0],
-        new AbortController().signal,
-      );
-      expect(said).toEqual({ active: undefined, nodes: ['unknown', 'secondary', 'secondary'] });
-    });
-
-    const nodeSays = (times: number) => says('primary', { node: 2, times });
-    const late = () => says('primary', { skip: 5 });
-    it.each([
-      ['its active node is believed', undefined, [], 'proven'],
-      ['one node that goes on saying primary refuses', () => nodeSays(Infinity), demoted(), 'STATE_DIVERGED'],
-      ['a standby that says primary for a moment is asked again', () => nodeSays(1), demoted(), 'proven'],
-      ['a late effect of one in doubt is seen', late, [...demoted(), ...promoted(doubtful)], 'STATE_DIVERGED'],
-      ['a promotion under way refuses', undefined, [...demoted(), ...promoted('running')], REFUSES],
-    ])('%s', async (_name, arrange, events, expected) => {
-      says('secondary');
-      arrange?.();
-      expect(await prove(events)).toBe(expected);
-    });
+    bench.cluster('east').auditBlocked = false;
   });
 });

@@ -1,15 +1,13 @@
-import { createHash } from 'node:crypto';
 import type { Authority } from '../../src/contracts/activities';
-import type { GateName, GatedOperation } from '../../src/contracts/plan';
-import { inventoryDigest } from '../../src/inventory';
-import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { GatedOperation } from '../../src/contracts/plan';
+import { DEPLOYMENT, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
 const UNDER_WAY_MS = 400;
 const ISSUE = 'POST /v1/sys/replication/dr/primary/secondary-token';
 const SEALS = 'GET /v1/sys/seal-status';
 const FILTER = { mode: 'deny' as const, paths: ['us-customers/'] };
-const ASKED = { deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga', dryRun: false, primary: 'east' };
+const ASKED = { requestedBy: 'olga', primary: 'east' };
 
 /** East is performance primary and DR primary of west; north and south may be wiped. */
 let bench: ActivityBench;
@@ -27,16 +25,10 @@ openBench((opened) => (bench = opened), {
   deployment: { pathsFilters: { europe: FILTER } },
 });
 
-async function planFor(secondary: string): Promise<Authority> {
-  const input = { ...ASKED, secondary, form: 'auto' as const };
-  const { plan, preconditions } =
-    secondary === 'europe'
-      ? await bench.call('assessPerformanceSecondaryOnboarding', { input: { ...input, filter: 'inventory' } })
-      : await bench.call('assessDrSecondaryOnboarding', { input });
-  expect(preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
-  if (!plan) throw new Error('no plan');
-  return { plan, approvals: [await bench.approval('wipe', plan.digest)] };
-}
+const planFor = (secondary: string): Promise<Authority> =>
+  secondary === 'europe'
+    ? bench.authorityOf('performanceSecondaryOnboarding', { ...ASKED, secondary, filter: 'inventory' }, 'wipe')
+    : bench.authorityOf('drSecondaryOnboarding', { ...ASKED, secondary }, 'wipe');
 
 const joining = (secondary: string, authority: Authority) =>
   ({ deployment: DEPLOYMENT, kind: 'dr', primary: 'east', secondary, authority }) as const;
@@ -46,26 +38,21 @@ const issued = () => bench.calls('east', 'primary/secondary-token');
 describe('the wipe of a cluster', () => {
   it('is refused where its approvals are older than they count, also where they became so while its token was issued', async () => {
     const authority = await planFor('north');
-    bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * 3_600_000);
-    const refused = await bench.failure('enableSecondary', joining('north', authority));
-    bench.history = { events: [] };
-    expect(refused).toMatchObject({ code: 'NOT_APPROVED', details: { outcomeKnown: true } });
-    expect(refused.details['observed']).toContain('gate wipe was met at');
-    expect([issued(), enables('north')]).toEqual([0, 0]);
-
     const action = () => void bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * 3_600_000);
-    bench.service.faults.add({ cluster: 'east', endpoint: ISSUE, when: 'after', action });
-    const late = await bench.failure('enableSecondary', joining('north', authority));
+    action();
+    const details = { about: 'approvals too old', observed: holding('gate wipe was met at'), outcomeKnown: true };
+    await bench.refusedUnsent('enableSecondary', joining('north', authority), 'NOT_APPROVED', { details });
     bench.history = { events: [] };
-    expect(late).toMatchObject({ code: 'NOT_APPROVED', details: { about: 'approvals too old', outcomeKnown: true } });
+
+    bench.service.faults.add({ cluster: 'east', endpoint: ISSUE, when: 'after', action });
+    await bench.refused('enableSecondary', joining('north', authority), 'NOT_APPROVED', { details });
+    bench.history = { events: [] };
     expect([issued(), enables('north')]).toEqual([1, 0]);
   });
 
   it('has a warning in its plan for a path of the filter that is no mount, and for no other', async () => {
     const filter = { mode: 'deny' as const, paths: ['kv/', 'us-custmers/'] };
-    const { plan } = await bench.call('assessPerformanceSecondaryOnboarding', {
-      input: { ...ASKED, secondary: 'europe', form: 'auto', filter },
-    });
+    const { plan } = await bench.assess('performanceSecondaryOnboarding', { ...ASKED, secondary: 'europe', filter });
     expect(plan?.text.match(/seen to be mounted at [^:]+/g)).toEqual(['seen to be mounted at us-custmers/']);
   });
 
@@ -73,12 +60,10 @@ describe('the wipe of a cluster', () => {
     const authority = await planFor('europe');
     const id = idOf('europe');
     const join = { ...joining('europe', authority), kind: 'performance' } as const;
-    expect(await bench.failure('enableSecondary', { ...join, expected: { filter: FILTER } })).toMatchObject({
-      code: 'PRECONDITION_FAILED',
-      details: { observed: `no paths filter under ${id}`, needed: `deny us-customers/ under ${id}` },
-    });
-    const without = await bench.failure('enableSecondary', { ...join, expected: { filter: 'none' } });
-    expect(without.code).toBe('NOT_APPROVED');
+    const details = { observed: `no paths filter under ${id}`, needed: `deny us-customers/ under ${id}` };
+    const wanted = { ...join, expected: { filter: FILTER } };
+    await bench.refused('enableSecondary', wanted, 'PRECONDITION_FAILED', { details });
+    await bench.refusedUnsent('enableSecondary', { ...join, expected: { filter: 'none' } }, 'NOT_APPROVED');
     expect(enables('europe')).toBe(0);
   });
 
@@ -90,17 +75,11 @@ describe('the wipe of a cluster', () => {
     async (_what, observed, change) => {
       const authority = await planFor('north');
       bench.service.faults.add({ cluster: 'east', endpoint: ISSUE, when: 'after', action: change });
-      const failure = await bench.failure('enableSecondary', joining('north', authority));
+      const findings = [expect.objectContaining({ code: 'activation-token-unused' })];
+      const details = { observed: holding(observed), outcomeKnown: true, findings };
+      await bench.refused('enableSecondary', joining('north', authority), 'PRECONDITION_FAILED', { details });
       bench.service.faults.clear();
       bench.cluster('north').setRole('performance', { mode: 'disabled' }, bench.service.now());
-      expect(failure).toMatchObject({
-        code: 'PRECONDITION_FAILED',
-        details: {
-          observed: expect.stringContaining(observed) as string,
-          outcomeKnown: true,
-          findings: [expect.objectContaining({ code: 'activation-token-unused' })],
-        },
-      });
       expect(enables('north')).toBe(0);
       expect(bench.leaks()).toEqual([]);
     },
@@ -135,10 +114,8 @@ describe('the wipe of a cluster', () => {
 
     bench.limit({ unsealMs: 1 });
     silence('west');
-    expect(await bench.failure('followBootstrap', watch)).toMatchObject({
-      code: 'CONFIRMATION_TIMEOUT',
-      details: { observed: expect.stringContaining('sealed or silent: http') as string },
-    });
+    const details = { observed: holding('sealed or silent: http') };
+    await bench.refused('followBootstrap', watch, 'CONFIRMATION_TIMEOUT', { details });
     bench.limit();
     bench.service.faults.clear();
   });
@@ -150,26 +127,22 @@ function makePrimary(cluster: string): void {
 }
 
 function silence(cluster: string): void {
-  bench.service.faults.add({ cluster, endpoint: SEALS, action: 'reset', times: Infinity });
+  bench.always(SEALS, 'reset', cluster);
 }
+
+const SOUTH = { kind: 'dr', deployment: DEPLOYMENT, cluster: 'south' } as const;
 
 it('no second primary is made while one of its set is silent, although it answered before', async () => {
   const authority = await enablingOf('south', 'dr.primary.enable', 'plan');
-  bench.service.faults.add({ cluster: 'east', endpoint: /./, action: 'reset', times: Infinity });
-  const failure = await bench.failure('enablePrimary', {
-    kind: 'dr',
-    deployment: DEPLOYMENT,
-    cluster: 'south',
-    authority,
+  bench.always(/./, 'reset', 'east');
+  await bench.refusedUnsent('enablePrimary', { ...SOUTH, authority }, 'PRECONDITION_FAILED', {
+    message: holding('"no other DR primary in the set" (east)'),
+    details: { observed: expect.stringMatching(/^[A-Z_]+: /) as string },
   });
   bench.service.faults.clear();
-  expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED', details: { outcomeKnown: true } });
-  expect(failure.message).toBe('Whether east is DR primary is not known.');
-  expect(bench.calls('south', 'primary/enable')).toBe(0);
 });
 
 it('a cluster is made primary by a plan that says so, or that wipes a secondary for it, and by no other', async () => {
-  const asked = { deployment: DEPLOYMENT, cluster: 'south' };
   for (const authority of [
     await enablingOf('south', 'dr.primary.enable', 'wipe'),
     await enablingOf('south', 'dr.primary.enable-for-secondary', 'plan'),
@@ -177,36 +150,25 @@ it('a cluster is made primary by a plan that says so, or that wipes a secondary 
     await enablingOf('north', 'dr.primary.enable', 'plan'),
     await enablingOf('south', 'dr.secondary.enable', 'wipe'),
   ])
-    expect((await bench.failure('enablePrimary', { kind: 'dr', ...asked, authority })).code).toBe('NOT_APPROVED');
-  expect(bench.calls('south', 'primary/enable')).toBe(0);
+    await bench.refusedUnsent('enablePrimary', { ...SOUTH, authority }, 'NOT_APPROVED');
   // Past the approval: east is primary of this set.
   for (const [operation, gate] of [
     ['dr.primary.enable', 'plan'],
     ['dr.primary.enable-for-secondary', 'wipe'],
   ] as const) {
     const authority = await enablingOf('south', operation, gate);
-    expect((await bench.failure('enablePrimary', { kind: 'dr', ...asked, authority })).message).toBe(
-      'east is DR primary already.',
-    );
+    const known = { cluster: 'east', observed: holding('DR primary'), needed: 'east says that it is no DR primary' };
+    expect((await bench.failure('enablePrimary', { ...SOUTH, authority })).details).toMatchObject(known);
     // Of both names, what new approvals would end is told: the run asks for them.
     bench.signaled('approve', authority.approvals, undefined, Date.now() - 9 * 3_600_000);
-    const old = await bench.failure('enablePrimary', { kind: 'dr', ...asked, authority });
+    const details = { about: 'approvals too old' };
+    await bench.refusedUnsent('enablePrimary', { ...SOUTH, authority }, 'NOT_APPROVED', { details });
     bench.history = { events: [] };
-    expect(old).toMatchObject({ code: 'NOT_APPROVED', details: { about: 'approvals too old', outcomeKnown: true } });
   }
 });
 
 /** A plan that makes a cluster primary, as no assessment would give it here. */
-async function enablingOf(cluster: string, operation: GatedOperation, gate: GateName): Promise<Authority> {
-  const { plan } = planOf(operation, cluster);
-  return { plan, approvals: [await bench.approval(gate, plan.digest)] };
-}
-
-function planOf(operation: GatedOperation, cluster: string): Pick<Authority, 'plan'> {
-  const operations = [{ operation, on: { cluster, clusterId: idOf(cluster) } }];
-  const text = JSON.stringify({
-    ...{ runbook: 'primaryEnablement', deployment: DEPLOYMENT, clusters: [], warnings: [], steps: [], choices: {} },
-    ...{ operations, reason: 'a test', inventory: inventoryDigest(bench.inventory, DEPLOYMENT) },
-  });
-  return { plan: { text, digest: createHash('sha256').update(text).digest('base64url') } };
-}
+const enablingOf = (cluster: string, operation: GatedOperation, gate: string): Promise<Authority> => {
+  const plan = bench.planOf([{ operation, on: bench.named(cluster) }]);
+  return bench.approved({ plan, preconditions: [] }, gate);
+};

@@ -4,8 +4,8 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { Authority } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
-import { runbookPlan } from '../../src/contracts/plan-schema';
-import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import { runbookPlan } from '../../src/contracts/payloads';
+import { DEPLOYMENT, failing, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
 const KINDS = ['dr', 'performance'] as const;
@@ -44,14 +44,7 @@ function inventory(cluster: string, members: object): void {
 }
 
 const asked = { deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga' };
-async function approved(
-  { plan, preconditions }: Awaited<ReturnType<ActivityBench['activities']['assessSecondaryRepointing']>>,
-  gate: string,
-): Promise<Authority> {
-  if (!plan) throw new Error(JSON.stringify(preconditions.filter(({ verdict }) => verdict === 'fail')));
-  return { plan, approvals: [await bench.approval(gate, plan.digest)] };
-}
-
+type Assessed = Parameters<ActivityBench['approved']>[0];
 /** The secondary of each kind lost its primary, and follows nobody. */
 function detach(kind: ReplicationKind): void {
   const secondary = bench.cluster(secondaryOf(kind));
@@ -64,8 +57,8 @@ function detach(kind: ReplicationKind): void {
 
 const secondaryOf = (kind: ReplicationKind) => (kind === 'dr' ? 'west' : 'europe');
 const assessRepointing = (kind: ReplicationKind, more: object) => {
-  const input = { ...asked, kind, primary: 'east', secondary: secondaryOf(kind), tokenSource: 'ceremony', ...more };
-  return bench.call('assessSecondaryRepointing', { input: RUNBOOK_INPUTS.secondaryRepointing.parse(input) });
+  const sides = { kind, primary: 'east', secondary: secondaryOf(kind) };
+  return bench.assess('secondaryRepointing', { ...sides, tokenSource: 'ceremony', ...more });
 };
 
 /** The secondary lost its primary, and people approved that it is re-pointed. */
@@ -75,7 +68,7 @@ async function repointing(kind: ReplicationKind, more: object) {
   const token = kind === 'dr' ? await bench.operationToken('west') : undefined;
   const expected = kind === 'dr' ? undefined : { filter: 'none' as const };
   const target = { deployment: DEPLOYMENT, kind, primary: 'east', secondary: secondaryOf(kind), token, expected };
-  return { assessed, input: { ...target, authority: await approved(assessed, 'repoint') } };
+  return { assessed, input: { ...target, authority: await bench.approved(assessed, 'repoint') } };
 }
 
 const sentTo = (end: string) => bodies.filter(({ path }) => path.endsWith(end)).length;
@@ -103,25 +96,29 @@ describe.each(KINDS)('update-primary of kind %s', (kind) => {
 
   it('by a public key alone, where that is asked for: without one it is not sent', async () => {
     const endpoint = `POST /v1/sys/replication/${kind}/secondary/generate-public-key`;
-    const fault = bench.service.faults.add({ endpoint, action: { status: 403 }, times: Infinity });
+    const fault = bench.always(endpoint, { status: 403 });
     const { input } = await repointing(kind, { form: 'public-key' });
     const ordered = { ...input, by: 'token', form: 'public-key' } as const;
     const sent = sentTo('update-primary');
-    expect(await bench.failure('updatePrimary', ordered)).toMatchObject({ code: 'PERMISSION_DENIED' });
+    await bench.refused('updatePrimary', ordered, 'PERMISSION_DENIED');
     expect(sentTo('update-primary')).toBe(sent);
     fault.remove();
     await bench.call('updatePrimary', ordered);
     expect(lastBody('update-primary')).not.toHaveProperty('primary_api_addr');
   });
 
-  it('by addresses that people gave and others approved; no others, and not after a demotion', async () => {
+  it('by addresses that people gave and others approved; no others, not by old approvals, and not after a demotion', async () => {
     const { clusterAddress } = bench.cluster('east');
     const addresses = ['10.9.9.9:8201', clusterAddress];
     const { assessed, input } = await repointing(kind, { form: 'addresses', addresses });
     expect(assessed.plan?.text).toContain(`at ${addresses.join(', ')}`);
     const ordered = { ...input, by: 'addresses', addresses } as const;
     for (const others of [[clusterAddress], undefined])
-      expect((await bench.failure('updatePrimary', { ...ordered, addresses: others })).code).toBe('NOT_APPROVED');
+      await bench.refusedUnsent('updatePrimary', { ...ordered, addresses: others }, 'NOT_APPROVED');
+    bench.signaled('approve', input.authority.approvals, undefined, Date.now() - 24 * 3_600_000);
+    const late = { about: 'approvals too old' };
+    await bench.refusedUnsent('updatePrimary', ordered, 'NOT_APPROVED', { details: late });
+    bench.history = { events: [] };
     expect(await bench.call('updatePrimary', ordered)).toMatchObject({ outcome: 'done', calls: 1 });
     expect(lastBody('update-primary')).toMatchObject({ update_primary_addrs: addresses });
 
@@ -130,10 +127,9 @@ describe.each(KINDS)('update-primary of kind %s', (kind) => {
     if (role.mode !== 'secondary') throw new Error('no secondary');
     const demoted = { ...role, secondaryId: '', certificate: null, demoted: true, primaryClusterAddress: '' };
     secondary.setRole(kind, { ...demoted, knownPrimaryAddresses: [] }, bench.service.now());
-    const { preconditions } = await assessRepointing(kind, { form: 'addresses' });
-    const failed = preconditions.filter(({ verdict }) => verdict === 'fail').map(({ name }) => name);
+    const failed = failing(await assessRepointing(kind, { form: 'addresses' })).map(({ name }) => name);
     expect(failed).toContain('attached before, and not demoted since');
-    expect((await bench.failure('updatePrimary', ordered)).code).toBe('PRECONDITION_FAILED');
+    await bench.refusedUnsent('updatePrimary', ordered, 'PRECONDITION_FAILED');
     secondary.setRole(kind, role, bench.service.now());
   });
 });
@@ -156,14 +152,8 @@ it.each([
   async (kind, secondary, member, sent) => {
     const apiAddressForPeers = bench.cluster('east').apiAddress;
     inventory('east', { caFileOnPeers: undefined, caPathOnPeers: undefined, apiAddressForPeers, [member]: '/etc/ca' });
-    const input = { ...asked, primary: 'east', secondary, form: 'wrapped' };
-    const assessed =
-      kind === 'dr'
-        ? await bench.call('assessDrSecondaryOnboarding', { input: RUNBOOK_INPUTS.drSecondaryOnboarding.parse(input) })
-        : await bench.call('assessPerformanceSecondaryOnboarding', {
-            input: RUNBOOK_INPUTS.performanceSecondaryOnboarding.parse(input),
-          });
-    const authority = await approved(assessed as never, 'wipe');
+    const runbook = kind === 'dr' ? 'drSecondaryOnboarding' : 'performanceSecondaryOnboarding';
+    const authority = await bench.authorityOf(runbook, { primary: 'east', secondary, form: 'wrapped' }, 'wipe');
     const joining = { deployment: DEPLOYMENT, kind, primary: 'east', secondary, authority, form: 'wrapped' } as const;
     const expected = kind === 'dr' ? undefined : { filter: 'none' as const };
     expect(await bench.call('enableSecondary', { ...joining, expected })).toMatchObject({ outcome: 'done' });
@@ -179,9 +169,7 @@ it.each(KINDS)('a primary of kind %s advertises what the inventory says', async 
   // Of the performance set east is the primary already.
   const east = bench.cluster('east').effectiveRole('performance');
   bench.cluster('east').setRole('performance', { mode: 'disabled' }, bench.service.now());
-  const input = RUNBOOK_INPUTS.primaryEnablement.parse({ ...asked, kind, cluster: 'south' });
-  const assessed = await bench.call('assessPrimaryEnablement', { input });
-  const authority = await approved(assessed as never, 'plan');
+  const authority = await bench.authorityOf('primaryEnablement', { kind, cluster: 'south' }, 'plan');
   await bench.call('enablePrimary', { deployment: DEPLOYMENT, kind, cluster: 'south', authority });
   expect(lastBody(`${kind}/primary/enable`)).toEqual({ primary_cluster_addr: 'https://lb.south.example:8201' });
   bench.cluster('south').setRole('performance', { mode: 'disabled' }, bench.service.now());
@@ -189,31 +177,27 @@ it.each(KINDS)('a primary of kind %s advertises what the inventory says', async 
 });
 
 describe('a paths filter', () => {
-  const reconcile = (more: object) =>
-    bench.call('assessFilterReconciliation', {
-      input: RUNBOOK_INPUTS.filterReconciliation.parse({ ...asked, ...more }),
-    });
+  const reconcile = (more: object) => bench.assess('filterReconciliation', more);
+  const approved = (assessed: Assessed) => bench.approved(assessed, 'filter');
   const write = { deployment: DEPLOYMENT, cluster: 'east' } as const;
 
   it('has mode allow where none is given, and may list nothing', async () => {
-    expect(
-      RUNBOOK_INPUTS.filterReconciliation.parse({ ...asked, filters: { europe: { paths: ['kv/'] } } }).filters,
-    ).toEqual({
-      europe: { mode: 'allow', paths: ['kv/'] },
-    });
-    expect(RUNBOOK_INPUTS.filterReconciliation.safeParse({ ...asked, filters: { europe: {} } }).success).toBe(false);
+    const parsed = (europe: object) =>
+      RUNBOOK_INPUTS.filterReconciliation.safeParse({ ...asked, filters: { europe } }).data?.filters;
+    expect(parsed({ paths: ['kv/'] })).toEqual({ europe: { mode: 'allow', paths: ['kv/'] } });
+    expect(parsed({})).toBeUndefined();
     const assessed = await reconcile({ filters: { europe: { paths: [] } } });
     expect(JSON.parse(assessed.plan?.text ?? '{}')).toMatchObject({
       warnings: [expect.stringContaining('no paths filter becomes allow nothing')],
     });
     const [change] = assessed.route?.changes ?? [];
     if (!change || change.wanted === 'none') throw new Error('no change');
-    const authority = await approved(assessed as never, 'filter');
-    const id = change.id;
+    const authority = await approved(assessed);
+    const { id } = change;
     await bench.call('writePathsFilter', { ...write, id, secondary: 'europe', filter: change.wanted, authority });
     expect(bench.cluster('east').filterOf(id)).toEqual({ mode: 'allow', paths: [] });
-    const back = await approved((await reconcile({ filters: { europe: 'none' } })) as never, 'filter');
-    await bench.call('deletePathsFilter', { ...write, id, secondary: 'europe', authority: back });
+    const back = await approved(await reconcile({ filters: { europe: 'none' } }));
+    await bench.call('writePathsFilter', { ...write, id, secondary: 'europe', filter: 'none', authority: back });
   });
 
   it('under an id of no cluster of the inventory is written as approved for exactly that id', async () => {
@@ -221,20 +205,19 @@ describe('a paths filter', () => {
     expect(assessed.route?.changes).toEqual([
       { secondary: 'another-team', outside: true, id: 'another-team', before: 'none', wanted: DENY },
     ]);
-    const authority = await approved(assessed as never, 'filter');
+    const authority = await approved(assessed);
     const input = { ...write, id: 'another-team', filter: DENY, authority };
     const other = { ...DENY, paths: ['kv/'] };
     for (const more of [{ id: 'a-third-team' }, { filter: other }, { authority: { ...authority, approvals: [] } }])
-      expect(await bench.failure('writePathsFilter', { ...input, ...more })).toMatchObject({ code: 'NOT_APPROVED' });
+      await bench.refusedUnsent('writePathsFilter', { ...input, ...more }, 'NOT_APPROVED');
     expect(await bench.call('writePathsFilter', input)).toMatchObject({ outcome: 'done', before: 'none' });
     expect(bench.cluster('east').filterOf('another-team')).toEqual(DENY);
     const read = { deployment: DEPLOYMENT, primary: 'east', secondaries: [], ids: ['another-team'] };
-    expect((await bench.call('readPathsFilters', read)).secondaries).toMatchObject([
-      { outside: true, id: 'another-team' },
-    ]);
+    const { secondaries } = await bench.call('readPathsFilters', read);
+    expect(secondaries).toMatchObject([{ outside: true, id: 'another-team' }]);
     // What the inventory knows is named by its cluster.
     const own = await reconcile({ ids: { [bench.cluster('europe').clusterId]: DENY } });
-    expect(own.preconditions.find(({ verdict }) => verdict === 'fail')?.next).toBe('Name europe by its name instead.');
+    expect(failing(own)[0]?.next).toBe('Name europe by its name instead.');
   });
 });
 
@@ -246,17 +229,10 @@ describe('a secondary of another team', () => {
   // The token is meant to be handed over: each test says itself what may be read.
   afterEach(() => void (bench.emitted.length = 0));
 
-  async function plan() {
-    const input = RUNBOOK_INPUTS.drSecondaryOnboarding.parse({
-      ...asked,
-      primary: 'east',
-      outside: { id: ID, publicKey },
-    });
-    const assessed = await bench.call('assessDrSecondaryOnboarding', { input });
-    return { assessed, authority: await approved(assessed as never, 'wipe') };
-  }
-  const issuing = (authority: Authority) =>
-    ({ deployment: DEPLOYMENT, kind: 'dr', cluster: 'east', outside, authority }) as const;
+  const approved = () =>
+    bench.authorityOf('drSecondaryOnboarding', { primary: 'east', outside: { id: ID, publicKey } }, 'wipe');
+  const issuing = (authority: Authority, more: object = {}) =>
+    ({ deployment: DEPLOYMENT, kind: 'dr', cluster: 'east', outside: { ...outside, ...more }, authority }) as const;
 
   it('is asked for by id and public key, and never together with a cluster of the inventory', () => {
     const parse = (more: object) =>
@@ -273,20 +249,14 @@ describe('a secondary of another team', () => {
   });
 
   it('gets a token that only its public key opens, for exactly the id, key and time that were approved', async () => {
-    const { assessed, authority } = await plan();
-    const { warnings, operations } = runbookPlan.parse(JSON.parse(assessed.plan?.text ?? '{}'));
+    const authority = await approved();
+    const { warnings, operations } = runbookPlan.parse(JSON.parse(authority.plan.text));
     const print = (createHash('sha256').update(publicKey).digest('hex').match(/.{8}/g) ?? []).join(' ');
     expect(warnings.join()).toContain(`compare its SHA-256 with the other team by another channel: ${print}`);
     expect(JSON.stringify(operations)).toContain(`${ID} for 30m; public key SHA-256 ${print}`);
     const others = [{ id: 'another' }, { publicKey: Buffer.alloc(32, 8).toString('base64') }, { ttl: '4h' }];
-    for (const other of others)
-      expect(
-        await bench.failure('issueOutsideToken', { ...issuing(authority), outside: { ...outside, ...other } }),
-      ).toMatchObject({ code: 'NOT_APPROVED' });
-    expect(await bench.failure('issueOutsideToken', { ...issuing({ ...authority, approvals: [] }) })).toMatchObject({
-      code: 'NOT_APPROVED',
-    });
-    expect(bench.cluster('east').snapshotState().dr.knownSecondaries).not.toContain(ID);
+    for (const input of [...others.map((other) => issuing(authority, other)), issuing({ ...authority, approvals: [] })])
+      await bench.refusedUnsent('issueOutsideToken', input, 'NOT_APPROVED');
 
     const { encryptedToken } = await bench.call('issueOutsideToken', issuing(authority));
     expect(lastBody('dr/primary/secondary-token')).toEqual({ id: ID, ttl: '30m', secondary_public_key: publicKey });
@@ -296,14 +266,13 @@ describe('a secondary of another team', () => {
   });
 
   it('gets nothing where the service does not encrypt: the wrapped token never leaves, and its id is revoked', async () => {
-    const { authority } = await plan();
+    const authority = await approved();
     const token = 'hvs.CanaryCanaryCanaryCanary0123';
     bench.canary('wrapped activation token', token);
     const wrap_info = { token, accessor: '', ttl: 1800, creation_time: new Date().toISOString(), creation_path: 'x' };
     const body = { request_id: '', data: null, wrap_info, warnings: null };
     bench.service.faults.add({ endpoint: ISSUE, when: 'after', action: { status: 200, body } });
-    expect(await bench.failure('issueOutsideToken', issuing(authority))).toMatchObject({
-      code: 'RESPONSE_INVALID',
+    await bench.refused('issueOutsideToken', issuing(authority), 'RESPONSE_INVALID', {
       details: { observed: 'a wrapped token, which anybody could use; its id was revoked' },
     });
     expect(bench.cluster('east').snapshotState().dr.knownSecondaries).not.toContain(ID);
@@ -325,10 +294,7 @@ describe('a promotion', () => {
   });
 
   it('of either kind advertises what the inventory says of the new primary', async () => {
-    const input = RUNBOOK_INPUTS.performancePromotion.parse({ ...asked, to: 'europe' });
-    const { plan } = await other.call('assessPerformancePromotion', { input });
-    if (!plan) throw new Error('no plan');
-    const authority = { plan, approvals: [await other.approval('promote', plan.digest)] };
+    const authority = await other.authorityOf('performancePromotion', { to: 'europe' }, 'promote');
     const sides = { deployment: DEPLOYMENT, kind: 'performance', authority } as const;
     await other.call('demotePrimary', { ...sides, cluster: 'east', otherCluster: 'europe' });
     await other.call('promoteSecondary', { ...sides, mode: 'planned', cluster: 'europe', otherCluster: 'east' });

@@ -2,8 +2,8 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Check } from '../../src/contracts/plan';
-import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
-import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { failing, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { tokenFile } from '../support/site';
 
@@ -13,25 +13,21 @@ openBench((opened) => (bench = opened), {
     readings: { leaderChangeChance: 0 },
     clusters: [
       ...['east', 'europe'].map((name) => ({ name, nodes: 3 })),
-      ...['west', 'north', 'asia'].map((name) => ({ name, nodes: 1 })),
+      ...['west', 'north', 'asia', 'south'].map((name) => ({ name, nodes: 1 })),
     ],
     performance: { primary: 'east', secondaries: [{ name: 'europe' }, { name: 'asia' }] },
     dr: [{ primary: 'east', secondaries: ['west'] }],
   },
-  drSets: { main: ['east', 'west', 'north'], eu: ['europe'], asia: ['asia'] },
+  drSets: { main: ['east', 'west', 'north'], eu: ['europe'], asia: ['asia'], south: ['south'] },
 });
 
-const asked = { deployment: DEPLOYMENT, reason: 'a test' };
-const promotion = () =>
-  bench.call('assessPerformancePromotion', {
-    input: RUNBOOK_INPUTS.performancePromotion.parse({ ...asked, to: 'europe' }),
-  });
+const promotion = (more: object = {}) => bench.assess('performancePromotion', { to: 'europe', ...more });
 
 /** The calls of replication that the credentials of clusters may not make. */
-function lacking({ preconditions }: { readonly preconditions: readonly Check[] }): readonly string[] {
-  const lacks = preconditions.flatMap(({ name, cluster, verdict }) => {
+function lacking(assessed: { readonly preconditions: readonly Check[] }): readonly string[] {
+  const lacks = failing(assessed).flatMap(({ name, cluster }) => {
     const [, call] = /^credential may call sys\/replication\/\w+\/(\w+\/[\w-]+)/.exec(name) ?? [];
-    return call !== undefined && verdict === 'fail' ? [`${cluster}: ${call}`] : [];
+    return call === undefined ? [] : [`${cluster}: ${call}`];
   });
   return [...new Set(lacks)].sort();
 }
@@ -39,7 +35,7 @@ function lacking({ preconditions }: { readonly preconditions: readonly Check[] }
 describe('the rights that a plan asks for are those of its operations', () => {
   const before = new Map<string, Buffer>();
   beforeAll(async () => {
-    for (const name of ['east', 'europe', 'asia', 'north']) {
+    for (const name of ['east', 'europe', 'asia', 'north', 'south']) {
       const file = join(bench.directory, tokenFile(bench.service, name));
       before.set(file, await readFile(file));
       const token = bench.cluster(name).createToken({ policies: ['default'] });
@@ -51,56 +47,105 @@ describe('the rights that a plan asks for are those of its operations', () => {
     for (const [file, token] of before) await writeFile(file, token);
   });
 
-  const ISSUES = ['revoke-secondary', 'secondary-token'];
-  it.each<[string, () => Promise<{ readonly preconditions: readonly Check[] }>, readonly string[]]>([
+  /** As it was before it was replaced. */
+  async function asPrimary<T>(kind: ReplicationKind, cluster: string, assess: () => Promise<T>): Promise<T> {
+    const former = bench.cluster(cluster);
+    const role = former.role(kind);
+    const { setId = '' } = former.snapshotState()[kind];
+    const primary = { mode: 'primary', setId, advertisedAddress: '', knownSecondaries: [] } as const;
+    former.setRole(kind, primary, bench.service.now());
+    return assess().finally(() => former.setRole(kind, role, bench.service.now()));
+  }
+
+  const ONBOARDING = { primary: 'east', secondary: 'south', filter: 'none' };
+  const ISSUES = ['revoke-secondary', 'secondary-token'].map((each) => `primary/${each}`);
+  const FILTERED = ['primary/paths-filter', ...ISSUES];
+  const FOLLOWS = ['secondary/promote', 'secondary/update-primary'];
+  const JOINS = ['secondary/enable', 'secondary/generate-public-key'];
+  it.each<
+    [string, () => Promise<{ readonly preconditions: readonly Check[] }>, Readonly<Record<string, readonly string[]>>]
+  >([
     [
       'performancePromotion',
       promotion,
-      [
-        ...['asia: secondary/update-primary', 'east: primary/demote'],
-        ...['paths-filter', ...ISSUES].map((each) => `east: primary/${each}`),
-        ...['promote', 'update-primary'].map((each) => `east: secondary/${each}`),
-        ...['paths-filter', ...ISSUES].map((each) => `europe: primary/${each}`),
-        ...['promote', 'update-primary'].map((each) => `europe: secondary/${each}`),
-      ],
+      {
+        asia: ['secondary/update-primary'],
+        east: ['primary/demote', ...FILTERED, ...FOLLOWS],
+        europe: [...FILTERED, ...FOLLOWS],
+      },
+    ],
+    [
+      'primaryEnablement',
+      () => bench.assess('primaryEnablement', { kind: 'dr', cluster: 'south' }),
+      { south: ['primary/enable'] },
     ],
     [
       'drSecondaryOnboarding',
-      () => {
-        const input = { ...asked, primary: 'east', secondary: 'north' };
-        return bench.call('assessDrSecondaryOnboarding', { input: RUNBOOK_INPUTS.drSecondaryOnboarding.parse(input) });
-      },
-      [
-        ...ISSUES.map((each) => `east: primary/${each}`),
-        ...['north: secondary/enable', 'north: secondary/generate-public-key'],
-      ],
+      () => bench.assess('drSecondaryOnboarding', { primary: 'east', secondary: 'north' }),
+      { east: ISSUES, north: JOINS },
+    ],
+    [
+      'performanceSecondaryOnboarding',
+      () => bench.assess('performanceSecondaryOnboarding', ONBOARDING),
+      { east: FILTERED, south: JOINS },
     ],
     [
       'replicationTeardown',
-      () => {
-        const input = RUNBOOK_INPUTS.replicationTeardown.parse({ ...asked, kind: 'performance', cluster: 'asia' });
-        return bench.call('assessReplicationTeardown', { input });
-      },
-      ['asia: secondary/disable'],
+      () => bench.assess('replicationTeardown', { kind: 'performance', cluster: 'asia' }),
+      { asia: ['secondary/disable'] },
     ],
     [
       'secondaryDecommission',
-      () => {
-        const named = { kind: 'dr', primary: 'east', secondary: 'west' };
-        const input = RUNBOOK_INPUTS.secondaryDecommission.parse({ ...asked, ...named });
-        return bench.call('assessSecondaryDecommission', { input });
+      () => bench.assess('secondaryDecommission', { kind: 'dr', primary: 'east', secondary: 'west' }),
+      { east: ['primary/revoke-secondary'] },
+    ],
+    [
+      'drRejoin',
+      () => asPrimary('dr', 'west', () => bench.assess('drRejoin', { cluster: 'west' })),
+      { east: ISSUES, west: ['primary/demote'] },
+    ],
+    [
+      'performanceRejoin',
+      () => asPrimary('performance', 'asia', () => bench.assess('performanceRejoin', { cluster: 'asia' })),
+      { asia: ['primary/demote', 'secondary/update-primary'], east: FILTERED },
+    ],
+    [
+      'secondaryRepointing, the activation token encrypted',
+      async () => {
+        bench.service.partition('east', 'asia');
+        bench.service.advanceClock(60_000);
+        const named = { kind: 'performance', primary: 'east', secondary: 'asia', form: 'public-key' };
+        return bench.assess('secondaryRepointing', named).finally(() => bench.service.heal('east', 'asia'));
       },
-      ['east: primary/revoke-secondary'],
+      { asia: ['secondary/generate-public-key', 'secondary/update-primary'], east: FILTERED },
     ],
   ])('%s', async (_runbook, assess, expected) => {
-    expect(lacking(await assess())).toEqual(expected);
+    const calls = Object.entries(expected).flatMap(([cluster, paths]) => paths.map((path) => `${cluster}: ${path}`));
+    expect(lacking(await assess())).toEqual(calls.sort());
+  });
+
+  it('a filter that may not be read is told: nothing is wiped beside one, and a decommission leaves it', async () => {
+    const unread = 'it could not be read: PERMISSION_DENIED';
+    expect(failing(await bench.assess('performanceSecondaryOnboarding', ONBOARDING))).toContainEqual(
+      expect.objectContaining({ name: 'no wider than the filter that stands', observed: unread }),
+    );
+    expect(failing(await bench.assess('filterReconciliation', { filters: { asia: 'none' } }))).toEqual([
+      expect.objectContaining({
+        name: 'paths filters readable',
+        observed: 'they could not be read: PERMISSION_DENIED',
+        next: expect.stringContaining("Let the workers' credential read") as string,
+      }),
+    ]);
+    const ending = { kind: 'performance', primary: 'east', secondary: 'asia' };
+    const { plan } = await bench.assess('secondaryDecommission', ending);
+    expect(plan?.text).toContain('stays on east: if there is one: it could not be read, PERMISSION_DENIED.');
   });
 
   it('what the credential of a new primary may do with the marker is known before the outage', async () => {
     const refused = async () =>
-      (await promotion()).preconditions
-        .filter(({ cluster, name, verdict }) => cluster === 'europe' && name.includes('marker') && verdict === 'fail')
-        .map(({ name }) => name);
+      failing(await promotion()).flatMap(({ cluster, name }) =>
+        cluster === 'europe' && name.includes('marker') ? name : [],
+      );
     expect(await refused()).toEqual(['marker on the new primary']);
     bench.cluster('east').writePolicy('reader', [{ path: 'kv/*', capabilities: ['read'] }]);
     bench.service.advanceClock(1_000);
@@ -129,16 +174,35 @@ it('a promotion and a re-pointing go on with a dead and a sealed standby, and na
   expect(plan?.digest).not.toBe(whole?.digest);
   bench.service.partition('east', 'europe');
   bench.service.advanceClock(60_000);
-  const named = { kind: 'performance', primary: 'east', secondary: 'europe' };
-  const input = RUNBOOK_INPUTS.secondaryRepointing.parse({ ...asked, ...named });
-  const repointing = await bench.call('assessSecondaryRepointing', { input });
+  const sides = { kind: 'performance', primary: 'east', secondary: 'europe' };
+  const repointing = await bench.assess('secondaryRepointing', sides);
   for (const cluster of ['east', 'europe'])
     for (const each of [plan, repointing.plan])
       expect(each?.text).toContain(`Nodes of ${cluster} that are down or sealed`);
-  expect(repointing.preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
+  expect(failing(repointing)).toEqual([]);
 
   // Without a quorum it is refused.
   bench.cluster('europe').sealNode(1);
-  const refused = (await promotion()).preconditions.filter(({ verdict }) => verdict === 'fail');
-  expect(refused.map(({ name }) => name)).toContain('quorum');
+  expect(failing(await promotion()).map(({ name }) => name)).toContain('quorum');
+  // It may follow the performance role of east, and cannot be asked.
+  const unseen: unknown = expect.objectContaining({
+    name: 'other clusters can be read',
+    cluster: 'europe',
+    verdict: 'warn',
+  });
+  const planned = await bench.assess('drSwitchover', { to: 'west' });
+  const failover = await bench.assess('drFailover', { from: 'east', to: 'west' });
+  for (const each of [planned, failover]) {
+    expect(each.preconditions).toContainEqual(unseen);
+    // Not in the plan: who answers changes by itself.
+    const next = expect.stringContaining('re-point it') as string;
+    expect(each.route).toMatchObject({
+      findings: expect.arrayContaining([expect.objectContaining({ next })]) as unknown,
+    });
+  }
+  expect(planned.route).toMatchObject({ silent: ['europe'] });
+  // It is the only one that says nothing, and none that was seen to be primary already.
+  expect((await promotion({ mode: 'unplanned' })).preconditions).toMatchObject([
+    { verdict: 'fail', next: 'Say in "from" which cluster was the performance primary.' },
+  ]);
 });

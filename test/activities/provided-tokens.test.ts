@@ -2,8 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { DOCUMENT_TYPES } from '../../src/documents/documents';
 import { newSigningKey } from '../../src/keys';
-import { ActivityBench, DEPLOYMENT, openBench } from '../support/activity-environment';
-import type { CallOptions } from '../support/activity-environment';
+import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import type { ActivityBench, CallOptions } from '../support/activity-environment';
 import type { Providing } from '../support/provided';
 import { providedBy } from '../support/provided';
 
@@ -137,23 +137,5 @@ describe('a provided token', () => {
     expect(probed).toMatchObject({ state: 'refused', text: expect.stringContaining('west refuses it') as string });
     expect(await inLedger()).toBe(0);
     expect(bench.changes().filter((call) => /promote|disable|update-primary|reindex/.test(call))).toEqual([]);
-  });
-});
-
-describe('a plan with provided tokens', () => {
-  it('names who may provide them', async () => {
-    const bench = await ActivityBench.start({
-      deployment: { ceremony: { holders: ['ada'], tokenProviders: ['bert'] } },
-    });
-    const listed = await bench.call('assessDrSwitchover', { input: bench.input({ tokenSource: 'provided' }) });
-    await bench.stop();
-    expect(listed.preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
-    expect(JSON.parse(listed.plan?.text ?? '')).toMatchObject({
-      choices: { tokenSource: 'provided' },
-      warnings: [
-        expect.stringContaining('Whoever approves this attests that no client writes to east'),
-        expect.stringContaining('one of bert gives it to this run'),
-      ],
-    });
   });
 });

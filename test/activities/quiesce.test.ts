@@ -1,7 +1,7 @@
 /** Clients are kept still by the service's own quota, or by people's word; what the demotion saw of it is what proves no loss. */
 import type { Authority } from '../../src/contracts/activities';
 import { quotaName } from '../../src/contracts/names';
-import { DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';
+import { DEPLOYMENT, drDemotion, drPromotion, failing, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
 const LICENCE = 'GET /v1/sys/license/status';
@@ -42,9 +42,10 @@ const ask = async (cluster: string, path: string, node = 0) =>
   (await fetch(`${bench.cluster(cluster).addresses[node] ?? ''}/v1/${path}`)).status;
 const asksAll = () => Promise.all([0, 1, 2].map((node) => ask('east', 'kv/a', node)));
 const order = () =>
-  bench.service.calls
-    .filter(({ path, method }) => path.startsWith('/v1/sys/quotas') && !['GET', 'LIST'].includes(method))
-    .map(({ method, path }) => `${method} ${path.replace(/^.*quotas\//, '')}`);
+  bench.changes().flatMap((call) => (/sys\/quotas/.test(call) ? call.replace(/^\w+: (\w+) .*quotas\//, '$1 ') : []));
+const refuses = (code: string, expected: object = {}) =>
+  bench.refused('quiesceByQuota', { ...sides, authority: quota }, code, expected);
+const assess = (more: object = {}) => bench.assess('drSwitchover', { to: 'west', ...more });
 
 describe("the service's own quota", () => {
   it('exempts what runs call, then stops every client at every node, and those of performance secondaries; all is as before after it', async () => {
@@ -96,22 +97,17 @@ describe("the service's own quota", () => {
     bench.always('GET /v1/sys/replication/performance/status', { status: 503 }, 'europe');
     const silent = { observed: expect.stringMatching(/^europe/) as string };
     expect(await bench.failure('quiesceByQuota', { ...sides, authority: quota })).toMatchObject({ details: silent });
-    const { preconditions } = await bench.call('assessDrSwitchover', { input: bench.input() });
-    expect(preconditions).toContainEqual(
-      expect.objectContaining({ ...silent, name: 'clients can be stopped by a quota', verdict: 'fail' }),
-    );
+    const name = 'clients can be stopped by a quota';
+    expect(failing(await assess())).toContainEqual(expect.objectContaining({ ...silent, name }));
     expect([await readQuotas(), quotas()]).toEqual([before, []]);
   });
 
   it('counts only once every node was seen to refuse', async () => {
     const body = { data: { autoloaded: { expiration_time: 'a time' } } };
-    bench.service.faults.add({
-      ...{ cluster: 'east', node: 2, endpoint: LICENCE, times: Infinity },
-      action: { status: 200, body },
-    });
-    await bench.refused('quiesceByQuota', { ...sides, authority: quota }, 'CONFIRMATION_TIMEOUT', {
-      details: { observed: expect.stringContaining(`${east().addresses[2] ?? ''}: let through`) as string },
-    });
+    const through = { cluster: 'east', node: 2, action: { status: 200, body }, times: Infinity };
+    bench.service.faults.add({ ...through, endpoint: LICENCE });
+    const details = { observed: holding(`${east().addresses[2] ?? ''}: let through`) };
+    await refuses('CONFIRMATION_TIMEOUT', { details });
     // Nobody is held for nothing until a person decides.
     expect([quotas(), await asksAll()]).toEqual([[], [403, 403, 403]]);
   });
@@ -120,20 +116,13 @@ describe("the service's own quota", () => {
     const { storage } = east();
     const theirs = { path: 'kv/', rate: 1000, intervalMs: 1_000, groupBy: 'ip' } as const;
     storage.write('quota/theirs', { type: 'quota', quota: theirs }, bench.service.now());
-    await bench.refused('quiesceByQuota', { ...sides, authority: quota }, 'PRECONDITION_FAILED', {
-      details: { observed: 'theirs', next: expect.stringContaining('hooks.quiesce') as string },
-    });
-    const { preconditions } = await bench.call('assessDrSwitchover', { input: bench.input() });
-    expect(preconditions.find(({ verdict }) => verdict === 'fail')).toMatchObject({ observed: 'theirs' });
+    await refuses('PRECONDITION_FAILED', { details: { observed: 'theirs', next: holding('hooks.quiesce') } });
+    expect(failing(await assess())[0]).toMatchObject({ observed: 'theirs' });
     storage.write('quota/theirs', null, bench.service.now());
 
     const { version } = east();
     east().version = '1.21.4';
-    const refused = await bench.failure('quiesceByQuota', { ...sides, authority: quota });
-    expect(refused).toMatchObject({
-      code: 'PRECONDITION_FAILED',
-      details: { needed: expect.stringContaining('Enterprise') as string },
-    });
+    await refuses('PRECONDITION_FAILED', { details: { needed: holding('Enterprise') } });
     east().version = version;
     await release('east', []);
     expect(quotas()).toEqual([]);
@@ -148,14 +137,12 @@ describe("the service's own quota", () => {
     await quiesce();
     bench.openRuns = new Map();
     for (const input of [{}, { quiesce: 'attested' }]) {
-      const { preconditions } = await bench.call('assessDrSwitchover', { input: bench.input(input) });
-      expect(preconditions.filter(({ verdict }) => verdict === 'fail').map(({ next }) => next)).toEqual([
-        expect.stringContaining('vault delete sys/quotas/rate-limit/runbooks-'),
-      ]);
+      const nexts = failing(await assess(input)).map(({ next }) => next);
+      expect(nexts).toEqual([holding('vault delete sys/quotas/rate-limit/runbooks-')]);
     }
     const { readiness } = await bench.call('assessReadiness', { deployment: DEPLOYMENT });
     const point = readiness.points.find(({ id }) => id === 'no-quota-of-a-run-that-ended');
-    expect(point).toMatchObject({ verdict: 'fail', next: expect.stringContaining('vault delete') as string });
+    expect(point).toMatchObject({ verdict: 'fail', next: holding('vault delete') });
     await release('east');
     expect(quotas()).toEqual([]);
   });
@@ -167,10 +154,9 @@ describe('nothing that keeps clients still', () => {
     ['quota', undefined],
     ['attested', undefined],
   ])('quiesce %s', async (means, refused) => {
-    const { preconditions, plan } = await bench.call('assessDrSwitchover', { input: bench.input({ quiesce: means }) });
-    expect(JSON.stringify(plan ?? {}).includes('until each follows west')).toBe(means === 'quota');
-    const failed = preconditions.filter(({ verdict }) => verdict === 'fail');
-    expect(failed.map(({ needed }) => needed)).toEqual(refused ? [expect.stringMatching(refused)] : []);
+    const assessed = await assess({ quiesce: means });
+    expect(JSON.stringify(assessed.plan ?? {}).includes('until each follows west')).toBe(means === 'quota');
+    expect(failing(assessed).map(({ needed }) => needed)).toEqual(refused ? [expect.stringMatching(refused)] : []);
   });
 });
 
@@ -182,7 +168,7 @@ describe('a demotion that accepts no loss, of a primary that goes on writing can
     const failed = await bench.failure('demotePrimary', drDemotion(authority)).finally(() => clearInterval(slow));
     expect(failed).toMatchObject({
       code: 'PRECONDITION_FAILED',
-      details: { observed: expect.stringContaining('its WAL index rose by') as string },
+      details: { observed: holding('its WAL index rose by') },
     });
     expect(east().snapshotState().dr.mode).toBe('primary');
   });

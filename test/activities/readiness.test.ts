@@ -128,7 +128,7 @@ const FAULTS: readonly Fault[] = [
     verdicts: [WARNED, WARNED],
   },
   {
-    name: 'much is broken at once: a corrupted tree, a reindex, no audit device, an ended licence, a foreign attempt',
+    name: 'much is broken at once: a corrupted tree, a reindex, no audit device, a foreign attempt',
     arrange: together(
       async ({ service }) => {
         const { apiAddress } = service.cluster('west');
@@ -144,17 +144,13 @@ const FAULTS: readonly Fault[] = [
         auditDevices.clear();
         return () => devices.forEach(([path, device]) => auditDevices.set(path, device));
       },
-      becomes('east', 'licenceExpiry', new Date(Date.now() + 3 * 86_400_000).toISOString()),
-      becomes('west', 'licenceExpiry', new Date(Date.now() - 86_400_000).toISOString()),
     ),
     fail: [
       'audit-devices (east) both',
       'generation-slot-free (west) both',
-      'licence (west) both',
       'merkle-tree-not-corrupted (west) both',
       'no-reindex-under-way (west) both',
     ],
-    warn: ['licence (east) switchover'],
     verdicts: [NOT, NOT],
   },
   {
@@ -243,8 +239,6 @@ describe('one deployment of two clusters', () => {
     expect(result).toMatchObject({ switchover: READY, failover: READY, changes: [] });
     expect(result.candidates).toEqual([{ drSet: 'main', cluster: 'west', switchover: READY, failover: READY }]);
     expect(pointsOf(result, 'not-checkable')).toEqual([
-      'certificate (east) both',
-      'certificate (west) both',
       // The plan says it to its approvers.
       'no-loss-can-be-proven (east) switchover',
     ]);

@@ -1,9 +1,9 @@
 /** Activities of a rehearsal: no call of the service, no foreign keys, records of successes, and what readiness makes of them. */
 import { randomUUID } from 'node:crypto';
-import { judgeRehearsal } from '../../activities/readiness/people';
+import { judgeRehearsal } from '../../activities/readiness/site';
 import { keepRehearsal, rehearsals } from '../../activities/ceremony/rehearsal';
 import type { RehearsalRecord } from '../../activities/ceremony/rehearsal';
-import { rosterOfRehearsal } from '../../activities/ceremony/ceremony-roster';
+import { rosterOfRehearsal } from '../../activities/ceremony/ceremony';
 import type { Records } from '../../activities';
 import type { CeremonyHandle } from '../../src/contracts/ceremony';
 import { parseInventory } from '../../src/inventory';
@@ -27,16 +27,11 @@ describe('the activities', () => {
     expect(bench.leaks()).toEqual([]);
   });
 
-  const create = (run: ActivityBench['run']) =>
-    bench.call(
-      'createRehearsal',
-      {
-        deployment: DEPLOYMENT,
-        ...{ holders: ['ada', 'bert'], reason: 'a test', requestedBy: 'olga', collectFor: '1d' },
-        ...{ epoch: 1, cid: randomUUID(), inputDigest: 'digest' },
-      },
-      { run },
-    );
+  const asked = (...holders: readonly string[]) => ({
+    ...{ deployment: DEPLOYMENT, holders, reason: 'a test', requestedBy: 'olga', collectFor: '1d' },
+    ...{ epoch: 1, cid: randomUUID(), inputDigest: 'digest' },
+  });
+  const create = (run: ActivityBench['run']) => bench.call('createRehearsal', asked('ada', 'bert'), { run });
   const answerOf = async (holder: string, invitation = handle.invitation) => {
     const pins = [{ environment: 'test', ...bench.workersKey }];
     const { invitation: rehearsal, digest } = await verifyInvitation(
@@ -55,11 +50,7 @@ describe('the activities', () => {
     expect(all.people.map(({ name }) => name)).toEqual(['ada', 'bert', 'cleo', 'dora', 'emil']);
     const some = await bench.call('assessRehearsal', { deployment: DEPLOYMENT, holders: ['cleo'] });
     expect(some.people).toEqual([{ name: 'cleo', standBy: false, attestation: 'signed' }]);
-    const refused = await bench.failure('createRehearsal', {
-      deployment: DEPLOYMENT,
-      ...{ holders: ['ada', 'mallory'], reason: 'a test', requestedBy: 'olga', collectFor: '1d' },
-      ...{ epoch: 1, cid: randomUUID(), inputDigest: 'digest' },
-    });
+    const refused = await bench.failure('createRehearsal', asked('ada', 'mallory'));
     expect(refused).toMatchObject({ code: 'INVALID_INPUT', retryable: false });
   });
 

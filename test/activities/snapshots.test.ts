@@ -6,9 +6,8 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { SnapshotArchive } from '../../activities/snapshots/snapshots';
 import type { Authority } from '../../src/contracts/activities';
 import type { SnapshotEvent } from '../../src/contracts/names';
-import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import type { ServiceAnswer } from '../../src/simulator/messages';
-import { DEPLOYMENT, openBench } from '../support/activity-environment';
+import { DEPLOYMENT, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 
 const ENDPOINT = 'GET /v1/sys/storage/raft/snapshot';
@@ -124,16 +123,14 @@ it('one that breaks off, is cut cleanly, or is no snapshot fails, and nothing is
     });
   }
   keepIn(join(directory, 'nowhere'));
-  const elsewhere = await bench.authority();
-  expect(await bench.failure('takeSnapshot', asked('east', 'demotion', elsewhere))).toMatchObject({
-    details: { observed: expect.stringContaining('is no directory of this worker') as string },
-  });
+  const refused = async (details: object) => {
+    const input = asked('east', 'demotion', await bench.authority());
+    expect(await bench.failure('takeSnapshot', input)).toMatchObject({ details });
+  };
+  await refused({ observed: holding('is no directory of this worker') });
   // A directory in which nobody makes files.
   keepIn(process.platform === 'linux' ? '/proc' : '/dev');
-  const denied = await bench.authority();
-  expect(await bench.failure('takeSnapshot', asked('east', 'demotion', denied))).toMatchObject({
-    details: { next: expect.stringContaining('ReadWritePaths= of the systemd unit (EROFS)') as string },
-  });
+  await refused({ next: holding('ReadWritePaths= of the systemd unit (EROFS)') });
   keepIn(directory);
   await chmod(directory, 0o500);
   const failure = await bench.failure('takeSnapshot', asked('east', 'demotion', authority)).catch(() => undefined);
@@ -163,10 +160,8 @@ it('only of a cluster that an approved plan is about to demote, wipe or promote 
 });
 
 it('of a cluster that is wiped; by the hook where the inventory says so', async () => {
-  const input = { deployment: DEPLOYMENT, reason: 'a test', requestedBy: 'olga', primary: 'east', secondary: 'north' };
   const planned = async () => {
-    const parsed = RUNBOOK_INPUTS.drSecondaryOnboarding.parse(input);
-    const assessed = await bench.call('assessDrSecondaryOnboarding', { input: parsed });
+    const assessed = await bench.assess('drSecondaryOnboarding', { primary: 'east', secondary: 'north' });
     expect(assessed.route?.snapshot).toBe(true);
     return bench.approved(assessed, 'wipe');
   };

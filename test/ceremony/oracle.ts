@@ -8,7 +8,7 @@ import type { RunStatus } from '../../src/contracts/run-status';
 import type { Sealed } from '../../src/contracts/ceremony';
 import { isRunbookError } from '../../src/errors';
 import { openValue, SealKeyring } from '../../src/keys';
-import { findCanaries, historyText } from '../support/canaries';
+import { findCanaries, historyText } from '../support/secret-search';
 import type { Scenario } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
 import type { Played } from './lane';

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parsePolicy } from '../../src/simulator/routes/policies';
-import { temporaryDirectory } from '../support/scenario';
+import { temporaryDirectory } from '../support/directory';
 import { cli } from './support';
 
 const directory = temporaryDirectory('policy');
@@ -17,7 +17,7 @@ people: { ada: { groups: [ops], attestation: principal, principal: ada } }
 deployments:
   payments:
     clusters:
-      east: ${cluster(1)}
+      east: ${cluster(1).replace('{ env: T }', '{ cert: { certificateFile: /absent.pem, keyFile: /absent.key } }')}
       west: ${cluster(2)}
     drSets: { main: [east, west] }
     ceremony: { holders: [ada] }
@@ -39,6 +39,11 @@ it('prints HCL for the runbooks of every day: own marker for both engine version
   expect(rules.get('team/kv/data/marker-after')).toBe('create read update');
   expect(rules.get('auth/token/create/dr')).toBe('update');
   expect([...rules.keys()].filter((path) => /performance|enable$|disable$/.test(path))).toEqual([]);
+});
+
+it('inventory check names the files that are not here, those of a login too', async () => {
+  const { code, out } = await cli(['inventory', 'check', file]);
+  expect([code, out]).toEqual([0, expect.stringMatching(/\/absent\.pem is not on[^]*\/absent\.key is not on/)]);
 });
 
 it('allows exactly what named runbooks call', async () => {

@@ -1,5 +1,6 @@
 /** What a command says of a signal that it sent, while workers and the server come and go. */
 import { sendSignal } from '../../src/cli/signals';
+import { WorkflowNotFoundError } from '@temporalio/client';
 import { payloadConverter } from '../../src/contracts/payload-converter';
 
 type Session = Parameters<typeof sendSignal>[1];
@@ -25,7 +26,11 @@ function sessionOf(histories: readonly unknown[], statuses: readonly unknown[]):
       return answer instanceof Error ? Promise.reject(answer) : Promise.resolve(answer);
     };
   };
-  const handle = { signal: () => Promise.resolve(), fetchHistory: next(histories), query: next(statuses) };
+  const ended = () => Promise.reject(new WorkflowNotFoundError('ended', 'deployment:payments', 'run'));
+  const handle = {
+    ...{ signal: () => (histories.length === 0 ? ended() : Promise.resolve()), executeUpdate: ended },
+    ...{ fetchHistory: next(histories), query: next(statuses) },
+  };
   const client = {
     workflow: { getHandle: () => handle },
     withDeadline: (_deadline: number, work: () => Promise<unknown>) => work(),
@@ -51,4 +56,13 @@ it('says at its deadline, and not before, that there is no receipt yet', async (
   const sent = await send(sessionOf([ARRIVED], [{ receipts: [], findings: [] }]), 1);
   expect(sent).toMatchObject({ receipt: undefined, exitCode: 4 });
   expect(Date.now() - began).toBeGreaterThanOrEqual(990);
+});
+
+it('says that nothing was sent where no run is open, and never of what a run was sent before it ended', async () => {
+  await expect(send(sessionOf([], []))).rejects.toThrow('There is no open run');
+  let now = Date.now();
+  const clock = jest.spyOn(Date, 'now').mockImplementation(() => (now += 1_000));
+  const flooded = { receipts: [], findings: [{ code: 'too-many-signals' }] };
+  expect(await send(sessionOf([ARRIVED], [flooded]))).toMatchObject({ arrival: 1, receipt: undefined, exitCode: 4 });
+  clock.mockRestore();
 });

@@ -5,22 +5,13 @@ import type { RunView } from '../../src/cli/run';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import { currentDetails } from '../../workflows/engine/current-details';
+import { BEGUN, VIEW } from './support';
 
-const WID = 'deployment:payments';
+const { workflowId: WID } = BEGUN;
 const NOW = Date.parse('2026-11-21T12:00:30Z');
 const at = (seconds: number): number => Date.parse('2026-11-21T12:00:00Z') + seconds * 1000;
 const grace = { name: 'grace', how: 'signed' } as const;
 
-/** A run at its beginning. */
-const BEGUN: RunStatus = {
-  ...{ runbook: 'drSwitchover', deployment: 'payments', workflowId: WID, runId: 'r', phase: 'checking' },
-  ...{ paused: false, waiting: [], steps: [], receipts: [], findings: [] },
-};
-const VIEW: RunView = {
-  ...{ workflowId: WID, runId: 'r', runbook: 'drSwitchover', taskQueue: 'q', state: 'running', asOfEvent: 42 },
-  ...{ startedAt: '2026-11-21T10:00:00Z', pendingActivities: [] },
-  ...{ closedAt: undefined, memo: undefined, pollers: undefined, status: undefined },
-};
 const view = (more: Partial<RunStatus>): RunView => ({ ...VIEW, status: { ...BEGUN, ...more } });
 const terminal = (more: Partial<RunStatus>) => statusLines(view(more), NOW).join('\n');
 const details = (more: Partial<RunStatus>) => currentDetails({ ...BEGUN, ...more });

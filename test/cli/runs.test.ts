@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
 import { clock } from '../../src/contracts/words';
-import { projectRoot } from '../../src/dev-server/locations';
+import { programFile } from '../../src/dev-server/locations';
 import { addPin, formatPublicKey } from '../../src/keys';
+import { temporaryDirectory } from '../support/directory';
 import { Scenario } from '../support/scenario';
 import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 import { cli } from './support';
@@ -22,7 +23,7 @@ function environment(taskQueue: string): NodeJS.ProcessEnv {
   };
 }
 
-const PROGRAM = join(projectRoot(), 'dist', 'src', 'cli', 'main.js');
+const directory = temporaryDirectory('cli');
 
 /** Runs a command line whose words hold no spaces. */
 const typed = (line: string, given: Typed) => cli(line.split(' '), given);
@@ -42,7 +43,6 @@ describe('without a worker', () => {
     const started = JSON.parse(first.out) as { workflowId: string; runId: string; link: string };
     expect(started.workflowId).toBe(workflowId);
     expect(started.link).toContain(encodeURIComponent(workflowId));
-    const directory = await mkdtemp(join(tmpdir(), 'input-'));
     const file = join(directory, 'switchover.json');
     await writeFile(file, input);
     const sent = /No worker answers for this run. Nothing was sent.\n +observed: nobody polls[^]*runbook worker\n/;
@@ -62,7 +62,6 @@ describe('without a worker', () => {
       expect([line, ended.code, `${out}\n${err}`]).toEqual([line, code, expect.stringMatching(said)]);
     });
     await Promise.all(all);
-    await rm(directory, { recursive: true });
   });
 
   it('plan and readiness say within 3 s that nobody polls, go on waiting, and end when the person ends them', async () => {
@@ -84,7 +83,7 @@ describe('without a worker', () => {
 
   it('the program ends by SIGINT with 130 and by SIGTERM with 143 where nobody polls', async () => {
     const endedBy = async (signal: 'SIGINT' | 'SIGTERM') => {
-      const child = spawn(process.execPath, [PROGRAM, 'plan', 'drSwitchover', '--input', input], {
+      const child = spawn(process.execPath, [programFile(), 'plan', 'drSwitchover', '--input', input], {
         env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), ...env },
         stdio: ['ignore', 'ignore', 'pipe'],
         timeout: 60_000,
@@ -124,6 +123,16 @@ describe('without a worker', () => {
     expect(seen.code).toBe(7);
   });
 
+  it('status says of a run that is no runbook that it has none, not that a worker is missing', async () => {
+    const workflowId = `Foreign:${process.pid}`;
+    const options = { workflowId, taskQueue: uniqueTaskQueue('foreign') };
+    const foreign = await (await temporalClient()).workflow.start('nothingOfOurs', options);
+    const { out } = await cli(['status', workflowId], { env });
+    await foreign.terminate();
+    expect(out).toMatch(/nothingOfOurs {2}running\n.*\n {2}no runbook: it has no status; nobody polls/);
+    expect(out).not.toContain('runbook worker');
+  });
+
   it('doctor says what creates a namespace that is missing', async () => {
     const namespace = `none-${randomUUID().slice(0, 8)}`;
     const { out } = await cli(['doctor'], { env: { ...env, TEMPORAL_NAMESPACE: namespace } });
@@ -147,19 +156,14 @@ describe('without a worker', () => {
 
 describe('a switchover by the command line alone', () => {
   let scenario: Scenario;
-  let directory: string;
   let env: NodeJS.ProcessEnv;
   beforeAll(async () => {
     scenario = await Scenario.start({ attestation: 'claimed' });
-    directory = await mkdtemp(join(tmpdir(), 'cli-'));
     const pins = join(directory, 'pins.json');
     await addPin(pins, 'test', formatPublicKey(scenario.workersKey));
     env = { ...environment(scenario.taskQueue), RUNBOOKS_PINS: pins };
   });
-  afterAll(async () => {
-    await scenario.stop();
-    await rm(directory, { recursive: true });
-  });
+  afterAll(() => scenario.stop());
 
   it('plan shows every precondition, takes no lock and changes nothing; it ends with 3 where a run would be refused', async () => {
     const { code, out } = await typed(`plan drSwitchover --deployment ${scenario.name} --to west --reason look`, {
@@ -239,6 +243,9 @@ describe('a switchover by the command line alone', () => {
     // Nobody signs whatever happens to be shown.
     const blind = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace', '--yes'], { env });
     expect([blind.code, blind.err]).toEqual([3, expect.stringContaining('--plan-digest is missing')]);
+    const dark = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace'], { env, interactive: false });
+    expect([dark.code, dark.questions]).toEqual([3, []]);
+    expect(dark.err).toMatch(/no terminal to ask at; nothing was sent[^]*--yes --plan-digest DIGEST/);
     const narrow = { env, answers: ['approve'], columns: 80 };
     const plan = await cli(['approve', workflowId, '--gate', 'plan', '--name', 'grace'], narrow);
     expect(plan.err.split('\n').filter((line) => line.length > 80)).toEqual([]);

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import type { CliContext } from '../../src/cli/context';
 import type { ExitCode } from '../../src/cli/errors';
 import { runCli } from '../../src/cli/program';
+import type { RunView } from '../../src/cli/run';
+import type { RunStatus } from '../../src/contracts/run-status';
 import { addPin, createHolderKey, createInvitation, formatPublicKey, KeyRecords, newSigningKey } from '../../src/keys';
 import type { CreatedInvitation, InvitationFacts, PersonFacts } from '../../src/keys';
 import { Secret } from '../../src/secret';
@@ -162,3 +164,14 @@ export class HolderBench {
 
 /** Ada without a key. */
 export const claimedAda = lookup({ name: 'ada', attestation: 'claimed', publicKeys: [] });
+
+/** A run at its beginning, as it says itself, and as a command sees it without a worker. */
+export const BEGUN: RunStatus = {
+  ...{ runbook: 'drSwitchover', deployment: 'payments', workflowId: 'deployment:payments', runId: 'r' },
+  ...{ phase: 'checking', paused: false, waiting: [], steps: [], receipts: [], findings: [] },
+};
+export const VIEW: RunView = {
+  ...{ workflowId: BEGUN.workflowId, runId: 'r', runbook: 'drSwitchover', taskQueue: 'q', state: 'running' },
+  ...{ asOfEvent: 42, startedAt: '2026-11-21T10:00:00Z', pendingActivities: [] },
+  ...{ closedAt: undefined, memo: undefined, pollers: undefined, status: undefined },
+};

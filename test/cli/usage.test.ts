@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { SUMMARIES } from '../../src/cli/command-table';
+import { SUMMARIES } from '../../src/cli/command';
 import { processContext } from '../../src/cli/context';
 import { EXIT } from '../../src/cli/errors';
 import { buildProgram } from '../../src/cli/program';
@@ -14,17 +14,16 @@ const PLAIN_SHARE = createHash('shake256', { outputLength: 33 }).update('a share
 const NAMES = Object.keys(SUMMARIES);
 
 describe('the command line', () => {
-  it('lists every command and the exit codes in its help, and ends well', async () => {
+  it('lists every command and the exit codes in its help, and has help for each', async () => {
     const { code, out } = await cli(['--help']);
-    expect(code).toBe(0);
-    for (const name of NAMES) expect(out).toContain(`  ${name} `);
-    expect(out).toContain('Exit codes');
-  });
-
-  it.each(NAMES)('shows help for %s', async (name) => {
-    const { code, out } = await cli([name, '--help']);
-    expect(code).toBe(0);
-    expect(out).toContain(`Usage: runbook ${name}`);
+    expect([code, out]).toEqual([0, expect.stringContaining('Exit codes')]);
+    for (const name of NAMES) {
+      expect(out).toContain(`  ${name} `);
+      expect(await cli([name, '--help'])).toMatchObject({
+        code: 0,
+        out: expect.stringContaining(`Usage: runbook ${name}`) as string,
+      });
+    }
   });
 
   it.each([
@@ -33,6 +32,7 @@ describe('the command line', () => {
     [['share', 'deployment:payments']],
     [['status']],
     [['status', 'x', '--nonsense']],
+    [['list', '--limit', 'few']],
   ])('ends with 2 for the wrong command line %j', async (words) => {
     expect((await cli(words, { interactive: false })).code).toBe(2);
   });
@@ -48,16 +48,19 @@ describe('the command line', () => {
     expect(said).toContain('reason: at least 3 characters; go is one of required, auto');
   });
 
-  it.each([['[]'], ['{"deployment":'], ['"text"']])('refuses the input %s', async (input) => {
-    expect((await cli(['start', 'drSwitchover', '--input', input])).code).toBe(3);
+  it.each([
+    ['[]', 3],
+    ['{"deployment":', 3],
+    ['"text"', 3],
+    ['@/nonexistent/input.json', 5],
+    ['/nonexistent/input.json', 5],
+  ])('takes no input that is %s', async (input, code) => {
+    expect((await cli(['start', 'drSwitchover', '--input', input])).code).toBe(code);
   });
 
   it('says which server does not answer and what to do, without a stack', async () => {
     const { code, err } = await cli(['list', '--address', '127.0.0.1:1']);
-    expect(code).toBe(1);
-    expect(err).toContain('TEMPORAL_UNAVAILABLE');
-    expect(err).toContain('127.0.0.1:1');
-    expect(err).toContain('next:');
+    expect([code, err]).toEqual([1, expect.stringMatching(/TEMPORAL_UNAVAILABLE.*127\.0\.0\.1:1[^]*next:/)]);
     expect(err).not.toMatch(/\n\s+at /);
   });
 
@@ -67,11 +70,6 @@ describe('the command line', () => {
     expect(plain.code).toBe(3);
     expect(JSON.parse(plain.err)).toMatchObject({ error: { code: 'INVENTORY_INVALID' } });
     expect((await cli([...words, '--debug'])).err).toMatch(/\n\s+at /);
-  });
-
-  it('ends with 5 where a named file does not exist', async () => {
-    for (const file of ['@/nonexistent/input.json', '/nonexistent/input.json'])
-      expect((await cli(['start', 'drSwitchover', '--input', file])).code).toBe(5);
   });
 });
 
@@ -126,15 +124,13 @@ it('--set gives any field, as JSON or as text, and names a mistake before anythi
 
 describe('a key share in plain text on a command line', () => {
   it.each([
-    [
-      'start',
-      ['start', 'drSwitchover', '--deployment', 'payments', '--to', 'west', '--reason', `it is ${PLAIN_SHARE}`],
-    ],
-    ['plan', ['plan', 'drSwitchover', '--deployment', 'payments', '--to', 'west', '--reason', PLAIN_SHARE]],
-    ['pause', ['pause', 'deployment:payments', '--name', 'grace', '--reason', PLAIN_SHARE]],
-    ['abort', ['abort', 'deployment:payments', '--name', 'grace', '--reason', PLAIN_SHARE]],
-  ])('does not leave the machine: %s', async (_what, words) => {
+    'start drSwitchover --deployment payments --to west',
+    'plan drSwitchover --deployment payments --to west',
+    'pause deployment:payments --name grace',
+    'abort deployment:payments --name grace',
+  ])('does not leave the machine: %s', async (command) => {
     // There is no server: what would be sent would fail to connect.
+    const words = [...command.split(' '), '--reason', `it is ${PLAIN_SHARE}`];
     const { code, err } = await cli(words, { env: { TEMPORAL_ADDRESS: '127.0.0.1:1' } });
     expect([code, err]).toEqual([3, expect.stringContaining('Nothing was sent')]);
     expect(err).not.toContain(PLAIN_SHARE);

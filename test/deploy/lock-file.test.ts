@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 interface Entry {
@@ -55,4 +55,20 @@ describe('installation', () => {
     expect(lines).not.toEqual([]);
     expect(lines.filter((line) => !line.includes('--ignore-scripts'))).toEqual([]);
   });
+});
+
+/**
+ * The Temporal packages convert histories with protobufjs 8, while another dependency brings protobufjs 7. When npm puts
+ * version 7 on top, each Temporal package gets a copy of version 8 of its own and the conversion fails. The direct
+ * dependency in package.json prevents that.
+ */
+it('protobufjs is one copy for all Temporal packages', () => {
+  const modules = join(root, 'node_modules');
+  const scoped = readdirSync(join(modules, '@temporalio')).map((name) => join(modules, '@temporalio', name));
+  const resolved = new Set(
+    scoped
+      .filter((path) => readFileSync(join(path, 'package.json'), 'utf8').includes('"protobufjs"'))
+      .map((path) => require.resolve('protobufjs', { paths: [path] })),
+  );
+  expect([...resolved]).toEqual([require.resolve('protobufjs', { paths: [root] })]);
 });

@@ -39,19 +39,16 @@ describe('findTemporalServer', () => {
   });
   afterEach(() => rm(directory, { recursive: true, force: true }));
 
-  it('takes TEMPORAL_ADDRESS before everything else, and the Temporal CLI on the PATH before a build', async () => {
-    await install('temporal', temporalScript('9.9.9'));
-    await expect(find()).resolves.toEqual({ path: 'temporal', version: 'temporal version 9.9.9' });
-    environment['TEMPORAL_ADDRESS'] = 'temporal.example:7233';
-    await expect(find()).resolves.toEqual({ address: 'temporal.example:7233' });
-  });
-
-  it('takes what the SDK downloaded before a build', async () => {
+  it('takes TEMPORAL_ADDRESS before everything else, then the Temporal CLI on the PATH, then what the SDK downloaded', async () => {
     const downloads = join(directory, 'cache', 'replication-runbooks', 'temporal', 'download');
     await mkdir(downloads, { recursive: true });
     const path = join(downloads, 'temporal-cli-default-sdk-typescript-1.24.0');
     await writeFile(path, temporalScript('8'), { mode: 0o755 });
     await expect(find()).resolves.toEqual({ path, version: 'temporal version 8' });
+    await install('temporal', temporalScript('9.9.9'));
+    await expect(find()).resolves.toEqual({ path: 'temporal', version: 'temporal version 9.9.9' });
+    environment['TEMPORAL_ADDRESS'] = 'temporal.example:7233';
+    await expect(find()).resolves.toEqual({ address: 'temporal.example:7233' });
   });
 
   it('builds with Go where nothing else is had, once only; two that build at the same time get the same', async () => {
@@ -64,9 +61,9 @@ describe('findTemporalServer', () => {
     const builds = await readFile(join(directory, 'builds'), 'utf8');
     expect(await find()).toEqual(first);
     expect(await readFile(join(directory, 'builds'), 'utf8')).toBe(builds);
-  });
-
-  it('never takes a build that does not run for done', async () => {
+    // A build that does not run is never taken for done.
+    await writeFile(join(directory, 'recipe', 'go.sum'), 'other sum\n');
+    await rm(folder, { recursive: true });
     await installGo('half a binary\n');
     await expect(find()).rejects.toMatchObject({ code: 'TEMPORAL_UNAVAILABLE' });
     expect((await built()).names).toEqual([]);

@@ -6,12 +6,12 @@ import { createInterface } from 'node:readline';
 import { WEB_UI } from '../../workflows/engine/current-details';
 import { obtainTemporalServer } from '../../src/dev-server/start-dev-server';
 import { projectRoot } from '../../src/dev-server/locations';
-import * as ports from '../../src/dev-server/ports';
+import * as ports from '../../src/dev-server/child-process';
 import { temporalClient, temporalServer } from '../support/temporal-server';
 
-jest.mock('../../src/dev-server/ports', () => ({
+jest.mock('../../src/dev-server/child-process', () => ({
   __esModule: true,
-  ...jest.requireActual<typeof ports>('../../src/dev-server/ports'),
+  ...jest.requireActual<typeof ports>('../../src/dev-server/child-process'),
 }));
 
 function isAlive(pid: number): boolean {

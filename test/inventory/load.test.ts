@@ -1,5 +1,4 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { loadInventory, parseInventory } from '../../src/inventory/load';
 import { formatPublicKey } from '../../src/documents/public-keys';
@@ -13,7 +12,7 @@ function lineOf(text: string, part: string): number {
 }
 
 describe('an inventory', () => {
-  it('is read with defaults, durations in milliseconds', () => {
+  it('is read with defaults, durations in milliseconds; what wakes people is all that a pager is told', () => {
     const { deployments, people, temporal } = parseInventory(EXAMPLE, 'inventory.yaml');
     expect(temporal).toEqual({ uiAddress: 'http://127.0.0.1:8233', namespace: 'default' });
     expect(people.get('ada')).toMatchObject({
@@ -51,18 +50,24 @@ describe('an inventory', () => {
     });
     expect(payments?.clusters.get('east')).toMatchObject({ name: 'east', deployment: 'payments', drSet: 'main' });
     expect(payments?.clusters.get('eu')?.drSet).toBe('europe');
+    expect([payments?.notifications, payments?.objectives]).toEqual([[], undefined]);
+    const more = paymentsOf(
+      withMembers(
+        'objectives: { outage: 30s, loss: none }',
+        'notifications:',
+        '  - { name: chat, kind: slack, url: { env: CHAT } }',
+        '  - { name: pager, kind: pagerduty, routingKey: { file: /run/key } }',
+      ),
+    );
+    expect(more?.objectives).toEqual({ outageMs: 30_000, lossWalEntries: 0 });
+    const [chat, pager] = more?.notifications ?? [];
+    expect(chat).toMatchObject({ timeoutMs: 5_000, url: { env: 'CHAT' } });
+    expect(chat?.events).toContain('protected-again');
+    expect(pager?.events).toEqual(['parked', 'escalation', 'outage-started', 'service-ready', 'critical-finding']);
   });
 
-  it('is read from its file', async () => {
-    const directory = await mkdtemp(join(tmpdir(), 'inventory-'));
-    const file = join(directory, 'inventory.yaml');
-    await writeFile(file, EXAMPLE);
-    expect((await loadInventory(file)).deployments.size).toBe(1);
-    await expect(loadInventory(join(directory, 'none.yaml'))).rejects.toMatchObject({ code: 'INVENTORY_INVALID' });
-    await rm(directory, { recursive: true });
-  });
-
-  it('as the documentation shows it is valid', async () => {
+  it('is read from its file: a file that is not there is told; the one that the documentation shows is valid', async () => {
+    await expect(loadInventory('/nonexistent/inventory.yaml')).rejects.toMatchObject({ code: 'INVENTORY_INVALID' });
     const page = await readFile(join(__dirname, '../../docs/inventory.md'), 'utf8');
     const [example = '', more = ''] = [...page.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, block = '']) => block);
     expect(example).toContain('<kid>:<x>');
@@ -243,27 +248,4 @@ describe('mistakes', () => {
       expect(found).not.toContain(d);
     }
   });
-});
-
-describe('notifications of an inventory', () => {
-  it('have defaults: every event, but only what wakes people for a pager', () => {
-    expect(paymentsOf(EXAMPLE)?.notifications).toEqual([]);
-    const [chat, pager] =
-      paymentsOf(
-        withMembers(
-          'notifications:',
-          '  - { name: chat, kind: slack, url: { env: CHAT } }',
-          '  - { name: pager, kind: pagerduty, routingKey: { file: /run/key } }',
-        ),
-      )?.notifications ?? [];
-    expect(chat).toMatchObject({ timeoutMs: 5_000, url: { env: 'CHAT' } });
-    expect(chat?.events).toContain('protected-again');
-    expect(pager?.events).toEqual(['parked', 'escalation', 'outage-started', 'service-ready', 'critical-finding']);
-  });
-});
-
-it('objectives are optional, each of them, and no loss is a figure', () => {
-  expect(paymentsOf(EXAMPLE)?.objectives).toBeUndefined();
-  const given = (text: string) => paymentsOf(withMembers(`objectives: ${text}`))?.objectives;
-  expect(given('{ outage: 30s, loss: none }')).toEqual({ outageMs: 30_000, lossWalEntries: 0 });
 });

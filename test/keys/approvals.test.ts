@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { evaluateGate, verifyApproval, verifyDecision } from '../../src/keys/approvals';
+import { evaluateGate, verifyApproval } from '../../src/keys/approvals';
 import type { CountedApproval } from '../../src/keys/approvals';
 import type { Principal } from '../../src/contracts/run-facts';
 import { DOCUMENT_TYPES, signDocument } from '../../src/documents/documents';
@@ -15,15 +15,6 @@ const approval = {
   planDigest: 'digest-of-the-plan',
   verdict: 'approve' as const,
   comment: 'looks good',
-  name: 'ada',
-  iat: 1_900_000_000,
-};
-const decision = {
-  ...RUN,
-  step: 'Demote east',
-  parkingNo: 1,
-  action: 'retry' as const,
-  reason: 'disk is back',
   name: 'ada',
   iat: 1_900_000_000,
 };
@@ -86,23 +77,6 @@ describe('an approval', () => {
   it('shows no secret that stands in its comment', async () => {
     const leaking = { ...approval, name: 'ben', comment: 'use hvs.CAESIJ3dKxGZ0bYt2lPq0w8example' };
     expect((await verifyApproval(leaking, context)).comment).toBe('use [redacted]');
-  });
-});
-
-describe('a decision', () => {
-  it('names the parking that it serves', async () => {
-    const verified = await verifyDecision(await signDocument(DOCUMENT_TYPES.decision, decision, ada.key), context);
-    expect(verified).toMatchObject({ name: 'ada', how: 'signed', action: 'retry', step: 'Demote east', parkingNo: 1 });
-  });
-
-  it.each([
-    ['another run', { rid: 'other' }],
-    ['an unknown action', { action: 'purge' }],
-    ['no reason', { reason: '' }],
-  ])('is refused for %s', async (_what, changes) => {
-    const jws = await signDocument('runbooks-decision-v1', { ...decision, ...changes }, ada.key);
-    const failure = await failureOf(() => verifyDecision(jws, context));
-    expect(failure.code).toBe('DOCUMENT_INVALID');
   });
 });
 

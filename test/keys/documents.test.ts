@@ -3,7 +3,9 @@ import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { calculateJwkThumbprint } from 'jose';
 import { documentDigest, signDocument, verifyDocument } from '../../src/documents/documents';
-import { formatPublicKey, importPublicKey, parsePublicKey, spokenFingerprint } from '../../src/documents/public-keys';
+import { findInvitation } from '../../src/documents/invitation';
+import { formatPublicKey, importPublicKey, parsePublicKey } from '../../src/documents/public-keys';
+import { parseFingerprint, spokenFingerprint } from '../../src/documents/public-keys';
 import { importSigningKey } from '../../src/documents/signing-keys';
 import { newSigningKey } from '../../src/keys/holder-keys';
 import { Secret } from '../../src/secret';
@@ -158,4 +160,37 @@ describe('signing keys', () => {
     expect(inspect(key, { depth: 9, showHidden: true })).not.toContain(d);
     expect(JSON.stringify(key)).not.toContain(d);
   });
+});
+
+const PASTED = `eyJhbGciOiJFZDI1NTE5In0.${'Ab-_9'.repeat(60)}.${'Sig0'.repeat(20)}`;
+
+describe('an invitation in what was pasted', () => {
+  it.each([
+    ['alone', PASTED],
+    ['as the Web UI shows the answer of a query', `[\n  "${PASTED}"\n]`],
+    ['broken into lines', PASTED.replace(/(.{60})/g, '$1\r\n')],
+    ['in a message', `Hello ben,\nplease give your share: ${PASTED}\nThank you.`],
+    ['twice, and beside a public key', `${PASTED}\n${PASTED}\n${formatPublicKey(key)}`],
+  ])('is found %s', (_, text) => expect(findInvitation(text)).toBe(PASTED));
+
+  it.each([
+    ['nothing', ''],
+    ['two', `${PASTED} ${PASTED}x`],
+    ['too much', `${PASTED} `.repeat(400)],
+    ['a share', '5e'.repeat(33)],
+  ])('is refused where there is %s, without repeating it', async (_, text) => {
+    const { code, text: told } = await failureOf(() => findInvitation(text));
+    expect([code, told.includes('5e5e')]).toEqual(['DOCUMENT_INVALID', false]);
+  });
+});
+
+it('a fingerprint is read as a person noted it, and not where a part is missing or wrong', () => {
+  const spoken = spokenFingerprint(key.kid);
+  const capitals = spoken.replaceAll(' ', '').toUpperCase();
+  const lines = `${spoken.slice(0, 40)}\n${spoken.slice(40)}`;
+  for (const noted of [spoken, capitals, lines, key.kid, ` ${formatPublicKey(key)} `])
+    expect(parseFingerprint(noted)).toBe(key.kid);
+  const mistaken = formatPublicKey(key).replace(/^./, (first) => (first === '_' ? '-' : '_'));
+  for (const wrong of [spoken.slice(0, 39), `${spoken} 00`, spoken.replace(/^../, 'zz'), '', mistaken])
+    expect(parseFingerprint(wrong)).toBeUndefined();
 });

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { createHolderKey, newSigningKey } from '../../src/keys/holder-keys';
-import { redact, redactText } from '../../src/redaction';
+import { redact, redactText } from '../../src/secret';
 import { Secret } from '../../src/secret';
 import { shareText, sharedCeremonyKeys } from './builders';
 
 const NONCE = '2dbd10f1-8528-6246-09e7-82b25b8aba63';
 
-describe('redaction', () => {
+describe('secret', () => {
   it.each([
     ['a service token', 'hvs.CAESIJ3dKxGZ0bYt2lPq0w8example'],
     ['a batch token', 'hvb.AAAAAQJ3dKxGZ0bYt2lPq0w8example'],

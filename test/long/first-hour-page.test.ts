@@ -1,12 +1,12 @@
 /** docs/first-hour.md, command by command, as a new user gives them: programs, a simulated service over TLS, a real Temporal server. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedService } from '../../src/simulator';
-import { findCanaries } from '../support/canaries';
+import { temporaryDirectory } from '../support/directory';
+import { findCanaries } from '../support/secret-search';
 import { page, ROOT, shellLines } from '../support/documents';
 import { temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 
@@ -17,10 +17,9 @@ const PASSPHRASE = 'canary-passphrase-of-everybody';
 const COMMANDS = shellLines(page('docs/first-hour.md'));
 const fixture = (name: string) => join(ROOT, 'test', 'simulator', 'fixtures', name);
 
-let folder: string;
+const folder = temporaryDirectory('first-hour-page');
 let service: SimulatedService;
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'first-hour-page-'));
   service = await startSimulatedService({
     clusters: ['east', 'west'].map((name) => ({ name, nodes: 3 })),
     dr: [{ primary: 'east', secondaries: ['west'] }],
@@ -29,10 +28,7 @@ beforeAll(async () => {
   await writeFile(join(folder, 'passphrase'), PASSPHRASE, { mode: 0o600 });
   await writeFile(join(folder, 'admin-token'), `${service.cluster('east').rootToken}\n`, { mode: 0o600 });
 });
-afterAll(async () => {
-  await service.stop();
-  await rm(folder, { recursive: true });
-});
+afterAll(() => service.stop());
 
 /** What a shell wrote, and how it ended. */
 interface ShellResult {

@@ -1,6 +1,5 @@
-import { CHANGING, expectServiceOn, signalled } from '../support/faults';
+import { at, CHANGING, expectServiceOn, parksInTime, signalled, underWay } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
-import { at, parksInTime, underWay } from '../support/outage';
 import { pair, Scenario } from '../support/scenario';
 
 const surprises = new Lane(() => Scenario.start({ topology: pair(3) }));
@@ -14,7 +13,7 @@ describe('surprises in the outage', () => {
     scenario.limit({ promote: '2s' });
     at(scenario, 'after', 'east', CHANGING.demote, () => void (west.auditBlocked = true));
     const run = await underWay(scenario);
-    await parksInTime(run, ({ step }) => step === 'Promote west');
+    await parksInTime(run, 'Promote west');
     scenario.limit();
     await run.decide('promote-back');
     await run.until('service on east', ({ serviceBackAt }) => serviceBackAt);
@@ -44,7 +43,7 @@ describe('surprises in the outage', () => {
     });
     scenario.service.faults.add({ cluster: 'west', endpoint: CHANGING.promote, action: { status: 503 } });
     const run = await underWay(scenario, { onStuck: 'park' });
-    const parked = await parksInTime(run, ({ step }) => step === 'Promote west');
+    const parked = await parksInTime(run, 'Promote west');
     expect(parked.code).toBe('STATE_DIVERGED');
     expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
     await expectServiceOn(scenario, 'east');
@@ -69,7 +68,7 @@ describe('surprises in the outage', () => {
       const activityId = raw.pendingActivities?.[0]?.activityId ?? '';
       const forged = { outcome: 'done', observed: 'forged', confirmedAt: Date.now(), calls: 1 };
       await scenario.client.activity.complete({ workflowId: scenario.workflowId, activityId }, forged);
-      const parked = await parksInTime(run, ({ step }) => step === 'Promote west');
+      const parked = await parksInTime(run, 'Promote west');
       expect(parked.code).toBe('STATE_DIVERGED');
       expect(scenario.calls('west', 'dr/secondary/promote')).toBe(0);
       await run.decide('promote-back');

@@ -1,9 +1,8 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { startStage } from '../../src/demo/stage';
 import type { Stage } from '../../src/demo/stage';
-import { demonstrate, PLAIN_ACTS } from '../../src/demo/stories';
+import { demonstrate, PLAIN_ACTS } from '../../src/demo/main';
+import { PLAIN } from '../../src/demo/payments';
+import { temporaryDirectory } from '../support/directory';
 
 jest.setTimeout(300_000);
 
@@ -11,17 +10,13 @@ jest.setTimeout(300_000);
 describe('a site without hooks and static tokens', () => {
   const lines: string[] = [];
   const say = (line: string) => void lines.push(line);
-  let directory: string;
+  const directory = temporaryDirectory('plain');
   let stage: Stage;
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'plain-'));
-    stage = await startStage({ reportDirectory: directory, plain: true, say });
+    stage = await startStage({ reportDirectory: directory, site: PLAIN, say });
   });
-  afterAll(async () => {
-    await stage.stop();
-    await rm(directory, { recursive: true, force: true });
-  });
+  afterAll(() => stage.stop());
 
   it('switches over without loss while clients write and the primary writes canaries, fails over, and rejoins', async () => {
     const well = await demonstrate(stage, PLAIN_ACTS, say, AbortSignal.timeout(280_000));

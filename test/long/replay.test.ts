@@ -1,8 +1,8 @@
 import { Worker } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import { REPLAY } from '../../src/worker/workflow-code';
-import type { RecordedHistory } from '../support/histories';
-import { readHistory, recordedHistories, recordedVersion, saveHistory } from '../support/histories';
+import type { RecordedHistory } from '../support/matrix';
+import { readHistory, recordedHistories, recordedVersion, saveHistory } from '../support/matrix';
 import { pair, Scenario } from '../support/scenario';
 import { workflowBundle } from '../support/workflow-bundle';
 

@@ -1,10 +1,10 @@
 /** Real worker processes, ended by SIGKILL where it hurts most, and started again. */
-import { CHANGING, drPrimaries, expectServiceOn, signalled, statuses } from '../support/faults';
-import { at, underWay } from '../support/outage';
+import { join } from 'node:path';
+import { at, CHANGING, drPrimaries, expectServiceOn, signalled, statuses, underWay } from '../support/faults';
+import { Program } from '../support/program';
 import { replayRun } from '../support/replay';
 import { pair, Scenario } from '../support/scenario';
 import type { ScenarioOptions, TestRun } from '../support/scenario';
-import { WorkerProcess } from '../support/worker-process';
 
 jest.setTimeout(480_000);
 
@@ -12,9 +12,9 @@ jest.setTimeout(480_000);
 const COST_MS = 60_000;
 
 let scenario: Scenario;
-const workers: WorkerProcess[] = [];
-function startWorker(): WorkerProcess {
-  const worker = new WorkerProcess(scenario.environment);
+const workers: Program[] = [];
+function startWorker(): Program {
+  const worker = new Program(join(scenario.directory, `home-${workers.length}`), scenario.environment, ['worker']);
   workers.push(worker);
   return worker;
 }
@@ -82,7 +82,7 @@ describe('a worker that is killed in the outage', () => {
     const fault = at(scenario, when, side === 'old' ? from : to, endpoint, async () => {
       const { raw } = (await started.handle?.describe()) ?? {};
       const pending = raw?.pendingActivities?.find(({ activityType }) => activityType?.name === activity);
-      const victim = workers.find(({ pid }) => pending?.lastWorkerIdentity?.startsWith(`${pid}@`) === true);
+      const victim = workers.find(({ child }) => pending?.lastWorkerIdentity?.startsWith(`${child.pid}@`) === true);
       await victim?.end('SIGKILL');
       killed.resolve(Date.now());
     });

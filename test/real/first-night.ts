@@ -16,7 +16,7 @@ import { checkMarker } from '../../activities/evidence/marker';
 import { policyFor, policyText } from '../../activities/tokens/policies';
 import { parseInventory } from '../../src/inventory';
 import { Secret } from '../../src/secret';
-import { findCanaries } from '../support/canaries';
+import { findCanaries } from '../support/secret-search';
 import { until } from '../support/by-hand';
 import { activeNode, callReal, realServer } from './real-service';
 

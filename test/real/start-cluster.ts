@@ -9,9 +9,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
-import { startProcess } from '../../src/dev-server/child-process';
+import { startProcess, freePorts } from '../../src/dev-server/child-process';
 import type { OwnProcess } from '../../src/dev-server/child-process';
-import { freePorts } from '../../src/dev-server/ports';
 import { callNode, until } from '../support/by-hand';
 import type { NodeProcess } from './real-service';
 

@@ -213,8 +213,7 @@ it('what a failover says that it may lose counts once a promotion was tried, and
 
 /** RTO, RPO and time without protection against what the inventory wants: nothing is met that was not measured. */
 
-const START = Date.parse('2026-11-21T01:00:00.000Z');
-const startedAt = new Date(START).toISOString();
+const startedAt = iso(0);
 const WANTED = { outageMs: 30_000, lossWalEntries: 0, unprotectedMs: 60_000 };
 type Measured = Parameters<typeof objectivesOf>[1];
 const verdicts = (measured: Partial<Measured>, wanted: Parameters<typeof objectivesOf>[0] = WANTED, after = 40_000) =>
@@ -228,7 +227,7 @@ const verdicts = (measured: Partial<Measured>, wanted: Parameters<typeof objecti
       withoutDrProtection: undefined,
       ...measured,
     },
-    START + after,
+    when(after),
   )?.map(({ verdict, observed }) => [verdict, observed]);
 const outage = (totalMs?: number): Report['outage'] => ({ startedAt, totalMs });
 
@@ -243,8 +242,8 @@ it('what clients felt counts: from the quiesce or the demotion until the release
   const held = (from: number, to?: number) => ({
     outage: outage(20_000),
     clientsHeld: {
-      from: new Date(START + from).toISOString(),
-      ...(to !== undefined && { to: new Date(START + to).toISOString(), totalMs: to - from }),
+      from: iso(from),
+      ...(to !== undefined && { to: iso(to), totalMs: to - from }),
     },
   });
   expect(verdicts(held(-11_000, 15_000), wanted)).toEqual([['missed', 31_000]]);

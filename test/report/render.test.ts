@@ -1,6 +1,8 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import type { Report } from '../../src/contracts/report';
-import { renderHtml } from '../../src/report/render-html';
-import { renderMarkdown } from '../../src/report/render-markdown';
+import { renderHtml, renderMarkdown, writeReportFiles } from '../../src/report/render';
 import { reportOf } from '../../src/report/report-of-run';
 import type { ActivitySpecification } from './support/run-builder';
 import { INPUT, RunBuilder, when } from './support/run-builder';
@@ -196,4 +198,56 @@ it.each(['envelopes', 'approvals', 'failure', 'sealed'])('no rendering shows wha
     for (const text of [JSON.stringify(made), renderMarkdown(made), renderHtml(made)])
       expect(text).not.toContain(secret);
   }
+});
+
+describe('report files', () => {
+  let directory = '';
+  const whole = report(finishedSwitchover());
+  const folder = () => join(directory, 'default', 'deployment_payments');
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'report-files-'));
+  });
+  afterEach(() => rm(directory, { recursive: true, force: true }));
+
+  it('hold the three forms, for the owner only, and are replaced as a whole by a later report of the same run', async () => {
+    await writeReportFiles({ ...whole, outcome: 'running' }, directory);
+    const paths = await writeReportFiles(whole, directory);
+    expect(paths).toEqual(['json', 'md', 'html'].map((extension) => join(folder(), `0c1d-run.${extension}`)));
+    const [json = '', markdown, html] = await Promise.all(paths.map((path) => readFile(path, 'utf8')));
+    expect(JSON.parse(json)).toEqual(whole);
+    expect([markdown, html]).toEqual([renderMarkdown(whole), renderHtml(whole)]);
+    for (const path of paths) expect((await stat(path)).mode & 0o777).toBe(0o600);
+    expect(await readdir(folder())).toHaveLength(3);
+  });
+
+  it('never leave the directory, and of two namespaces or deployments never share a folder, whatever their names are', async () => {
+    const names = [
+      'deployment:payments',
+      'deployment_payments',
+      'deployment/payments',
+      '.a',
+      '%2ea',
+      '',
+      ':',
+      'é',
+      '%c3a9',
+    ];
+    const hostile = ['../../etc/passwd', '..', '/', 'a/../b'];
+    const ids = [...names, ...hostile, `${'x'.repeat(400)}1`, `${'x'.repeat(400)}2`];
+    for (const member of ['namespace', 'workflowId'] as const) {
+      const folders = new Set<string>();
+      for (const id of ids) {
+        const [path = ''] = await writeReportFiles({ ...whole, runId: id, [member]: id }, directory);
+        expect(path.startsWith(`${directory}/`) && !path.includes('/..')).toBe(true);
+        folders.add(dirname(path));
+      }
+      expect(folders.size).toBe(ids.length);
+    }
+  });
+
+  it('leave nothing behind where they cannot be written', async () => {
+    await mkdir(join(folder(), '0c1d-run.json', 'in-the-way'), { recursive: true });
+    await expect(writeReportFiles(whole, directory)).rejects.toThrow();
+    expect(await readdir(folder())).toEqual(['0c1d-run.json']);
+  });
 });

@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { temporal } from '@temporalio/proto';
-import { digestOf, readHistory, tailOf } from '../../src/report/run-history';
+import { renderHtml, renderMarkdown } from '../../src/report/render';
+import { digestOf, markIn, readHistory, tailOf } from '../../src/report/run-history';
+import { reportOf } from '../../src/report/report-of-run';
+import { IDENTITY, RunBuilder } from './support/run-builder';
 import { defaultPayloadConverter } from '@temporalio/common';
 
 type History = temporal.api.history.v1.IHistory;
@@ -101,4 +104,16 @@ it('of as many events it is the same later', () => {
   const open = digestOf(historyOf(STARTED));
   expect(open).toEqual({ events: 1, sha256: sha256(LINES.slice(0, 1)) });
   expect(digestOf(historyOf(STARTED, TASK, COMPLETED), open.events)).toEqual(open);
+});
+
+it('a rendered report is known by the mark of this program, not by one that somebody gave as the reason', () => {
+  const history = { events: 3, sha256: sha256(LINES), closed: true };
+  const another = { namespace: 'x', workflowId: 'x', runId: 'x', history };
+  const mark = `replication-runbooks-report:${Buffer.from(JSON.stringify(another)).toString('base64url')}`;
+  const reason = `<!-- ${mark} --> <meta name="report" content="${mark}">`;
+  const report = { ...reportOf(new RunBuilder([], [], 'drSwitchover', { reason }).build()), history };
+  for (const render of [renderHtml, renderMarkdown]) {
+    expect(render(report)).toContain(mark);
+    expect(markIn(render(report))).toEqual({ ...IDENTITY, history });
+  }
 });

@@ -3,7 +3,8 @@ import { startSimulatedService, type SimulatedCluster, type SimulatedService } f
 import { converse, decoded, recordedTurns } from '../real/conversation';
 import { converseOnLeadership } from '../real/leadership';
 import { call, deployment, eventually, persistently } from './client';
-import { SimulatedNodes } from './nodes';
+import type { Nodes } from '../real/real-nodes';
+import { activeNode } from '../real/real-service';
 
 const DR = 'sys/replication/dr/secondary';
 const BASE = `${DR}/generate-operation-token`;
@@ -23,6 +24,28 @@ afterEach(() => service.stop());
 
 const pgpKeyOf = ({ publicKey }: { readonly publicKey: { write(): Uint8Array } }) =>
   Buffer.from(publicKey.write()).toString('base64');
+
+/** What is done to the nodes of a real cluster, done to those of a simulated one. */
+function nodesOf(cluster: SimulatedCluster): Nodes {
+  const { addresses } = cluster;
+  const indexOf = (node: string) => addresses.indexOf(node);
+  const active = () => activeNode(cluster);
+  const lead = async (node: string) => {
+    if ((await active()) === node) return;
+    cluster.leaderChange(indexOf(node));
+    expect(await active()).toBe(node);
+  };
+  const seal = async () => {
+    const node = await active();
+    cluster.sealNode(indexOf(node));
+    return node;
+  };
+  const restart = async (node: string) => {
+    await cluster.killNode(indexOf(node));
+    await cluster.startNode(indexOf(node), { sealed: true });
+  };
+  return { addresses, active, lead, seal, restart, unseal: async (node) => cluster.unsealNode(indexOf(node)) };
+}
 
 /** The whole ceremony in its one-time password form. */
 async function operationToken(header?: string): Promise<string> {
@@ -47,7 +70,7 @@ describe('held to what a real server answered', () => {
   });
 
   it('answers as nodes do with changes of the leader, sealed nodes, and none that leads', async () => {
-    const partner = { nodes: new SimulatedNodes(east), keyShares: east.keyShares };
+    const partner = { nodes: nodesOf(east), keyShares: east.keyShares };
     const { turns, token } = await converseOnLeadership(partner);
     expect(turns).toEqual(recordedTurns('leadership-1.21.4.json'));
     expect(east.issuedSecrets).toContain(token);

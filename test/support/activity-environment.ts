@@ -15,9 +15,9 @@ import { DefaultLogger } from '@temporalio/worker';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import pino from 'pino';
 import { Records, activities, interceptActivities, tellRecordAlarm } from '../../activities';
-import type { ActivityDependencies } from '../../activities';
-import type { Timing } from '../../activities/deadline';
-import type { RunbookActivities } from '../../activities';
+import type { ActivityDependencies, RunbookActivities } from '../../activities';
+import { planDigest } from '../../activities/approvals/planning';
+import type { Timing } from '../../activities/read-act-confirm';
 import type { Assessment, Authority, WantedToken } from '../../src/contracts/activities';
 import type {
   CeremonyHandle,
@@ -26,27 +26,27 @@ import type {
   OperationTokenReference,
   Sealed,
 } from '../../src/contracts/ceremony';
+import type { AllowedOperation, Check } from '../../src/contracts/plan';
 import type { Finding, StepContext } from '../../src/contracts/run-facts';
 import type { SignalName, UpdateName } from '../../src/contracts/signals';
 import type { InputOf, TokenUse } from '../../src/contracts/runbook-inputs';
 import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
-import { parseInventory } from '../../src/inventory';
+import { inventoryDigest, parseInventory } from '../../src/inventory';
 import type { Inventory, Limits } from '../../src/inventory';
 import { Secret } from '../../src/secret';
 import { KeyRecords, newSealKey, newSigningKey, SealKeyring, sealValue } from '../../src/keys';
 import type { RunContext, SigningKey } from '../../src/keys';
 import { startSimulatedService } from '../../src/simulator';
 import type { FaultAction, FaultHandle, SimulatedCluster, SimulatedService, Topology } from '../../src/simulator';
-import { HeldShares } from '../../workflows/procedures/held-shares';
-import { TokenGenerations, badShareFindings } from '../../workflows/procedures/token-generation';
+import { HeldShares, TokenGenerations, badShareFindings } from '../../workflows/procedures/token-generation';
 import type { GenerationCalls } from '../../workflows/procedures/token-generation';
 import type { RecordsOptions } from '../../activities/record';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import type { LedgerEntry } from '../../activities/ceremony/token-ledger';
 import { recordWorkflowId } from '../../src/contracts/record';
 import { activityEvents } from './activity-events';
-import { findCanaries } from './canaries';
+import { findCanaries } from './secret-search';
 import { recordEndpointCalls } from './endpoint-calls';
 import { workersToken } from './least-privilege';
 import { RecordServer } from './record-server';
@@ -67,6 +67,7 @@ const SHORT: Timing = {
   refusedMs: 600,
   quotaMs: 500,
   refusalMs: 20,
+  noteMs: 5_000,
 };
 /** They bound only, however slow the machine is. One that must run out is short where that is the test. */
 const LIMITS = { heartbeatAge: '2m', streaming: '60s', walStill: '10ms' };
@@ -111,8 +112,13 @@ export interface Failed {
   readonly details: Readonly<Record<string, unknown>>;
 }
 
-type Input<K extends keyof RunbookActivities> = Parameters<RunbookActivities[K]>[0];
-type Result<K extends keyof RunbookActivities> = Awaited<ReturnType<RunbookActivities[K]>>;
+type Name = keyof RunbookActivities;
+export type Input<K extends Name> = Parameters<RunbookActivities[K]>[0];
+type Result<K extends Name> = Awaited<ReturnType<RunbookActivities[K]>>;
+/** The activity that assesses a runbook, and the runbooks that have one. */
+type Assess<R extends string> = Extract<Name, `assess${Capitalize<R>}`>;
+type Planned = { [R in keyof typeof RUNBOOK_INPUTS]: Assess<R> extends never ? never : R }[keyof typeof RUNBOOK_INPUTS];
+type Gates = readonly (string | readonly [gate: string, by: string])[];
 
 /** What one call of an activity runs with, where it differs from the run of the test. */
 export interface CallOptions {
@@ -182,7 +188,7 @@ export class ActivityBench {
       keyRecords,
       sealKeyring,
       signingKey: workersKey,
-      temporal: this.#temporal(),
+      temporal: this.temporal,
       reportDirectory: join(directory, 'reports'),
       records: this.records,
       timing: { ...SHORT, ...timing },
@@ -272,15 +278,10 @@ export class ActivityBench {
     Object.assign(held, this.#usualLimits, limits);
   }
 
-  /** As the activities have it. */
-  get temporal(): Client {
-    return this.#temporal();
-  }
-
   /** As another worker with the same seal keys has them. */
   recordsOfAWorker(alarm: RecordsOptions['alarm'] = () => undefined): Records {
     const { run, sealKeyring: keyring } = this;
-    const server = { temporal: this.#temporal(), namespace: run.ns, taskQueue: TASK_QUEUE };
+    const server = { temporal: this.temporal, namespace: run.ns, taskQueue: TASK_QUEUE };
     return new Records({ ...server, keyring, alarm, readMs: 200 });
   }
 
@@ -308,17 +309,13 @@ export class ActivityBench {
   environment(info: Partial<Info>, step?: object): MockActivityEnvironment {
     return new MockActivityEnvironment(info, {
       logger: new DefaultLogger('ERROR'),
-      client: this.#temporal(),
+      client: this.temporal,
       interceptors: [...(step ? [withStep(step)] : []), this.#border],
     });
   }
 
   /** Runs one activity as a worker would. */
-  async call<K extends keyof RunbookActivities>(
-    name: K,
-    input: Input<K>,
-    options: CallOptions = {},
-  ): Promise<Result<K>> {
+  async call<K extends Name>(name: K, input: Input<K>, options: CallOptions = {}): Promise<Result<K>> {
     const run = options.run ?? this.run;
     this.#attempt = options.attempt ?? 1;
     const info = {
@@ -347,11 +344,7 @@ export class ActivityBench {
   }
 
   /** As {@link call}, for an activity that must fail. */
-  async failure<K extends keyof RunbookActivities>(
-    name: K,
-    input: Input<K>,
-    options: CallOptions = {},
-  ): Promise<Failed> {
+  async failure<K extends Name>(name: K, input: Input<K>, options: CallOptions = {}): Promise<Failed> {
     try {
       await this.call(name, input, options);
     } catch (error) {
@@ -360,8 +353,23 @@ export class ActivityBench {
     throw new Error(`${name} did not fail`);
   }
 
+  /** As {@link refused}: nothing that changes anything was sent, and that is known. */
+  async refusedUnsent<K extends Name>(
+    name: K,
+    input: Input<K>,
+    code: string,
+    expected: { readonly message?: string; readonly retryable?: boolean; readonly details?: object } = {},
+    options: CallOptions = {},
+  ): Promise<Failed> {
+    const before = this.changes();
+    const details = { outcomeKnown: true, ...expected.details };
+    const failed = await this.refused(name, input, code, { ...expected, details }, options);
+    expect(this.changes()).toEqual(before);
+    return failed;
+  }
+
   /** As {@link failure}, with this code, and what else is expected of it. */
-  async refused<K extends keyof RunbookActivities>(
+  async refused<K extends Name>(
     name: K,
     input: Input<K>,
     code: string,
@@ -378,10 +386,35 @@ export class ActivityBench {
     return this.service.faults.add({ endpoint, action, times: Infinity, ...(cluster !== undefined && { cluster }) });
   }
 
+  /** What the plan of a runbook says of an input, which needs no more than is given. */
+  async assess<R extends Planned>(runbook: R, input: object = {}): Promise<Result<Assess<R>>> {
+    const name = `assess${runbook[0]?.toUpperCase()}${runbook.slice(1)}` as Assess<R>;
+    const parsed = RUNBOOK_INPUTS[runbook].parse({ deployment: DEPLOYMENT, reason: 'a test', ...input });
+    return this.call(name, { input: parsed });
+  }
+
+  /** That plan with approvals, as {@link approved} gives them. */
+  async authorityOf<R extends Planned>(runbook: R, input: object, ...gates: Gates): Promise<Authority> {
+    return this.approved((await this.assess(runbook, input)) as Assessment<unknown>, ...gates);
+  }
+
+  /** A plan that no assessment made, of these operations. */
+  planOf(operations: readonly AllowedOperation[], more: object = {}): Authority['plan'] {
+    return planWith({
+      ...{ runbook: 'drSwitchover', deployment: DEPLOYMENT, clusters: [], warnings: [], steps: [], choices: {} },
+      ...{ operations, reason: 'made up', inventory: inventoryDigest(this.inventory, DEPLOYMENT), ...more },
+    });
+  }
+
+  /** A cluster as plans name it. */
+  named(cluster: string): AllowedOperation['on'] {
+    return { cluster, clusterId: this.cluster(cluster).clusterId };
+  }
+
   /** The plan of an assessment, which must have one, with approvals of these gates: by grace, where nobody else is named. */
   async approved(
     { plan, preconditions }: Pick<Assessment<unknown>, 'plan' | 'preconditions'>,
-    ...gates: readonly (string | readonly [gate: string, by: string])[]
+    ...gates: Gates
   ): Promise<Authority> {
     if (!plan) throw new Error(JSON.stringify(preconditions.filter(({ verdict }) => verdict === 'fail')));
     const asked = gates.map((each) => (typeof each === 'string' ? ([each] as const) : each));
@@ -415,8 +448,8 @@ export class ActivityBench {
   }
 
   /** The plan of a switchover to west, with the approvals that its gates ask for. */
-  async authority(more: Readonly<Record<string, unknown>> = {}): Promise<Authority> {
-    return this.approved(await this.call('assessDrSwitchover', { input: this.input(more) }), 'plan', ['go', 'henry']);
+  authority(more: object = {}): Promise<Authority> {
+    return this.authorityOf('drSwitchover', { to: 'west', ...more }, 'plan', ['go', 'henry']);
   }
 
   async approval(
@@ -555,10 +588,10 @@ export class ActivityBench {
     ).length;
   }
 
-  /** All changing calls that reached the service. */
+  /** All calls that reached the service and may have changed something: asking for one's own rights does not. */
   changes(): string[] {
     return this.service.calls
-      .filter(({ method }) => method !== 'GET')
+      .filter(({ method, path }) => method !== 'GET' && method !== 'LIST' && !path.endsWith('/capabilities-self'))
       .map(({ cluster, method, path }) => `${cluster}: ${method} ${path}`);
   }
 
@@ -575,7 +608,7 @@ export class ActivityBench {
   }
 
   /** Of Temporal the activities read the run's own history, descriptions of other runs, and results of closed ones. */
-  #temporal(): Client {
+  get temporal(): Client {
     const workflow = {
       start: (
         _type: string,
@@ -637,6 +670,19 @@ export function openBench(give: (opened: ActivityBench) => void, options?: Bench
     expect(bench?.leaks()).toEqual([]);
   });
 }
+
+/** A plan of these members, or of this very text, and its digest. */
+export function planWith(content: object | string): Authority['plan'] {
+  const text = typeof content === 'string' ? content : JSON.stringify(content);
+  return { text, digest: planDigest(text) };
+}
+
+/** A text that holds this part. */
+export const holding = (part: string) => expect.stringContaining(part) as string;
+
+/** Checks that refuse. */
+export const failing = ({ preconditions }: { readonly preconditions: readonly Check[] }) =>
+  preconditions.filter(({ verdict }) => verdict === 'fail');
 
 /** Input of `demotePrimary`: east makes room for west. */
 export function drDemotion(authority: Authority) {

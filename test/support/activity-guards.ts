@@ -1,4 +1,4 @@
-import { ACTIVITY_KINDS } from '../../src/contracts/activity-kinds';
+import { ACTIVITY_KINDS } from '../../src/contracts/activities';
 
 type Name = keyof typeof ACTIVITY_KINDS;
 const READING = ['read', 'wait', 'outage-wait'] as const;
@@ -18,7 +18,6 @@ export type Guard = 'reads' | 'approval' | 'envelopes' | 'own run' | 'people' | 
 
 /** Every other activity. A new one is judged before it is listed. */
 const JUDGED: Readonly<Record<Exclude<Name, Reading>, Guard>> = {
-  deletePathsFilter: 'approval',
   demotePrimary: 'approval',
   disablePrimary: 'approval',
   disableSecondary: 'approval',

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Report } from '../../src/contracts/report';
-import { findCanaries } from './canaries';
+import { renderMarkdown } from '../../src/report/render';
+import { findCanaries } from './secret-search';
 
-const MOST_LINES = 150;
 const EXPLAINED_WITHIN_MS = 15_000;
 
 /** Whose runs may tell why a test failed. */
@@ -32,48 +32,9 @@ export async function explainFailure(error: unknown, scenarios: Iterable<Explain
   error.stack = stack.includes(message) ? stack.replace(message, () => error.message) : `${stack}\n\n${text}`;
 }
 
-/**
- * What a run did and when, in lines: steps with what failed, parkings, findings. Redacted as its report is; where one of
- * these secrets stands in it all the same, nothing but its name is told.
- */
+/** The report of a run; where one of these secrets stands in it all the same, nothing but its name is told. */
 export function timelineOf(report: Report, secrets: ReadonlyMap<string, string>): string {
-  const text = inLines(report);
+  const text = renderMarkdown(report);
   const leaked = findCanaries(text, secrets);
   return leaked.length === 0 ? text : `(the report of ${report.runbook} holds secrets: ${leaked.join(', ')})`;
-}
-
-function inLines(report: Report): string {
-  const began = Date.parse(report.startedAt);
-  const at = (time: string | undefined) =>
-    time === undefined ? '     ...' : `${((Date.parse(time) - began) / 1000).toFixed(1).padStart(8)}`;
-  const lines = [
-    ...report.steps.flatMap((step): (readonly [string, string])[] => [
-      [step.startedAt, `until ${at(step.endedAt)}  ${step.name} (${step.attempt}): ${step.outcome}`],
-      ...step.activities
-        .filter(({ outcome, tries }) => tries > 1 || (outcome !== 'done' && outcome !== 'already'))
-        .map(({ startedAt, endedAt, type, cluster = '', outcome, tries, observed = '' }): [string, string] => [
-          startedAt,
-          `until ${at(endedAt)}    ${type} ${cluster}: ${outcome}, tries ${tries}: ${observed}`,
-        ]),
-    ]),
-    ...report.parkings.map(({ at: time, step, parkingNo, code, message, decision }): [string, string] => [
-      time,
-      `parked "${step}" (${parkingNo}) ${code}: ${message} Decided: ${decision?.action ?? 'nothing'}`,
-    ]),
-    ...report.findings.map(({ at: time, severity, code, text }): [string, string] => [
-      time,
-      `finding ${severity} ${code}: ${text}`,
-    ]),
-  ].sort(([one], [other]) => one.localeCompare(other));
-  const { runbook, workflowId, runId, outcome, startedAt, loss } = report;
-  const failed = report.preconditions.filter(({ verdict }) => verdict === 'fail');
-  return [
-    `${runbook} ${workflowId} ${runId}: ${outcome}. Seconds since ${startedAt}:`,
-    ...lines.slice(-MOST_LINES).map(([time, text]) => `${at(time)} ${text}`),
-    ...failed.map(
-      ({ name, cluster = '', observed, needed }) =>
-        `refused ${cluster}: ${name}: observed ${observed}, needed ${needed}`,
-    ),
-    ...(loss === undefined ? [] : [`loss ${loss.loss}: ${loss.why}`]),
-  ].join('\n');
 }

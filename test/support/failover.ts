@@ -1,7 +1,8 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { randomUUID } from 'node:crypto';
+import type { RunbookName } from '../../src/contracts/names';
 import { demotePrimary, joinSet } from '../../src/simulator/roles';
+import { until } from './by-hand';
 import { writable } from './faults';
-import { WAIT_MS } from './scenario';
 import type { Scenario, TestRun } from './scenario';
 
 /** The silence that a failover waits for is one that tests can wait out; whatever else bounds has time. */
@@ -38,22 +39,42 @@ export async function bringBack(scenario: Scenario, former: string, primary: str
     primaryClusterAddress: source.clusterAddress,
     source,
   });
+  await until(`${former} follows ${primary}`, () => {
+    const { dr } = back.snapshotState();
+    return dr.mode === 'secondary' && dr.state === 'stream-wals' && dr.connectedTo === primary;
+  });
   // A write streams, so that the last remote WAL says something.
   const stamp = { at: service.now() };
-  const deadline = Date.now() + WAIT_MS;
-  for (let written = false; JSON.stringify(back.read('kv/after-coming-back')) !== JSON.stringify(stamp);) {
-    const { dr } = back.snapshotState();
-    if (!written && dr.mode === 'secondary' && dr.state === 'stream-wals' && dr.connectedTo === primary) {
-      source.write('kv/after-coming-back', stamp);
-      written = true;
-    }
-    if (Date.now() > deadline) throw new Error(`${former} does not follow ${primary}: ${JSON.stringify(dr)}`);
-    await delay(20);
-  }
+  source.write('kv/after-coming-back', stamp);
+  await until('its write is there', () => {
+    service.advance();
+    return back.read('kv/after-coming-back')?.['at'] === stamp.at;
+  });
 }
 
 /** Only this cluster takes a client's write. The lost primary may still believe to be one. */
 export async function expectServesAlone(scenario: Scenario, cluster: string): Promise<void> {
   expect(scenario.service.cluster(cluster).snapshotState().dr.mode).toBe('primary');
   expect(await writable(scenario)).toEqual([cluster]);
+}
+
+/** The document with which somebody who may decide takes a run over. */
+export async function takeOverBy(run: TestRun, name = 'grace'): Promise<string> {
+  return (await run.controlDocument('takeOver', {}, name)).document;
+}
+
+/**
+ * A failover takes the run over, which becomes that failover in the same execution, and then refuses: the primary is
+ * there. What the failover itself does is tested with it.
+ */
+export async function expectTakenOver(scenario: Scenario, run: TestRun, runbook: RunbookName): Promise<void> {
+  const { runId } = await run.handle.describe();
+  const takeOverDocument = await takeOverBy(run);
+  const asked = { deployment: scenario.name, reason: 'is the primary gone?', requestedBy: 'olga' };
+  const input = { ...asked, takeOver: true, takeOverDocument };
+  const starter = await scenario.startRunbook('drFailover', input, `ui-${randomUUID()}`);
+  expect(await starter.handle.result()).toMatchObject({ outcome: 'handed-over', runId, tookOver: runbook });
+  expect(await run.failure()).toMatchObject({ code: 'PRECONDITION_FAILED' });
+  // Refused says that nothing was touched: what the run was before may have changed something.
+  expect(await run.status()).toMatchObject({ runbook: 'drFailover', outcome: 'aborted', waiting: [] });
 }

@@ -32,6 +32,7 @@ export function fakeRun({ calls = {}, otherwise, failing = {}, state = {}, run =
   const receipts: Receipt[] = [];
   const left = new LeftToDo();
   const waiting = new Map<string, Waiting>();
+  const waited: Waiting[] = [];
   const processors = new Map<SignalName, Processor | undefined>();
   const ends: (() => Promise<void>)[] = [];
   const nothing = () => undefined;
@@ -73,6 +74,11 @@ export function fakeRun({ calls = {}, otherwise, failing = {}, state = {}, run =
       receiptsOf: (batch: readonly Receipt[]) => void receipts.push(...batch),
       wait: (key: string, what: Waiting) => void waiting.set(key, what),
       waitOver: (key: string) => void waiting.delete(key),
+      whileWaiting: async <T>(key: string, what: Waiting, body: () => Promise<T>) => {
+        waiting.set(key, what);
+        waited.push(what);
+        return body().finally(() => waiting.delete(key));
+      },
       besideSteps: <T>(_name: string, body: () => Promise<T>) => body(),
       ...state,
     },
@@ -89,7 +95,7 @@ export function fakeRun({ calls = {}, otherwise, failing = {}, state = {}, run =
   };
   return {
     run: faked as unknown as Run,
-    ...{ steps, parked, findings, receipts, left, leftAt, waiting },
+    ...{ steps, parked, findings, receipts, left, leftAt, waiting, waited },
     /** Gives these to what looks at signals of the name. */
     send: (name: SignalName, items: readonly Partial<InboxItem>[]) => processors.get(name)?.(items),
     /** Ends the run: its clean-ups, in the order in which they were registered. */

@@ -1,6 +1,6 @@
 import type { FaultHandle, SimulatedCluster } from '../../src/simulator';
 import { callNode } from './by-hand';
-import type { Scenario } from './scenario';
+import type { Parked, Scenario, TestRun } from './scenario';
 
 const DR = '/v1/sys/replication/dr';
 
@@ -18,6 +18,28 @@ export const CHANGING = {
 /** Lets the nth matching call (from 1) take effect and loses its answer. */
 export function loseAnswer(scenario: Scenario, cluster: string, endpoint: string, nth = 1): FaultHandle {
   return scenario.service.faults.add({ cluster, endpoint, action: 'lose-answer', skip: nth - 1 });
+}
+
+/**
+ * Loses the answer of the first call of each of these endpoints of a cluster, or of the nth one; what was given is to be
+ * called in the end, and sees that each was lost.
+ */
+export function loseAnswers(
+  scenario: Scenario,
+  clusters: Readonly<Record<string, readonly (string | readonly [endpoint: string, nth: number])[]>>,
+): () => void {
+  const lost = Object.entries(clusters).flatMap(([cluster, endpoints]) =>
+    endpoints.map((each) => {
+      const [endpoint, nth] = typeof each === 'string' ? [each, 1] : each;
+      return { cluster, endpoint, fault: loseAnswer(scenario, cluster, endpoint, nth) };
+    }),
+  );
+  return () => expect(lost.filter(({ fault }) => fault.hits !== 1)).toEqual([]);
+}
+
+/** A cluster refuses these calls until that is removed, or so often. */
+export function refuse(scenario: Scenario, cluster: string, endpoint: string, status = 403, times = Infinity) {
+  return scenario.service.faults.add({ cluster, endpoint, action: { status }, times });
 }
 
 /** Statuses of all calls of an endpoint on a cluster, in order; 0 where the connection was broken. */
@@ -54,6 +76,18 @@ export async function expectServiceOn(scenario: Scenario, cluster: string): Prom
   expect(await writable(scenario)).toEqual([cluster]);
 }
 
+/** A secondary streams from its primary. */
+export function expectFollows(
+  scenario: Scenario,
+  secondary: string,
+  primary: string,
+  kind: 'dr' | 'performance' = 'dr',
+): void {
+  const { mode, connectedTo, state } = scenario.state(secondary)[kind];
+  const following = { mode: 'secondary', connectedTo: primary, state: 'stream-wals' };
+  expect([secondary, { mode, connectedTo, state }]).toEqual([secondary, following]);
+}
+
 /** A promise that is settled from outside. */
 export function signalled<T = void>(): { readonly promise: Promise<T>; readonly resolve: (value: T) => void } {
   let settle: (value: T) => void = () => undefined;
@@ -61,4 +95,76 @@ export function signalled<T = void>(): { readonly promise: Promise<T>; readonly 
     settle = resolve;
   });
   return { promise, resolve: settle };
+}
+
+/** Within this time a run that cannot go on by itself has parked and said so, on a slow machine too, ms. */
+const PARKED_WITHIN_MS = 120_000;
+
+/** Starts a switchover and does everything that people do before the outage. */
+export async function underWay(scenario: Scenario, input: Readonly<Record<string, unknown>> = {}): Promise<TestRun> {
+  const run = await scenario.start({ go: 'auto', ...input });
+  await run.people({ go: false });
+  return run;
+}
+
+/** Waits until the run has parked inside the outage, and sees that it did so in time and tells it without a worker too. */
+export async function parksInTime(run: TestRun, step: string, after = 0): Promise<Parked> {
+  const parked = await run.parks(step, after);
+  const { outageSince, serviceBackAt } = await run.status();
+  expect(outageSince).toBeDefined();
+  expect((serviceBackAt ?? Date.now()) - (outageSince ?? 0)).toBeLessThan(PARKED_WITHIN_MS);
+  const { memo } = await run.handle.describe();
+  expect(memo?.['waitingFor']).toContain(parked.step);
+  return parked;
+}
+
+/** What may be decided there. */
+export function actions(parked: Parked): string[] {
+  return parked.choices.map(({ action }) => action);
+}
+
+/**
+ * A cluster refuses to be promoted, and its promotion soon gives up. What is promoted after the first refusal has time
+ * again; a promotion that is to give up once more needs the limit once more.
+ */
+export function refusePromotion(scenario: Scenario, cluster: string, endpoint: string = CHANGING.promote): FaultHandle {
+  scenario.limit({ promote: '1s' });
+  at(scenario, 'before', cluster, endpoint, () => scenario.limit());
+  return refuse(scenario, cluster, endpoint, 503);
+}
+
+/** A write in the moment of a demotion, whose answer is lost: a demoted primary ships nothing more, and its secondary never heard of it. */
+export function writeRightBeforeDemotion(
+  scenario: Scenario,
+  primary: string,
+  secondary: string,
+  { key, value, endpoint = CHANGING.demote }: LateWrite,
+): void {
+  scenario.limit({ merkleEvidence: '1s' }, 'compareAfterDemotion');
+  at(scenario, 'before', primary, endpoint, (cluster) => {
+    // However long the machine stands still between the two: nothing is on its way.
+    scenario.service.partition(primary, secondary);
+    cluster.write(key, value);
+  });
+  at(scenario, 'after', primary, endpoint, () => scenario.service.heal(primary, secondary));
+  // When it took effect is not known then, and what was seen of the clients before vouches for nothing.
+  scenario.service.faults.add({ cluster: primary, endpoint, action: 'lose-answer' });
+}
+
+interface LateWrite {
+  readonly key: string;
+  readonly value: Readonly<Record<string, string | number>>;
+  readonly endpoint?: string;
+}
+
+/** Does something to the service at the moment of the nth call (from 1). */
+export function at(
+  scenario: Scenario,
+  when: 'before' | 'after',
+  cluster: string,
+  endpoint: string,
+  action: (cluster: SimulatedCluster) => void | Promise<void>,
+  nth = 1,
+): FaultHandle {
+  return scenario.service.faults.add({ cluster, endpoint, when, action, skip: nth - 1 });
 }

@@ -16,7 +16,8 @@ export function keepForTeardown(server: TemporalServer): void {
   holder[KEY] = server;
 }
 
-export async function stopKeptServer(): Promise<void> {
+/** The teardown of Jest. */
+export default async function stopKeptServer(): Promise<void> {
   await holder[KEY]?.stop();
   delete holder[KEY];
 }

@@ -1,6 +1,6 @@
 import type { ReadinessPoint, ReadinessResult } from '../../src/contracts/readiness';
-import type { WalSample } from '../../src/contracts/wal-samples';
-import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
+import type { WalSample } from '../../src/contracts/observations';
+import { walSamplerIdPrefix } from '../../src/contracts/observations';
 import { attest } from '../../src/keys';
 import type { SealKeyring } from '../../src/keys';
 

@@ -1,5 +1,35 @@
+/** What a failed test, and a scenario that ends, tell of themselves. */
+import { reportOf } from '../../src/report/report-of-run';
+import { finishedSwitchover } from '../report/support/switchover';
+import { explainFailure, timelineOf } from './explain';
 import { Lane } from './lane';
 import { Scenario } from './scenario';
+
+const identity = { namespace: 'default', workflowId: 'deployment:payments', runId: 'a-run' };
+const report = { ...reportOf(finishedSwitchover().build()), ...identity };
+const SECRETS = new Map([['a share', 'canary-of-a-key-share']]);
+
+it('a failed test tells what the runs of its scenario did, once', async () => {
+  const scenario = { explanation: async () => timelineOf(report, SECRETS) };
+  const error = new Error('expected completed');
+  await explainFailure(error, [scenario]);
+  await explainFailure(error, [scenario]);
+  expect(error.message).toMatch(/^expected completed\n\n# drSwitchover: payments\n[^]*Promote west/);
+  expect(error.message.match(/^# /gm)).toHaveLength(1);
+  expect(error.stack).toContain(error.message);
+});
+
+it('and no secret: of a report that holds one nothing is told but its name', () => {
+  const finding = {
+    severity: 'warning',
+    code: 'odd',
+    text: 'it is canary-of-a-key-share',
+    at: report.startedAt,
+  } as const;
+  expect(timelineOf({ ...report, findings: [finding] }, SECRETS)).toBe(
+    '(the report of drSwitchover holds secrets: a share)',
+  );
+});
 
 describe('a secret that people were shown', () => {
   const shown = (scenario: Scenario) => scenario.shows(scenario.service.cluster('east').rootToken);
@@ -12,6 +42,14 @@ describe('a secret that people were shown', () => {
     shown(other);
     for (const { rootToken } of other.service.clusters.values()) other.handsOver(rootToken);
     await other.stop();
+  });
+
+  it('is found in the history of an earlier run under the same Workflow ID', async () => {
+    const scenario = await Scenario.start({ worker: 'none' });
+    const first = await scenario.start({ reason: scenario.service.cluster('east').rootToken });
+    await first.handle.terminate();
+    await scenario.start();
+    await expect(scenario.stop()).rejects.toThrow(found);
   });
 
   it.each(['passed', 'failed'])('is found when a lane ends whose last test %s', async (how) => {

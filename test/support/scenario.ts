@@ -1,25 +1,21 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { Context } from '@temporalio/activity';
 import type { Client, WorkflowHandle } from '@temporalio/client';
 import pino from 'pino';
 import { Records } from '../../activities';
 import type { RunbookActivities } from '../../activities';
-import { TIMING } from '../../activities/deadline';
+import { TIMING } from '../../activities/read-act-confirm';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { policyFor, policyText } from '../../activities/tokens/policies';
-import { ceremonyWorkflowId, deploymentWorkflowId } from '../../src/contracts/names';
+import { ceremonyWorkflowId, deploymentWorkflowId, lockWorkflowId } from '../../src/contracts/names';
+import type { RunbookName } from '../../src/contracts/names';
 import { recordWorkflowId } from '../../src/contracts/record';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { Report } from '../../src/contracts/report';
-import type { GateName } from '../../src/contracts/plan';
-import type { RunStatus, Waiting } from '../../src/contracts/run-status';
-import type { ControlAction, DecisionAction } from '../../src/contracts/signals';
-import { QUERIES } from '../../src/contracts/signals';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { findDeployment, parseInventory } from '../../src/inventory';
 import type { Deployment, Inventory } from '../../src/inventory';
@@ -30,19 +26,19 @@ import { startSimulatedService } from '../../src/simulator';
 import type { SimulatedService, Topology } from '../../src/simulator';
 import { startWorker } from '../../src/worker/start-worker';
 import type { RunningWorker } from '../../src/worker/start-worker';
-import { findCanaries, historyText } from './canaries';
 import { recordEndpointCalls } from './endpoint-calls';
 import { explainFailure, timelineOf } from './explain';
 import { workersToken } from './least-privilege';
 import type { WorkersRights } from './least-privilege';
 import type { TestPerson } from './people';
-import { approvalOf, controlOf, decisionOf, envelopeOf } from './people';
 import { reportOf } from './reports';
+import { findCanaries, historyText } from './secret-search';
 import { inventoryText, otherDeployment, peopleOf, tokenFile, withTokenFiles } from './site';
 import type { SiteOptions } from './site';
-import { quietRuntime } from './temporal-runtime';
+import { TestRun } from './test-run';
+import type { Deed } from './test-run';
+import { quietRuntime, workflowBundle } from './workflow-bundle';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from './temporal-server';
-import { workflowBundle } from './workflow-bundle';
 
 quietRuntime();
 recordEndpointCalls();
@@ -51,8 +47,6 @@ recordEndpointCalls();
 const open = new Set<Scenario>();
 Object.assign(globalThis, { explainFailure: (error: unknown) => explainFailure(error, open) });
 
-/** Longer than a machine may be slow: only what never comes fails a test. */
-export const WAIT_MS = 90_000;
 /** What the simulated service does it does at once, however slow the machine is. */
 const QUICK = { ...TIMING, underWayMs: 1_000, settleMs: 1_500, lagMs: 1_500 };
 /** Runs of a scenario that explain a failure. */
@@ -88,11 +82,16 @@ export interface ScenarioOptions extends SiteOptions {
   readonly otherDeployments?: Readonly<Record<string, Readonly<Record<string, unknown>> & { cluster: string }>>;
   /** What the workers' token may do; every runbook where nothing is given. */
   readonly rights?: WorkersRights;
+  /** Every cluster has its batch token in a file, once {@link Scenario.makeBatchToken} has made one. */
+  readonly batchToken?: boolean;
   /** How a person's documents are attested; `signed` where nothing is given. */
   readonly attestation?: 'signed' | 'claimed';
   /** `none`: no worker in this process; the test starts one of its own with {@link Scenario.environment}. */
   readonly worker?: 'in-process' | 'none';
 }
+
+/** Clusters of one node each. */
+export const clusters = (...names: readonly string[]) => names.map((name) => ({ name, nodes: 1 }));
 
 /** The two clusters of most tests: three nodes each where a leader change matters. */
 export function pair(nodes = 1, version?: string): Pick<Topology, 'clusters' | 'dr'> {
@@ -115,10 +114,10 @@ export class Scenario {
   readonly #sealKeys = newSealKey();
   #worker: RunningWorker | undefined;
   #running: Promise<void> | undefined;
-  #handles: WorkflowHandle[] = [];
   readonly #shown = new Set<string>();
   readonly #handedOver: string[] = [];
-  readonly #runs: { readonly workflowId: string; readonly runId: string | undefined }[] = [];
+  /** Each by its own run ID: one Workflow ID has many. */
+  readonly #runs: WorkflowHandle[] = [];
   #limits: Readonly<Record<string, unknown>> = {};
   #workersInventory: Inventory | undefined;
 
@@ -198,6 +197,20 @@ export class Scenario {
     return makeWorkersToken?.(policyText(policy()));
   }
 
+  /** An orphan batch token for the operations of DR, made on the primary and put where the inventory reads it. */
+  makeBatchToken(primary = 'east', ttlMs = 7_200_000): string {
+    const cluster = this.service.cluster(primary);
+    const rights = { path: 'sys/replication/dr/secondary/*', capabilities: ['read', 'update'] };
+    cluster.writePolicy('dr-operations', [rights]);
+    const token = cluster.createToken({ policies: ['dr-operations'], type: 'batch', ttlMs });
+    writeFileSync(this.#batchFile, token, { mode: 0o600 });
+    return token;
+  }
+
+  get #batchFile(): string {
+    return join(this.directory, 'batch-token');
+  }
+
   /** Another token of the workers for a cluster, with the printed policy of its deployment. */
   workersToken(name: string): string {
     const others = Object.entries(this.options.otherDeployments ?? {});
@@ -217,6 +230,7 @@ export class Scenario {
       names,
       {
         ...options,
+        ...(options.batchToken && { cluster: () => ({ batchToken: { file: this.#batchFile } }) }),
         ...(claimed && { person: (name) => ({ attestation: 'claimed', ...options.person?.(name) }) }),
         limits: { ...LIMITS, ...options.limits, ...this.#limits },
       },
@@ -367,40 +381,53 @@ export class Scenario {
     );
   }
 
-  /** Starts a runbook for this deployment; `more` is what its input has beside deployment, reason and requester. */
-  run(runbook: string, more: object = {}, workflowId?: string): Promise<TestRun> {
-    const asked = { deployment: this.name, reason: 'a test', requestedBy: 'olga' };
-    return this.startRunbook(runbook, { ...asked, ...more }, workflowId);
+  /**
+   * Starts a runbook under the lock that it takes; `more` is what its input has beside deployment, reason and requester.
+   */
+  run(runbook: RunbookName, more: object = {}, workflowId?: string): Promise<TestRun> {
+    // What only reads asks nobody, and takes no reason.
+    const why = ['readiness', 'walSampler'].includes(runbook) ? {} : { reason: 'a test', requestedBy: 'olga' };
+    const asked = { deployment: this.name, ...why, ...more };
+    return this.startRunbook(runbook, asked, workflowId ?? lockWorkflowId(runbook, asked));
+  }
+
+  /** As {@link run}, and people do all of this once they are asked for it. */
+  async begin(runbook: RunbookName, more: object, ...deeds: readonly Deed[]): Promise<TestRun> {
+    const run = await this.run(runbook, more);
+    await run.do(...deeds);
+    return run;
+  }
+
+  /** As {@link begin}, to the end of the run. */
+  async play(runbook: RunbookName, more: object, ...deeds: readonly Deed[]): Promise<Report> {
+    return (await this.begin(runbook, more, ...deeds)).report();
+  }
+
+  /** Starts a runbook that refuses before anything is touched. @returns all that it says */
+  async refusal(runbook: RunbookName, more: object = {}): Promise<string> {
+    const { code, message, details } = await (await this.run(runbook, more)).failure();
+    expect(code).toBe('PRECONDITION_FAILED');
+    return `${message} ${JSON.stringify(details)}`;
   }
 
   /** A stand-alone ceremony for an operation token of west. */
   tokenCeremony(): Promise<TestRun> {
-    return this.run(
-      'operationTokenCeremony',
-      { cluster: 'west', uses: ['dr.promote'], keepFor: '1h' },
-      ceremonyWorkflowId('west'),
-    );
+    return this.run('operationTokenCeremony', { cluster: 'west', uses: ['dr.promote'], keepFor: '1h' });
   }
 
   async startRunbook(type: string, input: unknown, workflowId = this.workflowId): Promise<TestRun> {
     // As the command line does: other deployments of this server have clusters of the same names.
     const memo = { deployment: this.name };
-    const handle = await this.client.workflow.start(type, {
-      taskQueue: this.taskQueue,
-      workflowId,
-      args: [input],
-      memo,
-    });
-    this.#runs.push({ workflowId, runId: handle.firstExecutionRunId });
-    this.#handles.push(handle);
+    const options = { taskQueue: this.taskQueue, workflowId, args: [input], memo };
+    const handle = await this.client.workflow.start(type, options);
+    this.#runs.push(this.client.workflow.getHandle(workflowId, handle.firstExecutionRunId));
     return new TestRun(this, handle);
   }
 
   /** Attaches to a run that was not started by {@link start}. */
   attach(workflowId = this.workflowId, runId?: string): TestRun {
     const handle = this.client.workflow.getHandle(workflowId, runId);
-    this.#runs.push({ workflowId, runId });
-    this.#handles.push(handle);
+    this.#runs.push(handle);
     return new TestRun(this, handle);
   }
 
@@ -422,7 +449,7 @@ export class Scenario {
   /** Names of secrets that stand readable in the histories of all runs, in what the workers logged, or was shown. */
   async #leaks(): Promise<string[]> {
     const texts = [this.logLines.join('\n'), ...this.#shown];
-    for (const handle of this.#handles) texts.push(historyText(await handle.fetchHistory()));
+    for (const run of this.#runs) texts.push(historyText(await run.fetchHistory()));
     const record = this.client.workflow.getHandle(recordWorkflowId(this.name));
     texts.push(historyText(await record.fetchHistory().catch(() => ({}))));
     for (const cluster of this.service.clusters.values()) {
@@ -446,11 +473,9 @@ export class Scenario {
 
   /** What the last runs did, for a test that failed. */
   async explanation(): Promise<string> {
-    const texts = this.#runs.slice(-MOST_EXPLAINED).map(async ({ workflowId, runId }) => {
-      // One Workflow ID has had many runs.
-      const handle = this.client.workflow.getHandle(workflowId, runId);
-      return timelineOf(await reportOf({ handle }), this.#secrets);
-    });
+    const texts = this.#runs
+      .slice(-MOST_EXPLAINED)
+      .map(async (handle) => timelineOf(await reportOf({ handle }), this.#secrets));
     const told = await Promise.allSettled(texts);
     const lines = told.map((each) => (each.status === 'fulfilled' ? each.value : '(a run without a history)'));
     return [...new Set(lines)].join('\n\n');
@@ -459,10 +484,9 @@ export class Scenario {
   /** Ends all of it; fails where a secret was found. */
   async stop(): Promise<void> {
     open.delete(this);
-    const leaks = await this.#leaks();
+    const leaks = await this.#leaks().catch((error: unknown) => [`what cannot be searched: ${String(error)}`]);
     const record = this.client.workflow.getHandle(recordWorkflowId(this.name));
-    await record.terminate('end of the test').catch(() => undefined);
-    for (const handle of this.#handles) await handle.terminate('end of the test').catch(() => undefined);
+    for (const each of [record, ...this.#runs]) await each.terminate('end of the test').catch(() => undefined);
     await this.stopWorker();
     await this.service.stop();
     await rm(this.directory, { recursive: true, force: true });
@@ -470,12 +494,8 @@ export class Scenario {
   }
 }
 
-/** A directory that is gone after the tests of the file. */
-export function temporaryDirectory(name: string): string {
-  const directory = mkdtempSync(join(tmpdir(), `${name}-`));
-  afterAll(() => rmSync(directory, { recursive: true, force: true }));
-  return directory;
-}
+export { temporaryDirectory } from './directory';
+export type { Deed, Parked, TestRun } from './test-run';
 
 /** A scenario for the tests of a file or a group. */
 export function openScenario(give: (opened: Scenario) => void, options?: ScenarioOptions): void {
@@ -485,143 +505,4 @@ export function openScenario(give: (opened: Scenario) => void, options?: Scenari
     give(scenario);
   });
   afterAll(() => scenario?.stop());
-}
-
-/** One run of a runbook, as the people around it see it. */
-export class TestRun {
-  constructor(
-    readonly scenario: Scenario,
-    readonly handle: WorkflowHandle,
-  ) {}
-
-  async status(): Promise<RunStatus> {
-    const status = await this.handle.query<RunStatus | null>(QUERIES.status);
-    if (!status) throw new Error('the run has no status yet');
-    return status;
-  }
-
-  /** Waits until the status says so; fails with the last status. */
-  async until<T>(what: string, look: (status: RunStatus) => T | undefined | false): Promise<T> {
-    const begin = Date.now();
-    const deadline = begin + WAIT_MS;
-    let last: RunStatus | undefined;
-    for (;;) {
-      try {
-        last = await this.status();
-        const found = look(last);
-        if (found !== undefined && found !== false) return found;
-      } catch (error) {
-        if (Date.now() > deadline) throw error;
-      }
-      if (Date.now() > deadline)
-        throw new Error(`not seen: ${what}; last status ${JSON.stringify(last, undefined, 1)}`);
-      // Each look is a task of the worker and of the server: what takes long is looked at less often.
-      await delay(Math.min(1_000, Math.max(200, (Date.now() - begin) / 10)));
-    }
-  }
-
-  waitsFor<F extends Waiting['for']>(
-    kind: F,
-    where: (waiting: Extract<Waiting, { for: F }>) => boolean = () => true,
-  ): Promise<Extract<Waiting, { for: F }>> {
-    return this.until(`waiting for ${kind}`, ({ waiting }) =>
-      waiting.find(
-        (each): each is Extract<Waiting, { for: F }> =>
-          each.for === kind && where(each as Extract<Waiting, { for: F }>),
-      ),
-    );
-  }
-
-  async share(holder: string, options: Parameters<typeof envelopeOf>[3] = {}): Promise<void> {
-    const invitation = await this.until('an invitation', (status) => status.invitation);
-    await this.handle.signal(
-      'share',
-      await envelopeOf(this.scenario.person(holder), invitation, this.scenario.workersKey, options),
-    );
-  }
-
-  /** As many holders as are needed give their shares. */
-  async shares(holders: readonly string[] = ['ada', 'bert', 'cleo']): Promise<void> {
-    for (const holder of holders) await this.share(holder);
-  }
-
-  async approve(gate: GateName, name = 'grace', verdict: 'approve' | 'reject' = 'approve'): Promise<void> {
-    const { planDigest } = await this.waitsFor('approval', (waiting) => waiting.gate === gate);
-    await this.handle.signal(
-      'approve',
-      await approvalOf(this.scenario.person(name), { ...(await this.#identity()), gate, planDigest, verdict }),
-    );
-  }
-
-  async decide(action: DecisionAction, step?: string, name = 'grace'): Promise<void> {
-    const parked = await this.waitsFor('decision', (waiting) => step === undefined || waiting.step === step);
-    await this.handle.signal(
-      'decide',
-      await decisionOf(this.scenario.person(name), {
-        ...(await this.#identity()),
-        step: parked.step,
-        parkingNo: parked.parkingNo,
-        action,
-      }),
-    );
-  }
-
-  /** Pauses, resumes or aborts, as somebody who may decide. */
-  async control(
-    action: Exclude<ControlAction, 'takeOver'>,
-    order: { readonly reason?: string } = {},
-    name = 'grace',
-  ): Promise<void> {
-    await this.handle.signal(action, await this.controlDocument(action, order, name));
-  }
-
-  async controlDocument(
-    action: ControlAction,
-    order: { readonly reason?: string } = {},
-    name = 'grace',
-  ): Promise<{ readonly document: string }> {
-    const { workflowId: wid, runId: rid } = await this.handle.describe();
-    return controlOf(this.scenario.person(name), { ns: temporalServer().namespace, wid, rid, action, ...order });
-  }
-
-  /** Everything that people do in a switchover without a fault. */
-  async people(options: { readonly go?: boolean; readonly shares?: readonly string[] } = {}): Promise<void> {
-    await this.shares(options.shares);
-    await this.approve('plan');
-    if (options.go !== false) await this.approve('go', 'henry');
-  }
-
-  /** Waits for the end of the run; fails with the last status where it does not come. */
-  async report(): Promise<Report> {
-    const timer = new AbortController();
-    const late = delay(WAIT_MS, undefined, { signal: timer.signal }).then(async () => {
-      throw new Error(`the run did not end; last status ${JSON.stringify(await this.status(), undefined, 1)}`);
-    });
-    late.catch(() => undefined);
-    try {
-      return (await Promise.race([this.handle.result(), late])) as Report;
-    } finally {
-      timer.abort();
-    }
-  }
-
-  /** Code and message with which the run failed. */
-  async failure(): Promise<{ readonly code: string; readonly message: string; readonly details: unknown }> {
-    try {
-      await this.handle.result();
-    } catch (error) {
-      const cause = (error as { cause?: { type?: string; message?: string; details?: unknown } }).cause;
-      return { code: cause?.type ?? '', message: cause?.message ?? '', details: cause?.details };
-    }
-    throw new Error('the run did not fail');
-  }
-
-  async eventCount(): Promise<number> {
-    return (await this.handle.fetchHistory()).events?.length ?? 0;
-  }
-
-  async #identity() {
-    const { workflowId, runId } = await this.status();
-    return { ns: temporalServer().namespace, wid: workflowId, rid: runId };
-  }
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { DefaultLogger } from '@temporalio/worker';
+import { DefaultLogger, IllegalStateError, Runtime } from '@temporalio/worker';
 import type { WorkflowBundleOption } from '@temporalio/worker';
 import { writeWorkflowBundle } from '../../scripts/bundle-workflows';
 
@@ -30,4 +30,13 @@ function sourcesDigest(): string {
     }
   }
   return hash.digest('hex').slice(0, 32);
+}
+
+/** The core of the SDK tells errors only. One runtime serves all files of a process: the first that asks installs it. */
+export function quietRuntime(): void {
+  try {
+    Runtime.install({ logger: new DefaultLogger('ERROR') });
+  } catch (error) {
+    if (!(error instanceof IllegalStateError)) throw error;
+  }
 }

@@ -220,7 +220,8 @@ describe('the choice of the node', () => {
     await client.activeNode();
     await second.stop();
     first.on(DEMOTE, { status: 204 });
-    expect(await client.dr.primary.demote()).toMatchObject({ node: first.address });
+    await client.dr.primary.demote();
+    expect(first.calls).toContain(DEMOTE);
   });
 
   it('knows that a read had no effect, whatever became of it', async () => {
@@ -257,7 +258,7 @@ describe('the choice of the node', () => {
     it('are followed to another node of the target with method, body and token', async () => {
       second.on(PROMOTE, redirectTo(first.address));
       first.on(PROMOTE, { status: 204 });
-      expect(await promote()).toMatchObject({ node: first.address });
+      await promote();
       const sent = first.requests.at(-1);
       expect(sent?.body).toBe(JSON.stringify({ dr_operation_token: drOperationToken.reveal() }));
       expect(sent?.headers['x-vault-token']).toBe('tok');

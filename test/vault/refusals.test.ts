@@ -2,7 +2,7 @@
 import { diagnoseServerError } from '../../src/vault';
 import type { ServiceClient } from '../../src/vault';
 import { Secret } from '../../src/secret';
-import { retryAfterMs } from '../../src/vault/exchange';
+import { retryAfterMs } from '../../src/vault/transport';
 import { ScriptedCluster, failureOf } from './support/scripted-cluster';
 import type { ScriptedServer } from './support/scripted-server';
 
@@ -54,6 +54,10 @@ describe('refusals', () => {
     expect(retryAfterMs('Sat, 10 Jan 2026 08:00:30 GMT', now)).toBe(30_000);
     expect(retryAfterMs('Sat, 10 Jan 2026 07:00:00 GMT', now)).toBe(0);
     expect(retryAfterMs('soon', now)).toBeUndefined();
+    // A day, or more than a timer takes: the next look comes sooner.
+    expect(retryAfterMs('86400')).toBe(60_000);
+    expect(retryAfterMs('99999999999')).toBe(60_000);
+    expect(retryAfterMs('Sun, 11 Jan 2026 08:00:00 GMT', now)).toBe(60_000);
   });
 
   it('reads an error page of a load balancer', async () => {

@@ -1,6 +1,6 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdirSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { bundleWorkflowCode, Worker } from '@temporalio/worker';
@@ -8,33 +8,26 @@ import type { WorkflowBundle } from '@temporalio/worker';
 import pino from 'pino';
 import { createCeremonyKeys, KeyRecords, newSealKey, newSigningKey } from '../../src/keys';
 import { deploymentWorkflowId } from '../../src/contracts/names';
-import { startProcess } from '../../src/dev-server/child-process';
-import { projectRoot } from '../../src/dev-server/locations';
-import { freePorts } from '../../src/dev-server/ports';
+import { startProcess, freePorts } from '../../src/dev-server/child-process';
+import { programFile, projectRoot } from '../../src/dev-server/locations';
 import { InventoryInForce, parseInventory } from '../../src/inventory';
 import type { WorkerSettings } from '../../src/worker/settings';
 import { readInventoryAgain, startWorker, sweepKeys } from '../../src/worker/start-worker';
 import type { RunningWorker, WorkerOptions } from '../../src/worker/start-worker';
-import { quietRuntime } from '../support/temporal-runtime';
+import { temporaryDirectory } from '../support/directory';
+import { quietRuntime, workflowBundle } from '../support/workflow-bundle';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
-import { workflowBundle } from '../support/workflow-bundle';
 
 quietRuntime();
 
 const log = pino({ level: 'silent' });
-let directory: string;
-let signingKeyFile: string;
+const directory = temporaryDirectory('worker');
+const signingKeyFile = join(directory, 'workers.key');
 /** The temporary directory may be memory. */
-let onDisk: string;
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'worker-'));
-  const cache = join(projectRoot(), 'node_modules', '.cache');
-  await mkdir(cache, { recursive: true });
-  onDisk = await mkdtemp(join(cache, 'worker-'));
-  signingKeyFile = join(directory, 'workers.key');
-  await writeFile(signingKeyFile, newSigningKey().jwk.reveal(), { mode: 0o600 });
-});
-afterAll(() => Promise.all([directory, onDisk].map((each) => rm(each, { recursive: true }))));
+const cache = join(projectRoot(), 'node_modules', '.cache');
+mkdirSync(cache, { recursive: true });
+const onDisk = temporaryDirectory('worker', cache);
+beforeAll(() => writeFile(signingKeyFile, newSigningKey().jwk.reveal(), { mode: 0o600 }));
 
 function settings(taskQueue: string): WorkerSettings {
   return {
@@ -143,22 +136,17 @@ describe('starting a worker', () => {
     settlePromiseLikeNode24();
   });
 
-  it('serves runs until it is shut down, and replays the open ones when it starts again', async () => {
+  it('serves runs until it is shut down, with the same key home when it starts again', async () => {
     const taskQueue = uniqueTaskQueue('restart');
-    const client = await temporalClient();
     const first = await start(taskQueue);
     const running = first.run();
-    const handle = await client.workflow.start('drSwitchover', {
-      taskQueue,
-      workflowId: `deployment:restart-${process.pid}`,
-      args: ['not an object'],
-    });
+    const options = { taskQueue, workflowId: `deployment:restart-${process.pid}`, args: ['not an object'] };
+    const handle = await (await temporalClient()).workflow.start('drSwitchover', options);
     await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'INVALID_INPUT' } });
     first.shutdown();
     await running;
     const second = await start(taskQueue);
-    second.shutdown();
-    await second.run();
+    await endOf(second);
     expect(second.keyHome).toBe(first.keyHome);
   });
 
@@ -197,7 +185,7 @@ describe('starting a worker', () => {
       ...{ RUNBOOKS_KEY_DIR: join(onDisk, 'keys'), ...more },
     };
     const lines: string[] = [];
-    const command = [process.execPath, join(projectRoot(), 'dist', 'src', 'cli', 'main.js'), 'worker'] as const;
+    const command = [process.execPath, programFile(), 'worker'] as const;
     const worker = startProcess(command, environment, (line) => lines.push(line));
     const said = (text: string, times = 1) =>
       until(() => Promise.resolve(lines.filter((line) => line.includes(text)).length >= times));

@@ -10,36 +10,27 @@ import { Scenario, temporaryDirectory } from '../support/scenario';
 
 const ceremonyFile = join(temporaryDirectory('unseal'), 'ceremony-token');
 const auto = { seal: { type: 'awskms' } } as const;
-const pair = (east: object, west: object, nodes = 3) => ({
-  topology: {
-    clusters: [
-      { name: 'east', nodes, ...east },
-      { name: 'west', nodes, ...west },
-    ],
-    dr: [{ primary: 'east', secondaries: ['west'] }],
-  },
-});
 
 /** The secondary unseals itself; its recovery keys are the unseal keys of its primary (facts 8.9). */
-const version = '2.0.3+ent';
+const version = { nodes: 3, version: '2.0.3+ent' };
 const mixed = new Lane(() =>
-  Scenario.start({
-    ...pair({ version }, { version, ...auto }),
-    cluster: () => ({ ceremonyCredential: { file: ceremonyFile } }),
-  }),
-);
-const joining = new Lane(() =>
   Scenario.start({
     topology: {
       clusters: [
-        { name: 'east', nodes: 1, ...auto },
-        { name: 'west', nodes: 3, ...auto },
+        { ...version, name: 'east' },
+        { ...version, ...auto, name: 'west' },
       ],
-      dr: [],
     },
-    drSets: { main: ['east', 'west'] },
+    cluster: () => ({ ceremonyCredential: { file: ceremonyFile } }),
   }),
 );
+const joining = new Lane(() => {
+  const clusters = [
+    { name: 'east', nodes: 1, ...auto },
+    { name: 'west', nodes: 3, ...auto },
+  ];
+  return Scenario.start({ topology: { clusters, dr: [] } });
+});
 
 describe('auto-unseal', () => {
   runLanes(mixed, joining);
@@ -50,10 +41,8 @@ describe('auto-unseal', () => {
     writeFileSync(ceremonyFile, ceremonyToken(service.cluster('east'), scenario.inventory, scenario.name));
     await service.cluster('west').killNode(2);
     const run = await scenario.start();
-    const { planText = '', invitation = '' } = await run.until(
-      'a plan',
-      (status) => status.planText !== undefined && status.invitation !== undefined && status,
-    );
+    const planText = await run.planText();
+    const invitation = await run.until('an invitation', (status) => status.invitation);
     expect(planText).toContain("from the holders' recovery key shares");
     expect(planText).toContain('They unseal themselves once they run');
     const waiting = await run.waitsFor('shares');
@@ -82,7 +71,7 @@ describe('auto-unseal', () => {
   });
 
   mixed.it('back, it asks for key shares of the seal that the other one has: the same ones', async (scenario) => {
-    const back = await scenario.start({ to: 'east', go: 'auto' });
+    const back = await scenario.start({ to: 'east' });
     expect(await back.waitsFor('shares')).not.toHaveProperty('recovery');
     await back.control('abort', { reason: 'seen' });
     expect((await back.report()).outcome).toBe('aborted');
@@ -90,7 +79,7 @@ describe('auto-unseal', () => {
 
   joining.it('standbys of a new secondary are restarted, and no share is asked for them', async (scenario) => {
     const run = await scenario.run('drSecondaryOnboarding', { primary: 'east', secondary: 'west' });
-    const { planText = '' } = await run.until('a plan', (status) => status.planText !== undefined && status);
+    const planText = await run.planText();
     expect(planText).toContain(
       'The recovery keys of west are gone too: the recovery key shares of east are its recovery keys',
     );

@@ -2,14 +2,12 @@
  * Who may abort, pause and take over a run: people of the inventory who may decide, with documents of theirs. Inside the
  * outage none of it stops what brings service back.
  */
-import { CHANGING, signalled } from '../support/faults';
-import { FAILOVER_LIMITS, expectServesAlone } from '../support/failover';
+import { at, CHANGING, parksInTime, refusePromotion, signalled, underWay } from '../support/faults';
+import { expectServesAlone, FAILOVER_LIMITS, takeOverBy } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
-import { at, parksInTime, refusePromotion, underWay } from '../support/outage';
 import { reportOf } from '../support/reports';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
-import { takeOverBy } from '../support/take-over';
 
 const approvers = { approvals: 1, groups: ['approvers'], validFor: '4h' };
 const world = new Lane(() =>
@@ -100,7 +98,7 @@ describe('orders to a run', () => {
         expect(await receiptOf(demoting, 'takeOver')).toMatchObject({ verdict: 'accepted', text });
       };
       const run = await duringDemotion(scenario, send, { onStuck: 'park' });
-      await parksInTime(run, ({ step }) => step === 'Promote west');
+      await parksInTime(run, 'Promote west');
       expect(await run.status()).toMatchObject({ runbook: 'drSwitchover' });
       await order(run, 'henry');
       await run.until('the failover', ({ runbook }) => runbook === 'drFailover');

@@ -49,17 +49,16 @@ async function endsEarly(
   { promote, silent = [], lastHeardAt, state }: Early = {},
 ) {
   const route = lastHeardAt === undefined ? ROUTE : { ...ROUTE, lastHeardAt };
+  const modeOf = (cluster: string) => (primaries.includes(cluster) ? 'primary' : 'secondary');
+  const observations = ['east', 'west', 'north', 'south', 'europe'].map((cluster) => ({
+    cluster,
+    ...(!silent.includes(cluster) && { dr: { mode: modeOf(cluster) } }),
+  }));
   const calls = {
     awaitPrimaryGone: () => Promise.resolve({ observed: 'gone', at: 0 }),
     fenceLostPrimary: fence,
     promoteSecondary: promote,
-    readDeployment: () =>
-      Promise.resolve({
-        observations: ['east', 'west', 'north', 'south', 'europe'].map((cluster) => ({
-          cluster,
-          ...(!silent.includes(cluster) && { dr: { mode: primaries.includes(cluster) ? 'primary' : 'secondary' } }),
-        })),
-      }),
+    readDeployment: () => Promise.resolve({ observations }),
   };
   const stopped = () => Promise.reject(new RunStopped('grace', 'enough'));
   const { run, findings, left, leftAt, end } = fakeRun({

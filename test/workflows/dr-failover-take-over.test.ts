@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { CHANGING, signalled } from '../support/faults';
-import { FAILOVER_LIMITS, bringBack, expectServesAlone } from '../support/failover';
+import type { RunbookName } from '../../src/contracts/names';
+import { at, CHANGING, parksInTime, refusePromotion, signalled, underWay } from '../support/faults';
+import { bringBack, expectServesAlone, expectTakenOver, FAILOVER_LIMITS, takeOverBy } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
-import { cell } from '../support/matrix';
-import { at, parksInTime, refusePromotion, underWay } from '../support/outage';
 import { replayRun } from '../support/replay';
-import { takeOverBy } from '../support/take-over';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 
@@ -16,8 +14,13 @@ const ask = (scenario: Scenario, input: Readonly<Record<string, unknown>> = {}) 
   scenario.run('drFailover', input, `ui-${randomUUID()}`);
 
 /** Starts a failover that takes the lock over, and sees that the run became one. */
-async function takeOver(scenario: Scenario, run: TestRun, tookOver = 'drSwitchover'): Promise<void> {
-  const starter = await ask(scenario, { takeOver: true, takeOverDocument: await takeOverBy(run) });
+async function takeOver(
+  scenario: Scenario,
+  run: TestRun,
+  tookOver: RunbookName = 'drSwitchover',
+  to?: string,
+): Promise<void> {
+  const starter = await ask(scenario, { takeOver: true, takeOverDocument: await takeOverBy(run), to });
   const { runId } = await run.handle.describe();
   expect(await starter.handle.result()).toMatchObject({ outcome: 'handed-over', runId, tookOver });
   await run.until('the failover', ({ runbook }) => runbook === 'drFailover');
@@ -29,15 +32,14 @@ const invitations = (report: { readonly steps: readonly { readonly name: string 
 describe('a failover that takes the lock over', () => {
   runLanes(planned, outages);
 
-  planned.it(
-    `${cell('drSwitchover', 'taken over at', 'gate plan, with shares in hand')}: nobody is asked for a share again; only with takeOver, and never from a failover`,
-    async (scenario) => {
+  describe('before an outage', () => {
+    const { it } = planned;
+
+    it('at gate plan, with shares in hand: nobody is asked for a share again; only with takeOver, and never from a failover', async (scenario) => {
       const run = await scenario.start();
       await run.shares();
-      await run.until(
-        'three shares',
-        ({ receipts }) => receipts.filter(({ signal }) => signal === 'share').length === 3,
-      );
+      const given = (each: { readonly signal: string }) => each.signal === 'share';
+      await run.until('three shares', ({ receipts }) => receipts.filter(given).length === 3);
       await scenario.service.cluster('east').kill();
 
       const refused = await (await ask(scenario)).failure();
@@ -47,8 +49,7 @@ describe('a failover that takes the lock over', () => {
 
       await takeOver(scenario, run);
       await run.waitsFor('approval', ({ gate }) => gate === 'promote');
-      const { waiting } = await run.status();
-      expect(waiting.map((each) => each.for)).toEqual(['approval']);
+      expect((await run.status()).waiting.map((each) => each.for)).toEqual(['approval']);
 
       // The signal itself: a failover is a failover already.
       await run.handle.signal('takeOver', { deployment: scenario.name, reason: 'once more' });
@@ -57,54 +58,75 @@ describe('a failover that takes the lock over', () => {
       const report = await run.report();
 
       expect(report).toMatchObject({ outcome: 'completed', parkings: [], takenOver: { by: 'grace' } });
-      expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
+      expect(report.receipts.filter(given)).toHaveLength(3);
       expect(invitations(report)).toBe(1);
       await expectServesAlone(scenario, 'west');
-    },
-  );
+    });
 
-  planned.it('asks the holders anew where they were asked for something else', async (scenario) => {
-    await bringBack(scenario, 'east', 'west');
-    const run = await scenario.run('drReindex', { cluster: 'east', tokenSource: 'ceremony' });
-    await run.shares();
-    const { invitation } = await run.status();
-    await run.waitsFor('approval');
-    await scenario.service.cluster('west').kill();
-    await takeOver(scenario, run, 'drReindex');
-    await run.until('another invitation', (status) => status.invitation !== invitation);
-    await run.shares();
-    await run.approve('promote');
-    const report = await run.report();
+    it('at the gate of drReindex: asks the holders anew where they were asked for something else', async (scenario) => {
+      await bringBack(scenario, 'east', 'west');
+      const run = await scenario.begin('drReindex', { cluster: 'east', tokenSource: 'ceremony' }, 'shares');
+      const { invitation } = await run.status();
+      await run.waitsFor('approval', ({ gate }) => gate === 'reindex');
+      await scenario.service.cluster('west').kill();
+      await takeOver(scenario, run, 'drReindex');
+      await run.until('another invitation', (status) => status.invitation !== invitation);
+      await run.do('shares', 'approve promote');
+      const report = await run.report();
 
-    expect(report).toMatchObject({ outcome: 'completed', parkings: [], result: { from: 'west', to: 'east' } });
-    expect(invitations(report)).toBe(2);
-    expect(scenario.calls('east', 'dr/secondary/reindex')).toBe(0);
-    await expectServesAlone(scenario, 'east');
+      const result = { from: 'west', to: 'east' };
+      expect(report).toMatchObject({ outcome: 'completed', parkings: [], result });
+      expect(invitations(report)).toBe(2);
+      expect(scenario.calls('east', 'dr/secondary/reindex')).toBe(0);
+      await expectServesAlone(scenario, 'east');
+    });
+
+    it('at a step that parked before the outage, and from a pause, which it ends', async (scenario) => {
+      await bringBack(scenario, 'west', 'east');
+      scenario.limit({ catchUp: '1s' });
+      scenario.service.cluster('west').holdStream('dr', true);
+      const parked = await underWay(scenario);
+      await parked.parks('Write a marker on east and wait until west has it');
+      await expectTakenOver(scenario, parked, 'drSwitchover');
+      scenario.service.cluster('west').holdStream('dr', false);
+
+      const paused = await scenario.start({ go: 'auto' });
+      await paused.shares();
+      await paused.control('pause', { reason: 'look first' });
+      await paused.until('the pause is noted', ({ receipts }) => receipts.some(({ signal }) => signal === 'pause'));
+      await paused.approve('plan');
+      await paused.waitsFor('resume');
+      await expectTakenOver(scenario, paused, 'drSwitchover');
+      expect((await paused.status()).paused).toBe(false);
+      expect(scenario.calls('east', CHANGING.demote)).toBe(0);
+      await expectServesAlone(scenario, 'east');
+    });
   });
 
-  outages.it(cell('drSwitchover', 'taken over at', 'a parked step inside of the outage'), async (scenario) => {
-    scenario.limit({ demote: '2s' });
-    // Dead with its demotion: whether it was demoted is not known to the switchover.
-    at(scenario, 'after', 'east', CHANGING.demote, (east) => east.kill());
-    const run = await underWay(scenario, { onStuck: 'park' });
-    await parksInTime(run, ({ step }) => step === 'Demote east');
-    scenario.limit();
-    await takeOver(scenario, run);
-    await run.approve('promote');
-    const report = await run.report();
+  describe('inside of an outage', () => {
+    const { it } = outages;
 
-    expect(report).toMatchObject({ outcome: 'completed', takenOver: { by: 'grace' } });
-    expect(invitations(report)).toBe(1);
-    expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
-    // The outage is the switchover's own: it began with the demotion.
-    expect(report.outage?.totalMs).toBeGreaterThan(0);
-    await expectServesAlone(scenario, 'west');
-    await replayRun(run);
-  });
+    it('at a parked step inside of the outage', async (scenario) => {
+      scenario.limit({ demote: '2s' });
+      // Dead with its demotion: whether it was demoted is not known to the switchover.
+      at(scenario, 'after', 'east', CHANGING.demote, (east) => east.kill());
+      const run = await underWay(scenario, { onStuck: 'park' });
+      await parksInTime(run, 'Demote east');
+      scenario.limit();
+      await takeOver(scenario, run);
+      await run.approve('promote');
+      const report = await run.report();
 
-  outages.it(
-    'is not needed any more where a cluster was being promoted and is then seen to serve: the run goes on',
-    async (scenario) => {
+      expect(report).toMatchObject({ outcome: 'completed', takenOver: { by: 'grace' } });
+      expect(invitations(report)).toBe(1);
+      expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
+      // The outage is the switchover's own: it began with the demotion.
+      expect(report.outage?.totalMs).toBeGreaterThan(0);
+      await expectServesAlone(scenario, 'west');
+      await replayRun(run);
+    });
+
+    it('is not needed any more where a cluster was being promoted and is then seen to serve: the run goes on', async (scenario) => {
       await bringBack(scenario, 'east', 'west');
       const promoting = signalled();
       const heard = signalled();
@@ -124,25 +146,31 @@ describe('a failover that takes the lock over', () => {
       expect(report.findings.map(({ code }) => code)).toContain('take-over-not-needed');
       expect(scenario.state('west').dr).toMatchObject({ connectedTo: 'east' });
       await expectServesAlone(scenario, 'east');
-    },
-  );
-
-  outages.it(cell('drSwitchover', 'taken over at', 'a refused promotion inside of the outage'), async (scenario) => {
-    const refusal = refusePromotion(scenario, 'west');
-    const run = await underWay(scenario, { onStuck: 'park' });
-    await parksInTime(run, ({ step }) => step === 'Promote west');
-    // The demoted primary answers: that it is none is proven, and the silence has lasted.
-    refusal.remove();
-    await takeOver(scenario, run);
-    await run.approve('promote');
-    const report = await run.report();
-
-    expect(report).toMatchObject({
-      outcome: 'completed',
-      result: { from: 'east', to: 'west' },
-      loss: { loss: 'none' },
     });
-    expect(invitations(report)).toBe(1);
-    await expectServesAlone(scenario, 'west');
+
+    it('at a refused promotion inside of the outage', async (scenario) => {
+      const refusal = refusePromotion(scenario, 'west');
+      const run = await underWay(scenario, { onStuck: 'park' });
+      await parksInTime(run, 'Promote west');
+      // The demoted primary answers: that it is none is proven, and the silence has lasted.
+      refusal.remove();
+      await scenario.service.cluster('west').kill();
+      await takeOver(scenario, run, 'drSwitchover', 'west');
+      const refused = await run.parks('Read and check the deployment');
+      expect(refused).toMatchObject({
+        code: 'PRECONDITION_FAILED',
+        choices: [{ action: 'retry' }, { action: 'abort' }],
+      });
+      expect(refused.message).not.toContain('touched');
+      await scenario.service.cluster('west').restart();
+      await run.decide('retry');
+      await run.approve('promote');
+      const report = await run.report();
+
+      const result = { from: 'east', to: 'west' };
+      expect(report).toMatchObject({ outcome: 'completed', result, loss: { loss: 'none' } });
+      expect(invitations(report)).toBe(1);
+      await expectServesAlone(scenario, 'west');
+    });
   });
 });

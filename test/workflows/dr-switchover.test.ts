@@ -2,11 +2,10 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import { lastPrimaryChange } from '../../activities/roles/primary-changes';
 import type { ServiceAnswer } from '../../src/simulator/messages';
-import { CHANGING, drPrimaries, statuses } from '../support/faults';
+import { actions, at, CHANGING, drPrimaries, statuses } from '../support/faults';
 import { scenarioWithLogin } from '../support/logins';
-import { cell, expectFewEvents } from '../support/matrix';
+import { expectFewEvents } from '../support/matrix';
 import { WebhookServer } from '../support/notification-servers';
-import { at } from '../support/outage';
 import { pair, openScenario, temporaryDirectory } from '../support/scenario';
 import type { Scenario, TestRun } from '../support/scenario';
 
@@ -21,53 +20,39 @@ describe('a planned DR switchover without a fault', () => {
     limits: { coolDown: '10m' },
   });
 
-  it(cell('drSwitchover', 'no fault', 'changes the roles, loses nothing, waits for nobody in the outage'), async () => {
+  it('changes the roles, loses nothing, waits for nobody in the outage', async () => {
     const run = await scenario.start();
     await run.people();
     const report = await run.report();
 
-    expect(report.outcome).toBe('completed');
-    expect(report.loss?.loss).toBe('none');
-    expect(report.outage?.peopleMs).toBe(0);
+    const ended = { outcome: 'completed', loss: { loss: 'none' }, outage: { peopleMs: 0 }, leftToDo: [] };
+    expect(report).toMatchObject(ended);
     expect(report.outage?.totalMs).toBeGreaterThan(0);
-    expect(report.leftToDo).toEqual([]);
     // Nothing went wrong, and nothing reads as if it had: the kept token of the new primary is information.
     expect(report.findings.map(({ severity, code }) => [severity, code])).toEqual([['info', 'token-kept']]);
     expect(report.objectives?.map(({ verdict }) => verdict)).toEqual(['met', 'met', 'missed']);
     expect(scenario.calls('east', 'dr/primary/demote')).toBe(1);
     expect(scenario.calls('west', 'dr/secondary/promote')).toBe(1);
-    expect(report.finalState.map(({ cluster, dr }) => [cluster, dr?.mode])).toEqual([
-      ['east', 'secondary'],
-      ['west', 'primary'],
-    ]);
-    expect(report.tokens.map(({ cluster, state }) => [cluster, state])).toEqual([
-      ['west', 'kept'],
-      ['east', 'deleted'],
-    ]);
+    const roles = report.finalState.map(({ cluster, dr }) => `${cluster} ${dr?.mode}`);
+    expect(roles).toEqual(['east secondary', 'west primary']);
+    expect(report.tokens.map(({ cluster, state }) => `${cluster} ${state}`)).toEqual(['west kept', 'east deleted']);
     expect(scenario.service.cluster('west').read('kv/runbooks-marker-after')).toEqual({ writtenOn: 'west' });
     expect(scenario.service.calls.filter(({ path }) => path.includes('kv/data/'))).toEqual([]);
     await expectFewEvents('drSwitchover', run);
   });
 
-  it(
-    cell('drSwitchover', 'refused', 'back, before the cool-down has passed; with a shorter one it passes'),
-    async () => {
-      const sources = { records: scenario.recordsOfAWorker(), log: { warn: () => undefined } as never };
-      const known = await lastPrimaryChange(sources, scenario.name);
-      expect(known).toMatchObject({ last: { runbook: 'drSwitchover', cluster: 'west' } });
-      const failure = await (await scenario.start({ to: 'east' })).failure();
-      expect(failure.code).toBe('PRECONDITION_FAILED');
-      expect(failure.message).toContain(COOL_DOWN);
-      expect(drPrimaries(scenario)).toEqual(['west']);
+  it('refused: back, before the cool-down has passed; with a shorter one it passes', async () => {
+    const sources = { records: scenario.recordsOfAWorker(), log: { warn: () => undefined } as never };
+    const known = await lastPrimaryChange(sources, scenario.name);
+    expect(known).toMatchObject({ last: { runbook: 'drSwitchover', cluster: 'west' } });
+    expect(await scenario.refusal('drSwitchover', { to: 'east' })).toContain(COOL_DOWN);
+    expect(drPrimaries(scenario)).toEqual(['west']);
 
-      scenario.limit({ coolDown: '1ms' });
-      const { preconditions } = await (
-        await scenario.start({ to: 'east', dryRun: true }, `plan:${scenario.name}`)
-      ).report();
-      expect(preconditions.find(({ name }) => name === COOL_DOWN)).toMatchObject({ verdict: 'ok' });
-      expect(preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
-    },
-  );
+    scenario.limit({ coolDown: '1ms' });
+    const { preconditions } = await scenario.play('drSwitchover', { to: 'east', dryRun: true });
+    expect(preconditions.find(({ name }) => name === COOL_DOWN)).toMatchObject({ verdict: 'ok' });
+    expect(preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
+  });
 });
 
 const SNAPSHOT = 'GET /v1/sys/storage/raft/snapshot';
@@ -111,7 +96,7 @@ describe('a planned DR switchover with a dead standby on each side, by workers t
     run.until(`told ${event}`, () => up.posted.find(({ body }) => body['event'] === event)?.body);
   const logins = () => scenario.service.calls.filter(({ path }) => path.endsWith('auth/cert/login'));
 
-  it(cell('drSwitchover', 'no fault', 'is shown to the approvers, and the others carry it out'), async () => {
+  it('is shown to the approvers, and the others carry it out', async () => {
     const { service } = scenario;
     for (const side of ['east', 'west'] as const) {
       const cluster = service.cluster(side);
@@ -124,7 +109,7 @@ describe('a planned DR switchover with a dead standby on each side, by workers t
     const reminder = await told(run, 'reminder');
     expect(reminder).toMatchObject({ severity: 'info', workflowId: scenario.workflowId });
     const escalation = await told(run, 'escalation');
-    expect(escalation['severity']).toBe('warning');
+    expect(escalation).toMatchObject({ severity: 'warning' });
     expect(JSON.stringify([reminder, escalation])).toMatch(/runbook (approve|share) deployment:/);
     await run.shares();
     await run.waitsFor('approval');
@@ -139,12 +124,11 @@ describe('a planned DR switchover with a dead standby on each side, by workers t
     service.advanceClock(3 * 3_600_000);
     await run.approve('plan');
 
-    const parked = await run.waitsFor('decision');
-    expect(parked).toMatchObject({ step: 'Take a snapshot of east', code: 'RESPONSE_INVALID' });
-    expect(parked.choices.map(({ action }) => action)).toEqual(['retry', 'skip', 'abort']);
+    const parked = await run.parks('Take a snapshot of east');
+    expect([parked.code, ...actions(parked)]).toEqual(['RESPONSE_INVALID', 'retry', 'skip', 'abort']);
     expect(drPrimaries(scenario)).toEqual(['east']);
     expect(await readdir(snapshots)).toEqual([]);
-    await run.decide('retry');
+    await run.do('retry');
     const report = await run.report();
 
     expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], loss: { loss: 'none' } });

@@ -3,11 +3,10 @@ import { rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { WorkflowStartOptions } from '@temporalio/client';
-import { historyText } from '../support/canaries';
+import { historyText } from '../support/secret-search';
 import { FOREIGN_CERTIFICATE } from '../vault/support/loopback-certificate';
 import { startWithPayload, UNREADABLE, UNREADABLE_CONTENT } from '../support/raw-payloads';
 import { pair, Scenario } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
 
 /** The one POST among the reads: it asks what a token may do. */
 const READING_POST = '/v1/sys/capabilities-self';
@@ -19,7 +18,6 @@ const CA_FILE = join(tmpdir(), `bad-ca-${randomUUID()}.pem`);
 
 describe('before anything is touched', () => {
   let scenario: Scenario;
-  const shown: string[] = [];
 
   beforeAll(async () => {
     await writeFile(CA_FILE, 'this is no certificate');
@@ -40,22 +38,12 @@ describe('before anything is touched', () => {
     await rm(CA_FILE, { force: true });
   });
 
-  function changingCalls(): string[] {
-    return scenario.service.calls
+  /** Nothing was touched but this. */
+  function expectUntouched(...but: readonly string[]): void {
+    const changing = scenario.service.calls
       .filter(({ method, path }) => !['GET', 'LIST'].includes(method) && path !== READING_POST)
       .map(({ cluster, method, path }) => `${cluster} ${method} ${path}`);
-  }
-
-  /** Nothing was touched, and no secret stands anywhere. */
-  async function nothingTouched(): Promise<void> {
-    expect(changingCalls()).toEqual([]);
-    scenario.shows(...shown);
-  }
-
-  /** A plan proves that the primary takes writes, on the key beside the marker; nothing else was touched. */
-  async function onlyWriteProof(): Promise<void> {
-    expect(changingCalls().filter((call) => call !== WRITE_PROOF)).toEqual([]);
-    scenario.shows(...shown);
+    expect(changing.filter((call) => !but.includes(call))).toEqual([]);
   }
 
   const input = (more: Readonly<Record<string, unknown>> = {}): Readonly<Record<string, unknown>> => ({
@@ -65,14 +53,8 @@ describe('before anything is touched', () => {
     ...more,
   });
 
-  async function failureOf(run: TestRun): ReturnType<TestRun['failure']> {
-    const failure = await run.failure();
-    shown.push(JSON.stringify(failure));
-    return failure;
-  }
-
   describe('a start input that is wrong fails the run, names what is wrong, and touches nothing', () => {
-    afterEach(nothingTouched);
+    afterEach(() => expectUntouched());
 
     it.each<[string, () => unknown, string, RegExp]>([
       ['an unknown field', () => input({ forse: true }), 'INVALID_INPUT', /forse is no field of it/],
@@ -83,7 +65,7 @@ describe('before anything is touched', () => {
       const given = raw();
       const started = { taskQueue, workflowId: `input-${randomUUID()}`, args: given === undefined ? [] : [given] };
       const { workflowId } = await client.workflow.start('drSwitchover', started);
-      expect(await failureOf(scenario.attach(workflowId))).toMatchObject({
+      expect(await scenario.attach(workflowId).failure()).toMatchObject({
         code,
         message: expect.stringMatching(message) as string,
       });
@@ -91,7 +73,7 @@ describe('before anything is touched', () => {
 
     it.each(Object.entries(UNREADABLE))('an input that cannot be decoded: %s', async (encoding, payload) => {
       const run = scenario.attach(await startWithPayload(scenario, 'drSwitchover', payload));
-      const failure = await failureOf(run);
+      const failure = await run.failure();
       expect(failure.code).toBe('INVALID_INPUT');
       expect(failure.message).toContain(`encoding ${encoding}`);
       const later = { events: (await run.handle.fetchHistory()).events?.slice(1) ?? [] };
@@ -100,7 +82,8 @@ describe('before anything is touched', () => {
     });
 
     it('an unknown runbook is answered with the list of those that exist', async () => {
-      const failure = await failureOf(await scenario.startRunbook('drSwitchOver', input(), `input-${randomUUID()}`));
+      const run = await scenario.startRunbook('drSwitchOver', input(), `input-${randomUUID()}`);
+      const failure = await run.failure();
       expect(failure.code).toBe('UNKNOWN_RUNBOOK');
       expect(failure.message).toMatch(/drSwitchOver.*drSwitchover, drFailover, .*walSampler/);
     });
@@ -115,7 +98,7 @@ describe('before anything is touched', () => {
         args: [input()],
         ...options,
       });
-      const failure = await failureOf(scenario.attach(handle.workflowId, handle.firstExecutionRunId));
+      const failure = await scenario.attach(handle.workflowId, handle.firstExecutionRunId).failure();
       expect(failure.code).toBe('RUN_TIMEOUT_SET');
       expect(failure.message).toContain(what);
     });
@@ -126,36 +109,23 @@ describe('before anything is touched', () => {
         input({ deployment: 'no-such-deployment' }),
         'deployment:no-such-deployment',
       );
-      expect((await failureOf(run)).code).toBe('UNKNOWN_DEPLOYMENT');
+      expect((await run.failure()).code).toBe('UNKNOWN_DEPLOYMENT');
     });
 
-    it.each(['drSwitchover', 'operationTokenCeremony'])(
-      'a cluster that the deployment does not have: %s',
-      async (type) => {
-        const run =
-          type === 'drSwitchover'
-            ? await scenario.start({ to: 'atlantis' })
-            : await scenario.run(
-                type,
-                { cluster: 'atlantis', uses: ['dr.promote'], keepFor: '1h' },
-                'ceremony:atlantis',
-              );
-        const failure = await failureOf(run);
-        expect(failure.code).toBe('UNKNOWN_CLUSTER');
-        expect(failure.message).toContain('atlantis');
-      },
-    );
+    it.each([
+      ['drSwitchover', { to: 'atlantis' }],
+      ['operationTokenCeremony', { cluster: 'atlantis', uses: ['dr.promote'], keepFor: '1h' }],
+    ] as const)('a cluster that the deployment does not have: %s', async (runbook, asked) => {
+      const { code, message } = await (await scenario.run(runbook, asked)).failure();
+      expect([code, message]).toEqual(['UNKNOWN_CLUSTER', expect.stringContaining('atlantis')]);
+    });
   });
 
-  /** Runs a switchover that must be refused. Gives the message, which holds every failed precondition. */
-  async function refusal(more: Readonly<Record<string, unknown>> = {}): Promise<string> {
-    const failure = await failureOf(await scenario.start(more));
-    expect(failure.code).toBe('PRECONDITION_FAILED');
-    return failure.message;
-  }
+  const refusal = (to = 'west') => scenario.refusal('drSwitchover', { to });
 
   describe('a deployment that is not ready is refused with what was observed and what is needed', () => {
-    afterEach(onlyWriteProof);
+    // A plan proves that the primary takes writes, on the key beside the marker.
+    afterEach(() => expectUntouched(WRITE_PROOF));
 
     const west = () => scenario.service.cluster('west');
 
@@ -171,14 +141,13 @@ describe('before anything is touched', () => {
     });
 
     it('a CA file that holds no certificate, and one that signed nothing here', async () => {
-      expect(await refusal({ to: 'oslo' })).toMatch(/observed oslo: TLS_FAILED: .*does not hold PEM certificates/);
+      expect(await refusal('oslo')).toMatch(/observed oslo: TLS_FAILED: .*does not hold PEM certificates/);
       await writeFile(CA_FILE, FOREIGN_CERTIFICATE);
-      expect(await refusal({ to: 'oslo' })).toMatch(/observed oslo: (UNREACHABLE|TLS_FAILED)/);
+      expect(await refusal('oslo')).toMatch(/observed oslo: (UNREACHABLE|TLS_FAILED)/);
     });
 
     it('dryRun tells the plan and every precondition, takes no lock, and changes nothing', async () => {
       const report = await (await scenario.start({ dryRun: true }, `dry-${randomUUID()}`)).report();
-      shown.push(JSON.stringify(report));
       expect(report.outcome).toBe('planned');
       expect(report.plan?.content.operations[0]).toMatchObject({
         operation: 'dr.primary.demote',
@@ -188,10 +157,7 @@ describe('before anything is touched', () => {
       expect(report.plan?.content.steps).toContain('Demote east (OUTAGE begins)');
       expect(report.preconditions.filter(({ verdict }) => verdict === 'fail')).toEqual([]);
       expect(report.preconditions.length).toBeGreaterThan(10);
-      for (const { observed, needed } of report.preconditions) {
-        expect(observed).not.toBe('');
-        expect(needed).not.toBe('');
-      }
+      expect(report.preconditions.filter(({ observed, needed }) => observed === '' || needed === '')).toEqual([]);
       await expect(scenario.client.workflow.getHandle(scenario.workflowId).describe()).resolves.toMatchObject({
         status: { name: 'FAILED' },
       });
@@ -202,14 +168,9 @@ describe('before anything is touched', () => {
       const report = await (await scenario.start({ dryRun: true })).report();
       west().unsealNode(0);
       expect(report.outcome).toBe('planned');
-      expect(report.preconditions).toContainEqual(
-        expect.objectContaining({
-          name: 'every node is unsealed',
-          cluster: 'west',
-          verdict: 'fail',
-          next: expect.any(String) as string,
-        }),
-      );
+      const sealed = { name: 'every node is unsealed', cluster: 'west', verdict: 'fail' };
+      const refused = expect.objectContaining({ ...sealed, next: expect.any(String) as string }) as unknown;
+      expect(report.preconditions).toContainEqual(refused);
     });
   });
 });

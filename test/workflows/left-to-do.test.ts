@@ -1,11 +1,18 @@
-/** What people have to do where a run ends during a change, told before the change is ordered: so also where it is terminated. */
+/**
+ * What people have to do where a run ends during a change, told before the change is ordered: so also where it is
+ * terminated. And whom such a run keeps out: clients are let through where a cluster is known to serve.
+ */
 import { ApplicationFailure } from '@temporalio/common';
 import * as workflows from '../../workflows';
 import type { RunbookName } from '../../src/contracts/names';
-import { stepFailure } from '../../workflows/engine/failures';
+import type { ClusterObservation } from '../../src/contracts/observations';
+import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
+import { RunStopped, stepFailure } from '../../workflows/engine/failures';
 import type { Run } from '../../workflows/engine/run';
 import { approvePlan } from '../../workflows/procedures/approved-plan';
+import { quiesceClients } from '../../workflows/procedures/held-clients';
 import { fenceOf, followingOf, pointingOf } from '../../workflows/procedures/roles';
+import { serviceBack } from '../../workflows/procedures/service-back';
 import { fakeRun } from '../support/fake-run';
 
 jest.mock('@temporalio/workflow', () => ({
@@ -23,22 +30,13 @@ jest.mock('../../workflows/engine/runbook', () => {
   return { runbook, runbookInParts: runbook };
 });
 
-const LOST = ApplicationFailure.create({
-  type: 'OUTCOME_UNKNOWN',
-  message: 'lost',
-  details: [{ outcomeKnown: false }],
-});
-const DENIED = stepFailure('PERMISSION_DENIED', 'no');
+const unknown = { type: 'OUTCOME_UNKNOWN', message: 'lost', details: [{ outcomeKnown: false }] };
+const lost = () => Promise.reject(ApplicationFailure.create(unknown));
+const denied = () => Promise.reject(stepFailure('PERMISSION_DENIED', 'no'));
 /** What every activity of these tests gives. */
 const DONE = {
-  outcome: 'done',
-  observed: 'seen',
-  observations: [],
-  following: [],
-  nodes: [],
-  equal: true,
-  verdict: 'streaming',
-  loss: 'none',
+  ...{ outcome: 'done', observed: 'seen', verdict: 'streaming', loss: 'none', equal: true },
+  ...{ observations: [], following: [], nodes: [] },
 };
 
 type Case = { readonly runbook: RunbookName; readonly input?: object; readonly route: object };
@@ -54,13 +52,14 @@ async function leftOf(
   calls: Readonly<Record<string, unknown>>,
   before: readonly Case[] = [],
   already: readonly string[] = [],
+  further: () => Promise<void> = () => Promise.resolve(),
 ) {
-  const { run, left, leftAt, end } = fakeRun({ calls, otherwise: DONE });
+  const { run, left, leftAt, waiting, waited, end } = fakeRun({ calls, otherwise: DONE });
   for (const about of already) left.add(`already: ${about}`, about);
   mockRun = run;
   const approvals = {
     authority: {},
-    further: () => Promise.resolve(),
+    further,
     begin: (_gate: string, carryOut: (authority: object) => unknown) => carryOut({}),
   };
   const tokens = {
@@ -74,23 +73,26 @@ async function leftOf(
   }
   const atTheEnd = left.texts.join('\n');
   await end();
-  return { leftAt, atTheEnd };
+  // What people are to start is taken as it is printed.
+  for (const text of [...Object.values(leftAt), atTheEnd])
+    for (const [, name = '', json = ''] of text.matchAll(/`runbook start (\w+) --input '([^']*)'`/g))
+      expect(RUNBOOK_INPUTS[name as RunbookName].safeParse(JSON.parse(json)).error?.issues ?? []).toEqual([]);
+  return { leftAt, atTheEnd, waiting, waited };
 }
 
-const decommission = (kind: string, afterwards: string): Case => ({
-  runbook: 'secondaryDecommission',
-  input: { kind },
-  route: { primary: 'east', id: 'id-west', secondary: 'west', known: true, afterwards },
-});
-const teardown = (kind: string, role: string): Case => ({
-  runbook: 'replicationTeardown',
-  input: { kind, cluster: 'west' },
-  route: { cluster: 'west', role, cutOff: [] },
-});
-const onboarding: Case = {
-  runbook: 'drSecondaryOnboarding',
-  route: { kind: 'dr', primary: 'east', secondary: 'west', id: 'id-west', enablesPrimary: true },
+const runOf = (runbook: RunbookName, route: object, input: object = {}): Case => ({ runbook, route, input });
+const decommission = (kind: string, afterwards: string) => {
+  const route = { primary: 'east', id: 'id-west', secondary: 'west', known: true, afterwards };
+  return runOf('secondaryDecommission', route, { kind });
 };
+const teardown = (kind: string, role: string) =>
+  runOf('replicationTeardown', { cluster: 'west', role, cutOff: [] }, { kind, cluster: 'west' });
+const changes = [{ secondary: 'asia', id: 'x', before: 'none', wanted: {} }];
+const filter = runOf('filterReconciliation', { primary: 'west', secondaries: [], changes });
+const enablement = runOf('primaryEnablement', {}, { kind: 'dr', cluster: 'west' });
+const secondary = { kind: 'dr', primary: 'east', secondary: 'west' };
+const repointing = runOf('secondaryRepointing', { ...secondary, form: 'token' });
+const onboarding = runOf('drSecondaryOnboarding', { ...secondary, id: 'id-west', enablesPrimary: true });
 
 describe('a change whose outcome nobody knows is told, however the run ended', () => {
   it.each([
@@ -103,49 +105,43 @@ describe('a change whose outcome nobody knows is told, however the run ended', (
     ['disableSecondary', decommission('dr', 'disable'), 'west may have been disabled as DR secondary: read sys'],
     ['disableSecondary', teardown('dr', 'secondary'), 'west may have been disabled as DR secondary: read sys'],
     ['disablePrimary', teardown('performance', 'primary'), 'west may have been disabled as performance primary'],
-    [
-      'enablePrimary',
-      { runbook: 'primaryEnablement', input: { kind: 'dr', cluster: 'west' }, route: {} },
-      'west may have been made DR primary: read sys/replication/dr/status of it',
-    ],
-    [
-      'writePathsFilter',
-      {
-        runbook: 'filterReconciliation',
-        route: {
-          primary: 'west',
-          secondaries: [],
-          changes: [{ secondary: 'asia', id: 'x', before: 'none', wanted: {} }],
-        },
-      },
-      'The paths filter of x on west may have been written',
-    ],
-    [
-      'updatePrimary',
-      { runbook: 'secondaryRepointing', route: { kind: 'dr', form: 'token', primary: 'east', secondary: 'west' } },
-      'west may have been pointed at east (DR): read sys/replication/dr/status of it',
-    ],
-  ] as readonly (readonly [string, Case, string])[])('%s', async (activity, run, text) => {
-    const lost = await leftOf(run, { [activity]: () => Promise.reject(LOST) });
-    expect(lost.leftAt[activity]).toContain(text);
-    expect(lost.atTheEnd).toContain(text);
-    for (const answer of [() => Promise.reject(DENIED), () => Promise.resolve(DONE)])
+    ['enablePrimary', enablement, 'west may have been made DR primary: read sys/replication/dr/status of it'],
+    ['writePathsFilter', filter, 'The paths filter of x on west may have been changed'],
+    ['updatePrimary', repointing, 'west may have been pointed at east (DR): read sys/replication/dr/status of it'],
+  ])('%s', async (activity, run, text) => {
+    const { leftAt, atTheEnd } = await leftOf(run, { [activity]: lost });
+    expect(leftAt[activity]).toContain(text);
+    expect(atTheEnd).toContain(text);
+    for (const answer of [denied, () => Promise.resolve(DONE)])
       expect((await leftOf(run, { [activity]: answer })).atTheEnd).not.toContain('may have been');
   });
 });
 
 it('an onboarding says what it prepared, and that a cluster may be wiped until it was seen streaming', async () => {
   const { leftAt, atTheEnd } = await leftOf(onboarding, {});
-  const inVain = 'east was made DR primary and nothing was connected to it';
+  const inVain = 'east became DR primary and nothing was connected to it';
   expect(leftAt['enableSecondary']).not.toContain(inVain);
   expect(leftAt['enableSecondary']).toContain('west was not seen streaming: read its DR status');
   expect(leftAt['followBootstrap']).toContain('unseal its nodes with key shares of east');
   expect(leftAt['followBootstrap']).not.toContain(inVain);
   expect(atTheEnd).toBe('');
-  const refused = await leftOf(onboarding, { enableSecondary: () => Promise.reject(DENIED) });
-  expect(refused.atTheEnd).toContain(inVain);
-  const lost = await leftOf(onboarding, { enableSecondary: () => Promise.reject(LOST) });
-  expect(lost.atTheEnd).not.toContain(inVain);
+  expect((await leftOf(onboarding, { enableSecondary: denied })).atTheEnd).toContain(inVain);
+  // An answer that was lost: the next attempt finds it enabled.
+  const found = { enablePrimary: () => Promise.resolve({ ...DONE, outcome: 'already' }) };
+  expect((await leftOf(onboarding, { ...found, enableSecondary: denied })).atTheEnd).toContain(inVain);
+  expect((await leftOf(onboarding, { enableSecondary: lost })).atTheEnd).not.toContain(inVain);
+});
+
+it.each<[string, Case]>([
+  ['rejoin', runOf('drRejoin', { kind: 'dr', cluster: 'east', primary: 'west', former: 'secondary' })],
+  ['onboarding', onboarding],
+])('once a run is told to end nobody is asked to do anything any more: %s', async (_what, asked) => {
+  const rejected = () => Promise.reject(new RunStopped('grace', 'rejected'));
+  const seen = () => Promise.resolve({ ...DONE, at: 0, silentNodes: 1 });
+  const calls = { checkFormerPrimaryDemoted: seen, followBootstrap: rejected };
+  const { waited, waiting } = await leftOf(asked, calls, [], [], rejected);
+  expect(waited).toEqual([expect.objectContaining({ for: 'action' })]);
+  expect(waiting.size).toBe(0);
 });
 
 it('a secondary that was cut off is told until it is settled on its side', async () => {
@@ -155,22 +151,28 @@ it('a secondary that was cut off is told until it is settled on its side', async
 });
 
 describe('a change of the primary', () => {
+  const nobody = {
+    others: [],
+    otherDrSecondaries: [],
+    silentDrSecondaries: [],
+    performanceSecondaries: [],
+    silent: [],
+  };
   const planned = {
+    ...nobody,
     from: 'east',
     to: 'west',
     quiesce: 'quota',
     rejoin: true,
     candidate: { cluster: 'west' },
-    others: [],
   };
-  const switchover: Case = {
-    runbook: 'drSwitchover',
-    route: { ...planned, otherDrSecondaries: ['north'], performanceSecondaries: ['branch'] },
-  };
+  const followers = { otherDrSecondaries: ['north'], performanceSecondaries: ['branch'], silent: ['south'] };
+  const switchover = runOf('drSwitchover', { ...planned, ...followers });
+  const readQuotas = () => Promise.resolve({ exempt: [] });
   const UNSEEN = 'became primary, but was not seen to serve';
 
   it('tells at each step who is primary as far as the run knows, whom it holds, and who does not follow', async () => {
-    const { leftAt } = await leftOf(switchover, { readQuotas: () => Promise.resolve({ exempt: [] }) });
+    const { leftAt } = await leftOf(switchover, { readQuotas });
     expect(leftAt['quiesceByQuota']).toContain('vault delete sys/quotas/rate-limit/runbooks-');
     expect(leftAt['writeMarker']).not.toContain('primary');
     expect(leftAt['demotePrimary']).toMatch(/^The demotion of east was under way and its outcome was not recorded/);
@@ -180,52 +182,30 @@ describe('a change of the primary', () => {
     expect(leftAt['promoteSecondary']).toMatch(/^The promotion of west was under way and its outcome was not recorded/);
     expect(leftAt['awaitServiceReady']).toMatch(new RegExp(`^west ${UNSEEN}`));
     expect(leftAt['releaseQuota']).toContain('vault delete');
-    for (const text of [
-      'east does not follow west',
-      'north does not follow west',
-      'branch was not seen following west',
-    ])
-      expect(leftAt['proveWrite']).toContain(text);
+    for (const each of ['east', 'north', 'branch'])
+      expect(leftAt['proveWrite']).toContain(`${each} was not seen following west`);
     expect(leftAt['proveWrite']).not.toMatch(/not seen to serve|vault delete/);
-    expect(leftAt['readDeployment']).toBe(
-      leftAt['proveWrite']?.split('\n').find((text) => text.startsWith('branch was not seen')),
-    );
+    const unseen = leftAt['proveWrite']
+      ?.split('\n')
+      .filter((text) => /^(branch was not seen|south did not answer)/.test(text));
+    expect(unseen).toHaveLength(2);
+    expect(leftAt['readDeployment']?.split('\n')).toEqual(unseen);
   });
 
   it.each([
     ['was done', {}],
-    [
-      'was not seen to serve',
-      { awaitServiceReady: () => Promise.reject(DENIED), proveWrite: () => Promise.reject(DENIED) },
-    ],
+    ['was not seen to serve', { awaitServiceReady: denied, proveWrite: denied }],
   ])('of a switchover that %s, and of the failover after it: the later one counts', async (_how, seen) => {
-    const answers = [() => Promise.resolve(DONE), () => Promise.reject(LOST)];
-    const calls = {
-      ...seen,
-      readQuotas: () => Promise.resolve({ exempt: [] }),
-      promoteSecondary: () => answers.shift()?.(),
-    };
-    const lost = {
-      from: 'west',
-      to: 'east',
-      otherDrSecondaries: [],
-      silentDrSecondaries: [],
-      performanceSecondaries: [],
-    };
-    const failover: Case = { runbook: 'drFailover', route: { ...planned, ...lost } };
+    const answers = [() => Promise.resolve(DONE), lost];
+    const calls = { ...seen, readQuotas, promoteSecondary: () => answers.shift()?.() };
+    const failover = runOf('drFailover', { ...planned, from: 'west', to: 'east' });
     const { atTheEnd } = await leftOf(failover, calls, [switchover]);
     expect(atTheEnd).toMatch(/^The promotion of east was under way .*, and keep west fenced/);
     expect(atTheEnd).not.toMatch(/promotion of west|west became primary/);
   });
 
   it('of performance replication: speaks of its primary, and never of DR operation tokens', async () => {
-    const run: Case = {
-      runbook: 'performancePromotion',
-      input: { mode: 'planned' },
-      route: { ...planned, silent: [] },
-    };
-    const calls = { readQuotas: () => Promise.resolve({ exempt: [] }) };
-    const { leftAt } = await leftOf(run, calls);
+    const { leftAt } = await leftOf(runOf('performancePromotion', planned, { mode: 'planned' }), { readQuotas });
     expect(leftAt['compareAfterDemotion']).toContain('no cluster is performance primary. Promote east back');
     expect(leftAt['promoteSecondary']).toContain('Only one of them may be performance primary');
     expect(Object.values(leftAt).join()).not.toMatch(/DR operation token|Rejoin/);
@@ -234,9 +214,9 @@ describe('a change of the primary', () => {
   it.each(['drFailover', 'performancePromotion'] as const)(
     '%s of a primary that is gone: it stays fenced',
     async (runbook) => {
-      const route = { ...planned, otherDrSecondaries: [], silentDrSecondaries: ['south'], performanceSecondaries: [] };
-      const unplanned = { runbook, input: { mode: 'unplanned' }, route: { ...route, mode: 'unplanned', silent: [] } };
-      const { leftAt, atTheEnd } = await leftOf(unplanned, { promoteSecondary: () => Promise.reject(LOST) });
+      const mode = { mode: 'unplanned' };
+      const unplanned = runOf(runbook, { ...planned, silentDrSecondaries: ['south'], ...mode }, mode);
+      const { leftAt, atTheEnd } = await leftOf(unplanned, { promoteSecondary: lost });
       for (const text of [leftAt['promoteSecondary'], atTheEnd])
         expect(text).toMatch(/The promotion of west was under way .*, and keep east fenced/);
       const promoted = await leftOf(unplanned, {});
@@ -248,11 +228,81 @@ describe('a change of the primary', () => {
       // Nobody is told to point the new primary at another one, or to keep it fenced.
       const abouts = (cluster: string) => [followingOf(cluster), pointingOf(cluster), fenceOf(cluster)];
       const already = [...abouts('west'), ...abouts('lake')];
-      const takenOver = await leftOf(unplanned, { promoteSecondary: () => Promise.reject(DENIED) }, [], already);
+      const takenOver = await leftOf(unplanned, { promoteSecondary: denied }, [], already);
       expect(takenOver.leftAt['promoteSecondary']?.match(/already: .* west/g)).toHaveLength(3);
       const serving = (await leftOf(unplanned, {}, [], already)).leftAt['awaitServiceReady'];
       expect(serving).not.toMatch(/already: .* west/);
       expect(serving?.match(/already: .* lake/g)).toHaveLength(3);
     },
   );
+});
+
+type Mode = 'primary' | 'secondary' | 'silent';
+
+/** A run that held the clients of east by quota, and ends: what was released where, and what is left to do. */
+async function endOf(outage: { outageSince?: number; serviceBackAt?: number }, east: Mode, west: Mode) {
+  const released: unknown[] = [];
+  const seen = { east, west };
+  const calls = {
+    readQuotas: () => Promise.resolve({ exempt: ['sys/health'], auditLogging: false }),
+    readDeployment: () =>
+      Promise.resolve({
+        observations: Object.entries(seen)
+          .filter(([, mode]) => mode !== 'silent')
+          .map(([cluster, mode]) => ({ cluster, dr: { mode } }) as unknown as ClusterObservation),
+      }),
+    quiesceByQuota: () => Promise.resolve({}),
+    releaseQuota: ({ cluster }: { cluster: string }) => Promise.resolve(void released.push(cluster)),
+  };
+  const { run, left, end } = fakeRun({ calls, state: outage });
+  const approvals = { begin: (_: string, body: (authority: object) => unknown) => body({}) };
+  const route = { from: 'east', to: 'west', quiesce: 'quota', hooks: { release: false } } as const;
+  await quiesceClients(run, { deployment: 'payments', kind: 'dr', route, approvals: approvals as never, gate: 'go' });
+  await end();
+  return { released, held: left.texts.length > 0 };
+}
+
+const out = { outageSince: 1 };
+it.each([
+  ['before an outage, whoever answers', {}, 'silent', 'silent', ['east']],
+  ['a failover took the run over, and the old primary answers again', out, 'primary', 'secondary', ['east']],
+  ['the candidate became primary', out, 'secondary', 'primary', ['west']],
+  ['no cluster is primary', out, 'secondary', 'secondary', []],
+  ['both say to be primary', out, 'primary', 'primary', []],
+  ['the candidate, which may have been promoted, is silent', out, 'primary', 'silent', []],
+  ['service was back, and people skipped the release', { ...out, serviceBackAt: 2 }, 'secondary', 'primary', []],
+] as const)('clients that a quota refuses at the end of a run: %s', async (_, outage, east, west, released) => {
+  expect(await endOf(outage, east, west)).toEqual({ released, held: released.length === 0 });
+});
+
+/** Service comes back at west: what it said of itself, and whether its quotas can be read; what was released, and told. */
+async function back(ready: object | undefined, quotas: 'read' | 'refused' = 'read', held?: object) {
+  const released: unknown[] = [];
+  // Where it parked it would be thrown as it is.
+  const failed = () => Promise.reject(stepFailure('UNREACHABLE', ''));
+  const calls = {
+    awaitServiceReady: () => (ready ? Promise.resolve(ready) : failed()),
+    releaseQuota: ({ cluster }: { cluster: string }) =>
+      quotas === 'read' ? Promise.resolve({ released: released.push(cluster) }) : failed(),
+  };
+  const { run, left } = fakeRun({ calls, run: { held } });
+  const hooks = { traffic: false, probe: false };
+  const west = { primary: 'west', from: 'east', credentialOf: 'east' };
+  await serviceBack(run, { kind: 'dr', deployment: 'payments', hooks, ...west });
+  return { released, told: left.texts.join('\n') };
+}
+
+it('a quota that came along to the new primary is deleted, also where that was not seen to serve', async () => {
+  expect((await back({})).released).toEqual([]);
+  expect((await back({ clientsRefused: 'by-quota' })).released).toEqual(['west']);
+  expect((await back({ clientsRefused: 'not-known' })).released).toEqual(['west']);
+  expect((await back(undefined)).released).toEqual(['west']);
+  const quota = { by: 'quota', cluster: 'east', before: { exempt: [], auditLogging: false } };
+  // Its own is deleted once.
+  expect((await back(undefined, 'read', quota)).released).toEqual(['west']);
+});
+
+it('where that cannot be read either nobody is waited for: what is left has its command', async () => {
+  for (const ready of [undefined, { clientsRefused: 'not-known' }])
+    expect((await back(ready, 'refused')).told).toContain('vault delete sys/quotas/rate-limit/runbooks-');
 });

@@ -1,25 +1,23 @@
 import { randomUUID } from 'node:crypto';
 import { replayRun } from '../support/replay';
 import { reportOf } from '../support/reports';
-import { pair, Scenario } from '../support/scenario';
-import { takeOverBy } from '../support/take-over';
+import { clusters, openScenario, pair } from '../support/scenario';
+import type { Scenario } from '../support/scenario';
+import { takeOverBy } from '../support/failover';
 import { temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 
 describe('one changing run for each deployment', () => {
   /** The lock of a ceremony is the cluster's name, and the server serves all tests. */
   const alone = `alone-${randomUUID().slice(0, 8)}`;
   let scenario: Scenario;
-  beforeAll(async () => {
-    const { clusters, dr = [] } = pair();
-    scenario = await Scenario.start({
-      topology: {
-        clusters: [...clusters, { name: 'north', nodes: 1 }, { name: alone, nodes: 1 }],
-        dr: [...dr, { primary: 'north', secondaries: [alone] }],
-      },
-      drSets: { main: ['east', 'west'], other: ['north', alone] },
-    });
+  const { clusters: two, dr = [] } = pair();
+  openScenario((opened) => (scenario = opened), {
+    topology: {
+      clusters: [...two, ...clusters('north', alone)],
+      dr: [...dr, { primary: 'north', secondaries: [alone] }],
+    },
+    drSets: { main: ['east', 'west'], other: ['north', alone] },
   });
-  afterAll(() => scenario.stop());
 
   it('a run under a random ID hands over; a second start names the holder; dryRun goes beside it; the real run completes', async () => {
     const first = await scenario.start({}, `ui-${randomUUID()}`);
@@ -67,14 +65,8 @@ describe('one changing run for each deployment', () => {
   });
 
   it('a ceremony is locked by its cluster', async () => {
-    const input = {
-      deployment: scenario.name,
-      cluster: alone,
-      uses: ['dr.promote'],
-      keepFor: '1h',
-      reason: 'a test of the lock',
-    };
-    const starter = await scenario.startRunbook('operationTokenCeremony', input, `ui-${randomUUID()}`);
+    const input = { cluster: alone, uses: ['dr.promote'], keepFor: '1h' };
+    const starter = await scenario.run('operationTokenCeremony', input, `ui-${randomUUID()}`);
     const handedOver = (await starter.handle.result()) as Record<string, string>;
     expect(handedOver['workflowId']).toBe(`ceremony:${alone}`);
     const real = scenario.attach(`ceremony:${alone}`, handedOver['runId']);
@@ -83,29 +75,21 @@ describe('one changing run for each deployment', () => {
     expect((await real.report()).outcome).toBe('aborted');
   });
 
-  describe('held by a run that is none of ours', () => {
-    const failover = async () => {
-      const takeOverDocument = await takeOverBy(scenario.attach());
-      const asked = { deployment: scenario.name, reason: 'the primary is gone', requestedBy: 'olga' };
-      return scenario.startRunbook('drFailover', { ...asked, takeOver: true, takeOverDocument }, `ui-${randomUUID()}`);
-    };
-    const squat = (type: string, taskQueue: string, args: unknown[] = []) =>
-      scenario.client.workflow.start(type, { workflowId: scenario.workflowId, taskQueue, args });
+  it('held by a run that is none of ours, on a queue that nobody polls, with a name that would be a command: a failover says who holds the lock and what an administrator does', async () => {
+    const { workflowId } = scenario;
+    const taskQueue = uniqueTaskQueue('nobody');
+    const args = [{ deployment: scenario.name, samples: 200, everySeconds: 10 }];
+    const squatter = await scenario.client.workflow.start('x`; rm -rf ~ `', { workflowId, taskQueue, args });
+    const takeOverDocument = await takeOverBy(scenario.attach());
+    const run = await scenario.run('drFailover', { takeOver: true, takeOverDocument }, `ui-${randomUUID()}`);
+    const failed = await run.failure();
+    const told = JSON.stringify([failed.message, failed.details]);
+    await squatter.terminate('end of the test');
 
-    it('on a queue that nobody polls, with a name that would be a command: a failover says who holds the lock and what an administrator does', async () => {
-      const taskQueue = uniqueTaskQueue('nobody');
-      const input = { deployment: scenario.name, samples: 200, everySeconds: 10 };
-      const squatter = await squat('x`; rm -rf ~ `', taskQueue, [input]);
-      const run = await failover();
-      const failed = await run.failure();
-      const told = JSON.stringify([failed.message, failed.details]);
-      await squatter.terminate('end of the test');
-
-      expect(failed.code).toBe('LOCK_HELD');
-      for (const known of [squatter.firstExecutionRunId, taskQueue]) expect(told).toContain(known);
-      expect(told).toContain(`temporal workflow terminate --namespace ${temporalServer().namespace}`);
-      expect(told).toContain(`--workflow-id ${scenario.workflowId} --run-id ${squatter.firstExecutionRunId}`);
-      expect(told).not.toContain('`; rm');
-    });
+    expect(failed.code).toBe('LOCK_HELD');
+    for (const known of [squatter.firstExecutionRunId, taskQueue]) expect(told).toContain(known);
+    expect(told).toContain(`temporal workflow terminate --namespace ${temporalServer().namespace}`);
+    expect(told).toContain(`--workflow-id ${workflowId} --run-id ${squatter.firstExecutionRunId}`);
+    expect(told).not.toContain('`; rm');
   });
 });

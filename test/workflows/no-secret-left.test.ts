@@ -3,17 +3,14 @@
  * a file, at a pipe and at a terminal. Afterwards everything that left a process, or stayed on a disk, is searched for
  * every secret that there was.
  */
-import type { ChildProcess } from 'node:child_process';
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, readdirSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
+import { readFileSync, readdirSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { request } from 'undici';
 import { recordWorkflowId } from '../../src/contracts/record';
 import { addPin, formatPublicKey } from '../../src/keys';
-import { until } from '../support/by-hand';
 import { CHANGING, statuses } from '../support/faults';
+import { Program } from '../support/program';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { SecretSearch } from '../support/secret-search';
@@ -21,61 +18,20 @@ import { temporalServer } from '../support/temporal-server';
 
 jest.setTimeout(240_000);
 
-const PROGRAM = join(__dirname, '../../dist/src/cli/main.js');
-
-/** A program of ours with a home, temporary directory and working directory of its own. */
-class Program {
-  readonly child: ChildProcess;
-  output = '';
-  readonly ended: Promise<number | null>;
-
-  constructor(
-    home: string,
-    environment: Readonly<Record<string, string>>,
-    words: readonly string[],
-    how: 'pipe' | 'terminal' = 'pipe',
-  ) {
-    for (const folder of ['', 'tmp', 'cwd']) mkdirSync(join(home, folder), { recursive: true });
-    const command = [process.execPath, PROGRAM, ...words];
-    const [file = '', ...args] =
-      how === 'terminal'
-        ? ['script', '-qefc', command.map((word) => `'${word}'`).join(' '), join(home, 'typescript')]
-        : // Core dumps are on: what a crash leaves is searched too.
-          ['sh', '-c', 'ulimit -c unlimited; exec "$0" "$@"', ...command];
-    this.child = spawn(file, args, {
-      cwd: join(home, 'cwd'),
-      env: { PATH: process.env['PATH'] ?? '', HOME: home, TMPDIR: join(home, 'tmp'), TERM: 'dumb', ...environment },
-      stdio: ['pipe', 'pipe', 'pipe'],
-    });
-    for (const stream of [this.child.stdout, this.child.stderr])
-      stream?.on('data', (chunk: Buffer) => void (this.output += chunk.toString('utf8')));
-    this.ended = once(this.child, 'close').then(([code]) => code as number | null);
-  }
-
-  async says(text: string): Promise<void> {
-    await until(`"${text}" in: ${this.output}`, () => this.output.includes(text) || this.child.exitCode !== null);
-    expect(this.output).toContain(text);
-  }
-}
-
 /** Arguments and environments of every process that descends from this one, as every user of the machine, or root, sees them. */
 class ProcessTable {
   readonly seen = new Map<string, { readonly cmdline: string; readonly environ: string }>();
   readonly #timer = setInterval(() => this.look(), 150);
 
   look(): void {
-    const parents = new Map<number, number>();
-    for (const name of readdirSync('/proc').filter((each) => /^\d+$/.test(each))) {
-      const stat = readProc(`/proc/${name}/stat`);
-      const parent = Number(/^\d+ \(.*\) \S (\d+)/s.exec(stat)?.[1] ?? 0);
-      parents.set(Number(name), parent);
-    }
-    for (const pid of parents.keys()) {
+    const pids = readdirSync('/proc').filter((each) => /^\d+$/.test(each));
+    const parentOf = (pid: string) => /^\d+ \(.*\) \S (\d+)/s.exec(readProc(`/proc/${pid}/stat`))?.[1] ?? '0';
+    const parents = new Map(pids.map((pid) => [pid, parentOf(pid)]));
+    for (const pid of pids) {
       let ancestor = parents.get(pid);
-      while (ancestor !== undefined && ancestor > 1 && ancestor !== process.pid) ancestor = parents.get(ancestor);
-      if (ancestor !== process.pid) continue;
-      const [cmdline, environ] = ['cmdline', 'environ'].map((file) => readProc(`/proc/${pid}/${file}`));
-      if (cmdline) this.seen.set(`${pid} ${cmdline}`, { cmdline, environ: environ ?? '' });
+      while (ancestor !== undefined && ancestor !== `${process.pid}`) ancestor = parents.get(ancestor);
+      const [cmdline = '', environ = ''] = ['cmdline', 'environ'].map((file) => readProc(`/proc/${pid}/${file}`));
+      if (ancestor !== undefined && cmdline !== '') this.seen.set(`${pid} ${cmdline}`, { cmdline, environ });
     }
   }
 
@@ -94,20 +50,19 @@ function readProc(path: string): string {
 
 /** Ports on which a process listens. */
 function listening(pid: number): string[] {
-  const inodes = new Set(
-    readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
-      try {
-        return /socket:\[(\d+)\]/.exec(readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1] ?? [];
-      } catch {
-        return [];
-      }
-    }),
-  );
+  const socketOf = (fd: string) => {
+    try {
+      return /socket:\[(\d+)\]/.exec(readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1];
+    } catch {
+      return undefined;
+    }
+  };
+  const inodes = new Set(readdirSync(`/proc/${pid}/fd`).map(socketOf));
   return ['tcp', 'tcp6'].flatMap((table) =>
     readProc(`/proc/${pid}/net/${table}`)
       .split('\n')
       .map((line) => line.trim().split(/\s+/))
-      .filter(([, , , state, , , , , , inode]) => state === '0A' && inodes.has(inode ?? ''))
+      .filter(([, , , state, , , , , , inode]) => state === '0A' && inodes.has(inode))
       .map(([, local]) => local ?? ''),
   );
 }
@@ -128,26 +83,16 @@ describe('a switchover with a ceremony, by processes', () => {
   /** What we put there ourselves, so that the programs have something to read. */
   const planted = new Set<string>();
 
-  const home = (name: string) => join(scenario.directory, 'homes', name);
-  const start = (
-    name: string,
-    words: readonly string[],
-    how?: 'pipe' | 'terminal',
-    more: Record<string, string> = {},
-  ) => {
-    const program = new Program(home(name), { ...scenario.environment, ...more }, words, how);
+  const start = (name: string, words: readonly string[], how?: 'pipe' | 'terminal') => {
+    const program = new Program(join(scenario.directory, 'homes', name), scenario.environment, words, how);
     programs.push(program);
     return program;
   };
 
   beforeAll(async () => {
-    if (!existsSync(PROGRAM))
-      throw new Error('This test runs the program of the build. Build it first: npm run build (npm test does).');
-    scenario = await Scenario.start({
-      worker: 'none',
-      person: (name) =>
-        ['ada', 'bert', 'cleo'].includes(name) ? { attestation: 'claimed', publicKeys: undefined } : undefined,
-    });
+    const claimed = { attestation: 'claimed', publicKeys: undefined };
+    const person = (name: string) => (['ada', 'bert', 'cleo'].includes(name) ? claimed : undefined);
+    scenario = await Scenario.start({ worker: 'none', person });
     processes = new ProcessTable();
     for (const path of filesBelow(scenario.directory)) planted.add(path);
     const jwk = readFileSync(join(scenario.directory, 'workers.jwk'), 'utf8');
@@ -163,13 +108,10 @@ describe('a switchover with a ceremony, by processes', () => {
   });
 
   it('ends well: shares come from a file, a pipe and a terminal', async () => {
-    const [words, pins] = [
-      ['--to', 'west', '--reason', 'a test', '--requested-by', 'olga'],
-      join(scenario.directory, 'pins'),
-    ];
+    const pins = join(scenario.directory, 'pins');
     await addPin(pins, 'test', formatPublicKey(scenario.workersKey));
-    const started = start('operator', ['start', 'drSwitchover', '--deployment', scenario.name, ...words]);
-    expect([await started.ended, started.output]).toEqual([0, expect.any(String)]);
+    const words = `start drSwitchover --to west --reason test --requested-by olga --deployment ${scenario.name}`;
+    expect(await start('operator', words.split(' ')).ended).toBe(0);
     run = scenario.attach();
     await run.waitsFor('shares');
     noteCeremonyKeys();
@@ -178,16 +120,8 @@ describe('a switchover with a ceremony, by processes', () => {
     worker.child.kill('SIGUSR1');
 
     const share = (name: string) => scenario.person(name).share ?? '';
-    const asked = (name: string) => [
-      'share',
-      scenario.workflowId,
-      '--holder',
-      name,
-      '--pins',
-      pins,
-      '--confirm',
-      'west',
-    ];
+    const asked = (name: string) =>
+      ['share', scenario.workflowId, '--holder', name, '--pins', pins, '--confirm', 'west'] as const;
     const file = join(scenario.directory, 'share-of-ada');
     writeFileSync(file, share('ada'), { mode: 0o600 });
     planted.add(file);
@@ -197,16 +131,14 @@ describe('a switchover with a ceremony, by processes', () => {
     const cleo = start('cleo', asked('cleo'), 'terminal');
     await cleo.says('Your key share');
     cleo.child.stdin?.write(`${share('cleo')}\r`);
-    for (const { ended, output } of [ada, bert, cleo]) expect([await ended, output]).toEqual([0, expect.any(String)]);
     const watched = start('watcher', ['status', scenario.workflowId]);
-    expect(await watched.ended).toBe(0);
+    for (const each of [ada, bert, cleo, watched]) expect([await each.ended, each.output]).toEqual([0, each.output]);
     await run.approve('plan');
     noteCeremonyKeys();
     await run.approve('go', 'henry');
     expect(await run.report()).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, leftToDo: [] });
     expect(statuses(scenario, 'west', CHANGING.promote)).toEqual([200]);
-    const told = start('reporter', ['report', scenario.workflowId, '--json']);
-    expect(await told.ended).toBe(0);
+    expect(await start('reporter', ['report', scenario.workflowId, '--json']).ended).toBe(0);
 
     expect(worker.child.exitCode).toBeNull();
     expect(worker.output).not.toContain('Debugger');

@@ -4,7 +4,7 @@ import { CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';
 import { openScenario } from '../support/scenario';
 import type { Scenario, TestRun } from '../support/scenario';
-import { expectTakenOver } from '../support/take-over';
+import { expectTakenOver } from '../support/failover';
 import { temporalServer } from '../support/temporal-server';
 
 const DELETE_STEP = 'Delete the tokens of west';

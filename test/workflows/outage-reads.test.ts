@@ -10,6 +10,7 @@ jest.mock('../../workflows/procedures/service-back', () => ({ serviceBack: jest.
 const COMPARE = 'Compare the data of both clusters';
 const READ = 'Read the roles';
 
+const BOUNDED = { loss: 'bounded', why: 'the roots differ' };
 const UNREACHABLE: FailureFacts = { code: 'UNREACHABLE', message: 'nobody answers', outcomeKnown: true };
 
 interface Asked {
@@ -64,22 +65,13 @@ it('a comparison that fails is no proof: the plan decides which cluster serves, 
 });
 
 it('nor do roles that could not be read hold the way back: the promotion proves for itself what it needs', async () => {
-  const { side, steps } = await change(
-    { [READ]: [UNREACHABLE] },
-    { compared: { loss: 'bounded', why: 'the roots differ' } },
-  );
+  const { side, steps } = await change({ [READ]: [UNREACHABLE] }, { compared: BOUNDED });
   expect([side, steps.at(-1)]).toEqual(['old', 'Promote east back']);
 });
 
 describe('a demotion that was refused', () => {
-  const writes: FailureFacts = {
-    ...{
-      code: 'PRECONDITION_FAILED',
-      message: 'Clients still write to east.',
-      observed: 'rose by 9',
-      outcomeKnown: true,
-    },
-  };
+  const observed = { message: 'Clients still write to east.', observed: 'rose by 9' };
+  const writes: FailureFacts = { ...observed, code: 'PRECONDITION_FAILED', outcomeKnown: true };
   const tooOld = { ...writes, code: 'NOT_APPROVED' };
 
   it.each([
@@ -137,8 +129,7 @@ describe('a batch token that is refused', () => {
   };
 
   it('on the way back, where nothing else is left, is replaced by one of the holders', async () => {
-    const bounded = { loss: 'bounded', why: 'the roots differ' };
-    const done = await change({}, { compared: bounded, dr: withBatchToken() });
+    const done = await change({}, { compared: BOUNDED, dr: withBatchToken() });
     expect(done).toMatchObject({ side: 'old', parked: [] });
     expect(done.steps.slice(3)).toEqual(['Promote east back', 'Promote east back']);
   });

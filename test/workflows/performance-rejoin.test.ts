@@ -1,8 +1,8 @@
 import { post, until } from '../support/by-hand';
-import { loseAnswer, statuses } from '../support/faults';
+import { expectFollows, loseAnswers, statuses } from '../support/faults';
 import { Lane, runLanes } from '../support/lane';
-import { cell, expectFewEvents } from '../support/matrix';
-import { Scenario } from '../support/scenario';
+import { expectFewEvents } from '../support/matrix';
+import { clusters, Scenario } from '../support/scenario';
 
 const NAME = 'performanceRejoin';
 const BASE = '/v1/sys/replication/performance';
@@ -17,7 +17,7 @@ const world = new Lane(() =>
     topology: {
       readings: { leaderChangeChance: 0 },
       mounts: ['kv/', 'secret/', 'eu-customers/'],
-      clusters: ['east', 'west', 'europe', 'asia'].map((name) => ({ name, nodes: 1 })),
+      clusters: clusters('east', 'west', 'europe', 'asia'),
       performance: { primary: 'east', secondaries: [{ name: 'europe' }, { name: 'asia' }] },
       dr: [{ primary: 'east', secondaries: ['west'] }],
     },
@@ -27,7 +27,7 @@ const world = new Lane(() =>
 );
 
 const role = (scenario: Scenario, cluster: string) => scenario.state(cluster).performance;
-const rejoin = (scenario: Scenario, cluster: string, more: object = {}) => scenario.run(NAME, { cluster, ...more });
+const demoted = (scenario: Scenario, cluster: string) => scenario.begin(NAME, { cluster }, 'approve promote');
 
 /** What an unplanned promotion leaves: the former primary is cut off, takes itself for the primary, and was written to. */
 async function split(scenario: Scenario, former: string, next: string): Promise<void> {
@@ -40,28 +40,19 @@ async function split(scenario: Scenario, former: string, next: string): Promise<
   service.cluster(next).write('eu-customers/smith', { on: next });
 }
 
-/** The place of the first call of an endpoint on a cluster, in the order of all calls. */
-function orderOf(scenario: Scenario, cluster: string, endpoint: string): number {
-  return scenario.service.calls.findIndex(
-    (call) => call.cluster === cluster && `${call.method} ${call.path}` === endpoint,
-  );
-}
-
 describe('a former performance primary comes back', () => {
+  const { it } = world;
   runLanes(world);
 
-  world.it(cell(NAME, 'refused', 'nobody else is primary, or two others are'), async (scenario) => {
-    const alone = await (await rejoin(scenario, 'east')).failure();
-    expect(alone.message).toContain('one other performance primary serves');
+  it('refused: nobody else is primary, or two others are', async (scenario) => {
+    expect(await scenario.refusal(NAME, { cluster: 'east' })).toContain('one other performance primary serves');
     await split(scenario, 'east', 'europe');
-    const two = await (await rejoin(scenario, 'asia')).failure();
-    expect(two.message).toContain('one other performance primary serves');
+    expect(await scenario.refusal(NAME, { cluster: 'asia' })).toContain('one other performance primary serves');
     expect(statuses(scenario, 'east', DEMOTE)).toEqual([]);
   });
 
-  world.it(cell(NAME, 'abort at', 'gate unfence: demoted, and still fenced'), async (scenario) => {
-    const run = await rejoin(scenario, 'east');
-    await run.approve('promote');
+  it('abort at gate unfence: demoted, and still fenced', async (scenario) => {
+    const run = await demoted(scenario, 'east');
     await run.waitsFor('approval', ({ gate }) => gate === 'unfence');
     expect(role(scenario, 'east').mode).toBe('secondary');
     await run.control('abort', { reason: 'the firewall is not ready' });
@@ -72,62 +63,61 @@ describe('a former performance primary comes back', () => {
     expect(connected?.text).toContain(`while europe was primary: ${asia}.`);
     expect(report.leftToDo.join('\n')).toMatch(/east is fenced[^]*start performanceRejoin again/);
     expect(statuses(scenario, 'east', UPDATE)).toEqual([]);
-    const copy = await (await rejoin(scenario, 'west')).failure();
-    expect(copy.message).toContain('no DR secondary (west)');
+    expect(await scenario.refusal(NAME, { cluster: 'west' })).toContain('no DR secondary (west)');
     // As somebody would who promotes it back by hand, against all advice.
     await post(scenario, 'east', 'performance/secondary/promote', { force: true });
     scenario.service.cluster('east').write('secret/lost', { on: 'east' });
   });
 
-  world.it(
-    cell(NAME, 'no fault', 'demoted first, let out then, and filtered before it follows the one that serves'),
-    async (scenario) => {
-      const { service } = scenario;
-      const id = service.cluster('east').clusterId;
-      const run = await rejoin(scenario, 'east');
-      await run.approve('promote');
-      const { instructions } = await run.waitsFor('action');
-      expect(instructions.join('\n')).toContain('east is no primary any more');
-      expect(role(scenario, 'east').mode).toBe('secondary');
-      expect(orderOf(scenario, 'europe', TOKEN)).toBe(-1);
-      service.heal();
-      await run.approve('unfence', 'henry');
-      const report = await run.report();
+  it('demoted first, let out then, and filtered before it follows the one that serves', async (scenario) => {
+    const { service } = scenario;
+    const orderOf = (cluster: string, endpoint: string) =>
+      service.calls.findIndex((call) => call.cluster === cluster && `${call.method} ${call.path}` === endpoint);
+    const filter = `POST ${BASE}/primary/paths-filter/${service.cluster('east').clusterId}`;
+    const run = await demoted(scenario, 'east');
+    const { instructions } = await run.waitsFor('action');
+    expect(instructions.join('\n')).toContain('east is no primary any more');
+    expect(role(scenario, 'east').mode).toBe('secondary');
+    expect(orderOf('europe', TOKEN)).toBe(-1);
+    service.heal();
+    await run.do('approve unfence');
+    const report = await run.report();
 
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [], loss: { loss: 'unknown' } });
-      expect(role(scenario, 'east')).toMatchObject({ connectedTo: 'europe', state: 'stream-wals' });
-      const filter = orderOf(scenario, 'europe', `POST ${BASE}/primary/paths-filter/${id}`);
-      const order = [orderOf(scenario, 'east', DEMOTE), filter];
-      order.push(orderOf(scenario, 'europe', TOKEN), orderOf(scenario, 'east', UPDATE));
-      expect(order).toEqual([...order].sort((a, b) => a - b));
-      expect(order).not.toContain(-1);
-      // What it wrote is replaced, and what its filter keeps away is not there.
-      expect(service.cluster('east').read('secret/lost')).toBeUndefined();
-      expect(service.cluster('east').read('eu-customers/smith')).toBeUndefined();
-      expect(scenario.state('west').dr).toMatchObject({ connectedTo: 'east' });
-      const codes = report.findings.map(({ code }) => code);
-      expect(codes).toEqual(expect.arrayContaining(['writes-after-split-lost', 'leases-of-two-primaries']));
-      // Its own DR secondary is no sign that it is not fenced.
-      expect(codes).not.toContain('former-primary-not-fenced');
-      expect(report.leftToDo).toEqual([
-        expect.stringContaining('asia is connected to no primary: point it at europe'),
-        expect.stringContaining('start performancePromotion to it'),
-      ]);
-      await expectFewEvents(NAME, run);
-    },
-  );
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [], loss: { loss: 'unknown' } });
+    expectFollows(scenario, 'east', 'europe', 'performance');
+    const order = [
+      orderOf('east', DEMOTE),
+      orderOf('europe', filter),
+      orderOf('europe', TOKEN),
+      orderOf('east', UPDATE),
+    ];
+    expect(order).toEqual([...order].sort((a, b) => a - b));
+    expect(order).not.toContain(-1);
+    // What it wrote is replaced, and what its filter keeps away is not there.
+    expect(service.cluster('east').read('secret/lost')).toBeUndefined();
+    expect(service.cluster('east').read('eu-customers/smith')).toBeUndefined();
+    expect(scenario.state('west').dr).toMatchObject({ connectedTo: 'east' });
+    const codes = report.findings.map(({ code }) => code);
+    expect(codes).toEqual(expect.arrayContaining(['writes-after-split-lost', 'leases-of-two-primaries']));
+    // Its own DR secondary is no sign that it is not fenced.
+    expect(codes).not.toContain('former-primary-not-fenced');
+    expect(report.leftToDo).toEqual([
+      expect.stringContaining('asia is connected to no primary: point it at europe'),
+      expect.stringContaining('start performancePromotion to it'),
+    ]);
+    await expectFewEvents(NAME, run);
+  });
 
-  world.it(cell(NAME, 'lost answer', 'demote and update-primary'), async (scenario) => {
+  it('lost answers: demote and update-primary', async (scenario) => {
     await split(scenario, 'europe', 'east');
-    const faults = [loseAnswer(scenario, 'europe', DEMOTE), loseAnswer(scenario, 'europe', UPDATE)];
-    const run = await rejoin(scenario, 'europe');
-    await run.approve('promote');
+    const expectLost = loseAnswers(scenario, { europe: [DEMOTE, UPDATE] });
+    const run = await demoted(scenario, 'europe');
     await run.waitsFor('action');
     scenario.service.heal();
-    await run.approve('unfence', 'henry');
+    await run.do('approve unfence');
     expect(await run.report()).toMatchObject({ outcome: 'completed' });
-    expect(faults.map(({ hits }) => hits)).toEqual([1, 1]);
+    expectLost();
     expect(statuses(scenario, 'europe', DEMOTE)).toEqual([0]);
-    expect(role(scenario, 'europe')).toMatchObject({ connectedTo: 'east', state: 'stream-wals' });
+    expectFollows(scenario, 'europe', 'east', 'performance');
   });
 });

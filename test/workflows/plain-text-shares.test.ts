@@ -4,12 +4,11 @@ import { readFile, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Report } from '../../src/contracts/report';
 import type { Receipt } from '../../src/contracts/run-facts';
-import { findCanaries, historyText } from '../support/canaries';
+import { findCanaries, historyText } from '../support/secret-search';
 import { WebhookServer } from '../support/notification-servers';
-import { FAILOVER_LIMITS, expectServesAlone, startFailover } from '../support/failover';
 import { approvalOf, decisionOf } from '../support/people';
 import { replayRun } from '../support/replay';
-import { Scenario, openScenario } from '../support/scenario';
+import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
 import { temporalServer } from '../support/temporal-server';
 
@@ -181,37 +180,5 @@ describe('a key share in plain text, in what is no share', () => {
     expect(texts.length).toBeGreaterThan(8);
     expect(found(texts)).toEqual([]);
     scenario.shows(JSON.stringify(told));
-  });
-});
-
-describe('a key share in plain text, while a failover collects shares', () => {
-  let scenario: Scenario;
-  openScenario((opened) => (scenario = opened), { limits: FAILOVER_LIMITS });
-
-  it('is refused although clients have no primary, counts once its holder seals it, and stands nowhere else', async () => {
-    await scenario.service.cluster('east').kill();
-    const run = await startFailover(scenario);
-    await run.share('ada');
-    const [cleo = '', emil = ''] = ['cleo', 'emil'].map((name) => scenario.person(name).share);
-    for (const share of [cleo, emil]) scenario.handsOver(share);
-    for (const plainShare of [{ holder: 'emil', share: emil }, cleo]) await run.handle.signal('share', plainShare);
-    const told = await run.until('receipts', (status) => status.receipts.length === 3 && status);
-    expect(told.receipts.map(({ code }) => code).sort()).toEqual(['accepted', 'plain-text-share', 'plain-text-share']);
-    expect((await run.waitsFor('shares')).held).toEqual(['ada']);
-    // Nobody is asked to use it.
-    expect(told.waiting.map((each) => each.for)).not.toContain('decision');
-
-    await run.share('emil');
-    await run.share('bert');
-    await run.approve('promote');
-    const report = await run.report();
-    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
-    const critical = { severity: 'critical', next: expect.stringContaining('rekey') as string };
-    const findings = report.findings.filter(({ code }) => code === 'plain-text-share');
-    expect(findings).toMatchObject([critical, critical]);
-    await expectServesAlone(scenario, 'west');
-    await replayRun(run);
-    const own = new Map(['ada', 'bert', 'cleo', 'emil'].map((name) => [name, scenario.person(name).share ?? '']));
-    for (const text of await leftBehind(scenario, [run], [told, report])) expect(findCanaries(text, own)).toEqual([]);
   });
 });

@@ -1,21 +1,18 @@
 import type { Report } from '../../src/contracts/report';
-import { approveAgain, approveLongAgo } from '../support/aged-approvals';
-import { loseAnswer, statuses } from '../support/faults';
+import { loseAnswers, refuse, statuses } from '../support/faults';
+import { expectTakenOver } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
-import { cell, expectFewEvents } from '../support/matrix';
-import { Scenario } from '../support/scenario';
-import type { TestRun } from '../support/scenario';
+import { expectFewEvents } from '../support/matrix';
+import { clusters, Scenario } from '../support/scenario';
+import type { Deed } from '../support/scenario';
 
 const NAME = 'primaryEnablement';
 const ENABLE = (kind: string) => `POST /v1/sys/replication/${kind}/primary/enable`;
-const MARKER = 'POST /v1/kv/data/runbooks-marker';
-
-const one = (name: string) => ({ name, nodes: 1 });
 
 /** East and west without replication, in one DR set. */
 const fresh = new Lane(() =>
   Scenario.start({
-    topology: { clusters: ['east', 'west', 'north'].map(one), dr: [] },
+    topology: { clusters: clusters('east', 'west', 'north'), dr: [] },
     drSets: { main: ['east', 'west'], other: ['north'] },
     cluster: (name) => (name === 'north' ? { advertisedClusterAddress: 'https://lb.example:8201' } : {}),
   }),
@@ -25,7 +22,7 @@ const fresh = new Lane(() =>
 const layered = new Lane(() =>
   Scenario.start({
     topology: {
-      clusters: ['east', 'west', 'europe', 'europe-dr'].map(one),
+      clusters: clusters('east', 'west', 'europe', 'europe-dr'),
       performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
       dr: [{ primary: 'east', secondaries: ['west'] }],
     },
@@ -33,15 +30,9 @@ const layered = new Lane(() =>
   }),
 );
 
-const enable = (scenario: Scenario, kind: string, cluster: string, more: object = {}) =>
-  scenario.run(NAME, { kind, cluster, ...more });
-
-/** As {@link enable}, and somebody approves it. */
-async function enableApproved(scenario: Scenario, kind: string, cluster: string): Promise<TestRun> {
-  const run = await enable(scenario, kind, cluster);
-  await run.approve('plan');
-  return run;
-}
+const enable = (scenario: Scenario, kind: string, cluster: string, ...deeds: readonly Deed[]) =>
+  scenario.begin(NAME, { kind, cluster }, ...deeds);
+const refusal = (scenario: Scenario, kind: string, cluster: string) => scenario.refusal(NAME, { kind, cluster });
 
 function enabling({ steps }: Report): Partial<Report['steps'][number]['activities'][number]> {
   return steps.find(({ name }) => name.startsWith('Enable'))?.activities[0] ?? {};
@@ -55,14 +46,15 @@ const roles = (scenario: Scenario, cluster: string) => {
 describe('enabling a primary', () => {
   runLanes(fresh, layered);
 
-  fresh.it(
-    cell(NAME, 'no fault', 'DR, after a dry run that only reads; enabling it again finds it there'),
-    async (scenario) => {
-      const dry = await enable(scenario, 'dr', 'east', { dryRun: true });
-      expect(await dry.report()).toMatchObject({ outcome: 'planned' });
+  describe('of clusters that replicate nothing', () => {
+    const { it } = fresh;
+
+    it('DR, after a dry run that only reads; enabling it again finds it there', async (scenario) => {
+      const dry = await scenario.play(NAME, { kind: 'dr', cluster: 'east', dryRun: true });
+      expect(dry).toMatchObject({ outcome: 'planned' });
       expect(statuses(scenario, 'east', ENABLE('dr'))).toEqual([]);
 
-      const run = await enableApproved(scenario, 'dr', 'east');
+      const run = await enable(scenario, 'dr', 'east', 'approve plan');
       const report = await run.report();
       expect(report).toMatchObject({ outcome: 'completed', leftToDo: [], parkings: [], findings: [] });
       expect(roles(scenario, 'east')).toEqual(['primary', 'disabled']);
@@ -71,84 +63,74 @@ describe('enabling a primary', () => {
 
       // Nobody is asked for what is there.
       const again = await (await enable(scenario, 'dr', 'east')).report();
-      expect(again.gates).toEqual([]);
-      expect(enabling(again).outcome).toBe('already');
+      expect([again.gates, enabling(again).outcome]).toEqual([[], 'already']);
       expect(statuses(scenario, 'east', ENABLE('dr'))).toEqual([200]);
-    },
-  );
+    });
 
-  fresh.it(cell(NAME, 'refused', 'a second primary in one set'), async (scenario) => {
-    const failure = await (await enable(scenario, 'dr', 'west')).failure();
-    expect(failure.code).toBe('PRECONDITION_FAILED');
-    expect(failure.message).toContain('east is primary');
-    // Nor where the one that may be it does not answer: nobody is asked here.
-    const silent = { cluster: 'east', endpoint: /./, action: 'reset', times: Infinity } as const;
-    const fault = scenario.service.faults.add(silent);
-    expect((await (await enable(scenario, 'dr', 'west')).failure()).message).toContain(
-      'other clusters can be read (east)',
-    );
-    fault.remove();
-    expect(statuses(scenario, 'west', ENABLE('dr'))).toEqual([]);
-  });
+    it('refused: a second primary in one set', async (scenario) => {
+      expect(await refusal(scenario, 'dr', 'west')).toContain('east is primary');
+      // Nor where the one that may be it does not answer: nobody is asked here.
+      const silent = { cluster: 'east', endpoint: /./, action: 'reset', times: Infinity } as const;
+      const fault = scenario.service.faults.add(silent);
+      expect(await refusal(scenario, 'dr', 'west')).toContain('other clusters can be read (east)');
+      fault.remove();
+      expect(statuses(scenario, 'west', ENABLE('dr'))).toEqual([]);
+    });
 
-  fresh.it(cell(NAME, 'lost answer', 'performance/primary/enable, on a DR primary'), async (scenario) => {
-    loseAnswer(scenario, 'east', ENABLE('performance'));
-    const run = await enable(scenario, 'performance', 'east');
-    await approveLongAgo(scenario, run, 'plan');
-    await approveAgain(run, 'plan');
-    const report = await run.report();
-    expect(report).toMatchObject({ outcome: 'completed', gates: [{ gate: 'plan' }, { gate: 'plan' }] });
-    expect(statuses(scenario, 'east', ENABLE('performance'))).toEqual([0]);
-    expect(roles(scenario, 'east')).toEqual(['primary', 'primary']);
-    // One performance set for the whole deployment.
-    const failure = await (await enable(scenario, 'performance', 'north')).failure();
-    expect(failure.message).toContain('east is primary');
-  });
+    it('lost answer: performance/primary/enable, on a DR primary', async (scenario) => {
+      const expectLost = loseAnswers(scenario, { east: [ENABLE('performance')] });
+      const report = await (await enable(scenario, 'performance', 'east', 'renew plan')).report();
+      expect(report).toMatchObject({ outcome: 'completed', gates: [{ gate: 'plan' }, { gate: 'plan' }] });
+      expectLost();
+      expect(statuses(scenario, 'east', ENABLE('performance'))).toEqual([0]);
+      expect(roles(scenario, 'east')).toEqual(['primary', 'primary']);
+      // One performance set for the whole deployment.
+      expect(await refusal(scenario, 'performance', 'north')).toContain('east is primary');
+    });
 
-  fresh.it(
-    cell(NAME, 'lost answer', 'dr/primary/enable, with the advertised address of the inventory'),
-    async (scenario) => {
-      loseAnswer(scenario, 'north', ENABLE('dr'));
-      const report = await (await enableApproved(scenario, 'dr', 'north')).report();
+    it('lost answer: dr/primary/enable, with the advertised address of the inventory', async (scenario) => {
+      const expectLost = loseAnswers(scenario, { north: [ENABLE('dr')] });
+      const report = await (await enable(scenario, 'dr', 'north', 'approve plan')).report();
       expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+      expectLost();
       expect(statuses(scenario, 'north', ENABLE('dr'))).toEqual([0]);
-      const { dr } = scenario.state('north');
-      expect(dr).toMatchObject({ mode: 'primary' });
-      expect(scenario.service.cluster('north').role('dr')).toMatchObject({
-        advertisedAddress: 'https://lb.example:8201',
-      });
-    },
-  );
-
-  layered.it(cell(NAME, 'refused', 'a DR secondary, for both kinds'), async (scenario) => {
-    for (const kind of ['dr', 'performance']) {
-      const failure = await (await enable(scenario, kind, 'west')).failure();
-      expect(failure).toMatchObject({ code: 'PRECONDITION_FAILED' });
-      expect(failure.message).toContain('no DR secondary (west)');
-      expect(statuses(scenario, 'west', ENABLE(kind))).toEqual([]);
-    }
-    // Nor does a performance secondary become a second performance primary.
-    const failure = await (await enable(scenario, 'performance', 'europe')).failure();
-    expect(failure.message).toContain('needed disabled or primary');
+      const role = { mode: 'primary', advertisedAddress: 'https://lb.example:8201' };
+      expect(scenario.service.cluster('north').role('dr')).toMatchObject(role);
+    });
   });
 
-  layered.it(
-    `${cell(NAME, 'parked, retry', 'a performance secondary becomes DR primary of its own DR secondary')}; ${cell(NAME, 'parked, skip', 'the write that shows that it serves')}`,
-    async (scenario) => {
-      const refuse = (endpoint: string) =>
-        scenario.service.faults.add({ cluster: 'europe', endpoint, action: { status: 403 }, times: Infinity });
-      const fault = refuse(ENABLE('dr'));
-      refuse(MARKER);
-      const run = await enableApproved(scenario, 'dr', 'europe');
-      await run.waitsFor('decision');
+  describe('of clusters that replicate', () => {
+    const { it } = layered;
+
+    it('refused: a DR secondary, for both kinds', async (scenario) => {
+      for (const kind of ['dr', 'performance']) {
+        expect(await refusal(scenario, kind, 'west')).toContain('no DR secondary (west)');
+        expect(statuses(scenario, 'west', ENABLE(kind))).toEqual([]);
+      }
+      // Nor does a performance secondary become a second performance primary.
+      expect(await refusal(scenario, 'performance', 'europe')).toContain('needed disabled or primary');
+    });
+
+    it('taken over at a parked enabling: nothing is enabled', async (scenario) => {
+      refuse(scenario, 'europe', ENABLE('dr'));
+      const run = await enable(scenario, 'dr', 'europe', 'approve plan');
+      await run.parks('Enable europe as DR primary');
+      await expectTakenOver(scenario, run, NAME);
+      expect(roles(scenario, 'europe')).toEqual(['disabled', 'secondary']);
+    });
+
+    it('parked, retry: a performance secondary becomes DR primary of its own DR secondary; parked, skip: the write that shows that it serves', async (scenario) => {
+      const fault = refuse(scenario, 'europe', ENABLE('dr'));
+      refuse(scenario, 'europe', 'POST /v1/kv/data/runbooks-marker');
+      const run = await enable(scenario, 'dr', 'europe', 'approve plan');
+      await run.parks();
       expect(roles(scenario, 'europe')).toEqual(['disabled', 'secondary']);
       fault.remove();
-      await run.decide('retry', 'Enable europe as DR primary');
-      await run.decide('skip', 'See that europe takes a write');
+      await run.do('retry Enable europe as DR primary', 'skip See that europe takes a write');
       const report = await run.report();
       expect(report.outcome).toBe('completed');
       expect(report.leftToDo).toEqual([expect.stringContaining('whether europe serves again')]);
       expect(roles(scenario, 'europe')).toEqual(['primary', 'secondary']);
-    },
-  );
+    });
+  });
 });

@@ -1,9 +1,9 @@
 /** People generate the operation tokens themselves, and give them to the run: no key share comes near it. */
+import type { RunbookName } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
-import { CHANGING, expectServiceOn, statuses } from '../support/faults';
+import { actions, CHANGING, expectServiceOn, parksInTime, refusePromotion, statuses } from '../support/faults';
 import { FAILOVER_LIMITS, startFailover } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
-import { actions, parksInTime, refusePromotion } from '../support/outage';
 import { generatedOn, provide, providedBy } from '../support/provided';
 import { replayRun } from '../support/replay';
 import { Scenario } from '../support/scenario';
@@ -24,7 +24,7 @@ const hasty = new Lane(() => Scenario.start({ deployment: ceremony({ collectFor:
 
 const codes = ({ findings }: Report) => findings.map(({ code }) => code);
 const tokensOf = (scenario: Scenario, cluster: string) => scenario.state(cluster).operationTokens;
-const start = (scenario: Scenario, runbook: string, input: object, workflowId?: string) =>
+const start = (scenario: Scenario, runbook: RunbookName, input: object, workflowId?: string) =>
   scenario.run(runbook, input, workflowId);
 async function expectClean(scenario: Scenario, run: TestRun): Promise<void> {
   expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([]);
@@ -84,12 +84,12 @@ describe('a provided operation token', () => {
       await provide(scenario, run, 'east', { token });
       const refusal = refusePromotion(scenario, 'east');
       await run.approve('plan');
-      await parksInTime(run, ({ step }) => step === 'Promote east');
+      await parksInTime(run, 'Promote east');
       const { service } = scenario;
       service.cluster('east').tokens.deleteOperationToken(token, service.now());
       refusal.remove();
       await run.decide('retry', 'Promote east');
-      await parksInTime(run, ({ step, parkingNo }) => step === 'Promote east' && parkingNo > 1);
+      await parksInTime(run, 'Promote east', 1);
       // The run asks nobody now; a better token counts all the same.
       const invitation = await run.until('an invitation', (status) => status.invitation);
       const better = { cluster: 'east', token: generatedOn(scenario, 'east'), seq: Date.now() };
@@ -102,9 +102,9 @@ describe('a provided operation token', () => {
       );
       refusePromotion(scenario, 'east');
       await run.decide('retry', 'Promote east');
-      await parksInTime(run, ({ step, parkingNo }) => step === 'Promote east' && parkingNo > 2);
+      await parksInTime(run, 'Promote east', 2);
       await run.decide('promote-back', 'Promote east');
-      const asked = await parksInTime(run, ({ step }) => step === 'Operation token of west');
+      const asked = await parksInTime(run, 'Operation token of west');
       expect(actions(asked)).toEqual(['promote-secondary', 'leave']);
       await provide(scenario, run, 'west');
       const report = await run.report();

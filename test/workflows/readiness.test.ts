@@ -1,12 +1,12 @@
 /** The check of readiness as a run: its verdict, its comparison with the last one, and beside a run that works. */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { ReadinessResult } from '../../src/contracts/readiness';
 import { readinessResult } from '../../src/contracts/readiness';
 import type { Report } from '../../src/contracts/report';
-import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
+import { walSamplerIdPrefix } from '../../src/contracts/observations';
 import { cli } from '../cli/support';
+import { until } from '../support/by-hand';
 import { signalled } from '../support/faults';
-import { cell, expectFewEvents } from '../support/matrix';
+import { expectFewEvents } from '../support/matrix';
 import { pointsOf } from '../support/readiness';
 import { replayRun } from '../support/replay';
 import { pair, openScenario } from '../support/scenario';
@@ -15,43 +15,38 @@ import type { Scenario } from '../support/scenario';
 jest.setTimeout(180_000);
 
 /** A point that can never be known is neither good nor bad; of a laboratory on one machine these. */
-const BEYOND_KNOWING = [
-  'certificate (east) both',
-  'certificate (west) both',
-  'no-loss-can-be-proven (east) switchover',
-];
+const BEYOND_KNOWING = ['no-loss-can-be-proven (east) switchover'];
 
 describe('readiness', () => {
   let scenario: Scenario;
   const id = () => `readiness:${scenario.name}`;
-  const start = () => scenario.startRunbook('readiness', { deployment: scenario.name }, id());
+  const start = () => scenario.run('readiness');
+  /** The command as somebody types it. */
+  const asked = (...words: readonly string[]) => {
+    const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = scenario.environment;
+    const env = { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, RUNBOOKS_TASK_QUEUE: scenario.taskQueue };
+    return cli(['readiness', ...words], { env });
+  };
   const foundBy = (report: Report): ReadinessResult => readinessResult.parse(report.result);
 
-  /** Until Temporal's visibility store tells that the runs under an ID, or that begin with it, have closed. */
-  async function untilListed(query: string, count: number): Promise<void> {
-    const deadline = Date.now() + 90_000;
-    for (;;) {
-      let seen = 0;
-      const closed = scenario.client.workflow.list({ query: `${query} AND ExecutionStatus = "Completed"` });
-      for await (const run of closed) seen += run.workflowId === '' ? 0 : 1;
-      if (seen >= count) return;
-      if (Date.now() > deadline) throw new Error(`not listed: ${query}`);
-      await delay(100);
-    }
-  }
+  /** Until Temporal's visibility store tells that so many runs under an ID have closed. */
+  const untilListed = (workflowId: string, count: number) =>
+    until(`listed: ${workflowId}`, async () => {
+      const query = `WorkflowId = "${workflowId}" AND ExecutionStatus = "Completed"`;
+      return (await scenario.client.workflow.count(query)).count >= count;
+    });
 
   openScenario((opened) => (scenario = opened), {
     topology: pair(1),
     deployment: { laboratory: true },
   });
   beforeAll(async () => {
-    const sampling = { deployment: scenario.name, samples: 3, everySeconds: 0.1 };
-    const prefix = walSamplerIdPrefix(scenario.name);
-    await (await scenario.startRunbook('walSampler', sampling, `${prefix}1`)).handle.result();
-    await untilListed(`WorkflowId = "${prefix}1"`, 1);
+    const workflowId = `${walSamplerIdPrefix(scenario.name)}1`;
+    await (await scenario.run('walSampler', { samples: 3, everySeconds: 0.1 }, workflowId)).handle.result();
+    await untilListed(workflowId, 1);
   });
 
-  it(cell('readiness', 'no fault', 'ready'), async () => {
+  it('all is well: ready', async () => {
     const first = await start();
     const report = await first.report();
     const result = foundBy(report);
@@ -68,20 +63,18 @@ describe('readiness', () => {
     await replayRun(first);
   });
 
-  it(cell('readiness', 'refused', 'a deployment that nobody knows'), async () => {
+  it('refused: a deployment that nobody knows', async () => {
     const unknown = `${scenario.name}-x`;
     const run = await scenario.startRunbook('readiness', { deployment: unknown }, `readiness:${unknown}`);
     const failure = await run.failure();
     expect(failure.code).toBe('UNKNOWN_DEPLOYMENT');
     expect(failure.message).toContain(unknown);
-    const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = scenario.environment;
-    const env = { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, RUNBOOKS_TASK_QUEUE: scenario.taskQueue };
-    const told = await cli(['readiness', unknown], { env });
+    const told = await asked(unknown);
     expect([told.code, told.err]).toEqual([5, expect.stringContaining('UNKNOWN_DEPLOYMENT')]);
-    expect((await cli(['readiness', 'No Name'], { env })).code).toBe(3);
+    expect((await asked('No Name')).code).toBe(3);
   });
 
-  it(cell('readiness', 'abort at', 'the reading'), async () => {
+  it('abort at the reading', async () => {
     // Every read takes as long as it may, until the run has ended.
     const over = signalled();
     const held = scenario.service.faults.add({ endpoint: /./, action: () => over.promise, times: Infinity });
@@ -98,16 +91,14 @@ describe('readiness', () => {
 
   it('beside a run that works it says which one holds the lock, does not disturb it, and tells what became worse', async () => {
     // The aborted check closed too; it has no verdict, and is passed over.
-    await untilListed(`WorkflowId = "${id()}"`, 2);
+    await untilListed(id(), 2);
     const working = await scenario.start();
     await working.waitsFor('approval');
     await working.waitsFor('shares');
     const { runId } = await working.handle.describe();
     const before = await working.eventCount();
 
-    const { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE } = scenario.environment;
-    const env = { TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, RUNBOOKS_TASK_QUEUE: scenario.taskQueue };
-    const { code, out } = await cli(['readiness', scenario.name, '--json'], { env });
+    const { code, out } = await asked(scenario.name, '--json');
     expect(code).toBe(3);
     const result = readinessResult.parse(JSON.parse(out));
     expect(pointsOf(result, 'fail')).toEqual(['lock switchover']);
@@ -122,7 +113,7 @@ describe('readiness', () => {
     const check = scenario.attach(id());
     expect((await check.status()).summary?.[1]).toBe('worse: lock, ok before, fail now');
 
-    const again = await cli(['readiness', scenario.name], { env });
+    const again = await asked(scenario.name);
     expect(again.code).toBe(3);
     expect(again.out).toContain('Switchover: not ready. Failover: ready with warnings.');
     expect(again.out).toMatch(/fail +lock, for a switchover\n +observed: held by drSwitchover/);

@@ -1,7 +1,6 @@
 import type { Receipt } from '../../src/contracts/run-facts';
 import type { Report } from '../../src/contracts/report';
-import { CHANGING, signalled } from '../support/faults';
-import { at } from '../support/outage';
+import { at, CHANGING, signalled } from '../support/faults';
 import { envelopeOf } from '../support/people';
 import { replayRun } from '../support/replay';
 import { deeds, reportOf } from '../support/reports';

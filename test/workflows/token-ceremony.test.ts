@@ -1,7 +1,6 @@
 import { ceremonyWorkflowId } from '../../src/contracts/names';
-import { CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
+import { at, CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
 import { cell, expectFewEvents } from '../support/matrix';
-import { at } from '../support/outage';
 import { openScenario } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
 
@@ -117,15 +116,24 @@ describe('operationTokenCeremony', () => {
     expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
   });
 
-  it(cell('operationTokenCeremony', 'parked, retry', 'the burst'), async () => {
-    scenario.service.calls.length = 0;
-    scenario.service.faults.add({ cluster: 'west', endpoint: CHANGING.startAttempt, action: { status: 403 } });
+  it('deletes the token once the record answers again, and ends, where it could not be written', async () => {
+    const before = scenario.state('west').operationTokens;
     const run = await ceremony();
+    await run.waitsFor('shares');
+    at(scenario, 'after', 'west', CHANGING.giveShare, () => scenario.breakRecord(), 3);
     await run.shares();
-    expect(await run.waitsFor('decision')).toMatchObject({ code: 'PERMISSION_DENIED' });
+    const { code } = await run.parks('Delete the operation tokens');
+    expect([code, scenario.state('west').operationTokens]).toEqual(['PRECONDITION_FAILED', before + 1]);
+    await scenario.mendRecord();
     await run.decide('retry');
-    expect(await run.report()).toMatchObject({ outcome: 'completed', parkings: [{ decision: { action: 'retry' } }] });
-    expect(statuses(scenario, 'west', CHANGING.startAttempt)).toHaveLength(2);
+    const report = await run.report();
+    expect([report.outcome, scenario.state('west').operationTokens]).toEqual(['aborted', before]);
+    expect(report.findings.map(({ code }) => code)).not.toContain('clean-up-failed');
+    expect(report.findings).toContainEqual(
+      expect.objectContaining({ code: 'token-not-in-record', severity: 'critical' }),
+    );
+    expect(report.leftToDo.join()).not.toContain('The record keeps it');
+    scenario.service.calls.length = 0;
   });
 
   it(

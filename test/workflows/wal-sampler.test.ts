@@ -1,10 +1,10 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { readWalSamples } from '../../activities/evidence/wal-samples';
-import { walSamplerIdPrefix } from '../../src/contracts/wal-samples';
-import type { WalSampling } from '../../src/contracts/wal-samples';
+import { walSamplerIdPrefix } from '../../src/contracts/observations';
+import type { WalSampling } from '../../src/contracts/observations';
+import { until } from '../support/by-hand';
 import { statuses } from '../support/faults';
-import { cell, expectFewEvents } from '../support/matrix';
-import { WAIT_MS, openScenario } from '../support/scenario';
+import { expectFewEvents } from '../support/matrix';
+import { openScenario } from '../support/scenario';
 import type { Scenario, TestRun } from '../support/scenario';
 
 const STATUS = 'GET /v1/sys/replication/status';
@@ -22,11 +22,7 @@ describe('walSampler', () => {
   const start = (input: Readonly<Record<string, unknown>> = {}): Promise<TestRun> => {
     counter += 1;
     const id = `${walSamplerIdPrefix(scenario.name)}${counter}`;
-    return scenario.startRunbook(
-      'walSampler',
-      { deployment: scenario.name, samples: 4, everySeconds: 0.3, ...input },
-      id,
-    );
+    return scenario.run('walSampler', { samples: 4, everySeconds: 0.3, ...input }, id);
   };
   const resultOf = async (run: TestRun) =>
     (await run.handle.result()) as { readonly outcome: string; readonly result: WalSampling };
@@ -41,7 +37,7 @@ describe('walSampler', () => {
     return samples;
   };
 
-  it(cell('walSampler', 'no fault'), async () => {
+  it('every sample has what each cluster says of itself', async () => {
     const run = await start();
     const { outcome, result } = await resultOf(run);
 
@@ -83,13 +79,12 @@ describe('walSampler', () => {
       },
     });
     await schedule.trigger();
-    for (const deadline = Date.now() + WAIT_MS; Date.now() < deadline; await delay(50)) {
-      const [started] = (await schedule.describe()).info.recentActions;
-      if (started?.action.type !== 'startWorkflow') continue;
-      await schedule.delete();
-      return scenario.attach(started.action.workflow.workflowId);
-    }
-    throw new Error('the Schedule started nothing');
+    const started = await until('the Schedule started it', async () => {
+      const [action] = (await schedule.describe()).info.recentActions;
+      return action?.action.type === 'startWorkflow' && action.action.workflow.workflowId;
+    });
+    await schedule.delete();
+    return scenario.attach(started);
   };
 
   it('started by a Schedule: a cluster that is down is a sample', async () => {
@@ -102,30 +97,25 @@ describe('walSampler', () => {
     const { outcome, result } = await resultOf(run);
 
     expect(outcome).toBe('completed');
-    expect(result.samples[0]?.clusters[1]).toEqual({
-      cluster: 'west',
-      answered: false,
-      error: expect.any(String) as string,
-    });
+    const error = expect.any(String) as string;
+    expect(result.samples[0]?.clusters[1]).toEqual({ cluster: 'west', answered: false, error });
   });
 
   it('results of closed runs of this deployment are found again, oldest first', async () => {
-    const looked = Date.now() + WAIT_MS;
-    let found = await read();
-    while (found.length < 10 && Date.now() < looked) {
-      await delay(100);
-      found = await read();
-    }
+    const found = await until('ten samples', async () => {
+      const samples = await read();
+      return samples.length >= 10 && samples;
+    });
     expect(found).toHaveLength(10);
     expect(found.map(({ at }) => at)).toEqual(found.map(({ at }) => at).sort((a, b) => a - b));
   });
 
-  it(cell('walSampler', 'refused', 'unknown deployment'), async () => {
+  it('refused: an unknown deployment', async () => {
     const run = await start({ deployment: 'elsewhere' });
     expect(await run.failure()).toMatchObject({ code: 'UNKNOWN_DEPLOYMENT' });
   });
 
-  it(cell('walSampler', 'abort at', 'sampling'), async () => {
+  it('abort at the sampling', async () => {
     const run = await start({ samples: 100, everySeconds: 10 });
     await run.until('sampling', ({ steps }) => steps.length > 0);
     await run.control('abort', { reason: 'enough' });

@@ -47,16 +47,8 @@ async function change(
     lastsFor: (ms: number) => ms < leftMs,
     ceremony: { collectAnew: () => Promise.resolve(void happened.push('shares')) },
   };
-  const route = {
-    from: 'east',
-    to: 'west',
-    otherDrSecondaries: [],
-    tokenSource: 'ceremony',
-    quiesce: 'attested',
-    hooks: {},
-    candidate: {},
-    ...more.route,
-  };
+  const between = { from: 'east', to: 'west', candidate: {}, otherDrSecondaries: [] };
+  const route = { ...between, tokenSource: 'ceremony', quiesce: 'attested', hooks: {}, ...more.route };
   jest.mocked(approvePlan).mockResolvedValue({ route, approvals: {}, tokens } as never);
   jest.mocked(changePrimary).mockImplementation(() => {
     happened.push('outage');

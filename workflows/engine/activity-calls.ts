@@ -1,8 +1,8 @@
 import { ActivityCancellationType, proxyActivities } from '@temporalio/workflow';
 import type { ActivityOptions } from '@temporalio/workflow';
 import type { RunbookActivities } from '../../activities';
-import { ACTIVITY_KINDS } from '../../src/contracts/activity-kinds';
-import type { ActivityKind } from '../../src/contracts/activity-kinds';
+import { ACTIVITY_KINDS } from '../../src/contracts/activities';
+import type { ActivityKind } from '../../src/contracts/activities';
 import { keyTaskQueue } from '../../src/contracts/names';
 
 const { WAIT_CANCELLATION_COMPLETED } = ActivityCancellationType;

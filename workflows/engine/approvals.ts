@@ -2,7 +2,7 @@ import type { Assessment, Authority } from '../../src/contracts/activities';
 import type { GateName, PlanDocument } from '../../src/contracts/plan';
 import { APPROVALS_TOO_OLD } from '../../src/contracts/plan';
 import type { ChangeWindow } from '../../src/contracts/runbook-inputs';
-import { CHECK_FAILED } from '../../src/contracts/alarms';
+import { CHECK_FAILED } from '../../src/contracts/run-status';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { FailureFacts } from './failures';
 import { RunStopped, failureFacts, stepFailure } from './failures';
@@ -108,9 +108,8 @@ export async function awaitWindow(
   const from = window.notBefore === undefined ? 0 : Date.parse(window.notBefore);
   const early = Date.now() < from;
   if (early) {
-    run.state.wait('window', { for: 'window', until: from });
-    await run.waitFor(() => false, from - Date.now());
-    run.state.waitOver('window');
+    const begin = () => run.waitFor(() => false, from - Date.now());
+    await run.state.whileWaiting('window', { for: 'window', until: from }, begin);
   }
   if (Date.now() <= Date.parse(window.notAfter)) return early;
   throw run.stop(new RunStopped('the clock', `the change window ended at ${window.notAfter}; ${left}`));
@@ -129,7 +128,7 @@ export function refusalOf({ preconditions, plan }: Pick<Assessment<unknown>, 'pr
   if (failed.length === 0 && plan) return undefined;
   const textOf = ({ name, cluster, observed, needed }: (typeof failed)[number]) =>
     `${name}${cluster ? ` (${cluster})` : ''}: observed ${observed}, needed ${needed}`;
-  const failure = stepFailure('PRECONDITION_FAILED', `Nothing was touched. ${failed.map(textOf).join('; ')}`, {
+  const failure = stepFailure('PRECONDITION_FAILED', failed.map(textOf).join('; '), {
     observed: failed[0]?.observed,
     needed: failed[0]?.needed,
     next: failed.flatMap(({ next }) => next ?? []).join(' '),

@@ -110,19 +110,6 @@ export function isStop(error: unknown): boolean {
   return error instanceof RunStopped || error instanceof CancelledFailure || isCancellation(error);
 }
 
-/** What a check of what people sent gave; undefined where it could not be made now: they are told to send it again. */
-export async function checked<T>(check: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await check();
-  } catch (error) {
-    if (!failureFacts(error)) throw error;
-    return undefined;
-  }
-}
-
-/** Of what could not be checked. */
-export const NOT_CHECKED = { code: 'not-checked', text: 'could not be checked now; send it again' } as const;
-
 /** Runs branches side by side and waits for every one, also where one fails: none is left running unseen. */
 export async function inParallel<T>(branches: readonly Promise<T>[]): Promise<T[]> {
   const settled = await Promise.allSettled(branches);

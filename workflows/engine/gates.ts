@@ -7,8 +7,9 @@ import type { Attested, Receipt } from '../../src/contracts/run-facts';
 import { unwrapDocument } from '../../src/contracts/signals';
 import type { InboxItem } from '../../src/contracts/signals';
 import { checks } from './activity-calls';
-import { NOT_CHECKED, RunStopped, checked } from './failures';
+import { RunStopped } from './failures';
 import type { Run } from './run';
+import { giveReceipts } from './verdicts';
 
 /** A point where the run waits for people to approve what comes next. */
 export interface GateRequest {
@@ -51,7 +52,7 @@ export async function passGate(run: Run, request: GateRequest): Promise<readonly
   run.signals.on('approve', async (items) => {
     const anew = items.filter((item) => {
       const refusal = metWith && refusalWhereMet(gate, metWith, openedAt, item);
-      if (refusal) refuseAll(run, [item], ...refusal);
+      if (refusal) run.state.receipt({ signal: 'approve', arrival: item.arrival, verdict: 'refused', ...refusal });
       return !refusal;
     });
     if (anew.length === 0) return;
@@ -93,17 +94,13 @@ function refusalWhereMet(
   metWith: ReadonlySet<string>,
   openedAt: number,
   { input, receivedAt }: InboxItem,
-): readonly [code: string, text: string] | undefined {
+): Pick<Receipt, 'code' | 'text'> | undefined {
   const anew = `approve or reject anew: \`${nextCommandOf.approve(workflowInfo().workflowId, gate)}\``;
   if (metWith.has(keyOf(input)))
-    return ['repeated', withNext(`gate ${gate} was met with this very document before`, anew)];
+    return { code: 'repeated', text: withNext(`gate ${gate} was met with this very document before`, anew) };
   // What arrived in the same turn came before it: nobody could know yet that the gate opens.
-  if (receivedAt <= openedAt) return ['sent-before', withNext(`sent before gate ${gate} was opened again`, anew)];
-  return undefined;
-}
-
-function refuseAll(run: Run, items: readonly InboxItem[], code: string, text: string): void {
-  run.state.receiptsOf(items.map(({ arrival }) => ({ signal: 'approve', arrival, verdict: 'refused', code, text })));
+  if (receivedAt > openedAt) return undefined;
+  return { code: 'sent-before', text: withNext(`sent before gate ${gate} was opened again`, anew) };
 }
 
 /** An approval that counts. */
@@ -122,30 +119,15 @@ async function checkApprovals(
   items: readonly InboxItem[],
 ) {
   const { deployment } = run.state;
-  const arrived = items.map(({ arrival }) => arrival);
-  const request = {
-    deployment,
-    gate,
-    planDigest,
-    requestedBy,
-    accepted: counted.map(({ arrival }) => arrival),
-    arrived,
-  };
-  const known = await checked(() => checks.checkApprovals(request));
-  if (!known) {
-    refuseAll(run, items, NOT_CHECKED.code, NOT_CHECKED.text);
-    return undefined;
-  }
-  for (const { arrival, accepted: counts, by } of known.verdicts) {
+  const accepted = counted.map(({ arrival }) => arrival);
+  const known = await giveReceipts(run.state, 'approve', items, (arrived) =>
+    checks.checkApprovals({ deployment, gate, planDigest, requestedBy, accepted, arrived }),
+  );
+  for (const { arrival, accepted: counts, by } of known?.verdicts ?? []) {
     const item = items.find((each) => each.arrival === arrival);
     if (!counts || !item) continue;
     const approval = by?.how === 'principal' ? { approval: item.input, arrival } : item.input;
     counted.push({ arrival, approval, document: by?.how === 'signed' ? keyOf(item.input) : undefined });
   }
-  run.state.receiptsOf(
-    known.verdicts.map(({ arrival, accepted: counts, code, text, by }): Receipt => ({
-      ...{ signal: 'approve', arrival, verdict: counts ? 'accepted' : 'refused', code, text, from: by },
-    })),
-  );
   return known;
 }

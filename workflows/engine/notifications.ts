@@ -9,7 +9,7 @@ import type {
 } from '../../src/contracts/notifications';
 import type { Finding, RunOutcome, RunPhase } from '../../src/contracts/run-facts';
 import type { Waiting } from '../../src/contracts/run-status';
-import { CHECK_FAILED } from '../../src/contracts/alarms';
+import { CHECK_FAILED } from '../../src/contracts/run-status';
 import { failureFacts } from './failures';
 import type { RunState } from './run-state';
 

@@ -1,9 +1,9 @@
-import type { Attested, Receipt } from '../../src/contracts/run-facts';
+import type { Attested } from '../../src/contracts/run-facts';
 import type { DecisionAction, InboxItem } from '../../src/contracts/signals';
 import { checks } from './activity-calls';
 import type { FailureFacts } from './failures';
-import { NOT_CHECKED, checked } from './failures';
 import type { RunState } from './run-state';
+import { giveReceipts } from './verdicts';
 import { escapeUntrusted } from '../../src/contracts/words';
 
 /** One thing that people may decide, and what it does. */
@@ -35,7 +35,7 @@ export const LEAVE: Choice = {
   effect: 'end the run now; NO cluster is primary and a person must promote one by hand',
 };
 
-export type OnFailure = 'throw' | ((failure: FailureFacts) => 'throw' | 'park');
+type OnFailure = 'throw' | ((failure: FailureFacts) => 'throw' | 'park');
 
 /** What a step may be told beside its name and body. */
 export interface StepOptions {
@@ -115,13 +115,12 @@ export class Parking {
 
   /** Checks decisions as they arrive: each must name this run, a parked step, its parking number and one of its choices. */
   async decide(items: readonly InboxItem[]): Promise<void> {
-    const verdicts = await this.#check(items.map(({ arrival }) => arrival));
-    this.state.receiptsOf(
-      verdicts.map((each): Receipt => {
-        const { arrival, accepted, code, text, by } = this.#withSecond(each);
-        return { signal: 'decide', arrival, verdict: accepted ? 'accepted' : 'refused', code, text, from: by };
-      }),
-    );
+    const { deployment } = this.state;
+    const parked = this.#parked
+      .filter((each) => each.decision === undefined)
+      .map(({ step, parkingNo, choices }) => ({ step, parkingNo, choices: choices.map(({ action }) => action) }));
+    const check = (arrived: readonly number[]) => checks.checkDecisions({ deployment, parked, arrived });
+    await giveReceipts(this.state, 'decide', items, check, (verdict) => this.#withSecond(verdict));
   }
 
   /** Takes what was decided, and says what becomes of it: some choices count only once a second person makes them too. */
@@ -150,14 +149,5 @@ export class Parking {
     const other = `${escapeUntrusted(first.by.name)}, ${first.by.how}: ${escapeUntrusted(first.reason)}`;
     parked.decision = { action, by, reason: `${reason} (with ${other})`, rid };
     return verdict;
-  }
-
-  async #check(arrived: readonly number[]): Promise<readonly CheckedDecision[]> {
-    const parked = this.#parked
-      .filter((each) => each.decision === undefined)
-      .map(({ step, parkingNo, choices }) => ({ step, parkingNo, choices: choices.map(({ action }) => action) }));
-    const { deployment } = this.state;
-    const known = await checked(() => checks.checkDecisions({ deployment, parked, arrived }));
-    return known?.verdicts ?? arrived.map((arrival) => ({ arrival, accepted: false, ...NOT_CHECKED }));
   }
 }

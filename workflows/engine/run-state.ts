@@ -1,7 +1,7 @@
 import { setCurrentDetails, upsertMemo, workflowInfo } from '@temporalio/workflow';
-import { alarmsFirst, isOrphanAlarm } from '../../src/contracts/alarms';
+import { alarmsFirst, isOrphanAlarm } from '../../src/contracts/run-status';
 import type { SiteFacts } from '../../src/contracts/activities';
-import type { Asked } from '../../src/contracts/asked';
+import type { Asked } from '../../src/contracts/next-commands';
 import type { RunbookName } from '../../src/contracts/names';
 import type {
   Attested,
@@ -200,6 +200,16 @@ export class RunState {
     if (!this.waiting.delete(key)) return;
     this.notifications.waitOver(key);
     this.show();
+  }
+
+  /** As long as `body` runs people, or the clock, are waited for. */
+  async whileWaiting<T>(key: string, waiting: Waiting, body: () => Promise<T>): Promise<T> {
+    this.wait(key, waiting);
+    try {
+      return await body();
+    } finally {
+      this.waitOver(key);
+    }
   }
 
   /** A decision was accepted: from here on the run does it, and waits for nobody. */

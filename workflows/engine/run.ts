@@ -1,23 +1,28 @@
 import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
 import type { HeldClients } from '../../src/contracts/activities';
+import { holdsDeploymentLock } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
 import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Attested } from '../../src/contracts/run-facts';
-import type { InboxItem } from '../../src/contracts/signals';
-import { activities } from './activity-calls';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
+import { CONTROL_ACTIONS } from '../../src/contracts/signals';
+import type { ControlAction, InboxItem } from '../../src/contracts/signals';
+import { activities, checks } from './activity-calls';
 import type { StepCalls } from './activity-calls';
 import { OutageDecision, RunStopped, StepFailed, TakenOver, failureFacts, isStop } from './failures';
 import type { FailureFacts } from './failures';
 import { inStep } from './interceptors';
 import type { Choice, Decision, StepOptions } from './parking';
 import { ABORT, LEAVE, Parking, RETRY } from './parking';
-import type { Control } from './controls';
-import { checkControls, noteControl } from './controls';
 import type { RunState, StepRecord } from './run-state';
 import type { Signals } from './signals';
+import { giveReceipts } from './verdicts';
+import type { Verdict } from './verdicts';
 import { escapeUntrusted } from '../../src/contracts/words';
 import { observedOf } from '../../src/report/report-of-run';
 import { fieldsOf } from '../../src/report/run-record';
+
+type VerifiedOrder = Awaited<ReturnType<typeof checks.checkControls>>['verdicts'][number];
 
 /** One execution of a runbook: its steps, what people tell it, and how it stops. */
 export class Run {
@@ -28,7 +33,7 @@ export class Run {
   #scope: CancellationScope | undefined;
   #stop: RunStopped | undefined;
   /** What holds the run before its next step. */
-  #pause: Control | undefined;
+  #pause: { readonly by: Attested; readonly reason: string } | undefined;
   readonly #cleanUps: (() => Promise<void>)[] = [];
   #outage = false;
   /** Documents of orders that counted. */
@@ -42,14 +47,11 @@ export class Run {
   ) {
     this.#parking = new Parking(state);
     this.signals.on('decide', (items) => this.#parking.decide(items));
-    this.signals.on('takeOver', (items) => this.#orderTakeOver(items));
-    for (const name of ['pause', 'resume', 'abort'] as const) {
-      this.signals.on(name, (items) => this.#control(name, items));
-    }
+    for (const action of CONTROL_ACTIONS) this.signals.on(action, (items) => this.#order(action, items));
     CancellationScope.current().cancelRequested.catch(() => {
       state.fact({ kind: 'control', control: 'cancel', by: 'a cancel request', reason: '' });
       this.#noteInOutage('A cancel request came', 'stop-noted', ENDS_LATER);
-      this.#requestStop(new RunStopped('a cancel request', 'cancelled through Temporal'));
+      this.stop(new RunStopped('a cancel request', 'cancelled through Temporal'));
     });
   }
 
@@ -70,7 +72,8 @@ export class Run {
    * @returns the stop, for the caller to throw
    */
   stop(stop: RunStopped): RunStopped {
-    this.#requestStop(stop);
+    this.#stop ??= stop;
+    this.#scope?.cancel();
     return stop;
   }
 
@@ -199,7 +202,7 @@ export class Run {
 
   /** A clean-up as a step of its own: what fails becomes a finding, because a clean-up must never hold the lock. */
   async cleanUp(name: string, body: (call: StepCalls) => Promise<void>): Promise<void> {
-    const record = this.beginStep(name);
+    const record = this.#beginStep(name);
     try {
       await inStep(this.state, record, () => body(activities));
       this.#end(record, 'done');
@@ -228,7 +231,7 @@ export class Run {
     choices: readonly Choice[],
   ): Promise<T | typeof SKIPPED> {
     await this.#holdWherePaused();
-    const record = this.beginStep(name);
+    const record = this.#beginStep(name);
     for (;;) {
       try {
         const result = await inStep(this.state, record, () => body(activities));
@@ -284,7 +287,7 @@ export class Run {
   }
 
   /** Puts a new line into the timeline. */
-  beginStep(name: string): StepRecord {
+  #beginStep(name: string): StepRecord {
     const number = this.state.steps.length + 1;
     const record: StepRecord = { number, name, state: 'running', attempt: 1, startedAt: Date.now() };
     this.state.steps.push(record);
@@ -307,13 +310,10 @@ export class Run {
     const pause = this.#pause;
     if (!pause || this.#outage || this.state.holdsClients) return;
     this.#isHeld(true);
-    this.state.wait('resume', { for: 'resume', by: pause.by.name, reason: pause.reason });
-    try {
-      await this.waitFor(() => this.#pause === undefined);
-    } finally {
-      this.#isHeld(false);
-      this.state.waitOver('resume');
-    }
+    const waiting = { for: 'resume', by: pause.by.name, reason: pause.reason } as const;
+    await this.state
+      .whileWaiting('resume', waiting, () => this.waitFor(() => this.#pause === undefined))
+      .finally(() => this.#isHeld(false));
   }
 
   #isHeld(paused: boolean): void {
@@ -321,69 +321,74 @@ export class Run {
     this.state.fact({ kind: 'paused', paused });
   }
 
-  async #control(action: 'pause' | 'resume' | 'abort', items: readonly InboxItem[]): Promise<void> {
-    const { orders } = await checkControls(this.state, { action, used: this.#used }, items);
-    for (const order of orders) {
-      if (action === 'abort') this.#abort(order);
-      else if (action === 'resume') {
-        noteControl(this.state, action, order, 'nothing holds the run any more');
-        this.#pause = undefined;
-      } else {
-        const later = this.state.holdsClients && HELD_LATER;
-        const inOutage = this.#outage && 'noted: the run is held once a cluster serves';
-        noteControl(this.state, action, order, inOutage || later || 'at the next step');
-        this.#pause = order;
-      }
-    }
+  /** Orders to the whole run, all of one name. Of take-overs it is also told who else must order them inside an outage. */
+  async #order(action: ControlAction, items: readonly InboxItem[]): Promise<void> {
+    const { deployment } = this.state;
+    const { by: before } = this.#takeOver;
+    const requestedBy = this.pendingTakeOver?.input.requestedBy;
+    const check = (arrived: readonly number[]) =>
+      checks.checkControls({ deployment, action, arrived, before, requestedBy });
+    await giveReceipts(this.state, action, items, check, (verdict, { missing }) =>
+      this.#carryOut(action, verdict, missing),
+    );
   }
 
-  #abort(order: Control): void {
-    const { arrival, by, reason } = order;
-    if (this.#stop) {
-      const text = 'a stop was asked for already and is under way';
-      const refused = { signal: 'abort', arrival, verdict: 'refused', code: 'already-stopping', from: by } as const;
-      this.state.receipt({ ...refused, text });
-      return;
+  /** Does what was ordered, where it counts, and says what becomes of it. */
+  #carryOut(action: ControlAction, verdict: VerifiedOrder, missing: readonly string[]): Verdict {
+    const { accepted, by, control, failover } = verdict;
+    const refused = (code: string, text: string) => ({ ...verdict, accepted: false, code, text });
+    const { runbook } = this.state;
+    if (failover && !holdsDeploymentLock(runbook))
+      return refused('no-lock', `${runbook} holds no lock of a deployment`);
+    if (failover && runbook === 'drFailover') return refused('failover-already', 'this run is a failover already');
+    if (!accepted || !by || !control) return { ...verdict, accepted: false };
+    const { reason, digest } = control;
+    if (digest !== undefined && this.#used.has(digest))
+      return refused('repeated', 'this very document counted before: each counts once');
+    if (digest !== undefined) this.#used.add(digest);
+    if (action === 'abort' && this.#stop)
+      return refused('already-stopping', 'a stop was asked for already and is under way');
+    let text: string;
+    if (action !== 'takeOver') text = this.#obey(action, by, reason);
+    else if (failover) text = this.#takeOverBy(by, failover, missing);
+    else return { ...verdict, accepted: false };
+    this.state.fact({ kind: 'control', control: action === 'takeOver' ? 'take-over' : action, by: by.name, reason });
+    return { ...verdict, text };
+  }
+
+  /** @returns what becomes of it, for its receipt */
+  #obey(action: Exclude<ControlAction, 'takeOver'>, by: Attested, reason: string): string {
+    if (action === 'resume') {
+      this.#pause = undefined;
+      return 'nothing holds the run any more';
     }
-    noteControl(this.state, 'abort', order, this.#outage ? ENDS_LATER : 'at the next safe point');
-    this.#noteInOutage(
-      `${escapeUntrusted(by.name)} asked to end the run: ${escapeUntrusted(reason)}`,
-      'stop-noted',
-      ENDS_LATER,
-    );
-    this.#requestStop(new RunStopped(by.name, reason || 'no reason given'));
+    if (action === 'pause') {
+      this.#pause = { by, reason };
+      if (this.#outage) return 'noted: the run is held once a cluster serves';
+      return this.state.holdsClients ? HELD_LATER : 'at the next step';
+    }
+    const what = `${escapeUntrusted(by.name)} asked to end the run: ${escapeUntrusted(reason)}`;
+    this.#noteInOutage(what, 'stop-noted', ENDS_LATER);
+    this.stop(new RunStopped(by.name, reason || 'no reason given'));
+    return this.#outage ? ENDS_LATER : 'at the next safe point';
   }
 
   /** A failover asks for the run: at its next safe point, or inside an outage as {@link #stopNow} says. */
-  async #orderTakeOver(items: readonly InboxItem[]): Promise<void> {
-    const { by: before } = this.#takeOver;
-    const requestedBy = this.pendingTakeOver?.input.requestedBy;
-    const ordered = { action: 'takeOver', used: this.#used, before, requestedBy } as const;
-    const { orders, missing } = await checkControls(this.state, ordered, items);
-    for (const order of orders) {
-      const { failover } = order;
-      if (!failover) continue;
-      this.#takeOver = { by: [...this.#takeOver.by, order.by], missing };
-      const command = nextCommandOf.control('takeOver', workflowInfo().workflowId);
-      const more =
-        missing.length === 0 ? '' : `, after further people ordered it (\`${command}\`): ${missing.join('; ')}`;
-      const later = `noted: it counts where a step parks${more}; the run goes on until a cluster serves`;
-      const now = `${this.state.runbook} becomes a failover at its next safe point`;
-      noteControl(this.state, 'takeOver', order, this.#outage ? later : now);
-      this.#noteInOutage(`${escapeUntrusted(order.by.name)} asked for a failover`, 'take-over-noted', later);
-      // More than an abort that waits: no cluster may be primary for good.
-      if (!this.pendingTakeOver) this.#stop = undefined;
-      this.#requestStop(new TakenOver(failover, order.by.name));
-    }
+  #takeOverBy(by: Attested, failover: InputOf<'drFailover'>, missing: readonly string[]): string {
+    this.#takeOver = { by: [...this.#takeOver.by, by], missing };
+    const command = nextCommandOf.control('takeOver', workflowInfo().workflowId);
+    const more =
+      missing.length === 0 ? '' : `, after further people ordered it (\`${command}\`): ${missing.join('; ')}`;
+    const later = `noted: it counts where a step parks${more}; the run goes on until a cluster serves`;
+    this.#noteInOutage(`${escapeUntrusted(by.name)} asked for a failover`, 'take-over-noted', later);
+    // More than an abort that waits: no cluster may be primary for good.
+    if (!this.pendingTakeOver) this.#stop = undefined;
+    this.stop(new TakenOver(failover, by.name));
+    return this.#outage ? later : `${this.state.runbook} becomes a failover at its next safe point`;
   }
 
   #noteInOutage(what: string, code: string, text: string): void {
     if (this.#outage) this.state.finding({ severity: 'warning', code, text: `${what}; ${text}.` });
-  }
-
-  #requestStop(stop: RunStopped): void {
-    this.#stop ??= stop;
-    this.#scope?.cancel();
   }
 
   /**

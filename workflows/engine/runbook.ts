@@ -16,19 +16,19 @@ import { lockWorkflowId } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
 import type { Report, RunbookFindings } from '../../src/contracts/report';
 import type { RecordHead } from '../../src/contracts/record';
-import type { Finding, RunOutcome } from '../../src/contracts/run-facts';
+import type { RunOutcome } from '../../src/contracts/run-facts';
 import type { RunStatus } from '../../src/contracts/run-status';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { QUERIES, isUndecodable } from '../../src/contracts/signals';
-import { CHECK_FAILED } from '../../src/contracts/alarms';
+import { CHECK_FAILED } from '../../src/contracts/run-status';
 import { checks } from './activity-calls';
 import { reportOf } from '../../src/report/report-of-run';
 import type { RunTail } from '../../src/report/run-record';
 import { withTail } from '../../src/report/run-record';
 import { shellLine } from '../../src/contracts/next-commands';
-import { RunStopped, StepFailed, TakenOver, failureFacts } from './failures';
+import { RunStopped, StepFailed, TakenOver, failureFacts, stepFailure } from './failures';
 import type { FailureFacts } from './failures';
-import { refusePlainShareInput } from './holder-signals';
+import { refusePlainShareInput } from './verdicts';
 import { Run } from './run';
 import { RunState } from './run-state';
 import { Signals } from './signals';
@@ -76,12 +76,6 @@ interface Runbook<I extends AnyInput> {
 
 /** The result of a run. */
 export type RunbookResult = HandedOver | ((Report | FoundOut) & { readonly record?: RecordHead });
-
-interface Beginning<I> {
-  readonly input: I;
-  readonly record?: RecordHead;
-  readonly findings: readonly Finding[];
-}
 
 type More = Pick<Runbook<AnyInput>, 'quiet' | 'failOver'>;
 
@@ -169,13 +163,9 @@ async function runBody<I extends AnyInput>(runbook: Runbook<I>, run: Run, input:
     taken = error;
   }
   run.become('drFailover');
-  try {
-    const ending = await failOver(run, taken.input);
-    // What the run was before may have changed something.
-    return ending.outcome === 'refused' ? { ...ending, outcome: 'aborted' } : ending;
-  } catch (error) {
-    return endingOf(run, error);
-  }
+  const ending = await failOver(run, taken.input).catch((error: unknown) => endingOf(run, error));
+  // What the run was before may have changed something.
+  return ending.outcome === 'refused' ? { ...ending, outcome: 'aborted' } : ending;
 }
 
 /** What a step cannot deal with ends the run with its clean-ups; a defect of this code throws on and can be mended by a deploy. */
@@ -199,20 +189,18 @@ function endingOf(run: Run, error: unknown): Ending {
  *
  * @throws ApplicationFailure INVALID_INPUT, which fails the run: nothing was touched
  */
-async function readInput<I extends AnyInput>(runbook: RunbookName, given: unknown): Promise<Beginning<I>> {
+async function readInput<I extends AnyInput>(runbook: RunbookName, given: unknown) {
   if (isUndecodable(given)) {
-    const needed = 'one JSON object with encoding json/plain';
-    throw ApplicationFailure.create({
-      type: 'INVALID_INPUT',
-      nonRetryable: true,
-      message: `The input could not be read (encoding ${given.undecodable}). Nothing was touched.`,
-      details: [{ needed, next: 'Start again with one JSON object.' }],
+    const unread = `The input could not be read (encoding ${given.undecodable}). Nothing was touched.`;
+    throw stepFailure('INVALID_INPUT', unread, {
+      needed: 'one JSON object with encoding json/plain',
+      next: 'Start again with one JSON object.',
     });
   }
   refusePlainShareInput(runbook, given);
   try {
-    const read = CancellationScope.nonCancellable(() => checks.readRunbookInput({ runbook, given: given ?? null }));
-    const { input, ...standing } = await read;
+    const read = () => checks.readRunbookInput({ runbook, given: given ?? null });
+    const { input, ...standing } = await CancellationScope.nonCancellable(read);
     return { input: input as I, ...standing };
   } catch (error) {
     const failure = failureFacts(error);
@@ -307,6 +295,7 @@ async function handOver(
   input: unknown,
   takeOver: InputOf<'drFailover'> | undefined,
 ): Promise<HandedOver> {
+  const handedOver = { outcome: 'handed-over', workflowId: lockId } as const;
   try {
     const child = await startChild(workflowType, {
       workflowId: lockId,
@@ -315,41 +304,29 @@ async function handOver(
       args: [input],
       staticSummary: `handed over from ${workflowInfo().workflowId}`,
     });
-    const started = await describeRun({ workflowId: lockId });
-    return { outcome: 'handed-over', workflowId: lockId, runId: child.firstExecutionRunId, link: started.link };
+    const { link } = await describeRun({ workflowId: lockId });
+    return { ...handedOver, runId: child.firstExecutionRunId, link };
   } catch (error) {
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
-    const holder = await describeRun({ workflowId: lockId });
-    if (takeOver && holder.terminate === undefined && holder.type !== 'drFailover') {
-      await requestTakeOver({ workflowId: lockId, runId: holder.runId, input: takeOver });
-      return {
-        outcome: 'handed-over',
-        workflowId: lockId,
-        runId: holder.runId,
-        link: holder.link,
-        tookOver: holder.type,
-      };
-    }
-    const { type, runId, status, taskQueue, startedBy, terminate } = holder;
-    const known = `${lockId} is held by ${type} (run ${runId}, ${status}`;
-    const [foreign, next] =
-      terminate === undefined
-        ? [
-            '',
-            `Look at it: \`runbook status ${lockId}\`. Start again when it has ended; a failover takes it over with {"takeOver": true}.`,
-          ]
-        : [
-            `, task queue ${taskQueue}, started by ${startedBy}`,
-            `An administrator of Temporal looks at it and at who started it, and ends it: \`${terminate}\`. Then start again.`,
-          ];
-    const ours = terminate === undefined ? '' : ', which is no runbook of these workers';
-    throw ApplicationFailure.create({
-      type: 'LOCK_HELD',
-      nonRetryable: true,
-      message: `${known}${foreign})${ours}. Nothing was touched.`,
-      details: [{ ...holder, next }],
-    });
   }
+  const holder = await describeRun({ workflowId: lockId });
+  const { type, runId, link, status, taskQueue, startedBy, terminate } = holder;
+  if (takeOver && terminate === undefined && type !== 'drFailover') {
+    await requestTakeOver({ workflowId: lockId, runId, input: takeOver });
+    return { ...handedOver, runId, link, tookOver: type };
+  }
+  const known = `${lockId} is held by ${type} (run ${runId}, ${status}`;
+  const [message, next] =
+    terminate === undefined
+      ? [
+          `${known}). Nothing was touched.`,
+          `Look at it: \`runbook status ${lockId}\`. Start again when it has ended; a failover takes it over with {"takeOver": true}.`,
+        ]
+      : [
+          `${known}, task queue ${taskQueue}, started by ${startedBy}), which is no runbook of these workers. Nothing was touched.`,
+          `An administrator of Temporal looks at it and at who started it, and ends it: \`${terminate}\`. Then start again.`,
+        ];
+  throw ApplicationFailure.create({ type: 'LOCK_HELD', nonRetryable: true, message, details: [{ ...holder, next }] });
 }
 
 /** The input with which a failover asks for the lock of another run; undefined where it does not ask. */
@@ -369,10 +346,10 @@ function refuseTimeouts(): void {
     cronSchedule && 'a cron schedule',
   ].filter((each) => typeof each === 'string');
   if (set.length === 0) return;
-  throw ApplicationFailure.create({
-    type: 'RUN_TIMEOUT_SET',
-    nonRetryable: true,
-    message: `This run was started with ${set.join(' and ')}, which would end it without clean-up. Nothing was touched.`,
-    details: [{ observed: set.join(', '), needed: 'none of them', next: 'Start the runbook again without it.' }],
+  const would = `This run was started with ${set.join(' and ')}, which would end it without clean-up. Nothing was touched.`;
+  throw stepFailure('RUN_TIMEOUT_SET', would, {
+    observed: set.join(', '),
+    needed: 'none of them',
+    next: 'Start the runbook again without it.',
   });
 }

@@ -1,9 +1,10 @@
 import { condition, defineSignal, defineUpdate, setDefaultSignalHandler, setHandler } from '@temporalio/workflow';
 import { holdsKeyShare, textHoldsKeyShare } from '../../src/contracts/plain-shares';
+import type { Finding } from '../../src/contracts/run-facts';
 import { SIGNALS, UPDATES, UPDATES_FROM, nameIn, unwrapDocument } from '../../src/contracts/signals';
 import type { InboxItem, SignalName, UpdateName } from '../../src/contracts/signals';
 import { inParallel } from './failures';
-import { refusePlainShares, refuseShares } from './holder-signals';
+import { refusePlainShares, refuseShares } from './verdicts';
 import type { RunState } from './run-state';
 
 /** Unknown signals that get a receipt of their own; the rest is only counted. */
@@ -61,7 +62,9 @@ export class Signals {
   readonly #since = Date.now();
   readonly #lookedAt = new Map<string, number>();
   /** Signals of each name that nobody looks at, because more came than a run looks at. */
-  readonly #beyond = new Map<SignalName, number>();
+  readonly #unread = new Map<InboxItem['signal'], number>();
+  /** Of floods: a handler only notes it, and the pump tells it at once. */
+  readonly #toTell: Finding[] = [];
   readonly #arrivals = new Map<Kind, number>();
   readonly #updates = new Map<UpdateName, number>();
   #total = 0;
@@ -106,7 +109,7 @@ export class Signals {
         state.receipt({ signal: 'unknown', arrival, verdict: 'refused', code: 'unknown-signal', text });
       }
     });
-    await inParallel([this.#watchFlood(state), ...LANES.map((lane) => this.#pumpLane(state, lane))]);
+    await inParallel([this.#tellOfFloods(state), ...LANES.map((lane) => this.#pumpLane(state, lane))]);
   }
 
   /** What still waits gets a receipt and the pump ends. */
@@ -117,21 +120,12 @@ export class Signals {
         state.receipt({ signal: 'approve', arrival, verdict: 'refused', code: 'no-gate-open', text });
       }
     });
-    const unknown = (this.#arrivals.get('unknown') ?? 0) - UNKNOWN_RECEIPTS;
-    if (unknown > 0) {
-      state.finding({
-        severity: 'warning',
-        code: 'unknown-signals',
-        text: `${unknown} more signals of unknown names arrived than the run gives receipts for.`,
-        next: 'Find out who sends them: each costs an event of this run.',
-      });
-    }
-    const notLookedAt = [...this.#beyond].map(([name, count]) => `${count} ${name}`);
-    if (notLookedAt.length > 0) {
+    const unread = [...this.#unread].map(([name, count]) => `${count} ${name}`);
+    if (unread.length > 0) {
       state.finding({
         severity: 'warning',
         code: 'signals-not-looked-at',
-        text: `Signals that this run refused unread: ${notLookedAt.join(', ')}.`,
+        text: `Signals that this run refused unread: ${unread.join(', ')}.`,
         next: NEXT_IN_FLOOD,
       });
     }
@@ -163,33 +157,13 @@ export class Signals {
     }
   }
 
-  /** Says at once what is not looked at any more, and warns people while the server still takes signals. */
-  async #watchFlood(state: RunState): Promise<void> {
-    const noted = new Set<SignalName>();
-    let warned = false;
-    const flooded = () => !warned && this.#total >= MANY_SIGNALS;
-    const newly = () => this.#beyond.size > noted.size || flooded();
+  async #tellOfFloods(state: RunState): Promise<void> {
     for (;;) {
-      await condition(() => newly() || this.#closing);
-      if (!newly()) return;
-      for (const name of this.#beyond.keys()) {
-        if (noted.has(name)) continue;
-        noted.add(name);
-        state.finding({
-          severity: 'warning',
-          code: 'too-many-signals',
-          text: `More signals ${name} came than this run looks at, in all or in one person's name: further ones are refused unread, and only counted.`,
-          next: NEXT_IN_FLOOD,
-        });
-      }
-      if (!flooded()) continue;
-      warned = true;
-      state.alarm({
-        severity: 'critical',
-        code: 'signal-flood',
-        text: `${this.#total} signals came to this run. The server takes 10,000 and refuses every further one, also of people who are waited for.`,
-        next: NEXT_IN_FLOOD,
-      });
+      await condition(() => this.#toTell.length > 0 || this.#closing);
+      const finding = this.#toTell.shift();
+      if (!finding) return;
+      if (finding.severity === 'critical') state.alarm(finding);
+      else state.finding(finding);
     }
   }
 
@@ -197,7 +171,14 @@ export class Signals {
     const arrival = this.#count(signal);
     // A name is a claim here: it shares out what is looked at, so that one person's flood leaves room for the others.
     if (arrival > LOOKED_AT.namesRead || !this.#countLookedAt(signal, nameIn(input) ?? '')) {
-      this.#beyond.set(signal, (this.#beyond.get(signal) ?? 0) + 1);
+      if (!this.#unread.has(signal))
+        this.#toTell.push({
+          severity: 'warning',
+          code: 'too-many-signals',
+          text: `More signals ${signal} came than this run looks at, in all or in one person's name: further ones are refused unread, and only counted.`,
+          next: NEXT_IN_FLOOD,
+        });
+      this.#leaveUnread(signal);
       return;
     }
     // What is sent as a share has checks of its own, which know envelopes.
@@ -209,8 +190,12 @@ export class Signals {
   #appendUnknown(name: string, args: readonly unknown[]): void {
     const arrival = this.#count('unknown');
     if (textHoldsKeyShare(name) || holdsKeyShare(args)) this.#put('plain', 'unknown', arrival);
-    else if (arrival <= UNKNOWN_RECEIPTS)
-      this.#put('unknown', 'unknown', arrival, /^[A-Za-z][A-Za-z-]{0,24}$/.test(name) ? name : '(not shown)');
+    else if (arrival > UNKNOWN_RECEIPTS) this.#leaveUnread('unknown');
+    else this.#put('unknown', 'unknown', arrival, /^[A-Za-z][A-Za-z-]{0,24}$/.test(name) ? name : '(not shown)');
+  }
+
+  #leaveUnread(signal: InboxItem['signal']): void {
+    this.#unread.set(signal, (this.#unread.get(signal) ?? 0) + 1);
   }
 
   /** A refused update leaves no event: what is not in form, and what is too much, costs the run nothing. */
@@ -237,6 +222,13 @@ export class Signals {
     const arrival = (this.#arrivals.get(signal) ?? 0) + 1;
     this.#arrivals.set(signal, arrival);
     this.#total += 1;
+    if (this.#total === MANY_SIGNALS)
+      this.#toTell.push({
+        severity: 'critical',
+        code: 'signal-flood',
+        text: `${MANY_SIGNALS} signals came to this run. The server takes 10,000 and refuses every further one, also of people who are waited for.`,
+        next: NEXT_IN_FLOOD,
+      });
     return arrival;
   }
 

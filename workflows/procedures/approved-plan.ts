@@ -6,8 +6,9 @@ import type { StepCalls } from '../engine/activity-calls';
 import { Approvals, awaitWindow, openGate, planned, refusalOf } from '../engine/approvals';
 import { stepFailure } from '../engine/failures';
 import { OperationTokens, tokensFromPeople, tokensHeldBy } from './operation-tokens';
-import type { PeoplesTokens } from './peoples-tokens';
+import type { PeoplesTokens } from './collection';
 import { inParallel } from '../engine/failures';
+import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 
@@ -79,12 +80,18 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
 export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise<Approved<R> | Ending> {
   const { input } = request;
   // A run that was taken over may hold a ceremony: its attempt is ours.
-  const ownFingerprint = tokensHeldBy(run)?.ceremony?.fingerprint;
+  const held = tokensHeldBy(run);
+  const ownFingerprint = held?.ceremony?.fingerprint;
+  // Taken over inside its outage the run keeps its tokens and key shares: nothing but people ends it.
+  const keeps = held !== undefined && run.state.serviceIsOut;
   let assessed = await run.step(
     'Read and check the deployment',
-    (call) => request.assess(call, ownFingerprint === undefined ? {} : { ownFingerprint }),
-    // Nothing was touched: refused at once, so that the lock is free for the next try.
-    { onFailure: 'throw' },
+    async (call) => {
+      const read = await request.assess(call, ownFingerprint === undefined ? {} : { ownFingerprint });
+      return keeps ? unlessRefused(read) : read;
+    },
+    // Else refused at once, so that the lock is free for the next try.
+    keeps ? { choices: [GIVE_UP] } : { onFailure: 'throw' },
   );
   run.state.learnSite(assessed.site);
   run.state.plan = assessed.plan;
@@ -101,12 +108,9 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
     const { tokens } = answered;
     const [before, need] = [planned(assessed), request.tokens?.(planned(assessed).route)];
     if (need?.first !== undefined) await tokens?.proven(need.first);
-    assessed = await run.step('Read and check again', async (call) => {
-      const again = await request.assess(call, { ownFingerprint: tokens?.ceremony?.fingerprint });
-      const stands = refusalOf(again);
-      if (stands) throw stands.failure;
-      return again;
-    });
+    assessed = await run.step('Read and check again', async (call) =>
+      unlessRefused(await request.assess(call, { ownFingerprint: tokens?.ceremony?.fingerprint })),
+    );
     const now = planned(assessed);
     if (now.plan.digest === before.plan.digest) break;
     // In an outage nobody starts again: the new plan is approved, and the holders are asked where it needs them.
@@ -139,6 +143,18 @@ export async function approvePlan<R>(run: Run, request: PlanRequest<R>): Promise
   return { route, assessed, approvals, tokens };
 }
 
+const GIVE_UP: Choice = {
+  action: 'abort',
+  effect: 'end the run here: nothing is promoted, clean-ups run, and its tokens and key shares are given up',
+};
+
+/** For a step that parks where it is refused. */
+function unlessRefused<R>(assessed: Assessment<R>): Assessment<R> {
+  const refusal = refusalOf(assessed);
+  if (refusal) throw refusal.failure;
+  return assessed;
+}
+
 /** What came of asking for one plan. */
 interface Answered {
   readonly approvals: readonly unknown[];
@@ -153,10 +169,9 @@ async function askPeople<R>(run: Run, request: PlanRequest<R>, assessed: Assessm
   const { plan, route } = planned(assessed);
   const gate = request.gate(assessed);
   const need = request.tokens?.(route);
-  if (gate !== undefined || (need && need.source !== 'batch' && askedOf(need).length > 0))
-    run.state.enterPhase('waiting-for-people');
   const tokens = need && tokensFor(run, input, need, plan);
   await tokens?.ceremony?.ready();
+  if (gate !== undefined || tokens?.ceremony) run.state.enterPhase('waiting-for-people');
   const open = async (): Promise<readonly unknown[]> => {
     await request.beforeGate?.(assessed);
     if (gate === undefined) return [];

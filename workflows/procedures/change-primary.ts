@@ -7,7 +7,6 @@ import type { Approvals } from '../engine/approvals';
 import type { FailureFacts } from '../engine/failures';
 import { OutageDecision, RunStopped, StepFailed, TakenOver, isStop, readInOutage } from '../engine/failures';
 import type { OperationTokens } from './operation-tokens';
-import type { Choice } from '../engine/parking';
 import { LEAVE, PROMOTE_BACK, PROMOTE_SECONDARY } from '../engine/parking';
 import { rolesOf } from '../engine/left-to-do';
 import type { Run } from '../engine/run';
@@ -93,7 +92,7 @@ export async function changePrimary(run: Run, change: PrimaryChange): Promise<Si
   run.state.enterPhase('outage');
   let next = await nextOf(outage, demote);
   while (next === 'promote-secondary' || next === 'promote-back')
-    next = await nextOf(outage, next === 'promote-secondary' ? promoteNew : promoteOld);
+    next = await nextOf(outage, next === 'promote-secondary' ? (each) => promote(each, 'new') : promoteBack);
   if (next === 'leave') return leave(outage);
   await serve(outage, next);
   run.state.enterPhase('re-protecting');
@@ -183,20 +182,9 @@ function tellNotDemoted({ run, route: { from } }: Outage, { message, observed, n
   });
 }
 
-/** Refused for certain: as the plan says. With a doubt about the outcome a person decides. */
-async function promoteNew(outage: Outage): Promise<Next> {
-  const { from, to } = outage.route;
-  const wayBack = outage.onStuck === 'promote-back';
-  const choices = [PROMOTE_BACK, LEAVE];
-  await promote(outage, { step: `Promote ${to}`, cluster: to, otherCluster: from, wayBack, choices });
-  return 'new';
-}
-
 /** The new primary did not get there: the old one, which holds every write, becomes primary again. */
-async function promoteOld(outage: Outage): Promise<Next> {
+async function promoteBack(outage: Outage): Promise<Next> {
   const { run, kind, deployment, route } = outage;
-  const { from, to } = route;
-  const choices = [PROMOTE_SECONDARY, LEAVE];
   const seen = await readInOutage(
     run.step('Read the roles', (call) => call.readDeployment({ deployment }), {
       onFailure: 'throw',
@@ -204,50 +192,46 @@ async function promoteOld(outage: Outage): Promise<Next> {
   );
   // It was never demoted, or is primary again: nothing has to be promoted, and a primary generates no operation token.
   // Where that could not be read, the promotion itself finds it out, and proves that the other one is no primary.
-  if (seen?.observations.find(({ cluster }) => cluster === from)?.[kind]?.mode === 'primary') return 'old';
-  await promote(outage, { step: `Promote ${from} back`, cluster: from, otherCluster: to, choices });
-  return 'old';
+  if (seen?.observations.find(({ cluster }) => cluster === route.from)?.[kind]?.mode === 'primary') return 'old';
+  return promote(outage, 'old');
 }
 
-interface Promotion {
-  readonly step: string;
-  readonly cluster: string;
-  /** Proven not to be primary by the activity, right before. */
-  readonly otherCluster: string;
-  /** Refused for certain, the other one is promoted back. */
-  readonly wayBack?: boolean;
-  readonly choices: readonly Choice[];
-}
-
-/** On the way back, where nothing else is left, the key holders are asked instead of a token that the cluster refuses. */
-async function promote(outage: Outage, promotion: Promotion): Promise<void> {
-  const { run, kind, deployment, approvals } = outage;
-  const { step, choices, ...pair } = promotion;
+/**
+ * Refused for certain, the new primary gives way to the old one, as the plan says; with a doubt about the outcome a person
+ * decides. On the way back, where nothing else is left, the key holders are asked instead of a token that the cluster
+ * refuses.
+ */
+async function promote(outage: Outage, side: Side): Promise<Side> {
+  const { run, kind, deployment, approvals, onStuck } = outage;
+  const { from, to } = outage.route;
+  // The activity proves right before that the other one is no primary.
+  const [cluster, otherCluster] = side === 'new' ? [to, from] : [from, to];
+  const wayBack = side === 'new' && onStuck === 'promote-back';
+  const choices = [side === 'new' ? PROMOTE_BACK : PROMOTE_SECONDARY, LEAVE];
   const tokens = outage.kind === 'dr' ? outage.tokens : undefined;
-  const isWayBack = pair.cluster === outage.route.from;
-  const needsAnother = (failure: FailureFacts) => isWayBack && tokens?.canReplace(pair.cluster, failure) === true;
+  const needsAnother = (failure: FailureFacts) => side === 'old' && tokens?.canReplace(cluster, failure) === true;
   // A token that has to be generated is generated in a step of its own.
-  await tokens?.of(pair.cluster, choices);
+  await tokens?.of(cluster, choices);
   try {
     await run.step(
-      step,
+      side === 'new' ? `Promote ${to}` : `Promote ${from} back`,
       async (call) => {
-        const token = await tokens?.of(pair.cluster, choices);
-        const sides = { deployment, kind, ...pair, authority: approvals.authority };
-        const inDoubt = promotionInDoubt(kind, pair.cluster, pair.otherCluster);
+        const token = await tokens?.of(cluster, choices);
+        const sides = { deployment, kind, cluster, otherCluster, wayBack, authority: approvals.authority };
+        const inDoubt = promotionInDoubt(kind, cluster, otherCluster);
         const order = () => call.promoteSecondary({ ...sides, mode: 'planned', token });
         return run.state.left.during(rolesOf(kind), inDoubt, order);
       },
       {
         choices,
-        onFailure: (failure) =>
-          failure.outcomeKnown && (pair.wayBack === true || needsAnother(failure)) ? 'throw' : 'park',
+        onFailure: (failure) => (failure.outcomeKnown && (wayBack || needsAnother(failure)) ? 'throw' : 'park'),
       },
     );
+    return side;
   } catch (error) {
-    if (pair.wayBack || !(error instanceof StepFailed)) throw error;
-    await tokens?.replaceRefused(pair.cluster, error.failure);
-    await promote(outage, promotion);
+    if (wayBack || !(error instanceof StepFailed)) throw error;
+    await tokens?.replaceRefused(cluster, error.failure, choices);
+    return promote(outage, side);
   }
 }
 

@@ -5,8 +5,8 @@ import type { FailureFacts } from '../engine/failures';
 import { StepFailed, inParallel } from '../engine/failures';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
-import type { CeremonyRequest, PeoplesTokens } from './peoples-tokens';
-import { USED_FOR_MS } from './peoples-tokens';
+import type { CeremonyRequest, PeoplesTokens } from './collection';
+import { USED_FOR_MS } from './collection';
 import { ProvidedTokens } from './provided-tokens';
 import { TokenCeremony } from './token-ceremony';
 
@@ -85,15 +85,16 @@ export class OperationTokens {
   /**
    * What was proven of a token that {@link canReplace} does not hold: it is used no more. The key holders are waited for.
    *
+   * @param choices - what people may decide meanwhile, inside an outage
    * @returns whether another token can be had now
    */
-  async replaceRefused(cluster: string, failure: FailureFacts): Promise<boolean> {
+  async replaceRefused(cluster: string, failure: FailureFacts, choices?: readonly Choice[]): Promise<boolean> {
     if (!this.canReplace(cluster, failure)) return false;
-    await this.#askHolders(cluster, failure.message);
+    await this.#askHolders(cluster, failure.message, choices);
     return true;
   }
 
-  async #askHolders(cluster: string, why: string): Promise<PeoplesTokens> {
+  async #askHolders(cluster: string, why: string, choices?: readonly Choice[]): Promise<PeoplesTokens> {
     const kept = this.#kept.delete(cluster);
     this.run.state.finding({
       severity: 'warning',
@@ -108,7 +109,7 @@ export class OperationTokens {
     const people = this.askInstead();
     this.#ceremony = people;
     await people.ready();
-    await people.collect(cluster);
+    await people.collect(cluster, choices);
     return people;
   }
 
@@ -133,7 +134,7 @@ export class OperationTokens {
     } catch (error) {
       if (!(error instanceof StepFailed)) throw error;
       const { message, observed } = error.failure;
-      await this.#askHolders(cluster, observed === undefined ? message : `${message} Observed: ${observed}`);
+      await this.#askHolders(cluster, observed === undefined ? message : `${message} Observed: ${observed}`, choices);
       return undefined;
     }
   }
@@ -198,13 +199,15 @@ export class OperationTokens {
     const held = this.#made.get(cluster);
     const isCurrent = held && Date.now() - held.at < USED_FOR_MS && (this.#ceremony?.isCurrent(held.token) ?? true);
     if (isCurrent) return held.token;
-    const kept = this.#kept.get(cluster);
-    const taken = kept && !held && (await this.#takeKept(kept, choices));
+    const kept = held ? undefined : this.#kept.get(cluster);
+    const taken = kept && (await this.#takeKept(kept, choices));
     if (taken) return taken;
     if (!this.#ceremony && this.#kept.size === 0) return { source: 'batch', cluster };
-    const people = this.#ceremony ?? (await this.#askHolders(cluster, 'it is too old'));
+    // Who was asked for other clusters was not asked for the one whose kept token grew too old.
+    const asked = this.#kept.has(cluster) ? undefined : this.#ceremony;
+    const people = asked ?? (await this.#askHolders(cluster, 'it is too old', choices));
     // Those of whom nobody waited for the shares yet.
-    if (people.source === 'ceremony') await people.collect();
+    if (people.source === 'ceremony') await people.collect(cluster, choices);
     const token = await people.generate(cluster, this.#usesOn(cluster), { choices, skipEffect });
     if (!token) return undefined;
     if (held) this.#old.push(held.token);

@@ -5,10 +5,10 @@ import type { Attested } from '../../src/contracts/run-facts';
 import type { TokenUse } from '../../src/contracts/runbook-inputs';
 import { attestedName } from '../../src/contracts/words';
 import type { StepCalls } from '../engine/activity-calls';
-import { whereItStands } from '../engine/holder-signals';
+import { whereItStands } from '../engine/verdicts';
 import type { Run } from '../engine/run';
-import type { CeremonyRequest, Parked } from './peoples-tokens';
-import { PeoplesTokens, USED_FOR_MS } from './peoples-tokens';
+import type { CeremonyRequest, Parked } from './collection';
+import { PeoplesTokens, USED_FOR_MS } from './collection';
 
 /** So long nobody asks the cluster again whether it takes a token. */
 const PROVEN_FOR_MS = 60_000;

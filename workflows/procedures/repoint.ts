@@ -1,7 +1,6 @@
 import type { RunbookActivities } from '../../activities';
 import type { Authority, ExpectedFilter, KnownFilter } from '../../src/contracts/activities';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
-import type { StepCalls } from '../engine/activity-calls';
 import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
 import type { OperationTokens } from './operation-tokens';
@@ -13,7 +12,7 @@ export const STOP_HERE: Choice = {
 };
 
 /** A secondary that is to follow a primary. */
-export interface RepointTarget {
+interface RepointTarget {
   readonly deployment: string;
   readonly primary: string;
   readonly secondary: string;
@@ -142,9 +141,22 @@ export async function repointPerformanceSecondary(
   if (!pointed) return false;
   const follows = await seenFollowing(run, deployment, primary, [secondary], `Wait until ${secondary} follows`);
   const equal = await sameFilterOnBothSides(run, target, found);
-  const isDone = follows.has(secondary) && after !== undefined && equal;
+  const isDone = follows?.has(secondary) === true && after !== undefined && equal;
   if (isDone) run.state.left.settle(followingOf(secondary));
   return isDone;
+}
+
+/** A secondary of either kind, as an approved plan says: with the tokens of a DR secondary, or the filter of a performance one. */
+export function repointAsPlanned(
+  run: Run,
+  target: RepointTarget,
+  tokens: OperationTokens | undefined,
+  known: KnownFilter | undefined,
+  way: UpdateWay = { form: 'token' },
+): Promise<boolean> {
+  if (tokens) return repointDrSecondary(run, tokens, target, way);
+  if (!known) throw new TypeError('the plan says which filter a performance secondary has');
+  return repointPerformanceSecondary(run, target, { ...way, known });
 }
 
 /** Reads what the primary keeps for the secondary; `undefined` where people skipped it. */
@@ -157,14 +169,14 @@ function readFilterOf(run: Run, { deployment, primary, secondary }: RepointTarge
   );
 }
 
-/** Writes a paths filter; where nobody knows what became of that, it is left to do to read it. */
-export function writingFilter(
+/** Changes a paths filter; where nobody knows what became of that, it is left to do to read it. */
+export function changingFilter<T>(
   run: Run,
-  call: StepCalls,
-  filter: Parameters<RunbookActivities['writePathsFilter']>[0],
-): ReturnType<RunbookActivities['writePathsFilter']> {
-  const inDoubt = `The paths filter of ${filter.id} on ${filter.cluster} may have been written: read it before a secondary is connected under that id.`;
-  return run.state.left.during(`filter of ${filter.id}`, inDoubt, () => call.writePathsFilter(filter));
+  { cluster, id }: { readonly cluster: string; readonly id: string },
+  order: () => Promise<T>,
+): Promise<T> {
+  const inDoubt = `The paths filter of ${id} on ${cluster} may have been changed: read it before a secondary is connected under that id.`;
+  return run.state.left.during(`filter of ${id}`, inDoubt, order);
 }
 
 /** @returns `undefined` where people skipped it: before update-primary nothing is sent then */
@@ -180,7 +192,10 @@ async function writeFilter(
     when === 'before'
       ? `${secondary} is not re-pointed: it would receive what its filter kept away from it`
       : `${secondary} may receive what its filter kept away from it`,
-    (call) => writingFilter(run, call, { deployment, cluster: primary, secondary, id, filter, authority }),
+    (call) => {
+      const written = { deployment, cluster: primary, secondary, id, filter, authority };
+      return changingFilter(run, written, () => call.writePathsFilter(written));
+    },
     { choices: [STOP_HERE], skipNeedsTwo: when === 'after' },
   );
   return written && (written.outcome === 'already' ? 'already' : 'done');
@@ -209,19 +224,18 @@ export async function sameFilterOnBothSides(
   return compared?.equal === true;
 }
 
-/** The performance secondaries that were seen following. `asked` is false where people skipped the step. */
+/** The performance secondaries that were seen following; undefined where people skipped the step. */
 export async function seenFollowing(
   run: Run,
   deployment: string,
   primary: string,
   secondaries: readonly string[],
   name: string,
-): Promise<{ readonly asked: boolean; has(cluster: string): boolean }> {
+): Promise<ReadonlySet<string> | undefined> {
   const seen = await run.skippableStep(name, 'whether performance secondaries follow is not known', (call) =>
     call.awaitPerformanceSecondaries({ deployment, primary, secondaries }),
   );
-  const following = (seen?.following ?? []).filter((each) => each.follows).map((each) => each.cluster);
-  return { asked: seen !== undefined, has: (cluster) => following.includes(cluster) };
+  return seen && new Set(seen.following.filter(({ follows }) => follows).map(({ cluster }) => cluster));
 }
 
 /**

@@ -1,3 +1,4 @@
+import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { inParallel } from '../engine/failures';
@@ -28,13 +29,10 @@ export function promotionInDoubt(kind: ReplicationKind, cluster: string, other: 
   return `The promotion of ${cluster} was under way and its outcome was not recorded: read ${statusOf(kind)} of ${other} and ${cluster} first${keep}. Only one of them may be ${kind === 'dr' ? 'primary' : 'performance primary'}.`;
 }
 
-/** What is left to do where nobody knows whether a role ended. */
-export function disablingInDoubt(kind: ReplicationKind, role: 'primary' | 'secondary', cluster: string): string {
-  const cost =
-    role === 'primary'
-      ? 'its secondaries are cut off for good, and still look for it'
-      : 'it becomes a secondary again only by being wiped, and its primary may still know its id';
-  return `${cluster} may have been disabled as ${kindName(kind)} ${role}: read ${statusOf(kind)} of it. If it is disabled, ${cost}.`;
+/** The command that ends a role. */
+export function teardownCommand(deployment: string, kind: ReplicationKind, cluster: string): string {
+  const reason = `${cluster} is to have no ${kindName(kind)} replication`;
+  return `\`${nextCommandOf.start('replicationTeardown', { deployment, kind, cluster, reason })}\``;
 }
 
 /** How a run that changed something ends: nothing of ours stays behind, and the report shows who has which role now. */
@@ -123,13 +121,4 @@ export async function tellWhoIsPrimary(
   if (unheard === '' || primaries.length > 0) run.state.left.settle(rolesOf(kind));
   run.state.finding({ severity: 'critical', code, text, next });
   run.state.left.add(`${text} ${next}`, `roles ${code}`);
-}
-
-/** After a kind of replication was disabled on a cluster: every node says so. */
-export function seeDisabled(run: Run, asked: { deployment: string; kind: ReplicationKind; cluster: string }) {
-  return run.skippableStep(
-    `See on every node of ${asked.cluster} that it is disabled`,
-    `whether every node of ${asked.cluster} ended its replication is not known`,
-    (call) => call.awaitReplicationDisabled(asked),
-  );
 }

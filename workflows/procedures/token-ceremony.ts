@@ -8,12 +8,11 @@ import type { StepCalls } from '../engine/activity-calls';
 import { StepFailed } from '../engine/failures';
 import type { FailureFacts } from '../engine/failures';
 import { LEAVE } from '../engine/parking';
+import type { Choice } from '../engine/parking';
 import type { Run } from '../engine/run';
-import { KEYS_LOST } from './collection';
-import { HeldShares } from './held-shares';
-import type { CeremonyRequest, Parked } from './peoples-tokens';
-import { PeoplesTokens } from './peoples-tokens';
-import { TokenGenerations, badShareFindings } from './token-generation';
+import type { CeremonyRequest, Parked } from './collection';
+import { KEYS_LOST, PeoplesTokens } from './collection';
+import { HeldShares, TokenGenerations, badShareFindings } from './token-generation';
 import type { GenerationCalls } from './token-generation';
 
 /** What is generated: a token of the run, or one for a person, encrypted to their key and begun only with fresh approvals. */
@@ -71,7 +70,8 @@ export class TokenCeremony extends PeoplesTokens {
   }
 
   /** Waits until enough envelopes are in hand. People are waited for here. */
-  async collect(): Promise<void> {
+  async collect(_first?: string, choices?: readonly Choice[]): Promise<void> {
+    if (choices) this.#parked = { choices };
     while (!this.complete) {
       const { epoch } = this.required();
       await this.#collectOnce();
@@ -88,7 +88,7 @@ export class TokenCeremony extends PeoplesTokens {
     const made = await this.#generateOn(name, cluster, parked, (call) =>
       this.#attempt(call, cluster, { kind: 'operation-token', uses }),
     );
-    return made?.sealed && { source: 'sealed', cluster, value: made.sealed };
+    return made?.sealed && { source: 'sealed', cluster, value: made.sealed, entry: made.entry };
   }
 
   /** The token of the one cluster that was asked about, encrypted to its recipient. */
@@ -152,7 +152,7 @@ export class TokenCeremony extends PeoplesTokens {
 
   #tellRejected(cluster: string, { message, observed = 'nothing more' }: FailureFacts): void {
     const { state } = this.run;
-    this.#shares.askForMore();
+    if (!this.#shares.askForMore(cluster)) return;
     const { held, needed } = this.#shares;
     const isEverybody = needed > this.required().holders.length;
     const further = isEverybody ? 'everybody who is asked gave already' : 'or one more holder gives his';

@@ -1,17 +1,18 @@
 import { isCancellation } from '@temporalio/workflow';
 import type { GenerationInput, GenerationOutcome, WantedToken } from '../../src/contracts/activities';
-import { orphanFinding } from '../../src/contracts/alarms';
-import type { CeremonyHandle, OwnAttempt } from '../../src/contracts/ceremony';
+import { orphanFinding } from '../../src/contracts/run-status';
+import type { CeremonyHandle, EnvelopeVerdict, OwnAttempt } from '../../src/contracts/ceremony';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { StepCalls } from '../engine/activity-calls';
 import { failureFacts } from '../engine/failures';
-import type { HeldShares } from './held-shares';
 
 /** The activities of a token generation. */
 export type GenerationCalls = Pick<StepCalls, 'startGeneration' | 'completeGeneration' | 'settleGeneration'>;
 
 /** What one token generation is for. */
 type GenerationRequest = Omit<GenerationInput, 'attempts'>;
+
+type StartInput = Parameters<GenerationCalls['startGeneration']>[0];
 
 type Generated = Extract<GenerationOutcome, { readonly next: 'token' }>;
 
@@ -26,13 +27,99 @@ interface OpenGeneration {
   readonly mayBeSent: boolean;
 }
 
-/** Failures of a start after which an attempt of it may be in the slot: who was at work said nothing, or has no keys now. */
-const MAY_BE_OPEN: ReadonlySet<string> = new Set([
-  'ACTIVITY_TIMEOUT',
-  'WORKER_UNREACHABLE',
-  'KEY_RECORD_MISSING',
-  'INTERNAL',
-]);
+/** Failures of a start that sent nothing itself: a worker that was at work before it may have left an attempt in the slot. */
+const MAY_BE_OPEN: ReadonlySet<string> = new Set(['WORKER_UNREACHABLE', 'KEY_RECORD_MISSING']);
+
+/**
+ * The shares of one epoch that were accepted, by the numbers of the signals that brought them: each holder's latest one, how
+ * many are needed, and which of them clusters rejected together.
+ */
+export class HeldShares {
+  #arrivals: readonly number[] = [];
+  /** Of everything that was accepted, also where something else took its place. */
+  readonly #holders = new Map<number, string>();
+  readonly #rejected = new Map<string, { readonly sets: readonly (readonly number[])[]; readonly tried: number }>();
+  /** Those that the token generation on each cluster was given: clusters are worked on side by side. */
+  readonly #given = new Map<string, readonly number[]>();
+  /** More than the threshold once the service rejected some. */
+  #needed: number;
+
+  constructor(private readonly threshold = 0) {
+    this.#needed = threshold;
+  }
+
+  /** Whose shares are in hand. */
+  get held(): readonly string[] {
+    return this.#arrivals.flatMap((arrival) => this.#holders.get(arrival) ?? []);
+  }
+
+  /** How many are needed before the next token generation. */
+  get needed(): number {
+    return this.#needed;
+  }
+
+  get arrivals(): readonly number[] {
+    return this.#arrivals;
+  }
+
+  /** Takes what was accepted. */
+  take(verdicts: readonly EnvelopeVerdict[]): void {
+    for (const { arrival, code, holder } of verdicts) {
+      if (code !== 'accepted' || !holder) continue;
+      const ofOthers = this.#arrivals.filter((each) => this.#holders.get(each) !== holder.name);
+      // A corrected share takes the place of the old one and makes a rejected set worth another try.
+      if (ofOthers.length < this.#arrivals.length)
+        this.#needed = Math.max(this.threshold, Math.min(this.#needed, this.#arrivals.length));
+      this.#arrivals = [...ofOthers, arrival];
+      this.#holders.set(arrival, holder.name);
+      for (const [cluster, rejected] of this.#rejected) this.#rejected.set(cluster, { ...rejected, tried: 0 });
+    }
+  }
+
+  /** What a token generation on a cluster is given now, and what that cluster rejected of it. */
+  toGive(cluster: string) {
+    this.#given.set(cluster, this.#arrivals);
+    const { sets: rejected, tried } = this.#rejectedBy(cluster);
+    return { shares: this.#arrivals, rejected, tried };
+  }
+
+  /** A cluster rejected these shares together. */
+  reject(cluster: string, set: readonly number[]): void {
+    const { sets, tried } = this.#rejectedBy(cluster);
+    this.#rejected.set(cluster, { sets: [...sets, set], tried: tried + 1 });
+  }
+
+  #rejectedBy(cluster: string) {
+    return this.#rejected.get(cluster) ?? { sets: [], tried: 0 };
+  }
+
+  /**
+   * Holders whose share is proven to be bad, once a set worked: a rejected set in which it is the only one outside of the set
+   * that worked. One bad share alone can never be in a set that works. Two can, where their holders made them so that they
+   * cancel out: then the proof accuses whoever was tried with one of them. The finding says so.
+   */
+  provenBad(cluster: string, good: readonly number[]): readonly string[] {
+    const bad = new Set<string>();
+    for (const set of this.#rejectedBy(cluster).sets) {
+      const [only, ...more] = set.filter((arrival) => !good.includes(arrival));
+      const holder = more.length === 0 && only !== undefined ? this.#holders.get(only) : undefined;
+      if (holder !== undefined) bad.add(holder);
+    }
+    return [...bad];
+  }
+
+  /**
+   * No set of what the generation on a cluster had works: one more share, or a corrected one, makes another try worth it.
+   *
+   * @returns false where one came meanwhile
+   */
+  askForMore(cluster: string): boolean {
+    const given = this.#given.get(cluster) ?? this.#arrivals;
+    const isNew = this.#arrivals.some((arrival) => !given.includes(arrival));
+    this.#needed = Math.max(this.threshold, this.#arrivals.length + (isNew ? 0 : 1));
+    return !isNew;
+  }
+}
 
 /**
  * Turns shares into tokens, each in two activities: all shares but the last; then the last one, whose scheduling in the
@@ -58,20 +145,26 @@ export class TokenGenerations {
     call: GenerationCalls,
     request: GenerationRequest,
     shares: HeldShares,
-  ): Promise<Generated & { readonly attempts: number; readonly badShares: readonly string[] }> {
+  ): Promise<
+    Generated & { readonly entry: string | undefined; readonly attempts: number; readonly badShares: readonly string[] }
+  > {
     const { cluster } = request;
     let attempts = 0;
     for (let lost = 0; ;) {
       await this.#settleEarlierEpochs(call, request);
-      const started = await this.#start(call, request, {
-        ...shares.rejectedBy(cluster),
-        shares: shares.arrivals,
+      const started = await this.#start(call, {
+        ...request,
+        ...shares.toGive(cluster),
+        attempts: this.#attempts,
         lost,
       });
-      const set = 'attempt' in started ? started.attempt.set : [];
+      const { set, id: entry } = 'attempt' in started ? started.attempt : { set: [], id: undefined };
       attempts += 'attempt' in started ? started.attempts : 1;
       const outcome = 'attempt' in started ? await this.#complete(call, request, started.attempt) : started;
-      if (outcome.next === 'token') return { ...outcome, attempts, badShares: shares.provenBad(cluster, set) };
+      if (outcome.next === 'token') {
+        const badShares = shares.provenBad(cluster, set);
+        return { ...outcome, entry, attempts, badShares };
+      }
       if (outcome.next === 'next-set') shares.reject(cluster, set);
       lost = outcome.next === 'again' ? lost + 1 : 0;
     }
@@ -82,20 +175,17 @@ export class TokenGenerations {
     for (const open of [...this.#open.values()]) await this.#settleOne(call, open);
   }
 
-  async #start(
-    call: GenerationCalls,
-    request: GenerationRequest,
-    more: Omit<Parameters<GenerationCalls['startGeneration']>[0], keyof GenerationInput>,
-  ): ReturnType<GenerationCalls['startGeneration']> {
-    this.#begin(request, { mayBeSent: false });
+  async #start(call: GenerationCalls, input: StartInput): ReturnType<GenerationCalls['startGeneration']> {
+    const wasOpen = this.#open.has(keyOf(input));
+    this.#begin(input, { mayBeSent: false });
     try {
-      const started = await call.startGeneration({ ...request, attempts: this.#attempts, ...more });
-      if (!('attempt' in started)) this.#end(request);
+      const started = await call.startGeneration(input);
+      if (!('attempt' in started)) this.#end(input);
       return started;
     } catch (error) {
-      // The activity frees the slot itself, where it can.
+      // The activity frees the slot itself, and says where it could not: of what an earlier start left it says nothing.
       const failure = failureFacts(error);
-      if (failure && !MAY_BE_OPEN.has(failure.code)) this.#end(request);
+      if (!wasOpen && failure?.outcomeKnown === true && !MAY_BE_OPEN.has(failure.code)) this.#end(input);
       throw error;
     }
   }

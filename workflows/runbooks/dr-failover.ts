@@ -1,11 +1,12 @@
 import type { FailoverRoute } from '../../activities/plans/dr-failover';
+import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
 import { planned } from '../engine/approvals';
-import type { ReprotectInput } from '../procedures/re-protection';
-import { leaveFollowing, restoreProtection } from '../procedures/re-protection';
+import type { ReprotectInput } from '../procedures/followers';
+import { leaveFollowing, restoreProtection } from '../procedures/followers';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
@@ -174,12 +175,12 @@ async function tellNotPromoted(run: Run, deployment: string, { route, promoted }
 /** What is left to do from the promotion on: everybody follows the new primary, and the old one stays fenced. */
 function leaveProtection(run: Run, deployment: string, route: FailoverRoute): void {
   const { to: primary, otherDrSecondaries, silentDrSecondaries, performanceSecondaries } = route;
-  const drSecondaries = [...otherDrSecondaries, ...silentDrSecondaries];
-  leaveFollowing(run, { primary, drSecondaries, performanceSecondaries });
+  leaveFollowing(run, 'dr', primary, [...otherDrSecondaries, ...silentDrSecondaries]);
+  leaveFollowing(run, 'performance', primary, performanceSecondaries);
   run.state.left.add(rejoinLater(deployment, route), fenceOf(route.from));
 }
 
 function rejoinLater(deployment: string, { from, to }: FailoverRoute): string {
   const rejoin = { deployment, cluster: from, primary: to, reason: `${from} is back after the failover to ${to}` };
-  return `Keep ${from} fenced. When it answers again: \`runbook start drRejoin --input '${JSON.stringify(rejoin)}'\``;
+  return `Keep ${from} fenced. When it answers again: \`${nextCommandOf.start('drRejoin', rejoin)}\``;
 }

@@ -1,9 +1,9 @@
 import type { SwitchoverRoute } from '../../activities/plans/dr-switchover';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
-import { awaitWindow } from '../engine/approvals';
+import { awaitWindow, planned } from '../engine/approvals';
 import type { TokenNeed } from '../procedures/approved-plan';
 import { approvePlan, collectAgainWhereShort } from '../procedures/approved-plan';
-import { leaveFollowing, restoreProtection } from '../procedures/re-protection';
+import { leaveFollowing, restoreProtection } from '../procedures/followers';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
@@ -11,7 +11,7 @@ import { failOver } from './dr-failover';
 import type { PrimaryChange, Side } from '../procedures/change-primary';
 import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-primary';
 import { quiesceClients } from '../procedures/held-clients';
-import { finishRun } from '../procedures/roles';
+import { finishRun, followingOf } from '../procedures/roles';
 import { takeSnapshot } from '../procedures/service-back';
 
 /**
@@ -30,6 +30,10 @@ async function switchOver(run: Run, input: InputOf<'drSwitchover'>): Promise<End
     approvePlan<SwitchoverRoute>(run, {
       input,
       assess: (call, again) => call.assessDrSwitchover({ input, ...again }),
+      beforeGate: (assessed) => {
+        run.state.noteFindings(planned(assessed).route.findings);
+        return Promise.resolve();
+      },
       gate: () => 'plan',
       go,
       tokens: operationTokensOf,
@@ -93,21 +97,23 @@ function operationTokensOf({ from, to, otherDrSecondaries, tokenSource, kept }: 
 }
 
 /** The former primary, where its version lets it, and every other secondary follow the new one. */
-function followersOf(
-  { from, to, rejoin, quiesce, otherDrSecondaries, performanceSecondaries }: SwitchoverRoute,
-  side: Side,
-) {
+function followersOf({ from, to, rejoin, otherDrSecondaries, performanceSecondaries }: SwitchoverRoute, side: Side) {
   const [primary, former] = side === 'new' ? [to, from] : [from, to];
   const rejoins = side === 'old' || rejoin;
   const drSecondaries = [...(rejoins ? [former] : []), ...otherDrSecondaries];
-  return { primary, former, rejoins, drSecondaries, performanceSecondaries, quiesce };
+  return { primary, former, rejoins, drSecondaries, performanceSecondaries };
 }
 
 /** What is left to do from the moment at which a side is primary. */
 function leaveProtection(run: Run, route: SwitchoverRoute, side: Side): void {
-  const followers = followersOf(route, side);
-  const { primary, former, rejoins } = followers;
-  leaveFollowing(run, followers);
+  const { primary, former, rejoins, drSecondaries, performanceSecondaries } = followersOf(route, side);
+  leaveFollowing(run, 'dr', primary, drSecondaries);
+  leaveFollowing(run, 'performance', primary, performanceSecondaries, route.quiesce);
+  for (const cluster of route.silent)
+    run.state.left.add(
+      `${cluster} did not answer: where it followed ${route.from}, and does not follow ${primary}, re-point it with secondaryRepointing when it is back.`,
+      followingOf(cluster),
+    );
   if (!rejoins)
     run.state.left.add(
       `${former} stays out until it is upgraded to the version of ${primary}; then give it an activation token from ${primary}.`,

@@ -1,13 +1,14 @@
 import type { SecondaryFilters } from '../../activities/filters/paths-filters';
 import type { FilterChange, FilterRoute } from '../../activities/plans/filter-reconciliation';
 import { approvePlan } from '../procedures/approved-plan';
-import { writingFilter } from '../procedures/repoint';
+import { changingFilter } from '../procedures/repoint';
 import { stepFailure } from '../engine/failures';
 import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
-import type { FilterState } from '../../src/contracts/activities';
+import type { ChangeResult, FilterState } from '../../src/contracts/activities';
+import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { failOver } from './dr-failover';
 
@@ -35,7 +36,7 @@ async function reconcile(run: Run, input: InputOf<'filterReconciliation'>): Prom
       severity: 'info',
       code: 'filters-before',
       text: `The filters before this run: ${route.changes.map(({ secondary, before }) => `${secondary} ${inWords(before)}`).join('; ')}.`,
-      next: `To undo it, start filterReconciliation with ${JSON.stringify(undo)}.`,
+      next: `To undo it: \`${nextCommandOf.start('filterReconciliation', undo)}\`.`,
     });
     for (const change of route.changes) await changeFilter(run, input, route, approved.approvals, change);
   }
@@ -81,13 +82,12 @@ async function changeFilter(
   const verb = wanted === 'none' ? 'Delete' : before === 'none' ? 'Create' : 'Replace';
   await run.skippableStep(
     outside ? `${verb} the paths filter of id ${id}` : `${verb} the paths filter of ${named} (id ${id})`,
-    `the filter of ${named} stays: ${inWords(before)}`,
+    `the filter of ${named} stays as it is; before this run: ${inWords(before)}`,
     (call) =>
-      approvals.begin('filter', (authority) =>
-        wanted === 'none'
-          ? call.deletePathsFilter({ deployment, cluster, id, secondary, authority })
-          : writingFilter(run, call, { deployment, cluster, id, filter: wanted, secondary, authority }),
-      ),
+      approvals.begin('filter', (authority) => {
+        const of = { deployment, cluster, id, secondary, filter: wanted, authority };
+        return changingFilter<ChangeResult>(run, of, () => call.writePathsFilter(of));
+      }),
     { skipNeedsTwo: true },
   );
 }

@@ -9,7 +9,7 @@ import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbookInParts } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { followNewPrimary, leaveFollowers, tellNotPromoted } from '../procedures/performance-followers';
+import { followNewPrimary, leaveAfterPromotion, tellNotPromoted } from '../procedures/followers';
 import type { PrimaryChange, Side } from '../procedures/change-primary';
 import { changePrimary, endingOf, proveCaughtUp } from '../procedures/change-primary';
 import { quiesceClients } from '../procedures/held-clients';
@@ -57,7 +57,7 @@ async function promotePlanned(run: Run, input: InputOf<'performancePromotion'>, 
   });
 
   // 2.-4. Without a primary, from the demotion until a cluster serves. A stop is offered as a choice.
-  const becamePrimary = (side: Side) => leaveFollowers(run, deployment, route, side);
+  const becamePrimary = (side: Side) => leaveAfterPromotion(run, deployment, route, side);
   const means = { route, marker, approvals, gate: 'promote', acceptLoss, becamePrimary } as const;
   const markerFiltered = route.candidate.filter !== undefined;
   const change: PrimaryChange = { kind: 'performance', deployment, ...means, onStuck: 'promote-back', markerFiltered };
@@ -90,7 +90,7 @@ async function promoteUnplanned(
     token: () => Promise.resolve(undefined),
     becamePrimary: () => {
       isPromoted = true;
-      leaveFollowers(run, deployment, route, 'new');
+      leaveAfterPromotion(run, deployment, route, 'new');
     },
   });
   run.state.enterPhase('re-protecting');

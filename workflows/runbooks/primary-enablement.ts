@@ -1,11 +1,12 @@
-import type { InputOf } from '../../src/contracts/runbook-inputs';
+import type { ChangeResult } from '../../src/contracts/activities';
+import type { InputOf, ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { Approvals } from '../engine/approvals';
 import { approvePlan } from '../procedures/approved-plan';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import { failOver } from './dr-failover';
-import { enablePrimary } from './secondary-onboarding';
-import { finishRun } from '../procedures/roles';
+import { finishRun, kindName, statusOf, teardownCommand } from '../procedures/roles';
 
 /**
  * A cluster without replication of a kind becomes primary of it. Nothing is wiped and nobody is cut off;
@@ -39,3 +40,22 @@ async function carryOut(run: Run, input: InputOf<'primaryEnablement'>): Promise<
   await finishRun(run, deployment);
   return { outcome: 'completed', leftToDo: [] };
 }
+
+/** Makes a cluster primary of a kind of replication; a step that finds it there already says so. */
+export async function enablePrimary(
+  run: Run,
+  asked: { readonly deployment: string; readonly kind: ReplicationKind; readonly cluster: string },
+  approvals: Approvals,
+  gate: 'plan' | 'wipe',
+): Promise<ChangeResult> {
+  const { deployment, kind, cluster } = asked;
+  const inDoubt = `${cluster} may have been made ${kindName(kind)} primary: read ${statusOf(kind)} of it. If it is primary and is to be none: ${teardownCommand(deployment, kind, cluster)}.`;
+  return run.step(`Enable ${cluster} as ${kindName(kind)} primary`, (call) =>
+    approvals.begin(gate, (authority) =>
+      run.state.left.during(PREPARED.primary, inDoubt, () => call.enablePrimary({ ...asked, authority })),
+    ),
+  );
+}
+
+/** Under what is left to do what was prepared and is not used yet. */
+export const PREPARED = { primary: 'primary that was enabled', filter: 'filter that was written' };

@@ -4,9 +4,8 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { InputOf, ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { Approved, PlanRequest } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
-import type { OperationTokens } from '../procedures/operation-tokens';
-import { compareRoots, repointDrSecondary, repointPerformanceSecondary } from '../procedures/repoint';
-import type { RepointTarget } from '../procedures/repoint';
+import { compareRoots, repointAsPlanned } from '../procedures/repoint';
+import type { StepCalls } from '../engine/activity-calls';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
@@ -88,7 +87,8 @@ async function rejoin(
 
   // 5. It joins by token, its paths filter first: addresses are not allowed after a demotion.
   run.state.enterPhase('re-protecting');
-  const streams = await join(run, route, { deployment, primary, secondary, authority }, tokens);
+  const target = { deployment, primary, secondary, authority };
+  const streams = await repointAsPlanned(run, target, tokens, route.filter);
   const filtered = route.filter?.filter !== undefined;
   if (streams) left.settle(fenceOf(secondary));
   const roots = streams ? await compareRoots(run, { deployment, kind, primary, secondary, filtered }) : undefined;
@@ -110,13 +110,6 @@ async function rejoin(
       merkleRoots: roots ?? 'not compared',
     },
   };
-}
-
-/** Step 5, of either kind. */
-function join(run: Run, { filter }: RejoinRoute, target: RepointTarget, tokens: OperationTokens | undefined) {
-  if (tokens) return repointDrSecondary(run, tokens, target);
-  if (!filter) throw new TypeError('the plan says which filter a performance secondary has');
-  return repointPerformanceSecondary(run, target, { form: 'token', known: filter });
 }
 
 /** Step 2, while it is still there to be read. */
@@ -141,25 +134,10 @@ async function unfence(run: Run, input: RejoinInput, { route, approvals }: Appro
     run.step(name, (call) => call.checkFormerPrimaryDemoted({ deployment, kind, primary, secondary }));
   const seen = await see(`See that no node of ${secondary} is primary`);
   run.state.enterPhase('waiting-for-people');
-  if (!hooks.unfence) {
-    run.state.wait('unfence', {
-      for: 'action',
-      what: `${secondary} is taken out of its fence`,
-      instructions: [
-        `${secondary} is no primary any more: it may be reached again. Seen at ${new Date(seen.at).toISOString()}: ${seen.observed}.`,
-        ...(seen.silentNodes > 0
-          ? [
-              `Nodes of ${secondary} that did not answer may still say primary: keep those fenced until they say secondary.`,
-            ]
-          : []),
-        `Open its cluster port and its own way out first; ${secondary} must reach the cluster address of ${primary}.`,
-        'Then approve gate "unfence": that says that it is done.',
-      ],
-    });
-  }
-  await approvals.further('unfence');
+  const approve = () => approvals.further('unfence');
+  if (hooks.unfence) await approve();
+  else await run.state.whileWaiting('unfence', { for: 'action', ...unfencing(route, seen) }, approve);
   const { authority } = approvals;
-  run.state.waitOver('unfence');
   run.state.enterPhase('working');
   if (!hooks.unfence) {
     run.state.left.add(
@@ -177,6 +155,22 @@ async function unfence(run: Run, input: RejoinInput, { route, approvals }: Appro
   );
   if (unfenced) run.state.left.settle(fenceOf(secondary));
   return authority;
+}
+
+type SeenDemoted = Awaited<ReturnType<StepCalls['checkFormerPrimaryDemoted']>>;
+
+/** What people do in place of the hook, while gate `unfence` is open. */
+function unfencing({ cluster, primary }: RejoinRoute, { at, observed, silentNodes }: SeenDemoted) {
+  const keep = `Nodes of ${cluster} that did not answer may still say primary: keep those fenced until they say secondary.`;
+  return {
+    what: `${cluster} is taken out of its fence`,
+    instructions: [
+      `${cluster} is no primary any more: it may be reached again. Seen at ${new Date(at).toISOString()}: ${observed}.`,
+      ...(silentNodes > 0 ? [keep] : []),
+      `Open its cluster port and its own way out first; ${cluster} must reach the cluster address of ${primary}.`,
+      'Then approve gate "unfence": that says that it is done.',
+    ],
+  };
 }
 
 /** Step 6: one primary, and who of the others hears nobody. */

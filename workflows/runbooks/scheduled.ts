@@ -1,13 +1,17 @@
+import type { BatchTokenRoute } from '../../activities/plans/batch-token-rotation';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
-import { readinessLines } from '../../src/contracts/readiness-words';
+import { readinessLines } from '../../src/contracts/words';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
+import { approvePlan } from '../procedures/approved-plan';
+
+/* What Schedules run: nobody waits for it. */
 
 /** Would a switchover and a failover start now? Changes nothing, opens no gate, and runs beside every other run. */
-export const readiness = runbook('readiness', carryOut, { quiet: true });
+export const readiness = runbook('readiness', check, { quiet: true });
 
-async function carryOut(run: Run, { deployment }: InputOf<'readiness'>): Promise<Ending> {
+async function check(run: Run, { deployment }: InputOf<'readiness'>): Promise<Ending> {
   const { site, readiness: found } = await run.step('Check readiness', (call) => call.assessReadiness({ deployment }), {
     // Nothing was touched: a check that cannot be made ends at once, so that the next one of the schedule can begin.
     onFailure: 'throw',
@@ -32,4 +36,31 @@ async function sample(run: Run, { deployment, samples, everySeconds }: InputOf<'
     { onFailure: 'throw' },
   );
   return { outcome: 'completed', result: { ...result }, withoutReport: true };
+}
+
+/** A fresh batch token for DR operations, made on the primary and kept by one activity. */
+export const batchTokenRotation = runbook('batchTokenRotation', rotate, { quiet: 'unless-wrong' });
+
+async function rotate(run: Run, input: InputOf<'batchTokenRotation'>): Promise<Ending> {
+  const { deployment } = input;
+  // 1. One primary, the right to make a token; is it time?
+  const approved = await approvePlan<BatchTokenRoute>(run, {
+    input,
+    assess: (call) => call.assessBatchTokenRotation({ input }),
+    gate: () => undefined,
+  });
+  if ('outcome' in approved) return approved;
+  const { drSet, primary, due, why } = approved.route;
+  if (input.when === 'due' && !due) {
+    return { outcome: 'completed', withoutReport: true, result: { rotated: false, drSet, primary, why } };
+  }
+
+  run.state.enterPhase('working');
+  // 2. Made, proven and kept: it leaves this activity sealed alone.
+  const made = await run.step(`Make a batch token on ${primary} and keep it`, (call) =>
+    call.rotateBatchToken({ deployment, cluster: primary, drSet }),
+  );
+  run.state.enterPhase('finishing');
+  const { findings: _told, ...facts } = made;
+  return { outcome: 'completed', leftToDo: [], result: { rotated: true, why, ...facts } };
 }

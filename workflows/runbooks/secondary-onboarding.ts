@@ -1,4 +1,5 @@
-import type { ChangeResult, PathsFilterFacts, SecondaryOnboardingRoute } from '../../src/contracts/activities';
+import type { PathsFilterFacts, SecondaryOnboardingRoute } from '../../src/contracts/activities';
+import { nextCommandOf } from '../../src/contracts/next-commands';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { InputOf, OutsideSecondary } from '../../src/contracts/runbook-inputs';
 import type { Approvals } from '../engine/approvals';
@@ -8,10 +9,11 @@ import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
 import type { PlanRequest } from '../procedures/approved-plan';
 import { approvePlan } from '../procedures/approved-plan';
-import { compareRoots, sameFilterOnBothSides, writingFilter } from '../procedures/repoint';
-import { finishRun, followingOf, kindName, statusOf } from '../procedures/roles';
+import { changingFilter, compareRoots, sameFilterOnBothSides } from '../procedures/repoint';
+import { finishRun, followingOf, kindName, teardownCommand } from '../procedures/roles';
 import { takeSnapshot } from '../procedures/service-back';
 import { failOver } from './dr-failover';
+import { enablePrimary, PREPARED } from './primary-enablement';
 import type { Choice } from '../engine/parking';
 
 /** A cluster without replication becomes DR secondary. **Everything on it is wiped**: gate `wipe` must approve it. */
@@ -41,35 +43,41 @@ async function onboard(
   const { kind, primary, secondary, id, filter, form, outside } = route;
 
   // 2. A snapshot where the inventory wants one, and a primary to follow.
+  const { left } = run.state;
   run.state.enterPhase('working');
   await takeSnapshot(run, route.snapshot, { deployment, cluster: secondary, event: 'wipe' }, approvals.authority);
   const inVain = 'and nothing was connected to it';
   if (route.enablesPrimary) {
-    const { outcome } = await enablePrimary(run, { deployment, kind, cluster: primary }, approvals, 'wipe');
-    if (outcome === 'done')
-      run.state.left.add(
-        `${primary} was made ${kindName(kind)} primary ${inVain}: where it is to be none, end that with replicationTeardown {"kind": "${kind}", "cluster": "${primary}"}.`,
-        PREPARED.primary,
-      );
+    await enablePrimary(run, { deployment, kind, cluster: primary }, approvals, 'wipe');
+    // Also where it was found enabled: an answer of an earlier attempt may have been lost.
+    left.add(
+      `${primary} became ${kindName(kind)} primary ${inVain}: where it is to be none, ${teardownCommand(deployment, kind, primary)}.`,
+      PREPARED.primary,
+    );
   }
 
   // 3. The paths filter stands before there is an activation token: what it keeps away never leaves.
   if (filter) {
-    const { outcome } = await run.step(`Write the paths filter of ${secondary} on ${primary}`, (call) => {
+    await run.step(`Write the paths filter of ${secondary} on ${primary}`, (call) => {
       const { authority } = approvals;
-      const whose = outside ? undefined : secondary;
-      return writingFilter(run, call, { deployment, cluster: primary, id, filter, secondary: whose, authority });
+      const written = {
+        deployment,
+        cluster: primary,
+        id,
+        filter,
+        secondary: outside ? undefined : secondary,
+        authority,
+      };
+      return changingFilter(run, written, () => call.writePathsFilter(written));
     });
-    if (outcome === 'done')
-      run.state.left.add(
-        `The paths filter of ${id} on ${primary} was written ${inVain}: read it before a secondary is connected under that id.`,
-        PREPARED.filter,
-      );
+    left.add(
+      `The paths filter of ${id} stands on ${primary} ${inVain}: read it before a secondary is connected under that id.`,
+      PREPARED.filter,
+    );
   }
   if (outside) return admitOutside(run, deployment, { ...route, outside }, approvals);
 
   // 4. The wipe: public key, activation token and enable. It is refused unless exactly that filter stands.
-  const { left } = run.state;
   // Also where the enable is refused: the primary may know its id by then.
   left.add(notStreaming(route), followingOf(secondary));
   let calledBefore = false;
@@ -119,7 +127,7 @@ async function admitOutside(
   const expected = kind === 'performance' ? { filter: filter ?? ('none' as const) } : undefined;
   const revoke = { deployment, kind, primary: cluster, id, afterwards: 'nothing', reason: `${id} did not join` };
   run.state.left.add(
-    `${id} was not seen connected to ${cluster}. Where it is not to join any more, start secondaryDecommission with ${JSON.stringify(revoke)}.`,
+    `${id} was not seen connected to ${cluster}. Where it is not to join any more, \`${nextCommandOf.start('secondaryDecommission', revoke)}\`.`,
     followingOf(id),
   );
   const issued = await run.step(
@@ -132,7 +140,7 @@ async function admitOutside(
   );
   run.state.left.settle(PREPARED.primary, PREPARED.filter);
   run.state.enterPhase('waiting-for-people');
-  run.state.wait('outside', {
+  const waiting = {
     for: 'action',
     what: `the other team enables ${id} with the activation token`,
     instructions: [
@@ -140,38 +148,20 @@ async function admitOutside(
       `They use it on the node that made the key, which must be the active one still; it WIPES their cluster: POST v1/sys/replication/${kind}/secondary/enable {"token": "<the token>"}`,
       `Then they unseal their nodes with key shares of ${cluster}.`,
     ],
-  });
-  const seen = await run.skippableStep(
-    `Wait until ${id} is connected to ${cluster}`,
-    `whether ${id} joined is not known`,
-    (call) => call.awaitOutsideSecondary({ deployment, kind, cluster, outside }),
-    { choices: [STOP_HERE] },
+  } as const;
+  const seen = await run.state.whileWaiting('outside', waiting, () =>
+    run.skippableStep(
+      `Wait until ${id} is connected to ${cluster}`,
+      `whether ${id} joined is not known`,
+      (call) => call.awaitOutsideSecondary({ deployment, kind, cluster, outside }),
+      { choices: [STOP_HERE] },
+    ),
   );
-  run.state.waitOver('outside');
   const connected = seen !== undefined;
   if (connected) run.state.left.settle(followingOf(id));
   await finishRun(run, deployment);
   return { outcome: 'completed', result: { encryptedToken: issued.encryptedToken, connected } };
 }
-
-/** Makes a cluster primary of a kind of replication; a step that finds it there already says so. */
-export async function enablePrimary(
-  run: Run,
-  asked: { readonly deployment: string; readonly kind: SecondaryOnboardingRoute['kind']; readonly cluster: string },
-  approvals: Approvals,
-  gate: 'plan' | 'wipe',
-): Promise<ChangeResult> {
-  const { kind, cluster } = asked;
-  const inDoubt = `${cluster} may have been made ${kindName(kind)} primary: read ${statusOf(kind)} of it. If it is primary and is to be none, end that with replicationTeardown {"kind": "${kind}", "cluster": "${cluster}"}.`;
-  return run.step(`Enable ${cluster} as ${kindName(kind)} primary`, (call) =>
-    approvals.begin(gate, (authority) =>
-      run.state.left.during(PREPARED.primary, inDoubt, () => call.enablePrimary({ ...asked, authority })),
-    ),
-  );
-}
-
-/** Under what is left to do what was prepared and is not used yet. */
-const PREPARED = { primary: 'primary that was enabled', filter: 'filter that was written' };
 
 /** Where the run ends without having seen the secondary stream. */
 function notStreaming({ kind, primary, secondary, id }: SecondaryOnboardingRoute): string {
@@ -257,7 +247,7 @@ function leftOfPerformance(deployment: string, route: SecondaryOnboardingRoute, 
     ...(credential
       ? []
       : [
-          `Make a root token of ${secondary}: \`runbook start rootTokenCeremony --input '${JSON.stringify(ceremony)}'\`. Make a token for the workers with it, put it where the inventory's credential of ${secondary} is read from, and revoke the root token.`,
+          `Make a root token of ${secondary}: \`${nextCommandOf.start('rootTokenCeremony', ceremony)}\`. Make a token for the workers with it, put it where the inventory's credential of ${secondary} is read from, and revoke the root token.`,
         ]),
     `Enable an audit device on ${secondary}, if none of its primary writes there: POST v1/sys/audit/local-file ${JSON.stringify(audit)}.`,
     `Make the local mounts of ${secondary} again, where it had some: POST v1/sys/mounts/<path> ${JSON.stringify(mount)}.`,
@@ -281,7 +271,7 @@ async function followUntilStreaming(
   { kind, primary, secondary }: SecondaryOnboardingRoute,
   nodes: readonly string[],
 ): Promise<boolean> {
-  run.state.wait('unseal', {
+  const waiting = {
     for: 'action',
     what: `the sealed nodes of ${secondary} are unsealed, or restarted where they unseal themselves`,
     instructions: [
@@ -294,16 +284,14 @@ async function followUntilStreaming(
       'Where every node is unsealed nothing is to be done: the first copy goes on.',
     ],
     toldOnce: true,
-  });
-  try {
-    const seen = await run.skippableStep(
+  } as const;
+  const seen = await run.state.whileWaiting('unseal', waiting, () =>
+    run.skippableStep(
       `Watch the first copy of ${secondary}`,
       `whether ${secondary} got everything that ${primary} holds, and whether nodes of it stay sealed, is not known`,
       (call) => call.followBootstrap({ deployment, primary, secondary, kind }),
       { choices: [STOP_HERE] },
-    );
-    return seen !== undefined;
-  } finally {
-    run.state.waitOver('unseal');
-  }
+    ),
+  );
+  return seen !== undefined;
 }

@@ -1,10 +1,8 @@
 import type { RepointingRoute } from '../../activities/plans/repointing';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { approvePlan } from '../procedures/approved-plan';
-import type { OperationTokens } from '../procedures/operation-tokens';
-import { compareRoots, repointDrSecondary, repointPerformanceSecondary } from '../procedures/repoint';
+import { compareRoots, repointAsPlanned } from '../procedures/repoint';
 import type { BeginApproved } from '../procedures/repoint';
-import type { Approvals } from '../engine/approvals';
 import type { Run } from '../engine/run';
 import type { Ending } from '../engine/runbook';
 import { runbook } from '../engine/runbook';
@@ -36,34 +34,18 @@ async function repoint(run: Run, input: InputOf<'secondaryRepointing'>): Promise
   // 2. Point it at the primary, and see that it follows.
   run.state.enterPhase('working');
   run.state.left.add(leftUndone(route), followingOf(route.secondary));
-  const follows = await point(run, deployment, route, approvals, tokens);
+  const { kind, primary, secondary, filter, ...way } = route;
+  const begin: BeginApproved = (carryOut) => approvals.begin('repoint', carryOut);
+  const target = { deployment, primary, secondary, authority: approvals.authority, begin };
+  const follows = await repointAsPlanned(run, target, tokens, filter, way);
 
   // 3. What can be said of the data.
-  const { kind, primary, secondary, filter } = route;
   if (follows)
     await compareRoots(run, { deployment, kind, primary, secondary, filtered: filter?.filter !== undefined });
 
   // 4. Nothing of ours stays behind, and the last look is in the report.
   await finishRun(run, deployment, tokens);
   return { outcome: 'completed' };
-}
-
-function point(
-  run: Run,
-  deployment: string,
-  route: RepointingRoute,
-  approvals: Approvals,
-  tokens: OperationTokens | undefined,
-): Promise<boolean> {
-  const { kind, form, activation, addresses, primary, secondary, filter } = route;
-  const begin: BeginApproved = (carryOut) => approvals.begin('repoint', carryOut);
-  const target = { deployment, primary, secondary, authority: approvals.authority, begin };
-  if (kind === 'dr') {
-    if (!tokens) throw new TypeError('a DR secondary is re-pointed with an operation token');
-    return repointDrSecondary(run, tokens, target, { form, activation, addresses });
-  }
-  if (!filter) throw new TypeError('the plan says which filter a performance secondary has');
-  return repointPerformanceSecondary(run, target, { form, activation, addresses, known: filter });
 }
 
 function leftUndone({ kind, primary, secondary }: RepointingRoute): string {

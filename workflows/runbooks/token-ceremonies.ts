@@ -1,5 +1,6 @@
 import type { TokenRoute } from '../../activities/plans/ceremonies';
 import type { Assessment } from '../../src/contracts/activities';
+import { TOKEN_NOT_IN_RECORD } from '../../src/contracts/run-status';
 import type { CeremonyTarget, OperationTokenReference } from '../../src/contracts/ceremony';
 import type { InputOf, TokenUse } from '../../src/contracts/runbook-inputs';
 import { escapeUntrusted } from '../../src/contracts/words';
@@ -93,6 +94,13 @@ async function keep(run: Run, input: InputOf<'operationTokenCeremony'>, uses: re
   });
   const made = await asked.generate(cluster, uses);
   if (made) leftOver = [made];
+  if (run.state.findings.some(({ code }) => code === TOKEN_NOT_IN_RECORD)) {
+    const tokens = leftOver;
+    // The record is read first. While it cannot be the run waits, because nobody else can end the token.
+    await run.step('Delete the operation tokens', (call) => call.deleteOperationTokens({ deployment, tokens }));
+    leftOver = undefined;
+    throw run.stop(new RunStopped('the record', 'it could not be written: no later run would find the token'));
+  }
 
   // 4. The keys are not needed any more.
   run.state.enterPhase('finishing');

@@ -8,17 +8,17 @@ import { isRunbookError } from '../../errors';
 import { hasJoined, loadInventory, readSigningKey } from '../../inventory';
 import type { Inventory } from '../../inventory';
 import { formatPublicKey, isMemoryBacked, parsePublicKey, readPins, SealKeyring, spokenFingerprint } from '../../keys';
-import { redact } from '../../redaction';
+import { redact } from '../../secret';
 import { checkProcess, DEBUGGING_VARIABLE, processFacts } from '../../process-guard';
 import { taskQueueSetting, workerSettings } from '../../worker/settings';
 import { newCommand, printResult, withServerOptions, withSession } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
-import { exitCodeOfPoints } from '../errors';
+import { exitCodeOfVerdicts, isNoRun } from '../errors';
 import { DEFAULT_ENVIRONMENT, pinsPath } from '../invitation';
 import { pointLines } from '../render-plan';
 import type { Point } from '../render-plan';
-import { pollersInWords, readPollers } from '../run';
+import { isPolled, pollersInWords, readPollers } from '../run';
 import type { TemporalSession } from '../run';
 import { personalKeyFile } from '../secret-input';
 import { shellLine } from '../text';
@@ -67,7 +67,7 @@ function doctorCommand({ context, finish }: CommandHost): Command {
       look('clusters', () => clusterPoints(stop, inventory), '`runbook inventory check --live`'),
     ]);
     const findings = found.flat();
-    const code = exitCodeOfPoints(findings);
+    const code = exitCodeOfVerdicts(findings.map(({ verdict }) => verdict));
     printResult(context, options, { findings }, [...pointLines(findings), '', SUMS[code] ?? '']);
     finish(code);
   });
@@ -100,6 +100,7 @@ function inventoryPoints(path: string | undefined, inventory: Inventory | undefi
 }
 
 const RETENTION_DAYS = 30;
+const RIGHTS = 'May this person read it? docs/operations.md, "Rights in Temporal". Does Temporal answer at all?';
 
 function temporalPoints(context: CliContext, options: ServerOptions): Promise<Point[]> {
   return withSession(context, options, async (session) => {
@@ -108,9 +109,10 @@ function temporalPoints(context: CliContext, options: ServerOptions): Promise<Po
     const mend = (verb: string) =>
       command('temporal', 'operator', 'namespace', verb, '-n', namespace, '--retention', `${RETENTION_DAYS}d`);
     const describe = () => client.workflowService.describeNamespace({ namespace });
-    const described = await client.withDeadline(Date.now() + 5_000, describe).catch(() => undefined);
-    if (described === undefined)
-      return [answers, point('namespace', 'fail', `"${namespace}" cannot be read`, mend('create'))];
+    const described = await client.withDeadline(Date.now() + 5_000, describe).catch(isNoRun);
+    if (described === true)
+      return [answers, point('namespace', 'fail', `"${namespace}" does not exist`, mend('create'))];
+    if (described === false) return [answers, point('namespace', 'fail', `"${namespace}" cannot be read`, RIGHTS)];
     const seconds = Number(described.config?.workflowExecutionRetentionTtl?.seconds ?? 0);
     const days = Math.round(seconds / 86_400);
     const kept = `"${namespace}", histories are kept for ${days} days`;
@@ -120,16 +122,13 @@ function temporalPoints(context: CliContext, options: ServerOptions): Promise<Po
   });
 }
 
-/** A live worker polls at least this often. */
-const POLLED_LATELY_MS = 65_000;
-
 /** Whether a worker polls, and whether all that do run this version. */
 async function pollers({ env }: CliContext, session: TemporalSession): Promise<Point> {
   const queue = taskQueueSetting(env);
-  const seen = await readPollers(session, queue, POLLED_LATELY_MS);
+  const seen = await readPollers(session, queue);
   const polled = pollersInWords(queue, seen);
   const start = 'On the worker host: `runbook worker`, or under systemd: `systemctl start replication-runbooks-worker`';
-  if ((seen?.lastSeenMs ?? Infinity) >= POLLED_LATELY_MS) return point('workers', 'fail', polled, start);
+  if (!isPolled(seen)) return point('workers', 'fail', polled, start);
   const versions = seen?.versions ?? [];
   const observed = `${polled}, version ${versions.join(', ')}`;
   if (versions.every((version) => version === programVersion())) return point('workers', 'ok', observed);

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { access, constants, mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { projectRoot } from '../../dev-server/locations';
+import { programFile, projectRoot } from '../../dev-server/locations';
 import { errnoOf, isRunbookError, RunbookError } from '../../errors';
 import { findDeployment, parseInventory, readSigningKey } from '../../inventory';
 import { newSealKey, newSigningKey, spokenFingerprint } from '../../keys';
@@ -11,8 +11,7 @@ import type { PublicKeyEntry } from '../../keys';
 import { Secret } from '../../secret';
 import { ServiceClient } from '../../vault';
 import { policyFor, policyText, runbooksOfEveryDay } from '../../../activities/tokens/policies';
-import { connectionSettings } from '../../worker/connection';
-import { taskQueueSetting } from '../../worker/settings';
+import { connectionSettings, taskQueueSetting } from '../../worker/settings';
 import { collect, newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
@@ -61,30 +60,27 @@ function initCommand({ context }: CommandHost): Command {
     .option('--holders <list>', 'who holds a key share, comma-separated (default: the same people)')
     .option('-y, --yes', 'do not ask; what has no default must be given')
     .action(async (options: InitOptions) => {
-      const directory = await writableDirectory(options.directory);
-      const files = filesIn(directory);
+      const files = filesIn(await writableDirectory(options.directory));
       refuseSecondTime(files);
-      const site = await answers(context, options);
-      const clusters = await readClusters(site);
-      for (const line of foundLines(site, clusters)) context.err(line);
+      const answered = await answers(context, options);
+      const clusters = await Promise.all(answered.clusters.map((each) => readCluster(each, answered.caFile)));
+      const tokenFile = resolve(options.tokenFile ?? join(files.directory, 'workers.token'));
+      const site: Site = { ...answered, clusters, files, tokenFile };
+      for (const line of foundLines(site)) context.err(line);
       if (options.yes !== true)
         await confirmed(context, 'Is this your deployment? Type "yes"', {
           refused: 'nothing was written',
           next: 'Correct what you gave, and run the command again.',
         });
       const workers = await workersKeys(files);
-      const tokenFile = resolve(options.tokenFile ?? join(directory, 'workers.token'));
-      const planned = { ...site, directory, files, tokenFile, clusters, login: undefined };
-      const policy = policyOf(planned);
-      await writeFile(files.policy, policy, { mode: 0o640 });
-      const facts = { ...planned, login: await makeLogin(context, options, planned, policy) };
-      await writeFile(files.inventory, inventoryText(facts), { mode: 0o640 });
-      await writeFile(files.settings, settingsText(context.env, facts), { mode: 0o640 });
-      await writeScripts(facts, taskQueueSetting(context.env));
+      const login = await makeLogin(context, options, site);
+      await writeFile(files.inventory, inventoryText(site, login), { mode: 0o640 });
+      await writeSettings(context.env, site);
       const lines = site.everybody.map((name) => joinLine(options.environment, name, workers));
       const fingerprint = spokenFingerprint(workers.kid);
+      const { directory } = files;
       const result = { directory, files, clusters, tokenFile, workers: workers.kid, fingerprint, join: lines };
-      printResult(context, options, result, nextSteps(facts, fingerprint, lines));
+      printResult(context, options, result, nextSteps(site, login, fingerprint, lines));
     });
 }
 
@@ -93,6 +89,7 @@ const UNIT = 'replication-runbooks-worker.service';
 
 function filesIn(directory: string) {
   return {
+    directory,
     inventory: join(directory, 'inventory.yaml'),
     settings: join(directory, 'worker.env'),
     shell: join(directory, 'env.sh'),
@@ -156,7 +153,7 @@ async function answers(context: CliContext, options: InitOptions) {
   const caFile = await ask(options.caFile, '--ca-file', ofCa, '');
   const people = words(await ask(options.people, '--people', 'Who operates and approves, comma-separated'));
   const holders = words(await ask(options.holders, '--holders', 'Who holds a key share', people.join(',')));
-  const clusters = named.map(readCluster);
+  const clusters = named.map(namedCluster);
   const everybody = [...new Set([...people, ...holders])];
   const wrong = [deployment, options.environment, ...clusters.map(({ name }) => name), ...everybody].filter(
     (name) => !NAME.test(name),
@@ -169,9 +166,17 @@ async function answers(context: CliContext, options: InitOptions) {
   return { deployment, clusters, caFile: caFile === '' ? undefined : resolve(caFile), people, holders, everybody };
 }
 
-type Site = Awaited<ReturnType<typeof answers>>;
+type Answers = Awaited<ReturnType<typeof answers>>;
+type NamedCluster = Answers['clusters'][number];
 
-function readCluster(text: string) {
+/** What is known of the site, and where its files go. */
+interface Site extends Omit<Answers, 'clusters'> {
+  readonly files: Files;
+  readonly tokenFile: string;
+  readonly clusters: readonly FoundCluster[];
+}
+
+function namedCluster(text: string) {
   const cut = text.indexOf('=');
   const addresses = words(text.slice(cut + 1));
   if (cut > 0 && addresses.length > 0) return { name: text.slice(0, cut).trim(), addresses };
@@ -183,47 +188,47 @@ function readCluster(text: string) {
 
 const READ_MS = 5_000;
 
-function clientOf(cluster: Site['clusters'][number], caFile: string | undefined) {
-  const { name, addresses } = cluster;
+function clientOf({ name, addresses }: NamedCluster, caFile: string | undefined) {
   const target = { name, addresses, ...(caFile !== undefined && { caFile }) };
   return new ServiceClient(target, { requestTimeoutMs: READ_MS, connectTimeoutMs: 2_000 });
 }
 
-function readClusters({ clusters, caFile }: Site) {
-  return Promise.all(
-    clusters.map(async (cluster) => {
-      const client = clientOf(cluster, caFile);
-      try {
-        return await readOne(client, cluster);
-      } catch (error) {
-        if (!isRunbookError(error)) throw error;
-        const untrusted = error.code === 'TLS_FAILED';
-        throw error.with({
-          next: untrusted
-            ? 'Name the PEM file of the CA that signed their certificates: --ca-file. It is never taken from the wire.'
-            : `Does this machine reach ${cluster.addresses.join(', ')}? A cluster that is down cannot be set up.`,
-        });
-      } finally {
-        await client.close();
-      }
-    }),
-  );
+async function readCluster(cluster: NamedCluster, caFile: string | undefined) {
+  const client = clientOf(cluster, caFile);
+  try {
+    return await readOne(client, cluster);
+  } catch (error) {
+    if (!isRunbookError(error) || error.code === 'INVALID_INPUT') throw error;
+    throw error.with({
+      next:
+        error.code === 'TLS_FAILED'
+          ? 'Name the PEM file of the CA that signed their certificates: --ca-file. It is never taken from the wire.'
+          : `Does this machine reach ${cluster.addresses.join(', ')}? A cluster that is down cannot be set up.`,
+    });
+  } finally {
+    await client.close();
+  }
 }
 
 /** What one cluster says of itself without any credential. `advertised`: what the primary tells its secondaries to connect to. */
-async function readOne(client: ServiceClient, { name, addresses }: Site['clusters'][number]) {
+async function readOne(client: ServiceClient, { name, addresses }: NamedCluster) {
   const asked = await Promise.all(
     addresses.map((node) => client.sys.health({ node }).catch(() => ({ silent: node }) as const)),
   );
   const healths = asked.flatMap((each) => ('silent' in each ? [] : [each]));
+  const [clusterId, ...others] = new Set(healths.flatMap((each) => each.clusterId ?? []));
+  if (others.length > 0)
+    throw new RunbookError('INVALID_INPUT', `The addresses of ${name} lead to several clusters. Nothing was written.`, {
+      observed: `cluster IDs ${[clusterId, ...others].join(', ')}`,
+      needed: 'the nodes of one cluster',
+    });
   const { dr, performance } = await client.atActiveNode((node) => client.sys.replicationStatus({ node }));
   const { type, threshold, shares, recoverySeal } = await client.sys.sealStatus();
   const hasPerformance = performance.mode === 'primary' || performance.mode === 'secondary';
   return {
-    ...{ name, addresses, threshold, shares },
+    ...{ name, addresses, threshold, shares, clusterId },
     silent: asked.flatMap((each) => ('silent' in each ? [each.silent] : [])),
     versions: [...new Set(healths.flatMap(({ version }) => version ?? []))],
-    clusterId: healths.find((each) => each.clusterId !== undefined)?.clusterId,
     role: [`DR ${dr.mode}`, ...(hasPerformance ? [`performance ${performance.mode}`] : [])].join(', '),
     drSet: 'clusterId' in dr ? dr.clusterId : undefined,
     advertised: dr.mode === 'primary' ? dr.primaryClusterAddr : undefined,
@@ -233,7 +238,7 @@ async function readOne(client: ServiceClient, { name, addresses }: Site['cluster
 
 type FoundCluster = Awaited<ReturnType<typeof readOne>>;
 
-function foundLines({ people, holders, caFile }: Site, clusters: readonly FoundCluster[]): string[] {
+function foundLines({ people, holders, caFile, clusters }: Site): string[] {
   const rows = clusters.map(({ name, addresses, silent, versions, role, seal, clusterId }) => [
     ...[name, `${addresses.length - silent.length} of ${addresses.length} nodes answer`, versions.join(', ')],
     ...[role, seal, `ID ${clusterId ?? 'unknown'}`],
@@ -276,15 +281,6 @@ export async function workersKeys({
   return key;
 }
 
-interface Facts extends Omit<Site, 'clusters'> {
-  readonly directory: string;
-  readonly files: Files;
-  readonly tokenFile: string;
-  readonly clusters: readonly FoundCluster[];
-  /** How the workers log in, where this command set it up. */
-  readonly login: AppRole | undefined;
-}
-
 /** Clusters that replicate for DR among themselves; one that does not is a set of its own. */
 function drSetsOf(clusters: readonly FoundCluster[]) {
   const sets = new Map<string, FoundCluster[]>();
@@ -296,9 +292,9 @@ function drSetsOf(clusters: readonly FoundCluster[]) {
 }
 
 /** The policy for the runbooks of every day, as `runbook policy` prints it. */
-function policyOf(facts: Facts): string {
-  const inventory = parseInventory(inventoryText(facts), facts.files.inventory);
-  const deployment = findDeployment(inventory, facts.deployment);
+function policyOf(site: Site): string {
+  const inventory = parseInventory(inventoryText(site), site.files.inventory);
+  const deployment = findDeployment(inventory, site.deployment);
   return `${policyText(policyFor(deployment, 'credential', runbooksOfEveryDay(deployment)))}\n`;
 }
 
@@ -311,32 +307,47 @@ interface AppRole {
 const POLICY = 'runbooks';
 
 /**
- * With an administrator's token: policy, AppRole and secret ID on the primary, whose secondaries get them too. The token is
- * used here and kept nowhere. Without one nothing is made.
+ * Writes the policy; with an administrator's token it makes policy, AppRole and secret ID on the primary too, whose
+ * secondaries get them. The token is used here and kept nowhere.
  */
 async function makeLogin(
   context: CliContext,
   { adminTokenFile, yes }: InitOptions,
-  { clusters, caFile, directory }: Facts,
-  policy: string,
+  site: Site,
 ): Promise<AppRole | undefined> {
+  const { clusters, caFile, files } = site;
+  const policy = policyOf(site);
   const asks = yes !== true && context.interactive && adminTokenFile === undefined;
   const question =
     "An administrator's token of the primary, used once, for the policy and an AppRole (Enter: do it later)";
   const text = asks ? await context.askHidden(question) : adminTokenFile && (await readTextFile(adminTokenFile));
-  const primary = clusters.find(({ role }) => !role.includes('secondary'));
-  if (!text || primary === undefined) return undefined;
+  if (!text) {
+    await writeFile(files.policy, policy, { mode: 0o640 });
+    return undefined;
+  }
   const token = new Secret('service-token', text.trim());
+  const primary = primaryOf(clusters);
   const client = clientOf(primary, caFile);
   try {
-    await refuseToReplace(primary.name, client.sys, token, policy);
+    await refuseToReplace(primary.name, client.sys, token, policy, files.policy);
+    await writeFile(files.policy, policy, { mode: 0o640 });
     await client.sys.writePolicy({ name: POLICY, policy }, { token });
-    const made = await makeAppRole(client, token, join(directory, 'secret-id'));
+    const made = await makeAppRole(client, token, join(files.directory, 'secret-id'));
     context.err(`Made on ${primary.name}: policy "${POLICY}", AppRole "${POLICY}".`);
     return made;
   } finally {
     await client.close();
   }
+}
+
+/** Where policies are made: what follows another cluster has them from there. */
+function primaryOf(clusters: readonly FoundCluster[]): FoundCluster {
+  const leading = clusters.filter(({ role }) => !role.includes('secondary'));
+  const primary = leading.find(({ role }) => role.includes('primary')) ?? leading[0];
+  if (primary !== undefined) return primary;
+  throw new RunbookError('INVALID_INPUT', 'None of these clusters is a primary: no policy and no AppRole was made.', {
+    next: "Name the primary too; or leave the administrator's token out.",
+  });
 }
 
 /** What workers with this policy log in with; a secret ID that is in the file already is kept. */
@@ -355,24 +366,32 @@ export async function makeAppRole(
   return { roleId: await appRole.roleId(POLICY, { token }), secretId };
 }
 
-/** Other workers may log in with what is there. The same policy without a role is what an `init` before left half done. */
+/**
+ * Other workers may log in with what is there. An `init` that was interrupted left this policy in its file, and goes on.
+ */
 async function refuseToReplace(
   cluster: string,
   sys: ServiceClient['sys'],
   token: Secret<'service-token'>,
   policy: string,
+  file: string,
 ): Promise<void> {
   const present = await sys.policy(POLICY, { token });
-  const role = await sys.appRole.roleId(POLICY, { token }).catch((error: unknown) => {
-    if (!isRunbookError(error, 'NOT_FOUND')) throw error;
-  });
-  if (role === undefined && (present === undefined || present.trim() === policy.trim())) return;
+  const same = present === undefined || present.trim() === policy.trim();
+  const began = present !== undefined && existsSync(file) && readFileSync(file, 'utf8') === policy;
+  const role = began ? undefined : await roleIdOf(sys, token);
+  if (role === undefined && same) return;
   const what = role === undefined ? `a policy "${POLICY}"` : `an AppRole "${POLICY}"`;
   throw new RunbookError('PRECONDITION_FAILED', `${cluster} has ${what} already; nothing was changed there.`, {
     needed: 'neither policy nor AppRole of this name',
     next: `Whose are they? \`vault policy read ${POLICY}\`, \`vault read auth/approle/role/${POLICY}\`. Delete both if nobody needs them; or leave the administrator's token out.`,
   });
 }
+
+const roleIdOf = (sys: ServiceClient['sys'], token: Secret<'service-token'>) =>
+  sys.appRole.roleId(POLICY, { token }).catch((error: unknown) => {
+    if (!isRunbookError(error, 'NOT_FOUND')) throw error;
+  });
 
 /** A text in YAML: what a cluster says of itself opens no line and no member of its own. JSON is YAML. */
 const scalar = (text: string): string => (/^[A-Za-z0-9/][\w./:-]*$/.test(text) ? text : JSON.stringify(text));
@@ -398,20 +417,20 @@ function filled(template: string, values: Values): string {
   return lines.join('\n');
 }
 
-function inventoryText(facts: Facts): string {
-  const { deployment, clusters, people, holders, everybody, files } = facts;
+function inventoryText(site: Site, login?: AppRole): string {
+  const { deployment, clusters, people, holders, everybody, files } = site;
   const named = drSetsOf(clusters).map(({ name, members }) => `${name}: ${flow(members.map((each) => each.name))}`);
   return filled('inventory.yaml', {
     signingKey: scalar(files.signingKey),
     people: everybody.map((name) => `${name}: ${people.includes(name) ? '{ groups: [approvers, operators] }' : '{}'}`),
     deployment,
-    clusters: clusters.flatMap((cluster) => clusterText(cluster, facts).trimEnd().split('\n')),
+    clusters: clusters.flatMap((cluster) => clusterText(cluster, site, login).trimEnd().split('\n')),
     drSets: `{ ${named.join(', ')} }`,
     holders: flow(holders),
   });
 }
 
-function clusterText(cluster: FoundCluster, { caFile, tokenFile, login }: Facts): string {
+function clusterText(cluster: FoundCluster, { caFile, tokenFile }: Site, login: AppRole | undefined): string {
   const { name, addresses, clusterId, role, versions, seal, advertised } = cluster;
   const hosts = addresses.map((address) => new URL(address).hostname);
   const own = advertised === undefined || !URL.canParse(advertised) || hosts.includes(new URL(advertised).hostname);
@@ -422,50 +441,44 @@ function clusterText(cluster: FoundCluster, { caFile, tokenFile, login }: Facts)
     caFile: caFile === undefined ? undefined : scalar(caFile),
     clusterId: clusterId === undefined ? undefined : scalar(clusterId),
     advertised: own ? 'node-address' : new URL(advertised).origin,
-    credential: login === undefined ? `{ file: ${scalar(tokenFile)} }` : loginText(login),
+    credential:
+      login === undefined
+        ? `{ file: ${scalar(tokenFile)} }`
+        : `{ approle: { roleId: ${scalar(login.roleId)}, secretId: { file: ${scalar(login.secretId)} } } }`,
   });
 }
-
-const loginText = ({ roleId, secretId }: AppRole): string =>
-  `{ approle: { roleId: ${scalar(roleId)}, secretId: { file: ${scalar(secretId)} } } }`;
 
 /** What says where Temporal is. Never a secret: an API key stays where it is. */
 const PASSED_ON =
   /^(TEMPORAL_(PROFILE|CONFIG_FILE|TLS|TLS_SERVER_NAME|TLS_[A-Z_]+_PATH)|RUNBOOKS_(TASK_QUEUE|KEY_DIR|KEY_STORAGE))$/;
 
-/** The worker's settings, for `EnvironmentFile=` of the unit, `env_file:` of Compose, and {@link shellText}. */
-function settingsText(env: NodeJS.ProcessEnv, { files }: Facts): string {
+/**
+ * The worker's settings, for `EnvironmentFile=` of the unit and `env_file:` of Compose. For people at a shell of the worker
+ * host: the same, the program where it is not on the PATH (it takes the place of its shell, so that signals reach it), the
+ * schedules, and the unit.
+ */
+async function writeSettings(env: NodeJS.ProcessEnv, { files, deployment }: Site): Promise<void> {
   const { connectionOptions, namespace = 'default' } = connectionSettings(env);
-  const given = Object.entries(env).flatMap(([name, value]) =>
-    PASSED_ON.test(name) && value ? [[name, value] as const] : [],
-  );
   const settings = [
     ['TEMPORAL_ADDRESS', connectionOptions.address],
     ['TEMPORAL_NAMESPACE', namespace],
-    ...given,
+    ...Object.entries(env).filter(([name]) => PASSED_ON.test(name)),
     ['RUNBOOKS_INVENTORY', files.inventory],
     ['RUNBOOKS_SEAL_KEYS_FILE', files.sealKeys],
-  ] as const;
-  return `${settings.map(([name, value]) => `${name}=${shellWord(value)}`).join('\n')}\n`;
-}
-
-/**
- * For people at a shell of the worker host: the same settings, the program where it is not on the PATH, the schedules,
- * and the unit.
- * The program takes the place of its shell, so that signals reach it.
- */
-async function writeScripts({ files, deployment }: Facts, taskQueue: string): Promise<void> {
+  ];
+  const lines = settings.flatMap(([name = '', value]) => (value ? `${name}=${shellWord(value)}\n` : []));
   const bin = dirname(files.program);
-  const shell = filled('env.sh', { shell: files.shell, settings: shellWord(files.settings), bin: shellWord(bin) });
-  await writeFile(files.shell, shell, { mode: 0o640 });
   await mkdir(bin, { recursive: true });
-  await writeFile(files.program, filled('runbook', { program: shellWord(program()) }), { mode: 0o755 });
+  const values = {
+    ...{ deployment, shell: files.shell, taskQueue: shellWord(taskQueueSetting(env)) },
+    ...{ settings: shellWord(files.settings), bin: shellWord(bin), program: shellWord(programFile()) },
+  };
+  await writeFile(files.settings, lines.join(''), { mode: 0o640 });
+  await writeFile(files.shell, filled('env.sh', values), { mode: 0o640 });
+  await writeFile(files.program, filled('runbook', values), { mode: 0o755 });
   await writeFile(files.unit, unitText(files), { mode: 0o644 });
-  const schedules = filled('schedules.sh', { deployment, shell: files.shell, taskQueue: shellWord(taskQueue) });
-  await writeFile(files.schedules, schedules, { mode: 0o755 });
+  await writeFile(files.schedules, filled('schedules.sh', values), { mode: 0o755 });
 }
-
-const program = () => join(projectRoot(), 'dist', 'src', 'cli', 'main.js');
 
 /** The unit of deploy/ with the places of this installation. */
 function unitText({ settings }: Files): string {
@@ -473,7 +486,7 @@ function unitText({ settings }: Files): string {
     ['/opt/replication-runbooks', projectRoot()],
     ['/etc/replication-runbooks/worker.env', settings],
     ['/usr/bin/env node', process.execPath],
-    ['/usr/local/bin/runbook', shellWord(program())],
+    ['/usr/local/bin/runbook', shellWord(programFile())],
   ] as const;
   return places.reduce(
     // In a unit % begins a specifier.
@@ -483,10 +496,12 @@ function unitText({ settings }: Files): string {
 }
 
 function nextSteps(
-  { deployment, files, tokenFile, directory, clusters, login }: Facts,
+  { deployment, files, tokenFile, clusters }: Site,
+  login: AppRole | undefined,
   fingerprint: string,
   join: readonly string[],
 ): string[] {
+  const { directory } = files;
   const to = clusters.find(({ role }) => role.startsWith('DR secondary'))?.name ?? 'CLUSTER';
   const plan = ['drSwitchover', '--deployment', deployment, '--to', to, '--reason', 'first plan'];
   const text = filled('next-steps.txt', {
@@ -498,7 +513,7 @@ function nextSteps(
     unit: shellWord(files.unit),
     chown: shellLine('sudo', 'chown', '-R', 'replication-runbooks:', directory),
     // ProtectHome= of the unit.
-    hidden: [process.execPath, program()].find((file) => /^\/(home|root)\//.test(file)),
+    hidden: [process.execPath, programFile()].find((file) => /^\/(home|root)\//.test(file)),
   });
   return text.trimEnd().split('\n');
 }

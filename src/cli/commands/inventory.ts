@@ -3,8 +3,13 @@ import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import writeFileAtomic from 'write-file-atomic';
 import { assessService } from '../../../activities/readiness/readiness';
-import { roleCommand } from '../../../activities/tokens/batch-token-policy';
-import { POLICY_KINDS, policyFor, policyText, runbooksOfEveryDay } from '../../../activities/tokens/policies';
+import {
+  roleCommand,
+  POLICY_KINDS,
+  policyFor,
+  policyText,
+  runbooksOfEveryDay,
+} from '../../../activities/tokens/policies';
 import type { PolicyKind } from '../../../activities/tokens/policies';
 import { RUNBOOK_NAMES } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
@@ -12,11 +17,11 @@ import { GATE_NAMES } from '../../contracts/plan';
 import { isRunbookError, RunbookError } from '../../errors';
 import {
   approversOf,
+  countsIn,
   hasJoined,
   inventoryDigest,
   listKey,
   loadInventory,
-  voiceless,
   findDeployment,
 } from '../../inventory';
 import type { Inventory, PersonKey, Deployment } from '../../inventory';
@@ -26,7 +31,7 @@ import { inventoryPath } from '../../worker/settings';
 import { newCommand, printResult } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
-import { exitCodeOfPoints } from '../errors';
+import { exitCodeOfVerdicts } from '../errors';
 import { pointLines } from '../render-plan';
 import type { Point } from '../render-plan';
 import { confirmed, readTextFile } from '../secret-input';
@@ -47,14 +52,13 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
     )
     .action(async (file: string | undefined, options: CommonOptions & { readonly live?: true }) => {
       const inventory = await loadInventory(file ?? inventoryPath(context.env));
-      const absent = absentFiles(inventory);
-      const warnings = [...joinedPoints(inventory), ...absent.map(absentPoint)];
+      const warnings = [...joinedPoints(inventory), ...absentPoints(inventory)];
       const live = options.live === true ? await livePoints(inventory, context.stop) : undefined;
       const deployments = [...inventory.deployments.keys()].map((name) => ({
         name,
         digest: inventoryDigest(inventory, name),
       }));
-      printResult(context, options, { deployments, cannot: voiceless(inventory), absent, live }, [
+      printResult(context, options, { deployments, warnings, live }, [
         ...lines(inventory),
         ...(warnings.length === 0 ? [] : ['', ...pointLines(warnings)]),
         ...(live ?? []).flatMap(({ deployment, points }) => [
@@ -63,7 +67,8 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
           ...pointLines(points),
         ]),
       ]);
-      if (live !== undefined) finish(exitCodeOfPoints(live.flatMap(({ points }) => points)));
+      if (live !== undefined)
+        finish(exitCodeOfVerdicts(live.flatMap(({ points }) => points.map(({ verdict }) => verdict))));
     });
   return new Command('inventory')
     .description('the inventory file')
@@ -72,7 +77,13 @@ function inventoryCommand({ context, finish }: CommandHost): Command {
 }
 
 /** Files that the inventory names and that are not here, each once. */
-const absentFiles = (inventory: Inventory) => [...new Set(filesIn(inventory))].filter((file) => !existsSync(file));
+function absentPoints(inventory: Inventory): Point[] {
+  const absent = [...new Set(filesIn(inventory))].filter((file) => !existsSync(file));
+  return absent.map((file) => {
+    const observed = `${file} is not on this machine`;
+    return { id: 'file', verdict: 'warn', observed, needed: 'that file, where a worker is' };
+  });
+}
 
 /** Certificates and sources of secrets. What a worker writes by itself, and what lies on other machines, are none. */
 function filesIn(value: unknown): string[] {
@@ -84,14 +95,7 @@ function filesIn(value: unknown): string[] {
   });
 }
 
-const absentPoint = (file: string): Point => ({
-  id: 'file',
-  verdict: 'warn',
-  observed: `${file} is not on this machine`,
-  needed: 'that file, where a worker is',
-});
-
-const FILE_MEMBERS: ReadonlySet<string> = new Set(['file', 'caFile']);
+const FILE_MEMBERS: ReadonlySet<string> = new Set(['file', 'caFile', 'certificateFile', 'keyFile']);
 
 interface AddPersonOptions extends CommonOptions {
   readonly inventory?: string;
@@ -117,7 +121,7 @@ function addPersonCommand({ context }: Pick<CommandHost, 'context'>): Command {
     .option('-y, --yes', 'do not ask: the fingerprints were compared already')
     .action(async (lines: readonly string[], options: AddPersonOptions) => {
       const file = resolve(options.inventory ?? inventoryPath(context.env));
-      const groups = options.groups === 'none' ? [] : options.groups?.split(',').map((group) => group.trim());
+      const groups = options.groups === 'none' ? [] : options.groups?.split(/[\s,]+/).filter((group) => group !== '');
       const people = lines.map((line) => ({ ...readPersonLine(line), groups, replace: options.replace }));
       const before = await readTextFile(file);
       const isNew = people.reduce(listKey, before) !== before;
@@ -192,19 +196,35 @@ export function livePoints(inventory: Inventory, signal: AbortSignal) {
   );
 }
 
-/** What people cannot do although the file seems to say it. */
-export function joinedPoints(inventory: Inventory): Point[] {
-  return voiceless(inventory).map(({ names, why, deployment, gates, decides, holder }) => {
-    const parts = [
-      ...(gates.length > 0 ? [`approve (${gates.length === GATE_NAMES.length ? 'any gate' : gates.join(', ')})`] : []),
-      ...(decides ? ['decide about a parked step', 'pause, abort or order a take-over'] : []),
-      ...(holder ? ['give a key share'] : []),
-    ];
+/** What people cannot do although the file seems to say it; those of whom the same is true together. */
+export function joinedPoints({ people, deployments }: Inventory): Point[] {
+  const found = new Map<string, { readonly joined: boolean; readonly cannot: string; readonly names: string[] }>();
+  for (const deployment of deployments.values())
+    for (const person of people.values()) {
+      const joined = hasJoined(person);
+      if (joined && countsIn(deployment, person.attestation)) continue;
+      const isIn = (groups: readonly string[]) => person.groups.some((group) => groups.includes(group));
+      const gates = GATE_NAMES.filter((gate) => isIn(deployment.gates[gate].groups));
+      const decides = gates.length > 0 || isIn(deployment.operators);
+      const parts = [
+        ...(gates.length > 0
+          ? [`approve (${gates.length === GATE_NAMES.length ? 'any gate' : gates.join(', ')})`]
+          : []),
+        ...(decides ? ['decide about a parked step', 'pause, abort or order a take-over'] : []),
+        // A claimed holder may give a share: the share itself is the proof.
+        ...(deployment.notJoined.includes(person.name) ? ['give a key share'] : []),
+      ];
+      const cannot = `in ${deployment.name} they cannot ${parts.join(', ')}`;
+      const same = found.get(`${joined} ${cannot}`) ?? { joined, cannot, names: [] };
+      same.names.push(person.name);
+      if (parts.length > 0) found.set(`${joined} ${cannot}`, same);
+    }
+  return [...found.values()].map(({ joined, cannot, names }) => {
     const [be, have] = names.length === 1 ? ['is', 'has'] : ['are', 'have'];
-    const because = why === 'claimed' ? `${be} only claimed, which counts in a laboratory alone` : `${have} not joined`;
+    const because = joined ? `${be} only claimed, which counts in a laboratory alone` : `${have} not joined`;
     return {
       ...{ id: 'people', verdict: 'warn' },
-      observed: `${names.join(', ')} ${because}: in ${deployment} they cannot ${parts.join(', ')}`,
+      observed: `${names.join(', ')} ${because}: ${cannot}`,
       next: 'Each of them gives `runbook join LINE` with the line that "runbook init" wrote; then `runbook inventory add-person LINE`',
     };
   });

@@ -1,8 +1,7 @@
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { guideLines } from '../../demo/guide';
-import { startStage } from '../../demo/stage';
+import { guideLines, startStage } from '../../demo/stage';
 import { isRunbookError } from '../../errors';
 import { runSimulatorProgram } from '../../simulator';
 import { checkProcess, processFacts } from '../../process-guard';
@@ -10,6 +9,7 @@ import { startWorker } from '../../worker/start-worker';
 import { newCommand } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
+import { EXIT } from '../errors';
 
 export const commands = (host: CommandHost): Command[] => [
   workerCommand(host),
@@ -77,7 +77,7 @@ function simulatorCommand({ context }: CommandHost): Command {
 }
 
 /** `runbook dev`: Temporal dev server, simulated deployment and worker in one command. */
-function devCommand({ context }: CommandHost): Command {
+function devCommand({ context, finish }: CommandHost): Command {
   return newCommand('dev', ['runbook dev'])
     .option('--reports <directory>', 'where reports go', 'reports')
     .action(async (options: CommonOptions & { readonly reports: string }) => {
@@ -85,10 +85,11 @@ function devCommand({ context }: CommandHost): Command {
       const stage = await startStage({ reportDirectory: resolve(options.reports), say });
       try {
         for (const line of guideLines(stage)) context.out(line);
-        await Promise.race([
-          stopped(context),
-          stage.worker.ended.then((code) => say(`The worker ended with ${code}.`)),
-        ]);
+        const ended = await Promise.race([stopped(context), stage.worker.ended]);
+        if (ended !== undefined) {
+          say(`The worker ended with ${ended}.`);
+          finish(EXIT.failed);
+        }
       } finally {
         say('Stopping ...');
         await stage.stop();

@@ -5,9 +5,8 @@ import { RUNBOOK_NAMES } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
 import { RUNBOOK_INPUTS, inputMistakes } from '../../contracts/runbook-inputs';
 import { RunbookError } from '../../errors';
-import { newCommand, printResult } from '../command';
+import { newCommand, printResult, loadCommands } from '../command';
 import type { CommandHost, CommonOptions } from '../command';
-import { loadCommands } from '../command-table';
 import type { CliContext } from '../context';
 import { readTextFile, refusePlainShare } from '../secret-input';
 import { columns } from '../text';
@@ -135,9 +134,14 @@ export async function buildInput(
       next: `Correct these fields; nothing was started. All of them: \`runbook runbooks ${runbook}\``,
     });
   }
-  const data: { deployment: string; dryRun?: boolean; cluster?: string | undefined } = parsed.data;
-  return { deployment: data.deployment, cluster: data.cluster, dryRun: data.dryRun ?? false, object };
+  const { deployment, dryRun = false, ...members }: CommonMembers = parsed.data;
+  const { cluster, reason = '', requestedBy } = members;
+  return { deployment, cluster, dryRun, reason, requestedBy, object };
 }
+
+type CommonMembers = { deployment: string } & Partial<
+  Readonly<{ dryRun: boolean; cluster: string; reason: string; requestedBy: string }>
+>;
 
 /** What lock and messages need of an input, and the object to send as it was given: the run itself fills in the defaults. */
 export type CheckedInput = Awaited<ReturnType<typeof buildInput>>;

@@ -10,11 +10,11 @@ import { formatPublicKey, spokenFingerprint } from '../../documents/public-keys'
 import { namedSigner } from '../../documents/invitation';
 import { parseOperationToken, parseShare } from '../../documents/key-shares';
 import { RunbookError } from '../../errors';
-import { publicKeyOf, readPins } from '../../keys';
+import { publicKeyOf } from '../../keys';
 import { newCommand, printResult, withRun, withServerOptions, withSession, collect } from '../command';
 import type { CommandHost, ServerOptions, CommonOptions } from '../command';
 import type { CliContext } from '../context';
-import { fetchInvitation, PINS_OPTION, pinsPath, readAndConfirm } from '../invitation';
+import { fetchInvitation, PINS_OPTION, readAndConfirm } from '../invitation';
 import type { ExpectedRun, HolderOptions } from '../invitation';
 import { describe } from '../run';
 import { readSecret, readTextFile, signingKey } from '../secret-input';
@@ -119,34 +119,24 @@ async function answer(context: CliContext, gives: Gives, options: ShareOptions, 
   return { request, input: envelopeInput(envelope) };
 }
 
-interface InvitationOptions extends ServerOptions {
-  readonly output?: string;
-  readonly pins?: string;
-}
-
 /**
  * `runbook invitation`: the invitation of a run as a text to hand on, for holders who work offline or have only a browser.
- * Nothing in it is secret. Where this machine has the signer's key pinned, its public key goes along: a holder who has
- * only noted the fingerprint needs it.
+ * Nothing in it is secret.
  */
 function invitationCommand({ context }: CommandHost): Command {
   const command = newCommand('invitation', [
     'runbook invitation deployment:payments',
     'runbook invitation deployment:payments --output invitation.txt',
-  ])
-    .option('--output <file>', 'write it to a file instead of printing it')
-    .option(...PINS_OPTION);
-  return withServerOptions(withRun(command)).action(async (workflowId: string, options: InvitationOptions) => {
-    const { output: file, pins } = options;
+  ]).option('--output <file>', 'write it to a file instead of printing it');
+  type Options = ServerOptions & { readonly output?: string };
+  return withServerOptions(withRun(command)).action(async (workflowId: string, options: Options) => {
+    const { output: file } = options;
     const { invitation } = await withSession(context, options, (session) => fetchInvitation(session, workflowId));
     const signer = namedSigner(invitation);
-    const key = (await readPins(pinsPath(context.env, pins))).find(({ kid }) => kid === signer);
-    const workersKey = key && formatPublicKey(key);
     const fingerprint = signer === undefined ? undefined : spokenFingerprint(signer);
-    const text = [invitation, ...(workersKey === undefined ? [] : [workersKey])];
-    if (file !== undefined) await writeFile(file, `${text.join('\n')}\n`);
-    const result = { workflowId, invitation, fingerprint, workersKey, file };
-    printResult(context, options, result, file === undefined ? text : [`Invitation: ${file}`]);
+    if (file !== undefined) await writeFile(file, `${invitation}\n`);
+    const lines = file === undefined ? [invitation] : [`Invitation: ${file}`];
+    printResult(context, options, { workflowId, invitation, fingerprint, file }, lines);
   });
 }
 

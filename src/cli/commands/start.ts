@@ -3,20 +3,20 @@ import { userInfo } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client';
 import type { Command } from 'commander';
-import { RUNBOOK_NAMES, lockWorkflowId } from '../../contracts/names';
+import { RUNBOOK_NAMES, lockWorkflowId, webUiLink } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
 import { nextCommandOf } from '../../contracts/next-commands';
 import { readinessResult } from '../../contracts/readiness';
 import type { ReadinessResult } from '../../contracts/readiness';
-import { changeText, verdictWords } from '../../contracts/readiness-words';
+import { changeText, verdictWords } from '../../contracts/words';
 import { RunbookError, isRunbookError } from '../../errors';
 import { taskQueueSetting } from '../../worker/settings';
-import { collect, newCommand, printResult, withServerOptions, withSession, seconds } from '../command';
+import { collect, newCommand, printResult, withServerOptions, withSession, number } from '../command';
 import type { CommandHost, ServerOptions } from '../command';
 import type { CliContext } from '../context';
-import { EXIT, exitCodeOfOutcome, exitCodeOfReadiness } from '../errors';
+import { EXIT, exitCodeOfOutcome, exitCodeOfVerdicts } from '../errors';
 import { pointLines, planLines } from '../render-plan';
-import { describe, queryStatus, readRunView, runLink, waitForReport } from '../run';
+import { describe, queryStatus, readRunView, waitForReport } from '../run';
 import type { TemporalSession } from '../run';
 import { buildInput, inputFields, runbookName } from './runbooks';
 import type { CheckedInput } from './runbooks';
@@ -74,16 +74,15 @@ function startCommand(host: CommandHost): Command {
     await withSession(context, options, async (session) => {
       const holder = await runToTakeOver(host, session, runbook, input);
       if (holder !== undefined) {
-        const { requestedBy, reason } = input.object;
-        const asker = typeof requestedBy === 'string' ? requestedBy : userInfo().username;
-        const by = options.name ?? (context.env['RUNBOOKS_PERSON'] || asker);
-        const order = { name: by, reason: typeof reason === 'string' ? reason : '' };
-        return orderTakeOver(host, options, session, holder, input.object, order);
+        const { requestedBy = userInfo().username, reason } = input;
+        const name = options.name ?? (context.env['RUNBOOKS_PERSON'] || requestedBy);
+        return orderTakeOver(host, options, session, holder, input.object, { name, reason });
       }
       const workflowId = startWorkflowId(runbook, input);
       const runId = await startRun(host, session, runbook, workflowId, input);
       const begun = await awaitBeginning(session, { workflowId, runId });
-      const link = runLink(context.env, session.namespace, { workflowId, runId });
+      const ui = context.env['RUNBOOKS_TEMPORAL_UI'];
+      const link = ui ? webUiLink(ui, session.namespace, workflowId, runId) : undefined;
       printResult(context, options, { runbook, workflowId, runId, link }, [
         `Started ${runbook} as ${workflowId} (run ${runId}).`,
         ...(begun ? [] : ['No worker has taken it up yet.']),
@@ -251,7 +250,7 @@ async function startRun(
 function readinessCommand(host: CommandHost): Command {
   const command = newCommand('readiness', ['runbook readiness payments', 'runbook readiness payments --json'])
     .argument('<deployment>')
-    .option('--timeout <seconds>', 'give up waiting after so long; the check goes on', seconds, 120);
+    .option('--timeout <seconds>', 'give up waiting after so long; the check goes on', number, 120);
   return withServerOptions(command).action(
     async (deployment: string, options: ServerOptions & { readonly timeout: number }) => {
       const { context, finish } = host;
@@ -269,7 +268,7 @@ function readinessCommand(host: CommandHost): Command {
           return finish(report.outcome === 'completed' ? EXIT.failed : exitCodeOfOutcome(report.outcome));
         }
         printResult(context, options, found.data, readinessText(found.data));
-        finish(exitCodeOfReadiness(found.data));
+        finish(exitCodeOfVerdicts([found.data.switchover, found.data.failover]));
       });
     },
   );

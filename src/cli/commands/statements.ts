@@ -74,6 +74,7 @@ function approveCommand(host: CommandHost): Command {
           word: verdict,
           refused: 'nothing was sent',
           next: 'Give the same command again when you have decided.',
+          withoutTerminal: '`--yes --plan-digest DIGEST`, once you read the plan above and its digest',
         });
       const members = { gate, planDigest: plan.digest, verdict, comment, name };
       await giveStatement(host, options, session, run, [SIGNALS.approve, 'approval'], members);

@@ -15,9 +15,6 @@ const DEFAULT_RULES: readonly PolicyRule[] = [
   { path: 'auth/token/renew-self', capabilities: ['update'] },
   { path: 'auth/token/revoke-self', capabilities: ['update'] },
   { path: 'sys/capabilities-self', capabilities: ['update'] },
-  { path: 'sys/wrapping/wrap', capabilities: ['update'] },
-  { path: 'sys/wrapping/lookup', capabilities: ['update'] },
-  { path: 'sys/wrapping/unwrap', capabilities: ['update'] },
 ];
 
 /** Rules of a policy text in HCL; undefined where it is none. */

@@ -1,7 +1,174 @@
 import { createHash } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
-import { ServiceFault, type JsonObject, type ServiceAnswer } from '../messages';
+import type { SimulatedCluster } from '../cluster';
+import {
+  badRequest,
+  decodeHex,
+  decodeStandardBase64,
+  ServiceFault,
+  textField,
+  type JsonObject,
+  type ServiceAnswer,
+  type ServiceRequest,
+} from '../messages';
+import type { SimulatedNode } from '../node';
+import type { ReplicationKind } from '../storage';
 import { route, type Route, type RouteCall } from './route';
+
+type HealthState = 'sealed' | 'drsecondary' | 'standby' | 'active';
+
+const CODES: Readonly<Record<HealthState, number>> = { sealed: 503, drsecondary: 472, standby: 429, active: 200 };
+
+/** The routes that every node answers for itself, sealed or not; undefined for any other. */
+export function answerFromNode(
+  cluster: SimulatedCluster,
+  node: SimulatedNode,
+  request: ServiceRequest,
+): ServiceAnswer | undefined {
+  switch (`${request.method} ${request.path}`) {
+    case 'GET sys/health':
+    case 'HEAD sys/health':
+      return health(cluster, node);
+    case 'GET sys/seal-status':
+      return sealStatus(cluster, node);
+    case 'GET sys/leader':
+      return leader(cluster, node);
+    case 'POST sys/unseal':
+      return unseal(cluster, node, request.body);
+  }
+  return undefined;
+}
+
+/** `sys/health`. A standby, and a node without active node, tells the modes late or as `unknown`. */
+function health(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
+  const now = cluster.service.now();
+  const serving = cluster.leadership.serving(now);
+  const active = serving === node;
+  const modes = reportedModes(cluster, active, serving !== undefined, now);
+  const state = stateOf(node, active, modes.dr === 'secondary');
+  return { status: CODES[state], body: body(cluster, node, active, modes, now) };
+}
+
+function stateOf(node: SimulatedNode, active: boolean, drSecondary: boolean): HealthState {
+  if (node.sealed) return 'sealed';
+  if (drSecondary) return 'drsecondary';
+  return active ? 'active' : 'standby';
+}
+
+function reportedModes(
+  cluster: SimulatedCluster,
+  active: boolean,
+  served: boolean,
+  now: number,
+): Record<ReplicationKind, string> {
+  if (!served) return { dr: 'unknown', performance: 'unknown' };
+  const change = cluster.lastRoleChange;
+  const late =
+    !active &&
+    change !== undefined &&
+    now < change.at + cluster.service.timing.restartMs + cluster.service.timing.standbyModeLagMs;
+  if (late) return cluster.random.chance(0.5) ? { dr: 'unknown', performance: 'unknown' } : { ...change.modesBefore };
+  // The performance mode is the stored one: a DR secondary of a performance primary says `primary` here.
+  return { dr: mode(cluster, 'dr'), performance: mode(cluster, 'performance') };
+}
+
+function mode(cluster: SimulatedCluster, kind: ReplicationKind): string {
+  const stream = cluster.streams[kind];
+  const role = cluster.role(kind);
+  const joining = role.mode === 'secondary' && role.certificate !== null && stream.source === undefined;
+  return joining && cluster.effectiveRole(kind).mode === 'secondary' ? 'bootstrapping' : role.mode;
+}
+
+function body(
+  cluster: SimulatedCluster,
+  node: SimulatedNode,
+  active: boolean,
+  modes: Record<ReplicationKind, string>,
+  now: number,
+): JsonObject {
+  return {
+    initialized: true,
+    sealed: node.sealed,
+    standby: !active,
+    performance_standby: false,
+    replication_performance_mode: modes.performance,
+    replication_dr_mode: modes.dr,
+    server_time_utc: Math.floor(now / 1_000),
+    version: cluster.version,
+    enterprise: true,
+    ...(node.sealed ? {} : { cluster_name: `vault-${cluster.name}`, cluster_id: cluster.clusterId }),
+    ...(active ? { last_wal: cluster.storage.lastWal } : {}),
+    echo_duration_ms: 0,
+    clock_skew_ms: 0,
+    replication_primary_canary_age_ms: 0,
+  };
+}
+
+/** `sys/leader`. */
+function leader(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
+  if (node.sealed) throw new ServiceFault(503, ['Vault is sealed']);
+  const now = cluster.service.now();
+  const active = cluster.leadership.serving(now);
+  const self = active === node;
+  // Standbys go on naming who led last; that node itself knows better.
+  const { former } = cluster.leadership;
+  const named = active ?? (former === node ? undefined : former);
+  return {
+    status: 200,
+    body: {
+      ha_enabled: true,
+      is_self: self,
+      ...(self ? { active_time: new Date(cluster.leadership.activeSince).toISOString() } : {}),
+      leader_address: named?.address ?? '',
+      leader_cluster_address: named?.clusterAddress ?? '',
+      performance_standby: false,
+      performance_standby_last_remote_wal: 0,
+      ...(self ? { last_wal: cluster.storage.lastWal } : {}),
+      raft_committed_index: cluster.storage.lastWal,
+      raft_applied_index: cluster.storage.lastWal,
+    },
+  };
+}
+
+/**
+ * `sys/seal-status`; `t` and `n` are the primary's after joining. With auto-unseal they are those of the recovery keys (the
+ * service's `http/sys_seal.go`), as is `required` of a generation attempt (facts 5.1).
+ */
+function sealStatus(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
+  return {
+    status: 200,
+    body: {
+      type: cluster.sealType,
+      initialized: true,
+      sealed: node.sealed,
+      t: cluster.seal.threshold,
+      n: cluster.seal.shares,
+      progress: node.unsealShares.length,
+      nonce: '',
+      version: cluster.version,
+      build_date: '2026-01-06T00:00:00Z',
+      migration: false,
+      ...(node.sealed ? {} : { cluster_name: `vault-${cluster.name}`, cluster_id: cluster.clusterId }),
+      recovery_seal: cluster.unsealsItself,
+      storage_type: 'raft',
+    },
+  };
+}
+
+function unseal(cluster: SimulatedCluster, node: SimulatedNode, body: JsonObject): ServiceAnswer {
+  // Recovery keys open nothing: a node that was sealed starts again, or stays sealed (a guess: the harsh reading).
+  if (cluster.unsealsItself) throw badRequest('recovery keys do not unseal');
+  const key = textField(body, 'key');
+  const share = decodeHex(key) ?? decodeStandardBase64(key);
+  if (share === undefined || share.length === 0) throw badRequest("'key' must be a valid hex or base64 string");
+  if (node.sealed && !node.unsealShares.some((earlier) => earlier.equals(share))) node.unsealShares.push(share);
+  if (node.unsealShares.length >= cluster.seal.threshold) {
+    if (!cluster.seal.opensWith(node.unsealShares.splice(0))) throw badRequest('Unseal failed, invalid key');
+    node.sealed = false;
+    cluster.leadership.settle(cluster.service.now());
+  }
+  return sealStatus(cluster, node);
+}
 
 /** The preflight of the official command line's `kv` commands: any right below the mount is enough (facts 12). */
 function mountForUi(call: RouteCall): ServiceAnswer {
@@ -25,13 +192,8 @@ function listAuditDevices(call: RouteCall): ServiceAnswer {
 }
 
 function licenceStatus(call: RouteCall): ServiceAnswer {
-  const { licenceExpiry } = call.cluster;
-  if (licenceExpiry === undefined) throw new ServiceFault(404, ['1 error occurred:\n\t* unsupported path\n\n']);
-  const autoloaded = {
-    expiration_time: licenceExpiry,
-    termination_time: licenceExpiry,
-    start_time: '2026-01-01T00:00:00Z',
-  };
+  const [start, end] = ['2026-01-01T00:00:00Z', '2036-01-01T00:00:00Z'];
+  const autoloaded = { expiration_time: end, termination_time: end, start_time: start };
   return call.answer({ autoloading_used: true, autoloaded, persisted_autoload: autoloaded });
 }
 

@@ -30,8 +30,6 @@ function environment(activityType = 'readDeployment', attempt = 1, header = step
 const inside = <T>(mock: MockActivityEnvironment, body: () => Promise<T>): Promise<T> =>
   mock.run((_input: object) => body(), { kind: 'dr' });
 
-const cancelled = () => new Promise((resolve) => currentExecution().signal.addEventListener('abort', resolve));
-
 describe('an error of the family', () => {
   it.each(Object.keys(ERROR_CODES) as ErrorCode[])(
     '%s keeps code, retryability and knowledge of the outcome',
@@ -78,53 +76,39 @@ describe('any other error', () => {
 });
 
 describe('an activity', () => {
-  it('counts what attempts before this one took, by the clock of the server', async () => {
-    const spent: number[] = [];
-    for (const attempt of [1, 2]) {
-      const mock = environment('readDeployment', attempt);
-      const scheduled = { scheduledTimestampMs: 5_000, currentAttemptScheduledTimestampMs: 38_000 };
-      Object.assign(mock.context.info, scheduled);
-      await inside(mock, async () => void spent.push(currentExecution().spentMs));
-    }
-    expect(spent).toEqual([0, 33_000]);
+  it.each([
+    [1, 0],
+    [2, 33_000],
+  ])('counts what attempts before attempt %i took, by the clock of the server', async (attempt, spent) => {
+    const mock = environment('readDeployment', attempt);
+    const scheduled = { scheduledTimestampMs: 5_000, currentAttemptScheduledTimestampMs: 38_000 };
+    Object.assign(mock.context.info, scheduled);
+    expect(await inside(mock, async () => currentExecution().spentMs)).toBe(spent);
   });
 
   it('acts in the name of the run of its own context, whatever its input says', async () => {
-    const seen: Execution['run'][] = [];
-    const activity = async (_input: object) => void seen.push(currentExecution().run);
-    await environment().run(activity, { run: { ns: 'other', wid: 'other', rid: 'other' } });
-    expect(seen).toEqual([{ ns: 'default', wid: 'deployment:payments', rid: RUN }]);
+    const activity = async (_input: object) => currentExecution().run;
+    const seen = await environment().run(activity, { run: { ns: 'other', wid: 'other', rid: 'other' } });
+    expect(seen).toEqual({ ns: 'default', wid: 'deployment:payments', rid: RUN });
   });
 
-  it('that was cancelled ends as cancelled, from a pause, from a call, and right before one', async () => {
-    const ends: ((execution: Execution) => void)[] = [
-      () => {
-        throw Object.assign(new Error('x'), { name: 'AbortError' });
-      },
-      () => {
-        throw new RunbookError('REQUEST_CANCELLED', 'x');
-      },
-      (execution) => execution.throwIfCancelled(),
-    ];
-    for (const end of ends) {
-      const mock = environment();
-      const running = inside(mock, async () => {
-        await cancelled();
-        end(currentExecution());
-      });
-      mock.cancel();
-      await expect(running).rejects.toBeInstanceOf(CancelledFailure);
-    }
-  });
-
-  it('that was cancelled but fails for another reason says that reason', async () => {
+  const rightBefore = () => {
+    currentExecution().throwIfCancelled();
+    return new Error('it was not cancelled');
+  };
+  it.each([
+    ['as cancelled, from a pause', () => Object.assign(new Error('x'), { name: 'AbortError' }), 'CancelledFailure'],
+    ['as cancelled, from a call', () => new RunbookError('REQUEST_CANCELLED', 'x'), 'CancelledFailure'],
+    ['as cancelled, right before a call', rightBefore, 'CancelledFailure'],
+    ['with another reason', () => new RunbookError('OUTCOME_UNKNOWN', 'sent before that'), 'OUTCOME_UNKNOWN'],
+  ])('that was cancelled ends %s', async (_how, reason, code) => {
     const mock = environment();
     const running = inside(mock, async () => {
-      await cancelled();
-      throw new RunbookError('OUTCOME_UNKNOWN', 'sent before the cancellation');
+      await new Promise((resolve) => currentExecution().signal.addEventListener('abort', resolve));
+      throw reason();
     });
     mock.cancel();
-    await expect(running).rejects.toMatchObject({ type: 'OUTCOME_UNKNOWN' });
+    expect(await running.catch(failedOf)).toMatchObject({ code });
   });
 
   it('tells its progress redacted', async () => {
@@ -181,14 +165,11 @@ describe('a changing activity whose request may be under way', () => {
     return (failure as { details: Record<string, unknown> }).details;
   };
 
-  it('lets no error say that the outcome is known: not after a lost answer, not in a later attempt', async () => {
+  it('lets no error say that the outcome is known, until reads settled it: not after a lost answer, not in a later attempt', async () => {
     expect(await known(1, () => undefined)).toMatchObject({ observed: 'a', outcomeKnown: true });
     expect(await known(1, ({ doubt }) => (doubt.mayHaveSent = true))).toMatchObject({ outcomeKnown: false });
     expect(await known(2, () => undefined)).toMatchObject({ observed: 'a', outcomeKnown: false });
     expect(await known(2, () => undefined, 'readDeployment')).toMatchObject({ outcomeKnown: true });
-  });
-
-  it('until reads settled it', async () => {
     expect(await known(2, ({ doubt }) => (doubt.mayHaveSent = false))).toMatchObject({ outcomeKnown: true });
   });
 });

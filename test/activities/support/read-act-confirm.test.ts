@@ -1,9 +1,8 @@
-/** Read, act, confirm: no request is repeated unless reads prove that the one before had no effect. */
+/** Read, act, confirm: no request is repeated unless reads prove that the one before had no effect, and no wait ends too early. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { CancelledFailure } from '@temporalio/common';
-import { TIMING } from '../../../activities/deadline';
+import { Deadline, TIMING, awaitSettled, awaitState, readActConfirm } from '../../../activities/read-act-confirm';
 import type { Execution } from '../../../activities/execution';
-import { awaitSettled, awaitState, readActConfirm } from '../../../activities/read-act-confirm';
 import type { Change, Changed } from '../../../activities/read-act-confirm';
 import { RunbookError as TheError } from '../../../src/errors';
 import type { Failed } from '../../support/activity-environment';
@@ -97,109 +96,62 @@ const lose: Act = () => {
 const refuse: Act = () => {
   throw refused();
 };
-/** The first request does one thing, the others another. */
-const firstThen =
-  (first: Act, then: Act): Act =>
-  (world) =>
-    (world.acts === 1 ? first : then)(world);
 const failing =
   (...given: ConstructorParameters<typeof TheError>): Act =>
   () => {
     throw new TheError(...given);
   };
-const done = (calls: number) => ({ result: { outcome: 'done', calls } });
-const fails = (code: string, outcomeKnown: boolean) => ({
-  failure: { code, retryable: false, details: { outcomeKnown } },
+/** One after the other in one request. */
+const both =
+  (...acts: readonly Act[]): Act =>
+  (world) =>
+    acts.forEach((act) => act(world));
+/** The first requests do one thing, those after them another. */
+const firstThen =
+  (first: Act, then: Act, times = 1): Act =>
+  (world) =>
+    (world.acts <= times ? first : then)(world);
+const late =
+  (ms: number): Act =>
+  (world) =>
+    void setTimeout(() => take(world), ms);
+const soon = failing('SERVICE_UNAVAILABLE', 'soon', { retryAfterMs: 5 });
+const behind = failing('NOT_CAUGHT_UP', 'behind', { retryAfterMs: 20 });
+const done = (calls: number, reads?: number) => ({
+  result: { outcome: 'done', calls },
+  ...(reads && { world: { reads } }),
 });
+const fails = (code: string, outcomeKnown: boolean, more: object = {}) => ({
+  failure: { code, retryable: false, details: { outcomeKnown, ...more } },
+});
+const defect: Act = () => {
+  throw new TypeError('a defect');
+};
+const NOT_SEEN = { observed: 'not there', needed: 'it is there' };
+const forbids = failing('PRECONDITION_FAILED', 'neither') as () => void;
 
 describe('a change', () => {
   it.each<[what: string, acts: number, ended: object, act: Act, more?: More]>([
+    ['there already', 0, { result: { outcome: 'already', calls: 0 } }, take, { read: async () => true }],
+    ['made once, and done when it is seen', 1, done(1, 2), take],
+    ['not repeated after an answer that was lost after its effect', 1, done(1), both(take, lose)],
+    ['not repeated where that effect is seen late', 1, done(1), both(late(15), lose)],
+    ['repeated once reads agree that it had no effect', 2, done(2, 6), firstThen(lose, take)],
+    ['given up after three answers that were lost', 3, fails('OUTCOME_UNKNOWN', false, NOT_SEEN), lose],
+    ['not known to be made', 1, fails('CONFIRMATION_TIMEOUT', false), () => undefined, { budgetMs: 50 }],
+    ['refused for certain', 1, fails('PERMISSION_DENIED', true), failing('PERMISSION_DENIED', 'no')],
+    ['refused although it is there', 1, done(1), both(take, failing('BAD_REQUEST', 'already'))],
+    ['refused for now', 3, done(3), firstThen(soon, take, 2), { notYet: ({ code }) => code === 'SERVICE_UNAVAILABLE' }],
+    ['refused after a lost answer, and in doubt', 2, fails('SERVICE_UNAVAILABLE', false), firstThen(lose, refuse)],
     [
-      'that is there already is not made again',
-      0,
-      { result: { outcome: 'already', calls: 0 } },
-      take,
-      { read: async () => true },
-    ],
-    ['is made once, and counts as done when it is seen', 1, { ...done(1), world: { reads: 2 } }, take],
-    ['whose answer was lost after its effect is not repeated', 1, done(1), (world) => (take(world), lose(world))],
-    [
-      'whose effect is seen late after a lost answer is not repeated',
+      'serving once, and not sent again while the one without an answer can be under way',
       1,
       done(1),
-      (world) => (setTimeout(() => take(world), 15), lose(world)),
-    ],
-    [
-      'whose answer was lost before its effect is repeated once reads agree that it had none',
-      2,
-      { ...done(2), world: { reads: 6 } },
-      firstThen(lose, take),
-    ],
-    [
-      'whose answers are all lost ends with an outcome that is not known, after three requests',
-      3,
-      {
-        failure: {
-          ...fails('OUTCOME_UNKNOWN', false).failure,
-          details: { observed: 'not there', needed: 'it is there' },
-        },
-      },
-      lose,
-    ],
-    [
-      'that was taken but is never seen ends with an outcome that is not known',
-      1,
-      fails('CONFIRMATION_TIMEOUT', false),
-      () => undefined,
-      { budgetMs: 50 },
-    ],
-    [
-      'that is refused for certain is not repeated',
-      1,
-      fails('PERMISSION_DENIED', true),
-      failing('PERMISSION_DENIED', 'no'),
-    ],
-    [
-      'that is refused although it is there counts as done',
-      1,
-      done(1),
-      (world) => (take(world), failing('BAD_REQUEST', 'already')(world)),
-    ],
-    [
-      'that is refused for now is tried again within the budget, and every request is counted',
-      3,
-      done(3),
-      (world) => (world.acts < 3 ? failing('SERVICE_UNAVAILABLE', 'soon', { retryAfterMs: 5 }) : take)(world),
-      { notYet: (error) => error.code === 'SERVICE_UNAVAILABLE' },
-    ],
-    [
-      'that is refused after a lost answer keeps its doubt',
-      2,
-      fails('SERVICE_UNAVAILABLE', false),
-      firstThen(lose, refuse),
-    ],
-    [
-      'that serves once is not sent again while the one without an answer can be under way',
-      1,
-      done(1),
-      firstThen((world) => (setTimeout(() => take(world), 150), lose(world)), refuse),
+      firstThen(both(late(150), lose), refuse),
       { servesOnce: true, underWayMs: 300 },
     ],
-    [
-      'is not made where what was read forbids it',
-      0,
-      { failure: { code: 'PRECONDITION_FAILED' } },
-      take,
-      { allow: failing('PRECONDITION_FAILED', 'neither') as () => void },
-    ],
-    [
-      'lets an error that is not of the family through, without a second request',
-      1,
-      { failure: { code: 'TypeError' } },
-      () => {
-        throw new TypeError('a defect');
-      },
-    ],
+    ['forbidden by what was read', 0, { failure: { code: 'PRECONDITION_FAILED' } }, take, { allow: forbids }],
+    ['ended by an error that is not of the family', 1, { failure: { code: 'TypeError' } }, defect],
   ])('%s', async (_what, acts, ended, act, more = {}) => {
     const seen = await run(act, more);
     expect(seen).toMatchObject(ended);
@@ -207,7 +159,6 @@ describe('a change', () => {
   });
 
   it('that is refused until the budget ends fails with a known outcome, and Temporal does not try on', async () => {
-    const behind = failing('NOT_CAUGHT_UP', 'behind', { retryAfterMs: 20 });
     expect(await run(behind, { budgetMs: 100, notYet: () => true })).toMatchObject(fails('NOT_CAUGHT_UP', true));
   });
 
@@ -399,5 +350,139 @@ describe('waiting for a state', () => {
     await expect(
       awaitState(execution(controller), { ...polling, read: async () => 1, until: () => true }),
     ).rejects.toBeInstanceOf(CancelledFailure);
+  });
+});
+
+describe('a deadline never ends on the strength of a clock alone', () => {
+  const polling = { describe: (seen: number) => `look ${seen}`, needed: 'it is there', cluster: 'east', pollMs: 5 };
+  /** What is not there, and may come. */
+  const never = { ...polling, until: () => false, notYet: () => true };
+  const sending = (act: () => Promise<unknown>) => ({ prepare: () => Promise.resolve(act) });
+  const notYet = () => new TheError('SERVICE_UNAVAILABLE', 'not yet', { retryAfterMs: 5, outcomeKnown: true });
+
+  /** What both clocks of this process say: time passes only where the test says so. */
+  let clockMs = 0;
+  beforeEach(() => {
+    clockMs = 1_000_000;
+    for (const each of [Date, performance]) jest.spyOn(each, 'now').mockImplementation(() => clockMs);
+  });
+  afterEach(() => jest.restoreAllMocks());
+
+  /** As a process sees it that was stopped for so long, or a machine that was paused. */
+  const standStill = (ms: number) => void (clockMs += ms);
+
+  /** Looks that are counted; each may do something first. */
+  function looks(first: (count: number) => void = () => undefined): () => Promise<number> {
+    let count = 0;
+    return async () => {
+      count += 1;
+      first(count);
+      return count;
+    };
+  }
+
+  it('looks once more where the process stood still for longer than the deadline', async () => {
+    const read = looks((count) => count === 5 && standStill(60_000));
+    const seen = await awaitState(execution(), { ...polling, budgetMs: 20_000, read, until: (count) => count === 6 });
+    expect(seen).toBe(6);
+  });
+
+  it('sends nothing more where Temporal gave the attempt up meanwhile', async () => {
+    const act = jest.fn(async () => {
+      throw notYet();
+    });
+    const given = new CancelledFailure('given up');
+    const assertCurrentAttempt = () => (act.mock.calls.length === 1 ? Promise.reject(given) : Promise.resolve());
+    const here = { ...execution(), assertCurrentAttempt };
+    const asked = { ...never, read: looks(), budgetMs: 20_000, ...sending(act) };
+    await expect(readActConfirm(here, asked)).rejects.toBe(given);
+    expect(act).toHaveBeenCalledTimes(1);
+  });
+
+  it('has looked four times before it ends, and has made a change three times, however short it is', async () => {
+    const soon = () => (clockMs += 1);
+    const wait = awaitState(execution(), { ...never, budgetMs: 1, read: looks(soon) });
+    expect(await wait.catch(failedOf)).toMatchObject({
+      code: 'CONFIRMATION_TIMEOUT',
+      message: 'Not seen within 0.001 s: it is there.',
+      details: { observed: 'look 4' },
+    });
+
+    const act = jest.fn(async () => {
+      throw notYet();
+    });
+    const asked = { ...never, read: looks(soon), budgetMs: 1, ...sending(act) };
+    expect(await readActConfirm(execution(), asked).catch(failedOf)).toMatchObject({
+      code: 'SERVICE_UNAVAILABLE',
+      retryable: false,
+    });
+    expect(act).toHaveBeenCalledTimes(3);
+  });
+
+  it('counts from the first attempt of the activity, and leaves what settles the doubt of an earlier one', async () => {
+    const slow = (ms = 1_000) => looks(() => (clockMs += ms));
+    const later = { ...execution(), spentMs: 55_000 };
+    const wait = awaitState(later, { ...never, budgetMs: 60_000, read: slow() });
+    // Five seconds were left, and one look that began after them.
+    expect(await wait.catch(failedOf)).toMatchObject({
+      message: 'Not seen within 60 s: it is there.',
+      details: { observed: 'look 6' },
+    });
+
+    const doubt = { mayHaveSent: true, since: clockMs };
+    const began = clockMs;
+    const act = jest.fn(() => Promise.reject(notYet()));
+    const asked = { ...never, read: slow(500), budgetMs: 60_000, ...sending(act) };
+    const failure = await readActConfirm({ ...execution(), spentMs: 3_600_000, doubt }, asked).catch(failedOf);
+    // Nobody has to find out what the attempt before this one did.
+    expect(failure).toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { outcomeKnown: true } });
+    expect(clockMs - began).toBeLessThan(20_000);
+  });
+
+  it('leaves half of the budget to see a change that was taken, whatever earlier attempts spent', async () => {
+    let there = false;
+    const began = clockMs;
+    const act = jest.fn(async () => undefined);
+    // The service takes 25 s to show what it took.
+    const read = looks(() => {
+      clockMs += 1_000;
+      there = act.mock.calls.length > 0 && clockMs - began >= 25_000;
+    });
+    const asked = { ...polling, read, until: () => there, budgetMs: 60_000, ...sending(act) };
+    expect(await readActConfirm({ ...execution(), spentMs: 55_000 }, asked)).toMatchObject({
+      outcome: 'done',
+      calls: 1,
+    });
+    expect(act).toHaveBeenCalledTimes(1);
+  });
+
+  it('ends after as many polls as it was given', async () => {
+    const deadline = new Deadline(1, 2);
+    clockMs += 5;
+    const over: boolean[] = [];
+    for (let look = 0; look < 2; look += 1) {
+      await deadline.poll(async () => undefined);
+      over.push(deadline.isOver);
+    }
+    expect(over).toEqual([false, true]);
+  });
+
+  it('gives a call that was taken at its very end time to be seen', async () => {
+    let takenAt = Infinity;
+    let calls = 0;
+    const result = await readActConfirm(execution(), {
+      ...polling,
+      // Slow, and not standing still.
+      read: looks(() => (clockMs += 400)),
+      until: () => clockMs - takenAt >= 1_000,
+      budgetMs: 2_400,
+      notYet: () => true,
+      ...sending(async () => {
+        calls += 1;
+        if (calls < 5) throw notYet();
+        takenAt = clockMs;
+      }),
+    });
+    expect(result).toMatchObject({ outcome: 'done', calls: 5 });
   });
 });

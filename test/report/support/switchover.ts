@@ -192,11 +192,10 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
     [70_050, 73_050],
     { cluster: 'west' },
     {
-      ...{ primaryAt: when(70_100), stableActiveNode: 'west-1', markerReadAt: when(72_000) },
-      ...{ writtenAt: when(72_900), readyAt: when(TIMES.serviceReady) },
+      ...{ observed: 'active node west-1 before and after, marker read', readyAt: when(TIMES.serviceReady) },
     },
   );
-  const probed = { firstSuccessAt: when(TIMES.probe), tries: 4 };
+  const probed = { firstSuccessAt: when(TIMES.probe), observed: 'first success at try 4' };
   add([10, 'Probe the clients’ address'], 'probeService', [73_100, 74_550], {}, probed);
   history.memo(74_600, { phase: 're-protecting' });
   for (const [index, secondary] of ['east', 'north'].entries()) {
@@ -208,8 +207,7 @@ export function finishedSwitchover(adjust: Adjust = (same) => same): RunBuilder 
     add(point, 'updatePrimary', [75_500, 77_000 + index], { ...joining, by: 'token' }, pointed);
     const wait = [12 + index * 2, `Wait until ${secondary} streams from west`] as const;
     add(wait, 'awaitDrStreaming', [77_100, streamsAt + 50], joining, {
-      ...{ state: 'stream-wals', connectedTo: 'west', at: when(streamsAt) },
-      observed: 'stream-wals, connected to west',
+      ...{ at: when(streamsAt), observed: 'stream-wals, connected to west' },
     });
   }
   const following = { following: [{ cluster: 'branch', follows: true, observed: 'connected' }] };

@@ -1,7 +1,11 @@
-/** What a step makes of what was thrown: facts to park with, or nothing where the run was told to stop. */
+/**
+ * What a step makes of what was thrown: facts to park with, or nothing where the run was told to stop. And how Temporal runs
+ * activities: no error is tried again for ever, unseen.
+ */
 import { ActivityFailure, ApplicationFailure, CancelledFailure, TimeoutFailure } from '@temporalio/common';
-import { failureFacts, isStop, RunStopped, stepFailure } from '../../../workflows/engine/failures';
-import { inParallel } from '../../../workflows/engine/failures';
+import { msToNumber } from '@temporalio/common/lib/time';
+import { activityOptions } from '../../../workflows/engine/activity-calls';
+import { failureFacts, inParallel, isStop, RunStopped, stepFailure } from '../../../workflows/engine/failures';
 
 const activityFailure = (cause: Error) => new ActivityFailure('activity', 'demotePrimary', '1', 'TIMEOUT', 'w', cause);
 
@@ -56,4 +60,31 @@ it('branches side by side are all waited for, also where one fails', async () =>
   await expect(inParallel<unknown>([Promise.reject(new Error('first')), slow])).rejects.toThrow('first');
   expect(ended).toEqual(['slow']);
   expect(await inParallel([Promise.resolve(1), Promise.resolve(2)])).toEqual([1, 2]);
+});
+
+const READING = ['readDeployment', 'awaitServiceReady', 'probeService'] as const;
+const CHANGING = ['writeMarker', 'startGeneration', 'demotePrimary'] as const;
+
+it.each([...READING, ...CHANGING])(
+  '%s has few attempts and a bounded time, and a lost worker is noticed within seconds',
+  (name) => {
+    const { retry, scheduleToCloseTimeout, startToCloseTimeout, heartbeatTimeout } = activityOptions(name);
+    expect(retry?.maximumAttempts).toBeLessThanOrEqual(5);
+    expect(retry?.maximumAttempts).toBeGreaterThan(1);
+    expect(msToNumber(scheduleToCloseTimeout ?? 0)).toBeGreaterThan(msToNumber(startToCloseTimeout ?? 0));
+    expect(msToNumber(startToCloseTimeout ?? 0)).toBeGreaterThan(0);
+    expect(msToNumber(heartbeatTimeout ?? 0)).toBeLessThanOrEqual(10_000);
+  },
+);
+
+it('the last share of a token is given once at most: nobody tries that activity again', () => {
+  expect(activityOptions('completeGeneration').retry?.maximumAttempts).toBe(1);
+});
+
+it('a change ends by its own budget, and tells why, before Temporal ends its attempt', () => {
+  const longest = 5 * 60_000;
+  // A call that was taken last has half of the budget to be seen; then a look that its time-outs end.
+  expect(msToNumber(activityOptions('promoteSecondary').startToCloseTimeout ?? 0)).toBeGreaterThan(
+    1.5 * longest + 8_000 + 30_000,
+  );
 });

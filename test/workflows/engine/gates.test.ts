@@ -1,18 +1,27 @@
-/** What meets a gate, what does not meet it a second time, and what becomes of one that nobody approves. */
-import type * as TemporalWorkflow from '@temporalio/workflow';
+/**
+ * What meets a gate, what does not meet it a second time, and what becomes of one that nobody approves. And what a run
+ * looks at of a flood of signals.
+ */
+import { setHandler } from '@temporalio/workflow';
 import { checks } from '../../../workflows/engine/activity-calls';
 import { RunStopped } from '../../../workflows/engine/failures';
 import { passGate } from '../../../workflows/engine/gates';
+import { Signals } from '../../../workflows/engine/signals';
 import { fakeRun } from '../../support/fake-run';
 
 jest.mock('@temporalio/workflow', () => ({
-  ...jest.requireActual<typeof TemporalWorkflow>('@temporalio/workflow'),
+  ...jest.requireActual<object>('@temporalio/workflow'),
   workflowInfo: () => ({ workflowId: 'deployment:payments' }),
+  defineSignal: (name: string) => `signal ${name}`,
+  defineUpdate: (name: string) => `update ${name}`,
+  setDefaultSignalHandler: () => undefined,
+  setHandler: jest.fn(),
 }));
 jest.mock('../../../workflows/engine/activity-calls', () => ({ checks: { checkApprovals: jest.fn() } }));
 
 const START = Date.parse('2026-03-01T12:00:00Z');
 const VALID_FOR = 4 * 3_600_000;
+const DAY_MS = 24 * 3_600_000;
 const policy = { needed: true, approvals: 1, approvers: ['grace'], validForMs: VALID_FOR };
 
 beforeEach(() => jest.useFakeTimers({ now: START }));
@@ -129,4 +138,33 @@ describe('a gate that nobody approves', () => {
     expect([by, limits]).toEqual(['grace', [undefined]]);
     expect(waits).toEqual([expect.not.objectContaining({ until: expect.anything() as unknown })]);
   });
+});
+
+it.each([
+  ['updates', 'update decide', false],
+  ['signals', 'signal decide', false],
+  ['signals beyond those whose names are read', 'signal decide', true],
+])('a flood of %s silences nobody for good, but where it goes on', (_of, way, goesOn) => {
+  jest.mocked(setHandler).mockClear();
+  const inbox = new Signals();
+  inbox.registerHandlers();
+  const [, handler, options] =
+    jest.mocked(setHandler).mock.calls.find(([name]: readonly unknown[]) => name === way) ?? [];
+  const { validator } = (options ?? {}) as { readonly validator?: (input: unknown) => void };
+  const give = (name: string): boolean => {
+    try {
+      validator?.({ name });
+    } catch {
+      return false;
+    }
+    (handler as (input: unknown) => unknown)({ name });
+    return inbox.take('decide').length > 0;
+  };
+  const heard = Array.from({ length: goesOn ? 1_000 : 400 }, (_, index) => give(`nobody ${index % 10}`)).filter(
+    Boolean,
+  );
+  expect(heard).toHaveLength(200);
+  expect(give('grace')).toBe(false);
+  jest.setSystemTime(START + DAY_MS);
+  expect(give('grace')).toBe(!goesOn);
 });

@@ -12,22 +12,23 @@ const TARGETS: readonly CeremonyTarget[] = [{ cluster: 'west', uses: ['dr.promot
 afterEach(() => jest.restoreAllMocks());
 
 /** A run whose ceremony makes tokens with numbers, what is deleted at its end, and what it tells. */
-function making(failure?: FailureFacts, held: 'ceremony' | 'batch' = 'ceremony') {
+function making(failure?: FailureFacts, held: 'ceremony' | 'batch' | 'kept' = 'ceremony') {
   const deleted: unknown[] = [];
   const deleteOperationTokens = ({ tokens }: { readonly tokens: readonly unknown[] }) => {
     deleted.push(...tokens);
     return Promise.resolve({ disposals: [], findings: [] });
   };
   const failing = failure && { 'Take the kept operation token of west': [failure] };
-  const { run, findings } = fakeRun({ calls: { deleteOperationTokens }, ...(failing && { failing }) });
+  const takeKeptToken = () => Promise.resolve({ token: 'kept token' });
+  const { run, findings } = fakeRun({ calls: { deleteOperationTokens, takeKeptToken }, ...(failing && { failing }) });
   let made = 0;
   const ceremony = {
     generate: (cluster: string) => Promise.resolve({ source: 'sealed', cluster, value: `token ${++made}` }),
     ...{ isCurrent: () => true, ready: () => Promise.resolve(), collect: () => Promise.resolve() },
     close: () => Promise.resolve(),
   } as unknown as TokenCeremony;
-  const kept = failure ? [{ cluster: 'west', entry: 'an entry', text: 'kept' }] : [];
-  const isMade = !failure && held === 'ceremony';
+  const kept = failure || held === 'kept' ? [{ cluster: 'west', entry: 'an entry', text: 'kept' }] : [];
+  const isMade = !failure && held !== 'batch';
   const tokens = new OperationTokens(run, 'payments', TARGETS, isMade ? ceremony : undefined, () => ceremony, kept);
   tokens.authorise({} as never);
   return { tokens, deleted, findings };
@@ -45,6 +46,18 @@ it('a token that may not open any more is made anew, and the old one, which is a
   expect([await at(23), await at(45)]).toEqual([second, second]);
   await tokens.dispose();
   expect(deleted).toEqual([first, second]);
+});
+
+it('a kept token that grew too old: the holders, who were asked for another cluster, are asked for this one', async () => {
+  const { tokens, deleted, findings } = making(undefined, 'kept');
+  const now = jest.spyOn(Date, 'now').mockReturnValue(0);
+  const kept = { source: 'sealed', cluster: 'west', value: 'kept token' };
+  expect(await tokens.of('west')).toEqual(kept);
+  now.mockReturnValue(24 * HOUR);
+  expect(await tokens.of('west')).toMatchObject({ value: 'token 1' });
+  expect(findings).toMatchObject([{ code: 'kept-token-refused', text: expect.stringContaining('too old') as string }]);
+  await tokens.dispose();
+  expect(deleted).toContainEqual(kept);
 });
 
 describe('a kept token that cannot be taken', () => {

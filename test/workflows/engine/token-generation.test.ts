@@ -4,8 +4,7 @@ import fc from 'fast-check';
 import type { GenerationOutcome } from '../../../src/contracts/activities';
 import type { CeremonyHandle, OwnAttempt } from '../../../src/contracts/ceremony';
 import type { Finding } from '../../../src/contracts/run-facts';
-import { HeldShares } from '../../../workflows/procedures/held-shares';
-import { TokenGenerations } from '../../../workflows/procedures/token-generation';
+import { HeldShares, TokenGenerations } from '../../../workflows/procedures/token-generation';
 import type { GenerationCalls } from '../../../workflows/procedures/token-generation';
 
 const ATTEMPT: OwnAttempt = { id: 'id', mark: '5c2c7f53', nonceDigest: 'digest', set: [1, 2, 3] };
@@ -120,13 +119,24 @@ it.each([
   },
 );
 
-describe('an attempt of a worker that died before its last share', () => {
-  it('is ended when the run ends', async () => {
-    const { calls, generate, end } = generating({ start: [GONE] });
-    await expect(generate()).rejects.toBe(GONE);
+describe('an attempt that may be in the slot after a start that failed', () => {
+  it.each([
+    ['no worker took it up again', GONE],
+    ['it says that it could not free the slot', LOST],
+  ])('is ended when the run ends: %s', async (_why, failure) => {
+    const { calls, generate, end } = generating({ start: [failure] });
+    await expect(generate()).rejects.toBe(failure);
     await end();
     await end();
     expect(calls).toEqual(['start', 'settle 1 not sent']);
+  });
+
+  it('is ended when the run ends, also where the next start fails before it looks at the slot', async () => {
+    const { calls, generate, end } = generating({ start: [LOST, REFUSED] });
+    await expect(generate()).rejects.toBe(LOST);
+    await expect(generate()).rejects.toBe(REFUSED);
+    await end();
+    expect(calls).toEqual(['start', 'start', 'settle 1 not sent']);
   });
 
   it("is ended before the next one with new keys, which would take it for another's", async () => {
@@ -159,4 +169,44 @@ it('nobody is named for a bad share whose share is good, whichever sets the serv
     }),
     { seed: 5, numRuns: 500 },
   );
+});
+
+describe('a correction that comes while shares are given', () => {
+  const given = (arrival: number, name: string) => ({
+    ...{ arrival, code: 'accepted', text: '', holder: { name, how: 'signed' } as const },
+  });
+  const inHand = () => {
+    const shares = new HeldShares(3);
+    shares.take(['ada', 'bert', 'cleo'].map((name, index) => given(index + 1, name)));
+    shares.toGive('west');
+    return shares;
+  };
+
+  it('is tried before anybody is asked for more', () => {
+    const shares = inHand();
+    shares.take([given(4, 'ada')]);
+    shares.reject('west', [1, 2, 3]);
+    expect([shares.askForMore('west'), shares.needed, shares.held]).toEqual([false, 3, ['bert', 'cleo', 'ada']]);
+    expect(shares.toGive('west')).toEqual({ shares: [2, 3, 4], rejected: [[1, 2, 3]], tried: 1 });
+    expect([shares.askForMore('west'), shares.needed]).toEqual([true, 4]);
+  });
+
+  it('is tried on every cluster that was given shares before it came', () => {
+    const shares = inHand();
+    shares.toGive('south');
+    shares.take([given(4, 'dora')]);
+    expect([shares.askForMore('west'), shares.askForMore('south'), shares.needed]).toEqual([false, false, 4]);
+  });
+
+  it('never makes fewer do than the threshold, where the holders were asked anew meanwhile', () => {
+    const shares = new HeldShares(3);
+    expect([shares.askForMore('west'), shares.needed]).toEqual([true, 3]);
+  });
+
+  it('accuses nobody but the one who gave what it replaces', () => {
+    const shares = inHand();
+    shares.take([given(4, 'ada'), given(5, 'dora')]);
+    shares.reject('west', [1, 2, 3]);
+    expect([shares.provenBad('west', [2, 4, 5]), shares.provenBad('west', [2, 3, 5])]).toEqual([[], ['ada']]);
+  });
 });

@@ -1,0 +1,237 @@
+import { readFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Option } from 'commander';
+import type { Command } from 'commander';
+import { nextCommandOf } from '../../contracts/next-commands';
+import { reportSchema } from '../../contracts/report';
+import type { Report } from '../../contracts/report';
+import { errnoOf, RunbookError } from '../../errors';
+import { renderHtml, renderMarkdown, writeReportFiles } from '../../report/render';
+import { closeOf, digestOf, markIn } from '../../report/run-history';
+import type { ReportMark } from '../../report/run-history';
+import { newCommand, printResult, withRun, withServerOptions, withSession, number, workflowIdOf } from '../command';
+import type { CommandHost, ServerOptions } from '../command';
+import type { CliContext } from '../context';
+import { EXIT, exitCodeOfOutcome, isNoRun } from '../errors';
+import type { ExitCode } from '../errors';
+import { readReport, summaryLines } from '../read-report';
+import { Progress } from '../render-status';
+import { readRunView } from '../run';
+import type { RunReference, TemporalSession } from '../run';
+import { escapeUntrusted, jsonText, shellLine } from '../text';
+
+export const commands = (host: CommandHost): Command[] => [watchCommand(host), reportCommand(host)];
+
+interface WatchOptions extends ServerOptions {
+  readonly runId?: string;
+  readonly timeout?: number;
+}
+
+const POLL_MS = 500;
+
+/** `runbook watch`: live progress until the run ends; the exit code tells how it ended. */
+function watchCommand(host: CommandHost): Command {
+  const command = newCommand('watch', [
+    'runbook watch deployment:payments',
+    'runbook watch deployment:payments --timeout 600 --json   (one JSON object per line, the report last)',
+  ])
+    .option('--run-id <id>', 'an earlier run of this Workflow ID')
+    .option('--timeout <seconds>', 'give up watching after so long; the run goes on', number);
+  return withServerOptions(withRun(command)).action(async (workflowId: string, options: WatchOptions) => {
+    const run = { workflowId, runId: options.runId };
+    await withSession(host.context, options, async (session) => {
+      host.finish(await watchRun(host.context, session, run, options));
+    });
+  });
+}
+
+/** Follows one run until it ends, the time is over, or the person ends the command. */
+async function watchRun(
+  context: CliContext,
+  session: TemporalSession,
+  run: RunReference,
+  { json, timeout }: WatchOptions,
+): Promise<ExitCode> {
+  const deadline = timeout === undefined ? Infinity : Date.now() + timeout * 1000;
+  const progress = new Progress();
+  let view = await readRunView(session, run);
+  // From here on the same run is meant, also when another one starts under this Workflow ID.
+  const same = { workflowId: view.workflowId, runId: view.runId };
+  for (;;) {
+    for (const line of progress.lines(view)) context.out(json === true ? jsonText({ progress: line }) : line);
+    if (view.state !== 'running') break;
+    if (Date.now() >= deadline || context.stop.aborted) {
+      context.err(`Not watching any more; the run goes on: ${nextCommandOf.status(run.workflowId)}`);
+      return EXIT.pending;
+    }
+    await delay(POLL_MS, undefined, { signal: context.stop }).catch(() => undefined);
+    view = await readRunView(session, same, { repeatedly: true });
+  }
+  const report = await readReport(session, same);
+  if (json === true) context.out(jsonText({ report }));
+  else for (const line of summaryLines(report)) context.out(line);
+  return exitCodeOfOutcome(report.outcome);
+}
+
+interface ReportOptions extends ServerOptions {
+  readonly runId?: string;
+  readonly format?: Format;
+  readonly output?: string;
+  readonly verify?: string;
+}
+
+const RENDERERS = { md: renderMarkdown, html: renderHtml, json: (report: Report) => jsonText(report, 2) } as const;
+type Format = keyof typeof RENDERERS;
+
+/** `runbook report`: what a run did, also of one that is open or was terminated. */
+function reportCommand(host: CommandHost): Command {
+  const { context } = host;
+  const command = newCommand('report', [
+    'runbook report deployment:payments',
+    'runbook report deployment:payments --format html > report.html',
+    'runbook report deployment:payments --output reports   (JSON, Markdown and HTML files)',
+    'runbook report --verify report.html   (is it the history that the server has, and what the run says?)',
+  ])
+    .argument('[run]', 'its Workflow ID, or its deployment: payments is deployment:payments', workflowIdOf)
+    .option('--run-id <id>', 'an earlier run of this Workflow ID (default: the newest)')
+    .addOption(new Option('--format <format>', 'default: md, or json with --json').choices(Object.keys(RENDERERS)))
+    .option('--output <directory>', 'write files there and print their paths')
+    .option('--verify <file>', 'prove a report that this command made, in any format');
+  return withServerOptions(command).action(async (workflowId: string | undefined, options: ReportOptions) => {
+    const { runId, format = options.json === true ? 'json' : 'md', output, verify } = options;
+    if (verify !== undefined) return verifyFile(host, verify, options);
+    if (workflowId === undefined)
+      throw new RunbookError('INVALID_INPUT', 'Which run? Give its Workflow ID, or --verify FILE.');
+    const report = await withSession(context, options, (session) => readProvableReport(session, { workflowId, runId }));
+    if (output === undefined) {
+      for (const line of RENDERERS[format](report).trimEnd().split('\n')) context.out(line);
+      return;
+    }
+    const files = await writeReportFiles(report, output);
+    printResult(context, options, { files }, files);
+  });
+}
+
+/** Says what is proven, also where the rest is not; 0 is for all of it alone. */
+async function verifyFile({ context, finish }: CommandHost, file: string, options: ServerOptions): Promise<void> {
+  const proven: string[] = [];
+  try {
+    const what = await withSession(context, options, (session) =>
+      verifyReport(session, file, (line) => proven.push(line)),
+    );
+    finish(what === 'all' ? EXIT.ok : EXIT.pending);
+  } finally {
+    printResult(context, options, { proven }, proven);
+  }
+}
+
+const marked = reportSchema
+  .pick({ namespace: true, workflowId: true, runId: true })
+  .extend({ history: reportSchema.shape.history.unwrap() });
+
+/** The report of a run, with a digest of its history as it is now. */
+async function readProvableReport(session: TemporalSession, run: RunReference): Promise<Report> {
+  const report = await readReport(session, run);
+  const { workflowId, runId, outcome, asOfEvent } = report;
+  const events = await session.client.workflow.getHandle(workflowId, runId).fetchHistory();
+  const closed = outcome !== 'running';
+  // What an open run was seen to do, and no more: later events may still be taken back.
+  return { ...report, history: { ...digestOf(events, closed ? undefined : asOfEvent), closed } };
+}
+
+/**
+ * Proves that a report was made beside the history that the server has of the run, and says what the run says.
+ *
+ * @param say - is given what was proven as soon as it is
+ * @returns what was proven: of an open run the history alone, whatever the report claims of it
+ * @throws RunbookError `DOCUMENT_INVALID` where something differs, `NOT_FOUND` where the history is gone
+ */
+async function verifyReport(
+  session: TemporalSession,
+  file: string,
+  say: (line: string) => void,
+): Promise<'all' | 'history'> {
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    throw new RunbookError('NOT_FOUND', `${file} cannot be read (${errnoOf(error) ?? 'unknown reason'}).`);
+  });
+  const { format, mark } = claimedBy(file, text);
+  const { namespace, workflowId, runId, history: claimed } = mark;
+  if (namespace !== session.namespace)
+    throw new RunbookError('INVALID_INPUT', `The report is of namespace ${escapeUntrusted(namespace)}.`, {
+      observed: `this command reads namespace ${session.namespace}`,
+      next: `Verify again: \`${shellLine('runbook', 'report', '--verify', file, '--namespace', namespace)}\``,
+    });
+  const found = await historyOf(session, mark);
+  const now = digestOf(found, claimed.events);
+  if (now.events !== claimed.events || now.sha256 !== claimed.sha256)
+    throw differs(
+      'The history of the run is not the one of this report.',
+      `${now.events} events with SHA-256 ${now.sha256} instead of ${claimed.events} with ${claimed.sha256}`,
+    );
+  say(
+    `History: match. ${escapeUntrusted(workflowId)}, run ${escapeUntrusted(runId)}, events 1 to ${now.events}, SHA-256 ${now.sha256}`,
+  );
+  const last = found.events?.[claimed.events - 1];
+  if (last === undefined || (!claimed.closed && closeOf(last) !== undefined))
+    throw differs('The report does not say what it covers.', last ? 'a run that is open at its end' : 'no event');
+  if (!claimed.closed) {
+    say('Contents: not compared. The run was open when the report was made, and went on.');
+    return 'history';
+  }
+  const fresh = await readProvableReport(session, { workflowId, runId });
+  const different =
+    format === 'json'
+      ? firstDifference(lined(JSON.parse(text)), lined(fresh))
+      : firstDifference(text, RENDERERS[format](fresh));
+  if (different !== undefined)
+    throw differs('The history matches, but the report does not say what the run says.', different);
+  say('Contents: match. The report says what the run says.');
+  return 'all';
+}
+
+function claimedBy(file: string, text: string) {
+  const format = text.trimStart().startsWith('{') ? 'json' : text.trimStart().startsWith('<') ? 'html' : 'md';
+  try {
+    const claimed: unknown = format === 'json' ? JSON.parse(text) : markIn(text);
+    return { format, mark: marked.strip().parse(claimed) } as const;
+  } catch (cause) {
+    throw new RunbookError('DOCUMENT_INVALID', `${file} carries no digest of a history.`, {
+      needed: 'a report as `runbook report` makes it; a file that a worker wrote cannot hold the end of its run',
+      next: 'Make one that does: `runbook report WORKFLOW-ID --run-id RUN-ID --output DIRECTORY`',
+      cause,
+    });
+  }
+}
+
+async function historyOf({ client }: TemporalSession, { workflowId, runId }: ReportMark) {
+  try {
+    return await client.workflow.getHandle(workflowId, runId).fetchHistory();
+  } catch (error) {
+    if (!isNoRun(error)) throw error;
+    throw new RunbookError(
+      'NOT_FOUND',
+      'The server has no history of this run any more: nothing can be proven by it.',
+      {
+        observed: `${workflowId}, run ${runId}`,
+        needed: 'a history within the retention of the namespace, or an archived one',
+      },
+    );
+  }
+}
+
+function differs(message: string, observed: string): RunbookError {
+  return new RunbookError('DOCUMENT_INVALID', message, {
+    observed,
+    needed: 'a report that nobody changed, verified by the version of this program that made it',
+  });
+}
+
+/** The first line of a rendering that differs. */
+function firstDifference(given: string, fresh: string): string | undefined {
+  const [lines, others] = [given.trimEnd().split('\n'), fresh.trimEnd().split('\n')];
+  const at = [...lines, ''].findIndex((line, index) => line !== (others[index] ?? ''));
+  return at < 0 ? undefined : `line ${at + 1}: ${escapeUntrusted((lines[at] ?? 'nothing').slice(0, SHOWN))}`;
+}
+
+const SHOWN = 80;
+const lined = (value: unknown) => JSON.stringify(value, undefined, 2);

@@ -1,0 +1,412 @@
+/** The pure parts: what readings mean, what one that fails means, what samples prove, and how checks are compared. */
+import { goneChecks } from '../../activities/checks/signs';
+import { lag } from '../../activities/checks/replication';
+import { compareVersions, supportedVersion, versionsAfterLoss } from '../../activities/checks/versions';
+import { lossBound, readWalSamples } from '../../activities/evidence/wal-samples';
+import { judgeMerkleReport } from '../../activities/merkle/trees';
+import { skewOf } from '../../activities/readiness/clusters';
+import { NotRead, readChecks, topologyOf, within } from '../../activities/readiness/reading';
+import { judgeRecordedTokens, peopleChecks } from '../../activities/readiness/site';
+import { changesSince, pointsOf as pointsOfChecks, summarise } from '../../activities/readiness/summary';
+import type {
+  ClusterObservation,
+  ReplicationObservation,
+  SampledCluster,
+  WalSample,
+} from '../../src/contracts/observations';
+import type { ReadinessPoint } from '../../src/contracts/readiness';
+import { readinessLines } from '../../src/contracts/words';
+import { RunbookError } from '../../src/errors';
+import { findDeployment, parseInventory } from '../../src/inventory';
+import type { Deployment } from '../../src/inventory';
+import { EXAMPLE } from '../inventory/example';
+import { failing, holding } from '../support/activity-environment';
+import { pointsOf } from '../support/readiness';
+
+const paymentsOf = (text: string) => findDeployment(parseInventory(text, 'inventory.yaml'), 'payments');
+const payments = paymentsOf(EXAMPLE);
+
+function reading(name: string, dr: Partial<ReplicationObservation>) {
+  const observation = {
+    ...{ cluster: name, at: 1, reachable: true },
+    nodes: [{ address: 'https://n:8200', reachable: true, initialized: true, sealed: false, version: '1.21.8' }],
+    attempt: { started: false, progress: 0, required: 3 },
+    dr: { mode: 'disabled', peers: [], ...dr },
+    performance: { mode: 'disabled', peers: [] },
+  };
+  return { name, observation, healths: [] };
+}
+const pair = (deployment = payments) =>
+  topologyOf(deployment, [
+    reading('east', { mode: 'primary', state: 'running', setId: 's' }),
+    reading('west', { mode: 'secondary', state: 'stream-wals', setId: 's' }),
+  ]);
+
+it.each([
+  ['never negative', '95', '90', '0 WAL entries', 'ok'],
+  ['exact above 2^53', '18446744073709551114', '18446744073709551615', '501 WAL entries', 'fail'],
+])('lag is %s', (_name, lastRemoteWal, lastWal, observed, verdict) => {
+  const [from, to] = [reading('east', { lastWal }), reading('west', { lastRemoteWal })];
+  const judged = lag('dr', from.observation, to.observation, payments.limits.lagWalEntries);
+  expect(judged).toMatchObject({ verdict, observed });
+});
+
+describe('versions', () => {
+  const running = (cluster: string, versions: readonly string[]): ClusterObservation => {
+    const nodes = versions.map((version) => ({ address: 'a', reachable: true, version }));
+    return { cluster, at: 0, reachable: true, nodes };
+  };
+  it.each([
+    [['1.16.0'], 'ok'],
+    [['1.21.4+ent', '2.0.0'], 'ok'],
+    [['1.21.4', '1.15.16+ent'], 'fail'],
+    [['v1.9.0'], 'fail'],
+    [[], 'ok'],
+  ])('a cluster of %j takes part: %s', (versions, verdict) => {
+    expect(supportedVersion(running('east', versions)).verdict).toBe(verdict);
+  });
+
+  it.each([
+    [['1.21.4'], ['1.21.4'], 'ok'],
+    [[], ['1.21.4'], 'ok'],
+    [['1.21.4'], ['1.20.0'], 'fail'],
+    // Nobody knows which of its nodes wrote last.
+    [['1.20.0', '1.21.4'], ['1.20.0'], 'warn'],
+    [['1.20.0'], ['1.20.0', '1.21.4'], 'warn'],
+  ])('a primary of %j that is gone is followed by %j: %s', (before, after, verdict) => {
+    expect(versionsAfterLoss(running('east', before), running('west', after)).verdict).toBe(verdict);
+  });
+
+  it.each([
+    ['1.21.4+ent', '1.21.4', 0],
+    ['v1.21.4', '1.21.4+ent.hsm', 0],
+    ['1.21.4', '1.21.10', -1],
+    ['2.0.0', '1.21.4', 1],
+    ['1.21', '1.21.0', 0],
+    ['1.9.9', '1.10.0', -1],
+    ['2.0.0-rc1', '2.0.0', 0],
+    ['', '0.0.1', -1],
+  ])('%s against %s', (a, b, sign) => {
+    // + 0: Math.sign(-0) is -0.
+    expect([Math.sign(compareVersions(a, b)), Math.sign(compareVersions(b, a)) + 0]).toEqual([sign, -sign + 0]);
+  });
+});
+
+describe('the signs that a performance primary is gone', () => {
+  const deployment = {
+    limits: { primaryGoneMs: 30_000 },
+    clusters: new Map(['east', 'asia'].map((name) => [name, { name, drSet: name }])),
+    drSets: new Map(),
+  } as unknown as Deployment;
+  const clusterAddress = 'https://east:8201';
+  const secondary = (heartbeatAgeMs: number): ReplicationObservation => ({
+    ...{ mode: 'secondary', state: 'stream-wals', setId: 'set', primaryClusterAddress: clusterAddress },
+    peers: [{ id: 'east', connected: true, clusterAddress, heartbeatAgeMs }],
+  });
+  const cluster = (name: string, performance: ReplicationObservation): ClusterObservation => {
+    return { cluster: name, at: 1, reachable: true, nodes: [], performance };
+  };
+  const dead: ClusterObservation = { cluster: 'east', at: 1, reachable: false, nodes: [], error: 'UNREACHABLE' };
+  const heard = secondary(1_000);
+  type Seen = Partial<Record<'east' | 'europe' | 'asia', ReplicationObservation>>;
+  /** The checks that refuse, and the clusters that they are about. */
+  const refusing = (seen: Seen, lost: string, silent = dead) => {
+    const observations = [
+      seen.east ? cluster('east', seen.east) : silent,
+      cluster('europe', seen.europe ?? secondary(60_000)),
+      cluster('asia', seen.asia ?? secondary(60_000)),
+    ];
+    const of = (name: string) => observations.find((each) => each.cluster === name) ?? silent;
+    const sides = { deployment, from: of(lost), to: of('europe'), observations, overrideDrSecondary: false };
+    return failing({ preconditions: goneChecks(sides) }).map(({ name, cluster: where }) => [name, where]);
+  };
+  const HEARS = 'heartbeats of the primary stopped';
+  const UNKNOWN_SET = 'performance replication set is known';
+  const PRIMARY = 'no cluster answers as performance primary';
+
+  it('a node that says that it is active speaks against it, although nobody there tells a role', () => {
+    const claiming = {
+      address: 'https://east:8200',
+      reachable: true,
+      sealed: false,
+      standby: false,
+      healthStatus: 200,
+    };
+    const east = { ...dead, nodes: [claiming] };
+    expect(refusing({}, 'east', east)).toEqual([['the primary does not answer', 'east']]);
+  });
+
+  it.each<[string, Seen, object, string?]>([
+    ['all are silent', {}, []],
+    ['the new primary testifies too', { europe: heard }, [[HEARS, 'europe']]],
+    [
+      'whatever it tells of its replication set',
+      { europe: { ...heard, setId: undefined } },
+      [
+        [UNKNOWN_SET, 'europe'],
+        [HEARS, 'europe'],
+      ],
+    ],
+    ['one that tells no set counts as one of it', { asia: { ...heard, setId: undefined } }, [[HEARS, 'asia']]],
+    ['one of another set does not', { asia: { ...heard, setId: 'another' } }, []],
+    [
+      'a primary that tells no set counts as one of it',
+      { asia: { mode: 'primary', peers: [] } },
+      [[PRIMARY, undefined]],
+    ],
+    ['a live secondary that is named as the one that is gone', { asia: heard }, [[HEARS, 'asia']], 'asia'],
+    [
+      'one that was demoted knows no primary and has nothing to say',
+      { east: { mode: 'secondary', setId: 'set', primaryClusterAddress: '', peers: [] } },
+      [],
+    ],
+  ])('%s', (_name, seen, expected, lost = 'east') => {
+    expect(refusing(seen, lost)).toEqual(expected);
+  });
+});
+
+describe('what samples prove of a loss', () => {
+  const MINUTE = 60_000;
+  const primary = (lastWal: string, name = 'east', setId = 'set'): SampledCluster => {
+    return { cluster: name, answered: true, dr: { mode: 'primary', setId, lastWal } };
+  };
+  const secondary = (lastRemoteWal: string, name = 'west', setId = 'set'): SampledCluster => {
+    return { cluster: name, answered: true, dr: { mode: 'secondary', setId, lastRemoteWal } };
+  };
+  const silent = (cluster: string): SampledCluster => ({ cluster, answered: false, error: 'SERVICE_UNREACHABLE' });
+  type Samples = readonly (readonly SampledCluster[])[];
+  /** Samples a minute apart, and what is received some minutes after the first. */
+  const bounded = (samples: Samples, minute: number, received?: string) => {
+    const taken = samples.map((clusters, index): WalSample => ({ at: index * MINUTE, clusters: [...clusters] }));
+    return lossBound(taken, 'east', 'west', { at: minute * MINUTE, received });
+  };
+
+  it('is what the primary had written at its last sample and the secondary lacks now', () => {
+    const samples = [
+      [primary('1000'), secondary('990')],
+      [primary('1600'), secondary('1500')],
+      [silent('east'), secondary('1580')],
+    ];
+    const { bound, sampleAt, why } = bounded(samples, 3, '1580');
+    expect({ bound, sampleAt }).toEqual({ bound: '20', sampleAt: MINUTE });
+    for (const part of ['120 s old', 'lacks at least 20', 'what east wrote after that sample is not known'])
+      expect(why).toContain(part);
+  });
+
+  it.each<[string, Samples, string | undefined, string, string | undefined]>([
+    ['0, where it has all of the last sample', [[primary('1000'), secondary('900')]], '0', 'not known', '1200'],
+    ['by its own samples, where nothing else is known', [[primary('1000'), secondary('900')]], '100', '', undefined],
+    ['exact above 2^53', [[primary('18446744073709551615'), secondary('18446744073709551000')]], '615', '', undefined],
+    [
+      'never compared across a change of the primary',
+      [
+        [primary('9000'), secondary('100')],
+        [secondary('5', 'east'), primary('5', 'west')],
+        [primary('50'), secondary('45')],
+      ],
+      '5',
+      '',
+      undefined,
+    ],
+    ['not known without samples', [], undefined, 'there are no WAL samples', undefined],
+    [
+      'nor where the primary never told',
+      [[silent('east'), secondary('9')]],
+      undefined,
+      'shows east as primary',
+      undefined,
+    ],
+    [
+      'nor where the primary was a secondary at its last answer',
+      [
+        [primary('1000'), secondary('900')],
+        [secondary('1000', 'east'), primary('1000', 'west')],
+      ],
+      undefined,
+      'since their last change of roles',
+      undefined,
+    ],
+    [
+      'nor of two sets',
+      [[primary('1000', 'east', 'a'), secondary('900', 'west', 'b')]],
+      undefined,
+      'since their last change of roles',
+      undefined,
+    ],
+    [
+      'nor where the secondary streamed nothing',
+      [[primary('1000'), secondary('0')]],
+      undefined,
+      'is not told',
+      undefined,
+    ],
+  ])('is %s', (_what, samples, bound, words, received) => {
+    const judged = bounded(samples, samples.length, received);
+    expect([judged.bound, judged.why]).toEqual([bound, holding(words)]);
+  });
+
+  it('a visibility store that cannot be asked gives no samples, and never an error', async () => {
+    const warn = jest.fn();
+    const dependencies = { temporal: {} as never, log: { warn } as never, sealKeyring: {} as never };
+    const nothing = { samples: [], unattested: 0 };
+    expect(await readWalSamples(dependencies, 'payments', new AbortController().signal)).toEqual(nothing);
+    expect(warn).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('the verdict of a Merkle check', () => {
+  const tree = { id: '1', treeType: 'replicated', corruptedSubtreeRoot: false, corruptedPages: [] };
+  const corruptedPages = Array.from({ length: 300 }, (_, page) => ({ page, corrupted: false, subpages: [1, 2] }));
+
+  it.each([
+    [
+      'counts the damaged pages and subpages',
+      { subtrees: [{ ...tree, corruptedPages }] },
+      { verdict: 'corrupted', damage: [{ pages: 300, subpages: 600 }] },
+    ],
+    [
+      'is corrupted where only the root is, and no subtree is named',
+      { corruptedRoot: true },
+      { verdict: 'corrupted', damage: [], text: holding('the root of the tree') },
+    ],
+    [
+      'says so where the status contradicts a sound tree',
+      { healthy: true },
+      { verdict: 'sound', findings: [{ code: 'merkle-status-differs' }] },
+    ],
+  ])('%s', (_what, more, judged) => {
+    const report = { healthy: false, corruptedRoot: false, subtrees: [tree], ...more };
+    expect(judgeMerkleReport('west', report, true)).toMatchObject(judged);
+  });
+});
+
+describe('people', () => {
+  /** These approve too, and gate force needs so many of them, without the one who asks. */
+  const forceBy = (people: RegExp, approvals: number) => {
+    const listed = "$1: { groups: [holders, approvers], attestation: principal, principal: 'user:$1' }";
+    const force = `      force: { approvals: ${approvals}, groups: [approvers], validFor: 10m }\n`;
+    return EXAMPLE.replace(people, listed).replace('    gates:\n', `    gates:\n${force}`);
+  };
+  const TWO = '2 may approve: ada, ben; it cannot be met where ada or ben asks';
+  const FOUR = '4 of approvers, without the one who asks';
+  const THREE_HOLDERS = '3 holders: all of them must be there, at any hour';
+  const holders = (listed: string) => EXAMPLE.replace('holders: [ben, cyd, dan]', `holders: ${listed}`);
+  const STANDING_BY = '4 holders, 2 of them standing by';
+
+  it.each([
+    ['gate.plan', EXAMPLE, { verdict: 'ok', about: 'switchover', observed: '1 may approve: ada' }],
+    ['gate.force', EXAMPLE, { verdict: 'fail', about: 'failover' }],
+    ['gate.force', forceBy(/(ben): \{.*/, 2), { verdict: 'ok', observed: TWO }],
+    ['gate.force', forceBy(/(\w+): \{ groups: \[holders\].*/g, 4), { verdict: 'fail', needed: FOUR }],
+    ['holders.main', EXAMPLE, { verdict: 'warn', observed: THREE_HOLDERS }],
+    ['holders.main', holders('[ben, cyd]'), { verdict: 'fail' }],
+    ['holders.main', holders('[ben, cyd], standBy: [dan, ada]'), { verdict: 'ok', observed: STANDING_BY }],
+  ])('%s (%#)', (id, text, expected) => {
+    const judged = peopleChecks(parseInventory(text, 'inventory.yaml'), pair(paymentsOf(text)));
+    expect(judged.filter(({ name }) => name === id)).toMatchObject([expected]);
+  });
+});
+
+describe('the site', () => {
+  it.each([
+    ['alive', 'now', 'ok'],
+    ['alive', 'before', 'warn'],
+    ['kept', 'before', 'ok'],
+    ['orphan', 'now', 'warn'],
+  ] as const)('a token that is %s, of the run %s, is %s: those of the run that works are its own matter', (...row) => {
+    const [state, rid, verdict] = row;
+    const of = { version: 1, id: 'x', deployment: 'payments', cluster: 'west', clusterId: 'c' } as const;
+    const entry = { ...of, ns: 'n', wid: 'w', state, rid, at: '' };
+    expect(judgeRecordedTokens([entry], 'now').verdict).toBe(verdict);
+  });
+
+  it('a second of the server explains up to a second, and the way there and back the rest', () => {
+    expect(skewOf(10_000, 10_400, 10_500)).toBe(0);
+    expect(skewOf(10_000, 10_998, 11_200)).toBe(0);
+    expect(skewOf(20_000, 10_400, 10_500)).toBe(9_500);
+    expect(skewOf(10_000, 20_000, 20_100)).toBe(-9_001);
+  });
+});
+
+describe('a reading that fails', () => {
+  const { signal } = new AbortController();
+  const asked = { name: 'x', cluster: 'west', needed: 'y' };
+
+  it.each([
+    ['a refusal', new RunbookError('PERMISSION_DENIED', 'with a secret'), 'PERMISSION_DENIED'],
+    ['a defect', new TypeError('a defect with a secret'), 'INTERNAL (TypeError)'],
+  ])('%s is a point that is not checkable and names the code, never nothing and never ok', async (_, error, code) => {
+    const points = pointsOfChecks(await readChecks(signal, asked, () => Promise.reject(error)));
+    expect(points).toMatchObject([{ verdict: 'not-checkable', unread: true, observed: `could not be read: ${code}` }]);
+    expect(JSON.stringify(points)).not.toContain('secret');
+  });
+
+  it('never hangs, not even where the reading does not heed its signal; it ends with the activity', async () => {
+    await expect(within(signal, () => new Promise(() => undefined), 20)).rejects.toBeInstanceOf(NotRead);
+    const cancelled = AbortSignal.abort(new Error('cancelled'));
+    await expect(readChecks(cancelled, asked, () => Promise.reject(new Error('aborted')))).rejects.toThrow('cancelled');
+  });
+});
+
+describe('verdicts and comparison', () => {
+  const point = (verdict: ReadinessPoint['verdict'], more: Partial<ReadinessPoint> = {}): ReadinessPoint => {
+    return { id: 'a', about: 'both', verdict, observed: 'o', needed: 'n', ...more };
+  };
+
+  it('what nobody can know counts neither way; what was not read counts against; of one check made twice the worst counts', () => {
+    const verdict = (...points: ReadinessPoint[]) => summarise(pair(), points, undefined, 0).failover;
+    expect(verdict(point('ok'), point('not-checkable'))).toBe('ready');
+    expect(verdict(point('ok'), point('not-checkable', { unread: true }))).toBe('ready-with-warnings');
+    const judged = { name: 'A b', observed: 'o', needed: 'n' };
+    const twice = pointsOfChecks([
+      { ...judged, verdict: 'warn' },
+      { ...judged, verdict: 'fail', about: 'switchover' },
+      { ...judged, verdict: 'ok' },
+    ]);
+    const told = twice.map(({ id, about, verdict: is }) => `${id} ${about} ${is}`);
+    expect(told).toEqual(['a-b switchover fail', 'a-b failover warn']);
+  });
+
+  it('one good DR secondary is enough; another one that is not is a warning; a general defect concerns all', () => {
+    const deployment = { ...payments, drSets: new Map([['main', ['east', 'west', 'north']]]) };
+    const following = { mode: 'secondary', state: 'stream-wals' };
+    const readings = [reading('east', { mode: 'primary' }), reading('west', following), reading('north', following)];
+    const [ready, warned, not] = ['ready', 'ready-with-warnings', 'not-ready'];
+    const verdicts = (...points: ReadinessPoint[]) => {
+      const { switchover, failover, candidates } = summarise(topologyOf(deployment, readings), points, undefined, 0);
+      return [switchover, failover, ...candidates.map((each) => each.switchover)];
+    };
+    const [west, north] = [point('fail', { cluster: 'west' }), point('fail', { cluster: 'north' })];
+    expect(verdicts(north)).toEqual([warned, warned, ready, not]);
+    expect(verdicts(north, west)[0]).toBe(not);
+    expect(verdicts(point('fail', { cluster: 'east', about: 'switchover' }))).toEqual([not, ready, not, not]);
+  });
+
+  it('tells what became worse first, the same change of both questions once, and nothing of new points', () => {
+    const before = [point('ok'), point('fail', { id: 'b' }), point('ok', { id: 'c', cluster: 'west' })];
+    const now = [
+      point('ok', { id: 'b' }),
+      point('warn'),
+      point('fail', { id: 'c', cluster: 'west', about: 'switchover' }),
+      point('warn', { id: 'c', cluster: 'west', about: 'failover' }),
+      point('fail', { id: 'new' }),
+    ];
+    expect(changesSince(before, now)).toEqual([
+      { change: 'worse', id: 'a', about: 'both', before: 'ok', now: 'warn' },
+      { change: 'worse', id: 'c', cluster: 'west', about: 'switchover', before: 'ok', now: 'fail' },
+      { change: 'worse', id: 'c', cluster: 'west', about: 'failover', before: 'ok', now: 'warn' },
+      { change: 'better', id: 'b', about: 'both', before: 'fail', now: 'ok' },
+    ]);
+  });
+
+  it('the first lines for people hold the verdicts, the changes, and every red point before the warnings', () => {
+    const points = [point('warn', { id: 'w' }), point('fail', { id: 'f' }), point('ok')];
+    const result = summarise(pair(), points, undefined, 0);
+    const lines = readinessLines(result);
+    expect(lines[0]).toBe('Switchover: **not ready**. Failover: **not ready**.');
+    expect(lines.slice(1).map((line) => line.slice(0, 10))).toEqual(['**fail** f', '**warn** w']);
+    expect(pointsOf(result, 'fail')).toEqual(['f both']);
+    // A DR secondary that is worse than the deployment is named before its points are.
+    expect(readinessLines({ ...result, failover: 'ready' })[1]).toBe('west: switchover not ready, failover not ready');
+  });
+});

@@ -1,5 +1,0 @@
-import { stopKeptServer } from './global-server';
-
-export default async function globalTeardown(): Promise<void> {
-  await stopKeptServer();
-}

@@ -1,0 +1,196 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { WorkflowHandle } from '@temporalio/client';
+import type { GateName } from '../../src/contracts/plan';
+import type { Report } from '../../src/contracts/report';
+import type { RunStatus, Waiting } from '../../src/contracts/run-status';
+import type { ControlAction, DecisionAction } from '../../src/contracts/signals';
+import { QUERIES } from '../../src/contracts/signals';
+import { approveAgain, approveLongAgo } from './aged-approvals';
+import { approvalOf, controlOf, decisionOf, envelopeOf } from './people';
+import type { Scenario } from './scenario';
+import { temporalServer } from './temporal-server';
+
+/** Longer than a machine may be slow: only what never comes fails a test. */
+const WAIT_MS = 90_000;
+
+export type Parked = Extract<Waiting, { for: 'decision' }>;
+
+/** Of two gates of one run the later one is another person's. */
+const approverOf = (gate: GateName) => (gate === 'go' || gate === 'unfence' ? 'henry' : 'grace');
+
+/**
+ * What somebody does in a run, as `approve plan`, `reject wipe`, or `skip Fence west` of a parked step; without a name of a
+ * step it is the one that is parked. `renew`: the approval is too old when the change begins, and the gate is asked again.
+ */
+export type Deed =
+  'shares' | `${'approve' | 'reject' | 'renew'} ${GateName}` | DecisionAction | `${DecisionAction} ${string}`;
+
+/** One run of a runbook, as the people around it see it. */
+export class TestRun {
+  constructor(
+    readonly scenario: Scenario,
+    readonly handle: WorkflowHandle,
+  ) {}
+
+  async status(): Promise<RunStatus> {
+    const status = await this.handle.query<RunStatus | null>(QUERIES.status);
+    if (!status) throw new Error('the run has no status yet');
+    return status;
+  }
+
+  /** Waits until the status says so; fails with the last status. */
+  async until<T>(what: string, look: (status: RunStatus) => T | undefined | false): Promise<T> {
+    const begin = Date.now();
+    const deadline = begin + WAIT_MS;
+    let last: RunStatus | undefined;
+    for (;;) {
+      try {
+        last = await this.status();
+        const found = look(last);
+        if (found !== undefined && found !== false) return found;
+      } catch (error) {
+        if (Date.now() > deadline) throw error;
+      }
+      if (Date.now() > deadline)
+        throw new Error(`not seen: ${what}; last status ${JSON.stringify(last, undefined, 1)}`);
+      // Each look is a task of the worker and of the server: what takes long is looked at less often.
+      await delay(Math.min(1_000, Math.max(200, (Date.now() - begin) / 10)));
+    }
+  }
+
+  waitsFor<F extends Waiting['for']>(
+    kind: F,
+    where: (waiting: Extract<Waiting, { for: F }>) => boolean = () => true,
+  ): Promise<Extract<Waiting, { for: F }>> {
+    return this.until(`waiting for ${kind}`, ({ waiting }) =>
+      waiting.find(
+        (each): each is Extract<Waiting, { for: F }> =>
+          each.for === kind && where(each as Extract<Waiting, { for: F }>),
+      ),
+    );
+  }
+
+  async share(holder: string, options: Parameters<typeof envelopeOf>[3] = {}): Promise<void> {
+    const invitation = await this.until('an invitation', (status) => status.invitation);
+    await this.handle.signal(
+      'share',
+      await envelopeOf(this.scenario.person(holder), invitation, this.scenario.workersKey, options),
+    );
+  }
+
+  /** People do all of this, one after the other, each once the run asks for it; henry where a gate needs another person. */
+  async do(...deeds: readonly Deed[]): Promise<void> {
+    for (const deed of deeds) {
+      const [verb, ...words] = deed.split(' ');
+      const about = words.join(' ');
+      const gate = about as GateName;
+      if (verb === 'shares') await this.shares();
+      else if (verb === 'approve' || verb === 'reject') await this.approve(gate, approverOf(gate), verb);
+      else if (verb === 'renew') {
+        await approveLongAgo(this.scenario, this, gate);
+        await approveAgain(this, gate);
+      } else await this.decide(verb as DecisionAction, about === '' ? undefined : about);
+    }
+  }
+
+  /** The text of the plan, once it is made. */
+  planText(): Promise<string> {
+    return this.until('a plan', ({ planText }) => planText);
+  }
+
+  /** Waits until a step is parked, this one where a name is given; `after` the parking of this number. */
+  parks(step?: string, after = 0): Promise<Parked> {
+    return this.waitsFor('decision', (each) => (step === undefined || each.step === step) && each.parkingNo > after);
+  }
+
+  /** As many holders as are needed give their shares. */
+  async shares(holders: readonly string[] = ['ada', 'bert', 'cleo']): Promise<void> {
+    for (const holder of holders) await this.share(holder);
+  }
+
+  async approve(gate: GateName, name = 'grace', verdict: 'approve' | 'reject' = 'approve'): Promise<void> {
+    const { planDigest } = await this.waitsFor('approval', (waiting) => waiting.gate === gate);
+    await this.handle.signal(
+      'approve',
+      await approvalOf(this.scenario.person(name), { ...(await this.#identity()), gate, planDigest, verdict }),
+    );
+  }
+
+  async decide(action: DecisionAction, step?: string, name = 'grace'): Promise<void> {
+    const parked = await this.parks(step);
+    await this.handle.signal(
+      'decide',
+      await decisionOf(this.scenario.person(name), {
+        ...(await this.#identity()),
+        step: parked.step,
+        parkingNo: parked.parkingNo,
+        action,
+      }),
+    );
+  }
+
+  /** Pauses, resumes or aborts, as somebody who may decide. */
+  async control(
+    action: Exclude<ControlAction, 'takeOver'>,
+    order: { readonly reason?: string } = {},
+    name = 'grace',
+  ): Promise<void> {
+    await this.handle.signal(action, await this.controlDocument(action, order, name));
+  }
+
+  async controlDocument(
+    action: ControlAction,
+    order: { readonly reason?: string } = {},
+    name = 'grace',
+  ): Promise<{ readonly document: string }> {
+    const { workflowId: wid, runId: rid } = await this.handle.describe();
+    return controlOf(this.scenario.person(name), { ns: temporalServer().namespace, wid, rid, action, ...order });
+  }
+
+  /** Everything that people do in a switchover without a fault. */
+  async people(options: { readonly go?: boolean; readonly shares?: readonly string[] } = {}): Promise<void> {
+    await this.shares(options.shares);
+    await this.approve('plan');
+    if (options.go !== false) await this.approve('go', 'henry');
+  }
+
+  /** Waits for the end of the run; fails with the last status where it does not come. */
+  async #result(): Promise<unknown> {
+    const timer = new AbortController();
+    const late = delay(WAIT_MS, undefined, { signal: timer.signal }).then(async () => {
+      throw new Error(`the run did not end; last status ${JSON.stringify(await this.status(), undefined, 1)}`);
+    });
+    late.catch(() => undefined);
+    try {
+      return await Promise.race([this.handle.result(), late]);
+    } finally {
+      timer.abort();
+    }
+  }
+
+  /** The result of the run, which is its report. */
+  async report(): Promise<Report> {
+    return (await this.#result()) as Report;
+  }
+
+  /** Code and message with which the run failed. */
+  async failure(): Promise<{ readonly code: string; readonly message: string; readonly details: unknown }> {
+    try {
+      await this.#result();
+    } catch (error) {
+      const { cause } = error as { cause?: { type?: string; message?: string; details?: unknown } };
+      if (cause === undefined) throw error;
+      return { code: cause.type ?? '', message: cause.message ?? '', details: cause.details };
+    }
+    throw new Error('the run did not fail');
+  }
+
+  async eventCount(): Promise<number> {
+    return (await this.handle.fetchHistory()).events?.length ?? 0;
+  }
+
+  async #identity() {
+    const { workflowId, runId } = await this.status();
+    return { ns: temporalServer().namespace, wid: workflowId, rid: runId };
+  }
+}

@@ -1,0 +1,141 @@
+import { workflowInfo } from '@temporalio/workflow';
+import type { EnvelopeVerdict } from '../../src/contracts/ceremony';
+import { holdsKeyShare } from '../../src/contracts/plain-shares';
+import { ENVELOPE_VERDICTS, nextOfShare, withNext } from '../../src/contracts/receipts';
+import type { Attested } from '../../src/contracts/run-facts';
+import type { InboxItem, SignalName } from '../../src/contracts/signals';
+import { checks } from './activity-calls';
+import { failureFacts, stepFailure } from './failures';
+import type { RunState } from './run-state';
+
+/* What becomes of what people send: receipts of documents and of shares, and key shares in plain text wherever they came. */
+
+/** What becomes of the signal of this number, as its receipt says it. */
+export interface Verdict {
+  readonly arrival: number;
+  readonly accepted: boolean;
+  readonly code: string;
+  readonly text: string;
+  readonly by?: Attested;
+}
+
+/** What a check of what people sent gave; undefined where it could not be made now: they are told to send it again. */
+async function checked<T>(check: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await check();
+  } catch (error) {
+    if (!failureFacts(error)) throw error;
+    return undefined;
+  }
+}
+
+/**
+ * Has what people sent verified, and gives each its receipt.
+ *
+ * @param judge - what a document that was verified, or refused, comes to in this run; asked in the order of arrival
+ * @returns what the check gave; undefined where it could not be made
+ */
+export async function giveReceipts<K extends { readonly verdicts: readonly Verdict[] }>(
+  state: RunState,
+  signal: SignalName,
+  items: readonly InboxItem[],
+  check: (arrived: readonly number[]) => Promise<K>,
+  judge: (verdict: K['verdicts'][number], known: K) => Verdict = (verdict) => verdict,
+): Promise<K | undefined> {
+  const arrived = items.map(({ arrival }) => arrival);
+  const known = await checked(() => check(arrived));
+  const notChecked = { accepted: false, code: 'not-checked', text: 'could not be checked now; send it again' };
+  const verdicts: readonly Verdict[] = known
+    ? known.verdicts.map((verdict) => judge(verdict, known))
+    : arrived.map((arrival) => ({ arrival, ...notChecked }));
+  state.receiptsOf(
+    verdicts.map(({ arrival, accepted, code, text, by }) => ({
+      ...{ signal, arrival, verdict: accepted ? 'accepted' : 'refused', code, text, from: by },
+    })),
+  );
+  return known;
+}
+
+/** Findings of their own; of a flood the rest is only counted, in receipts. */
+const FINDINGS = 20;
+
+/** What to do about a key share in the database of Temporal, in the order that counts. */
+const AFTER_PLAIN_SHARE =
+  'In this order: finish this run; rekey the cluster, so that the share is worth nothing; then delete this run, its resets, exports and backups.';
+
+/** Where something stands that must not be readable: namespace, workflow, run and event. The start input is event 1. */
+export function whereItStands(what: string, eventId: number | undefined): string {
+  const { namespace, workflowId, runId } = workflowInfo();
+  const event = eventId === undefined ? what : `event ${eventId} (${what})`;
+  return `${event} of workflow ${workflowId}, run ${runId}, namespace ${namespace}`;
+}
+
+/** The critical finding, told at once also outside of the run. */
+function notePlainShare(state: RunState, what: string, eventId: number | undefined): void {
+  const code = 'plain-text-share';
+  const before = state.findings.filter((each) => each.code === code).length;
+  if (before > FINDINGS) return;
+  if (before === FINDINGS) {
+    const text = 'Further signals seem to hold key shares in plain text: their receipts name them.';
+    state.finding({ severity: 'critical', code, text, next: 'Find out who sends them, and stop it.' });
+    return;
+  }
+  const text = `A key share seems to stand in plain text in ${whereItStands(what, eventId)}. It was refused and copied nowhere, and is in Temporal's database.`;
+  state.alarm({ severity: 'critical', code, text, next: AFTER_PLAIN_SHARE });
+}
+
+/**
+ * Refuses a start input that seems to hold a key share: before anything of it is copied, also to a run of another
+ * Workflow ID.
+ *
+ * @throws ApplicationFailure PLAIN_TEXT_SHARE, which fails the run
+ */
+export function refusePlainShareInput(runbook: string, input: unknown): void {
+  if (!holdsKeyShare(input)) return;
+  const where = whereItStands(`the input of ${runbook}`, 1);
+  const stands = `A key share seems to stand in plain text in ${where}. Nothing was touched and nothing copied; it is in Temporal's database.`;
+  throw stepFailure('PLAIN_TEXT_SHARE', stands, {
+    observed: where,
+    needed: 'an input without key shares',
+    next: AFTER_PLAIN_SHARE,
+  });
+}
+
+/**
+ * Refuses signals that hold what seems to be a key share, before anything looks at them. Where nobody finds their events
+ * the finding still comes, with the number of the signal.
+ */
+export async function refusePlainShares(state: RunState, items: readonly InboxItem[]): Promise<void> {
+  const signals = items.map(({ signal, arrival }) => ({ signal, arrival }));
+  const found = await checked(() => checks.readSignalEvents({ signals: signals.slice(0, FINDINGS) }));
+  for (const { signal, arrival } of signals) {
+    const text = 'refused: it seems to hold a key share in plain text, and was copied nowhere';
+    state.receipt({ signal, arrival, verdict: 'refused', code: 'plain-text-share', text });
+    const event = found?.events.find((each) => each.signal === signal && each.arrival === arrival);
+    const name = signal === 'unknown' ? 'signal of an unknown name' : `signal ${signal}`;
+    notePlainShare(state, `${name}, number ${arrival}`, event?.eventId);
+  }
+}
+
+/** Gives each envelope its receipt. A key share in plain text is also a finding: it stays in the database of Temporal. */
+export function receiveVerdicts(state: RunState, verdicts: readonly EnvelopeVerdict[], gives?: 'token'): void {
+  for (const { arrival, code, text, holder, eventId } of verdicts) {
+    const verdict = code === 'accepted' ? 'accepted' : 'refused';
+    const { workflowId } = workflowInfo();
+    const next = nextOfShare(code, { workflowId, holder: holder?.name, how: holder?.how, gives });
+    state.receipt({ signal: 'share', arrival, verdict, code, text: withNext(text, next), from: holder });
+    if (code === 'plain-text-share') notePlainShare(state, `signal share, number ${arrival}`, eventId);
+  }
+}
+
+/** Refuses what arrives while no ceremony is under way; plain text is noticed all the same. */
+export async function refuseShares(state: RunState, items: readonly InboxItem[]): Promise<void> {
+  const { deployment } = state;
+  const arrived = items.map(({ arrival }) => arrival);
+  const known = await checked(() => checks.checkUnaskedShares({ deployment, arrived }));
+  const unchecked = ({ arrival, input }: InboxItem): EnvelopeVerdict =>
+    holdsKeyShare(input)
+      ? { arrival, code: 'plain-text-share', text: ENVELOPE_VERDICTS['plain-text-share'] }
+      : { arrival, code: 'no-ceremony', text: 'refused: this run collects no key shares now' };
+  receiveVerdicts(state, known?.verdicts ?? items.map(unchecked));
+}

@@ -1,0 +1,133 @@
+import type { PromotionRoute } from '../../activities/plans/performance-promotion';
+import type { Authority, Follower, Quiesce } from '../../src/contracts/activities';
+import { nextCommandOf } from '../../src/contracts/next-commands';
+import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import { inParallel } from '../engine/failures';
+import type { Run } from '../engine/run';
+import type { Side } from './change-primary';
+import { refusedUntilFollowing } from './held-clients';
+import type { OperationTokens } from './operation-tokens';
+import { repointDrSecondary, repointPerformanceSecondary, seenFollowing } from './repoint';
+import { followingOf, tellWhoIsPrimary } from './roles';
+import type { Promoted } from './service-back';
+import { seeWrite } from './service-back';
+
+/* After a change of the primary everybody else follows it: each on its own, so that one that fails holds no other. */
+
+/** From the moment at which a cluster is primary it is left to do that the others follow it, until each is seen to. */
+export function leaveFollowing(
+  run: Run,
+  kind: ReplicationKind,
+  primary: string,
+  secondaries: readonly string[],
+  quiesce?: Quiesce,
+): void {
+  const { deployment } = run.state;
+  const [filtered, clients] = kind === 'dr' ? ['', ''] : [' with its filter', refusedUntilFollowing(quiesce)];
+  for (const secondary of secondaries) {
+    const input = { deployment, kind, primary, secondary, reason: `${secondary} is to follow ${primary}` };
+    const command = nextCommandOf.start('secondaryRepointing', input);
+    const text = `${secondary} was not seen following ${primary}${filtered}. Where it does not, once it answers: \`${command}\`.${clients}`;
+    run.state.left.add(text, followingOf(secondary));
+  }
+}
+
+/** Who is to follow a new DR primary, and with which tokens. */
+export interface ReprotectInput extends Omit<Promoted, 'kind'> {
+  readonly drSecondaries: readonly string[];
+  readonly performanceSecondaries: readonly string[];
+  readonly tokens: OperationTokens;
+  /** Of the plan of the change. */
+  readonly authority: Authority;
+}
+
+/**
+ * After a change of the DR primary: each DR secondary, the performance secondaries, and the proof that the primary takes a
+ * write. Who does not follow stays among what is left to do.
+ */
+export async function restoreProtection(run: Run, input: ReprotectInput): Promise<void> {
+  const { deployment, primary, drSecondaries, tokens, authority } = input;
+  const follow = (secondary: string) => repointDrSecondary(run, tokens, { deployment, primary, secondary, authority });
+  await inParallel<unknown>([
+    seeWrite(run, { ...input, kind: 'dr' }),
+    ...drSecondaries.map(follow),
+    performanceFollows(run, input),
+  ]);
+}
+
+/** Performance secondaries follow by themselves, or are re-pointed with their filters. */
+async function performanceFollows(
+  run: Run,
+  { deployment, performanceSecondaries, primary, authority }: ReprotectInput,
+): Promise<void> {
+  if (performanceSecondaries.length === 0) return;
+  const name = 'Wait until the performance secondaries follow';
+  const follows = await seenFollowing(run, deployment, primary, performanceSecondaries, name);
+  const follow = async (secondary: string): Promise<void> => {
+    if (follows?.has(secondary)) run.state.left.settle(followingOf(secondary));
+    else if (follows)
+      await repointPerformanceSecondary(run, { deployment, primary, secondary, authority }, { form: 'token' });
+  };
+  await inParallel(performanceSecondaries.map(follow));
+}
+
+/**
+ * After a change of the performance primary, also where the old one was promoted back: a promotion forgets all secondaries.
+ * Each follows with its filter, and so does the cluster that does not serve.
+ */
+export async function followNewPrimary(
+  run: Run,
+  deployment: string,
+  route: PromotionRoute,
+  authority: Authority,
+  served: Side,
+): Promise<void> {
+  const [primary, followers] = followersOf(route, served);
+  const follow = async (follower: Follower): Promise<void> => {
+    const pair = { deployment, primary, secondary: follower.cluster, authority };
+    await repointPerformanceSecondary(run, pair, { form: 'token', known: follower });
+  };
+  await inParallel(followers.map(follow));
+}
+
+/** What is left to do from the moment at which a cluster is performance primary; each follower that is seen settles its own. */
+export function leaveAfterPromotion(run: Run, deployment: string, route: PromotionRoute, served: Side): void {
+  const { from, to, mode, silent, staysOut, quiesce } = route;
+  const { left } = run.state;
+  const [primary, followers] = followersOf(route, served);
+  const names = followers.map(({ cluster }) => cluster);
+  leaveFollowing(run, 'performance', primary, names, quiesce);
+  for (const cluster of silent)
+    left.add(
+      `${cluster} did not answer: where it is a performance secondary, re-point it with secondaryRepointing when it is back.`,
+    );
+  if (served === 'old') return;
+  if (staysOut !== undefined) left.add(`${staysOut}${refusedUntilFollowing(quiesce)}`);
+  left.add(
+    `Clients that used ${from} and are to use ${to} log in there: tokens and leases of ${from} are not known on ${to}.`,
+  );
+  left.add(`Check the audit devices of ${to}, and that the credential that the inventory names for ${to} lives on.`);
+  if (mode !== 'unplanned') return;
+  const rejoin = nextCommandOf.start('performanceRejoin', { deployment, cluster: from, reason: `${from} is back` });
+  left.add(
+    `Keep ${from} away from clients and from the others until it is demoted. When it answers again: \`${rejoin}\`.`,
+  );
+}
+
+/** The cluster that became performance primary, and who is to follow it. */
+function followersOf(
+  { from, to, others, old, candidate }: PromotionRoute,
+  served: Side,
+): readonly [string, readonly Follower[]] {
+  return served === 'new' ? [to, [...others, ...(old ? [old] : [])]] : [from, [...others, candidate]];
+}
+
+/** An unplanned promotion that ended without a primary, or without knowing of one: who said last to be it. */
+export async function tellNotPromoted(run: Run, deployment: string, { from, to }: PromotionRoute): Promise<void> {
+  await tellWhoIsPrimary(run, {
+    ...{ deployment, kind: 'performance', clusters: [from, to], ended: `The promotion of ${to} was ended early` },
+    seeTo: (primaries) =>
+      `See that clients reach ${primaries}, and re-point the other secondaries to it with secondaryRepointing.`,
+    otherwise: `Read the performance status of ${to} once more. Where it is no primary, start performancePromotion again, or bring ${from} back.`,
+  });
+}

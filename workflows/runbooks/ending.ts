@@ -1,0 +1,243 @@
+import type { DecommissionRoute, TeardownRoute } from '../../activities/plans/ending';
+import { nextCommandOf } from '../../src/contracts/next-commands';
+import type { InputOf, ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { Approvals } from '../engine/approvals';
+import type { Run } from '../engine/run';
+import type { Ending } from '../engine/runbook';
+import { runbook } from '../engine/runbook';
+import type { TokenNeed } from '../procedures/approved-plan';
+import { approvePlan } from '../procedures/approved-plan';
+import type { OperationTokens } from '../procedures/operation-tokens';
+import { finishRun, kindName, statusOf, teardownCommand } from '../procedures/roles';
+import { failOver } from './dr-failover';
+
+/**
+ * A secondary is cut off for good: revoked on its primary, then made to forget the primary, or its replication disabled.
+ * The secondary keeps its data; nothing is wiped.
+ */
+export const secondaryDecommission = runbook('secondaryDecommission', decommission, { failOver });
+
+async function decommission(run: Run, input: InputOf<'secondaryDecommission'>): Promise<Ending> {
+  // 0./1. Read and judge; gate `revoke` while the key holders are asked; then gate `disable`, where that is to follow.
+  const approved = await approvePlan<DecommissionRoute>(run, {
+    input,
+    assess: (call, again) => call.assessSecondaryDecommission({ input, ...again }),
+    gate: () => 'revoke',
+    tokens: tokenNeed,
+  });
+  if ('outcome' in approved) return approved;
+  const { route, tokens, approvals } = approved;
+  // Both approvals before the first change: a rejection of the second leaves nothing half done.
+  if (route.afterwards === 'disable') {
+    run.state.enterPhase('waiting-for-people');
+    await approvals.further('disable');
+  }
+  // The token is in hand before anything is changed: without it the secondary would be left half done.
+  if (route.secondary !== undefined) await tokens?.of(route.secondary);
+
+  // 2. The primary's side. From here on a run that is stopped says what is left.
+  run.state.enterPhase('working');
+  await cutOff(run, input, route, approvals);
+
+  // 3. The secondary's side.
+  await settle(run, input, route, approvals, tokens);
+
+  // 4. Nothing of ours stays behind, and the last look is in the report.
+  await finishRun(run, input.deployment, tokens);
+  return { outcome: 'completed' };
+}
+
+/** A DR secondary does nothing without an operation token. */
+function tokenNeed({ tokenSource, secondary, afterwards }: DecommissionRoute): TokenNeed | undefined {
+  if (tokenSource === undefined || secondary === undefined) return undefined;
+  const use = afterwards === 'disable' ? 'dr.disable' : 'dr.update-primary';
+  return { source: tokenSource, targets: [{ cluster: secondary, uses: [use, 'dr.operation-token.delete'] }] };
+}
+
+/** Step 2: revoked, and seen to be gone. */
+async function cutOff(
+  run: Run,
+  input: InputOf<'secondaryDecommission'>,
+  route: DecommissionRoute,
+  approvals: Approvals,
+): Promise<void> {
+  const { deployment, kind } = input;
+  const { primary: cluster, id, secondary } = route;
+  const whose = secondary ?? id;
+  const inDoubt = `${whose} on ${cluster} may have been revoked: read known_secondaries in ${statusOf(kind)} of ${cluster}. Where the id ${id} is missing, ${whose} is cut off: disable its replication with replicationTeardown, or connect it again with secondaryRepointing.`;
+  await run.step(`Revoke ${whose} on ${cluster}`, (call) =>
+    approvals.begin('revoke', (authority) => {
+      const order = () => call.revokeSecondary({ deployment, kind, cluster, id, secondary, authority });
+      return run.state.left.during(SECONDARY_SIDE, inDoubt, order, secondarySide(input, route));
+    }),
+  );
+  for (const text of filterLeft(input, route)) run.state.left.add(text);
+  await run.skippableStep(
+    `See that ${whose} is gone`,
+    `whether ${whose} is disconnected from ${cluster} is not known`,
+    (call) => call.awaitSecondaryGone({ deployment, cluster, kind, id, secondary }),
+  );
+}
+
+/** Step 3: what is done on the secondary is not left to people any more. */
+async function settle(
+  run: Run,
+  input: InputOf<'secondaryDecommission'>,
+  route: DecommissionRoute,
+  approvals: Approvals,
+  tokens: OperationTokens | undefined,
+): Promise<void> {
+  const { deployment, kind } = input;
+  const { secondary: cluster, afterwards } = route;
+  if (cluster === undefined || afterwards === 'nothing') return;
+  const forgets = afterwards === 'forget-primary';
+  const settled = await run.skippableStep(
+    forgets ? `Make ${cluster} forget its primary` : `Disable ${kindName(kind)} replication on ${cluster}`,
+    forgets
+      ? `${cluster} goes on looking for a primary that refuses it`
+      : `${cluster} stays a ${kindName(kind)} secondary and looks for a primary that refuses it`,
+    (call) =>
+      approvals.begin(forgets ? 'revoke' : 'disable', async (authority) => {
+        const ending = { deployment, kind, cluster, authority, token: await tokens?.of(cluster) };
+        const inDoubt = forgets
+          ? `${cluster} may have been made to forget its ${kindName(kind)} primary: read ${statusOf(kind)} of it. Where it knows no primary any more, secondaryRepointing connects it again, without a wipe.`
+          : disablingInDoubt(kind, 'secondary', cluster);
+        return run.state.left.during(`settling ${cluster}`, inDoubt, () =>
+          forgets ? call.forgetPrimary(ending) : call.disableSecondary(ending),
+        );
+      }),
+  );
+  if (!settled) return;
+  run.state.left.settle(SECONDARY_SIDE);
+  if (!forgets) await seeDisabled(run, { deployment, kind, cluster });
+}
+
+const SECONDARY_SIDE = 'side of the secondary';
+
+/** What is left to do on the secondary once its primary has revoked it. */
+function secondarySide(
+  { deployment, kind, secondary: named }: InputOf<'secondaryDecommission'>,
+  { id, secondary: cluster }: DecommissionRoute,
+): string {
+  if (cluster === undefined) {
+    const name = named ?? `the secondary with the id ${id}`;
+    return `Nothing was done on ${name}: on it, send update-primary with "token": "" so that it forgets its primary, or disable its ${kindName(kind)} replication. It keeps a copy of the data either way: erase it where it is not wanted.`;
+  }
+  return `${cluster} is still a ${kindName(kind)} secondary with a copy of the data and looks for its primary: disable it with ${teardownCommand(deployment, kind, cluster)}.`;
+}
+
+/** The filter of a revoked performance secondary is not touched: it keeps data away should the id be used again. */
+function filterLeft(
+  { deployment }: InputOf<'secondaryDecommission'>,
+  { primary, id, secondary, filterLeft: filter }: DecommissionRoute,
+): string[] {
+  if (filter === undefined) return [];
+  const how =
+    secondary === undefined
+      ? `DELETE sys/replication/performance/primary/paths-filter/${id} on ${primary}`
+      : `\`${nextCommandOf.start('filterReconciliation', { deployment, primary, filters: { [secondary]: 'none' }, reason: `${secondary} was decommissioned` })}\``;
+  return [
+    `The paths filter of ${id} is still on ${primary} (${filter}), so that nothing more is sent should the id be used again. To delete it, ${how}.`,
+  ];
+}
+
+/**
+ * One kind of replication ends on one cluster, primary or secondary. The other kind stays as it is, and no data is
+ * wiped; but what replicated with it can do so again only after a wipe, which the plan names secondary by secondary.
+ */
+export const replicationTeardown = runbook('replicationTeardown', tearDown, { failOver });
+
+async function tearDown(run: Run, input: InputOf<'replicationTeardown'>): Promise<Ending> {
+  const { deployment, kind, cluster } = input;
+
+  // 0./1. Read the role and who is cut off; gate `disable` while the key holders are asked.
+  const approved = await approvePlan<TeardownRoute>(run, {
+    input,
+    assess: (call, again) => call.assessReplicationTeardown({ input, ...again }),
+    gate: ({ gates }) => (gates.disable?.needed === true ? 'disable' : undefined),
+    // A DR secondary does nothing without an operation token.
+    tokens: ({ tokenSource: source }) =>
+      source && { source, targets: [{ cluster, uses: ['dr.disable', 'dr.operation-token.delete'] }] },
+  });
+  if ('outcome' in approved) return approved;
+  const { route, tokens, approvals } = approved;
+
+  // 2. The role ends. A run that is stopped afterwards says what is left all the same.
+  const { role } = route;
+  if (role !== 'disabled') {
+    await tokens?.of(cluster);
+    run.state.enterPhase('working');
+    await run.step(`Disable ${kindName(kind)} replication on ${cluster}`, (call) =>
+      approvals.begin('disable', async (authority) => {
+        const ending = { deployment, kind, cluster, authority };
+        const token = role === 'primary' ? undefined : await tokens?.of(cluster);
+        return run.state.left.during(`disabling ${cluster}`, disablingInDoubt(kind, role, cluster), () =>
+          role === 'primary' ? call.disablePrimary(ending) : call.disableSecondary({ ...ending, token }),
+        );
+      }),
+    );
+    for (const text of leftOfTeardown(input, route)) run.state.left.add(text);
+  }
+
+  // 3. Every node says so; nothing of ours stays behind; the last look is in the report.
+  await seeDisabled(run, { deployment, kind, cluster });
+  await finishRun(run, deployment, tokens);
+  return {
+    outcome: 'completed',
+    result: {
+      cluster,
+      kind,
+      was: route.role,
+      cutOff: route.cutOff,
+      undo: undoInWords(input, route),
+    },
+  };
+}
+
+/** What the others still believe, and how to end that. */
+function leftOfTeardown(
+  { deployment, kind, cluster }: InputOf<'replicationTeardown'>,
+  { cutOff, knownBy }: TeardownRoute,
+): string[] {
+  const revoke = { deployment, kind, ...knownBy, afterwards: 'nothing', reason: `${cluster} was torn down` };
+  return [
+    ...cutOff.map(({ id, cluster: name }) =>
+      name === undefined
+        ? `The secondary with the id ${id} is not in the inventory: disable its replication, or wipe it and onboard it elsewhere.`
+        : `${name} is still a secondary and looks for ${cluster}: end that with ${teardownCommand(deployment, kind, name)}, or wipe it and onboard it to another primary.`,
+    ),
+    ...(knownBy
+      ? [
+          `${knownBy.primary} still knows ${cluster}: revoke it with \`${nextCommandOf.start('secondaryDecommission', revoke)}\`${kind === 'dr' ? ', with "acknowledgeLastSecondary": true where no other DR secondary is connected' : ''}.`,
+        ]
+      : []),
+  ];
+}
+
+function undoInWords({ kind, cluster }: InputOf<'replicationTeardown'>, { role, cutOff }: TeardownRoute): string {
+  if (role === 'disabled') return 'Nothing was changed.';
+  const onboarding = kind === 'dr' ? 'drSecondaryOnboarding' : 'performanceSecondaryOnboarding';
+  if (role === 'secondary') return `There is no way back but ${onboarding}, which wipes ${cluster}.`;
+  const again = `primaryEnablement makes ${cluster} a primary again, of a new replication set`;
+  return cutOff.length === 0
+    ? `${again}.`
+    : `${again}; each of its ${cutOff.length} former secondaries then needs ${onboarding}, which wipes it.`;
+}
+
+/** What is left to do where nobody knows whether a role ended. */
+function disablingInDoubt(kind: ReplicationKind, role: 'primary' | 'secondary', cluster: string): string {
+  const cost =
+    role === 'primary'
+      ? 'its secondaries are cut off for good, and still look for it'
+      : 'it becomes a secondary again only by being wiped, and its primary may still know its id';
+  return `${cluster} may have been disabled as ${kindName(kind)} ${role}: read ${statusOf(kind)} of it. If it is disabled, ${cost}.`;
+}
+
+/** After a kind of replication was disabled on a cluster: every node says so. */
+function seeDisabled(run: Run, asked: { deployment: string; kind: ReplicationKind; cluster: string }) {
+  return run.skippableStep(
+    `See on every node of ${asked.cluster} that it is disabled`,
+    `whether every node of ${asked.cluster} ended its replication is not known`,
+    (call) => call.awaitReplicationDisabled(asked),
+  );
+}
