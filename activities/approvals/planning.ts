@@ -63,10 +63,19 @@ export function gateFacts(
   return { needed, validForMs: policy.validForMs, approvers, approvals: policy.approvals };
 }
 
-/** A cluster as plans name it. @throws nothing: an ID that was not read is empty, which no activity accepts. */
-export function identityOf(observation: ClusterObservation): AllowedOperation['on'] {
-  return { cluster: observation.cluster, clusterId: observation.clusterId ?? '' };
+/** A cluster as it was read, or as it is known otherwise. */
+export type Named = Pick<ClusterObservation, 'cluster' | 'clusterId'>;
+
+/** As plans name it: an ID that was not read is empty, which no activity accepts. */
+function identityOf({ cluster, clusterId = '' }: Named): AllowedOperation['on'] {
+  return { cluster, clusterId };
 }
+
+/** An operation that a plan is to allow. */
+export type PlannedOperation = Pick<AllowedOperation, 'operation' | 'detail'> & {
+  readonly on: Named;
+  readonly with?: Named | undefined;
+};
 
 /** Whose place a promoted cluster takes: binds an approved promotion to the cluster that must not be primary. */
 export function inPlaceOf(cluster: string): string {
@@ -81,7 +90,7 @@ export interface Planning {
   readonly input: { readonly deployment: string; readonly reason: string; readonly requestedBy?: string | undefined };
   /** The clusters that the plan is about. */
   readonly clusters: readonly ClusterObservation[];
-  readonly operations: Listed<AllowedOperation>;
+  readonly operations: Listed<PlannedOperation>;
   readonly warnings?: Listed<string>;
   readonly steps: Listed<string>;
   readonly choices?: RunbookPlan['choices'];
@@ -103,7 +112,9 @@ export function planDocument(planning: Planning): PlanDocument {
       dr: each.dr?.mode ?? 'not read',
       performance: each.performance?.mode ?? 'not read',
     })),
-    operations: applicable(planning.operations),
+    operations: applicable(planning.operations).map(({ operation, on, with: other, detail }) => ({
+      ...{ operation, on: identityOf(on), with: other && identityOf(other), detail },
+    })),
     warnings: applicable(planning.warnings ?? []),
     steps: applicable(planning.steps),
     choices,

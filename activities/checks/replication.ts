@@ -106,23 +106,16 @@ export function hasRole(observation: Told, kind: ReplicationKind, mode: 'primary
 /** A DR secondary has the tokens and the performance role of its primary, and none of its own. */
 export function noDrSecondary(observation: Told, needed: string, next: string): Check {
   const { cluster, dr } = observation;
-  return check('no DR secondary', cluster, dr?.mode !== 'secondary', {
-    observed: roleText(observation, 'dr'),
-    needed,
-    next,
-  });
+  const observed = roleText(observation, 'dr');
+  return check('no DR secondary', cluster, dr?.mode !== 'secondary', { observed, needed, next });
 }
 
 /** A primary that serves: `idle` is one without an active node. */
 export function servesAsPrimary(observation: Told, kind: ReplicationKind, next: string): Check {
   const seen = observation[kind];
   const good = seen?.mode === 'primary' && seen.state !== 'idle';
-  const name = `${kindName(kind)} primary`;
-  return check(name, observation.cluster, good, {
-    observed: roleText(observation, kind),
-    needed: 'primary, running',
-    next,
-  });
+  const observed = roleText(observation, kind);
+  return check(`${kindName(kind)} primary`, observation.cluster, good, { observed, needed: 'primary, running', next });
 }
 
 /** Exactly one of these clusters is primary. */
@@ -138,11 +131,9 @@ export function onePrimary(kind: ReplicationKind, clusters: readonly Told[]): Ch
 /** Two clusters of one replication set, by the ID that both tell. */
 export function sameSet(kind: ReplicationKind, primary: Told, secondary: Told, next: string): Check {
   const [wanted, has] = [primary[kind]?.setId, secondary[kind]?.setId];
-  return check(`same ${kindName(kind)} set`, secondary.cluster, wanted !== undefined && wanted === has, {
-    observed: has ?? 'none',
-    needed: wanted ?? 'the set of the primary',
-    next,
-  });
+  const [observed, needed] = [has ?? 'none', wanted ?? 'the set of the primary'];
+  const good = wanted !== undefined && wanted === has;
+  return check(`same ${kindName(kind)} set`, secondary.cluster, good, { observed, needed, next });
 }
 
 /** Whether two clusters may belong to one replication set: only two IDs that are told, and differ, say that they do not. */
@@ -152,16 +143,12 @@ export function mayBeOneSet(a: string | undefined, b: string | undefined): boole
 
 export function streams(observation: Told, kind: ReplicationKind): Check {
   const { cluster, [kind]: seen } = observation;
-  return check(
-    `${kindName(kind)} secondary, streaming`,
-    cluster,
-    seen?.mode === 'secondary' && seen.state === 'stream-wals',
-    {
-      observed: roleText(observation, kind),
-      needed: 'secondary, stream-wals',
-      next: `Wait until ${cluster} streams; run merkleCheck where it never gets there.`,
-    },
-  );
+  const good = seen?.mode === 'secondary' && seen.state === 'stream-wals';
+  return check(`${kindName(kind)} secondary, streaming`, cluster, good, {
+    observed: roleText(observation, kind),
+    needed: 'secondary, stream-wals',
+    next: `Wait until ${cluster} streams; run merkleCheck where it never gets there.`,
+  });
 }
 
 /** `stream-wals` is still told with a dead primary: only heartbeats prove life. */

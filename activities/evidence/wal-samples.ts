@@ -211,7 +211,7 @@ function sinceRoles(samples: readonly WalSample[], primary: string, secondary: s
 /**
  * What a failover to the secondary loses as far as samples prove it: what the primary had written at its last sample
  * and the secondary has not. Never the whole loss: writes after that sample are not known. `bound` is of WAL entries,
- * decimal, and undefined where even this is not known; `sampleAt` is when the primary told its WAL last.
+ * decimal, and undefined where even this is not known.
  *
  * @param now.received - `last_remote_wal` of the secondary, of the same set as the samples, where it still answers
  */
@@ -220,7 +220,7 @@ export function lossBound(
   primary: string,
   secondary: string,
   now: { readonly at: number; readonly received?: string | undefined },
-): { readonly bound: string | undefined; readonly sampleAt?: number; readonly why: string } {
+): { readonly bound: string | undefined; readonly why: string } {
   if (samples.length === 0) return { bound: undefined, why: 'there are no WAL samples of this deployment' };
   const counting = sinceRoles(samples, primary, secondary);
   const written = counting.flatMap((sample) => {
@@ -238,11 +238,11 @@ export function lossBound(
   const wrote = `${primary} had written up to WAL ${told.entries} at its last sample (${age})`;
   const after = `what ${primary} wrote after that sample is not known`;
   const untold = `${wrote}; what ${secondary} received is not told; ${after}`;
-  if (received === 0n) return { bound: undefined, sampleAt: told.at, why: untold };
+  if (received === 0n) return { bound: undefined, why: untold };
   const missing = told.entries - received;
   const bound = String(missing > 0n ? missing : 0n);
   const has = missing > 0n ? `lacks at least ${bound} of these entries` : 'has every entry up to that sample';
   const seen = now.received === undefined ? 'by its last sample' : 'by now';
   const why = `${wrote}; ${secondary} had received up to ${received} ${seen} and ${has}; ${after}`;
-  return { bound, sampleAt: told.at, why };
+  return { bound, why };
 }

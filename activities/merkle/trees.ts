@@ -1,5 +1,6 @@
 import type { OnCluster, Authority, ChangeResult } from '../../src/contracts/activities';
 import type { OperationTokenReference } from '../../src/contracts/ceremony';
+import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { RunbookError, orElse } from '../../src/errors';
 import { verifyBeginning, verifyOperation } from '../approvals/authority';
 import type { ClusterAccess } from '../clusters';
@@ -15,33 +16,14 @@ import type { Finding } from '../../src/contracts/run-facts';
 import type { MerkleReport, MerkleSubtree } from '../../src/vault';
 
 /** A Merkle check in plain words (interface section 2: Merkle check result). */
-export interface MerkleCheckResult {
-  readonly cluster: string;
-  readonly clusterId: string;
-  readonly verdict: 'sound' | 'corrupted';
-  /** One sentence. */
-  readonly text: string;
-  readonly rootCorrupted: boolean;
-  /** Of each damaged subtree. */
-  readonly damage: readonly ReturnType<typeof damageOf>[];
-  readonly checkedAt: number;
-  /** How long the service took, ms. */
-  readonly tookMs: number;
-  readonly findings: readonly Finding[];
-}
-
-type Judged = Pick<MerkleCheckResult, 'verdict' | 'text' | 'rootCorrupted' | 'damage' | 'findings'>;
+export type MerkleCheckResult = Awaited<ReturnType<typeof probeMerkleTree>>;
 
 /**
  * A plain verdict out of the report of a check. Damage in any tree, page or subpage is corruption.
  *
  * @param statusSaysCorrupted - `corrupted_merkle_tree` of the status, read after the check; undefined where not told
  */
-export function judgeMerkleReport(
-  cluster: string,
-  report: MerkleReport,
-  statusSaysCorrupted: boolean | undefined,
-): Judged {
+export function judgeMerkleReport(cluster: string, report: MerkleReport, statusSaysCorrupted: boolean | undefined) {
   const damage = report.subtrees.map(damageOf).filter(({ rootCorrupted, pages }) => rootCorrupted || pages > 0);
   if (report.healthy) {
     const text = `The Merkle tree of ${cluster} is sound: no root, page or subpage is corrupted.`;
@@ -52,7 +34,7 @@ export function judgeMerkleReport(
       next: 'Check again after a while; if it stays, ask the vendor.',
     };
     const findings = statusSaysCorrupted === true ? [contradiction] : [];
-    return { verdict: 'sound', text, rootCorrupted: false, damage, findings };
+    return { verdict: 'sound' as const, text, rootCorrupted: false, damage, findings };
   }
   const where = [
     ...(report.corruptedRoot ? ['the root of the tree'] : []),
@@ -64,7 +46,7 @@ export function judgeMerkleReport(
   const text = `The Merkle tree of ${cluster} is corrupted: ${where.join('; ')}.`;
   const next = `Reindex ${cluster}: \`runbook start drReindex\`. Until then do not rely on it for a failover.`;
   const findings: Finding[] = [{ severity: 'critical', code: 'merkle-tree-corrupted', text, next }];
-  return { verdict: 'corrupted', text, rootCorrupted: report.corruptedRoot, damage, findings };
+  return { verdict: 'corrupted' as const, text, rootCorrupted: report.corruptedRoot, damage, findings };
 }
 
 function damageOf({ id, treeType, corruptedSubtreeRoot, corruptedPages }: MerkleSubtree) {
@@ -132,11 +114,7 @@ function showsReindexSince({ inProgress, epoch }: ReindexState, epochBefore: num
 }
 
 /** The options of a reindex (interface 4.1: `reindex`). */
-export interface ReindexOptions {
-  readonly diff: boolean;
-  readonly force: boolean;
-  readonly skipFlush: boolean;
-}
+type ReindexOptions = Pick<InputOf<'drReindex'>, 'diff' | 'force' | 'skipFlush'>;
 
 /** The options as the plan allows them, word for word: another choice needs another approval. */
 export function reindexDetail({ diff, force, skipFlush }: ReindexOptions): string {
@@ -151,9 +129,7 @@ const START_BUDGET_MS = 30_000;
 /* Merkle checks and reindexing of a DR secondary (interface 4.1: `merkle-check`, `reindex`; facts 7). */
 
 /** Reads only, and may take long on a large store: waits for the answer. */
-export async function probeMerkleTree(
-  input: OnCluster & { readonly token: OperationTokenReference },
-): Promise<MerkleCheckResult> {
+export async function probeMerkleTree(input: OnCluster & { readonly token: OperationTokenReference }) {
   const { cluster, token } = input;
   const { execution, signal, limits, access } = onCluster(input);
   const clusterId = await awaitClusterId(access, execution, ANSWER_BUDGET_MS);
@@ -171,6 +147,7 @@ export async function probeMerkleTree(
     cluster,
   });
   const checkedAt = Date.now();
+  // How long the service took.
   return { cluster, clusterId, ...judged, checkedAt, tookMs: checkedAt - began };
 }
 

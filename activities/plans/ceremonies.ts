@@ -1,7 +1,7 @@
 import type { Assessment } from '../../src/contracts/activities';
 import { usesInWords } from '../../src/contracts/next-commands';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { AllowedOperation, Check, RunbookPlan } from '../../src/contracts/plan';
+import type { Check } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import { orElse } from '../../src/errors';
@@ -9,8 +9,8 @@ import { findCluster } from '../../src/inventory';
 import type { RecipientKey } from '../../src/keys';
 import { readRecipientKey } from '../../src/keys';
 import type { GeneratedTokenKind } from '../../src/vault';
-import { gateFacts, identityOf, planDocument, siteFacts } from '../approvals/planning';
-import type { Planning } from '../approvals/planning';
+import { gateFacts, planDocument, siteFacts } from '../approvals/planning';
+import type { Named, Planning } from '../approvals/planning';
 import { breakGlassWarnings, ceremonyCallsAllowed, ceremonyToken, isIn } from '../ceremony/ceremony-access';
 import { check, notCheckable } from '../checks/check';
 import { hasRole, noDrSecondary, takesPart } from '../checks/replication';
@@ -27,15 +27,16 @@ export function assessCeremony({ input }: PlanInput<InputOf<'operationTokenCerem
   return planCeremony('operation-token', input, input.recipient, (recipient, on) => {
     const to = recipient?.fingerprint;
     return {
-      operation: to !== undefined && { operation: 'operation-token.hand-over', on, detail: to },
+      operations: [to !== undefined && { operation: 'operation-token.hand-over', on, detail: to }],
       warnings: [
         recipient &&
           `Whoever has the private key of ${recipient.fingerprint} can ${usesInWords(uses)} on ${cluster}, past every gate, until the token is deleted. ${compareByVoice(recipient)}`,
       ],
-      step:
+      steps: [
         to === undefined
           ? `Generate an operation token on ${cluster}, sealed; the record keeps it for the next run, for ${keepFor}`
           : `Generate an operation token on ${cluster}, encrypted to ${to}`,
+      ],
       choices: { uses: uses.join(', '), ...(to === undefined ? { keepFor } : { recipientKey: to }) },
     };
   });
@@ -47,12 +48,14 @@ export function assessRootTokenCeremony({ input }: PlanInput<InputOf<'rootTokenC
   return planCeremony('root-token', input, recipientPgpKey, (recipient, on) => {
     const { fingerprint = '' } = recipient ?? {};
     return {
-      operation: { operation: 'root-token.generate', on, detail: fingerprint },
+      operations: [{ operation: 'root-token.generate', on, detail: fingerprint }],
       warnings: [
         `Whoever has the private key of ${fingerprint} can do anything on ${cluster}, until the token is revoked.`,
         recipient && compareByVoice(recipient),
       ],
-      step: `Generate a root token on ${cluster}, encrypted to ${fingerprint}; the report has it, of no use to anybody else`,
+      steps: [
+        `Generate a root token on ${cluster}, encrypted to ${fingerprint}; the report has it, of no use to anybody else`,
+      ],
       choices: { recipientKey: fingerprint },
     };
   });
@@ -63,19 +66,14 @@ function compareByVoice({ userIds }: RecipientKey): string {
 }
 
 /** What the plan of a ceremony says of its token. */
-interface TokenPlan {
-  readonly operation: Planning['operations'][number];
-  readonly warnings: NonNullable<Planning['warnings']>;
-  readonly step: string;
-  readonly choices: RunbookPlan['choices'];
-}
+type TokenPlan = Pick<Required<Planning>, 'operations' | 'warnings' | 'steps' | 'choices'>;
 
 /** Reads and judges the cluster, its attempt slot, those who are asked, and the key of a person who gets the token. */
 async function planCeremony(
   kind: GeneratedTokenKind,
   input: Planning['input'] & { readonly cluster: string },
   key: string | undefined,
-  about: (recipient: RecipientKey | undefined, on: AllowedOperation['on']) => TokenPlan,
+  about: (recipient: RecipientKey | undefined, on: Named) => TokenPlan,
 ): Promise<Assessment<TokenRoute>> {
   const context = currentExecution();
   const { clusters, inventory, signal } = context;
@@ -108,15 +106,18 @@ async function planCeremony(
     ],
   };
   if (recipient && 'refused' in recipient) return base;
-  const { operation, warnings, step, choices } = about(recipient, identityOf(observation));
+  const token = about(recipient, observation);
   const plan = planDocument({
     runbook: kind === 'root-token' ? 'rootTokenCeremony' : 'operationTokenCeremony',
     input,
     clusters: [observation],
-    operations: [operation],
-    warnings: [...breakGlassWarnings(kind, [observation]), ...warnings],
-    steps: [`Ask the key holders for ${keyShares(observation.seal?.recovery)}`, step, 'Destroy the ceremony keys'],
-    choices,
+    ...token,
+    warnings: [...breakGlassWarnings(kind, [observation]), ...token.warnings],
+    steps: [
+      `Ask the key holders for ${keyShares(observation.seal?.recovery)}`,
+      ...token.steps,
+      'Destroy the ceremony keys',
+    ],
   });
   return { ...base, route: { fingerprint: recipient?.fingerprint }, plan };
 }

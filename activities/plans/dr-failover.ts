@@ -5,7 +5,6 @@ import type { Finding } from '../../src/contracts/run-facts';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { drSetOf, findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
-import { identityOf } from '../approvals/planning';
 import { asWarning, check } from '../checks/check';
 import { BROKEN, credentialFacts, stopBroken } from '../checks/credentials';
 import { everyNodeAnswers, everyNodeUnsealed, hasRole, healthyTree, otherReadable } from '../checks/replication';
@@ -21,7 +20,7 @@ import { currentExecution } from '../execution';
 import { findFailoverSides, furthestAhead, identityOfLost, identityOfMember } from '../checks/failover-sides';
 import type { FailoverSides } from '../checks/failover-sides';
 import { snapshotWanted } from '../snapshots/snapshots';
-import { followingSteps, observe, tokenSteps } from './observed';
+import { followingSteps, observe, repointed, tokenSteps } from './observed';
 import type { Observed, Observing, PlanInput } from './observed';
 
 /** What is known beforehand of what a failover loses. Changes by itself: never in a plan. */
@@ -247,26 +246,18 @@ function failoverPlan(
   const hook = fencing === 'hook';
   const token = tokenSteps(to, tokenSource, kept);
   const alsoGone = [...new Set(input.alsoGone ?? [])].sort();
-  const on = identityOf(to);
-  const pair = { on, with: identityOfLost(findCluster(deployment, from), to.dr?.setId) };
-  const gone = { cluster: from, clusterId: pair.with.clusterId, at: 0, reachable: false, nodes: [] };
+  const identity = ({ cluster }: ClusterObservation) =>
+    identityOfMember(findCluster(deployment, cluster), to.dr?.setId);
+  const former = identityOfLost(findCluster(deployment, from), to.dr?.setId);
   return plan({
-    clusters: [to, gone],
+    clusters: [to, { ...former, at: 0, reachable: false, nodes: [] }],
     operations: [
-      kept && { operation: 'operation-token.take-for-failover', on, detail: kept.entry },
-      hook && { operation: 'hook.fence', on: pair.with, with: on },
-      { operation: 'dr.secondary.promote', ...pair },
-      { operation: 'dr.secondary.promote-force', ...pair },
-      ...members.map(({ cluster }) => ({
-        operation: 'dr.secondary.repoint-after-promotion' as const,
-        on: identityOfMember(findCluster(deployment, cluster), to.dr?.setId),
-        with: on,
-      })),
-      ...followers.map((each) => ({
-        operation: 'performance.secondary.repoint-after-promotion' as const,
-        on: identityOf(each),
-        with: on,
-      })),
+      kept && { operation: 'operation-token.take-for-failover', on: to, detail: kept.entry },
+      hook && { operation: 'hook.fence', on: former, with: to },
+      { operation: 'dr.secondary.promote', on: to, with: former },
+      { operation: 'dr.secondary.promote-force', on: to, with: former },
+      ...repointed('dr', 'promotion', to, members.map(identity)),
+      ...repointed('performance', 'promotion', to, followers),
     ],
     warnings: [
       ...ofTokens,

@@ -4,7 +4,7 @@ import type { Check } from '../../src/contracts/plan';
 import type { Finding } from '../../src/contracts/run-facts';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
-import { identityOf } from '../approvals/planning';
+import type { Listed, Named, PlannedOperation } from '../approvals/planning';
 import { ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check } from '../checks/check';
 import {
@@ -29,7 +29,7 @@ import { compareVersions, versionsInOrder } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { lastPrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';
-import { comparisonStep, followingSteps, observe, tokenSteps } from './observed';
+import { comparisonStep, followingSteps, observe, repointed, tokenSteps } from './observed';
 import type { Observed, PlanInput } from './observed';
 
 /** The old primary, the new one, the others of the DR set, and who follows their performance role. */
@@ -58,7 +58,7 @@ export async function assessDrSwitchover(
     ...(await tokenChecks(observed, tokens, sides)),
     coolDown(changes, deployment.limits.coolDownMs, Date.now()),
   ];
-  const route = routeOf(deployment, sides, { tokens, quiesce, snapshot: snapshot.wanted });
+  const route = routeOf(deployment, sides, tokens, quiesce, snapshot.wanted);
   const { go, onStuck, acceptLoss } = input;
   const { tokenSource, rejoin } = route;
   const plan = observed.plan({
@@ -77,11 +77,9 @@ export type SwitchoverRoute = ReturnType<typeof routeOf>;
 function routeOf(
   deployment: Deployment,
   { from, to, drSecondaries, performanceSecondaries, silent }: Sides,
-  {
-    tokens,
-    quiesce,
-    snapshot,
-  }: { readonly tokens: TokenAssessment; readonly quiesce: Quiescing; readonly snapshot: boolean },
+  tokens: TokenAssessment,
+  quiesce: Quiescing,
+  snapshot: boolean,
 ) {
   return {
     from: from.cluster,
@@ -233,24 +231,22 @@ export async function tokenChecks(
 }
 
 /** What the approval of the plan allows: each side may end as the primary, and the others follow that one. */
-function operationsOf({ from, to, drSecondaries, performanceSecondaries }: Sides, route: SwitchoverRoute) {
-  const [former, next] = [identityOf(from), identityOf(to)];
-  const others = drSecondaries.map(identityOf);
-  const follow = (primary: typeof former, secondaries: readonly (typeof former)[]) => [
-    ...secondaries.map((on) => ({ operation: 'dr.secondary.repoint-after-switchover', on, with: primary }) as const),
-    ...performanceSecondaries.map((each) => {
-      const on = identityOf(each);
-      return { operation: 'performance.secondary.repoint-after-switchover', on, with: primary } as const;
-    }),
+function operationsOf(
+  { from, to, drSecondaries, performanceSecondaries }: Sides,
+  { kept, quiesce, rejoin }: SwitchoverRoute,
+): Listed<PlannedOperation> {
+  const follow = (primary: Named, secondaries: readonly Named[]) => [
+    ...repointed('dr', 'switchover', primary, secondaries),
+    ...repointed('performance', 'switchover', primary, performanceSecondaries),
   ];
   return [
-    route.kept && ({ operation: 'operation-token.take', on: next, detail: route.kept.entry } as const),
-    route.quiesce === 'quota' && ({ operation: 'dr.primary.quiesce-by-quota', on: former, with: next } as const),
-    { operation: 'dr.primary.demote', on: former, with: next } as const,
-    { operation: 'dr.secondary.promote-after-demotion', on: next, with: former } as const,
-    { operation: 'dr.secondary.promote-after-demotion', on: former, with: next } as const,
-    ...follow(next, [...(route.rejoin ? [former] : []), ...others]),
-    ...follow(former, [next, ...others]),
+    kept && { operation: 'operation-token.take', on: to, detail: kept.entry },
+    quiesce === 'quota' && { operation: 'dr.primary.quiesce-by-quota', on: from, with: to },
+    { operation: 'dr.primary.demote', on: from, with: to },
+    { operation: 'dr.secondary.promote-after-demotion', on: to, with: from },
+    { operation: 'dr.secondary.promote-after-demotion', on: from, with: to },
+    ...follow(to, [...(rejoin ? [from] : []), ...drSecondaries]),
+    ...follow(from, [to, ...drSecondaries]),
   ];
 }
 

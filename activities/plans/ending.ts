@@ -3,7 +3,7 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf, ReplicationKind, TokenSource } from '../../src/contracts/runbook-inputs';
 import { orElse } from '../../src/errors';
-import { identityOf } from '../approvals/planning';
+import type { Listed, PlannedOperation } from '../approvals/planning';
 import { check } from '../checks/check';
 import { anotherStays, hasRole, noDrSecondary, othersConnected, roleText } from '../checks/replication';
 import { CONNECTION, cutOffDetail } from '../ending/replication-end';
@@ -71,11 +71,7 @@ export async function assessReplicationTeardown(
   const operations =
     role === 'disabled'
       ? []
-      : details[role].map((detail) => ({
-          operation: `${kind}.${role}.disable` as const,
-          on: identityOf(seen),
-          detail,
-        }));
+      : details[role].map((detail) => ({ operation: `${kind}.${role}.disable` as const, on: seen, detail }));
   const isNamed = (each: ClusterObservation) =>
     each.clusterId !== undefined && route.cutOff.some((one) => one.cluster === each.cluster);
   return {
@@ -220,16 +216,10 @@ export async function assessSecondaryDecommission(
     tokenSource: tokens?.source,
     filterLeft,
   };
-  const target = secondary && identityOf(secondary);
-  const operations = [
-    { operation: `${kind}.primary.revoke-secondary`, on: identityOf(primary), with: target, detail: id } as const,
-    target &&
-      afterwards !== 'nothing' &&
-      ({
-        operation: `${kind}.secondary.${afterwards}`,
-        on: target,
-        ...(afterwards === 'disable' && { detail: CONNECTION.none }),
-      } as const),
+  const detail = afterwards === 'disable' ? CONNECTION.none : undefined;
+  const operations: Listed<PlannedOperation> = [
+    { operation: `${kind}.primary.revoke-secondary`, on: primary, with: secondary, detail: id },
+    secondary && afterwards !== 'nothing' && { operation: `${kind}.secondary.${afterwards}`, on: secondary, detail },
   ];
   const next = 'Start again with {"afterwards": "nothing"}, and see what the cluster is used for.';
   return {

@@ -1,10 +1,10 @@
 import type { FilterState, Assessment } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { AllowedOperation, Check } from '../../src/contracts/plan';
+import type { Check } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import { isRunbookError } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
-import { identityOf } from '../approvals/planning';
+import type { PlannedOperation } from '../approvals/planning';
 import { check } from '../checks/check';
 import type { Rights } from '../checks/credentials';
 import { hasRole, roleText, rolesOf } from '../checks/replication';
@@ -228,12 +228,10 @@ function operationsOf(
   changed: readonly ClusterObservation[],
   changes: readonly FilterChange[],
 ) {
-  const operation = { operation: 'performance.primary.paths-filter', on: identityOf(primary) } as const;
-  const operationFor = ({ secondary, outside, wanted }: FilterChange): AllowedOperation => {
+  const operationFor = ({ secondary, outside, wanted }: FilterChange): PlannedOperation => {
     const target = outside ? undefined : changed.find(({ cluster }) => cluster === secondary);
-    return target
-      ? { ...operation, with: identityOf(target), detail: describeFilter(wanted) }
-      : { ...operation, detail: filterOfId(secondary, wanted) };
+    const detail = target ? describeFilter(wanted) : filterOfId(secondary, wanted);
+    return { operation: 'performance.primary.paths-filter', on: primary, with: target, detail };
   };
   return [...new Map(changes.map((each) => [`${each.outside} ${each.secondary}`, operationFor(each)])).values()];
 }

@@ -3,7 +3,6 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
 import { orElse } from '../../src/errors';
-import { identityOf } from '../approvals/planning';
 import { asWarning, check } from '../checks/check';
 import { aliveByHeartbeat, hasRole, primaryStable } from '../checks/replication';
 import { describeReindex, readReindex, reindexDetail } from '../merkle/trees';
@@ -66,7 +65,7 @@ export async function assessDrReindex(request: PlanInput<InputOf<'drReindex'>>):
     ],
     plan: observed.plan({
       clusters: [target, ...others.filter((each) => each.dr?.mode === 'primary')],
-      operations: [{ operation: 'dr.secondary.reindex', on: identityOf(target), detail }],
+      operations: [{ operation: 'dr.secondary.reindex', on: target, detail }],
       warnings: [...reindexWarnings(input, others), ...warnings],
       steps: [
         `Check the Merkle tree of ${cluster}${force ? '' : '; end here where it is sound'}`,

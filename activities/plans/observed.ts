@@ -2,13 +2,13 @@ import type { OnDeployment, PathsFilterFacts, Quiesce } from '../../src/contract
 import type { KeptToken } from '../../src/contracts/ceremony';
 import type { ClusterObservation } from '../../src/contracts/observations';
 import type { RunbookName } from '../../src/contracts/names';
-import type { AllowedOperation, Check, GateName } from '../../src/contracts/plan';
+import type { Check, GateName } from '../../src/contracts/plan';
 import type { ReplicationKind, TokenSource, TokenSourceChoice } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import { drSetOf, findCluster } from '../../src/inventory';
 import type { Deployment } from '../../src/inventory';
 import { gateFacts, observeDeployment, planDocument, siteFacts } from '../approvals/planning';
-import type { Listed, Planning } from '../approvals/planning';
+import type { Listed, Named, PlannedOperation, Planning } from '../approvals/planning';
 import { credentialFacts, credentialLives, credentialMay, credentialWorks, mayCall } from '../checks/credentials';
 import type { Rights } from '../checks/credentials';
 import { QUOTA_RIGHTS } from '../checks/quiesce';
@@ -81,7 +81,7 @@ export function observedOf(
      * @param serving - the cluster that serves clients, and takes a write beside the marker
      */
     rights: async (
-      operations: Listed<AllowedOperation>,
+      operations: Listed<PlannedOperation>,
       more: Readonly<Record<string, Rights>> = {},
       serving?: string,
     ): Promise<Check[]> => {
@@ -157,7 +157,7 @@ const ENDPOINT_OF: Readonly<Record<string, string>> = {
 };
 
 /** What an operation needs of the workers' credentials: of its cluster, and of the primary that this one joins. */
-function rightsOf({ operation, on, with: other, detail }: AllowedOperation): (readonly [string, Rights])[] {
+function rightsOf({ operation, on, with: other, detail }: PlannedOperation): (readonly [string, Rights])[] {
   const kind = operation.startsWith('dr.') ? 'dr' : 'performance';
   const [, role = '', verb = ''] = operation.split('.');
   // What a hook, a token or a filter needs, the plan says itself.
@@ -217,6 +217,18 @@ export function comparisonStep(from: string, by: Quiesce, acceptLoss: 'none' | '
   const when = by === 'none' ? 'Compare' : 'Where clients were not seen to be held: compare';
   const then = acceptLoss === 'none' ? `promote ${from} back` : 'go on and state the bound';
   return `${when} the Merkle roots; where loss cannot be excluded ${then}`;
+}
+
+/** Secondaries that follow a new primary: a part of what was approved as a whole. */
+export function repointed(
+  kind: ReplicationKind,
+  after: 'switchover' | 'promotion',
+  primary: Named,
+  secondaries: readonly Named[],
+) {
+  return secondaries.map(
+    (on) => ({ operation: `${kind}.secondary.repoint-after-${after}`, on, with: primary }) as const,
+  );
 }
 
 /** The performance secondaries of a DR set, after its primary has changed. */

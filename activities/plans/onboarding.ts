@@ -11,8 +11,7 @@ import { keyShares } from '../../src/contracts/words';
 import { orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { drSetOf } from '../../src/inventory';
-import { identityOf } from '../approvals/planning';
-import type { Planning } from '../approvals/planning';
+import type { Named, Planning } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
 import type { Rights } from '../checks/credentials';
 import {
@@ -42,7 +41,7 @@ export async function assessPrimaryEnablement(request: PlanInput<InputOf<'primar
   const { kind, cluster } = request.input;
   const observed = await observe('primaryEnablement', request, [cluster]);
   const primary = observed.of(cluster);
-  const operations = [{ operation: `${kind}.primary.enable`, on: identityOf(primary) } as const];
+  const operations = [{ operation: `${kind}.primary.enable`, on: primary } as const];
   const mayBeEnabled = primary[kind]?.mode === 'disabled' && primary.dr?.mode !== 'secondary';
   return {
     ...observed.base({ plan: primary[kind]?.mode !== 'primary' }),
@@ -121,11 +120,9 @@ async function planOnboarding(
     snapshot: secondary && snapshotWanted(deployment, 'wipe', cluster).wanted,
     filter,
   };
-  const parts = secondary
-    ? partsOfOurs(deployment, route, primary, secondary)
-    : partsOfAnothers(route, identityOf(primary));
+  const parts = secondary ? partsOfOurs(deployment, route, primary, secondary) : partsOfAnothers(route, primary);
   const operations = [
-    !isPrimary && ({ operation: `${kind}.primary.enable-for-secondary`, on: identityOf(primary) } as const),
+    !isPrimary && ({ operation: `${kind}.primary.enable-for-secondary`, on: primary } as const),
     ...parts.operations,
   ];
   // Rights are asked of clusters that are what they must be: others may not even serve the question.
@@ -153,7 +150,7 @@ type PlanParts = Required<Omit<Planning, 'runbook' | 'input' | 'clusters' | 'inv
 
 function partsOfAnothers(
   { kind, primary: from, id, enablesPrimary, filter, outside }: SecondaryOnboardingRoute,
-  on: ReturnType<typeof identityOf>,
+  on: Named,
 ): PlanParts {
   if (outside === undefined) throw new TypeError('one of both is onboarded');
   const expected = kind === 'dr' ? undefined : { filter: filter ?? ('none' as const) };
@@ -188,7 +185,9 @@ function primaryChecks(
   const others = othersOfSet(deployment, kind, cluster);
   const inSet = observations.filter((each) => others.includes(each.cluster));
   const primaries = inSet.filter((each) => each[kind]?.mode === 'primary').map((each) => each.cluster);
+  const name = kindName(kind);
   const mode = primary[kind]?.mode;
+  const mayBecome = mode === 'disabled' || mode === 'primary';
   return [
     oneActiveNode(primary),
     supportedVersion(primary),
@@ -197,32 +196,23 @@ function primaryChecks(
       needed: 'a cluster that is no DR secondary: that one has the roles of its primary and none of its own',
       next: `Name the DR primary of ${cluster} instead.`,
     }),
-    check(
-      `${kindName(kind)} replication is disabled, or primary already`,
-      cluster,
-      mode === 'disabled' || mode === 'primary',
-      {
-        observed: roleText(primary, kind),
-        needed: 'disabled or primary',
-        next: `${cluster} follows another primary: that one is the primary of the set.`,
-      },
-    ),
-    check(`no other ${kindName(kind)} primary`, undefined, primaries.length === 0, {
-      observed:
-        primaries.length === 0 ? 'none' : `${primaries.join(', ')} ${primaries.length === 1 ? 'is' : 'are'} primary`,
+    check(`${name} replication is disabled, or primary already`, cluster, mayBecome, {
+      observed: roleText(primary, kind),
+      needed: 'disabled or primary',
+      next: `${cluster} follows another primary: that one is the primary of the set.`,
+    }),
+    check(`no other ${name} primary`, undefined, primaries.length === 0, {
+      observed: primaries.map((each) => `${each} is primary`).join(', ') || 'none',
       needed: 'none beside it: two primaries of one set lose data',
       next: `Find out which one clients write to. A set has one primary.`,
     }),
     ...inSet
       .filter((each) => isSilent(each, kind))
-      .map((each) => ({
-        ...otherReadable(
-          each,
-          `Let ${each.cluster} be read again: it may be ${kindName(kind)} primary. One that is gone for good is taken out of the inventory.`,
-        ),
+      .map((each) => {
+        const next = `Let ${each.cluster} be read again: it may be ${name} primary. One that is gone for good is taken out of the inventory.`;
         // Where this is primary already nothing is done that could make two of them.
-        verdict: mode === 'primary' ? ('warn' as const) : ('fail' as const),
-      })),
+        return { ...otherReadable(each, next), verdict: mode === 'primary' ? ('warn' as const) : ('fail' as const) };
+      }),
   ];
 }
 
@@ -242,22 +232,19 @@ function secondaryChecks(
   const { cluster } = secondary;
   const set = drSetOf(deployment, primary.cluster);
   const together = set.members.includes(cluster);
+  const [place, list] =
+    kind === 'dr' ? ['in the DR set of the primary', 'listed'] : ['in another DR set than the primary', 'not listed'];
   return [
     check('two clusters', cluster, primary.cluster !== cluster, {
       observed: `primary ${primary.cluster}, secondary ${cluster}`,
       needed: 'two clusters',
       next: 'A cluster is never its own secondary.',
     }),
-    check(
-      kind === 'dr' ? 'in the DR set of the primary' : 'in another DR set than the primary',
-      cluster,
-      kind === 'dr' ? together : !together,
-      {
-        observed: `DR set ${drSetOf(deployment, cluster).name}; ${primary.cluster} is in ${set.name}`,
-        needed: kind === 'dr' ? `listed under drSets.${set.name}` : `not listed under drSets.${set.name}`,
-        next: `Write into the inventory what ${cluster} is to be (drSets), and start again.`,
-      },
-    ),
+    check(place, cluster, together === (kind === 'dr'), {
+      observed: `DR set ${drSetOf(deployment, cluster).name}; ${primary.cluster} is in ${set.name}`,
+      needed: `${list} under drSets.${set.name}`,
+      next: `Write into the inventory what ${cluster} is to be (drSets), and start again.`,
+    }),
     noReplication(secondary),
     // All of them, so that the ones that seal themselves later are seen.
     oneActiveNode(secondary),
@@ -331,10 +318,8 @@ function partsOfOurs(
     rights: { [cluster]: { ...publicKey, ...snapshot.rights } },
     operations: [
       {
-        operation: `${kind}.secondary.enable`,
-        on: identityOf(secondary),
-        with: identityOf(primary),
-        ...(kind === 'performance' && { detail: inWords }),
+        ...{ operation: `${kind}.secondary.enable`, on: secondary, with: primary },
+        detail: kind === 'performance' ? inWords : undefined,
       },
     ],
     warnings: [

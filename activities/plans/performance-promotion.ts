@@ -1,10 +1,11 @@
 import type { Assessment, Follower } from '../../src/contracts/activities';
 import type { ClusterObservation } from '../../src/contracts/observations';
-import type { AllowedOperation, Check } from '../../src/contracts/plan';
+import type { Check } from '../../src/contracts/plan';
 import type { InputOf } from '../../src/contracts/runbook-inputs';
 import type { Deployment } from '../../src/inventory';
 import { orElse } from '../../src/errors';
-import { identityOf, inPlaceOf } from '../approvals/planning';
+import { inPlaceOf } from '../approvals/planning';
+import type { Listed, Named, PlannedOperation } from '../approvals/planning';
 import { check, notCheckable, refuses } from '../checks/check';
 import {
   aliveByHeartbeat,
@@ -32,14 +33,7 @@ import type { Observed, PlanInput } from './observed';
 import { FINAL_STATE, comparisonStep, exposureInWords, observe } from './observed';
 
 /** What was asked and read; the old primary, the new one, and the other secondaries of the performance set. */
-interface Promotion {
-  readonly input: InputOf<'performancePromotion'>;
-  readonly observed: Observed;
-  readonly from: ClusterObservation;
-  readonly to: ClusterObservation;
-  readonly others: readonly ClusterObservation[];
-  readonly silent: readonly ClusterObservation[];
-}
+type Promotion = Exclude<ReturnType<typeof findSides>, Check>;
 
 /** A primary that is gone has no clients that could be held. */
 const NOBODY_HELD: Quiescing = { by: 'none', checks: [], warnings: [], step: undefined, rights: {} };
@@ -135,7 +129,7 @@ function routeOf(
 }
 
 /** Who is primary is read, never configured; a primary that is gone must be named where several clusters are silent. */
-function findSides(input: InputOf<'performancePromotion'>, observed: Observed): Promotion | Check {
+function findSides(input: InputOf<'performancePromotion'>, observed: Observed) {
   const { observations, of } = observed;
   const planned = input.mode === 'planned';
   const candidates = observations.filter((each) => (planned ? each.performance?.mode === 'primary' : !each.reachable));
@@ -276,31 +270,26 @@ function fromInventory({ pathsFilters }: Deployment, { cluster, clusterId }: Clu
 }
 
 /** Either side may end as the primary; the others follow that one. */
-function operationsOf({ observed: { of }, from, to }: Promotion, route: PromotionRoute) {
-  const { mode, others, old, candidate, quiesce } = route;
+function operationsOf(
+  { observed: { of }, from, to }: Promotion,
+  { mode, others, old, candidate, quiesce }: PromotionRoute,
+): Listed<PlannedOperation> {
   const planned = mode === 'planned';
-  const [former, next] = [identityOf(from), identityOf(to)];
-  type Identity = typeof former;
-  const follow = (primary: Identity, followers: readonly Follower[]) =>
-    followers.map(({ cluster, filter }): AllowedOperation => ({
-      operation: 'performance.secondary.repoint-after-promotion',
-      on: identityOf(of(cluster)),
-      with: primary,
+  const follow = (primary: Named, followers: readonly Follower[]) =>
+    followers.map(({ cluster, filter }) => ({
+      ...({ operation: 'performance.secondary.repoint-after-promotion', on: of(cluster), with: primary } as const),
       detail: describeFilter(filter),
     }));
-  const promote = (on: Identity, other: Identity, by: 'promote' | 'promote-force'): AllowedOperation => ({
-    operation: `performance.secondary.${by}`,
-    on,
-    detail: inPlaceOf(other.cluster),
-  });
+  const promote = (on: Named, other: Named, by: 'promote' | 'promote-force') =>
+    ({ operation: `performance.secondary.${by}`, on, detail: inPlaceOf(other.cluster) }) as const;
   return [
-    promote(next, former, 'promote'),
-    ...follow(next, old ? [...others, old] : others),
-    quiesce === 'quota' && ({ operation: 'performance.primary.quiesce-by-quota', on: former, with: next } as const),
-    planned && ({ operation: 'performance.primary.demote', on: former, with: next } as const),
-    planned && promote(former, next, 'promote'),
-    ...(planned ? follow(former, [candidate, ...others]) : []),
-    !planned && promote(next, former, 'promote-force'),
+    promote(to, from, 'promote'),
+    ...follow(to, old ? [...others, old] : others),
+    quiesce === 'quota' && { operation: 'performance.primary.quiesce-by-quota', on: from, with: to },
+    planned && { operation: 'performance.primary.demote', on: from, with: to },
+    planned && promote(from, to, 'promote'),
+    ...(planned ? follow(from, [candidate, ...others]) : []),
+    !planned && promote(to, from, 'promote-force'),
   ];
 }
 

@@ -4,7 +4,7 @@ import type { Check } from '../../src/contracts/plan';
 import type { InputOf, ReplicationKind, TokenSource } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
 import type { Deployment } from '../../src/inventory';
-import { identityOf } from '../approvals/planning';
+import type { Listed, PlannedOperation } from '../approvals/planning';
 import { asWarning, check, notCheckable } from '../checks/check';
 import {
   connectedTo,
@@ -97,12 +97,12 @@ async function assessRejoin(kind: ReplicationKind, request: PlanInput<RejoinInpu
     snapshot: demotes && snapshot.wanted,
     hooks: { unfence: deployment.hooks.unfence !== undefined },
   };
-  const pair = { on: identityOf(former), with: identityOf(primary) };
+  const pair = { on: former, with: primary };
   const detail = filter && describeFilter(filter.known.filter);
-  const operations = [
-    demotes && ({ operation: `${kind}.primary.demote`, ...pair } as const),
-    { operation: 'hook.unfence', ...pair } as const,
-    { operation: `${kind}.secondary.repoint-after-unfence`, ...pair, ...(detail && { detail }) } as const,
+  const operations: Listed<PlannedOperation> = [
+    demotes && { operation: `${kind}.primary.demote`, ...pair },
+    { operation: 'hook.unfence', ...pair },
+    { operation: `${kind}.secondary.repoint-after-unfence`, ...pair, detail },
   ];
   return {
     ...base,

@@ -3,7 +3,6 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf, TokenSource } from '../../src/contracts/runbook-inputs';
 import { orElse } from '../../src/errors';
-import { identityOf } from '../approvals/planning';
 import { check, refuses } from '../checks/check';
 import {
   attachedBefore,
@@ -55,8 +54,7 @@ export async function assessSecondaryRepointing(
   const operations = [
     {
       operation: `${kind}.secondary.repoint-by-${route.form}`,
-      on: identityOf(secondary),
-      with: identityOf(primary),
+      ...{ on: secondary, with: primary },
       ...addressesDetail(filter && (filter.known.filter ?? 'none'), addresses),
     } as const,
   ];

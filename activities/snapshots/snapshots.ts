@@ -190,12 +190,11 @@ const BLOCK = 512;
 const LONGEST_LIST = 64 * 1024;
 const LIST = 'SHA256SUMS';
 
-/** A file that is being read: what is left of it, and of the zeros behind it. */
+/** A file that is being read, and how much of it is left. */
 interface ArchiveFile {
   readonly name: string;
   readonly hash: Hash;
   left: number;
-  padding: number;
 }
 
 /**
@@ -210,17 +209,10 @@ export class SnapshotArchive {
   #file: ArchiveFile | undefined;
 
   add(chunk: Uint8Array): void {
-    let data = Buffer.concat([this.#rest, chunk]);
-    while (data.length > 0) {
-      if (this.#file) data = this.#read(this.#file, data);
-      else if (data.length < BLOCK) break;
-      else {
-        this.#file = this.#begin(data.subarray(0, BLOCK));
-        data = data.subarray(BLOCK);
-      }
-      this.#end();
-    }
-    this.#rest = data;
+    const data = Buffer.concat([this.#rest, chunk]);
+    const whole = data.length - (data.length % BLOCK);
+    for (let at = 0; at < whole; at += BLOCK) this.#read(data.subarray(at, at + BLOCK));
+    this.#rest = data.subarray(whole);
   }
 
   /** What stands against it; undefined where it is whole. */
@@ -246,22 +238,19 @@ export class SnapshotArchive {
     const binary = ((header[124] ?? 0) & 0x80) !== 0;
     const left = binary ? Number(header.readBigUInt64BE(128)) : Number.parseInt(text(124, 136), 8);
     if (!Number.isSafeInteger(left) || left < 0) throw new RangeError('not a tar archive');
-    return { name: text(0, 100), hash: createHash('sha256'), left, padding: (BLOCK - (left % BLOCK)) % BLOCK };
+    return { name: text(0, 100), hash: createHash('sha256'), left };
   }
 
-  #read(file: ArchiveFile, data: Buffer<ArrayBuffer>): Buffer<ArrayBuffer> {
-    const content = data.subarray(0, file.left);
-    file.hash.update(content);
-    if (file.name === LIST && this.#list.length < LONGEST_LIST) this.#list += content.toString('utf8');
-    file.left -= content.length;
-    const padding = file.left === 0 ? Math.min(file.padding, data.length - content.length) : 0;
-    file.padding -= padding;
-    return data.subarray(content.length + padding);
-  }
-
-  #end(): void {
-    if (this.#file?.left !== 0 || this.#file.padding !== 0) return;
-    this.#sums.set(this.#file.name, this.#file.hash.digest('hex'));
-    this.#file = undefined;
+  /** A header, or a block of the file that it names; the last one is filled up with zeros. */
+  #read(block: Buffer): void {
+    const file = this.#file ?? this.#begin(block);
+    if (file && file === this.#file) {
+      const content = block.subarray(0, file.left);
+      file.hash.update(content);
+      if (file.name === LIST && this.#list.length < LONGEST_LIST) this.#list += content.toString('utf8');
+      file.left -= content.length;
+    }
+    if (file?.left === 0) this.#sums.set(file.name, file.hash.digest('hex'));
+    this.#file = file?.left === 0 ? undefined : file;
   }
 }

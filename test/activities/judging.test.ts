@@ -187,8 +187,8 @@ describe('what samples prove of a loss', () => {
       [primary('1600'), secondary('1500')],
       [silent('east'), secondary('1580')],
     ];
-    const { bound, sampleAt, why } = bounded(samples, 3, '1580');
-    expect({ bound, sampleAt }).toEqual({ bound: '20', sampleAt: MINUTE });
+    const { bound, why } = bounded(samples, 3, '1580');
+    expect(bound).toBe('20');
     for (const part of ['120 s old', 'lacks at least 20', 'what east wrote after that sample is not known'])
       expect(why).toContain(part);
   });

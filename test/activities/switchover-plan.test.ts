@@ -7,7 +7,7 @@ import { freeSlot } from '../../activities/checks/tokens';
 import type { Check } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
 import type { JsonObject, JsonValue } from '../../src/simulator/messages';
-import { DEPLOYMENT, failing, openBench } from '../support/activity-environment';
+import { DEPLOYMENT, failing, holding, openBench } from '../support/activity-environment';
 import type { ActivityBench } from '../support/activity-environment';
 import { workersToken } from '../support/least-privilege';
 
@@ -205,6 +205,16 @@ it.each(NOT_OK.map((row, index) => ({ index, row })))('$row.0 ($row.1), row $ind
   expect(judged).toEqual([expect.objectContaining({ verdict, observed: expect.stringMatching(observed) as string })]);
   expect(judged[0]?.needed).toBeTruthy();
   if (verdict !== 'not-checkable') expect(judged[0]?.next).toBeTruthy();
+});
+
+it('nothing is planned for a cluster that is the primary already, and it is said so', async () => {
+  for (const more of [{}, { from: 'east' }]) {
+    const { preconditions, plan } = await assess({ to: 'east', ...more });
+    expect(preconditions).toMatchObject([
+      { verdict: 'fail', next: holding('east is the DR primary already: there is nothing to do.') },
+    ]);
+    expect(plan).toBeUndefined();
+  }
 });
 
 it('an attempt that nobody claims is for people to cancel: the plan says how', async () => {
