@@ -66,7 +66,7 @@ async function judgeArrived(
   for (const signal of await new ArrivedSignals(currentExecution().run).of(name, arrived)) {
     const { arrival, content } = signal;
     const verdict = isUndecodable(content)
-      ? refused('undecodable', `the payload could not be read (encoding ${content.undecodable}); send JSON`)
+      ? refused('undecodable', 'the payload could not be read; send JSON, with encoding json/plain')
       : await judge(signal).catch((error: unknown) => {
           if (!isRunbookError(error)) throw error;
           return refused('refused', error.message);

@@ -61,10 +61,7 @@ export function verdictOf(
   { arrival, eventId, principal, content }: ArrivedSignal,
   { verdict: code, holder, seq, envelopeDigest }: EnvelopeReceipt,
 ): EnvelopeVerdict {
-  if (isUndecodable(content)) {
-    const text = `the payload could not be read (encoding ${content.undecodable}); send JSON`;
-    return { arrival, code: 'undecodable', text };
-  }
+  if (isUndecodable(content)) return { arrival, code: 'undecodable', text: 'the payload could not be read' };
   const how = people.get(holder ?? '')?.attestation ?? 'claimed';
   const isUnattested = code === 'wrong-signer' && principal === undefined && how === 'principal';
   return {

@@ -40,15 +40,8 @@ interface FilterChange extends OnCluster {
   readonly authority?: Authority;
 }
 
-interface FilterChangeResult extends ChangeResult {
-  /** What was there, for the report; absent where nothing had to be changed. */
-  readonly before?: FilterState;
-}
-
 /** Writes a paths filter, as an approved plan allows for this secondary; with `none` it is deleted: the secondary gets everything. */
-export async function writePathsFilter(
-  input: FilterChange & { readonly filter: FilterState },
-): Promise<FilterChangeResult> {
+export async function writePathsFilter(input: FilterChange & { readonly filter: FilterState }): Promise<ChangeResult> {
   const { cluster, id, filter } = input;
   const { execution, signal, access } = onCluster(input);
   const token = await access.credential();
@@ -71,7 +64,7 @@ export async function writePathsFilter(
       return () => (filter === 'none' ? filters.delete(id, options) : filters.write({ id, ...filter }, options));
     },
   });
-  return { ...resultOf(changed, wanted), ...(changed.calls > 0 && { before }) };
+  return resultOf(changed, changed.calls > 0 ? `${wanted}; before: ${describeFilter(before)}` : wanted);
 }
 
 /**

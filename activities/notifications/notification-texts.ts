@@ -6,7 +6,7 @@ import { NOTIFICATION_EVENTS } from '../../src/contracts/notifications';
 import type { Notification } from '../../src/contracts/notifications';
 import { GATE_NAMES } from '../../src/contracts/plan';
 import { readinessResult } from '../../src/contracts/readiness';
-import { verdictWords, escapeUntrusted } from '../../src/contracts/words';
+import { escapeUntrusted, verdictsInWords } from '../../src/contracts/words';
 import { runOutcome } from '../../src/contracts/run-facts';
 import { ERROR_CODES, RunbookError } from '../../src/errors';
 import { findDeployment } from '../../src/inventory';
@@ -212,10 +212,6 @@ function sentenceOf(facts: Facts): string {
     case 'finished':
       return `${runbook} ended${outcome === undefined ? '' : `: ${outcome}`}.${clients}`;
   }
-}
-
-function verdictsInWords({ switchover, failover }: NonNullable<Facts['readiness']>): string {
-  return `switchover ${verdictWords(switchover)}, failover ${verdictWords(failover)}`;
 }
 
 /** Who is missing is named in the first line: it is all that a telephone shows. */

@@ -3,7 +3,7 @@ import { Context } from '@temporalio/activity';
 import type { Client } from '@temporalio/client';
 import { RUNBOOK_NAMES, deploymentWorkflowId, holdsDeploymentLock, webUiLink } from '../../src/contracts/names';
 import type { RunbookName } from '../../src/contracts/names';
-import { shellLine } from '../../src/contracts/next-commands';
+import { nextCommandOf, shellLine } from '../../src/contracts/next-commands';
 import { reportSchema } from '../../src/contracts/report';
 import type { Report } from '../../src/contracts/report';
 import type { RunStatus } from '../../src/contracts/run-status';
@@ -36,7 +36,12 @@ export async function writeReportFiles({
   return { files: await writeFiles(data, reportDirectory) };
 }
 
-/** Tells the run that holds the lock to become this failover, and waits a moment for its word that it does. */
+/**
+ * Tells the run that holds the lock to become this failover, once it was heard, and waits a moment for its receipt: a run
+ * that nobody carries out takes nothing over.
+ *
+ * @throws RunbookError LOCK_HELD
+ */
 export async function requestTakeOver(asked: {
   readonly workflowId: string;
   readonly runId: string;
@@ -53,7 +58,35 @@ export async function requestTakeOver(asked: {
       action: 'takeOver',
     });
   else if (!laboratory) throw noDocument(input);
-  await takeOver(temporal, workflowId, runId, input);
+  const until = performance.now() + ANSWER_MS;
+  const awaited = async <T>(read: (status: RunStatus) => T | undefined): Promise<T | undefined> => {
+    for (;;) {
+      const status = await statusOf(temporal, workflowId, runId);
+      const found = status && read(status);
+      if (found !== undefined || performance.now() > until) return found;
+      await delay(ASK_EVERY_MS);
+    }
+  };
+  const next = `See that workers run, and look at it: \`${nextCommandOf.status(workflowId)}\`. Then start the failover again.`;
+  const refused = (message: string, observed: string) =>
+    new RunbookError('LOCK_HELD', `${workflowId} ${message}`, {
+      observed: `run ${runId} ${observed}`,
+      needed: 'its word that it becomes the failover',
+      next,
+    });
+  const silent = (sent: string) =>
+    refused(`is held by a run that does not answer. ${sent}`, `gave no answer within ${ANSWER_MS / 1_000} s`);
+  const before = await awaited((status) => Math.max(0, ...takeOversIn(status).map(({ arrival }) => arrival)));
+  if (before === undefined) throw silent('Nothing was sent to it.');
+  await temporal.workflow.getHandle(workflowId, runId).signal(SIGNALS.takeOver, input);
+  const answer = await awaited((status) => {
+    const given = takeOversIn(status).filter(({ arrival }) => arrival > before);
+    if (status.runbook === 'drFailover' || given.some(({ verdict }) => verdict === 'accepted')) return 'accepted';
+    return given.at(-1);
+  });
+  if (answer === 'accepted') return;
+  if (answer === undefined) throw silent('It was told to become the failover, and may still do so.');
+  throw refused('does not become the failover. Nothing was touched.', `refused: ${answer.text}`);
 }
 
 /** The run that has a Workflow ID. Its type and queue are the words of whoever started it. */
@@ -116,49 +149,6 @@ async function statusOf(temporal: Client, workflowId: string, runId: string): Pr
 }
 
 const takeOversIn = ({ receipts }: RunStatus) => receipts.filter(({ signal }) => signal === 'takeOver');
-
-/**
- * Sends the order once the run was heard, and waits for its receipt: a run that nobody carries out takes nothing over.
- *
- * @throws RunbookError LOCK_HELD
- */
-async function takeOver(
-  temporal: Client,
-  workflowId: string,
-  runId: string,
-  input: InputOf<'drFailover'>,
-): Promise<void> {
-  const until = performance.now() + ANSWER_MS;
-  const awaited = async <T>(read: (status: RunStatus) => T | undefined): Promise<T | undefined> => {
-    for (;;) {
-      const status = await statusOf(temporal, workflowId, runId);
-      const found = status && read(status);
-      if (found !== undefined || performance.now() > until) return found;
-      await delay(ASK_EVERY_MS);
-    }
-  };
-  const next = `See that workers run, and look at it: \`${shellLine('runbook', 'status', workflowId)}\`. Then start the failover again.`;
-  const needed = 'its word that it becomes the failover';
-  const silent = (sent: string) =>
-    new RunbookError('LOCK_HELD', `${workflowId} is held by a run that does not answer. ${sent}`, {
-      observed: `run ${runId} gave no answer within ${ANSWER_MS / 1_000} s`,
-      ...{ needed, next },
-    });
-  const before = await awaited((status) => Math.max(0, ...takeOversIn(status).map(({ arrival }) => arrival)));
-  if (before === undefined) throw silent('Nothing was sent to it.');
-  await temporal.workflow.getHandle(workflowId, runId).signal(SIGNALS.takeOver, input);
-  const answer = await awaited((status) => {
-    const given = takeOversIn(status).filter(({ arrival }) => arrival > before);
-    if (status.runbook === 'drFailover' || given.some(({ verdict }) => verdict === 'accepted')) return 'accepted';
-    return given.at(-1);
-  });
-  if (answer === 'accepted') return;
-  if (answer === undefined) throw silent('It was told to become the failover, and may still do so.');
-  throw new RunbookError('LOCK_HELD', `${workflowId} does not become the failover. Nothing was touched.`, {
-    observed: `run ${runId} refused: ${answer.text}`,
-    ...{ needed, next },
-  });
-}
 
 function noDocument({ deployment, reason }: InputOf<'drFailover'>): RunbookError {
   const start = ['drFailover', '--deployment', deployment, '--reason', reason, '--take-over'];

@@ -87,14 +87,8 @@ export type ClusterObservation = DeepReadonly<z.infer<typeof clusterObservation>
 const walIndex = z.string().regex(/^\d{1,20}$/);
 
 /** What one cluster said of one kind of replication (interface 4.1 and 4.2: `status`). */
-const sampledReplication = z.object({
-  mode: z.string(),
-  state: z.string().optional(),
-  /** ID of the replication set. */
-  setId: z.string().optional(),
-  /** `last_dr_wal` or `last_performance_wal` of a primary. */
+const sampledReplication = replication.pick({ mode: true, state: true, setId: true }).extend({
   lastWal: walIndex.optional(),
-  /** `last_remote_wal` of a secondary; `0` means that nothing was streamed yet, which is no lag. */
   lastRemoteWal: walIndex.optional(),
   /** Whether a peer is connected; absent where no peer is told. */
   connected: z.boolean().optional(),

@@ -1,7 +1,6 @@
 import type { Payload, PayloadConverter } from '@temporalio/common';
 import { defaultPayloadConverter } from '@temporalio/common';
-import { UNDECODABLE_ENCODINGS } from './signals';
-import type { Undecodable } from './signals';
+import { UNDECODABLE } from './signals';
 
 /**
  * The payload converter of the workers. What people paste into a start form or a signal may be in any encoding; a
@@ -17,17 +16,9 @@ class TolerantPayloadConverter implements PayloadConverter {
     try {
       return defaultPayloadConverter.fromPayload<T>(payload);
     } catch {
-      return { undecodable: encodingOf(payload) } satisfies Undecodable as T;
+      return UNDECODABLE as T;
     }
   }
-}
-
-/** The encoding's name where it is one that we know; whatever else stands there is somebody's input and is not repeated. */
-function encodingOf(payload: Payload): string {
-  const bytes = payload.metadata?.['encoding'];
-  if (!bytes || bytes.length > 64) return 'unknown';
-  const text = String.fromCharCode(...bytes);
-  return UNDECODABLE_ENCODINGS.find((known) => known === text) ?? 'unknown';
 }
 
 export const payloadConverter = new TolerantPayloadConverter();

@@ -82,15 +82,6 @@ export type GatedOperation = keyof typeof OPERATION_GATES;
 /** What an error is about that refuses approvals for their age alone: new ones of the same gate serve. */
 export const APPROVALS_TOO_OLD = 'approvals too old';
 
-/** The two sides of a switchover, as its plan names them; undefined for every other plan. */
-export function sidesOfSwitchover(
-  plan: RunbookPlan | undefined,
-): { readonly from: string; readonly to: string } | undefined {
-  const demotion =
-    plan?.runbook === 'drSwitchover' && plan.operations.find(({ operation }) => operation === 'dr.primary.demote');
-  return demotion && demotion.with ? { from: demotion.on.cluster, to: demotion.with.cluster } : undefined;
-}
-
 /** A plan as approvers see it: the text whose digest they sign, byte for byte. */
 export interface PlanDocument {
   /** JSON text of the plan. */

@@ -113,8 +113,6 @@ export const reportSchema = z.strictObject({
   outcome: z.union([runOutcome, z.enum(['running', 'failed', 'terminated', 'cancelled', 'timed-out'])]),
   reason: text,
   requestedBy: attested.optional(),
-  ticket: text,
-  window: z.strictObject({ notBefore: text, notAfter: z.string() }).optional(),
   /** Every member of the input, with defaults; absent where the input is not one of this runbook. */
   asked: z.record(z.string(), z.unknown()).optional(),
   /** A failover took the run over: from then on it was one. */
@@ -150,8 +148,6 @@ export const reportSchema = z.strictObject({
   withoutDrProtection: z.strictObject({ from: time, to: time.optional(), totalMs: milliseconds }).optional(),
   /** What the inventory wanted of this outage, and whether it was met; absent where it wants nothing, or nothing was demoted. */
   objectives: z.array(objective).optional(),
-  /** Paths filters as they were read before and written by this run. `none`: there was none. */
-  filters: z.array(z.strictObject({ id: z.string(), secondary: text, before: text, after: text })),
   tokens: z.array(z.strictObject({ cluster: z.string(), state: z.string(), text: z.string() })),
   finalState: z.array(clusterObservation),
   /** What the runbook found out, such as the points of `readiness`. */

@@ -38,9 +38,14 @@ const onboarded = {
   outside: outsideSecondary.optional(),
   form: activationForm.default('auto'),
 };
-const oneOfBoth = (input: { readonly secondary?: unknown; readonly outside?: unknown }) =>
-  (input.secondary === undefined) !== (input.outside === undefined);
-const oneNeeded = { path: ['secondary'], message: 'exactly one of "secondary" and "outside" is needed' };
+
+/** Of two members exactly one is given: what `refine` takes. */
+const exactlyOne = (one: string, other: string) => {
+  const isGiven = (input: Readonly<Record<string, unknown>>) =>
+    (input[one] === undefined) !== (input[other] === undefined);
+  const mistake = { path: [one], message: `exactly one of "${one}" and "${other}" is needed` };
+  return [isGiven, mistake] as const;
+};
 
 /** The schema of each runbook's one input object. */
 export const RUNBOOK_INPUTS = {
@@ -88,7 +93,9 @@ export const RUNBOOK_INPUTS = {
   /** The input of `performanceRejoin`: a former performance primary is back after an unplanned promotion. */
   performanceRejoin: z.strictObject(rejoining),
   /** The input of `drSecondaryOnboarding`: a cluster without replication becomes DR secondary. It is wiped. */
-  drSecondaryOnboarding: z.strictObject({ ...askedForChange, ...onboarded }).refine(oneOfBoth, oneNeeded),
+  drSecondaryOnboarding: z
+    .strictObject({ ...askedForChange, ...onboarded })
+    .refine(...exactlyOne('secondary', 'outside')),
   /** The input of `performanceSecondaryOnboarding`. The cluster is wiped. */
   performanceSecondaryOnboarding: z
     .strictObject({
@@ -97,7 +104,7 @@ export const RUNBOOK_INPUTS = {
       /** What it must not or may only see: `inventory` takes what the inventory wants, `none` sends everything. */
       filter: z.union([z.enum(['inventory', 'none']), pathsFilter]).default('inventory'),
     })
-    .refine(oneOfBoth, oneNeeded),
+    .refine(...exactlyOne('secondary', 'outside')),
   /** The input of `secondaryRepointing`: a secondary follows another primary. */
   secondaryRepointing: z
     .strictObject({
@@ -135,10 +142,7 @@ export const RUNBOOK_INPUTS = {
       /** Revokes it although it is the only connected DR secondary. */
       acknowledgeLastSecondary: z.boolean().default(false),
     })
-    .refine(({ secondary, id }) => (secondary === undefined) !== (id === undefined), {
-      message: 'one of "secondary" and "id" is needed, and not both',
-      path: ['secondary'],
-    }),
+    .refine(...exactlyOne('secondary', 'id')),
   /** The input of `primaryEnablement`: a cluster without replication becomes primary. Nothing is wiped. */
   primaryEnablement: z.strictObject({
     ...askedForChange,
@@ -224,11 +228,7 @@ export const RUNBOOK_INPUTS = {
         .refine((text) => keepForMs(text) !== undefined, 'must be a duration such as 90m, 12h or 2d, of 7 days at most')
         .optional(),
     })
-    .refine(({ recipient, keepFor }) => (recipient === undefined) !== (keepFor === undefined), {
-      message:
-        'one of "recipient" (the PGP key of the person who gets the token) and "keepFor" (how long the record keeps it for the next run) is needed',
-      path: ['keepFor'],
-    }),
+    .refine(...exactlyOne('keepFor', 'recipient')),
   /** The input of `operationTokenDisposal`: the tokens of the record are deleted, and proven to be refused. */
   operationTokenDisposal: z.strictObject({
     ...askedForChange,

@@ -1,33 +1,11 @@
 import { decoded } from './plain-shares';
 
-/** What the payload converter yields for a payload that it cannot read. It never carries the content. */
-export interface Undecodable {
-  readonly undecodable: string;
-}
+/** What the payload converter yields for a payload that it cannot read. It never carries anything of the payload. */
+export const UNDECODABLE = { undecodable: true } as const;
 
-/** What the marker may say: the encodings that we know by name, and `unknown`. */
-export const UNDECODABLE_ENCODINGS: readonly string[] = [
-  'json/plain',
-  'json/protobuf',
-  'binary/protobuf',
-  'binary/plain',
-  'binary/null',
-  'binary/encrypted',
-  'unknown',
-];
-
-/**
- * Whether a value is the marker of a payload that could not be read. What people made to look like one is not: receipts
- * repeat the marker's text.
- */
-export function isUndecodable(value: unknown): value is Undecodable {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'undecodable' in value &&
-    typeof value.undecodable === 'string' &&
-    UNDECODABLE_ENCODINGS.includes(value.undecodable)
-  );
+/** Whether a value is that marker. */
+export function isUndecodable(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'undecodable' in value && value.undecodable === true;
 }
 
 /** Names of the signals that every runbook accepts. */

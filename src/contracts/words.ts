@@ -79,15 +79,16 @@ export function unmarked(text: string): string {
   return oneLine(text).replaceAll('`', '');
 }
 
+/** What Markdown could read as markup, a link or an entity; an underscore within a word is none. */
+const MARKUP = /[\\*[\]<>#|~]|(?<!\w)_|_(?!\w)|:(?=\/\/)|(?<=www)\.|&(?=#?\w+;)/gi;
+
 /**
  * Text as Markdown that shows it as it is, on one line, with commands in backticks: whatever people or a service put into
  * it becomes no heading, no link and no markup of ours.
  */
 export function prose(text: string): string {
   return pieces(text)
-    .map((piece) =>
-      piece.code ? `\`${piece.text}\`` : piece.text.replace(/[\\*_[\]<>#|~]|:(?=\/\/)|(?<=www)\./gi, '\\$&'),
-    )
+    .map((piece) => (piece.code ? `\`${piece.text}\`` : piece.text.replace(MARKUP, '\\$&')))
     .join('');
 }
 
@@ -120,6 +121,11 @@ export function attestedName({ name, how }: { readonly name: string; readonly ho
 /** A fingerprint in groups of four, to be read aloud. */
 export function spelled(fingerprint: string): string {
   return (fingerprint.match(/.{1,4}/g) ?? []).join(' ');
+}
+
+/** `1 node`, `3 nodes`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /** A duration for people: `850 ms`, `3.2 s`, `4 min 10 s`, `2 h 5 min`. */
@@ -163,10 +169,7 @@ export function readinessLines(result: ReadinessResult): string[] {
     `Switchover: **${verdictWords(switchover)}**. Failover: **${verdictWords(failover)}**.`,
     ...candidates
       .filter((candidate) => candidate.switchover !== switchover || candidate.failover !== failover)
-      .map(
-        (candidate) =>
-          `${prose(candidate.cluster)}: switchover ${verdictWords(candidate.switchover)}, failover ${verdictWords(candidate.failover)}`,
-      ),
+      .map((candidate) => `${prose(candidate.cluster)}: ${verdictsInWords(candidate)}`),
     ...changes.map((each) => prose(changeText(each))),
     ...bad.map(
       (point) =>
@@ -184,4 +187,8 @@ export function changeText({ change, before, now, ...point }: ReadinessResult['c
 
 export function verdictWords(verdict: ReadinessVerdict): string {
   return verdict.replaceAll('-', ' ');
+}
+
+export function verdictsInWords({ switchover, failover }: Pick<ReadinessResult, 'switchover' | 'failover'>): string {
+  return `switchover ${verdictWords(switchover)}, failover ${verdictWords(failover)}`;
 }

@@ -1,7 +1,6 @@
 import { CHECK_FAILED } from '../contracts/run-status';
-import { sidesOfSwitchover } from '../contracts/plan';
 import { readinessResult } from '../contracts/readiness';
-import { verdictWords, inWords } from '../contracts/words';
+import { counted, inWords, verdictsInWords } from '../contracts/words';
 import type { Report } from '../contracts/report';
 
 /** How good or bad news is. */
@@ -12,6 +11,8 @@ export interface Toned {
   readonly text: string;
   readonly tone: Tone;
 }
+
+export const toned = (text: string, tone: Tone): Toned => ({ text, tone });
 
 /** A time for people, UTC: `2026-11-21 00:31:02.123`. */
 export function timeText(iso: string): string {
@@ -28,10 +29,6 @@ export function titleOf({ runbook, deployment }: Report): string {
   return deployment === undefined ? runbook : `${runbook}: ${deployment}`;
 }
 
-function count(total: number, noun: string): string {
-  return `${total} ${noun}${total === 1 ? '' : 's'}`;
-}
-
 /** What stands against it: the first failed check in full, or why a run that checked nothing was refused. */
 function planned({ preconditions, findings }: Report): string {
   const failed = preconditions.filter(({ verdict }) => verdict === 'fail');
@@ -41,7 +38,7 @@ function planned({ preconditions, findings }: Report): string {
   const { name, cluster, observed } = first;
   const where = cluster === undefined ? '' : ` (${cluster})`;
   const others = failed.length === 1 ? '' : ', the first';
-  return `${count(failed.length, 'precondition')} failed${others}: ${name}${where}: ${observed.replace(/\.$/, '')}`;
+  return `${counted(failed.length, 'precondition')} failed${others}: ${name}${where}: ${observed.replace(/\.$/, '')}`;
 }
 
 /** The runbooks that are about who is primary: a report says of them that there was no outage. */
@@ -49,7 +46,9 @@ const CHANGES_PRIMARY: ReadonlySet<string> = new Set(['drSwitchover', 'drFailove
 
 /** The clusters of a change of the primary. */
 function sidesOf({ plan, result = {} }: Report): { readonly from: string; readonly to: string } | undefined {
-  const { from, to } = sidesOfSwitchover(plan?.content) ?? result;
+  const { runbook, operations = [] } = plan?.content ?? {};
+  const demotion = runbook === 'drSwitchover' && operations.find(({ operation }) => operation === 'dr.primary.demote');
+  const { from, to } = demotion && demotion.with ? { from: demotion.on.cluster, to: demotion.with.cluster } : result;
   return typeof from === 'string' && typeof to === 'string' ? { from, to } : undefined;
 }
 
@@ -60,10 +59,7 @@ function readinessHeadline({ runbook, result }: Report): Toned | undefined {
   const { deployment, switchover, failover } = found.data;
   const verdicts = [switchover, failover];
   const best = verdicts.includes('ready-with-warnings') ? 'warning' : 'good';
-  return {
-    text: `${deployment}: switchover ${verdictWords(switchover)}, failover ${verdictWords(failover)}.`,
-    tone: verdicts.includes('not-ready') ? 'bad' : best,
-  };
+  return toned(`${deployment}: ${verdictsInWords(found.data)}.`, verdicts.includes('not-ready') ? 'bad' : best);
 }
 
 /** The clusters that a run was about, as far as it came to know them. */
@@ -95,26 +91,23 @@ function endedHeadline(report: Report): Toned {
   const untouched = report.outage || !CHANGES_PRIMARY.has(report.runbook) ? '' : ' Nothing was demoted or promoted.';
   switch (report.outcome) {
     case 'completed':
-      return readinessHeadline(report) ?? { text: `Completed: ${what}.`, tone: 'good' };
+      return readinessHeadline(report) ?? toned(`Completed: ${what}.`, 'good');
     case 'planned':
-      return { text: `Planned only: ${what}. Nothing was touched, and ${planned(report)}.`, tone: 'neutral' };
+      return toned(`Planned only: ${what}. Nothing was touched, and ${planned(report)}.`, 'neutral');
     case 'refused':
-      return { text: `Refused: ${what}. ${planned(report)}.${untouched}`, tone: 'bad' };
+      return toned(`Refused: ${what}. ${planned(report)}.${untouched}`, 'bad');
     case 'rolled-back': {
       const old = sidesOf(report)?.from ?? 'the old primary';
       const became = report.outage ? 'was promoted back' : 'was not demoted, and serves on';
-      return {
-        text: `Rolled back: ${what}. ${old} ${became}; the switchover did not happen.`,
-        tone: 'warning',
-      };
+      return toned(`Rolled back: ${what}. ${old} ${became}; the switchover did not happen.`, 'warning');
     }
     case 'running': {
       const now = report.carryingOut ? ` ${report.carryingOut}` : '';
-      return { text: `Running: ${what}, as of event ${report.asOfEvent}.${now}`, tone: 'neutral' };
+      return toned(`Running: ${what}, as of event ${report.asOfEvent}.${now}`, 'neutral');
     }
     default: {
       const [how, happened, tone] = ENDED[report.outcome];
-      return { text: `${how}: ${what} ${happened}.${untouched}`, tone };
+      return toned(`${how}: ${what} ${happened}.${untouched}`, tone);
     }
   }
 }
@@ -123,10 +116,10 @@ function endedHeadline(report: Report): Toned {
 export function headlineOf(report: Report): Toned {
   const ended = endedHeadline(report);
   if (report.outage && report.outage.endedAt === undefined)
-    return { text: `${ended.text} Service is not proven to be back.`, tone: 'bad' };
+    return toned(`${ended.text} Service is not proven to be back.`, 'bad');
   const critical = report.findings.filter(({ severity }) => severity === 'critical').length;
   return critical > 0 && ended.tone === 'good'
-    ? { text: `${ended.text} ${count(critical, 'critical finding')}.`, tone: 'warning' }
+    ? toned(`${ended.text} ${counted(critical, 'critical finding')}.`, 'warning')
     : ended;
 }
 
@@ -139,21 +132,18 @@ export function headlinesBelow(report: Report): readonly Toned[] {
 
 /** Service: calls and waiting for its state. Machine: Temporal and the workers. */
 function outageHeadline({ runbook, outage }: Report): Toned | undefined {
-  if (!outage)
-    return CHANGES_PRIMARY.has(runbook) ? { text: 'No outage: this run demoted nothing.', tone: 'good' } : undefined;
+  if (!outage) return CHANGES_PRIMARY.has(runbook) ? toned('No outage: this run demoted nothing.', 'good') : undefined;
   const { startedAt, startedBecause, endedAt, endedBy, totalMs, atLeast } = outage;
   const { beforeRunMs = 0, serviceMs = 0, machineMs = 0, peopleMs = 0 } = outage;
   const before = beforeRunMs === 0 ? '' : `before this run began ${inWords(beforeRunMs)}, `;
   const split = `${before}service ${inWords(serviceMs)}, machine ${inWords(machineMs)}, people ${inWords(peopleMs)}`;
   const why = startedBecause === undefined ? '' : ` Counted from there: ${startedBecause}.`;
   if (totalMs === undefined || endedAt === undefined)
-    return { text: `Outage since ${timeText(startedAt)} UTC, no end known. So far: ${split}.${why}`, tone: 'bad' };
+    return toned(`Outage since ${timeText(startedAt)} UTC, no end known. So far: ${split}.${why}`, 'bad');
   const by = endedBy === 'probe' ? 'the first success through the clients’ address' : 'the new primary serving a write';
   const times = `From ${timeText(startedAt)} to ${timeText(endedAt)} UTC, ended by ${by}.`;
-  return {
-    text: `Outage of ${atLeast ? 'at least ' : ''}${inWords(totalMs)}: ${split}. ${times}${why}`,
-    tone: peopleMs > 0 ? 'warning' : 'neutral',
-  };
+  const least = atLeast ? 'at least ' : '';
+  return toned(`Outage of ${least}${inWords(totalMs)}: ${split}. ${times}${why}`, peopleMs > 0 ? 'warning' : 'neutral');
 }
 
 /** What clients felt is more than the outage: they were held before it began, and let through after it. */
@@ -161,32 +151,29 @@ function heldHeadline({ clientsHeld }: Report): Toned | undefined {
   if (!clientsHeld) return undefined;
   const { from, totalMs } = clientsHeld;
   return totalMs === undefined
-    ? { text: `Clients held since ${timeText(from)} UTC: this run did not let them through again.`, tone: 'bad' }
-    : { text: `Clients held for ${inWords(totalMs)}, from the quiesce to their release.`, tone: 'neutral' };
+    ? toned(`Clients held since ${timeText(from)} UTC: this run did not let them through again.`, 'bad')
+    : toned(`Clients held for ${inWords(totalMs)}, from the quiesce to their release.`, 'neutral');
 }
 
 function lossHeadline({ runbook, loss, outage }: Report): Toned | undefined {
   if (!loss) {
-    if (outage) return { text: 'Data loss unknown: nothing was compared.', tone: 'warning' };
-    return CHANGES_PRIMARY.has(runbook) ? { text: 'No data lost: nothing was demoted.', tone: 'good' } : undefined;
+    if (outage) return toned('Data loss unknown: nothing was compared.', 'warning');
+    return CHANGES_PRIMARY.has(runbook) ? toned('No data lost: nothing was demoted.', 'good') : undefined;
   }
   const why = loss.why.replace(/\.?$/, '.');
-  if (loss.loss === 'none') return { text: `No data lost: ${why}`, tone: 'good' };
-  if (loss.loss === 'unknown') return { text: `Data loss unknown: ${why}`, tone: 'bad' };
-  if (loss.boundWalEntries === undefined) return { text: `Data loss bounded: ${why}`, tone: 'warning' };
+  if (loss.loss === 'none') return toned(`No data lost: ${why}`, 'good');
+  if (loss.loss === 'unknown') return toned(`Data loss unknown: ${why}`, 'bad');
+  if (loss.boundWalEntries === undefined) return toned(`Data loss bounded: ${why}`, 'warning');
   const bound = `at most ${loss.boundWalEntries} WAL entries`;
   return runbook === 'drFailover'
-    ? {
-        text: `Data may be lost: ${bound} of what was sampled, and what was written after that. ${why}`,
-        tone: 'warning',
-      }
-    : { text: `Data loss ${bound}: ${why}`, tone: 'warning' };
+    ? toned(`Data may be lost: ${bound} of what was sampled, and what was written after that. ${why}`, 'warning')
+    : toned(`Data loss ${bound}: ${why}`, 'warning');
 }
 
 function protectionHeadline({ withoutDrProtection }: Report): Toned | undefined {
   if (!withoutDrProtection) return undefined;
   const { from, totalMs } = withoutDrProtection;
   return totalMs === undefined
-    ? { text: `Without DR protection since ${timeText(from)} UTC.`, tone: 'bad' }
-    : { text: `Without DR protection for ${inWords(totalMs)}.`, tone: 'neutral' };
+    ? toned(`Without DR protection since ${timeText(from)} UTC.`, 'bad')
+    : toned(`Without DR protection for ${inWords(totalMs)}.`, 'neutral');
 }

@@ -128,8 +128,9 @@ function secretsLeft(run: RunRecord, namingKept = false): readonly string[] {
 /** What the run said itself, secrets that are not proven gone, and whatever is critical. */
 export function leftToDoOf(run: RunRecord, findings: readonly Finding[]): readonly string[] {
   const left = saidLeft(run);
-  const past = earlierMerkleVerdicts(run);
-  const open = findings.filter(({ code, text }) => code !== 'merkle-tree-corrupted' || !past.includes(text));
+  // Of a tree that was checked twice the last verdict counts.
+  const tree = completed(run, 'probeMerkleTree').at(-1)?.result;
+  const open = findings.filter(({ code, text }) => code !== 'merkle-tree-corrupted' || text === tree?.['text']);
   return [...left, ...criticalLeft(open, left)];
 }
 
@@ -140,19 +141,6 @@ function saidLeft(run: RunRecord): readonly string[] {
   if (close) return [...left, ...openParkings(run), ...secretsLeft(run, true)];
   // The run is at work: only what it waits for is for people.
   return [...openParkings(run), ...(waitingFor === undefined ? [] : [`The run waits for: ${waitingFor}`])];
-}
-
-/** What a check told of a tree that a later check of the run judged anew: only the last verdict stands. */
-function earlierMerkleVerdicts(run: RunRecord): readonly string[] {
-  const last = new Map<string, string>();
-  const all: string[] = [];
-  for (const { input, result } of completed(run, 'probeMerkleTree')) {
-    const [cluster, text] = [textOf(input['cluster']), textOf(result['text'])];
-    if (cluster === undefined || text === undefined) continue;
-    all.push(text);
-    if (result['verdict'] === 'sound' || result['verdict'] === 'corrupted') last.set(cluster, text);
-  }
-  return all.filter((text) => ![...last.values()].includes(text));
 }
 
 /** That the run was closed from outside is told by what it left; it stands here where nothing else does. */

@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import writeFileAtomic from 'write-file-atomic';
 import type { Report } from '../contracts/report';
-import { oneLine, pieces } from '../contracts/words';
+import { escapeMarkdown, oneLine, pieces, prose } from '../contracts/words';
 import { headlineOf, headlinesBelow, timeText, titleOf } from './headlines';
 import { markOf } from './run-history';
 import { sectionsOf } from './sections';
@@ -11,33 +11,11 @@ import type { Block, Cell, Row } from './sections';
 
 /* How a report looks: as Markdown, as a page, and as files. What it says is the same in each (`sections.ts`). */
 
-/** Text that people wrote, as Markdown that shows it and nothing else. */
-function markdownLine(text: string): string {
-  return markdownPiece(oneLine(text)).trim();
-}
-
-function markdownPiece(text: string): string {
-  return text
-    .replace(/&/g, '&amp;')
-    .replace(/[\\`*[\]|~]/g, '\\$&')
-    .replace(/</g, '&lt;')
-    .replace(/>/g, '&gt;')
-    .replace(/(^|\W)_|_(?=\W|$)/g, (match) => match.replace('_', '\\_'));
-}
-
-/** Text of ours: its commands stay code. */
-function markdownText(text: string): string {
-  return pieces(text)
-    .map((piece) => (piece.code ? `\`${piece.text}\`` : markdownPiece(piece.text)))
-    .join('')
-    .trim();
-}
-
 const MARKS = { good: '', warning: '⚠ ', bad: '✗ ', neutral: '' } as const;
 
 function markdownCell(content: Cell): string {
-  if (typeof content === 'string') return markdownLine(content);
-  return `${content.text === '' ? '' : MARKS[content.tone]}${markdownLine(content.text)}`;
+  if (typeof content === 'string') return escapeMarkdown(content);
+  return `${content.text === '' ? '' : MARKS[content.tone]}${escapeMarkdown(content.text)}`;
 }
 
 function markdownTable(rows: readonly Row[]): string {
@@ -53,12 +31,12 @@ function markdownTable(rows: readonly Row[]): string {
 function markdownBlock(content: Block): string {
   switch (content.kind) {
     case 'paragraph':
-      return markdownText(content.text);
+      return prose(content.text);
     case 'list':
       return content.items
         .map(({ label, text, below }) => {
-          const first = `- ${label ? `**${markdownLine(label.text)}** ` : ''}${markdownText(text)}`;
-          return below === undefined ? first : `${first}\n  ${markdownText(below)}`;
+          const first = `- ${label ? `**${escapeMarkdown(label.text)}** ` : ''}${prose(text)}`;
+          return below === undefined ? first : `${first}\n  ${prose(below)}`;
         })
         .join('\n');
     case 'facts':
@@ -76,8 +54,8 @@ function markdownBlock(content: Block): string {
 export function renderMarkdown(report: Report): string {
   const mark = markOf(report);
   const parts = [
-    `# ${markdownLine(titleOf(report))}`,
-    `**${markdownLine(headlineOf(report).text)}**`,
+    `# ${escapeMarkdown(titleOf(report))}`,
+    `**${escapeMarkdown(headlineOf(report).text)}**`,
     headlinesBelow(report)
       .map((line) => `- ${markdownCell(line)}`)
       .join('\n'),

@@ -16,7 +16,7 @@ import {
 import { alarmsFirst } from '../contracts/run-status';
 import { planIn } from '../contracts/plan';
 import type { Finding } from '../contracts/run-facts';
-import { escapeUntrusted } from '../contracts/words';
+import { counted, escapeUntrusted } from '../contracts/words';
 import { leftToDoOf, tokensOf } from './left-to-do';
 import { objectivesOf, clientsHeldOf, demotedAt, outageOf, withoutDrProtectionOf } from './outage';
 
@@ -112,40 +112,16 @@ function holdersOf(run: RunRecord): readonly ReportHolder[] | undefined {
 const LONGEST_SHOWN = 200;
 
 /** The input as the runbook reads it. */
-function askedOf(run: RunRecord): Pick<Report, 'asked' | 'reason' | 'ticket' | 'window' | 'takenOver'> {
+function askedOf(run: RunRecord): Pick<Report, 'asked' | 'reason' | 'takenOver'> {
   const shortened = (value: unknown) =>
     typeof value === 'string' && value.length > LONGEST_SHOWN ? `${value.slice(0, LONGEST_SHOWN)}...` : value;
   const given = Object.entries(run.input).filter(([, value]) => value !== undefined);
-  const { ticket, window } = run.input as Pick<Report, 'ticket' | 'window'>;
   const takeOver = factsOf(run, 'control').find(({ control }) => control === 'take-over');
   return {
-    ...{ reason: textOf(run.input['reason']), ticket, window },
+    reason: textOf(run.input['reason']),
     asked: given.length === 0 ? undefined : Object.fromEntries(given.map(([name, value]) => [name, shortened(value)])),
     takenOver: takeOver && { at: isoTime(takeOver.at), by: takeOver.by, reason: takeOver.reason },
   };
-}
-
-/** What each paths filter was when it was first read, and what it was written to be last. */
-function filtersOf(run: RunRecord): Report['filters'] {
-  const filters = new Map<string, { secondary?: string | undefined; before?: string; after?: string }>();
-  const about = run.activities.filter(({ type, state }) => state === 'completed' && /(Paths|Dynamic)Filter/.test(type));
-  for (const { type, input, result } of about) {
-    const id = textOf(result['id']) ?? textOf(input['id']);
-    if (id === undefined) continue;
-    const filter = filters.get(id) ?? {};
-    filters.set(id, filter);
-    filter.secondary ??= textOf(input['secondary']);
-    if (type === 'readPathsFilter') filter.before ??= filterText(result['filter']);
-    if (result['before'] !== undefined) filter.before ??= filterText(result['before']);
-    if (type === 'writePathsFilter') filter.after = filterText(input['filter']);
-  }
-  return [...filters].map(([id, filter]) => ({ id, ...filter }));
-}
-
-function filterText(value: unknown): string {
-  const filter = fieldsOf(value);
-  const mode = textOf(filter['mode']);
-  return mode === undefined ? 'none' : `${mode} ${listOf(filter['paths']).join(', ') || 'nothing'}`;
 }
 
 const SEVERITIES = ['critical', 'warning', 'info'] as const;
@@ -230,7 +206,6 @@ export function reportOf(given: RunRecord): Report {
     findings,
     ...measured,
     objectives: run.objectives && objectivesOf(run.objectives, { runbook, ...measured }, endedAt ?? run.asOf),
-    filters: filtersOf(run),
     tokens: tokensOf(run),
     finalState: listOf(state['observations']) as Report['finalState'],
     result: ending?.result,
@@ -242,17 +217,13 @@ export function reportOf(given: RunRecord): Report {
 
 type ReportedActivity = ReportStep['activities'][number];
 
-function plural(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
-}
-
 function preconditionCount(result: Fields): string | undefined {
   const verdicts = listOf(result['preconditions']).map((item) => fieldsOf(item)['verdict']);
   if (verdicts.length === 0) return undefined;
   const failed = verdicts.filter((verdict) => verdict === 'fail').length;
   return failed === 0
-    ? `${plural(verdicts.length, 'precondition')} checked`
-    : `${failed} of ${plural(verdicts.length, 'precondition')} failed`;
+    ? `${counted(verdicts.length, 'precondition')} checked`
+    : `${failed} of ${counted(verdicts.length, 'precondition')} failed`;
 }
 
 const of = (value: unknown) => (typeof value === 'number' ? String(value) : (textOf(value) ?? '?'));
@@ -278,7 +249,7 @@ const OBSERVED: Readonly<Record<string, (result: Fields) => string | undefined>>
     `round ${of(epoch)}, ${of(threshold)} of ${listOf(holders).length} holders needed`,
   createRehearsal: ({ holders }) => `${listOf(holders).length} people asked; no key share is asked for`,
   openEnvelopes: ({ verdicts }) =>
-    `${listOf(verdicts).filter((item) => fieldsOf(item)['code'] === 'accepted').length} of ${plural(listOf(verdicts).length, 'envelope')} accepted`,
+    `${listOf(verdicts).filter((item) => fieldsOf(item)['code'] === 'accepted').length} of ${counted(listOf(verdicts).length, 'envelope')} accepted`,
   startGeneration: ({ attempts }) => `shares given, attempts: ${of(attempts)}`,
   completeGeneration: generationEnded,
   settleGeneration: generationEnded,

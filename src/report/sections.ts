@@ -5,7 +5,7 @@ import type { Report, ReportedObjective } from '../contracts/report';
 import type { Attested } from '../contracts/run-facts';
 import { attestedName, escapeUntrusted, inWords } from '../contracts/words';
 import type { Tone, Toned } from './headlines';
-import { betweenText, timeText } from './headlines';
+import { betweenText, timeText, toned } from './headlines';
 
 /*
  * What a report says and in which order, apart from how it looks: both renderings show the same sections.
@@ -34,7 +34,6 @@ interface Section {
   readonly blocks: readonly Block[];
 }
 
-const toned = (text: string, tone: Tone): Toned => ({ text, tone });
 const paragraph = (text: string): Block => ({ kind: 'paragraph', text });
 const list = (items: readonly Item[]): Block => ({ kind: 'list', items });
 const table = (caption: string, rows: readonly Row[], folded = false): Block => ({
@@ -188,13 +187,11 @@ function limitsOf({ outcome }: Report): string {
 }
 
 function run(report: Report): Section[] {
-  const { startedAt, endedAt, takenOver, window, history } = report;
+  const { startedAt, endedAt, takenOver, history } = report;
   const entries: readonly (readonly [string, Cell | undefined])[] = [
     ['Runbook', report.runbook],
     ['Deployment', report.deployment],
     ['Reason', report.reason],
-    ['Ticket', report.ticket],
-    ['Window', window && `${window.notBefore ?? 'at once'} to ${window.notAfter}`],
     [
       'Taken over',
       takenOver &&
@@ -377,16 +374,6 @@ function receipts({ receipts: received }: Report): Section[] {
   return section('Receipts', [table('What became of each signal.', told)], 'No signal came in.');
 }
 
-/** Paths filters before and after. */
-function filters({ filters: changed }: Report): Section[] {
-  const rows = changed.map(({ id, secondary = '', before, after }) => ({
-    ...{ Secondary: secondary, ID: id, Before: before ?? 'not read' },
-    After: after === undefined ? 'not written by this run' : toned(after, after === before ? 'neutral' : 'warning'),
-  }));
-  const caption = 'What each performance secondary was kept from seeing, or was limited to.';
-  return section('Paths filters', [table(caption, rows)]);
-}
-
 function tokens({ tokens: had }: Report): Section[] {
   const rows = had.map(({ cluster, state: became, text }) => ({ Cluster: cluster, State: state(became), Note: text }));
   const caption = 'What became of each token that this run made, took or was given.';
@@ -440,7 +427,6 @@ export function sectionsOf(report: Report): readonly Section[] {
     ...preconditions(report),
     ...timeline(report),
     ...receipts(report),
-    ...filters(report),
     ...tokens(report),
     ...finalState(report),
   ];

@@ -235,7 +235,7 @@ it('in the Web UI what people write becomes neither heading nor link nor bold; c
   });
   expect(text.split(plain)).toHaveLength(5);
   expect(text).not.toContain('**CRITICAL** [');
-  expect(text).toContain('Next: do `a_b --c`, not d\\_e');
+  expect(text).toContain('Next: do `a_b --c`, not d_e');
 });
 
 it('watch tells what one look brings in the order in which it happened, and nothing twice', () => {

@@ -172,7 +172,6 @@ const READINESS = {
 const REPORT: Report = poisoned({
   ...reportOf(finishedSwitchover().build()),
   reason: 'planned',
-  ticket: 'T-1',
   controls: [{ control: 'pause', by: THEIRS, reason: 'wait', at: '2026-03-01T10:00:00.000Z' }],
   findings: STATUS.findings.map((each) => ({ ...each, at: '2026-03-01T10:00:00.000Z' })),
   leftToDo: ['See to it.'],

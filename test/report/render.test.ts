@@ -97,10 +97,10 @@ Gates: where people approve what comes next.
   });
 
   it('lets nothing that people wrote become layout, a link or HTML', () => {
-    const reason = '# big\n| a | b | [x](javascript:1) <script>1</script> `code` *bold* _it_ ~no~ DR_TOKEN';
+    const reason = '# big\n| a | b | [x](javascript:1) <script>1</script> `code` *bold* _it_ ~no~ DR_TOKEN &lt;';
     const markdown = renderMarkdown(report(new RunBuilder([], [], 'drSwitchover', { ...INPUT, reason })));
     expect(markdown).toContain(
-      '- Reason: # big \\| a \\| b \\| \\[x\\](javascript:1) &lt;script&gt;1&lt;/script&gt; \\`code\\` \\*bold\\* \\_it\\_ \\~no\\~ DR_TOKEN',
+      `- Reason: \\# big \\| a \\| b \\| \\[x\\](javascript:1) \\<script\\>1\\</script\\> 'code' \\*bold\\* \\_it\\_ \\~no\\~ DR_TOKEN \\&lt;`,
     );
   });
 });

@@ -71,11 +71,13 @@ describe('before anything is touched', () => {
       });
     });
 
-    it.each(Object.entries(UNREADABLE))('an input that cannot be decoded: %s', async (encoding, payload) => {
+    it.each(Object.entries(UNREADABLE))('an input that cannot be decoded: %s', async (_encoding, payload) => {
       const run = scenario.attach(await startWithPayload(scenario, 'drSwitchover', payload));
       const failure = await run.failure();
-      expect(failure.code).toBe('INVALID_INPUT');
-      expect(failure.message).toContain(`encoding ${encoding}`);
+      expect(failure).toMatchObject({
+        code: 'INVALID_INPUT',
+        message: expect.stringContaining('could not be read') as string,
+      });
       const later = { events: (await run.handle.fetchHistory()).events?.slice(1) ?? [] };
       expect(historyText(later)).not.toContain(UNREADABLE_CONTENT);
       expect(scenario.logLines.join('\n')).not.toContain(UNREADABLE_CONTENT);

@@ -56,10 +56,10 @@ describe('whatever arrives by signal gets a receipt and the run goes on to its n
   it('payloads that cannot be decoded', async () => {
     await run.waitsFor('approval');
     await run.waitsFor('shares');
-    for (const [encoding, payload] of Object.entries(UNREADABLE))
+    for (const payload of Object.values(UNREADABLE))
       for (const signal of ['share', 'approve', 'decide', 'pause'] as const) {
         await signalWithPayload(scenario, run, signal, payload);
-        const text = saying(new RegExp(encoding));
+        const text = saying(/could not be read.*json\/plain/);
         const receipt = await receiptOf(signal, next(signal));
         expect(receipt).toMatchObject({ verdict: 'refused', code: 'undecodable', text });
       }

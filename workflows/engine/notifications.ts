@@ -39,9 +39,8 @@ type Message = Pick<Notification, 'event' | 'severity' | 'subject'> & Partial<No
  */
 export class Notifications {
   #site: NotificationFacts | undefined;
-  #silent = false;
-  /** Neither that the run started nor that it ended well is told. */
-  onlyWhatIsWrong = false;
+  /** `true`: of a run that touches nothing, such as a dry run. `unless-wrong`: not that it started or ended well. */
+  quiet: boolean | 'unless-wrong' = false;
   #startedAs: RunbookName | undefined;
   #number = 0;
   #pending = 0;
@@ -54,14 +53,9 @@ export class Notifications {
 
   constructor(private readonly state: RunState) {}
 
-  /** For runs that touch nothing, such as a dry run. */
-  silence(): void {
-    this.#silent = true;
-  }
-
   /** Takes what the workers' inventory says; from here on people are told. */
   begin(site: NotificationFacts | undefined): void {
-    if (this.#silent || !site) return;
+    if (this.quiet === true || !site) return;
     this.#site = site;
     const { runbook } = this.state;
     if (this.#startedAs === runbook) return;
@@ -123,7 +117,7 @@ export class Notifications {
 
   /** Something that cannot wait for the report: told at once, or as soon as it is known whom to tell. */
   alarm(finding: Finding): void {
-    if (this.#silent) return;
+    if (this.quiet === true) return;
     if (!this.#site) {
       this.#early.push(finding);
       return;
@@ -188,7 +182,7 @@ export class Notifications {
   #tell(told: Message): void {
     if (!this.#site?.events.includes(told.event)) return;
     const asUsual = told.event === 'started' || (told.event === 'finished' && told.severity === 'info');
-    if (this.onlyWhatIsWrong && asUsual) return;
+    if (this.quiet === 'unless-wrong' && asUsual) return;
     this.#number += 1;
     const { deployment, runbook } = this.state;
     const notification = {

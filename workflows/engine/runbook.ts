@@ -124,8 +124,7 @@ async function executeRunbook<I extends AnyInput>(runbook: Runbook<I>, raw: unkn
   const state = new RunState(runbook.name, input.deployment, input);
   known.state = state;
   findings.forEach((each) => state.finding(each));
-  if (input.dryRun === true || runbook.quiet === true) state.notifications.silence();
-  state.notifications.onlyWhatIsWrong = runbook.quiet === 'unless-wrong';
+  state.notifications.quiet = input.dryRun === true || (runbook.quiet ?? false);
   const run = new Run(state, signals);
   return CancellationScope.nonCancellable(async () => {
     const pump = signals.pump(state);
@@ -191,8 +190,7 @@ function endingOf(run: Run, error: unknown): Ending {
  */
 async function readInput<I extends AnyInput>(runbook: RunbookName, given: unknown) {
   if (isUndecodable(given)) {
-    const unread = `The input could not be read (encoding ${given.undecodable}). Nothing was touched.`;
-    throw stepFailure('INVALID_INPUT', unread, {
+    throw stepFailure('INVALID_INPUT', 'The input could not be read. Nothing was touched.', {
       needed: 'one JSON object with encoding json/plain',
       next: 'Start again with one JSON object.',
     });

@@ -8,7 +8,7 @@ import type { RunbookName } from '../../contracts/names';
 import { nextCommandOf } from '../../contracts/next-commands';
 import { readinessResult } from '../../contracts/readiness';
 import type { ReadinessResult } from '../../contracts/readiness';
-import { changeText, verdictWords } from '../../contracts/words';
+import { changeText, verdictsInWords, verdictWords } from '../../contracts/words';
 import { RunbookError, isRunbookError } from '../../errors';
 import { taskQueueSetting } from '../../worker/settings';
 import { collect, newCommand, printResult, withServerOptions, withSession, number } from '../command';
@@ -277,10 +277,7 @@ function readinessCommand(host: CommandHost): Command {
 /** The verdicts, what changed, and all points. */
 export function readinessText(given: ReadinessResult): string[] {
   const { switchover, failover, changes, candidates, points } = inLines(given);
-  const each = candidates.map(
-    (one) =>
-      `  to ${one.cluster} (${one.drSet}): switchover ${verdictWords(one.switchover)}, failover ${verdictWords(one.failover)}`,
-  );
+  const each = candidates.map((one) => `  to ${one.cluster} (${one.drSet}): ${verdictsInWords(one)}`);
   return [
     `Switchover: ${verdictWords(switchover)}. Failover: ${verdictWords(failover)}.`,
     ...(candidates.length > 1 ? each : []),
