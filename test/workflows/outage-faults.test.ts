@@ -5,6 +5,7 @@ import { headlineOf } from '../../src/report/headlines';
 import { approveAgain, approveLongAgo } from '../support/aged-approvals';
 import { actions, at, CHANGING, drPrimaries, expectFollows, expectServiceOn, parksInTime } from '../support/faults';
 import { refuse, refusePromotion, signalled, statuses, underWay, writeRightBeforeDemotion } from '../support/faults';
+import { expectTakenOver } from '../support/failover';
 import { Lane, runLanes } from '../support/lane';
 import { reportOf } from '../support/reports';
 import { Scenario, temporaryDirectory } from '../support/scenario';
@@ -76,6 +77,20 @@ describe('faults in the outage', () => {
       );
       expect(report.steps).toContainEqual(expect.objectContaining({ name: 'Release the clients', outcome: 'done' }));
       expect(report.leftToDo).toEqual(eastServes);
+      expect(scenario.calls('east', CHANGING.demote)).toBe(0);
+      await expectServiceOn(scenario, 'east');
+    });
+
+    it('a failover that takes over where nothing was sent yet is refused, and lets the clients through', async (scenario) => {
+      const run = await scenario.start();
+      await run.people({ go: false });
+      await approveLongAgo(scenario, run, 'go');
+      await run.parks('Demote east');
+      await expectTakenOver(scenario, run, 'drSwitchover');
+      const report = await reportOf(run);
+
+      expect(report.steps).toContainEqual(expect.objectContaining({ name: 'Release the clients', outcome: 'done' }));
+      expect(report.outage).toBeUndefined();
       expect(scenario.calls('east', CHANGING.demote)).toBe(0);
       await expectServiceOn(scenario, 'east');
     });

@@ -1,6 +1,6 @@
 /** Inside an outage a step that only reads, or that sent nothing, waits for no person: the old primary serves. */
 import type { FailureFacts } from '../../workflows/engine/failures';
-import { RunStopped, stepFailure } from '../../workflows/engine/failures';
+import { RunStopped, TakenOver, stepFailure } from '../../workflows/engine/failures';
 import { changePrimary } from '../../workflows/procedures/change-primary';
 import type { PrimaryChange } from '../../workflows/procedures/change-primary';
 import { fakeRun } from '../support/fake-run';
@@ -19,8 +19,8 @@ interface Asked {
   readonly compared?: object;
   /** The role of east where it is read. */
   readonly east?: string;
-  /** Somebody rejects the gate that is asked again before the demotion. */
-  readonly rejected?: boolean;
+  /** Somebody rejects the gate that is asked again before the demotion, or takes the run over there. */
+  readonly stopped?: RunStopped;
   /** Of a change of the DR primary, which needs a token. */
   readonly dr?: { readonly tokens: object; readonly promoteSecondary: unknown };
 }
@@ -30,11 +30,11 @@ interface Asked {
  * their order, which of them parked, and what was told.
  */
 async function change(failing: Readonly<Record<string, readonly FailureFacts[]>>, given: Asked = {}) {
-  const { acceptLoss = 'none', onStuck = 'promote-back', compared = {}, east, rejected, dr } = given;
+  const { acceptLoss = 'none', onStuck = 'promote-back', compared = {}, east, stopped, dr } = given;
   const observations = east === undefined ? [] : [{ cluster: 'east', performance: { mode: east } }];
   const calls = {
     demotePrimary: () => Promise.resolve({}),
-    compareAfterDemotion: () => Promise.resolve(compared),
+    compareAfterDemotion: () => (compared instanceof Error ? Promise.reject(compared) : Promise.resolve(compared)),
     readDeployment: () => Promise.resolve({ observations }),
     promoteSecondary: dr?.promoteSecondary ?? (() => Promise.resolve({})),
   };
@@ -44,14 +44,14 @@ async function change(failing: Readonly<Record<string, readonly FailureFacts[]>>
     ...{ deployment: 'payments', gate: 'promote', onStuck, acceptLoss },
     route: { from: 'east', to: 'west', hooks: {} },
     approvals: {
-      begin: (_gate: string, body: (authority: object) => unknown) =>
-        rejected ? Promise.reject(new RunStopped('henry', 'no')) : body({}),
+      begin: (_gate: string, body: (authority: object) => unknown) => (stopped ? Promise.reject(stopped) : body({})),
       authority: {},
     },
     marker: { wal: '7' },
     becamePrimary: () => undefined,
   } as unknown as PrimaryChange;
-  return { side: await changePrimary(run, asked), ...told };
+  const side = await changePrimary(run, asked).catch((error: unknown) => error);
+  return { side, outageSince: run.state.outageSince, ...told };
 }
 
 it('a comparison that fails is no proof: the plan decides which cluster serves, at once', async () => {
@@ -97,7 +97,7 @@ describe('a demotion that was refused', () => {
   );
 
   it('by a go that was asked again and rejected, lets the old primary serve on', async () => {
-    const done = await change({}, { east: 'primary', rejected: true });
+    const done = await change({}, { east: 'primary', stopped: new RunStopped('henry', 'no') });
     expect(done).toMatchObject({ side: 'old', steps: ['Demote east', READ], parked: [], findings: [] });
   });
 
@@ -111,6 +111,20 @@ describe('a demotion that was refused', () => {
   ] as const)('parks where it %s', async (_, failures, onStuck) => {
     const done = await change({ 'Demote east': failures }, { east: 'primary', onStuck });
     expect(done).toMatchObject({ side: 'nowhere', parked: failures.map(() => 'Demote east') });
+  });
+});
+
+describe('a failover that takes the run over', () => {
+  const taken = new TakenOver({ reason: 'gone' } as never, 'grace');
+
+  it('where nothing was sent yet finds no outage, and nobody is alarmed', async () => {
+    expect(await change({}, { stopped: taken })).toMatchObject({ side: taken, outageSince: undefined, findings: [] });
+  });
+
+  it('after the demotion, for DR alone: that no cluster may be performance primary is told', async () => {
+    const told = [{ severity: 'critical', code: 'no-performance-primary' }];
+    const since = expect.any(Number) as unknown;
+    expect(await change({}, { compared: taken })).toMatchObject({ side: taken, outageSince: since, findings: told });
   });
 });
 
@@ -134,11 +148,16 @@ describe('a batch token that is refused', () => {
     expect(done.steps.slice(3)).toEqual(['Promote east back', 'Promote east back']);
   });
 
-  it('by the new primary holds nobody up until holders came: people may choose the way back', async () => {
-    const denied = { code: 'PERMISSION_DENIED', message: 'It has ended.', outcomeKnown: true };
-    const asked = { onStuck: 'park', compared: { loss: 'none' }, dr: withBatchToken() } as const;
-    const done = await change({ 'Promote west': [denied] }, asked);
-    expect(done).toMatchObject({ side: 'nowhere', parked: ['Promote west'] });
-    expect(done.steps.slice(2)).toEqual(['Promote west', READ]);
+  const denied = { code: 'PERMISSION_DENIED', message: 'It has ended.', outcomeKnown: true };
+
+  it.each([
+    ['holds nobody up until holders came: people may choose the way back, or mend it', [denied], 'batch'],
+    ['again, where people chose to retry, is replaced by one of the holders', [denied, denied], 'sealed'],
+  ])('by the new primary %s', async (_, refusals, source) => {
+    const dr = withBatchToken();
+    const done = await change({ 'Promote west': refusals }, { onStuck: 'park', compared: { loss: 'none' }, dr });
+    expect(done).toMatchObject({ side: 'nowhere' });
+    expect(done.parked[0]).toBe('Promote west');
+    expect(await dr.tokens.of()).toEqual({ source });
   });
 });

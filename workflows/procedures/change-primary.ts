@@ -46,7 +46,7 @@ interface Change {
 type Outage = PrimaryChange & { readonly run: Run };
 
 /** What comes next in the outage: planned, decided by a person, or the side where service is. */
-type Next = OutageDecision['choice'] | Side;
+type Next = 'demote' | OutageDecision['choice'] | Side;
 
 /** A candidate that does not answer cannot take over: before anything was sent that is as certain as a refusal. */
 const SILENT = [
@@ -90,31 +90,34 @@ export async function changePrimary(run: Run, change: PrimaryChange): Promise<Si
   const outage: Outage = { run, ...change };
   run.state.outageSince = Date.now();
   run.state.enterPhase('outage');
-  let next = await nextOf(outage, demote);
-  while (next === 'promote-secondary' || next === 'promote-back')
-    next = await nextOf(outage, next === 'promote-secondary' ? (each) => promote(each, 'new') : promoteBack);
+  let next: Next = 'demote';
+  while (next === 'demote' || next === 'promote-secondary' || next === 'promote-back') {
+    const part: keyof typeof PARTS = next;
+    next = await PARTS[part](outage).catch((error: unknown) => afterFailure(outage, part, error));
+  }
   if (next === 'leave') return leave(outage);
   await serve(outage, next);
   run.state.enterPhase('re-protecting');
   return next;
 }
 
+/** What is done in the outage; each gives what comes next. */
+const PARTS = {
+  demote,
+  'promote-secondary': (outage: Outage) => promote(outage, 'new'),
+  'promote-back': promoteBack,
+};
+
 /** Where a part fails without a doubt about its outcome the old primary, which holds every write, serves again. */
-async function nextOf(outage: Outage, part: (outage: Outage) => Promise<Next>): Promise<Next> {
-  try {
-    return await part(outage);
-  } catch (error) {
-    if (error instanceof TakenOver) {
-      tellTakenOver(outage);
-      throw error;
-    }
-    if (error instanceof OutageDecision) return error.choice;
-    // Stopped here, somebody rejected the gate that was asked again before the demotion.
-    if (error instanceof StepFailed && part === demote) tellNotDemoted(outage, error.failure);
-    if (error instanceof StepFailed || error instanceof RunStopped) return 'promote-back';
-    if (isStop(error)) return 'leave';
-    throw error;
-  }
+function afterFailure(outage: Outage, part: keyof typeof PARTS, error: unknown): Next {
+  if (error instanceof TakenOver) tellTakenOver(outage);
+  else if (error instanceof OutageDecision) return error.choice;
+  else if (error instanceof StepFailed || error instanceof RunStopped) {
+    // Stopped there, somebody rejected the gate that was asked again before the demotion.
+    if (error instanceof StepFailed && part === 'demote') tellNotDemoted(outage, error.failure);
+    return 'promote-back';
+  } else if (isStop(error)) return 'leave';
+  throw error;
 }
 
 /**
@@ -126,7 +129,7 @@ async function demote(outage: Outage): Promise<Next> {
   const { from: oldPrimary, to: newPrimary } = route;
   let mayBeSent = false;
   // DANGER: from here on no cluster is primary.
-  const demoted = await run.step(
+  const demoting = run.step(
     `Demote ${oldPrimary}`,
     (call) =>
       approvals.begin(gate, (authority) => {
@@ -144,6 +147,11 @@ async function demote(outage: Outage): Promise<Next> {
       },
     },
   );
+  const demoted = await demoting.catch((error: unknown): never => {
+    // Nothing was sent: no outage began, and a failover that is refused ends, which lets the clients through.
+    if (error instanceof TakenOver && !mayBeSent) run.state.outageSince = undefined;
+    throw error;
+  });
   // As a rule clients were held, or both roots were the same when the demotion was confirmed.
   if (demoted.evidence) return 'promote-secondary';
   const evidence = await readInOutage(
@@ -198,8 +206,8 @@ async function promoteBack(outage: Outage): Promise<Next> {
 
 /**
  * Refused for certain, the new primary gives way to the old one, as the plan says; with a doubt about the outcome a person
- * decides. On the way back, where nothing else is left, the key holders are asked instead of a token that the cluster
- * refuses.
+ * decides. The key holders are asked instead of a token that the cluster refuses: on the way back, where nothing else is
+ * left, at once; else where it is refused again, because people may choose the way back or have mended it.
  */
 async function promote(outage: Outage, side: Side): Promise<Side> {
   const { run, kind, deployment, approvals, onStuck } = outage;
@@ -209,7 +217,13 @@ async function promote(outage: Outage, side: Side): Promise<Side> {
   const wayBack = side === 'new' && onStuck === 'promote-back';
   const choices = [side === 'new' ? PROMOTE_BACK : PROMOTE_SECONDARY, LEAVE];
   const tokens = outage.kind === 'dr' ? outage.tokens : undefined;
-  const needsAnother = (failure: FailureFacts) => side === 'old' && tokens?.canReplace(cluster, failure) === true;
+  let askHolders = side === 'old';
+  const needsAnother = (failure: FailureFacts) => {
+    if (tokens?.canReplace(cluster, failure) !== true) return false;
+    if (askHolders) return true;
+    askHolders = true;
+    return false;
+  };
   // A token that has to be generated is generated in a step of its own.
   await tokens?.of(cluster, choices);
   try {
@@ -275,7 +289,7 @@ const WORDS = {
 
 /** A failover becomes the run, and looks after the DR roles alone. */
 function tellTakenOver({ run, kind, route: { from, to } }: Outage): void {
-  if (kind === 'dr') return;
+  if (kind === 'dr' || run.state.outageSince === undefined) return;
   const text = `A failover took this run over while the performance primary changed from ${from} to ${to}: read the performance status of both. Where neither is primary, promote ${from} (it holds every write) or ${to}, never both.`;
   run.state.finding({ severity: 'critical', code: 'no-performance-primary', text });
 }
