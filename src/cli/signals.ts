@@ -159,24 +159,30 @@ export async function sendSignal(
 ) {
   const { workflowId } = run;
   const timeoutMs = timeoutS * 1_000;
+  const sending = { client: session.client, run, signal, input };
+  const recorded = await waitVisibly(context, session, { what: `Temporal to take this ${signal}`, run }, send(sending));
   const stop = AbortSignal.any([context.stop, AbortSignal.timeout(timeoutMs)]);
-  const given = give({ client: session.client, run, signal, input, stop });
   const waiting = { what: `what the run says of this ${signal}`, run, timeoutMs };
-  const { arrival, receipt } = (await waitVisibly(context, session, waiting, given)) ?? {};
+  const answer = recorded !== undefined && waitVisibly(context, session, waiting, said({ ...sending, stop }, recorded));
+  const { arrival, receipt }: Said = (await answer) || {};
   const common = { signal, workflowId, arrival, receipt };
   if (receipt === undefined) {
-    const line = `Sent, and recorded by Temporal. No receipt yet: look with "${nextCommandOf.status(workflowId)}".`;
-    return { ...common, lines: [line], exitCode: EXIT.pending };
+    const known = recorded ? 'Sent, and recorded by Temporal. No receipt yet' : 'Whether Temporal took it is not known';
+    return { ...common, lines: [`${known}: look with "${nextCommandOf.status(workflowId)}".`], exitCode: EXIT.pending };
   }
   return { ...common, lines: receiptLines(receipt), exitCode: receipt.verdict === 'accepted' ? EXIT.ok : EXIT.refused };
 }
 
-/** A signal on its way; `stop` ends the waiting for what the run says of it. */
-interface Given {
+/** What is on its way to a run. */
+interface Sending {
   readonly client: Client;
   readonly run: RunReference;
   readonly signal: SignalName;
   readonly input: unknown;
+}
+
+/** It is there; `stop` ends the waiting for what the run says of it. */
+interface Given extends Sending {
   readonly stop: AbortSignal;
 }
 
@@ -186,28 +192,36 @@ interface Said {
   readonly receipt?: Receipt | undefined;
 }
 
+const updateOf = (signal: SignalName) => UPDATES.find((name) => name === signal);
+
 /**
- * As a signal; where the server takes no more of them for this run, or the run looks at no more, as the update of the same
- * name where there is one.
+ * As a signal.
  *
+ * @returns false where the server takes no more of them for this run, and there is an update of the same name
  * @throws RunbookError `NOT_FOUND` where there is no open run, and nothing was sent.
  */
-async function give(given: Given): Promise<Said> {
-  const { client, run, signal, input } = given;
-  const handle = client.workflow.getHandle(run.workflowId, run.runId);
-  const update = UPDATES.find((name) => name === signal);
-  const giveUpdate = async (): Promise<Said> => {
-    const arrival = await handle.executeUpdate<number, [unknown]>(update ?? '', { args: [input] });
-    return { arrival, ...(await awaitReceipt(given, arrival)) };
-  };
+async function send({ client, run, signal, input }: Sending): Promise<boolean> {
   try {
-    await handle.signal(signal, input);
+    await client.workflow.getHandle(run.workflowId, run.runId).signal(signal, input);
+    return true;
   } catch (error) {
     const { cause } = error instanceof Error ? error : {};
     const isFull = isGrpcServiceError(cause) && cause.details.includes('limit for signal events');
-    if (isFull && update !== undefined) return giveUpdate().catch(refuseEnded(run));
+    if (isFull && updateOf(signal) !== undefined) return false;
     return refuseEnded(run)(error);
   }
+}
+
+/** What the run says of it; as an update where it was not `recorded` as a signal, or the run looks at no more of them. */
+async function said(given: Given, recorded: boolean): Promise<Said> {
+  const { client, run, signal, input } = given;
+  const update = updateOf(signal);
+  const giveUpdate = async (): Promise<Said> => {
+    const handle = client.workflow.getHandle(run.workflowId, run.runId);
+    const arrival = await handle.executeUpdate<number, [unknown]>(update ?? '', { args: [input] });
+    return { arrival, ...(await awaitReceipt(given, arrival)) };
+  };
+  if (!recorded) return giveUpdate().catch(refuseEnded(run));
   const arrival = await arrivalOf(given);
   if (arrival === undefined) return {};
   const { receipt, isFlooded } = await awaitReceipt(given, arrival);
@@ -270,7 +284,7 @@ async function awaitReceipt(
     );
     if (receipt !== undefined) return { receipt };
     const flooded = status?.findings.some(({ code }) => code === 'too-many-signals') === true;
-    const mayBeUpdate = arrival < UPDATES_FROM && UPDATES.some((name) => name === signal);
+    const mayBeUpdate = arrival < UPDATES_FROM && updateOf(signal) !== undefined;
     if (flooded && mayBeUpdate && Date.now() > begin + LOOKED_AT_WITHIN_MS) return { isFlooded: true };
   }
   return {};

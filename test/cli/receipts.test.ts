@@ -18,7 +18,11 @@ const ARRIVED = {
 const RECEIPT = { signal: 'approve', arrival: 1, verdict: 'accepted', code: 'approve', text: 'approves gate plan' };
 
 /** A run whose history and status answer as given, one after the other; the last answer stays. */
-function sessionOf(histories: readonly unknown[], statuses: readonly unknown[]): Session {
+function sessionOf(
+  histories: readonly unknown[],
+  statuses: readonly unknown[],
+  taken: Promise<void> = Promise.resolve(),
+): Session {
   const next = (answers: readonly unknown[]) => {
     const left = [...answers];
     return () => {
@@ -28,7 +32,7 @@ function sessionOf(histories: readonly unknown[], statuses: readonly unknown[]):
   };
   const ended = () => Promise.reject(new WorkflowNotFoundError('ended', 'deployment:payments', 'run'));
   const handle = {
-    ...{ signal: () => (histories.length === 0 ? ended() : Promise.resolve()), executeUpdate: ended },
+    ...{ signal: () => (histories.length === 0 ? ended() : taken), executeUpdate: ended },
     ...{ fetchHistory: next(histories), query: next(statuses) },
   };
   const client = {
@@ -38,8 +42,8 @@ function sessionOf(histories: readonly unknown[], statuses: readonly unknown[]):
   return { client, namespace: 'default' } as unknown as Session;
 }
 
-const send = (session: Session, timeoutS?: number) => {
-  const context = { stop: new AbortController().signal, err: () => undefined };
+const send = (session: Session, timeoutS?: number, stop = new AbortController().signal) => {
+  const context = { stop, err: () => undefined };
   return sendSignal(context, session, { workflowId: 'deployment:payments', runId: 'run' }, 'approve', INPUT, timeoutS);
 };
 
@@ -56,6 +60,23 @@ it('says at its deadline, and not before, that there is no receipt yet', async (
   const sent = await send(sessionOf([ARRIVED], [{ receipts: [], findings: [] }]), 1);
   expect(sent).toMatchObject({ receipt: undefined, exitCode: 4 });
   expect(Date.now() - began).toBeGreaterThanOrEqual(990);
+});
+
+it('calls nothing recorded before Temporal took it: no time limit is over before, and who ends it learns that nobody knows', async () => {
+  const quiet = [{ receipts: [], findings: [] }];
+  let take = (): void => undefined;
+  const taken = new Promise<void>((resolve) => (take = resolve));
+  const sent = send(sessionOf([ARRIVED], quiet, taken), 0);
+  expect(await Promise.race([sent, new Promise((resolve) => setTimeout(resolve, 50, 'still sending'))])).toBe(
+    'still sending',
+  );
+  take();
+  expect((await sent).lines).toEqual([expect.stringContaining('Sent, and recorded by Temporal')]);
+  const ended = await send(sessionOf([ARRIVED], quiet, new Promise(() => undefined)), 1, AbortSignal.abort());
+  expect(ended).toMatchObject({
+    exitCode: 4,
+    lines: [expect.stringContaining('Whether Temporal took it is not known')],
+  });
 });
 
 it('says that nothing was sent where no run is open, and never of what a run was sent before it ended', async () => {

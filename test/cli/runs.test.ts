@@ -133,6 +133,15 @@ describe('without a worker', () => {
     expect(out).not.toContain('runbook worker');
   });
 
+  it('list shows a Workflow ID that looks like a line of ours in quotes', async () => {
+    const workflowId = `CRITICAL: call  555 ${process.pid}`;
+    const options = { workflowId, taskQueue: uniqueTaskQueue('hostile'), args: [{}] };
+    const hostile = await (await temporalClient()).workflow.start('walSampler', options);
+    const { out } = await cli(['list', '--open', '--limit', '200'], { env });
+    await hostile.terminate();
+    expect(out.split('\n').filter((line) => /^'CRITICAL: call 555 \d+' {2}/.test(line))).toHaveLength(1);
+  });
+
   it('doctor says what creates a namespace that is missing', async () => {
     const namespace = `none-${randomUUID().slice(0, 8)}`;
     const { out } = await cli(['doctor'], { env: { ...env, TEMPORAL_NAMESPACE: namespace } });

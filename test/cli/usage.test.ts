@@ -33,6 +33,8 @@ describe('the command line', () => {
     [['status']],
     [['status', 'x', '--nonsense']],
     [['list', '--limit', 'few']],
+    // Of more milliseconds a timer makes none.
+    [['watch', 'x', '--timeout', '2147484']],
   ])('ends with 2 for the wrong command line %j', async (words) => {
     expect((await cli(words, { interactive: false })).code).toBe(2);
   });

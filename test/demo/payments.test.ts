@@ -9,8 +9,11 @@ import { startPayments } from '../../src/demo/payments';
 import type { Payments } from '../../src/demo/payments';
 import { loadInventory } from '../../src/inventory';
 import { temporaryDirectory } from '../support/directory';
+import { Program } from '../support/program';
+import { temporalClient, temporalServer } from '../support/temporal-server';
 
 const reports = temporaryDirectory('reports');
+const temporaryHome = temporaryDirectory('home');
 let payments: Payments;
 const start = () =>
   startPayments({ reportDirectory: reports, taskQueue: 'unused', namespace: 'default', pace: 'quick' });
@@ -81,4 +84,23 @@ describe('the simulated deployment of the demonstration', () => {
     await other.stop();
     expect([existsSync(other.directory), existsSync(keys), existsSync(reports)]).toEqual([false, false, true]);
   });
+});
+
+it('runbook dev ends, and says so, where its worker ends', async () => {
+  const { address, namespace } = temporalServer();
+  const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
+  const dev = new Program(temporaryHome, env, ['dev', '--reports', reports]);
+  await dev.says('Ctrl-C here ends everything');
+  const { workflowService } = await temporalClient();
+  const taskQueue = { name: `runbooks-demo-${dev.child.pid}` };
+  const workerOf = async () => {
+    const { pollers } = await workflowService.describeTaskQueue({ namespace, taskQueue, taskQueueType: 1 });
+    return Number(/^(\d+)@/.exec(pollers[0]?.identity ?? '')?.[1] ?? 0);
+  };
+  let worker = await workerOf();
+  while (worker === 0) worker = await workerOf();
+  process.kill(worker, 'SIGKILL');
+  expect(await dev.ended).toBe(1);
+  expect(dev.output).toContain('The worker ended with SIGKILL.');
+  expect(await readdir(join(temporaryHome, 'tmp'))).toEqual([]);
 });

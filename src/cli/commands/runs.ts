@@ -6,7 +6,7 @@ import type { CommandHost, ServerOptions } from '../command';
 import { EXIT } from '../errors';
 import { statusLines } from '../render-status';
 import { readRunView } from '../run';
-import { columns } from '../text';
+import { columns, inLines, shellWord } from '../text';
 
 export const commands = (host: CommandHost): Command[] => [listCommand(host), statusCommand(host)];
 
@@ -35,8 +35,9 @@ function listCommand({ context }: CommandHost): Command {
       }
       return found;
     });
-    const rows = runs.map(({ workflowId, runbook, state, phase = '', startedAt, waitingFor = '' }) => {
-      return [workflowId, runbook, state, phase, startedAt, waitingFor];
+    // Anybody who writes to the namespace chooses an ID and a memo.
+    const rows = inLines(runs).map(({ workflowId, runbook, state, phase = '', startedAt, waitingFor = '' }) => {
+      return [shellWord(workflowId), runbook, state, phase, startedAt, waitingFor];
     });
     printResult(context, options, runs, rows.length === 0 ? ['No runs.'] : columns(rows));
   });
