@@ -91,12 +91,9 @@ function sourceHash(text: string): string {
 }
 
 /** Build step: writes the holder's page, which is published as it is, and its hash. */
-if (require.main === module) {
-  writeHolderPage(join(projectRoot(), HOLDER_PAGE_PATH)).then(
-    ({ html, sha256 }) => console.log(`${HOLDER_PAGE_PATH}: ${Math.round(html.length / 1024)} KiB, SHA-256 ${sha256}`),
-    (error: unknown) => {
-      console.error(error instanceof Error ? error.message : error);
-      process.exitCode = 1;
-    },
-  );
+async function main(): Promise<void> {
+  const { html, sha256 } = await writeHolderPage(join(projectRoot(), HOLDER_PAGE_PATH));
+  console.log(`${HOLDER_PAGE_PATH}: ${Math.round(html.length / 1024)} KiB, SHA-256 ${sha256}`);
 }
+
+if (require.main === module) void main();

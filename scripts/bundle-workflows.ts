@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { mkdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
@@ -16,13 +15,13 @@ const BUNDLE_PATH = join('dist', 'workflow-bundle.js');
  *
  * @returns its size in bytes.
  */
-export async function writeWorkflowBundle(outFile: string, logger?: Logger): Promise<number> {
+export async function writeWorkflowBundle(outFile: string, logger: Logger): Promise<number> {
   const root = projectRoot();
   const payloadConverterPath = join(root, 'src', 'contracts', 'payload-converter.ts');
   const { code } = await bundleWorkflowCode({
     ...workflowSources(),
-    ...(existsSync(payloadConverterPath) ? { payloadConverterPath } : {}),
-    ...(logger === undefined ? {} : { logger }),
+    payloadConverterPath,
+    logger,
   });
   await mkdir(dirname(outFile), { recursive: true });
   await writeFileAtomic(outFile, withoutSourceTexts(code));
@@ -46,9 +45,4 @@ async function main(): Promise<void> {
   console.log(`${BUNDLE_PATH}: ${(size / 1024 / 1024).toFixed(1)} MiB`);
 }
 
-if (require.main === module) {
-  main().catch((error: unknown) => {
-    console.error(error instanceof Error ? error.message : error);
-    process.exitCode = 1;
-  });
-}
+if (require.main === module) void main();

@@ -14,7 +14,7 @@ import type { PolicyKind } from '../../../activities/tokens/policies';
 import { RUNBOOK_NAMES } from '../../contracts/names';
 import type { RunbookName } from '../../contracts/names';
 import { GATE_NAMES } from '../../contracts/plan';
-import { isRunbookError, RunbookError } from '../../errors';
+import { isRunbookError } from '../../errors';
 import {
   approversOf,
   countsIn,
@@ -25,7 +25,7 @@ import {
   findDeployment,
 } from '../../inventory';
 import type { Inventory, PersonKey, Deployment } from '../../inventory';
-import { parsePublicKey, spokenFingerprint } from '../../keys';
+import { spokenFingerprint } from '../../keys';
 import { createLogger } from '../../worker/logging';
 import { inventoryPath } from '../../worker/settings';
 import { newCommand, printResult } from '../command';
@@ -35,6 +35,7 @@ import { exitCodeOfVerdicts } from '../errors';
 import { pointLines } from '../render-plan';
 import type { Point } from '../render-plan';
 import { confirmed, readTextFile } from '../secret-input';
+import { readKeyLine } from './keys';
 
 export const commands = (host: CommandHost): Command[] => [inventoryCommand(host), policyCommand(host)];
 
@@ -122,7 +123,10 @@ function addPersonCommand({ context }: Pick<CommandHost, 'context'>): Command {
     .action(async (lines: readonly string[], options: AddPersonOptions) => {
       const file = resolve(options.inventory ?? inventoryPath(context.env));
       const groups = options.groups === 'none' ? [] : options.groups?.split(/[\s,]+/).filter((group) => group !== '');
-      const people = lines.map((line) => ({ ...readPersonLine(line), groups, replace: options.replace }));
+      const people = lines.map((line): PersonKey => {
+        const { names, key } = readKeyLine(line, 'join', ['NAME']);
+        return { name: names[0] ?? '', key, groups, replace: options.replace };
+      });
       const before = await readTextFile(file);
       const isNew = people.reduce(listKey, before) !== before;
       if (options.yes !== true && isNew) await compareFingerprints(context, people);
@@ -139,16 +143,6 @@ function addPersonCommand({ context }: Pick<CommandHost, 'context'>): Command {
         mistakes === undefined ? 'The inventory has no mistakes.' : `Not complete yet. ${mistakes}`,
       ]);
     });
-}
-
-function readPersonLine(line: string): Pick<PersonKey, 'name' | 'key'> {
-  const [name = '', text = '', ...rest] = line.trim().split('/');
-  const key = parsePublicKey(text);
-  if (key !== undefined && rest.length === 0 && /^[a-z0-9-]+$/.test(name)) return { name, key };
-  throw new RunbookError('INVALID_INPUT', 'This is not a line that "runbook join" printed. Nothing was changed.', {
-    needed: "a person's name and key, with a slash and a colon",
-    next: 'Copy the whole line again; a character may be missing.',
-  });
 }
 
 /** Whoever could put a key of their own here would approve as somebody else. */

@@ -183,13 +183,18 @@ export const joinLine = (environment: string, name: string, workers: PublicKeyEn
 /** Where the line stands that a person sent back. */
 export const publicLineFile = (keyFile: string): string => `${keyFile}.pub`;
 
-function readJoinLine(text: string) {
-  const [environment = '', name = '', key = '', ...rest] = text.trim().split('/');
-  const workers = parsePublicKey(key);
-  if (workers !== undefined && rest.length === 0 && [environment, name].every((each) => /^[a-z0-9-]+$/.test(each)))
-    return { environment, name, workers };
-  throw new RunbookError('INVALID_INPUT', 'This is not a line that "runbook init" printed.', {
-    needed: 'environment, your name and the key of the workers, with two slashes and a colon',
+/**
+ * The names and the key of a line that people send each other: `<name>/.../<kid>:<x>`.
+ *
+ * @throws RunbookError `INVALID_INPUT`
+ */
+export function readKeyLine(text: string, madeBy: 'init' | 'join', named: readonly string[]) {
+  const names = text.trim().split('/');
+  const key = parsePublicKey(names.pop() ?? '');
+  if (key !== undefined && names.length === named.length && names.every((name) => /^[a-z0-9-]+$/.test(name)))
+    return { names, key };
+  throw new RunbookError('INVALID_INPUT', `This is not a line that "runbook ${madeBy}" printed. Nothing was changed.`, {
+    needed: [...named, 'KID:KEY'].join('/'),
     next: 'Copy the whole line again; a character may be missing.',
   });
 }
@@ -215,7 +220,8 @@ function joinCommand({ context }: CommandHost): Command {
     .option(...PINS_OPTION)
     .option('-y, --yes', "do not ask: the workers' fingerprint was compared already, and the passphrase is kept by you")
     .action(async (line: string, options: JoinOptions) => {
-      const { environment, name, workers } = readJoinLine(line);
+      const { names, key: workers } = readKeyLine(line, 'init', ['ENVIRONMENT', 'NAME']);
+      const [environment = '', name = ''] = names;
       const usual = personalKeyFile(context.env, name);
       const file = options.keyFile ?? usual;
       await pinAfterComparing(context, environment, formatPublicKey(workers), options);

@@ -85,7 +85,7 @@ function devCommand({ context, finish }: CommandHost): Command {
       const stage = await startStage({ reportDirectory: resolve(options.reports), say });
       try {
         for (const line of guideLines(stage)) context.out(line);
-        const ended = await Promise.race([stopped(context), stage.worker.ended]);
+        const ended = await Promise.race([new Promise<void>((done) => onStop(context, done)), stage.worker.ended]);
         if (ended !== undefined) {
           say(`The worker ended with ${ended}.`);
           finish(EXIT.failed);
@@ -100,8 +100,4 @@ function devCommand({ context, finish }: CommandHost): Command {
 function onStop({ stop }: CliContext, work: () => void): void {
   if (stop.aborted) work();
   else stop.addEventListener('abort', work, { once: true });
-}
-
-function stopped(context: CliContext): Promise<void> {
-  return new Promise((done) => onStop(context, done));
 }

@@ -1,11 +1,10 @@
-import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Option } from 'commander';
 import type { Command } from 'commander';
 import { nextCommandOf } from '../../contracts/next-commands';
 import { reportSchema } from '../../contracts/report';
 import type { Report } from '../../contracts/report';
-import { errnoOf, RunbookError } from '../../errors';
+import { RunbookError } from '../../errors';
 import { renderHtml, renderMarkdown, writeReportFiles } from '../../report/render';
 import { closeOf, digestOf, markIn } from '../../report/run-history';
 import type { ReportMark } from '../../report/run-history';
@@ -18,6 +17,7 @@ import { readReport, summaryLines } from '../read-report';
 import { Progress } from '../render-status';
 import { readRunView } from '../run';
 import type { RunReference, TemporalSession } from '../run';
+import { readTextFile } from '../secret-input';
 import { escapeUntrusted, jsonText, shellLine } from '../text';
 
 export const commands = (host: CommandHost): Command[] => [watchCommand(host), reportCommand(host)];
@@ -112,17 +112,11 @@ function reportCommand(host: CommandHost): Command {
   });
 }
 
-/** Says what is proven, also where the rest is not; 0 is for all of it alone. */
+/** Says what is proven; 0 is for all of it alone. */
 async function verifyFile({ context, finish }: CommandHost, file: string, options: ServerOptions): Promise<void> {
-  const proven: string[] = [];
-  try {
-    const what = await withSession(context, options, (session) =>
-      verifyReport(session, file, (line) => proven.push(line)),
-    );
-    finish(what === 'all' ? EXIT.ok : EXIT.pending);
-  } finally {
-    printResult(context, options, { proven }, proven);
-  }
+  const { proven, code } = await withSession(context, options, (session) => verifyReport(session, file));
+  printResult(context, options, { proven }, proven);
+  finish(code);
 }
 
 const marked = reportSchema
@@ -142,18 +136,11 @@ async function readProvableReport(session: TemporalSession, run: RunReference): 
 /**
  * Proves that a report was made beside the history that the server has of the run, and says what the run says.
  *
- * @param say - is given what was proven as soon as it is
- * @returns what was proven: of an open run the history alone, whatever the report claims of it
+ * @returns what was proven, and its exit code: of an open run the history alone, whatever the report claims of it
  * @throws RunbookError `DOCUMENT_INVALID` where something differs, `NOT_FOUND` where the history is gone
  */
-async function verifyReport(
-  session: TemporalSession,
-  file: string,
-  say: (line: string) => void,
-): Promise<'all' | 'history'> {
-  const text = await readFile(file, 'utf8').catch((error: unknown) => {
-    throw new RunbookError('NOT_FOUND', `${file} cannot be read (${errnoOf(error) ?? 'unknown reason'}).`);
-  });
+async function verifyReport(session: TemporalSession, file: string) {
+  const text = await readTextFile(file);
   const { format, mark } = claimedBy(file, text);
   const { namespace, workflowId, runId, history: claimed } = mark;
   if (namespace !== session.namespace)
@@ -168,25 +155,20 @@ async function verifyReport(
       'The history of the run is not the one of this report.',
       `${now.events} events with SHA-256 ${now.sha256} instead of ${claimed.events} with ${claimed.sha256}`,
     );
-  say(
-    `History: match. ${escapeUntrusted(workflowId)}, run ${escapeUntrusted(runId)}, events 1 to ${now.events}, SHA-256 ${now.sha256}`,
-  );
   const last = found.events?.[claimed.events - 1];
   if (last === undefined || (!claimed.closed && closeOf(last) !== undefined))
     throw differs('The report does not say what it covers.', last ? 'a run that is open at its end' : 'no event');
+  const matches = `History: match. ${escapeUntrusted(workflowId)}, run ${escapeUntrusted(runId)}, events 1 to ${now.events}, SHA-256 ${now.sha256}`;
   if (!claimed.closed) {
-    say('Contents: not compared. The run was open when the report was made, and went on.');
-    return 'history';
+    const open = 'Contents: not compared. The run was open when the report was made, and went on.';
+    return { proven: [matches, open], code: EXIT.pending };
   }
   const fresh = await readProvableReport(session, { workflowId, runId });
-  const different =
-    format === 'json'
-      ? firstDifference(lined(JSON.parse(text)), lined(fresh))
-      : firstDifference(text, RENDERERS[format](fresh));
+  const given = format === 'json' ? jsonText(JSON.parse(text), 2) : text;
+  const different = firstDifference(given, RENDERERS[format](fresh));
   if (different !== undefined)
     throw differs('The history matches, but the report does not say what the run says.', different);
-  say('Contents: match. The report says what the run says.');
-  return 'all';
+  return { proven: [matches, 'Contents: match. The report says what the run says.'], code: EXIT.ok };
 }
 
 function claimedBy(file: string, text: string) {
@@ -234,4 +216,3 @@ function firstDifference(given: string, fresh: string): string | undefined {
 }
 
 const SHOWN = 80;
-const lined = (value: unknown) => JSON.stringify(value, undefined, 2);

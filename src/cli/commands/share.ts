@@ -23,8 +23,8 @@ import type { StatementOptions } from '../signals';
 import { jsonText } from '../text';
 
 export const commands = (host: CommandHost): Command[] => [
-  shareCommand(host),
-  provideTokenCommand(host),
+  givingCommand(host, 'share'),
+  givingCommand(host, 'provide-token'),
   invitationCommand(host),
   holderPageCommand(host),
 ];
@@ -36,37 +36,42 @@ interface ShareOptions extends StatementOptions, HolderOptions {
   readonly envelopeFile?: string;
 }
 
-type Gives = 'share' | 'provide-token';
+/** What a holder gives, with the option that reads it from a file, and what they confirm before. */
+const GIVES = {
+  share: {
+    examples: [
+      'runbook share deployment:payments --holder ada',
+      'runbook share deployment:payments --holder ada --key-file ~/ada.key   (signed, where the inventory lists your key)',
+      'runbook share deployment:payments --holder ada --print   (prints one line to paste as signal "share" in the Web UI)',
+      'runbook share deployment:payments --holder ada --share-file share.txt --confirm west   (for scripts)',
+      'offline, without any connection, from what "runbook invitation" wrote:',
+      'runbook share deployment:payments --holder ada --invitation-file invitation.txt --print > ada.envelope',
+      'and anybody who has a connection sends it:',
+      'runbook share deployment:payments --envelope-file ada.envelope',
+    ],
+    file: ['--share-file <file>', 'read the key share from a file, or - for standard input (default: hidden prompt)'],
+    confirmed: 'the name of the first target cluster (in a rehearsal: of the deployment)',
+  },
+  'provide-token': {
+    examples: [
+      'runbook provide-token deployment:payments --holder ada   (asks for the cluster and, hidden, for the token)',
+      'runbook provide-token deployment:payments --holder ada --token-file token.txt --confirm west   (for scripts)',
+    ],
+    file: ['--token-file <file>', 'read the token from a file, or - for standard input (default: hidden prompt)'],
+    confirmed: 'the name of the cluster on which the token was generated',
+  },
+} as const;
+type Gives = keyof typeof GIVES;
 
-/** `runbook share`: checks the invitation, shows it, encrypts the holder's key share to it, and sends it. */
-function shareCommand(host: CommandHost): Command {
-  const command = newCommand('share', [
-    'runbook share deployment:payments --holder ada',
-    'runbook share deployment:payments --holder ada --key-file ~/ada.key   (signed, where the inventory lists your key)',
-    'runbook share deployment:payments --holder ada --print   (prints one line to paste as signal "share" in the Web UI)',
-    'runbook share deployment:payments --holder ada --share-file share.txt --confirm west   (for scripts)',
-    'offline, without any connection, from what "runbook invitation" wrote:',
-    'runbook share deployment:payments --holder ada --invitation-file invitation.txt --print > ada.envelope',
-    'and anybody who has a connection sends it:',
-    'runbook share deployment:payments --envelope-file ada.envelope',
-  ]).option('--share-file <file>', 'read the key share from a file, or - for standard input (default: hidden prompt)');
-  const confirmed = 'the name of the first target cluster (in a rehearsal: of the deployment)';
-  return givingCommand(host, command, 'share', confirmed);
-}
-
-/** `runbook provide-token`: as `share`, for an operation token that people generated with the service's command line. */
-function provideTokenCommand(host: CommandHost): Command {
-  const command = newCommand('provide-token', [
-    'runbook provide-token deployment:payments --holder ada   (asks for the cluster and, hidden, for the token)',
-    'runbook provide-token deployment:payments --holder ada --key-file ~/ada.key   (signed, where the inventory lists your key)',
-    'runbook provide-token deployment:payments --holder ada --token-file token.txt --confirm west   (for scripts)',
-    'runbook provide-token deployment:payments --holder ada --print   (one line to paste as signal "share" in the Web UI)',
-  ]).option('--token-file <file>', 'read the token from a file, or - for standard input (default: hidden prompt)');
-  return givingCommand(host, command, 'provide-token', 'the name of the cluster on which the token was generated');
-}
-
-function givingCommand(host: CommandHost, command: Command, gives: Gives, confirmed: string): Command {
-  command
+/**
+ * `runbook share`: checks the invitation, shows it, encrypts the holder's key share to it, and sends it. `provide-token`: the
+ * same for an operation token that people generated with the service's command line.
+ */
+function givingCommand(host: CommandHost, gives: Gives): Command {
+  const { examples, file, confirmed } = GIVES[gives];
+  const [flags, description] = file;
+  const command = newCommand(gives, examples)
+    .option(flags, description)
     .option(...HOLDER_OPTION)
     .option('--invitation-file <file>', 'an invitation that somebody gave you, instead of asking the run')
     .option('--confirm <cluster>', `${confirmed}, instead of typing it when asked`)
