@@ -3,28 +3,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { WorkflowHandle, Client } from '@temporalio/client';
+import { processContext } from '../src/cli/context';
+import { EXIT } from '../src/cli/errors';
+import { runCli } from '../src/cli/program';
+import { approveWords, DEPLOYMENT, shareWords } from '../src/demo/people';
 import type { Site } from '../src/demo/payments';
 import { startStage } from '../src/demo/stage';
-import type { RunStatus, Waiting } from '../src/contracts/run-status';
-import { QUERIES, SIGNALS } from '../src/contracts/signals';
-import {
-  createEnvelope,
-  parseShare,
-  readHolderKey,
-  readPins,
-  verifyInvitation,
-  DOCUMENT_TYPES,
-  signDocument,
-} from '../src/keys';
-import type { SigningKey } from '../src/keys';
-import { Secret } from '../src/secret';
+import type { RunStatus } from '../src/contracts/run-status';
+import { QUERIES } from '../src/contracts/signals';
 import { ceremonyWorkflowId, deploymentWorkflowId } from '../src/contracts/names';
 import type { Report } from '../src/contracts/report';
 import { readHistory, timestampMs } from '../src/report/run-history';
-import { DEPLOYMENT } from '../src/demo/people';
-
-const HOLDERS = ['ada', 'bert', 'cleo', 'dora', 'emil'] as const;
-const APPROVER = 'grace';
 
 /** One DR primary and one DR secondary of three nodes each, switched over and back without a pause. */
 const SITE: Site = {
@@ -65,18 +54,18 @@ export async function startLaboratory(say: (line: string) => unknown) {
     await stage.stop();
     await rm(reportDirectory, { recursive: true, force: true });
   };
-  const people = new Map<string, SigningKey>();
-  for (const { name, keyFile, passphraseFile } of payments.people.values()) {
-    const passphrase = new Secret('passphrase', (await readFile(passphraseFile, 'utf8')).trim());
-    people.set(name, await readHolderKey(await readFile(keyFile, 'utf8'), passphrase));
-  }
-  const pins = await readPins(environment['RUNBOOKS_PINS'] ?? '');
-  const taskQueue = environment['RUNBOOKS_TASK_QUEUE'] ?? '';
-  const { service } = payments;
-  return { server, service, taskQueue, pins, people, workerPeakBytes: () => peakBytes(worker.pid), stop };
+  const { service, people } = payments;
+  return {
+    server,
+    service,
+    environment,
+    people: [...people.values()],
+    workerPeakBytes: () => peakBytes(worker.pid),
+    stop,
+  };
 }
 
-/** The site, the keys of its people and of the workers, and a worker process. */
+/** The site, its people, and a worker process. */
 export type Laboratory = Awaited<ReturnType<typeof startLaboratory>>;
 
 /** Greatest resident memory that a process has had; undefined where the system does not tell. */
@@ -89,52 +78,30 @@ async function peakBytes(pid: number | undefined): Promise<number | undefined> {
 const DEADLINE_MS = 300_000;
 /** A look is a task of server and worker: more of them would be measured too. */
 const POLL_MS = 150;
-/** Looks between two questions whether the run still goes on. */
-const LOOKS = 20;
 
-/** Waits until the run waits for this, and lets `act` answer it once. */
-async function answer<F extends Waiting['for']>(
-  handle: WorkflowHandle,
-  kind: F,
-  act: (waiting: Extract<Waiting, { for: F }>, status: RunStatus) => Promise<void>,
-  where: (waiting: Extract<Waiting, { for: F }>) => boolean = () => true,
-): Promise<void> {
+/** What the run's status gives, as soon as it gives something. */
+async function lookFor<T>(handle: WorkflowHandle, look: (status: RunStatus) => T | undefined): Promise<T> {
   const deadline = Date.now() + DEADLINE_MS;
-  for (let looks = 1; Date.now() < deadline; looks += 1) {
+  while (Date.now() < deadline) {
     const status = await handle.query<RunStatus | null>(QUERIES.status);
-    const waiting = status?.waiting.find(
-      (each): each is Extract<Waiting, { for: F }> => each.for === kind && where(each as Extract<Waiting, { for: F }>),
-    );
-    if (status && waiting) return act(waiting, status);
-    if (looks % LOOKS === 0) {
-      const { status: execution } = await handle.describe();
-      if (execution.name !== 'RUNNING')
-        throw new Error(`the run ended (${execution.name}) without waiting for ${kind}`);
-    }
+    const found = status ? look(status) : undefined;
+    if (found !== undefined) return found;
+    if (status?.outcome !== undefined) throw new Error(`the run ended as ${status.outcome} before it asked`);
     await delay(POLL_MS);
   }
-  throw new Error(`the run did not wait for ${kind} within ${DEADLINE_MS / 1000} s`);
+  throw new Error(`the run did not ask within ${DEADLINE_MS / 1000} s`);
 }
 
-/** A holder makes an envelope for the invitation, and sends it. */
-async function giveShare(handle: WorkflowHandle, laboratory: Laboratory, holder: string, jws: string): Promise<void> {
-  const { invitation, digest } = await verifyInvitation(jws, { pins: laboratory.pins, now: Date.now(), holder });
-  const share = laboratory.service.cluster('east').keyShares[HOLDERS.findIndex((name) => name === holder)] ?? '';
-  const document = await createEnvelope({
-    invitation,
-    invitationDigest: digest,
-    holder,
-    seq: 1,
-    share: parseShare(share),
-    signingKey: personsKey(laboratory, holder),
-  });
-  await handle.signal(SIGNALS.share, { document });
-}
+/** The people of a group; holders in the order of their shares. */
+const groupOf = ({ people }: Laboratory, group: string) => people.filter(({ groups }) => groups.includes(group));
 
-function personsKey({ people }: Laboratory, name: string) {
-  const key = people.get(name);
-  if (!key) throw new Error(`nobody is called ${name}`);
-  return key;
+/** As a person: `runbook` in this process. It waits for no receipt, whose looks at the run would be measured too. */
+async function give({ environment }: Laboratory, words: readonly string[]): Promise<void> {
+  const told: string[] = [];
+  const keep = (line: string): void => void told.push(line);
+  const context = { ...processContext(new AbortController().signal), env: environment, out: keep, err: keep };
+  const code = await runCli([...words, '--timeout', '0'], context);
+  if (code !== EXIT.pending) throw new Error(told.join('\n'));
 }
 
 /** Milliseconds of one clock. */
@@ -144,17 +111,17 @@ type Interval = readonly [from: number, to: number];
 const ASKED = { deployment: DEPLOYMENT, reason: 'benchmark', requestedBy: 'bench' };
 
 /** Does one switchover with three holders and one approver, who answer at once. */
-export async function switchOver(client: Client, laboratory: Laboratory, namespace: string) {
+export async function switchOver(client: Client, laboratory: Laboratory) {
   const { service } = laboratory;
   const workflowId = deploymentWorkflowId(DEPLOYMENT);
   const to = secondaryOf(laboratory);
   service.calls.length = 0;
   const handle = await client.workflow.start('drSwitchover', {
     workflowId,
-    taskQueue: laboratory.taskQueue,
+    taskQueue: laboratory.environment['RUNBOOKS_TASK_QUEUE'] ?? '',
     args: [{ ...ASKED, to, go: 'auto' }],
   });
-  await answerAsPeople(handle, laboratory, namespace, workflowId);
+  await answerAsPeople(handle, laboratory, to);
   const report = (await handle.result()) as Report;
   if (report.outcome !== 'completed') throw new Error(`the switchover ended as ${report.outcome}`);
   const calls = service.calls.flatMap(({ at, answeredAt }): Interval[] =>
@@ -163,26 +130,21 @@ export async function switchOver(client: Client, laboratory: Laboratory, namespa
   return { calls: calls.length, events: report.historyEvents, ...measure(report, calls) };
 }
 
-async function answerAsPeople(
-  handle: WorkflowHandle,
-  laboratory: Laboratory,
-  namespace: string,
-  workflowId: string,
-): Promise<void> {
-  const approved = answer(handle, 'approval', async ({ planDigest, gate }, { runId: rid }) => {
-    const key = personsKey(laboratory, APPROVER);
-    const iat = Math.floor(Date.now() / 1000);
-    const document = await signDocument(
-      DOCUMENT_TYPES.approval,
-      { ns: namespace, wid: workflowId, rid, gate, planDigest, verdict: 'approve', comment: '', name: APPROVER, iat },
-      key,
+async function answerAsPeople(handle: WorkflowHandle, laboratory: Laboratory, to: string): Promise<void> {
+  const { workflowId } = handle;
+  const approve = async () => {
+    const { gate, planDigest } = await lookFor(handle, ({ waiting }) =>
+      waiting.find((each) => each.for === 'approval'),
     );
-    await handle.signal(SIGNALS.approve, { document });
-  });
-  const shared = answer(handle, 'shares', async ({ threshold }, { invitation = '' }) => {
-    for (const holder of HOLDERS.slice(0, threshold)) await giveShare(handle, laboratory, holder, invitation);
-  });
-  await Promise.all([approved, shared]);
+    for (const approver of groupOf(laboratory, 'approvers').slice(0, 1))
+      await give(laboratory, approveWords(approver, gate, workflowId, planDigest));
+  };
+  const giveShares = async () => {
+    await lookFor(handle, ({ waiting }) => waiting.find((each) => each.for === 'shares'));
+    for (const holder of groupOf(laboratory, 'holders').slice(0, THRESHOLD))
+      await give(laboratory, shareWords(holder, workflowId, to));
+  };
+  await Promise.all([approve(), giveShares()]);
 }
 
 /** What one switchover did. */
@@ -237,19 +199,13 @@ export async function holdCeremony(client: Client, laboratory: Laboratory) {
   const cluster = secondaryOf(laboratory);
   const handle = await client.workflow.start('operationTokenCeremony', {
     workflowId: ceremonyWorkflowId(cluster),
-    taskQueue: laboratory.taskQueue,
+    taskQueue: laboratory.environment['RUNBOOKS_TASK_QUEUE'] ?? '',
     args: [{ ...ASKED, cluster, uses: ['dr.promote'], keepFor: '1h' }],
   });
-  for (const [index, holder] of HOLDERS.slice(0, THRESHOLD).entries()) {
-    await answer(
-      handle,
-      'shares',
-      async (_waiting, { invitation = '' }) => {
-        await giveShare(handle, laboratory, holder, invitation);
-        await delay(NEXT_LOOK_MS);
-      },
-      ({ held }) => held.length === index,
-    );
+  for (const [index, holder] of groupOf(laboratory, 'holders').slice(0, THRESHOLD).entries()) {
+    await lookFor(handle, ({ waiting }) => waiting.find((each) => each.for === 'shares' && each.held.length === index));
+    await give(laboratory, shareWords(holder, handle.workflowId, cluster));
+    await delay(NEXT_LOOK_MS);
   }
   await handle.result();
   const history = await handle.fetchHistory();

@@ -36,12 +36,12 @@ async function main(): Promise<void> {
     try {
       const client = new Client({ connection, namespace: server.namespace });
       // The first run pays for caches and compilation; it is measured by nobody.
-      await switchOver(client, laboratory, server.namespace);
+      await switchOver(client, laboratory);
       const rows: string[][] = [];
       for (const latencyMs of runs === 0 ? [] : LATENCIES_MS) {
         laboratory.service.latencyMs = latencyMs;
         const measured: Switchover[] = [];
-        while (measured.length < runs) measured.push(await switchOver(client, laboratory, server.namespace));
+        while (measured.length < runs) measured.push(await switchOver(client, laboratory));
         rows.push(row(latencyMs, measured));
       }
       if (runs > 0) console.log(`\n${table(HEADER, rows)}`);
@@ -125,7 +125,4 @@ function table(header: readonly string[], rows: readonly (readonly string[])[]):
   return [line(header), line(header.map((_, index) => (index === 0 ? '---' : '---:'))), ...rows.map(line)].join('\n');
 }
 
-main().catch((error: unknown) => {
-  console.error(error);
-  process.exitCode = 1;
-});
+void main();

@@ -1,4 +1,7 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { styleText } from 'node:util';
+import { projectRoot } from '../dev-server/locations';
 
 export {
   attestedName,
@@ -73,4 +76,24 @@ function fitting(text: string, width: number): number {
     if (letter === ' ') space = end;
   }
   return end;
+}
+
+type Values = Readonly<Record<string, string | readonly string[] | undefined>>;
+
+/** A text of deploy/templates with these values: a line of one that is absent is left out, a line of a list is repeated. */
+export function filled(template: string, values: Values): string {
+  const place = /\{\{(\w+)\}\}/g;
+  const text = readFileSync(join(projectRoot(), 'deploy', 'templates', template), 'utf8');
+  const lines = text.split('\n').flatMap((line) => {
+    const given = [...line.matchAll(place)].map(([, name = '']) => values[name]);
+    if (given.includes(undefined)) return [];
+    const list = given.find((value) => typeof value === 'object') ?? [''];
+    return list.map((item) =>
+      line.replace(place, (_, name: string) => {
+        const value = values[name];
+        return typeof value === 'string' ? value : item;
+      }),
+    );
+  });
+  return lines.join('\n');
 }

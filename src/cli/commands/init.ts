@@ -17,7 +17,7 @@ import type { CommandHost, CommonOptions } from '../command';
 import type { CliContext } from '../context';
 import { DEFAULT_ENVIRONMENT } from '../invitation';
 import { confirmed, readTextFile, writeSecretFile } from '../secret-input';
-import { columns, oneLine, shellLine, shellWord } from '../text';
+import { columns, filled, oneLine, shellLine, shellWord } from '../text';
 import { joinLine } from './keys';
 
 export const commands = (host: CommandHost): Command[] => [initCommand(host)];
@@ -396,26 +396,6 @@ const roleIdOf = (sys: ServiceClient['sys'], token: Secret<'service-token'>) =>
 /** A text in YAML: what a cluster says of itself opens no line and no member of its own. JSON is YAML. */
 const scalar = (text: string): string => (/^[A-Za-z0-9/][\w./:-]*$/.test(text) ? text : JSON.stringify(text));
 const flow = (texts: readonly string[]): string => `[${texts.map(scalar).join(', ')}]`;
-
-type Values = Readonly<Record<string, string | readonly string[] | undefined>>;
-
-/** A text of deploy/templates with these values: a line of one that is absent is left out, a line of a list is repeated. */
-function filled(template: string, values: Values): string {
-  const place = /\{\{(\w+)\}\}/g;
-  const text = readFileSync(join(projectRoot(), 'deploy', 'templates', template), 'utf8');
-  const lines = text.split('\n').flatMap((line) => {
-    const given = [...line.matchAll(place)].map(([, name = '']) => values[name]);
-    if (given.includes(undefined)) return [];
-    const list = given.find((value) => typeof value === 'object') ?? [''];
-    return list.map((item) =>
-      line.replace(place, (_, name: string) => {
-        const value = values[name];
-        return typeof value === 'string' ? value : item;
-      }),
-    );
-  });
-  return lines.join('\n');
-}
 
 function inventoryText(site: Site, login?: AppRole): string {
   const { deployment, clusters, people, holders, everybody, files } = site;
