@@ -1,13 +1,12 @@
-import { readdir } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { processContext } from '../cli/context';
 import { printError } from '../cli/errors';
 import { readReport, summaryLines } from '../cli/read-report';
 import { connectTemporal } from '../cli/run';
 import type { TemporalSession } from '../cli/run';
-import { columns } from '../cli/text';
 import { lockWorkflowId, webUiLink } from '../contracts/names';
 import type { RunbookName } from '../contracts/names';
+import { writeReportFiles } from '../report/render';
 import { slotPath } from './clients';
 import { PLAIN } from './payments';
 import type { Payments } from './payments';
@@ -33,12 +32,6 @@ async function clientsSawEverything({ payments }: Stage, say: (line: string) => 
     `  On ${primary?.name ?? 'no primary'}: ${lost.length === 0 ? 'every acknowledged write is there' : `${lost.length} acknowledged writes are MISSING`}`,
   );
   return primary !== undefined && lost.length === 0;
-}
-
-/** Paths of the report's files. */
-async function reportFiles({ environment }: Stage, runId: string): Promise<string[]> {
-  const entries = await readdir(environment['RUNBOOKS_REPORT_DIR'] ?? '', { recursive: true, withFileTypes: true });
-  return entries.flatMap(({ name, parentPath }) => (name.startsWith(runId) ? [join(parentPath, name)] : []));
 }
 
 /** One run of a demonstration. */
@@ -100,13 +93,6 @@ export const PLAIN_ACTS: readonly Act[] = [
   },
 ];
 
-interface Ended {
-  readonly act: Act;
-  readonly outcome: string;
-  readonly seconds: number;
-  readonly events: number;
-}
-
 /** Acts one after the other: started by the command line, all people played. Gives whether each of them completed. */
 export async function demonstrate(
   stage: Stage,
@@ -115,32 +101,26 @@ export async function demonstrate(
   stop: AbortSignal,
 ): Promise<boolean> {
   const session = await connectTemporal({}, stage.environment);
-  const ended: Ended[] = [];
   try {
     for (const [index, act] of acts.entries()) {
       say('');
       if (acts.length > 1) say(`=== ${index + 1} of ${acts.length}. ${act.runbook}: ${act.title}`);
-      const result = await perform(stage, session, act, say, stop);
-      ended.push(result);
-      if (result.outcome !== 'completed') break;
+      if (!(await perform(stage, session, act, say, stop))) return false;
     }
+    return true;
   } finally {
     await session.close();
   }
-  const rows = ended.map(({ act: { runbook, title }, outcome, seconds, events }) => {
-    return [runbook, outcome, `${seconds.toFixed(1)} s`, `${events} events`, title];
-  });
-  for (const line of ['', ...columns(rows)]) say(line);
-  return ended.length === acts.length && ended.every(({ outcome }) => outcome === 'completed');
 }
 
+/** Whether it completed, with every write. */
 async function perform(
   stage: Stage,
   session: TemporalSession,
   act: Act,
   say: (line: string) => void,
   stop: AbortSignal,
-): Promise<Ended> {
+): Promise<boolean> {
   const { payments } = stage;
   await act.before?.(payments);
   const asks = act.runbook !== 'walSampler' && act.runbook !== 'readiness';
@@ -159,7 +139,7 @@ async function perform(
       args: [input],
     });
   } else if ((await people.play(OPERATOR, ['start', act.runbook, '--input', JSON.stringify(input)])) !== 0) {
-    return { act, outcome: 'not started', seconds: 0, events: 0 };
+    return false;
   }
   const { runId } = await follow(session, workflowId, people, say, stop);
   const seconds = (Date.now() - begin) / 1000;
@@ -167,12 +147,12 @@ async function perform(
   for (const line of summaryLines(report)) say(line);
   const kept = !act.losesNothing || (await clientsSawEverything(stage, say));
   if (act.isShown) {
-    for (const file of await reportFiles(stage, runId)) say(`  Report: ${file}`);
+    for (const file of await writeReportFiles(report, stage.environment['RUNBOOKS_REPORT_DIR'] ?? ''))
+      say(`  Report: ${file}`);
     say(`  Web UI: ${webUiLink(stage.server.uiAddress, session.namespace, workflowId, runId)}`);
   }
-  const outcome = kept ? report.outcome : 'writes are missing';
-  say(`  ${act.runbook}: ${outcome}, ${seconds.toFixed(1)} s, ${report.historyEvents} events`);
-  return { act, outcome, seconds, events: report.historyEvents };
+  say(`  ${act.runbook}: ${kept ? report.outcome : 'writes are missing'}, ${seconds.toFixed(1)} s`);
+  return kept && report.outcome === 'completed';
 }
 
 const USAGE = `npm run demo             a planned switchover of a simulated deployment, all people played; ends by itself
