@@ -87,6 +87,11 @@ const importDirections = {
   },
 };
 
+const WITHOUT_NEXT = {
+  selector: "NewExpression[callee.name='RunbookError']:not(:has(Property[key.name='next']))",
+  message: 'A refusal says what to do next.',
+};
+
 export default tseslint.config(
   { ignores: ['dist/**', 'node_modules/**', 'coverage/**', 'reports/**', 'test/histories/**'] },
   js.configs.recommended,
@@ -118,6 +123,15 @@ export default tseslint.config(
     files: ['src/**/*.ts', 'activities/**/*.ts', 'workflows/**/*.ts'],
     plugins: { layers: { rules: { 'import-directions': importDirections } } },
     rules: { 'layers/import-directions': 'error' },
+  },
+  {
+    // Whoever is refused at a terminal or on the page reads what to do next. The workers read `documents.ts` too: its callers add it.
+    files: [
+      ...['src/documents/*.ts', 'src/holder-page/*.ts', 'src/keys/holder-keys.ts'],
+      ...['src/cli/commands/{share,statements,keys}.ts', 'src/cli/{invitation,secret-input,signals}.ts'],
+    ],
+    ignores: ['src/documents/documents.ts'],
+    rules: { 'no-restricted-syntax': ['error', WITHOUT_NEXT] },
   },
   {
     files: ['test/**/*.ts'],

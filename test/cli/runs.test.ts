@@ -1,19 +1,16 @@
-import { spawn } from 'node:child_process';
 import { createHash, randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
 import { clock } from '../../src/contracts/words';
-import { programFile } from '../../src/dev-server/locations';
 import { addPin, formatPublicKey } from '../../src/keys';
 import { temporaryDirectory } from '../support/directory';
+import { Program } from '../support/program';
 import { Scenario } from '../support/scenario';
 import { temporalClient, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 import { cli } from './support';
 import type { Typed } from './support';
 
-function environment(taskQueue: string): NodeJS.ProcessEnv {
+function environment(taskQueue: string) {
   const { address, namespace, uiAddress } = temporalServer();
   return {
     TEMPORAL_ADDRESS: address,
@@ -83,25 +80,12 @@ describe('without a worker', () => {
 
   it('the program ends by SIGINT with 130 and by SIGTERM with 143 where nobody polls', async () => {
     const endedBy = async (signal: 'SIGINT' | 'SIGTERM') => {
-      const child = spawn(process.execPath, [programFile(), 'plan', 'drSwitchover', '--input', input], {
-        env: { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), ...env },
-        stdio: ['ignore', 'ignore', 'pipe'],
-        timeout: 60_000,
-        killSignal: 'SIGKILL',
-      });
-      const ended = once(child, 'exit');
-      let said = '';
-      child.stderr.on('data', (chunk: Buffer) => {
-        const told = /nobody polls/.test(said);
-        said += chunk.toString();
-        if (!told && /nobody polls/.test(said)) child.kill(signal);
-      });
-      return ended;
+      const program = new Program(directory, env, ['plan', 'drSwitchover', '--input', input]);
+      await program.says('nobody polls');
+      program.child.kill(signal);
+      return program.ended;
     };
-    expect(await Promise.all([endedBy('SIGINT'), endedBy('SIGTERM')])).toEqual([
-      [130, null],
-      [143, null],
-    ]);
+    expect(await Promise.all([endedBy('SIGINT'), endedBy('SIGTERM')])).toEqual([130, 143]);
   });
 
   it('doctor says which versions of this program poll, where they differ from its own', async () => {
@@ -165,7 +149,7 @@ describe('without a worker', () => {
 
 describe('a switchover by the command line alone', () => {
   let scenario: Scenario;
-  let env: NodeJS.ProcessEnv;
+  let env: Readonly<Record<string, string>>;
   beforeAll(async () => {
     scenario = await Scenario.start({ attestation: 'claimed' });
     const pins = join(directory, 'pins.json');
@@ -285,33 +269,25 @@ describe('a switchover by the command line alone', () => {
       const { code, out } = await verify(file);
       expect([code, out]).toEqual([0, expect.stringMatching(/^History: match.*events 1 to \d+.*\nContents: match/)]);
     }
-    const changed = async (extension: string, from: RegExp, to: string) => {
+    const empty = createHash('sha256').digest('hex');
+    const changes: readonly (readonly [extension: string, from: RegExp, to: string, code: number, said: RegExp])[] = [
+      ['.json', /"totalMs": \d+/, '"totalMs": 1', 3, /history matches, but[^]*line \d+: +"totalMs": 1/],
+      ['.md', /Completed: /, 'Completed well: ', 3, /line \d+: .*Completed well/],
+      ['.html', /Completed: /, 'Completed well: ', 3, /line \d+: .*Completed well/],
+      ['.json', /"sha256": "./, '"sha256": "x', 3, /not the one of this report/],
+      ['.json', /"closed": true/, '"closed": false', 3, /a run that is open at its end/],
+      ['.json', /"events": \d+,\s+"sha256": "\w+"/, `"events": 0, "sha256": "${empty}"`, 3, /no event/],
+      ['.json', /"runId": "[^"]*"/, `"runId": "${randomUUID()}"`, 5, /no history of this run any more/],
+      ['.md', /<!--.*-->/, '', 3, /carries no digest/],
+    ];
+    for (const [extension, from, to, code, said] of changes) {
       const file = join(directory, `changed${extension}`);
       const whole = await readFile(files.find((each) => each.endsWith(extension)) ?? '', 'utf8');
       expect(whole).toMatch(from);
       await writeFile(file, whole.replace(from, to));
-      return verify(file);
-    };
-    const figure = await changed('.json', /"totalMs": \d+/, '"totalMs": 1');
-    expect([figure.code, figure.err]).toEqual([
-      3,
-      expect.stringMatching(/history matches, but[^]*line \d+: +"totalMs": 1/),
-    ]);
-    for (const extension of ['.md', '.html']) {
-      const words = await changed(extension, /Completed: /, 'Completed well: ');
-      expect([words.code, words.err]).toEqual([3, expect.stringMatching(/line \d+: .*Completed well/)]);
+      const verified = await verify(file);
+      expect([verified.code, verified.err, verified.out]).toEqual([code, expect.stringMatching(said), '']);
     }
-    const other = await changed('.json', /"sha256": "./, '"sha256": "x');
-    expect([other.code, other.err]).toEqual([3, expect.stringContaining('not the one of this report')]);
-    const kept = await changed('.json', /"closed": true/, '"closed": false');
-    expect([kept.code, kept.err]).toEqual([3, expect.stringContaining('a run that is open at its end')]);
-    const empty = createHash('sha256').digest('hex');
-    const none = await changed('.json', /"events": \d+,\s+"sha256": "\w+"/, `"events": 0, "sha256": "${empty}"`);
-    expect([none.code, none.err]).toEqual([3, expect.stringContaining('no event')]);
-    const gone = await changed('.json', /"runId": "[^"]*"/, `"runId": "${randomUUID()}"`);
-    expect([gone.code, gone.err]).toEqual([5, expect.stringContaining('no history of this run any more')]);
-    const bare = await changed('.md', /<!--.*-->/, '');
-    expect([bare.code, bare.err]).toEqual([3, expect.stringContaining('carries no digest')]);
     expect((await cli(['report'], { env })).code).toBe(3);
   });
 

@@ -8,13 +8,14 @@ import type { WorkflowBundle } from '@temporalio/worker';
 import pino from 'pino';
 import { createCeremonyKeys, KeyRecords, newSealKey, newSigningKey } from '../../src/keys';
 import { deploymentWorkflowId } from '../../src/contracts/names';
-import { startProcess, freePorts } from '../../src/dev-server/child-process';
-import { programFile, projectRoot } from '../../src/dev-server/locations';
+import { freePorts } from '../../src/dev-server/child-process';
+import { projectRoot } from '../../src/dev-server/locations';
 import { InventoryInForce, parseInventory } from '../../src/inventory';
 import type { WorkerSettings } from '../../src/worker/settings';
 import { readInventoryAgain, startWorker, sweepKeys } from '../../src/worker/start-worker';
 import type { RunningWorker, WorkerOptions } from '../../src/worker/start-worker';
 import { temporaryDirectory } from '../support/directory';
+import { Program } from '../support/program';
 import { quietRuntime, workflowBundle } from '../support/workflow-bundle';
 import { temporalClient, temporalNativeConnection, temporalServer, uniqueTaskQueue } from '../support/temporal-server';
 
@@ -180,22 +181,16 @@ describe('starting a worker', () => {
     await writeFile(inventoryFile, inventoryText());
     await writeFile(sealKeysFile, newSealKey().reveal());
     const environment = {
-      ...{ PATH: process.env['PATH'] ?? '', HOME: directory, RUNBOOKS_INVENTORY: inventoryFile },
-      ...{ RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile, RUNBOOKS_KEY_STORAGE: 'disk' },
-      ...{ RUNBOOKS_KEY_DIR: join(onDisk, 'keys'), ...more },
+      ...{ RUNBOOKS_INVENTORY: inventoryFile, RUNBOOKS_SEAL_KEYS_FILE: sealKeysFile },
+      ...{ RUNBOOKS_KEY_STORAGE: 'disk', RUNBOOKS_KEY_DIR: join(onDisk, 'keys'), ...more },
     };
-    const lines: string[] = [];
-    const command = [process.execPath, programFile(), 'worker'] as const;
-    const worker = startProcess(command, environment, (line) => lines.push(line));
-    const said = (text: string, times = 1) =>
-      until(() => Promise.resolve(lines.filter((line) => line.includes(text)).length >= times));
-    return { ...worker, said };
+    return new Program(directory, environment, ['worker']);
   }
 
   it('ends its process where it is refused: a supervisor must see it', async () => {
-    const { ended, said } = await program({ RUNBOOKS_KEY_STORAGE: 'memory' });
-    expect(await ended).toBe(3);
-    await said('Error KEY_STORAGE_REFUSED');
+    const refused = await program({ RUNBOOKS_KEY_STORAGE: 'memory' });
+    expect(await refused.ended).toBe(3);
+    expect(refused.output).toContain('Error KEY_STORAGE_REFUSED');
   });
 
   it('waits for a Temporal server that is not there yet, and says so each time; SIGTERM ends it with 143', async () => {
@@ -212,15 +207,15 @@ describe('starting a worker', () => {
     const waiting = `No Temporal server answers at ${TEMPORAL_ADDRESS}.`;
     const waits = async (times: number) => {
       const started = await program({ TEMPORAL_ADDRESS, ...queue });
-      await started.said(waiting, times);
+      await until(async () => started.output.split(waiting).length > times);
       return started;
     };
     const [one, two] = await Promise.all([waits(2), waits(1)]);
-    await two.stop('SIGTERM');
+    await two.end('SIGTERM');
     expect(await two.ended).toBe(143);
     later.listen(free, '127.0.0.1');
-    await one.said('Worker ready on task queue');
-    await one.stop('SIGTERM');
+    await one.says('Worker ready on task queue');
+    await one.end('SIGTERM');
     expect(await one.ended).toBe(143);
     later.close();
   });
