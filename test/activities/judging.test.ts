@@ -78,17 +78,14 @@ describe('versions', () => {
   });
 
   it.each([
-    ['1.21.4+ent', '1.21.4', 0],
     ['v1.21.4', '1.21.4+ent.hsm', 0],
-    ['1.21.4', '1.21.10', -1],
+    ['1.9.9', '1.21.10', -1],
     ['2.0.0', '1.21.4', 1],
     ['1.21', '1.21.0', 0],
-    ['1.9.9', '1.10.0', -1],
     ['2.0.0-rc1', '2.0.0', 0],
     ['', '0.0.1', -1],
   ])('%s against %s', (a, b, sign) => {
-    // + 0: Math.sign(-0) is -0.
-    expect([Math.sign(compareVersions(a, b)), Math.sign(compareVersions(b, a)) + 0]).toEqual([sign, -sign + 0]);
+    expect(Math.sign(compareVersions(a, b))).toBe(sign);
   });
 });
 
@@ -118,48 +115,31 @@ describe('the signs that a performance primary is gone', () => {
     ];
     const of = (name: string) => observations.find((each) => each.cluster === name) ?? silent;
     const sides = { deployment, from: of(lost), to: of('europe'), observations, overrideDrSecondary: false };
-    return failing({ preconditions: goneChecks(sides) }).map(({ name, cluster: where }) => [name, where]);
+    return failing({ preconditions: goneChecks(sides) }).map(({ name, cluster: at }) =>
+      at ? `${name} (${at})` : name,
+    );
   };
   const HEARS = 'heartbeats of the primary stopped';
   const UNKNOWN_SET = 'performance replication set is known';
   const PRIMARY = 'no cluster answers as performance primary';
 
   it('a node that says that it is active speaks against it, although nobody there tells a role', () => {
-    const claiming = {
-      address: 'https://east:8200',
-      reachable: true,
-      sealed: false,
-      standby: false,
-      healthStatus: 200,
-    };
+    const claiming = { address: 'a', reachable: true, sealed: false, standby: false, healthStatus: 200 };
     const east = { ...dead, nodes: [claiming] };
-    expect(refusing({}, 'east', east)).toEqual([['the primary does not answer', 'east']]);
+    expect(refusing({}, 'east', east)).toEqual([`the primary does not answer (east)`]);
   });
 
-  it.each<[string, Seen, object, string?]>([
+  const noSet = { ...heard, setId: undefined };
+  const demoted: ReplicationObservation = { mode: 'secondary', setId: 'set', primaryClusterAddress: '', peers: [] };
+  it.each<[string, Seen, readonly string[], string?]>([
     ['all are silent', {}, []],
-    ['the new primary testifies too', { europe: heard }, [[HEARS, 'europe']]],
-    [
-      'whatever it tells of its replication set',
-      { europe: { ...heard, setId: undefined } },
-      [
-        [UNKNOWN_SET, 'europe'],
-        [HEARS, 'europe'],
-      ],
-    ],
-    ['one that tells no set counts as one of it', { asia: { ...heard, setId: undefined } }, [[HEARS, 'asia']]],
+    ['the new primary testifies too', { europe: heard }, [`${HEARS} (europe)`]],
+    ['whatever it tells of its set', { europe: noSet }, [`${UNKNOWN_SET} (europe)`, `${HEARS} (europe)`]],
+    ['one that tells no set counts as one of it', { asia: noSet }, [`${HEARS} (asia)`]],
     ['one of another set does not', { asia: { ...heard, setId: 'another' } }, []],
-    [
-      'a primary that tells no set counts as one of it',
-      { asia: { mode: 'primary', peers: [] } },
-      [[PRIMARY, undefined]],
-    ],
-    ['a live secondary that is named as the one that is gone', { asia: heard }, [[HEARS, 'asia']], 'asia'],
-    [
-      'one that was demoted knows no primary and has nothing to say',
-      { east: { mode: 'secondary', setId: 'set', primaryClusterAddress: '', peers: [] } },
-      [],
-    ],
+    ['a primary that tells no set counts as one of it', { asia: { mode: 'primary', peers: [] } }, [PRIMARY]],
+    ['a live secondary that is named as the one that is gone', { asia: heard }, [`${HEARS} (asia)`], 'asia'],
+    ['one that was demoted knows no primary and has nothing to say', { east: demoted }, []],
   ])('%s', (_name, seen, expected, lost = 'east') => {
     expect(refusing(seen, lost)).toEqual(expected);
   });
@@ -193,56 +173,26 @@ describe('what samples prove of a loss', () => {
       expect(why).toContain(part);
   });
 
-  it.each<[string, Samples, string | undefined, string, string | undefined]>([
-    ['0, where it has all of the last sample', [[primary('1000'), secondary('900')]], '0', 'not known', '1200'],
-    ['by its own samples, where nothing else is known', [[primary('1000'), secondary('900')]], '100', '', undefined],
-    ['exact above 2^53', [[primary('18446744073709551615'), secondary('18446744073709551000')]], '615', '', undefined],
-    [
-      'never compared across a change of the primary',
-      [
-        [primary('9000'), secondary('100')],
-        [secondary('5', 'east'), primary('5', 'west')],
-        [primary('50'), secondary('45')],
-      ],
-      '5',
-      '',
-      undefined,
-    ],
-    ['not known without samples', [], undefined, 'there are no WAL samples', undefined],
-    [
-      'nor where the primary never told',
-      [[silent('east'), secondary('9')]],
-      undefined,
-      'shows east as primary',
-      undefined,
-    ],
-    [
-      'nor where the primary was a secondary at its last answer',
-      [
-        [primary('1000'), secondary('900')],
-        [secondary('1000', 'east'), primary('1000', 'west')],
-      ],
-      undefined,
-      'since their last change of roles',
-      undefined,
-    ],
-    [
-      'nor of two sets',
-      [[primary('1000', 'east', 'a'), secondary('900', 'west', 'b')]],
-      undefined,
-      'since their last change of roles',
-      undefined,
-    ],
-    [
-      'nor where the secondary streamed nothing',
-      [[primary('1000'), secondary('0')]],
-      undefined,
-      'is not told',
-      undefined,
-    ],
-  ])('is %s', (_what, samples, bound, words, received) => {
-    const judged = bounded(samples, samples.length, received);
-    expect([judged.bound, judged.why]).toEqual([bound, holding(words)]);
+  const sampled = [primary('1000'), secondary('900')];
+  const changed = [secondary('5', 'east'), primary('5', 'west')];
+  const ofTwoSets = [primary('1000', 'east', 'a'), secondary('900', 'west', 'b')];
+  it.each<[string, Samples, string | undefined, string]>([
+    ['0, where it has all of the last sample', [sampled], '1200', '0'],
+    ['by its own samples, where nothing else is known', [sampled], undefined, '100'],
+    ['exact above 2^53', [[primary('18446744073709551615'), secondary('18446744073709551000')]], undefined, '615'],
+    ['never across a change of the primary', [sampled, changed, [primary('50'), secondary('45')]], undefined, '5'],
+  ])('is %s', (_what, samples, received, bound) => {
+    expect(bounded(samples, samples.length, received).bound).toBe(bound);
+  });
+
+  it.each<[string, Samples, string]>([
+    ['without samples', [], 'there are no WAL samples'],
+    ['where the primary never told', [[silent('east'), secondary('9')]], 'shows east as primary'],
+    ['where the primary was a secondary at its last answer', [sampled, changed], 'since their last change of roles'],
+    ['of two sets', [ofTwoSets], 'since their last change of roles'],
+    ['where the secondary streamed nothing', [[primary('1000'), secondary('0')]], 'is not told'],
+  ])('is not known %s', (_what, samples, words) => {
+    expect(bounded(samples, samples.length)).toEqual({ bound: undefined, why: holding(words) });
   });
 
   it('a visibility store that cannot be asked gives no samples, and never an error', async () => {

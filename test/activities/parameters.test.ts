@@ -280,26 +280,14 @@ describe('a secondary of another team', () => {
   });
 });
 
-describe('a promotion', () => {
+it('a promotion of either kind advertises what the inventory says of the new primary', async () => {
   const advertisedClusterAddress = 'https://lb.new.example:8201';
-  let other: ActivityBench;
-  openBench((opened) => (other = opened), {
-    topology: {
-      clusters: ['east', 'west', 'europe'].map((name) => ({ name, nodes: 1 })),
-      performance: { primary: 'east', secondaries: [{ name: 'europe' }] },
-      dr: [{ primary: 'east', secondaries: ['west'] }],
-    },
-    drSets: { main: ['east', 'west'], eu: ['europe'] },
-    cluster: (name) => (name === 'east' ? {} : { advertisedClusterAddress }),
-  });
-
-  it('of either kind advertises what the inventory says of the new primary', async () => {
-    const authority = await other.authorityOf('performancePromotion', { to: 'europe' }, 'promote');
-    const sides = { deployment: DEPLOYMENT, kind: 'performance', authority } as const;
-    await other.call('demotePrimary', { ...sides, cluster: 'east', otherCluster: 'europe' });
-    await other.call('promoteSecondary', { ...sides, mode: 'planned', cluster: 'europe', otherCluster: 'east' });
-    expect(lastBody('performance/secondary/promote')).toEqual({ primary_cluster_addr: advertisedClusterAddress });
-    await other.switchOver(await other.authority());
-    expect(lastBody('dr/secondary/promote')).toMatchObject({ primary_cluster_addr: advertisedClusterAddress });
-  });
+  for (const name of ['west', 'europe']) inventory(name, { advertisedClusterAddress });
+  const authority = await bench.authorityOf('performancePromotion', { to: 'europe' }, 'promote');
+  const sides = { deployment: DEPLOYMENT, kind: 'performance', authority } as const;
+  await bench.call('demotePrimary', { ...sides, cluster: 'east', otherCluster: 'europe' });
+  await bench.call('promoteSecondary', { ...sides, mode: 'planned', cluster: 'europe', otherCluster: 'east' });
+  expect(lastBody('performance/secondary/promote')).toEqual({ primary_cluster_addr: advertisedClusterAddress });
+  await bench.switchOver(await bench.authority());
+  expect(lastBody('dr/secondary/promote')).toMatchObject({ primary_cluster_addr: advertisedClusterAddress });
 });

@@ -1,8 +1,12 @@
-/** Readiness of a layout with both kinds of replication, over TLS, on service version 2.0, with a batch token. */
+/** Readiness of a layout with both kinds of replication, over TLS, on service version 2.0, with a batch token; and whom it tells. */
 import { join } from 'node:path';
+import pino from 'pino';
+import { tellOverdueReadiness } from '../../activities';
+import { endsSoon } from '../../activities/readiness/credentials';
 import type { ReadinessResult } from '../../src/contracts/readiness';
-import { ActivityBench, DEPLOYMENT } from '../support/activity-environment';
+import { ActivityBench, DEPLOYMENT, holding } from '../support/activity-environment';
 import { ceremonyToken, workersToken } from '../support/least-privilege';
+import { WebhookServer } from '../support/notification-servers';
 import { pointName, pointsOf } from '../support/readiness';
 
 const VERSION = '2.0.3+ent';
@@ -26,12 +30,15 @@ function give(name: string, what: (typeof KINDS)[number], value: string): void {
 
 describe('a DR set, its performance secondary, and the DR secondary of that', () => {
   let bench: ActivityBench;
+  let hook: WebhookServer;
   const check = async (): Promise<ReadinessResult> =>
     (await bench.call('assessReadiness', { deployment: DEPLOYMENT })).readiness;
   const point = ({ points }: ReadinessResult, id: string, cluster?: string) =>
     points.find((each) => each.id === id && each.cluster === cluster);
 
   beforeAll(async () => {
+    hook = await WebhookServer.start();
+    process.env['TEST_READINESS_URL'] = hook.origin;
     const cluster = { nodes: 1, version: VERSION };
     bench = await ActivityBench.start({
       topology: {
@@ -53,6 +60,8 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
       deployment: {
         laboratory: true,
         pathsFilters: { eu: { mode: 'deny', paths: ['secret'] } },
+        readiness: { overdueAfter: '2h' },
+        notifications: [{ name: 'hook', kind: 'webhook', url: { env: 'TEST_READINESS_URL' } }],
       },
     });
     bench.openRuns = new Map();
@@ -68,13 +77,17 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
       }
     }
     bench.cluster('east').writePolicy('dr-operations', BATCH_POLICY);
-    give('west', 'batch', bench.cluster('east').createToken({ policies: ['dr-operations'], type: 'batch' }));
+    batchTokenLives();
     bench.service.advance();
   });
   afterAll(async () => {
     for (const name of given) delete process.env[name];
-    await bench.stop();
+    await Promise.all([bench.stop(), hook.stop()]);
   });
+
+  function batchTokenLives(ttlMs = 3_600_000): void {
+    give('west', 'batch', bench.cluster('east').createToken({ policies: ['dr-operations'], type: 'batch', ttlMs }));
+  }
 
   it('judges every set for itself; filters and batch token are seen', async () => {
     const result = await check();
@@ -96,7 +109,7 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
   it('without any stored credential that a DR secondary of version 2.0 accepts, failover is red', async () => {
     const east = bench.cluster('east');
     const [credential = '', ceremony = '', batch = ''] = KINDS.map((kind) => process.env[variable('west', kind)]);
-    give('west', 'batch', east.createToken({ policies: ['dr-operations'], type: 'batch', ttlMs: 60_000 }));
+    batchTokenLives(60_000);
     give('west', 'ceremony', east.createToken({ policies: ['default'] }));
     // It may do everything, and is no root token: no DR secondary takes it.
     east.writePolicy('everything', [
@@ -145,6 +158,81 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     });
   });
 
+  it('a verdict that changes is told, worse and better, and one that stays is not', async () => {
+    await check();
+    hook.posted.length = 0;
+    expect(pointsOf(await check(), 'fail')).toEqual([]);
+    expect(hook.posted).toEqual([]);
+
+    const west = bench.service.cluster('west');
+    west.sealNode(0);
+    expect(await check()).toMatchObject({ switchover: 'not-ready' });
+    await check();
+    const [worse, ...more] = hook.posted.map(({ body }) => body);
+    expect(more).toEqual([]);
+    expect(worse).toMatchObject({
+      ...{ event: 'readiness-changed', severity: 'warning', deployment: DEPLOYMENT, runbook: 'readiness' },
+      text: expect.stringMatching(
+        /^Readiness: switchover not ready, failover not ready\. Before: switchover ready/,
+      ) as string,
+      commands: [{ who: 'every point, as of now', command: `runbook readiness ${DEPLOYMENT}` }],
+    });
+    expect(JSON.stringify(worse?.['details'])).toContain('worse: ');
+
+    west.unsealNode(0);
+    while ((await check()).switchover === 'not-ready') bench.service.advance();
+    expect(hook.posted.map(({ body }) => body).at(-1)).toMatchObject({ event: 'readiness-changed', severity: 'info' });
+  });
+
+  it('a token or a batch token that nears its end is told once, although the verdict stays what it was', async () => {
+    const told = () => hook.posted.splice(0).map(({ body }) => [body['event'], JSON.stringify(body['details'])]);
+    const worse = (point: string) => [['readiness-changed', expect.stringContaining(`worse: ${point}`)]];
+    const west = bench.service.cluster('west');
+    west.sealNode(0);
+    expect(await check()).toMatchObject({ switchover: 'not-ready', failover: 'not-ready' });
+    hook.posted.length = 0;
+
+    const soon = bench.cluster('east').createToken({ policies: ['root'], ttlMs: 600_000 });
+    for (const name of ['east', 'west']) give(name, 'credential', soon);
+    expect(await check()).toMatchObject({ switchover: 'not-ready', failover: 'not-ready' });
+    expect(told()).toEqual(worse('credential-lives-long-enough'));
+    await check();
+    expect(told()).toEqual([]);
+
+    west.unsealNode(0);
+    const batch = ({ points }: ReadinessResult) => points.find(({ id }) => id === 'batch-token')?.verdict;
+    while (batch(await check()) !== 'ok') bench.service.advance();
+    hook.posted.length = 0;
+    batchTokenLives(600_000);
+    expect(await check()).toMatchObject({ switchover: 'not-ready', failover: 'not-ready' });
+    expect(told()).toEqual(worse('batch-token'));
+  });
+
+  it('that no check ends any more is told once, by whichever worker sweeps first', async () => {
+    const sweep = () => {
+      const { inventory, records } = bench;
+      return tellOverdueReadiness({ inventory, records, log: pino({ level: 'silent' }) }, 'default', DEPLOYMENT);
+    };
+    const LAST = { switchover: 'ready', failover: 'ready', points: [] };
+    const lastCheck = (ageMs: number) =>
+      bench.records.change(DEPLOYMENT, () => ({
+        put: { readiness: { ...LAST, at: new Date(Date.now() - ageMs).toISOString() } },
+      }));
+    hook.posted.length = 0;
+    await lastCheck(3_600_000);
+    await sweep();
+    expect(hook.posted).toEqual([]);
+    await lastCheck(3 * 3_600_000);
+    await Promise.all([sweep(), sweep()]);
+    await sweep();
+    expect(hook.posted.map(({ body }) => body)).toEqual([
+      expect.objectContaining({
+        ...{ event: 'readiness-overdue', severity: 'warning', workflowId: `readiness:${DEPLOYMENT}` },
+        text: holding('No readiness check has ended since'),
+      }),
+    ]);
+  });
+
   it('two primaries in one set are a split, whoever answers', async () => {
     const [east, west] = [bench.cluster('east').role('dr'), bench.cluster('west')];
     if (east.mode !== 'primary') throw new Error('east is no primary');
@@ -154,4 +242,13 @@ describe('a DR set, its performance secondary, and the DR secondary of that', ()
     expect([result.switchover, result.failover]).toEqual(['not-ready', 'not-ready']);
     expect(bench.leaks()).toEqual([]);
   });
+});
+
+it('a credential that nothing renews is noticed before its end', () => {
+  const day = 24 * 3_600_000;
+  const soon = (left: number, of: number) =>
+    endsSoon({ usable: true, capabilities: {}, ttlSeconds: left * 3_600, creationTtlSeconds: of * 3_600 }, day);
+  // What is renewed at two thirds of its life never comes that near; a long one is told a day before.
+  expect([soon(0.4, 1), soon(0.2, 1), soon(25, 768), soon(23, 768)]).toEqual([false, true, false, true]);
+  expect(endsSoon({ usable: true, capabilities: {} }, day)).toBe(false);
 });

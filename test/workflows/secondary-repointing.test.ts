@@ -100,6 +100,17 @@ describe('a secondary that is to follow another primary', () => {
       expectFollows(scenario, 'east', 'west');
       expect(scenario.state('east').operationTokens).toBe(0);
     });
+
+    it('is named to the approvers of a switchover where it cannot be asked', async (scenario) => {
+      await scenario.service.cluster('north').kill();
+      const run = await scenario.start({ to: 'east' });
+      await run.waitsFor('approval');
+      const { findings } = await run.status();
+      expect(findings).toMatchObject([{ severity: 'warning', code: 'cluster-silent' }]);
+      expect(findings[0]?.text).toMatch(/^north cannot be read: /);
+      await run.control('abort', { reason: 'north first' });
+      expect((await run.report()).outcome).toBe('aborted');
+    });
   });
 
   describe('for performance', () => {
