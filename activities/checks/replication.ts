@@ -1,6 +1,7 @@
 import type { ClusterObservation, NodeObservation, ReplicationObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { ReplicationKind } from '../../src/contracts/runbook-inputs';
+import type { Deployment } from '../../src/inventory';
 import { describeReplication, heartbeatAge, isAlive, kindName, rolesText } from '../observe';
 import { asWarning, check } from './check';
 import { supportedVersion } from './versions';
@@ -81,6 +82,8 @@ function inWords(nodes: readonly NodeObservation[], text: (node: NodeObservation
 }
 
 /* What it says of its replication. */
+
+type Limits = Pick<Deployment['limits'], 'heartbeatAgeMs' | 'lagWalEntries'>;
 
 /** What a cluster tells of its replication: all of it, or the kind that was just read. */
 export type Told = Pick<ClusterObservation, 'cluster' | 'dr' | 'performance' | 'error'>;
@@ -203,6 +206,39 @@ export function lag(
     needed,
     next: `Wait until ${cluster} has caught up; where it never does, look at the write load and the link.`,
   });
+}
+
+/** Whether a secondary has what its primary has, and hears it. */
+export function inStep(
+  kind: ReplicationKind,
+  { heartbeatAgeMs, lagWalEntries }: Limits,
+  primary: Told,
+  secondary: Told,
+): Check[] {
+  return [
+    streams(secondary, kind),
+    aliveByHeartbeat(secondary, kind, heartbeatAgeMs),
+    lag(kind, primary, secondary, lagWalEntries),
+  ];
+}
+
+/** What must hold before a primary hands over to a secondary: it serves, no other one of its set does, and nothing is missing. */
+export function mayHandOver(
+  kind: ReplicationKind,
+  limits: Limits,
+  {
+    from,
+    to,
+    inSet,
+  }: { readonly from: ClusterObservation; readonly to: ClusterObservation; readonly inSet: readonly Told[] },
+): Check[] {
+  return [
+    ...[from, to].flatMap((each) => takesPart(each)),
+    servesAsPrimary(from, kind, `The ${kindName(kind)} primary is not ${from.cluster}: correct "from".`),
+    ...inStep(kind, limits, from, to),
+    sameSet(kind, from, to, `${to.cluster} replicates from another primary.`),
+    onePrimary(kind, inSet),
+  ];
 }
 
 function noReindex(observation: Told, kind: ReplicationKind): Check {

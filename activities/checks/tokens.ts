@@ -20,7 +20,6 @@ import type { CredentialFacts } from './credentials';
 import { CREDENTIAL_LIFE_SECONDS, credentialFacts, missingRights, rightsText } from './credentials';
 
 export const DEMOTE = 'sys/replication/dr/primary/demote';
-export const SECONDARY_TOKEN = 'sys/replication/dr/primary/secondary-token';
 export const PROMOTE = 'sys/replication/dr/secondary/promote';
 export const UPDATE_PRIMARY = 'sys/replication/dr/secondary/update-primary';
 export const ATTEMPT = 'sys/replication/dr/secondary/generate-operation-token/attempt';

@@ -7,29 +7,17 @@ import type { Deployment } from '../../src/inventory';
 import type { Listed, Named, PlannedOperation } from '../approvals/planning';
 import { ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { check } from '../checks/check';
-import {
-  aliveByHeartbeat,
-  healthyTree,
-  lag,
-  missingNodes,
-  onePrimary,
-  otherReadable,
-  rolesOf,
-  sameSet,
-  servesAsPrimary,
-  streams,
-  takesPart,
-} from '../checks/replication';
+import { healthyTree, mayHandOver, missingNodes, otherReadable, rolesOf } from '../checks/replication';
 import type { Quiescing } from '../checks/quiesce';
 import { clientHooksOf, quiescing } from '../checks/quiesce';
 import { coolDown } from '../checks/runs';
-import { DEMOTE, PROMOTE, SECONDARY_TOKEN, UPDATE_PRIMARY, ceremonyEntryOf } from '../checks/tokens';
+import { DEMOTE, PROMOTE, UPDATE_PRIMARY, ceremonyEntryOf } from '../checks/tokens';
 import type { TokenAssessment } from '../checks/tokens';
 import { compareVersions, versionsInOrder } from '../checks/versions';
 import { currentExecution } from '../execution';
 import { lastPrimaryChange } from '../roles/primary-changes';
 import { snapshotWanted } from '../snapshots/snapshots';
-import { comparisonStep, followingSteps, observe, repointed, tokenSteps } from './observed';
+import { comparisonStep, followingSteps, issuingRights, observe, repointed, tokenSteps } from './observed';
 import type { Observed, PlanInput } from './observed';
 
 /** The old primary, the new one, the others of the DR set, and who follows their performance role. */
@@ -119,7 +107,7 @@ export async function formerChecks(
 ): Promise<{ readonly quiesce: Quiescing; readonly checks: readonly Check[] }> {
   const quiesce = await quiescing(deployment, input, access(from.cluster), to.cluster, signal);
   const snapshot = snapshotWanted(deployment, 'demotion', from.cluster);
-  const rights = { ...quiesce.rights, [DEMOTE]: ['update'], [SECONDARY_TOKEN]: ['update', 'sudo'], ...snapshot.rights };
+  const rights = { ...quiesce.rights, [DEMOTE]: ['update'], ...issuingRights('dr'), ...snapshot.rights };
   return { quiesce, checks: [...quiesce.checks, ...(await markerRights(from.cluster, rights, true))] };
 }
 
@@ -162,11 +150,7 @@ export function sideChecks(
   { from, to, others, silent }: Sides,
 ): Check[] {
   return [
-    ...[from, to].flatMap((each) => takesPart(each)),
-    servesAsPrimary(from, 'dr', `The DR primary is not ${from.cluster}: correct "from".`),
-    ...inStep(deployment, from, to),
-    sameSet('dr', from, to, `${to.cluster} replicates from another primary.`),
-    onePrimary('dr', [from, to, ...others]),
+    ...mayHandOver('dr', deployment.limits, { from, to, inSet: [from, to, ...others] }),
     versionsForSwitch(from, to, input.acknowledgeNewerSecondary),
     ...[from, to].flatMap((each) => healthyTree(each, 'dr')),
     ...silent.map(silentCheck),
@@ -176,15 +160,6 @@ export function sideChecks(
 function silentCheck(silent: ClusterObservation): Check {
   const next = `${silent.cluster} may need attention after the switchover: re-point it where it does not follow.`;
   return otherReadable(silent, next);
-}
-
-/** Whether a DR secondary has what its primary has, and hears it. */
-export function inStep(
-  { limits: { heartbeatAgeMs, lagWalEntries } }: Deployment,
-  from: ClusterObservation,
-  to: ClusterObservation,
-): Check[] {
-  return [streams(to, 'dr'), aliveByHeartbeat(to, 'dr', heartbeatAgeMs), lag('dr', from, to, lagWalEntries)];
 }
 
 /** A newer secondary can take over, but the old primary cannot follow it. */

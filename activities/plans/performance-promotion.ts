@@ -8,17 +8,13 @@ import { inPlaceOf } from '../approvals/planning';
 import type { Listed, Named, PlannedOperation } from '../approvals/planning';
 import { check, notCheckable, refuses } from '../checks/check';
 import {
-  aliveByHeartbeat,
   hasRole,
   healthyTree,
-  lag,
   mayBeOneSet,
+  mayHandOver,
   missingNodes,
-  onePrimary,
   otherReadable,
   rolesOf,
-  sameSet,
-  streams,
   takesPart,
 } from '../checks/replication';
 import type { Quiescing } from '../checks/quiesce';
@@ -53,7 +49,10 @@ export async function assessPerformancePromotion(
   const judged = [
     ...(planned
       ? plannedChecks(promotion)
-      : goneChecks({ ...observed, from, to, overrideDrSecondary: input.overrideDrSecondary })),
+      : [
+          ...goneChecks({ ...observed, from, to, overrideDrSecondary: input.overrideDrSecondary }),
+          ...takesPart(to, { planned: false }),
+        ]),
     ...successorChecks(promotion),
   ];
   // Without the roles there is nothing to ask filters and rights of.
@@ -161,28 +160,14 @@ function findSides(input: InputOf<'performancePromotion'>, observed: Observed) {
 /** Planned: both sides answer, and the new primary has, and hears, everything. */
 function plannedChecks({ observed, from, to }: Promotion): Check[] {
   const { deployment, observations } = observed;
-  const { heartbeatAgeMs, lagWalEntries } = deployment.limits;
-  const setId = from.performance?.setId;
-  return [
-    ...takesPart(from),
-    hasRole(from, 'performance', 'primary', `The performance primary is not ${from.cluster}: correct "from".`),
-    onePrimary(
-      'performance',
-      observations.filter((each) => mayBeOneSet(each.performance?.setId, setId)),
-    ),
-    sameSet('performance', from, to, `${to.cluster} replicates from another primary.`),
-    streams(to, 'performance'),
-    aliveByHeartbeat(to, 'performance', heartbeatAgeMs),
-    lag('performance', from, to, lagWalEntries),
-    versionsInOrder(from, to),
-  ];
+  const inSet = observations.filter(({ performance }) => mayBeOneSet(performance?.setId, from.performance?.setId));
+  return [...mayHandOver('performance', deployment.limits, { from, to, inSet }), versionsInOrder(from, to)];
 }
 
 /** What must hold of the cluster that becomes primary, and of those that are to follow it. */
-function successorChecks({ input, observed, to, others, silent }: Promotion): Check[] {
-  const protects = observed.othersOf(input.to).filter((each) => each.dr?.mode === 'secondary');
+function successorChecks({ observed, to, others, silent }: Promotion): Check[] {
+  const protects = observed.othersOf(to.cluster).filter((each) => each.dr?.mode === 'secondary');
   return [
-    ...takesPart(to, { planned: input.mode === 'planned' }),
     hasRole(to, 'performance', 'secondary', `Only a performance secondary can be promoted.`),
     ...healthyTree(to, 'performance'),
     check('DR secondary of the new primary', to.cluster, protects.length > 0, {

@@ -2,12 +2,12 @@ import { RUNBOOK_INPUTS } from '../../src/contracts/runbook-inputs';
 import { ceremonyCallsAllowed } from '../ceremony/ceremony-access';
 import { asWarning } from '../checks/check';
 import { QUOTA_LEFT_BEHIND, QUOTA_POSSIBLE } from '../checks/quiesce';
-import { takesPart } from '../checks/replication';
+import { inStep, takesPart } from '../checks/replication';
 import { FREE_SLOT, PROMOTE, UPDATE_PRIMARY, ceremonyEntryOf } from '../checks/tokens';
 import type { TokenAssessment } from '../checks/tokens';
 import { majorVersion } from '../checks/versions';
 import { successorChecks } from '../plans/dr-failover';
-import { findSides, formerChecks, inStep, sideChecks, tokenChecks } from '../plans/dr-switchover';
+import { findSides, formerChecks, sideChecks, tokenChecks } from '../plans/dr-switchover';
 import { findFailoverSides } from '../checks/failover-sides';
 import { observedOf } from '../plans/observed';
 import type { Observed } from '../plans/observed';
@@ -98,7 +98,7 @@ async function successor(
       : [
           ...successorChecks(failover, observed, found),
           // What did not arrive is lost: a failover starts all the same.
-          ...inStep(deployment, found.from, found.to).map((each) => asWarning(each)),
+          ...inStep('dr', deployment.limits, found.from, found.to).map((each) => asWarning(each)),
         ];
   const ofTokens = await readChecks(signal, asked, async () => {
     const assessed = await reading;

@@ -177,6 +177,7 @@ const NOT_OK: readonly Row[] = [
   ['credential works', 'east', () => writeFile(join(bench.directory, 'token'), 'x'), 'fail', 'PERMISSION_DENIED'],
   ['credential lives long enough', 'east', credential(ALL, 600_000), 'fail', 's left'],
   [`${MAY} sys/replication/dr/primary/demote`, 'east', credential([]), 'fail', 'deny'],
+  [`${MAY} sys/replication/dr/primary/revoke-secondary`, 'east', credential([]), 'fail', 'deny'],
   [`${MAY} sys/replication/dr/primary/secondary-token`, 'east', updatesPrimary, 'fail', 'update'],
   [`${MAY} kv/data/runbooks-marker`, 'east', readsMarkers, 'fail', 'read'],
   ['marker written and read back', 'east', readsMarkers, 'fail', 'kv/data/runbooks-marker-after: PERMISSION_DENIED'],
