@@ -112,11 +112,11 @@ async function quotaIsPossible(primary: ClusterAccess, signal: AbortSignal): Pro
     return [...leftBehind(name, ofRuns(names)), possible];
   } catch (error) {
     if (!isRunbookError(error) || signal.aborted) throw error;
-    const next = `Let the workers' credential read sys/quotas/config and list sys/quotas/rate-limit on ${name}.`;
     const elsewhere = error.cluster !== undefined && error.cluster !== name;
-    const { observed = error.code } = elsewhere ? error : {};
-    const why = elsewhere ? { needed: error.needed ?? needed, next: error.next ?? next } : { needed, next };
-    return [check(QUOTA_POSSIBLE, name, false, { observed, ...why })];
+    const { observed = error.code, needed: theirs = needed } = elsewhere ? error : {};
+    // Of a right that is missing the refusal names the line of the policy.
+    const next = error.next ?? `Find out why the quotas of ${name} cannot be read, then start again.`;
+    return [check(QUOTA_POSSIBLE, name, false, { observed, needed: theirs, next })];
   }
 }
 

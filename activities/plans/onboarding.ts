@@ -8,7 +8,7 @@ import type { ClusterObservation } from '../../src/contracts/observations';
 import type { Check } from '../../src/contracts/plan';
 import type { InputOf, ReplicationKind } from '../../src/contracts/runbook-inputs';
 import { keyShares } from '../../src/contracts/words';
-import { orElse } from '../../src/errors';
+import { RunbookError, orElse } from '../../src/errors';
 import type { Deployment } from '../../src/inventory';
 import { drSetOf } from '../../src/inventory';
 import type { Named, Planning } from '../approvals/planning';
@@ -102,7 +102,7 @@ async function planOnboarding(
   const source = observed.access(primary.cluster);
   const isPrimary = primary[kind]?.mode === 'primary' && primary.dr?.mode !== 'secondary';
   const isKept = kind === 'performance' && isPrimary && id !== '';
-  const existing = isKept ? await filterUnder(source, id, signal).catch(orElse(signal, ({ code }) => code)) : undefined;
+  const existing = isKept ? await filterUnder(source, id, signal).catch(orElse(signal, (error) => error)) : undefined;
   const judged = [
     ...primaryChecks(observed, kind, primary),
     ...(secondary ? secondaryChecks(kind, deployment, primary, secondary) : [ofNoCluster(id, observed.observations)]),
@@ -279,8 +279,8 @@ function filterChecks(
   primary: string,
   { cluster, id }: { readonly cluster: string; readonly id: string },
   wanted: FilterState | undefined,
-  /** What stands; the code of the error where it cannot be read. */
-  existing: PathsFilterFacts | string | undefined,
+  /** What stands; why it cannot be read. */
+  existing: PathsFilterFacts | RunbookError | undefined,
 ): Check[] {
   const place = `deployments.${deployment.name}.pathsFilters`;
   const said = check('what it may see is said', cluster, wanted !== undefined, {
@@ -289,16 +289,18 @@ function filterChecks(
     next: `Write into the inventory, under ${place}: {${cluster}: none} or {${cluster}: {mode: deny, paths: [<mount or namespace>/]}}; or start with {"filter": "none"} or {"filter": {"mode": "deny", "paths": ["<mount or namespace>/"]}}.`,
   });
   if (wanted === undefined) return [said];
-  const isRead = typeof existing !== 'string';
-  const narrows = isRead && !isWider(existing ?? 'none', wanted);
+  const unread = existing instanceof RunbookError ? existing : undefined;
+  const stands = existing instanceof RunbookError ? undefined : existing;
+  const narrows = !unread && !isWider(stands ?? 'none', wanted);
   return [
     said,
     check('no wider than the filter that stands', primary, narrows, {
-      observed: isRead ? `${describeFilter(existing)} under ${id || 'its id'}` : `it could not be read: ${existing}`,
+      observed: unread ? `it could not be read: ${unread.code}` : `${describeFilter(stands)} under ${id || 'its id'}`,
       needed: `none, or one that ${describeFilter(wanted)} does not widen`,
-      next: isRead
-        ? `Change or delete that filter first, by filterReconciliation or by hand.`
-        : `Let the workers' credential read sys/replication/performance/primary/paths-filter/${id} on ${primary}.`,
+      // Of a right that is missing the refusal names the line of the policy.
+      next: unread
+        ? (unread.next ?? `Find out why the paths filters of ${primary} cannot be read, then start again.`)
+        : `Change or delete that filter first, by filterReconciliation or by hand.`,
     }),
   ];
 }

@@ -249,6 +249,12 @@ it.each([
     undefined,
   ],
   [
+    'nor did one whose CA file holds no certificate',
+    () => ({ url: address, caFile: join(bench.directory, 'token') }),
+    { code: 'TLS_FAILED', ...NOT_BEGUN },
+    undefined,
+  ],
+  [
     'a call that is not answered in time may have done it',
     () => ({ url: address, timeout: '1s' }),
     { code: 'OUTCOME_UNKNOWN', details: { outcomeKnown: false } },

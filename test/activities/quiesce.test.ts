@@ -100,6 +100,11 @@ describe("the service's own quota", () => {
     const name = 'clients can be stopped by a quota';
     expect(failing(await assess())).toContainEqual(expect.objectContaining({ ...silent, name }));
     expect([await readQuotas(), quotas()]).toEqual([before, []]);
+    bench.service.faults.clear();
+    bench.always('GET /v1/sys/quotas/config', { status: 503 }, 'east');
+    const next = 'Find out why the quotas of east cannot be read, then start again.';
+    const unread = { observed: 'SERVICE_UNAVAILABLE', name, next };
+    expect(failing(await assess())).toContainEqual(expect.objectContaining(unread));
   });
 
   it('counts only once every node was seen to refuse', async () => {
