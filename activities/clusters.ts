@@ -9,7 +9,6 @@ import { Logins, TOKEN_ENDED, describeLogin } from './logins';
 import type { Standing } from './logins';
 import { openBatchToken } from './tokens/kept-batch-token';
 import { ruleFor } from './tokens/policies';
-import { READ_TIMEOUT_MS } from './read-act-confirm';
 
 /** One cluster of the inventory with its client. */
 export interface ClusterAccess {
@@ -152,8 +151,6 @@ export class Clusters {
     const client = new ServiceClient(
       { name: entry.name, addresses: entry.addresses, caFile: entry.caFile },
       {
-        requestTimeoutMs: READ_TIMEOUT_MS,
-        connectTimeoutMs: 2_000,
         onWarning: (warning) => this.#dependencies.log.warn({ cluster: entry.name }, warning),
         tokens: this.#guard(entry),
       },

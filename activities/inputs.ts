@@ -12,7 +12,7 @@ import {
   tokenUse,
 } from '../src/contracts/runbook-inputs';
 import type { RunbookName } from '../src/contracts/names';
-import { SNAPSHOT_EVENTS } from '../src/contracts/names';
+import { RUNBOOK_NAMES, SNAPSHOT_EVENTS } from '../src/contracts/names';
 import { GATE_NAMES } from '../src/contracts/plan';
 import { CONTROL_ACTIONS } from '../src/contracts/signals';
 import { RunbookError } from '../src/errors';
@@ -20,10 +20,6 @@ import { RunbookError } from '../src/errors';
 type InputOf<K extends keyof RunbookActivities> = Parameters<RunbookActivities[K]>[0];
 /** The names of all members of all inputs. */
 type Member = { [K in keyof RunbookActivities]: keyof InputOf<K> }[keyof RunbookActivities];
-/** The activities that are given the input of a runbook. */
-type Assessing = {
-  [K in keyof RunbookActivities]: 'input' extends keyof InputOf<K> ? K : never;
-}[keyof RunbookActivities];
 /** The activities that are told a kind of replication, always. */
 type OfOneKind = {
   [K in keyof RunbookActivities]: InputOf<K> extends OfKind ? K : never;
@@ -135,29 +131,6 @@ export const INPUT_MEMBERS = {
   }),
 } as const satisfies Readonly<Record<Member, z.ZodType>>;
 
-/** What an activity is given of the start of a run is the input of that runbook, as the run read it. */
-const RUNBOOK_OF = {
-  assessBatchTokenRotation: 'batchTokenRotation',
-  assessCeremony: 'operationTokenCeremony',
-  assessDrFailover: 'drFailover',
-  assessDrRejoin: 'drRejoin',
-  assessDrReindex: 'drReindex',
-  assessDrSecondaryOnboarding: 'drSecondaryOnboarding',
-  assessDrSwitchover: 'drSwitchover',
-  assessFilterReconciliation: 'filterReconciliation',
-  assessMerkleCheck: 'merkleCheck',
-  assessPerformancePromotion: 'performancePromotion',
-  assessPerformanceRejoin: 'performanceRejoin',
-  assessPerformanceSecondaryOnboarding: 'performanceSecondaryOnboarding',
-  assessPrimaryEnablement: 'primaryEnablement',
-  assessReplicationTeardown: 'replicationTeardown',
-  assessRootTokenCeremony: 'rootTokenCeremony',
-  assessSecondaryDecommission: 'secondaryDecommission',
-  assessSecondaryRepointing: 'secondaryRepointing',
-  assessTokenDisposal: 'operationTokenDisposal',
-  requestTakeOver: 'drFailover',
-} as const satisfies Readonly<Record<Assessing, RunbookName>>;
-
 const anyInput = z.looseObject(INPUT_MEMBERS).partial();
 const ofKind = anyInput.extend({ kind: replicationKind });
 /** A DR secondary takes nothing without an operation token. */
@@ -179,11 +152,14 @@ const OF_KIND = {
   ...all(ofKind.refine(hasFilter, filterNeeded), 'enableSecondary', 'issueOutsideToken'),
   updatePrimary: onSecondary.refine(hasFilter, filterNeeded),
 } as const satisfies Readonly<Record<OfOneKind, z.ZodType>>;
+/** Who assesses a runbook is named after it, and given its input as the run read it. */
+const assessing = (runbook: RunbookName) => `assess${runbook.replace(/^./, (first) => first.toUpperCase())}`;
+const ofRunbook = (name: string, runbook: RunbookName) =>
+  [name, anyInput.extend({ input: RUNBOOK_INPUTS[runbook] })] as const;
 const schemas = new Map<string, z.ZodType>([
   ...Object.entries(OF_KIND),
-  ...Object.entries(RUNBOOK_OF).map(
-    ([name, runbook]) => [name, anyInput.extend({ input: RUNBOOK_INPUTS[runbook] })] as const,
-  ),
+  ...RUNBOOK_NAMES.map((runbook) => ofRunbook(assessing(runbook), runbook)),
+  ofRunbook('requestTakeOver', 'drFailover'),
 ]);
 // Without one the filter that is there would be deleted.
 schemas.set('writePathsFilter', anyInput.required({ filter: true }));

@@ -6,7 +6,7 @@ import type { ClusterEntry, Login } from '../src/inventory';
 import { Secret } from '../src/secret';
 import { ServiceClient } from '../src/vault';
 import type { LoginToken, RequestBody } from '../src/vault';
-import { CHANGE_TIMEOUT_MS, READ_TIMEOUT_MS } from './read-act-confirm';
+import { CHANGE_TIMEOUT_MS } from './read-act-confirm';
 
 /** A token lives at least so long when it is given out, where its role lets it: a change of the primary takes minutes. */
 export const LOGIN_LIFE_MS = 5 * 60_000;
@@ -23,25 +23,24 @@ const LOCKED_MS = 16 * 60_000;
 /** For ending all tokens when the worker ends. */
 const CLOSE_MS = 5_000;
 
-/** What each auth method takes at `auth/<mount>/login`. */
-const BODIES: { readonly [M in Login['method']]: (login: Extract<Login, { method: M }>) => Promise<RequestBody> } = {
-  approle: async ({ roleId, secretId }) => ({
-    role_id: new Secret('login-secret', roleId),
-    secret_id: await readSecret(secretId, 'login-secret'),
-  }),
-  kubernetes: async ({ role, jwt }) => ({ role, jwt: await readSecret(jwt, 'login-secret') }),
-  jwt: async ({ role, jwt }) => ({ role, jwt: await readSecret(jwt, 'login-secret') }),
-  cert: async ({ role }) => ({ name: role }),
-};
-
 /** The login in words: method and mount, never what it is made with. */
 export function describeLogin({ method, mount }: Login): string {
   return `login by ${method} at auth/${mount}`;
 }
 
-function bodyOf(login: Login): Promise<RequestBody> {
-  // Each method's own member of the table.
-  return (BODIES[login.method] as (login: Login) => Promise<RequestBody>)(login);
+/** What its method takes at `auth/<mount>/login`. */
+async function bodyOf(login: Login): Promise<RequestBody> {
+  switch (login.method) {
+    case 'approle': {
+      const secretId = await readSecret(login.secretId, 'login-secret');
+      return { role_id: new Secret('login-secret', login.roleId), secret_id: secretId };
+    }
+    case 'kubernetes':
+    case 'jwt':
+      return { role: login.role, jwt: await readSecret(login.jwt, 'login-secret') };
+    case 'cert':
+      return { name: login.role };
+  }
 }
 
 /** Tells whether a login is made with the same again; nothing of it can be read there. */
@@ -50,22 +49,15 @@ function digestOf(body: RequestBody): string {
   return createHash('sha256').update(JSON.stringify(sent)).digest('hex');
 }
 
-/** A client for logins, and for what is asked of their tokens: with the certificate where the login has one. */
-function loginClient({ name, addresses, caFile }: ClusterEntry, login?: Login): ServiceClient {
-  const clientCertificate = login?.method === 'cert' ? login : undefined;
-  const options = { requestTimeoutMs: READ_TIMEOUT_MS, connectTimeoutMs: 2_000 };
-  return new ServiceClient({ name, addresses, caFile, clientCertificate }, options);
-}
-
 /** A token in hand. Times in ms since the epoch; `Infinity` for no end. */
 interface Held {
   readonly token: Secret<'service-token'>;
   /** The cluster that gave it. */
   readonly from: string;
   readonly since: number;
-  readonly until: number;
+  until: number;
   readonly lifeMs: number;
-  readonly renewable: boolean;
+  renewable: boolean;
   readonly revocable: boolean;
 }
 
@@ -74,8 +66,8 @@ interface Session {
   readonly login: Login;
   members: readonly ClusterEntry[];
   held: Held | undefined;
-  /** The one that it took the place of: a call that was given it a moment ago may still use it. */
-  before: Held | undefined;
+  /** With those that others took the place of, while they live: a call that was given one may still use it. */
+  given: readonly Held[];
   working: Promise<Held> | undefined;
   /** Until when a failed renewal is not repeated. */
   pausedUntil: number;
@@ -111,8 +103,6 @@ export class Logins {
   readonly #log: Pick<Logger, 'info' | 'warn'>;
   readonly #sessions = new Map<string, Session>();
   readonly #clients = new Map<string, ServiceClient>();
-  /** The end of tokens that others took the place of. */
-  #ending: Promise<unknown> = Promise.resolve();
 
   constructor(log: Pick<Logger, 'info' | 'warn'>) {
     this.#log = log;
@@ -181,11 +171,9 @@ export class Logins {
     const ended = [...this.#sessions.values()].map(async (session) => {
       // A login that is under way leaves a token too.
       await Promise.race([session.working?.catch(() => undefined), over]);
-      await Promise.all(
-        [session.held, session.before].map(async (each) => each && this.#revoke(session, each, signal)),
-      );
+      await Promise.all(session.given.map((each) => this.#revoke(session, each, signal)));
     });
-    await Promise.all([...ended, this.#ending]);
+    await Promise.all(ended);
     this.#sessions.clear();
     await Promise.all([...this.#clients.values()].map((client) => client.close()));
   }
@@ -198,7 +186,7 @@ export class Logins {
       login,
       members,
       held: undefined,
-      before: undefined,
+      given: [],
       working: undefined,
       pausedUntil: 0,
       refused: new Map(),
@@ -218,7 +206,7 @@ export class Logins {
     try {
       const serving = await this.#serving(session);
       const mayRenew = held?.renewable === true && Date.now() < held.until;
-      const renewed = mayRenew ? await this.#renew(session, held, serving) : undefined;
+      const renewed = mayRenew ? await this.#renew(held, serving) : undefined;
       return renewed ?? (await this.#logIn(session, serving));
     } catch (error) {
       if (held === undefined || Date.now() >= held.until || !isRunbookError(error)) throw error;
@@ -230,14 +218,11 @@ export class Logins {
   }
 
   /** Undefined where the token cannot be renewed, or lives hardly longer by it: its longest life is near. */
-  async #renew(session: Session, held: Held, { client }: Serving): Promise<Held | undefined> {
+  async #renew(held: Held, { client }: Serving): Promise<Held | undefined> {
     try {
       const answer = await client.sys.renewSelf({ token: held.token, timeoutMs: CHANGE_TIMEOUT_MS });
-      const until = endOf(answer);
-      const renewed = { ...held, until, renewable: answer.renewable === true };
-      if (Date.now() >= careAt(renewed)) return undefined;
-      session.held = renewed;
-      return renewed;
+      Object.assign(held, { until: endOf(answer), renewable: answer.renewable === true });
+      return Date.now() < careAt(held) ? held : undefined;
     } catch (error) {
       if (!isRunbookError(error)) throw error;
       return undefined;
@@ -270,10 +255,6 @@ export class Logins {
       throw told;
     });
     refused.delete(entry.name);
-    const { held, before } = session;
-    if (before !== undefined)
-      this.#ending = Promise.all([this.#ending, this.#revoke(session, before, AbortSignal.timeout(CLOSE_MS))]);
-    session.before = held;
     const now = Date.now();
     const until = endOf(answer);
     session.held = {
@@ -281,6 +262,7 @@ export class Logins {
       renewable: answer.renewable === true,
       revocable: answer.tokenType !== 'batch',
     };
+    session.given = [...session.given.filter((each) => each.until > now), session.held];
     this.#log.info({ cluster: entry.name, ttlSeconds: answer.leaseDurationSeconds }, `Logged in: ${login.method}`);
     return session.held;
   }
@@ -327,9 +309,11 @@ export class Logins {
     }
   }
 
-  #client(entry: ClusterEntry, login?: Login): ServiceClient {
-    const key = JSON.stringify([entry.addresses, entry.caFile, login?.method === 'cert' && login.certificateFile]);
-    const client = this.#clients.get(key) ?? loginClient(entry, login);
+  /** For logins, and for what is asked of their tokens: with the certificate where the login has one. */
+  #client({ name, addresses, caFile }: ClusterEntry, login?: Login): ServiceClient {
+    const clientCertificate = login?.method === 'cert' ? login : undefined;
+    const key = JSON.stringify([addresses, caFile, clientCertificate]);
+    const client = this.#clients.get(key) ?? new ServiceClient({ name, addresses, caFile, clientCertificate });
     this.#clients.set(key, client);
     return client;
   }

@@ -25,7 +25,7 @@ export { updatePrimary } from './joining/update-primary';
 export { probeMerkleTree, startDrReindex, followDrReindex } from './merkle/trees';
 export { notify } from './notifications/notifications';
 export { assessBatchTokenRotation } from './plans/batch-token-rotation';
-export { assessCeremony, assessRootTokenCeremony } from './plans/ceremonies';
+export { assessOperationTokenCeremony, assessRootTokenCeremony } from './plans/ceremonies';
 export { assessDrFailover } from './plans/dr-failover';
 export { assessDrRejoin, assessPerformanceRejoin } from './plans/rejoin';
 export { assessDrSwitchover } from './plans/dr-switchover';
@@ -49,7 +49,7 @@ export { takeSnapshot } from './snapshots/snapshots';
 export { rotateBatchToken } from './tokens/batch-tokens';
 export { takeKeptToken } from './tokens/kept-tokens';
 export {
-  assessTokenDisposal,
+  assessOperationTokenDisposal,
   deleteOperationTokens,
   disposeLedgerToken,
   forgetLedgerToken,

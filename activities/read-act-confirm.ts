@@ -8,8 +8,6 @@ import type { Execution } from './execution';
 export const CHANGE_TIMEOUT_MS = 8_000;
 /** Of a change of roles, ms: another attempt begins later than that (decision 21). Its effect is read anyway. */
 export const ROLE_TIMEOUT_MS = 4_000;
-/** The time-out of one reading HTTP request, ms. */
-export const READ_TIMEOUT_MS = 4_000;
 
 /** What is waited for by time alone, ms. No configuration has it: only tests give shorter times. */
 export const TIMING = {
@@ -240,8 +238,8 @@ export async function readActConfirm<S>(execution: Execution, asked: Change<S>):
     // Taken, or without an answer: it may take effect late, and no refusal of another one settles that.
     doubt.mayHaveSent = true;
     doubt.since = performance.now();
-    const confirmed = await confirm(execution, change, deadline, error !== undefined);
-    if (confirmed.there) return { outcome: 'done', state: confirmed.state, calls: calls + refusals, calledAt };
+    state = await confirm(execution, change, deadline, error !== undefined);
+    if (change.until(state)) return { outcome: 'done', state, calls: calls + refusals, calledAt };
     if (calls === MAX_CALLS) {
       throw new RunbookError(
         'OUTCOME_UNKNOWN',
@@ -249,14 +247,13 @@ export async function readActConfirm<S>(execution: Execution, asked: Change<S>):
         {
           retryable: false,
           cluster: change.cluster,
-          observed: change.describe(confirmed.state),
+          observed: change.describe(state),
           needed: change.needed,
           next: 'Look at the cluster and its logs, then retry: the state is read again first.',
         },
       );
     }
     calls += 1;
-    state = confirmed.state;
   }
 }
 
@@ -322,15 +319,8 @@ async function attempt(act: () => Promise<unknown>): Promise<RunbookError | unde
   }
 }
 
-type Confirmed<S> = { readonly there: true; readonly state: S } | { readonly there: false; readonly state: S };
-
 /** Reads until the state is there; where the answer was lost, until reads agree that the request had no effect. */
-async function confirm<S>(
-  execution: Execution,
-  change: Change<S>,
-  deadline: Deadline,
-  answerLost: boolean,
-): Promise<Confirmed<S>> {
+function confirm<S>(execution: Execution, change: Change<S>, deadline: Deadline, answerLost: boolean): Promise<S> {
   let notThere = 0;
   let began = 0;
   const underWayMs = change.servesOnce === true ? execution.timing.underWayMs : 0;
@@ -353,9 +343,8 @@ async function confirm<S>(
     },
   };
   const within = new Deadline(Math.max(leastMs, deadline.leftMs));
-  const state = await awaitWithin(execution, polling, within).catch((error: unknown): never => {
+  return awaitWithin(execution, polling, within).catch((error: unknown): never => {
     // The request was taken, or its answer was lost, and the state was not seen: it may still come.
     throw isRunbookError(error, 'CONFIRMATION_TIMEOUT') ? lastError(error, { outcomeKnown: false }) : error;
   });
-  return change.until(state) ? { there: true, state } : { there: false, state };
 }

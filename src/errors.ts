@@ -66,7 +66,7 @@ export const ERROR_CODES = {
   TLS_FAILED: facts('The TLS certificate was not accepted.'),
   INSECURE_ADDRESS: facts('Plain HTTP is allowed on loopback addresses only.'),
   REDIRECT_REFUSED: facts(
-    'The service redirected in a circle, to an address or path that is not ours to call, or from a pinned node.',
+    'Each node that was asked redirects, or names a leader beyond the inventory: no redirect is followed.',
   ),
   NO_ACTIVE_NODE: facts('No node of the cluster is active.', true),
   // What a call turned out to be

@@ -11,7 +11,6 @@ export type SecretKind =
   | 'batch-token'
   | 'activation-token'
   | 'key-share'
-  | 'one-time-password'
   | 'private-key'
   | 'passphrase'
   /** What a login is made with: a secret ID, a JWT, the key of a client certificate. */

@@ -8,10 +8,9 @@ import { demand } from '../checks/check';
 import { anotherStays } from '../checks/replication';
 import { onCluster } from '../execution';
 import { demandRole } from '../joining/following';
-import { updatePrimarySender } from '../joining/update-primary';
 import { describeReplication, isAlive, kindName, readKind, replicationOf } from '../observe';
-import { CHANGE_TIMEOUT_MS, awaitState, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, awaitNamed, openOperationToken, readClusterId } from '../tokens/operation-token';
+import { awaitState, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
+import { ANSWER_BUDGET_MS, authorisedOn, awaitNamed, readClusterId } from '../tokens/operation-token';
 
 /* Secondaries are revoked, and replication ends (interface 4.1, 4.2; facts 2.4, 2.6, 2.10, 8.7). */
 
@@ -86,8 +85,8 @@ export function forgetPrimary(input: EndInput & SecondaryToken): Promise<ChangeR
           next: 'Revoke it on its primary first: what is connected is in use.',
         });
       await verifyBeginning(input, { operation: `${kind}.secondary.forget-primary`, on });
-      const send = await updatePrimarySender(input, access, on.clusterId);
-      return () => send({ token: '' });
+      const { body, options } = await authorisedOn(access, input, on.clusterId, 'dr.update-primary');
+      return () => access.client[kind].secondary.updatePrimary({ ...body, token: '' }, options);
     },
   });
 }
@@ -113,8 +112,8 @@ export function disablePrimary(input: EndInput): Promise<ChangeResult> {
  * use, and comes back only by being wiped.
  */
 export function disableSecondary(input: EndInput & SecondaryToken): Promise<ChangeResult> {
-  const { cluster, kind, token } = input;
-  const { execution, limits, signal, access } = onCluster(input);
+  const { cluster, kind } = input;
+  const { limits, access } = onCluster(input);
   return end(input, {
     ...disabled(input),
     role: 'secondary',
@@ -129,13 +128,8 @@ export function disableSecondary(input: EndInput & SecondaryToken): Promise<Chan
           next: 'Somebody attached it again, or its revocation is not seen yet. Find out, then retry; abort where it is in use.',
           retryable: true,
         });
-      const { dr, performance } = access.client;
-      if (kind === 'performance') {
-        const options = await withCredential(access, execution);
-        return () => performance.secondary.disable({}, options);
-      }
-      const drOperationToken = await openOperationToken(access, on.clusterId, token, 'dr.disable');
-      return () => dr.secondary.disable({ drOperationToken }, { signal, timeoutMs: CHANGE_TIMEOUT_MS });
+      const { body, options } = await authorisedOn(access, input, on.clusterId, 'dr.disable');
+      return () => access.client[kind].secondary.disable(body, options);
     },
   });
 }

@@ -19,9 +19,11 @@ import {
   describeFilter,
   filterOfId,
   filterUnder,
+  filtersUnder,
   isWider,
   readFilterOfId,
   readFiltersOf,
+  standing,
   stateOf,
 } from './paths-filters';
 import type { SecondaryFilters } from './paths-filters';
@@ -129,19 +131,14 @@ export async function readPathsFilter(input: BetweenClusters) {
   const { execution, signal, limits, source, target } = betweenClusters(input);
   const id = await awaitClusterId(target, execution, Math.min(ANSWER_BUDGET_MS, limits.streamingMs));
   const { secondaryId } = await readKind(target, 'performance', signal);
-  const ids = [...new Set([secondaryId ?? id, id])];
-  const found = await Promise.all(ids.map((each) => filterUnder(source, each, signal)));
-  const filters = found.filter((filter) => filter !== undefined);
-  if (new Set(filters.map(describeFilter)).size > 1) {
-    throw new RunbookError('STATE_DIVERGED', `${primary} has different paths filters for ${secondary}.`, {
-      cluster: primary,
-      observed: ids.map((each, index) => `${each}: ${describeFilter(found[index])}`).join('; '),
-      needed: 'one filter',
-      next: `Write the right filter under ${ids.join(' and ')} on ${primary}, then retry.`,
-    });
-  }
-  const [filter] = filters;
-  return { id, filter, observed: describeFilter(filter) };
+  const { filter, differing } = standing(await filtersUnder(source, [secondaryId ?? id, id], signal));
+  if (differing === undefined) return { id, filter, observed: describeFilter(filter) };
+  throw new RunbookError('STATE_DIVERGED', `${primary} has different paths filters for ${secondary}.`, {
+    cluster: primary,
+    observed: differing,
+    needed: 'one filter',
+    next: `Write the right filter under each of these ids on ${primary}, then retry.`,
+  });
 }
 
 /** The filters of these secondaries as they are. */

@@ -37,6 +37,15 @@ export async function filterUnder(
   return source.client.performance.primary.pathsFilter.read(id, { token: await source.credential(), signal });
 }
 
+export function filtersUnder(
+  source: ClusterAccess,
+  ids: readonly string[],
+  signal: AbortSignal,
+): Promise<SecondaryFilters['filters']> {
+  const read = async (id: string) => ({ id, filter: stateOf(await filterUnder(source, id, signal)) });
+  return Promise.all([...new Set(ids)].map(read));
+}
+
 /** What the primary keeps for one secondary: under the id that it knows it by, and under its cluster ID. */
 export async function readFiltersOf(
   source: ClusterAccess,
@@ -51,13 +60,18 @@ export async function readFiltersOf(
   const attached = onTarget.mode === 'secondary' && onTarget.setId !== undefined && onTarget.setId === onSource.setId;
   // A blank id is that of a secondary that has forgotten its primary.
   const known = attached && onTarget.secondaryId ? onTarget.secondaryId : clusterId;
-  const filters = await Promise.all(
-    [...new Set([known, clusterId])].map(async (id) => ({
-      id,
-      filter: stateOf(await filterUnder(source, id, signal)),
-    })),
-  );
+  const filters = await filtersUnder(source, [known, clusterId], signal);
   return { secondary: target.entry.name, id: known, filters, attached };
+}
+
+/** The one filter that stands under the ids of a secondary; where they differ, what does. */
+export function standing(filters: SecondaryFilters['filters']): {
+  readonly filter?: PathsFilterFacts | undefined;
+  readonly differing?: string;
+} {
+  const [filter, ...others] = filters.flatMap((each) => (each.filter === 'none' ? [] : [each.filter]));
+  if (others.every((each) => describeFilter(each) === describeFilter(filter))) return { filter };
+  return { differing: filters.map((each) => `${each.id}: ${describeFilter(each.filter)}`).join('; ') };
 }
 
 /** The filter under an id that no cluster of the inventory has. */
@@ -66,8 +80,7 @@ export async function readFilterOfId(
   id: string,
   signal: AbortSignal,
 ): Promise<SecondaryFilters> {
-  const filter = stateOf(await filterUnder(source, id, signal));
-  return { secondary: id, outside: true, id, filters: [{ id, filter }], attached: false };
+  return { secondary: id, outside: true, id, filters: await filtersUnder(source, [id], signal), attached: false };
 }
 
 /**
@@ -138,12 +151,9 @@ export async function findFilter(
   });
   const find = async (): Promise<FilterFinding> => {
     const id = await readClusterId(target, signal);
-    const read = source ? (await readFiltersOf(source, target, signal)).filters : [];
-    const [kept, ...others] = read.flatMap((each) => (each.filter === 'none' ? [] : [each.filter]));
-    if (others.some((each) => describeFilter(each) !== describeFilter(kept))) {
-      const told = read.map((each) => `${each.id}: ${describeFilter(each.filter)}`).join('; ');
-      return refused(id, told, 'Make them equal with filterReconciliation.', 'one filter under both ids');
-    }
+    const { filter: kept, differing } = standing(source ? (await readFiltersOf(source, target, signal)).filters : []);
+    if (differing !== undefined)
+      return refused(id, differing, 'Make them equal with filterReconciliation.', 'one filter under both ids');
     const filter = kept ?? (wanted === 'none' ? undefined : wanted);
     const writeIt = `Write it, or "none", under pathsFilters.${cluster} in the inventory.`;
     const own = filter === undefined ? await dynamicFilterOf(target, signal) : undefined;

@@ -9,7 +9,7 @@ import { RunbookError } from '../../src/errors';
 import type { CommandHook, CallHook, CredentialSource } from '../../src/inventory';
 import { describeSource, readSecret } from '../../src/inventory';
 import type { Secret } from '../../src/secret';
-import { networkCodeOf, readTrustedRoots } from '../../src/vault';
+import { networkCodeOf, notingStart, readTrustedRoots } from '../../src/vault';
 
 /** What a hook is told: as JSON in the body of a call, and in RUNBOOK_FACTS of a command. Names only, never a secret. */
 export interface HookFacts {
@@ -158,14 +158,11 @@ function variablesOf(facts: HookFacts): NodeJS.ProcessEnv {
   };
 }
 
-/** Codes of an error before anything was sent: no address, no connection, no handshake. */
-const NOT_SENT =
-  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_|ERR_SSL_|CERT_|SELF_SIGNED_|DEPTH_ZERO_|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/;
-
 /**
  * Makes one request, and follows no redirect: it could lead what is sent elsewhere. Trusts what the inventory says.
  *
- * @returns the status, which is the answer, whatever becomes of the body; or the code of what went wrong
+ * @returns the status, which is the answer, whatever becomes of the body; or the code of what went wrong, and whether it
+ *   may have been sent
  * @throws RunbookError TLS_FAILED, REQUEST_CANCELLED
  */
 export async function requestOnce(
@@ -174,14 +171,15 @@ export async function requestOnce(
   signal: AbortSignal,
   sent: Pick<Dispatcher.RequestOptions, 'method' | 'headers' | 'body'> = { method: 'GET' },
   read: (chunk: Buffer) => void = () => undefined,
-): Promise<{ readonly status: number } | { readonly code: string; readonly late: boolean }> {
+): Promise<{ readonly status: number } | { readonly code: string; readonly late: boolean; readonly begun: boolean }> {
   const roots = caFile === undefined ? {} : { ca: await readTrustedRoots(`the ${what}`, caFile) };
   const agent = new Agent({ connect: { rejectUnauthorized: true, ...roots, timeout: timeoutMs } });
   const over = AbortSignal.timeout(timeoutMs);
+  let begun = false;
   try {
     const { statusCode, body } = await request(url, {
       ...sent,
-      dispatcher: agent,
+      dispatcher: agent.compose(notingStart(() => (begun = true))),
       signal: AbortSignal.any([signal, over]),
       // Only `over` bounds it: undici's own limits are five minutes, a snapshot may take hours.
       headersTimeout: 0,
@@ -191,7 +189,7 @@ export async function requestOnce(
     return { status: statusCode };
   } catch (error) {
     if (signal.aborted) throw new RunbookError('REQUEST_CANCELLED', `The ${what} was cancelled.`);
-    return { code: networkCodeOf(error), late: over.aborted };
+    return { code: networkCodeOf(error), late: over.aborted, begun };
   } finally {
     await agent.destroy();
   }
@@ -219,9 +217,9 @@ export async function makeCall(entry: CallHook, facts: HookFacts, signal: AbortS
     const { status } = end;
     return { ok: status >= 200 && status < 300, how: `status ${status}`, begun: true, output: output.text(secrets) };
   }
-  const begun = end.late || !NOT_SENT.test(end.code);
-  const lost = end.late ? `no answer within ${timeoutMs / 1000} s` : `the answer was lost (${end.code})`;
-  return { ok: false, how: begun ? lost : `not sent (${end.code})`, begun, output: '' };
+  const { begun, code } = end;
+  const lost = end.late ? `no answer within ${timeoutMs / 1000} s` : `the answer was lost (${code})`;
+  return { ok: false, how: begun ? lost : `not sent (${code})`, begun, output: '' };
 }
 
 async function headersOf({ headers }: CallHook): Promise<Record<string, string>> {

@@ -166,7 +166,7 @@ function failed(hook: HookName, entry: HookEntry, ended: HookEnd, again: boolean
   // One more try for what may be done twice, so that a moment's failure asks nobody; then a person decides.
   const retryable = entry.idempotent && !again;
   if (begun && !answered && !entry.idempotent) return unseen(hook, how, seen);
-  return new RunbookError('HOOK_FAILED', `The ${hook} hook did not succeed: ${lastLine(seen)}.`, {
+  return new RunbookError('HOOK_FAILED', `The ${hook} hook did not succeed: ${how}.`, {
     retryable,
     outcomeKnown: !begun,
     observed: seen,
@@ -185,12 +185,4 @@ function unseen(hook: HookName, why: string, observed = why): RunbookError {
     needed: 'the end of the hook, or a hook that the inventory declares idempotent',
     next: 'Find out what it did: it was not run again, because the inventory does not declare it idempotent. retry runs it again.',
   });
-}
-
-/** Short enough for a line of the timeline. */
-function lastLine(text: string): string {
-  const [how = '', ...lines] = text.split('\n');
-  const last = lines.at(-1);
-  const line = last === undefined ? how : `${how.split('; its output:')[0] ?? how}; last line: ${last}`;
-  return line.length <= 300 ? line : `${line.slice(0, 300)}...`;
 }

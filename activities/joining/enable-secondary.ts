@@ -11,7 +11,7 @@ import { awaitSettled, awaitAnswer, readActConfirm, resultOf, withCredential } f
 import { ANSWER_BUDGET_MS, awaitClusterId, readClusterId } from '../tokens/operation-token';
 import { verifyBeginning, verifyOneOf } from '../approvals/authority';
 import { describeReplication, kindName, rolesText } from '../observe';
-import { readSource, toldPrimaries, allUnsealed, readBothKinds, readSealsOf, sealedNodes } from './following';
+import { readSource, toldPrimaries, readBothKinds, readSealsOf } from './following';
 import type { JoinInput, JoinTarget, TokenParameters } from './join-by-token';
 import { joinByToken, readPrimary } from './join-by-token';
 import type { BothKinds } from './following';
@@ -80,7 +80,7 @@ async function lookBeforeWipe(joining: JoinTarget): Promise<void> {
   const { signal } = currentExecution();
   refuseReplicating(target, await readBothKinds(target, signal));
   const seals = await readSealsOf(target, signal);
-  if (!allUnsealed(seals))
+  if (!seals.nodes.every(({ sealed }) => sealed === false))
     throw refused(target, seals.observed, 'every node answers and is unsealed, so that sealed ones show the join');
   if ((await readClusterId(target, signal)) !== clusterId)
     throw refused(target, 'another cluster ID than a moment ago', `cluster ID ${clusterId}`);
@@ -96,7 +96,8 @@ async function readJoinState(target: ClusterAccess, signal: AbortSignal, mayHave
     return { roles: await readBothKinds(target, signal), sealed: [] };
   } catch (error) {
     if (!mayHaveCalled || !isRunbookError(error) || !error.retryable) throw error;
-    const sealed = sealedNodes(await readSealsOf(target, signal));
+    const { nodes } = await readSealsOf(target, signal);
+    const sealed = nodes.flatMap((node) => (node.sealed === true ? [node.address] : []));
     if (sealed.length === 0) throw error;
     return { sealed };
   }
@@ -147,18 +148,10 @@ export function othersOfSet(deployment: Deployment, kind: ReplicationKind, clust
   return members.filter((name) => name !== cluster);
 }
 
-type EnablePrimary = OnCluster & OfKind & { readonly authority: Authority };
-
-/** What a plan may call it: on its own, or as a part of an onboarding. */
-async function verifyEnabling(input: EnablePrimary, clusterId: string): Promise<void> {
-  const { cluster, kind } = input;
-  const ways = [`${kind}.primary.enable`, `${kind}.primary.enable-for-secondary`] as const;
-  const doing = ways.map((operation) => ({ operation, on: { cluster, clusterId } }));
-  await verifyOneOf(doing.map((each) => () => verifyBeginning(input, each)));
-}
-
 /** Makes a cluster primary of one kind: approved, disabled for it before, no DR secondary, and every other cluster of its set says that it is none. */
-export async function enablePrimary(input: EnablePrimary): Promise<ChangeResult> {
+export async function enablePrimary(
+  input: OnCluster & OfKind & { readonly authority: Authority },
+): Promise<ChangeResult> {
   const { deployment, cluster: name, kind } = input;
   const { execution, clusters, signal, limits, access } = onCluster(input);
   const { entry } = access;
@@ -182,7 +175,10 @@ export async function enablePrimary(input: EnablePrimary): Promise<ChangeResult>
     },
     prepare: async () => {
       const options = await withCredential(access, execution);
-      await verifyEnabling(input, await readClusterId(access, signal));
+      const on = { cluster: name, clusterId: await readClusterId(access, signal) };
+      // On its own, or as a part of an onboarding.
+      const ways = [`${kind}.primary.enable`, `${kind}.primary.enable-for-secondary`] as const;
+      await verifyOneOf(ways.map((operation) => () => verifyBeginning(input, { operation, on })));
       for (const other of othersOfSet(clusters.deployment(deployment), kind, name))
         await refusePrimary(clusters.of(deployment, other), kind, signal);
       return () => access.client[kind].primary.enable({ primaryClusterAddr: primaryClusterAddrOf(entry) }, options);

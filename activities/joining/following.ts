@@ -77,26 +77,8 @@ export async function readSealsOf({ entry, client }: ClusterAccess, signal: Abor
       return { address, sealed: status?.sealed };
     }),
   );
-  return { nodes, observed: sealsText(nodes) };
-}
-
-/** Nodes that are known to be sealed. */
-export function sealedNodes({ nodes }: Pick<Seals, 'nodes'>): readonly string[] {
-  return nodes.filter((node) => node.sealed === true).map((node) => node.address);
-}
-
-/** Every node answers and is unsealed. */
-export function allUnsealed({ nodes }: Pick<Seals, 'nodes'>): boolean {
-  return nodes.every((node) => node.sealed === false);
-}
-
-function sealsText(nodes: Seals['nodes']): string {
-  return nodes
-    .map(({ address, sealed }) => {
-      if (sealed === undefined) return `${address} does not answer`;
-      return `${address} ${sealed ? 'sealed' : 'unsealed'}`;
-    })
-    .join('; ');
+  const saying = (sealed?: boolean) => (sealed === undefined ? 'does not answer' : sealed ? 'sealed' : 'unsealed');
+  return { nodes, observed: nodes.map(({ address, sealed }) => `${address} ${saying(sealed)}`).join('; ') };
 }
 
 /** A performance secondary finds the new primary through addresses that it learned before; minutes are not needed. */
@@ -135,15 +117,6 @@ export function toldPrimaries({
   primaryClusterAddress = '',
 }: ReplicationObservation): readonly string[] {
   return [...knownPrimaryClusterAddresses, primaryClusterAddress].filter((each) => each !== '');
-}
-
-/** Knows the primary and is connected to it: a primary that was demoted in between has forgotten its secondaries. */
-export function isAttached(
-  replication: ReplicationObservation,
-  addresses: ReadonlySet<string>,
-  heartbeatAgeMs: number,
-): boolean {
-  return follows(replication, addresses) && isAlive(replication, heartbeatAgeMs);
 }
 
 /** Waits until a DR secondary streams from its primary, and has what that had written when this began. */

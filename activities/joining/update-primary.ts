@@ -1,15 +1,14 @@
-import type { ChangeResult, OfKind, SecondaryToken } from '../../src/contracts/activities';
+import type { ChangeResult } from '../../src/contracts/activities';
 import type { ReplicationObservation } from '../../src/contracts/observations';
 import { demand } from '../checks/check';
 import { attachedBefore, hasRole, knowsSecondary, sameSet } from '../checks/replication';
 import type { Told } from '../checks/replication';
-import type { ClusterAccess } from '../clusters';
-import { betweenClusters, currentExecution } from '../execution';
+import { betweenClusters } from '../execution';
 import { requireFilter } from '../filters/paths-filters';
-import { kindName, readKind, replicationOf } from '../observe';
-import { CHANGE_TIMEOUT_MS, awaitSettled, readActConfirm, resultOf, withCredential } from '../read-act-confirm';
-import { ANSWER_BUDGET_MS, awaitClusterId, openOperationToken } from '../tokens/operation-token';
-import { follows, isAttached, readSource, demandRole } from './following';
+import { isAlive, kindName, readKind, replicationOf } from '../observe';
+import { awaitSettled, readActConfirm, resultOf } from '../read-act-confirm';
+import { ANSWER_BUDGET_MS, authorisedOn, awaitClusterId } from '../tokens/operation-token';
+import { follows, readSource, demandRole } from './following';
 import type { JoinInput, TokenParameters } from './join-by-token';
 import { joinByToken } from './join-by-token';
 import { pairOf, verifyFollowing, verifyJoining } from './repoint-authority';
@@ -34,7 +33,9 @@ async function pointing(input: UpdatePrimary, given: readonly string[] = []) {
   const { source, target, signal, limits } = betweenClusters(input);
   const { addresses: known, state: primaryState } = await readSource(source, kind, signal);
   const addresses = new Set([...known, ...given.flatMap(withScheme)]);
-  const attached = (state: ReplicationObservation) => isAttached(state, addresses, limits.heartbeatAgeMs);
+  // And connected: a primary that was demoted in between has forgotten its secondaries.
+  const attached = (state: ReplicationObservation) =>
+    follows(state, addresses) && isAlive(state, limits.heartbeatAgeMs);
   return {
     ...{ known, primaryState, attached },
     /** One that knew the address before, and was cut off or does not accept it any more, proves nothing by knowing it still. */
@@ -71,9 +72,9 @@ async function byToken(input: UpdatePrimary): Promise<ChangeResult> {
     until: pointedSince(before),
     prepare: async () => {
       await verifyJoining(joining, { begun: true });
-      const send = await updatePrimarySender(input, target, clusterId);
+      const { body, options } = await authorisedOn(target, input, clusterId, 'dr.update-primary');
       if (expected) await requireFilter(source, secondary, clusterId, expected, signal);
-      return send;
+      return (how: TokenParameters) => target.client[kind].secondary.updatePrimary({ ...body, ...how }, options);
     },
   };
   return joinByToken(joining, use, again);
@@ -103,31 +104,12 @@ async function byAddresses(input: UpdatePrimary): Promise<ChangeResult> {
       if (expected) await requireFilter(source, secondary, seen.secondaryId ?? '', expected, signal);
       // The step may have been parked for hours since the plan was judged.
       await verify(false);
-      const send = await updatePrimarySender(input, target, pair.on.clusterId);
-      return () => send({ updatePrimaryAddrs: addresses ?? [...known] });
+      const { body, options } = await authorisedOn(target, input, pair.on.clusterId, 'dr.update-primary');
+      const how = { ...body, updatePrimaryAddrs: addresses ?? [...known] };
+      return () => target.client[kind].secondary.updatePrimary(how, options);
     },
   });
   return resultOf(changed, reading.needed);
-}
-
-/** How a secondary is pointed: by a token, which is blank where it is to forget its primary, or by addresses. */
-type Pointed = TokenParameters | { readonly token: '' } | { readonly updatePrimaryAddrs: readonly string[] };
-
-/** What sends the call, with the credential or the operation token of the secondary read before. */
-export async function updatePrimarySender(
-  { kind, token }: OfKind & SecondaryToken,
-  access: ClusterAccess,
-  clusterId: string,
-): Promise<(how: Pointed) => Promise<unknown>> {
-  const execution = currentExecution();
-  const { dr, performance } = access.client;
-  if (kind === 'performance') {
-    const options = await withCredential(access, execution);
-    return (how) => performance.secondary.updatePrimary(how, options);
-  }
-  const drOperationToken = await openOperationToken(access, clusterId, token, 'dr.update-primary');
-  const options = { signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS };
-  return (how) => dr.secondary.updatePrimary({ drOperationToken, ...how }, options);
 }
 
 /** The service tells addresses with a scheme, and takes them without one too. */

@@ -22,7 +22,7 @@ import { observeCluster } from '../observe';
 import type { PlanInput } from './observed';
 
 /** Whether the holders can be asked for an operation token. One for a person is approved; one that is kept is, by the run that takes it. */
-export function assessCeremony({ input }: PlanInput<InputOf<'operationTokenCeremony'>>) {
+export function assessOperationTokenCeremony({ input }: PlanInput<InputOf<'operationTokenCeremony'>>) {
   const { cluster, uses, keepFor = '' } = input;
   return planCeremony('operation-token', input, input.recipient, (recipient, on) => {
     const to = recipient?.fingerprint;

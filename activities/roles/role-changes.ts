@@ -19,8 +19,8 @@ import { inPlaceOf } from '../approvals/planning';
 import { describeReplication, kindName, readKind, readStatus, replicationOf } from '../observe';
 import { primaryClusterAddrOf } from '../joining/enable-secondary';
 import { demandRole } from '../joining/following';
-import { awaitNamed, openOperationToken, readClusterId } from '../tokens/operation-token';
-import { ROLE_TIMEOUT_MS, readActConfirm, resultOf, seenInTime, withCredential } from '../read-act-confirm';
+import { authorisedOn, awaitNamed, readClusterId } from '../tokens/operation-token';
+import { ROLE_TIMEOUT_MS, readActConfirm, resultOf, seenInTime } from '../read-act-confirm';
 import { equalRoots, hasReached, mayTakeOver, demandNoLoss } from '../evidence/data-evidence';
 import type { HeldWrites } from '../quiesce/held-writes';
 import { heldEvidence, seeHeldWrites } from '../quiesce/held-writes';
@@ -171,16 +171,11 @@ export async function promoteSecondary(input: Promotion): Promise<ChangeResult> 
       if (mode === 'planned') await demandDemoted(input, approved, memory, seen.merkleRoot);
       else await demandLost(input, approved, memory);
       const primaryClusterAddr = primaryClusterAddrOf(access.entry);
-      const parameters = { primaryClusterAddr, ...(mode === 'forced' ? { force: true } : {}) };
-      const { dr, performance } = access.client;
-      if (kind === 'performance') {
-        const options = { ...(await withCredential(access, execution)), timeoutMs: ROLE_TIMEOUT_MS };
-        return () => performance.secondary.promote(parameters, options);
-      }
-      // Opened last: it is in the memory of this process for no longer than the call.
-      const drOperationToken = await openOperationToken(access, on.clusterId, input.token, 'dr.promote');
-      const options = { signal, timeoutMs: ROLE_TIMEOUT_MS };
-      return () => dr.secondary.promote({ drOperationToken, ...parameters }, options);
+      const force = mode === 'forced' ? { force: true } : {};
+      // Opened last: an operation token is in the memory of this process for no longer than the call.
+      const { body, options } = await authorisedOn(access, input, on.clusterId, 'dr.promote');
+      const { promote } = access.client[kind].secondary;
+      return () => promote({ ...body, primaryClusterAddr, ...force }, { ...options, timeoutMs: ROLE_TIMEOUT_MS });
     },
   });
   const result = resultOf(changed, `${cluster}: ${describeReplication(changed.state)}`);

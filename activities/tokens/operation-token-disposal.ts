@@ -86,7 +86,7 @@ function beforeItWasMade(
 }
 
 /** What tokens the record of a deployment holds, and what can be done about them now. */
-export async function assessTokenDisposal({
+export async function assessOperationTokenDisposal({
   input,
 }: {
   readonly input: InputOf<'operationTokenDisposal'>;

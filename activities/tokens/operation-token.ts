@@ -6,11 +6,11 @@ import { isRunbookError, RunbookError } from '../../src/errors';
 import type { Secret } from '../../src/secret';
 import type { RunContext } from '../../src/keys';
 import { openValue, sealValue } from '../../src/keys';
-import type { TokenDisposal } from '../../src/contracts/activities';
+import type { OfKind, SecondaryToken, TokenDisposal } from '../../src/contracts/activities';
 import type { ClusterAccess } from '../clusters';
 import type { Execution } from '../execution';
 import { currentExecution } from '../execution';
-import { CHANGE_TIMEOUT_MS, awaitAnswer } from '../read-act-confirm';
+import { CHANGE_TIMEOUT_MS, awaitAnswer, withCredential } from '../read-act-confirm';
 import { readStatus } from '../observe';
 
 /** How long a cluster that does not answer is waited for before its step parks, ms. */
@@ -35,6 +35,19 @@ export async function openOperationToken(
   if (reference.source === 'batch') return readBatchToken(access);
   const { sealKeyring, run } = currentExecution();
   return openValue(sealKeyring, run, reference.value, { kind: 'operation-token', cluster: name, clusterId, use });
+}
+
+/** What authorises a change on a secondary, and how it is sent: of DR an operation token in its body, else the credential. */
+export async function authorisedOn(
+  access: ClusterAccess,
+  { kind, token }: OfKind & SecondaryToken,
+  clusterId: string,
+  use: TokenUse,
+) {
+  const execution = currentExecution();
+  if (kind === 'performance') return { body: {}, options: await withCredential(access, execution) };
+  const drOperationToken = await openOperationToken(access, clusterId, token, use);
+  return { body: { drOperationToken }, options: { signal: execution.signal, timeoutMs: CHANGE_TIMEOUT_MS } };
 }
 
 /** How long a sealed operation token can be opened. The token itself has no lifetime. */

@@ -236,13 +236,13 @@ function all<K extends ActivityKind, N extends string>(kind: K, ...names: readon
 
 /** Every activity with its kind. A missing one does not compile, see `workflows/engine/activity-calls.ts`. */
 export const ACTIVITY_KINDS = {
-  ...all('read', 'assessBatchTokenRotation', 'assessCeremony', 'assessDrFailover', 'assessDrReindex'),
+  ...all('read', 'assessBatchTokenRotation', 'assessOperationTokenCeremony', 'assessDrFailover', 'assessDrReindex'),
   ...all('read', 'assessDrRejoin', 'assessDrSecondaryOnboarding', 'assessDrSwitchover'),
   ...all('read', 'assessFilterReconciliation', 'assessMerkleCheck', 'assessPerformancePromotion'),
   ...all('read', 'assessPerformanceRejoin', 'assessPerformanceSecondaryOnboarding'),
   ...all('read', 'assessPrimaryEnablement', 'assessRehearsal', 'assessReplicationTeardown'),
   ...all('read', 'assessRootTokenCeremony', 'assessSecondaryDecommission', 'assessSecondaryRepointing'),
-  ...all('read', 'assessTokenDisposal', 'checkApprovals', 'checkControls', 'checkCredential'),
+  ...all('read', 'assessOperationTokenDisposal', 'checkApprovals', 'checkControls', 'checkCredential'),
   ...all('read', 'checkDecisions', 'checkFormerPrimaryDemoted', 'checkUnaskedShares'),
   ...all('read', 'compareDynamicFilters', 'compareMerkleRoots', 'describeRun', 'describeSplit'),
   ...all('read', 'readPathsFilter', 'readPathsFilters', 'readQuotas', 'readRunbookInput', 'readSignalEvents'),

@@ -179,13 +179,11 @@ const ATTEMPT = object({
   complete: needed(flag),
   /** Lower-case hex fingerprint of the PGP key that the token will be encrypted with. */
   pgpFingerprint: as(text, (fingerprint) => fingerprint.toLowerCase()),
-  /** Given once, by the start that generated it. */
-  otp: as(text, (otp) => new Secret('one-time-password', otp)),
 });
 
 /** State of the generation attempt (interface section 2; facts 5.1). */
 export type GenerationAttempt<K extends GeneratedTokenKind = GeneratedTokenKind> = Read<typeof ATTEMPT> & {
-  /** Given once, by the last share: encrypted with the PGP key, or XORed with the one-time password. */
+  /** Given once, by the last share: encrypted with the PGP key. */
   readonly encodedToken?: Secret<K>;
 };
 
@@ -269,29 +267,22 @@ export const tokenFacts = dataObject({
 });
 export type TokenFacts = Read<typeof tokenFacts>;
 
+const tokenOf = <K extends 'batch-token' | 'service-token'>(kind: K) =>
+  at(
+    'auth',
+    neededObject({
+      token: ['client_token', needed(as(text, (token) => new Secret(kind, token)))],
+      /** `service` or `batch`, which may not be what was asked for: the latter cannot be renewed or revoked. */
+      tokenType: text,
+      /** 0 = no end. */
+      leaseDurationSeconds: ['lease_duration', needed(number)],
+      renewable: flag,
+    }),
+  );
 /** A token that a role made. */
-export const createdToken = at(
-  'auth',
-  neededObject({
-    token: ['client_token', needed(as(text, (token) => new Secret('batch-token', token)))],
-    /** `batch` or `service`: a role may not make what was asked for. */
-    tokenType: text,
-    leaseDurationSeconds: ['lease_duration', needed(number)],
-  }),
-);
-
+export const createdToken = tokenOf('batch-token');
 /** The token of a login, or one that was renewed. */
-export const loginToken = at(
-  'auth',
-  neededObject({
-    token: ['client_token', needed(as(text, (token) => new Secret('service-token', token)))],
-    /** `service` or `batch`: the latter cannot be renewed or revoked. */
-    tokenType: text,
-    /** 0 = no end. */
-    leaseDurationSeconds: ['lease_duration', needed(number)],
-    renewable: flag,
-  }),
-);
+export const loginToken = tokenOf('service-token');
 export type LoginToken = Read<typeof loginToken>;
 
 /** `auth/approle/role/:role/role-id`. */

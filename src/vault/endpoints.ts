@@ -66,9 +66,6 @@ export interface JoinParameters {
   readonly caFile?: string;
   /** Directory of PEM files on the disk of the secondary's node. */
   readonly caPath?: string;
-  /** Client certificate towards the primary's API listener; needs `clientKeyPem`. */
-  readonly clientCertPem?: string;
-  readonly clientKeyPem?: Secret<'private-key'>;
 }
 
 interface UpdatePrimaryParameters extends JoinParameters {
@@ -90,14 +87,17 @@ interface OperationToken {
   readonly drOperationToken: Secret;
 }
 
-/** A performance secondary is authorised by the header. */
-interface NoOperationToken {
-  readonly drOperationToken?: undefined;
-}
+/** Needed on a DR secondary; a performance secondary is authorised by the header, and is sent none. */
+type OfSecondary = Partial<OperationToken>;
 
-/** The calls that both kinds of replication have in the same shape (4.1, 4.2). `A`: what authorises one on a secondary. */
-function commonEndpoints<A extends object>(kind: ReplicationKind, authorisation: (parameters: A) => RequestBody) {
+/** The calls that both kinds of replication have in the same shape (4.1, 4.2). */
+function commonEndpoints(kind: ReplicationKind) {
   const base = `sys/replication/${kind}`;
+  const authorisation = ({ drOperationToken }: OfSecondary): RequestBody => {
+    if (kind === 'performance') return {};
+    if (drOperationToken === undefined) throw invalid('"drOperationToken" is required on a DR secondary');
+    return operationToken({ drOperationToken });
+  };
   return {
     /** Unauthenticated. */
     status: get(`${base}/status`, data(answer.replicationStatus(kind))),
@@ -148,7 +148,7 @@ function commonEndpoints<A extends object>(kind: ReplicationKind, authorisation:
       /** Makes the secondary a primary. For DR: NOT_CAUGHT_UP while it lags. */
       promote: change(
         `${base}/secondary/promote`,
-        (parameters: PromoteParameters & A) => ({
+        (parameters: PromoteParameters & OfSecondary) => ({
           ...authorisation(parameters),
           primary_cluster_addr: parameters.primaryClusterAddr,
           force: parameters.force,
@@ -160,7 +160,7 @@ function commonEndpoints<A extends object>(kind: ReplicationKind, authorisation:
       /** Assigns another primary. No data is wiped; paths filters must be created again after a new token. */
       updatePrimary: change(
         `${base}/secondary/update-primary`,
-        (parameters: UpdatePrimaryParameters & A) => ({
+        (parameters: UpdatePrimaryParameters & OfSecondary) => ({
           ...authorisation(parameters),
           ...updatePrimaryBody(parameters),
         }),
@@ -180,15 +180,7 @@ export function generationEndpoints<K extends GeneratedTokenKind>(base: string, 
     /** Progress of the single attempt of the active node. */
     readAttempt: get(`${base}/attempt`, read),
     /** BAD_REQUEST where an attempt exists already. A sign-only `pgpKey` loses the token at the last share. */
-    startAttempt: post(
-      `${base}/attempt`,
-      ({ pgpKey, otp }: { readonly pgpKey?: string; readonly otp?: Secret<'one-time-password'> }) => {
-        if (pgpKey !== undefined && otp !== undefined)
-          throw invalid('"pgpKey" and "otp" exclude each other: the service would ignore the key');
-        return { pgp_key: pgpKey, otp };
-      },
-      read,
-    ),
+    startAttempt: post(`${base}/attempt`, ({ pgpKey }: { readonly pgpKey?: string }) => ({ pgp_key: pgpKey }), read),
     /** Succeeds whether or not there is one. */
     cancelAttempt: act(`${base}/attempt`, { method: 'DELETE' }),
     /** Gives one key share. Where the answer to the last share is lost, a token exists that nobody knows. */
@@ -205,7 +197,7 @@ export function generationEndpoints<K extends GeneratedTokenKind>(base: string, 
 
 function drEndpoints() {
   const base = 'sys/replication/dr/secondary';
-  const common = commonEndpoints('dr', operationToken);
+  const common = commonEndpoints('dr');
   return {
     ...common,
     secondary: {
@@ -244,7 +236,7 @@ function drEndpoints() {
 
 function performanceEndpoints() {
   const base = 'sys/replication/performance';
-  const common = commonEndpoints('performance', (_none: NoOperationToken) => ({}));
+  const common = commonEndpoints('performance');
   /** The filter of a secondary as one side sees it; `undefined` where there is none. */
   const dynamicFilter = (side: string) => find(`${base}/${side}/dynamic-filter/:id`, data(answer.dynamicFilter));
   const pathsFilter = `${base}/primary/paths-filter/:id`;
@@ -456,16 +448,8 @@ function updatePrimaryBody({ token, updatePrimaryAddrs, ...join }: UpdatePrimary
   return { token, update_primary_addrs: updatePrimaryAddrs, ...joinBody(join) };
 }
 
-function joinBody(parameters: JoinParameters): RequestBody {
-  if ((parameters.clientCertPem === undefined) !== (parameters.clientKeyPem === undefined))
-    throw invalid('"clientCertPem" and "clientKeyPem" need each other');
-  return {
-    primary_api_addr: parameters.primaryApiAddr,
-    ca_file: parameters.caFile,
-    ca_path: parameters.caPath,
-    client_cert_pem: parameters.clientCertPem,
-    client_key_pem: parameters.clientKeyPem,
-  };
+function joinBody({ primaryApiAddr, caFile, caPath }: JoinParameters): RequestBody {
+  return { primary_api_addr: primaryApiAddr, ca_file: caFile, ca_path: caPath };
 }
 
 function filled(name: string, value: unknown): string {

@@ -1,6 +1,6 @@
 export { ServiceClient, diagnoseServerError } from './service-client';
 export { ENDPOINTS, apiPathOf } from './endpoints';
-export { networkCodeOf, readTrustedRoots } from './transport';
+export { networkCodeOf, notingStart, readTrustedRoots } from './transport';
 export type { GenerationEndpoints } from './service-client';
 export type { JoinParameters } from './endpoints';
 export type * from './answers';

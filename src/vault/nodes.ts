@@ -4,7 +4,7 @@ import type { Secret } from '../secret';
 import { leader as readLeader } from './answers';
 import type { Leader } from './answers';
 import { readAnswer } from './shape';
-import { Transport } from './transport';
+import { Transport, originOf } from './transport';
 import type { NodeAddress } from './transport';
 import type {
   CallOptions,
@@ -15,16 +15,14 @@ import type {
   ServiceClientOptions,
 } from './types';
 
-const DEFAULT_REQUEST_TIMEOUT_MS = 30_000;
+/** Of one request, ms, where the call names no other. For one node's part in finding the active one it is the most. */
+const REQUEST_TIMEOUT_MS = 4_000;
 /** Then the nodes are asked again: a former leader can show old modes for seconds. */
 const ACTIVE_NODE_KEPT_MS = 5_000;
 /** For how long the agreement of all nodes stands while the one they agreed on goes on saying that it leads. */
 const AGREEMENT_MS = 1_000;
-/** For one node's part in finding the active one. */
-const LEADER_TIMEOUT_MS = 5_000;
 /** Once a node says that it is active, how long the others may take to contradict: one dead node must not slow all. */
 const CONTRADICTION_WINDOW_MS = 500;
-const REDIRECTS = 3;
 /** A token that just took the place of another is not replaced again for a change of roles. */
 const REPLACEMENT_MS = 60_000;
 
@@ -55,7 +53,6 @@ export class NodeCaller {
   readonly cluster: string;
   protected readonly transport: Transport;
   private readonly nodes: readonly NodeAddress[];
-  private readonly requestTimeoutMs: number;
   private active: { readonly node: NodeAddress; readonly until: number } | undefined;
   /** The node that was agreed on last, however long ago. */
   private ledLast: NodeAddress | undefined;
@@ -71,7 +68,6 @@ export class NodeCaller {
   ) {
     this.cluster = target.name;
     this.nodes = readAddresses(target);
-    this.requestTimeoutMs = options.requestTimeoutMs ?? DEFAULT_REQUEST_TIMEOUT_MS;
     this.transport = new Transport(target, options);
   }
 
@@ -150,12 +146,13 @@ export class NodeCaller {
   }
 
   private async send(request: RequestDescription, options: CallOptions): Promise<ServiceAnswer> {
-    if (options.node !== undefined) return this.callNode(this.pinned(options.node), request, options, 0);
+    const bound = { ...options, timeoutMs: options.timeoutMs ?? REQUEST_TIMEOUT_MS };
+    if (options.node !== undefined) return this.transport.exchange(this.pinned(options.node), request, bound);
     const failures: RunbookError[] = [];
     let ofOneNode: ServiceAnswer | undefined;
     for (const node of await this.order(request, options)) {
       try {
-        const answer = await this.callNode(node, request, options, REDIRECTS);
+        const answer = await this.transport.exchange(node, request, bound);
         if (request.nodeStatuses?.has(answer.status) !== true) return answer;
         ofOneNode ??= answer;
       } catch (error) {
@@ -171,36 +168,6 @@ export class NodeCaller {
     // An answer says more than a node that is away.
     const told = failures.find((failure) => failure.httpStatus !== undefined) ?? failures[0];
     throw told ?? new RunbookError('INTERNAL', `cluster ${this.cluster} has no node to call`);
-  }
-
-  /**
-   * One node, and the nodes of the target that it redirects to, with method and body kept.
-   */
-  private async callNode(
-    node: NodeAddress,
-    request: RequestDescription,
-    options: CallOptions,
-    redirectsLeft: number,
-  ): Promise<ServiceAnswer> {
-    const bound = { ...options, timeoutMs: options.timeoutMs ?? this.requestTimeoutMs };
-    const result = await this.transport.exchange(node, request, bound);
-    if ('status' in result) return result;
-
-    this.forgetActiveNode();
-    const url = URL.canParse(result.location, node.origin) ? new URL(result.location, node.origin) : undefined;
-    const next = this.nodes.find(({ origin }) => origin === url?.origin);
-    const where = `the redirect leads to ${url?.origin ?? 'no address'}`;
-    // While the leadership changes, nodes redirect to one that leads no more or not yet, even to themselves, and by names of
-    // their own: it passes.
-    const mayPass = next !== undefined || (url !== undefined && request.effect === 'changes');
-    if (options.node !== undefined) throw result.refuse('the call was for this node alone', mayPass);
-    if (redirectsLeft === 0) throw result.refuse('too many redirects', mayPass);
-    if (url !== undefined && url.pathname !== `/v1/${request.path.replace(/\?.*$/, '')}`)
-      throw result.refuse('the redirect leads to another path');
-    if (next === undefined) throw result.refuse(where, mayPass);
-    const answer = await this.callNode(next, request, options, redirectsLeft - 1);
-    this.keep(next);
-    return answer;
   }
 
   private pinned(address: string): NodeAddress {
@@ -274,7 +241,7 @@ export class NodeCaller {
 
   private async saysThatItLeads(node: NodeAddress, options: CallOptions): Promise<boolean> {
     // One that has gone silent must not keep the others from being asked.
-    const timeoutMs = Math.min(options.timeoutMs ?? this.requestTimeoutMs, CONTRADICTION_WINDOW_MS);
+    const timeoutMs = Math.min(options.timeoutMs ?? REQUEST_TIMEOUT_MS, CONTRADICTION_WINDOW_MS);
     const opinion = await this.askLeader(node, { ...options, timeoutMs });
     return 'leader' in opinion && (opinion.leader.isSelf || !opinion.leader.haEnabled);
   }
@@ -286,7 +253,7 @@ export class NodeCaller {
 
   private async askLeader(node: NodeAddress, options: CallOptions): Promise<LeaderOpinion> {
     const request = { method: 'GET', path: 'sys/leader', effect: 'reads' } as const;
-    const timeoutMs = Math.min(options.timeoutMs ?? this.requestTimeoutMs, LEADER_TIMEOUT_MS);
+    const timeoutMs = Math.min(options.timeoutMs ?? REQUEST_TIMEOUT_MS, REQUEST_TIMEOUT_MS);
     const question: CallOptions = { signal: options.signal, timeoutMs, node: node.address };
     try {
       return { node, leader: readAnswer(this.transport, request, await this.call(request, question), readLeader) };
@@ -303,10 +270,14 @@ async function settled<T>(work: Promise<T>): Promise<PromiseSettledResult<T>> {
   return result;
 }
 
-/** Reads go on after any failure of a node; what changes something only where it is certain that it was not sent. */
+/**
+ * Reads go on after any failure of a node; what changes something only where it is certain that it had no effect: it was
+ * not sent, or the node redirected it, being told to pass nothing on.
+ */
 function mayTryNextNode(request: RequestDescription, error: RunbookError): boolean {
   if (request.effect === 'reads') return NODE_FAILURES.has(error.code);
-  return error.code === 'UNREACHABLE' || (error.code === 'REQUEST_TIMEOUT' && error.outcomeKnown);
+  if (error.code === 'REQUEST_TIMEOUT') return error.outcomeKnown;
+  return error.code === 'UNREACHABLE' || error.code === 'REDIRECT_REFUSED';
 }
 
 /**
@@ -381,11 +352,6 @@ function readAddresses(target: ClusterTarget): readonly NodeAddress[] {
   }
   const nodes = target.addresses.map((address) => readAddress(target.name, address));
   return nodes.filter((node, position) => nodes.findIndex((other) => other.origin === node.origin) === position);
-}
-
-/** The origin of an address that the service named; `undefined` where it is none. */
-function originOf(address: string): string | undefined {
-  return URL.canParse(address) ? new URL(address).origin : undefined;
 }
 
 function readAddress(cluster: string, address: string): NodeAddress {

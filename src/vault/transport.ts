@@ -8,8 +8,9 @@ import { Secret, redactText } from '../secret';
 import { isObject, parseFirstDocument } from './shape';
 import type { CallOptions, ClusterTarget, RequestDescription, ServiceAnswer, ServiceClientOptions } from './types';
 
-const DEFAULT_CONNECT_TIMEOUT_MS = 5_000;
-const DEFAULT_RESPONSE_BYTES = 16 * 1024 * 1024;
+const CONNECT_TIMEOUT_MS = 2_000;
+/** Of one answer: more is refused. */
+const LONGEST_ANSWER = 16 * 1024 * 1024;
 /** The question behind a 503 must not eat the time of the call's own repeat. */
 const SEAL_PROBE_TIMEOUT_MS = 2_000;
 /** Of what a service, or something before it, asks to wait: longer than this is never waited without another look. */
@@ -18,6 +19,7 @@ const LONGEST_PAUSE_MS = 60_000;
 const SUCCESS: ReadonlySet<number> = new Set([200, 202, 204]);
 const REDIRECT: ReadonlySet<number> = new Set([307, 308]);
 
+/** By status alone: texts play no part in it. */
 const CODES: Readonly<Record<number, ErrorCode>> = {
   400: 'BAD_REQUEST',
   403: 'PERMISSION_DENIED',
@@ -27,7 +29,6 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
   413: 'TOO_LARGE',
   429: 'RATE_LIMITED',
   431: 'TOO_LARGE',
-  503: 'SERVICE_UNAVAILABLE',
 };
 
 /** One node of the target. `origin` is the normal form of `address`, which is what the inventory wrote. */
@@ -50,12 +51,6 @@ export interface NodeResponse {
   readonly text: string | undefined;
   /** Why `text` is missing. */
   readonly bodyError?: RunbookError;
-}
-
-/** What one request to one node came to, where it is no answer: the address of the node to ask instead. */
-interface Redirect {
-  readonly location: string;
-  readonly refuse: (reason: string, retryable?: boolean) => RunbookError;
 }
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
@@ -83,13 +78,13 @@ export class Transport {
   /**
    * Sends a call to one node and reads the answer.
    *
-   * @throws RunbookError for every answer that is neither data nor a redirect, and where no answer came.
+   * @throws RunbookError for every answer that is no data, and where no answer came.
    */
   async exchange(
     node: NodeAddress,
     request: RequestDescription,
     options: CallOptions & { readonly timeoutMs: number },
-  ): Promise<ServiceAnswer | Redirect> {
+  ): Promise<ServiceAnswer> {
     const { cluster } = this;
     const what = `${request.method} ${request.path} at ${node.address}`;
     const { json, secrets } = encodeBody(request);
@@ -98,17 +93,7 @@ export class Transport {
     const response = await this.send(node, sent, options);
 
     const { status, headers } = response;
-    if (REDIRECT.has(status)) {
-      const { location } = headers;
-      const refuse = (reason: string, retryable = false) =>
-        new RunbookError('REDIRECT_REFUSED', `${what}: ${status}: ${reason}`, {
-          cluster,
-          httpStatus: status,
-          retryable,
-        });
-      return { location: typeof location === 'string' ? location : '', refuse };
-    }
-
+    if (REDIRECT.has(status)) throw this.redirected(what, request, response);
     const success = SUCCESS.has(status);
     const body = readBody(response, (warning) => this.warn(`${what}: ${warning}`));
     if (success && response.bodyError !== undefined) throw response.bodyError;
@@ -121,7 +106,8 @@ export class Transport {
     }
 
     const text = serverText(response, body, secrets);
-    const code = status === 503 ? await this.codeOfUnavailable(node, request, options) : codeOfStatus(status);
+    const named = status === 503 ? await this.codeOfUnavailable(node, request, options) : CODES[status];
+    const code = named ?? (status >= 500 && status <= 599 ? 'SERVICE_ERROR' : 'UNEXPECTED_STATUS');
     const mayHaveChanged = request.effect === 'changes' && status === 503 && !isRefusal;
     throw new RunbookError(code, `${what}: ${status}${text === '' ? '' : `: ${text}`}`, {
       cluster,
@@ -135,6 +121,21 @@ export class Transport {
   /** Tells, redacted, of what was odd in an answer but did not prevent its use. */
   warn(warning: string): void {
     this.options.onWarning?.(`${this.cluster}: ${warning}`);
+  }
+
+  /**
+   * No redirect is followed: it could lead what is sent elsewhere. While the leadership changes nodes redirect to one that
+   * leads no more or not yet, even to themselves, and by names of their own: that passes.
+   */
+  private redirected(what: string, { effect }: RequestDescription, { status, headers }: NodeResponse): RunbookError {
+    const { location } = headers;
+    const origin = typeof location === 'string' ? originOf(location) : undefined;
+    const isOurs = this.target.addresses.some((address) => originOf(address) === origin);
+    const { cluster } = this;
+    return new RunbookError('REDIRECT_REFUSED', `${what}: ${status}: the redirect leads to ${origin ?? 'no address'}`, {
+      ...{ cluster, httpStatus: status, retryable: origin !== undefined && (isOurs || effect === 'changes') },
+      next: `Name the address of every node of ${cluster} in the inventory.`,
+    });
   }
 
   /** A 503 by structured data alone: sealed, a secondary that lags (promote), or just not available. */
@@ -199,8 +200,7 @@ export class Transport {
         }),
       );
       const consume = statusCode === 200 ? request.consume : undefined;
-      const { maxResponseBytes = DEFAULT_RESPONSE_BYTES } = this.options;
-      const read = consume ? consume(body).then(() => '') : textOf(body, maxResponseBytes, failed);
+      const read = consume ? consume(body).then(() => '') : textOf(body, failed);
       const response = { status: statusCode, headers };
       return await read.then(
         (text) => ({ ...response, text }),
@@ -229,12 +229,11 @@ export class Transport {
     if (this.agent !== undefined && this.files === files) return this.agent;
     const outdated = this.agent;
     this.files = files;
-    const { connectTimeoutMs: timeout = DEFAULT_CONNECT_TIMEOUT_MS } = this.options;
     this.agent = new Agent({
       allowH2: false,
-      connectTimeout: timeout,
+      connectTimeout: CONNECT_TIMEOUT_MS,
       // Said, because Node's default is what NODE_TLS_REJECT_UNAUTHORIZED says.
-      connect: { rejectUnauthorized: true, timeout, ...roots, ...own },
+      connect: { rejectUnauthorized: true, timeout: CONNECT_TIMEOUT_MS, ...roots, ...own },
     });
     // Requests under way on the old roots may finish.
     void outdated?.close().catch(() => undefined);
@@ -294,11 +293,6 @@ function headerValue(token: Secret): string {
   return value;
 }
 
-/** The code of an error status; `body` texts play no part in it. */
-function codeOfStatus(status: number): ErrorCode {
-  return CODES[status] ?? (status >= 500 && status <= 599 ? 'SERVICE_ERROR' : 'UNEXPECTED_STATUS');
-}
-
 /** Milliseconds of a `Retry-After` header, seconds or an HTTP date; never more than a minute. */
 export function retryAfterMs(header: string | string[] | undefined, now = Date.now()): number | undefined {
   const value = (Array.isArray(header) ? header[0] : header)?.trim();
@@ -327,16 +321,20 @@ function onOneLine(text: string): string {
     .replaceAll('`', "'");
 }
 
+/** The origin of an address that the service named; `undefined` where it is none. */
+export function originOf(address: string): string | undefined {
+  return URL.canParse(address) ? new URL(address).origin : undefined;
+}
+
 async function textOf(
   body: AsyncIterable<Uint8Array>,
-  maxBytes: number,
   failed: (code: ErrorCode, text: string) => RunbookError,
 ): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of body) {
     bytes += chunk.length;
-    if (bytes > maxBytes) throw failed('RESPONSE_INVALID', `the answer is longer than ${maxBytes} bytes`);
+    if (bytes > LONGEST_ANSWER) throw failed('RESPONSE_INVALID', `the answer is longer than ${LONGEST_ANSWER} bytes`);
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
@@ -353,7 +351,7 @@ function unlessAborted<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
 }
 
 /** Calls `onStart` right before a request is written to a connection: until then it was certainly not sent. */
-function notingStart(onStart: () => void): Dispatcher.DispatcherComposeInterceptor {
+export function notingStart(onStart: () => void): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) =>
     dispatch(options, {
       onRequestStart: (controller, context: unknown) => {

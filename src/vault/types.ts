@@ -17,7 +17,7 @@ export interface CallOptions {
   /** Sent as `X-Vault-Token`, and in no other place. */
   readonly token?: Secret;
   readonly signal?: AbortSignal;
-  /** Milliseconds for one request to one node, from connect to the last byte. Default: the client's `requestTimeoutMs`. */
+  /** Milliseconds for one request to one node, from connect to the last byte. Default: 4 000. */
   readonly timeoutMs?: number;
   /** Exactly this address of the target; no other node is tried and no redirect is followed. */
   readonly node?: string;
@@ -31,12 +31,6 @@ export interface LeaderEvidence {
 }
 
 export interface ServiceClientOptions {
-  /** Default 30 000 ms. */
-  readonly requestTimeoutMs?: number;
-  /** Default 5 000 ms. */
-  readonly connectTimeoutMs?: number;
-  /** Bytes of one answer that are read before it is refused. Default 16 MiB. */
-  readonly maxResponseBytes?: number;
   /** Told, redacted, of what was odd in an answer but did not prevent its use. */
   onWarning?(warning: string): void;
   /** Looks after the tokens of the calls. */

@@ -59,7 +59,7 @@ describe('the roster', () => {
     expect(refused).toMatchObject({ code: 'INVALID_INPUT', details: { needed: told, next: told } });
     const asked = { deployment: DEPLOYMENT, cluster: 'west', uses: ['dr.promote'], keepFor: '1h', reason: 'a test' };
     const input = RUNBOOK_INPUTS.operationTokenCeremony.parse(asked);
-    const { preconditions } = await bench.call('assessCeremony', { input });
+    const { preconditions } = await bench.call('assessOperationTokenCeremony', { input });
     expect(preconditions).toContainEqual(expect.objectContaining({ name: 'enough key holders', verdict: 'fail' }));
     await bench.stop();
   });

@@ -112,7 +112,7 @@ it('one that is over, of other uses, or of a run that is open is not offered; on
   await bench.ledger.write(entry);
   await bench.call('takeKeptToken', taking(entry, named));
   const input = RUNBOOK_INPUTS.operationTokenDisposal.parse({ deployment: DEPLOYMENT, reason: 'a test' });
-  const { route } = await bench.call('assessTokenDisposal', { input });
+  const { route } = await bench.call('assessOperationTokenDisposal', { input });
   expect(route?.tokens).toMatchObject([{ id: entry.id, state: 'deletable', runId: bench.run.rid }]);
   expect(judgeRecordedTokens(await bench.ledger.all(DEPLOYMENT), undefined).verdict).toBe('warn');
 });
@@ -121,7 +121,7 @@ it('disposal leaves it alone until it is over, unless its cluster is named; read
   const entry = await keep();
   const assess = async (more = {}) => {
     const input = RUNBOOK_INPUTS.operationTokenDisposal.parse({ deployment: DEPLOYMENT, reason: 'a test', ...more });
-    const { plan, route } = await bench.call('assessTokenDisposal', { input });
+    const { plan, route } = await bench.call('assessOperationTokenDisposal', { input });
     return { tokens: route?.tokens.map(({ state }) => state), plan: plan?.text };
   };
   expect(await assess()).toMatchObject({
@@ -190,7 +190,9 @@ it('a token for a person needs gate ceremony, and goes to the key of the invitat
   const envelopes = await bench.envelopes(ceremony.invitation, ['ada', 'bert', 'cleo']);
   const authorityFor = async (recipient: string, ...gates: readonly string[]) => {
     const asked = { deployment: DEPLOYMENT, cluster: 'west', uses: ['dr.promote'], recipient, reason: 'a test' };
-    const { plan } = await bench.call('assessCeremony', { input: RUNBOOK_INPUTS.operationTokenCeremony.parse(asked) });
+    const { plan } = await bench.call('assessOperationTokenCeremony', {
+      input: RUNBOOK_INPUTS.operationTokenCeremony.parse(asked),
+    });
     if (!plan) throw new Error('no plan');
     return { plan, approvals: await Promise.all(gates.map((gate) => bench.approval(gate, plan.digest))) };
   };

@@ -2,7 +2,7 @@
 import type { ServiceClient } from '../../src/vault';
 import { Secret } from '../../src/secret';
 import { INTERFACE_ROWS } from '../support/endpoint-page';
-import { ScriptedCluster } from './support/scripted-cluster';
+import { openNode } from './support/scripted-cluster';
 import type { ScriptedReply, ScriptedServer } from './support/scripted-server';
 
 type Call = (client: ServiceClient, options: { readonly token: Secret }) => Promise<unknown>;
@@ -15,13 +15,12 @@ const ID = 'west/1 ü';
 const drOperationToken = new Secret('operation-token', 'dr-token');
 const asDr = { dr_operation_token: 'dr-token' };
 const token = new Secret('activation-token', 'activation');
-const clientKeyPem = new Secret('private-key', 'pem');
 const key = new Secret('key-share', 'share');
 const disabled = { json: { data: { mode: 'disabled' } } };
 const publicKey = [{ publicKey: 'PUBLIC' }, { json: { data: { secondary_public_key: 'PUBLIC' } } }] as const;
 /** The service has nothing to say. */
 const silent = [undefined, undefined, { status: 204 }] as const;
-const attempt = { nonce: 'n-1', started: true, progress: 1, required: 3, complete: false, encoded_token: '', otp: '' };
+const attempt = { nonce: 'n-1', started: true, progress: 1, required: 3, complete: false, encoded_token: '' };
 const filter = { mode: 'deny', paths: ['kv/'] } as const;
 const dynamic = { dynamic_filtered_mounts: ['ns1/kv/'], dynamic_filtered_namespaces: null };
 const visible = { mounts: ['ns1/kv/'], namespaces: [] };
@@ -50,8 +49,8 @@ const ON_DR: readonly Row[] = [
   [`POST ${DR}/secondary/generate-public-key`, ({ dr }, o) => dr.secondary.generatePublicKey(o), {}, ...publicKey],
   [
     `POST ${DR}/secondary/enable`,
-    ({ dr }, o) => dr.secondary.enable({ token, ...join, clientCertPem: 'cert', clientKeyPem }, o),
-    { token: 'activation', ...joinBody, client_cert_pem: 'cert', client_key_pem: 'pem' },
+    ({ dr }, o) => dr.secondary.enable({ token, ...join }, o),
+    { token: 'activation', ...joinBody },
   ],
   [
     `POST ${DR}/secondary/promote`,
@@ -169,15 +168,9 @@ const ON_PERFORMANCE: readonly Row[] = [
 const ROWS = [...ON_DR, ...ON_PERFORMANCE];
 
 describe('the 34 endpoints', () => {
-  const cluster = new ScriptedCluster();
   let node: ScriptedServer;
   let client: ServiceClient;
-
-  beforeEach(async () => {
-    node = (await cluster.node()).active();
-    client = cluster.client([node.address]);
-  });
-  afterEach(() => cluster.release());
+  const cluster = openNode((...opened) => ([node, client] = opened));
 
   it('are all in the table below, each once', () => {
     const listed = ROWS.map(([endpoint]) => endpoint);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { ServiceClient } from '../../src/vault';
 import { Secret } from '../../src/secret';
 import { FOREIGN_CERTIFICATE, LOOPBACK_CERTIFICATE, LOOPBACK_KEY } from './support/loopback-certificate';
-import { ScriptedCluster, failureOf } from './support/scripted-cluster';
+import { ScriptedCluster, failureOf, openNode } from './support/scripted-cluster';
 import { ScriptedServer } from './support/scripted-server';
 
 const STATUS = 'GET sys/replication/dr/status';
@@ -14,21 +14,14 @@ const DEMOTE = 'POST sys/replication/dr/primary/demote';
 const disabled = { json: { data: { mode: 'disabled' } } };
 
 describe('a request', () => {
-  const cluster = new ScriptedCluster();
   let node: ScriptedServer;
   let client: ServiceClient;
+  const cluster = openNode((...opened) => ([node, client] = opened));
 
-  beforeEach(async () => {
-    node = (await cluster.node()).active();
-    client = cluster.client([node.address]);
-  });
-  afterEach(() => cluster.release());
-
-  it('ends by the time-out of the client, or of the call', async () => {
+  it('ends by the time-out of the call', async () => {
     node.on(STATUS, { action: 'hang' });
-    const hasty = cluster.client([node.address], { requestTimeoutMs: 100 });
-    expect(await failureOf(hasty.dr.status())).toMatchObject({ code: 'REQUEST_TIMEOUT', outcomeKnown: true });
-    expect(await failureOf(client.dr.status({ timeoutMs: 100 }))).toMatchObject({ code: 'REQUEST_TIMEOUT' });
+    const failure = await failureOf(client.dr.status({ timeoutMs: 100 }));
+    expect(failure).toMatchObject({ code: 'REQUEST_TIMEOUT', outcomeKnown: true });
   });
 
   it('that is cancelled under way leaves the outcome of a change unknown', async () => {
@@ -55,19 +48,17 @@ describe('a request', () => {
     const address = `https://127.0.0.1:${typeof bound === 'object' ? bound?.port : 0}`;
     const sockets = new Set<{ destroy(): void }>();
     silent.on('connection', (socket) => sockets.add(socket));
-    const patient = cluster.client([address], { connectTimeoutMs: 5_000 });
-    const failure = await failureOf(patient.dr.primary.demote({ timeoutMs: 200, node: address }));
+    const { dr } = cluster.client([address]);
+    const failure = await failureOf(dr.primary.demote({ timeoutMs: 200, node: address }));
     expect(failure).toMatchObject({ code: 'REQUEST_TIMEOUT', outcomeKnown: true });
-    const quick = cluster.client([address], { connectTimeoutMs: 200 });
-    expect(await failureOf(quick.dr.status({ node: address }))).toMatchObject({ code: 'UNREACHABLE' });
+    expect(await failureOf(dr.status({ node: address }))).toMatchObject({ code: 'UNREACHABLE' });
     sockets.forEach((socket) => socket.destroy());
     silent.close();
   });
 
   it('does not read an answer without end', async () => {
-    node.on(STATUS, { text: JSON.stringify({ data: { mode: 'disabled', padding: 'x'.repeat(4_000) } }) });
-    const frugal = cluster.client([node.address], { maxResponseBytes: 1_000 });
-    expect(await failureOf(frugal.dr.status())).toMatchObject({ code: 'RESPONSE_INVALID' });
+    node.on(STATUS, { json: { data: { mode: 'disabled', padding: 'x'.repeat(16 * 1024 * 1024) } } });
+    expect(await failureOf(client.dr.status())).toMatchObject({ code: 'RESPONSE_INVALID' });
   });
 
   it('uses the first of two JSON documents and says so', async () => {

@@ -22,7 +22,7 @@ async function dispose(run: Run, input: InputOf<'operationTokenDisposal'>): Prom
   // 1. What does the record hold, and which clusters can delete now?
   const approved = await approvePlan(run, {
     input,
-    assess: (call) => call.assessTokenDisposal({ input }),
+    assess: (call) => call.assessOperationTokenDisposal({ input }),
     gate: () => (forget ? 'ceremony' : undefined),
   });
   if ('outcome' in approved) return approved;

@@ -24,7 +24,7 @@ export const operationTokenCeremony = runbookInParts('operationTokenCeremony', (
   const disposal = { deployment, provided: cluster, reason: `the token of ${cluster} is not needed any more` };
   return forPerson(run, recipientPgpKey, {
     ...({ kind: 'operation-token', input, target: { cluster, uses } } as const),
-    assess: (call) => call.assessCeremony({ input }),
+    assess: (call) => call.assessOperationTokenCeremony({ input }),
     leftToDo: [
       `The token has no lifetime. Once it is not needed: \`runbook start operationTokenDisposal --input '${JSON.stringify(disposal)}'\`; the recipient gives it to that run, which deletes it and proves it.`,
     ],
@@ -76,7 +76,7 @@ async function askHolders(
 /** Approved by the run that takes it. */
 async function keep(run: Run, input: InputOf<'operationTokenCeremony'>, uses: readonly TokenUse[]): Promise<Ending> {
   const { deployment, cluster, keepFor } = input;
-  const assess = (call: StepCalls) => call.assessCeremony({ input });
+  const assess = (call: StepCalls) => call.assessOperationTokenCeremony({ input });
   const kind = { kind: 'operation-token', keepFor } as const;
   const asked = await askHolders(run, { input, assess, target: { cluster, uses } }, undefined, () => kind);
   if (!(asked instanceof TokenCeremony)) return asked;

@@ -186,11 +186,9 @@ function namedCluster(text: string) {
   });
 }
 
-const READ_MS = 5_000;
-
 function clientOf({ name, addresses }: NamedCluster, caFile: string | undefined) {
   const target = { name, addresses, ...(caFile !== undefined && { caFile }) };
-  return new ServiceClient(target, { requestTimeoutMs: READ_MS, connectTimeoutMs: 2_000 });
+  return new ServiceClient(target);
 }
 
 async function readCluster(cluster: NamedCluster, caFile: string | undefined) {

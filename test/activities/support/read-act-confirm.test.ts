@@ -1,7 +1,7 @@
 /** Read, act, confirm: no request is repeated unless reads prove that the one before had no effect, and no wait ends too early. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { CancelledFailure } from '@temporalio/common';
-import { Deadline, TIMING, awaitSettled, awaitState, readActConfirm } from '../../../activities/read-act-confirm';
+import { TIMING, awaitState, readActConfirm } from '../../../activities/read-act-confirm';
 import type { Execution } from '../../../activities/execution';
 import type { Change, Changed } from '../../../activities/read-act-confirm';
 import { RunbookError as TheError } from '../../../src/errors';
@@ -116,7 +116,6 @@ const late =
   (world) =>
     void setTimeout(() => take(world), ms);
 const soon = failing('SERVICE_UNAVAILABLE', 'soon', { retryAfterMs: 5 });
-const behind = failing('NOT_CAUGHT_UP', 'behind', { retryAfterMs: 20 });
 const done = (calls: number, reads?: number) => ({
   result: { outcome: 'done', calls },
   ...(reads && { world: { reads } }),
@@ -138,7 +137,6 @@ describe('a change', () => {
     ['not repeated where that effect is seen late', 1, done(1), both(late(15), lose)],
     ['repeated once reads agree that it had no effect', 2, done(2, 6), firstThen(lose, take)],
     ['given up after three answers that were lost', 3, fails('OUTCOME_UNKNOWN', false, NOT_SEEN), lose],
-    ['not known to be made', 1, fails('CONFIRMATION_TIMEOUT', false), () => undefined, { budgetMs: 50 }],
     ['refused for certain', 1, fails('PERMISSION_DENIED', true), failing('PERMISSION_DENIED', 'no')],
     ['refused although it is there', 1, done(1), both(take, failing('BAD_REQUEST', 'already'))],
     ['refused for now', 3, done(3), firstThen(soon, take, 2), { notYet: ({ code }) => code === 'SERVICE_UNAVAILABLE' }],
@@ -156,10 +154,6 @@ describe('a change', () => {
     const seen = await run(act, more);
     expect(seen).toMatchObject(ended);
     expect(seen.world.acts).toBe(acts);
-  });
-
-  it('that is refused until the budget ends fails with a known outcome, and Temporal does not try on', async () => {
-    expect(await run(behind, { budgetMs: 100, notYet: () => true })).toMatchObject(fails('NOT_CAUGHT_UP', true));
   });
 
   it('is not repeated while the state cannot be read', async () => {
@@ -267,34 +261,6 @@ describe('a change', () => {
   });
 });
 
-describe('the state before a request that serves once', () => {
-  const polling = { describe: String, needed: 'it is there', budgetMs: 1_000, pollMs: 5 };
-
-  async function settled(takesEffectAfterMs: number, mayHaveSent: boolean) {
-    const here = execution();
-    here.doubt.mayHaveSent = mayHaveSent;
-    const began = performance.now();
-    const read = async () => performance.now() - began >= takesEffectAfterMs;
-    const hurried = { ...here, timing: { ...TIMING, underWayMs: 100 } };
-    const there = await awaitSettled(hurried, { ...polling, read, until: (seen) => seen });
-    return { there, doubt: here.doubt.mayHaveSent, waited: performance.now() - began };
-  }
-
-  it('is seen late where an earlier attempt sent it', async () => {
-    expect(await settled(60, true)).toMatchObject({ there: true, doubt: true });
-  });
-
-  it('is settled when what an earlier attempt sent cannot be under way any more', async () => {
-    const { there, doubt, waited } = await settled(Infinity, true);
-    expect([there, doubt, waited > 100]).toEqual([false, false, true]);
-  });
-
-  it('is read once where nothing was sent', async () => {
-    const { there, waited } = await settled(Infinity, false);
-    expect([there, waited < 100]).toEqual([false, true]);
-  });
-});
-
 describe('waiting for a state', () => {
   const polling = { describe: (seen: number) => `seen ${seen}`, needed: 'three', budgetMs: 1_000, pollMs: 5 };
 
@@ -308,31 +274,6 @@ describe('waiting for a state', () => {
     };
     expect(await awaitState(here, { ...polling, read, until: (seen) => seen >= 3 })).toBe(3);
     expect(here.told).toEqual(['waiting for three; observed UNREACHABLE: away', 'waiting for three; observed seen 2']);
-  });
-
-  it('throws errors that do not pass at once', async () => {
-    const read = () => Promise.reject(new TheError('TLS_FAILED', 'no'));
-    await expect(awaitState(execution(), { ...polling, read, until: () => true })).rejects.toMatchObject({
-      code: 'TLS_FAILED',
-    });
-  });
-
-  it('ends with its budget, and names what was observed and needed', async () => {
-    const failure = await awaitState(execution(), {
-      ...polling,
-      budgetMs: 20,
-      read: async () => 1,
-      until: () => false,
-    }).catch(failedOf);
-    expect(failure).toMatchObject({
-      code: 'CONFIRMATION_TIMEOUT',
-      retryable: false,
-      details: { observed: 'seen 1', needed: 'three' },
-    });
-  });
-
-  it('reads once even where the budget is used up', async () => {
-    expect(await awaitState(execution(), { ...polling, budgetMs: 0, read: async () => 7, until: () => true })).toBe(7);
   });
 
   it('ends at once when the activity is cancelled, in the middle of a pause too', async () => {
@@ -368,9 +309,6 @@ describe('a deadline never ends on the strength of a clock alone', () => {
   });
   afterEach(() => jest.restoreAllMocks());
 
-  /** As a process sees it that was stopped for so long, or a machine that was paused. */
-  const standStill = (ms: number) => void (clockMs += ms);
-
   /** Looks that are counted; each may do something first. */
   function looks(first: (count: number) => void = () => undefined): () => Promise<number> {
     let count = 0;
@@ -380,12 +318,6 @@ describe('a deadline never ends on the strength of a clock alone', () => {
       return count;
     };
   }
-
-  it('looks once more where the process stood still for longer than the deadline', async () => {
-    const read = looks((count) => count === 5 && standStill(60_000));
-    const seen = await awaitState(execution(), { ...polling, budgetMs: 20_000, read, until: (count) => count === 6 });
-    expect(seen).toBe(6);
-  });
 
   it('sends nothing more where Temporal gave the attempt up meanwhile', async () => {
     const act = jest.fn(async () => {
@@ -454,17 +386,6 @@ describe('a deadline never ends on the strength of a clock alone', () => {
       calls: 1,
     });
     expect(act).toHaveBeenCalledTimes(1);
-  });
-
-  it('ends after as many polls as it was given', async () => {
-    const deadline = new Deadline(1, 2);
-    clockMs += 5;
-    const over: boolean[] = [];
-    for (let look = 0; look < 2; look += 1) {
-      await deadline.poll(async () => undefined);
-      over.push(deadline.isOver);
-    }
-    expect(over).toEqual([false, true]);
   });
 
   it('gives a call that was taken at its very end time to be seen', async () => {

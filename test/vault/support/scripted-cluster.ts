@@ -30,6 +30,17 @@ export class ScriptedCluster {
   }
 }
 
+/** One active node and its client, of their own for each test of a group. */
+export function openNode(give: (node: ScriptedServer, client: ServiceClient) => void): ScriptedCluster {
+  const cluster = new ScriptedCluster();
+  beforeEach(async () => {
+    const node = (await cluster.node()).active();
+    give(node, cluster.client([node.address]));
+  });
+  afterEach(() => cluster.release());
+  return cluster;
+}
+
 /** The error that a call must end in. */
 export async function failureOf(call: Promise<unknown>): Promise<RunbookError> {
   return call.then(
