@@ -158,7 +158,8 @@ const ofRunbook = (name: string, runbook: RunbookName) =>
   [name, anyInput.extend({ input: RUNBOOK_INPUTS[runbook] })] as const;
 const schemas = new Map<string, z.ZodType>([
   ...Object.entries(OF_KIND),
-  ...RUNBOOK_NAMES.map((runbook) => ofRunbook(assessing(runbook), runbook)),
+  // Readiness is given a deployment alone.
+  ...RUNBOOK_NAMES.filter((name) => name !== 'readiness').map((name) => ofRunbook(assessing(name), name)),
   ofRunbook('requestTakeOver', 'drFailover'),
 ]);
 // Without one the filter that is there would be deleted.

@@ -1,40 +1,11 @@
-/** A self-signed certificate for 127.0.0.1 with its key. It protects nothing: it exists for tests only. */
-export const LOOPBACK_CERTIFICATE = `-----BEGIN CERTIFICATE-----
-MIIBmDCCAT+gAwIBAgIUZd+JBYcGG1ZX5qMo+WlTtsYRwF8wCgYIKoZIzj0EAwIw
-EzERMA8GA1UEAwwIbG9vcGJhY2swIBcNMjYxMTIxMDA0NDUxWhgPMjEyNjEwMjgw
-MDQ0NTFaMBMxETAPBgNVBAMMCGxvb3BiYWNrMFkwEwYHKoZIzj0CAQYIKoZIzj0D
-AQcDQgAEy2RqElTysGt5eExDbC9tm13a4B1czzrRoBaPrTJwoL+kJe4JQ3jrBnYa
-ZqtNmOWp4adlp2Z6FoZ5If5lh7LE6aNvMG0wHQYDVR0OBBYEFDWoGFngJJ92PvdV
-34PswFFtvgtsMB8GA1UdIwQYMBaAFDWoGFngJJ92PvdV34PswFFtvgtsMA8GA1Ud
-EwEB/wQFMAMBAf8wGgYDVR0RBBMwEYcEfwAAAYIJbG9jYWxob3N0MAoGCCqGSM49
-BAMCA0cAMEQCIE3N3/Li5/4ocysTgOLLxUjQooM+6jHu9AX6Fx1rbxtKAiAhObAJ
-9tYtfVuDuIn8HTV4+OAj7dSoty7jiDovTs6UtQ==
------END CERTIFICATE-----
-`;
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 
-export const LOOPBACK_KEY = `-----BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgOZiTbC9rZAKWZf6C
-9Yla+4Mq6ezUbgIgfa9vblAuzuGhRANCAATLZGoSVPKwa3l4TENsL22bXdrgHVzP
-OtGgFo+tMnCgv6Ql7glDeOsGdhpmq02Y5anhp2WnZnoWhnkh/mWHssTp
------END PRIVATE KEY-----
-`;
+const fixture = (name: string) => readFileSync(join(__dirname, '../../simulator/fixtures', name), 'utf8');
 
+/** A self-signed certificate for 127.0.0.1 with its key. It protects nothing: it exists for tests on loopback. */
+export const LOOPBACK_CERTIFICATE = fixture('loopback-certificate.pem');
+export const LOOPBACK_KEY = fixture('loopback-key.pem');
 /** A certificate that signed nothing here, with its key. */
-export const FOREIGN_CERTIFICATE = `-----BEGIN CERTIFICATE-----
-MIIBejCCASGgAwIBAgIUN3BtqWBGR4mo1IZSGrEomRObdn8wCgYIKoZIzj0EAwIw
-EjEQMA4GA1UEAwwHYW5vdGhlcjAgFw0yNjExMjMwNTA1MjFaGA8yMTI2MTAzMDA1
-MDUyMVowEjEQMA4GA1UEAwwHYW5vdGhlcjBZMBMGByqGSM49AgEGCCqGSM49AwEH
-A0IABMC/4G8H8UFWU7WHDJXVJyPTyM6i7ECAmz+2HcCskH2MfIOuVPvb8zb+ERuV
-h5X9shmFEZQldu6SD3VNYFiDS12jUzBRMB0GA1UdDgQWBBSpsURPnZirqtL/SYQK
-8TiiS0r7AzAfBgNVHSMEGDAWgBSpsURPnZirqtL/SYQK8TiiS0r7AzAPBgNVHRMB
-Af8EBTADAQH/MAoGCCqGSM49BAMCA0cAMEQCIG+F8y24la7HW+DR866LnWWVPww1
-Rjv3Eob5ua0bFUzSAiA0T4HnQ2JRkeqlWiZUL3SvGEYKeR6yMP46GpPozFokNA==
------END CERTIFICATE-----
-`;
-
-export const FOREIGN_KEY = `-----BEGIN PRIVATE KEY-----
-MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgm28j2/P+Qnao6iIF
-v0T/7L13rCjl9oCgASr3wi3cv02hRANCAATAv+BvB/FBVlO1hwyV1Scj08jOouxA
-gJs/th3ArJB9jHyDrlT72/M2/hEblYeV/bIZhRGUJXbukg91TWBYg0td
------END PRIVATE KEY-----
-`;
+export const FOREIGN_CERTIFICATE = fixture('foreign-certificate.pem');
+export const FOREIGN_KEY = fixture('foreign-key.pem');
