@@ -1,7 +1,6 @@
 import { CHANGING, expectServiceOn, loseAnswer, statuses } from '../support/faults';
 import { openScenario } from '../support/scenario';
 import type { Scenario } from '../support/scenario';
-import { cell } from '../support/matrix';
 
 const REVOKE = 'POST /v1/sys/replication/dr/primary/revoke-secondary';
 
@@ -19,73 +18,59 @@ describe('answers that get lost after their effect', () => {
 
   const state = (cluster: string) => scenario.state(cluster);
 
-  it(
-    cell(
-      'drSwitchover',
-      'lost answer',
-      'of attempt start, first and second share, demote, promote, secondary-token, update-primary and token deletion are found out by reading',
-    ),
-    async () => {
-      const lost = [
-        loseAnswer(scenario, 'west', CHANGING.startAttempt),
-        loseAnswer(scenario, 'west', CHANGING.giveShare, 1),
-        loseAnswer(scenario, 'west', CHANGING.giveShare, 2),
-        loseAnswer(scenario, 'east', CHANGING.demote),
-        loseAnswer(scenario, 'west', CHANGING.promote),
-        loseAnswer(scenario, 'west', CHANGING.secondaryToken),
-        loseAnswer(scenario, 'east', CHANGING.updatePrimary),
-        loseAnswer(scenario, 'east', CHANGING.deleteToken),
-      ];
-      const run = await scenario.start();
-      await run.people();
-      const report = await run.report();
+  it('lost answer: of attempt start, first and second share, demote, promote, secondary-token, update-primary and token deletion are found out by reading', async () => {
+    const lost = [
+      loseAnswer(scenario, 'west', CHANGING.startAttempt),
+      loseAnswer(scenario, 'west', CHANGING.giveShare, 1),
+      loseAnswer(scenario, 'west', CHANGING.giveShare, 2),
+      loseAnswer(scenario, 'east', CHANGING.demote),
+      loseAnswer(scenario, 'west', CHANGING.promote),
+      loseAnswer(scenario, 'west', CHANGING.secondaryToken),
+      loseAnswer(scenario, 'east', CHANGING.updatePrimary),
+      loseAnswer(scenario, 'east', CHANGING.deleteToken),
+    ];
+    const run = await scenario.start();
+    await run.people();
+    const report = await run.report();
 
-      expect(lost.map(({ hits }) => hits)).toEqual(lost.map(() => 1));
-      expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, leftToDo: [], parkings: [] });
-      expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([0]);
-      expect(statuses(scenario, 'west', CHANGING.giveShare)).toEqual([0, 0, 200]);
-      expect(state('west').operationTokens).toBe(1);
-      expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([0]);
-      expect(statuses(scenario, 'west', CHANGING.promote)).toEqual([0]);
-      expect(statuses(scenario, 'east', CHANGING.updatePrimary)).toEqual([0]);
-      // The token whose answer was lost is revoked before another one is issued.
-      expect(statuses(scenario, 'west', CHANGING.secondaryToken)).toEqual([0, 200]);
-      expect(statuses(scenario, 'west', REVOKE)).toHaveLength(1);
-      expect(state('west').dr.knownSecondaries).toEqual([state('east').clusterId]);
-      expect(state('east').dr).toMatchObject({ mode: 'secondary', connectedTo: 'west', state: 'stream-wals' });
-      expect(state('east').operationTokens).toBe(0);
-      expect(report.tokens.map(({ cluster, state: token }) => [cluster, token])).toEqual([
-        ['west', 'kept'],
-        ['east', 'deleted'],
-      ]);
-      await expectServiceOn(scenario, 'west');
-    },
-  );
+    expect(lost.map(({ hits }) => hits)).toEqual(lost.map(() => 1));
+    expect(report).toMatchObject({ outcome: 'completed', loss: { loss: 'none' }, leftToDo: [], parkings: [] });
+    expect(statuses(scenario, 'west', CHANGING.startAttempt)).toEqual([0]);
+    expect(statuses(scenario, 'west', CHANGING.giveShare)).toEqual([0, 0, 200]);
+    expect(state('west').operationTokens).toBe(1);
+    expect(statuses(scenario, 'east', CHANGING.demote)).toEqual([0]);
+    expect(statuses(scenario, 'west', CHANGING.promote)).toEqual([0]);
+    expect(statuses(scenario, 'east', CHANGING.updatePrimary)).toEqual([0]);
+    // The token whose answer was lost is revoked before another one is issued.
+    expect(statuses(scenario, 'west', CHANGING.secondaryToken)).toEqual([0, 200]);
+    expect(statuses(scenario, 'west', REVOKE)).toHaveLength(1);
+    expect(state('west').dr.knownSecondaries).toEqual([state('east').clusterId]);
+    expect(state('east').dr).toMatchObject({ mode: 'secondary', connectedTo: 'west', state: 'stream-wals' });
+    expect(state('east').operationTokens).toBe(0);
+    expect(report.tokens.map(({ cluster, state: token }) => [cluster, token])).toEqual([
+      ['west', 'kept'],
+      ['east', 'deleted'],
+    ]);
+    await expectServiceOn(scenario, 'west');
+  });
 
-  it(
-    cell(
-      'drSwitchover',
-      'lost answer',
-      'of the last share leave a token that nobody holds: a critical finding, and another token for the run',
-    ),
-    async () => {
-      loseAnswer(scenario, 'east', CHANGING.giveShare, 3);
-      const run = await scenario.start({ to: 'east' });
-      await run.people();
-      const report = await run.report();
+  it('lost answer: of the last share leave a token that nobody holds: a critical finding, and another token for the run', async () => {
+    loseAnswer(scenario, 'east', CHANGING.giveShare, 3);
+    const run = await scenario.start({ to: 'east' });
+    await run.people();
+    const report = await run.report();
 
-      expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
-      expect(report.leftToDo).toEqual([expect.stringContaining('may exist that nobody holds')]);
-      expect(report.findings.filter(({ severity }) => severity === 'critical')).toEqual([
-        expect.objectContaining({ code: 'orphan-token', text: expect.stringContaining('east') as string }),
-      ]);
-      expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([200, 200]);
-      expect(statuses(scenario, 'east', CHANGING.giveShare)).toEqual([200, 200, 0, 200, 200, 200]);
-      expect(state('east').operationTokens).toBe(2);
-      // The kept token of the run before is deleted now that west is a DR secondary again.
-      expect(state('west').operationTokens).toBe(0);
-      expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
-      await expectServiceOn(scenario, 'east');
-    },
-  );
+    expect(report).toMatchObject({ outcome: 'completed', parkings: [] });
+    expect(report.leftToDo).toEqual([expect.stringContaining('may exist that nobody holds')]);
+    expect(report.findings.filter(({ severity }) => severity === 'critical')).toEqual([
+      expect.objectContaining({ code: 'orphan-token', text: expect.stringContaining('east') as string }),
+    ]);
+    expect(statuses(scenario, 'east', CHANGING.startAttempt)).toEqual([200, 200]);
+    expect(statuses(scenario, 'east', CHANGING.giveShare)).toEqual([200, 200, 0, 200, 200, 200]);
+    expect(state('east').operationTokens).toBe(2);
+    // The kept token of the run before is deleted now that west is a DR secondary again.
+    expect(state('west').operationTokens).toBe(0);
+    expect(report.receipts.filter(({ signal }) => signal === 'share')).toHaveLength(3);
+    await expectServiceOn(scenario, 'east');
+  });
 });

@@ -44,22 +44,6 @@ export async function saveHistory(name: string, handle: WorkflowHandle): Promise
   writeFileSync(join(folder, `${name}.json.gz`), gzipSync(text, { level: 9 }));
 }
 
-/** What every runbook is put through. */
-export type CellKind =
-  | 'no fault'
-  | 'refused'
-  | 'lost answer'
-  | 'parked, retry'
-  | 'parked, skip'
-  | 'parked, abort'
-  | 'abort at'
-  | 'taken over at';
-
-/** The title of a test that is a cell of the table of runbooks and faults. `about`: the call, step or wait. */
-export function cell(runbook: RunbookName, kind: CellKind, about = ''): string {
-  return `[${runbook}] ${kind}${about === '' ? '' : `: ${about}`}`;
-}
-
 /** History events that a run without a fault may take at most; docs/benchmarks.md has the same table. */
 export const EVENT_LIMITS: Partial<Readonly<Record<RunbookName, number>>> = {
   drSecondaryOnboarding: 110,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { TokenLedger } from '../../activities/ceremony/token-ledger';
 import { CHANGING, loseAnswer, signalled, statuses } from '../support/faults';
-import { cell, expectFewEvents } from '../support/matrix';
+import { expectFewEvents } from '../support/matrix';
 import { openScenario } from '../support/scenario';
 import type { Scenario, TestRun } from '../support/scenario';
 import { expectTakenOver } from '../support/failover';
@@ -39,7 +39,7 @@ describe('operationTokenDisposal', () => {
       at: new Date().toISOString(),
       ...more,
     });
-  it(cell('operationTokenDisposal', 'no fault', 'tokens that stand-alone ceremonies left'), async () => {
+  it('no fault: tokens that stand-alone ceremonies left', async () => {
     const ceremony = await scenario.tokenCeremony();
     await ceremony.shares();
     expect(await ceremony.report()).toMatchObject({ outcome: 'completed' });
@@ -60,7 +60,7 @@ describe('operationTokenDisposal', () => {
     expect(again).toMatchObject({ outcome: 'completed', result: { deleted: 0, tokens: [] } });
   });
 
-  it(cell('operationTokenDisposal', 'lost answer', 'deletion'), async () => {
+  it('lost answer: deletion', async () => {
     await leaveToken();
     const lost = loseAnswer(scenario, 'west', CHANGING.deleteToken);
     const report = await (await start({ cluster: 'west' })).report();
@@ -81,18 +81,15 @@ describe('operationTokenDisposal', () => {
     return run;
   };
 
-  it(
-    cell('operationTokenDisposal', 'parked, retry', 'a record that cannot be written after the deletion'),
-    async () => {
-      const run = await parkedInDeletion();
-      await scenario.mendRecord();
-      await run.decide('retry', DELETE_STEP);
-      expect(await run.report()).toMatchObject({ outcome: 'completed', leftToDo: [], result: { deleted: 1 } });
-      expect(living()).toBe(0);
-    },
-  );
+  it('parked, retry: a record that cannot be written after the deletion', async () => {
+    const run = await parkedInDeletion();
+    await scenario.mendRecord();
+    await run.decide('retry', DELETE_STEP);
+    expect(await run.report()).toMatchObject({ outcome: 'completed', leftToDo: [], result: { deleted: 1 } });
+    expect(living()).toBe(0);
+  });
 
-  it(cell('operationTokenDisposal', 'parked, skip', 'the tokens of one cluster'), async () => {
+  it('parked, skip: the tokens of one cluster', async () => {
     const run = await parkedInDeletion();
     await run.decide('skip', DELETE_STEP);
     const report = await run.report();
@@ -101,19 +98,19 @@ describe('operationTokenDisposal', () => {
     expect(report.leftToDo).toHaveLength(2);
   });
 
-  it(cell('operationTokenDisposal', 'parked, abort', 'a deletion that the record has not heard of'), async () => {
+  it('parked, abort: a deletion that the record has not heard of', async () => {
     const run = await parkedInDeletion();
     await run.decide('abort', DELETE_STEP);
     expect(await run.report()).toMatchObject({ outcome: 'aborted' });
     await scenario.mendRecord();
   });
 
-  it(cell('operationTokenDisposal', 'taken over at', 'a parked deletion'), async () => {
+  it('taken over at: a parked deletion', async () => {
     await expectTakenOver(scenario, await parkedInDeletion(), 'operationTokenDisposal');
     await scenario.mendRecord();
   });
 
-  it(cell('operationTokenDisposal', 'abort at', 'a deletion'), async () => {
+  it('abort at: a deletion', async () => {
     await leaveToken();
     const over = signalled();
     const call = { cluster: 'west', endpoint: CHANGING.deleteToken };
@@ -165,7 +162,7 @@ describe('operationTokenDisposal', () => {
     expect((await ledger.all(scenario.name)).map(({ state }) => state)).toEqual(['alive', 'alive']);
   });
 
-  it(cell('operationTokenDisposal', 'refused', 'an unknown cluster, and a record that cannot be read'), async () => {
+  it('refused: an unknown cluster, and a record that cannot be read', async () => {
     expect(await (await start({ cluster: 'north' })).failure()).toMatchObject({ code: 'UNKNOWN_CLUSTER' });
     expect(await (await start({ dryRun: true })).report()).toMatchObject({ outcome: 'planned' });
     await scenario.breakRecord();
