@@ -291,12 +291,11 @@ function arrivedAt(
 /** Whoever holds a document may pass it to an activity: only the run's own history says that people sent it here, and when. */
 function notBrought(gate: GateName): RunbookError {
   const { wid } = currentExecution().run;
-  const observed = `approvals of gate ${gate} that no signal of this run brought`;
-  return new RunbookError('NOT_APPROVED', `This is not approved: ${observed}, which do not count.`, {
-    observed,
-    needed: `gate ${gate} met by approvals that were sent to this very run`,
-    next: `Nothing was sent. Send them to the run: \`${nextCommandOf.approve(wid, gate)}\`.`,
-  });
+  return notApproved(
+    `approvals of gate ${gate} that no signal of this run brought`,
+    `gate ${gate} met by approvals that were sent to this very run`,
+    `Nothing was sent. Send them to the run: \`${nextCommandOf.approve(wid, gate)}\`.`,
+  );
 }
 
 function tooLate(

@@ -44,6 +44,10 @@ interface JudgedSignal extends Verdict {
   readonly arrival: number;
 }
 
+const refused = (code: string, text: string, more: Pick<Verdict, 'by' | 'failover'> = {}): Verdict => {
+  return { accepted: false, code, text, ...more };
+};
+
 /** What people sent is never in an input: the numbers of the signals, whose content is read in the run's history. */
 interface Arrived {
   readonly deployment: string;
@@ -61,7 +65,6 @@ async function judgeArrived(
   arrived: readonly number[],
   judge: (signal: ArrivedSignal) => Promise<Verdict>,
 ): Promise<JudgedSignal[]> {
-  const refused = (code: string, text: string): Verdict => ({ accepted: false, code, text });
   const verdicts: JudgedSignal[] = [];
   for (const signal of await new ArrivedSignals(currentExecution().run).of(name, arrived)) {
     const { arrival, content } = signal;
@@ -99,16 +102,15 @@ export async function checkApprovals(
     const approval = await verifyApproval(content, context);
     const by: Attested = { name: approval.name, how: approval.how };
     if (approvals.some((each) => each.digest === approval.digest))
-      return { accepted: false, code: 'repeated', text: 'this very document is in hand', by };
+      return refused('repeated', 'this very document is in hand', { by });
     const mayNot = mayNotApprove(deployment, gate, requestedBy, approval);
-    if (mayNot !== undefined) return { accepted: false, code: 'may-not-approve', text: mayNot, by };
+    if (mayNot !== undefined) return refused('may-not-approve', mayNot, { by });
     approvals.push(approval);
     if (!countsIn(findDeployment(inventory, deployment), approval.how)) {
-      const text = onlyClaimed(approval.name, nextCommandOf.approve(run.wid, gate, approval.name));
-      return { accepted: false, code: 'only-claimed', text, by };
+      const command = nextCommandOf.approve(run.wid, gate, approval.name);
+      return refused('only-claimed', onlyClaimed(approval.name, command), { by });
     }
-    const text = approval.verdict === 'approve' ? `approves gate ${gate}` : `rejects gate ${gate}`;
-    return { accepted: true, code: approval.verdict, text, by };
+    return { accepted: true, code: approval.verdict, text: `${approval.verdict}s gate ${gate}`, by };
   });
   return { verdicts, ...judgeGate(deployment, gate, requestedBy, approvals) };
 }
@@ -189,16 +191,19 @@ export async function checkDecisions({ deployment, parked, arrived }: DecisionsI
     const { name, how, action, reason, step, parkingNo } = verified;
     const by: Attested = { name, how };
     const waiting = parked.find((each) => each.step === step && each.parkingNo === parkingNo);
-    if (!waiting) {
-      const text = 'no step waits for this decision: another step, another parking, or decided already';
-      return { accepted: false, code: 'not-parked', text, by };
-    }
-    if (!waiting.choices.includes(action)) {
-      const text = `"${action}" is not a choice here; choices: ${waiting.choices.join(', ')}`;
-      return { accepted: false, code: 'no-such-choice', text, by };
-    }
+    if (!waiting)
+      return refused(
+        'not-parked',
+        'no step waits for this decision: another step, another parking, or decided already',
+        {
+          by,
+        },
+      );
+    const { choices } = waiting;
+    if (!choices.includes(action))
+      return refused('no-such-choice', `"${action}" is not a choice here; choices: ${choices.join(', ')}`, { by });
     const mayNot = mayNotDecide(deployment, verified);
-    if (mayNot !== undefined) return { accepted: false, ...mayNot, by };
+    if (mayNot) return refused(mayNot.code, mayNot.text, { by });
     const decision = { step, parkingNo, action, reason, rid: run.rid };
     return { accepted: true, code: 'accepted', text: `${action} "${step}"`, by, decision };
   });
@@ -270,26 +275,20 @@ export async function checkControls(input: ControlsInput): Promise<{
     let failover: Failover | undefined;
     if (action === 'takeOver') {
       const { data } = RUNBOOK_INPUTS.drFailover.safeParse(content);
-      if (!data) return { accepted: false, code: 'malformed', text: 'needs the input object of drFailover' };
-      if (data.deployment !== deployment)
-        return { accepted: false, code: 'other-deployment', text: `this run is about ${deployment}` };
-      if (data.dryRun)
-        return { accepted: false, code: 'dry-run', text: 'a dry run takes nothing over: start it on its own' };
+      if (!data) return refused('malformed', 'needs the input object of drFailover');
+      if (data.deployment !== deployment) return refused('other-deployment', `this run is about ${deployment}`);
+      if (data.dryRun) return refused('dry-run', 'a dry run takes nothing over: start it on its own');
       // A run that became a failover takes no other input any more.
       for (const name of [data.from, data.to, ...(data.alsoGone ?? [])])
         if (name !== undefined) findCluster(about, name);
       if (data.fencing === 'hook' && !about.hooks.fence)
-        return {
-          accepted: false,
-          code: 'no-fence-hook',
-          text: 'the inventory names no fence hook: leave "fencing" out',
-        };
+        return refused('no-fence-hook', 'the inventory names no fence hook: leave "fencing" out');
       ({ takeOverDocument: document, ...failover } = data);
       asker ??= data.requestedBy;
     }
     if (document === undefined) {
       const text = withNext('a take-over needs a document of who orders it', howTo(action, run));
-      if (!about.laboratory) return { accepted: false, code: 'not-signed', text, failover };
+      if (!about.laboratory) return refused('not-signed', text, { failover });
       const by: Attested = { name: failover?.requestedBy ?? 'unknown', how: 'claimed' };
       return { ...accepted, by, control: { reason: '' }, failover };
     }
@@ -302,11 +301,7 @@ export async function checkControls(input: ControlsInput): Promise<{
     return { ...accepted, by: { name, how }, control: order, failover };
   });
   const by = [...before, ...verdicts.flatMap((each) => (each.accepted && each.by ? [each.by] : []))];
-  return { verdicts, missing: action === 'takeOver' ? missingFor(deployment, asker, by) : [] };
-}
-
-/** Inside an outage a take-over needs what gate promote needs. */
-function missingFor(deployment: string, requestedBy: string | undefined, by: readonly Attested[]): readonly string[] {
+  // Inside an outage a take-over needs what gate promote needs.
   const ordered = by.map((each) => ({ ...each, verdict: 'approve' as const }));
-  return judgeGate(deployment, 'promote', requestedBy, ordered).missing;
+  return { verdicts, missing: action === 'takeOver' ? judgeGate(deployment, 'promote', asker, ordered).missing : [] };
 }

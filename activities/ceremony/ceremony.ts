@@ -25,7 +25,7 @@ export async function createCeremony(input: {
   readonly requestedBy: string;
   readonly targets: readonly CeremonyTarget[];
   readonly epoch: number;
-  readonly cid?: string;
+  readonly cid: string;
   readonly inputDigest: string;
   /** Operation tokens that people generated themselves; key shares where it is not given. */
   readonly collects?: 'tokens';
@@ -33,7 +33,7 @@ export async function createCeremony(input: {
   readonly recipientPgpKey?: string | undefined;
   /** How long the record keeps the token for a later run. */
   readonly keepFor?: string | undefined;
-}): Promise<CeremonyHandle & { readonly fingerprint: string }> {
+}): Promise<CeremonyHandle> {
   const { run, signal, clusters, keyRecords, signingKey } = currentExecution();
   const { kind = 'operation-token', reason, runbook, inputDigest, epoch, cid, collects, recipientPgpKey } = input;
   const deployment = clusters.deployment(input.deployment);

@@ -192,17 +192,29 @@ export function cancelCommand(kind: GeneratedTokenKind): string {
   return `vault operator generate-root ${kind === 'operation-token' ? '-dr-token ' : ''}-cancel`;
 }
 
-/** Somebody else's attempt is in the slot: nothing of ours ever cancels it. */
+/** An attempt that is not known to be ours is in the slot: nothing of ours ever cancels it. */
 function foreignAttempt(
-  { cluster, kind }: Slot,
+  { cluster, kind, pgpFingerprint: wanted }: Slot,
   { nonce = '', pgpFingerprint, progress, required }: GenerationAttempt,
 ) {
   const mark = attemptMark(nonce);
-  return new RunbookError('ATTEMPT_FOREIGN', `Somebody else's generation attempt is under way on ${cluster}.`, {
-    cluster,
-    observed: `attempt ${mark} with ${keyInWords(pgpFingerprint)}, ${progress} of ${required} key shares given`,
+  const observed = `attempt ${mark} with ${keyInWords(pgpFingerprint)}, ${progress} of ${required} key shares given`;
+  const shown = `shows a nonce that begins with ${mark}. They end or cancel it, then retry.`;
+  const cancel = `\`${cancelCommand(kind)}\`, then retry.`;
+  const told =
+    pgpFingerprint === wanted
+      ? {
+          message: `A generation attempt with the recipient's key is under way on ${cluster}, and this run does not know it.`,
+          next: `Ask the recipient whether they began it by hand: then their tool ${shown} Otherwise it may be of a worker of this run that ended before it could say so: ${cancel}`,
+        }
+      : {
+          message: `Somebody else's generation attempt is under way on ${cluster}.`,
+          next: `Find out whose it is: the owner's key has this fingerprint, and their tool ${shown} Where nobody claims it: ${cancel}`,
+        };
+  const { message, next } = told;
+  return new RunbookError('ATTEMPT_FOREIGN', message, {
+    ...{ cluster, observed, next },
     needed: 'the free slot, or our own attempt',
-    next: `Find out whose it is: the owner's key has this fingerprint, and his tool shows a nonce that begins with ${mark}. He ends or cancels it, then retry. Where nobody claims it: \`${cancelCommand(kind)}\`, then retry.`,
   });
 }
 

@@ -42,16 +42,13 @@ interface StartInput extends GenerationInput, Tried {
   readonly lost: number;
 }
 
-interface Started {
-  readonly attempt: OwnAttempt;
-  readonly attempts: number;
-}
-
 /**
  * Starts an attempt and gives all key shares but the last, of the first set that was not rejected. An attempt is lost where
  * a share is not seen to be taken: another one is started, so that no attempt gets a share twice.
  */
-export async function startGeneration(input: StartInput): Promise<Started | GenerationOutcome> {
+export async function startGeneration(
+  input: StartInput,
+): Promise<{ readonly attempt: OwnAttempt } | GenerationOutcome> {
   const execution = currentExecution();
   const record = await keysOf(input);
   // Opened while the cluster answers.
@@ -72,7 +69,7 @@ export async function startGeneration(input: StartInput): Promise<Started | Gene
       const given = await giveAllButLast(slot, set, nonce, destroyAfter);
       if (given === 'given') {
         await execution.assertCurrentAttempt();
-        return { attempt, attempts: lost - input.lost + 1 };
+        return { attempt };
       }
       if (given !== 'lost') return await keepToken(generation, attempt, given, holdersOf(set));
     }
@@ -162,28 +159,10 @@ export async function completeGeneration(
 
 /** @returns undefined where the attempt is not there any more as it was left: nothing was given, and the slot is freed */
 async function giveLast(generation: Generation, attempt: OwnAttempt) {
-  const { doubt } = currentExecution();
-  const { slot, record } = generation;
-  const { last, givers, seen } = await lookUp(generation, attempt);
-  const waits = isThis(slot, attempt, seen) && seen.progress === seen.required - 1;
-  if (!last || !waits || seen.nonce === undefined) {
-    await cancelOwn(slot);
-    return undefined;
-  }
-  await demandUsable(slot.cluster, record.destroyAfter);
-  doubt.mayHaveSent = true;
-  const answer = await give(slot, last.share, seen.nonce);
-  if (answer.kind !== 'denied') return { ...answer, givers };
-  doubt.mayHaveSent = false;
-  throw answer.error;
-}
-
-/** All that the last share needs: the share, its note in the record, and the attempt as the node has it that leads now. */
-async function lookUp(generation: Generation, attempt: OwnAttempt) {
-  const { record, slot } = generation;
-  const { client } = generation.access;
   const execution = currentExecution();
-  const { signal } = execution;
+  const { doubt, signal } = execution;
+  const { slot, record } = generation;
+  const { client } = generation.access;
   const look = async () => {
     // A share that finds no active node was certainly not sent; one that goes to the former one leaves a doubt.
     client.forgetActiveNode();
@@ -195,9 +174,20 @@ async function lookUp(generation: Generation, attempt: OwnAttempt) {
   const noting = noteLastShare(generation, attempt);
   noting.catch(() => undefined);
   const both = Promise.all([openLast(record, attempt.set), look()]);
-  const [inHand, seen] = await both.finally(() => noting);
+  const [{ last, givers }, first] = await both.finally(() => noting);
   const isFresh = Date.now() - began <= FRESH_MS;
-  return { ...inHand, seen: isFresh ? seen : await look() };
+  const seen = isFresh ? first : await look();
+  const waits = isThis(slot, attempt, seen) && seen.progress === seen.required - 1;
+  if (!last || !waits || seen.nonce === undefined) {
+    await cancelOwn(slot);
+    return undefined;
+  }
+  await demandUsable(slot.cluster, record.destroyAfter);
+  doubt.mayHaveSent = true;
+  const answer = await give(slot, last, seen.nonce);
+  if (answer.kind !== 'denied') return { ...answer, givers };
+  doubt.mayHaveSent = false;
+  throw answer.error;
 }
 
 /** Finds out by reads what became of an attempt of this run, and frees the slot. Any worker can: it needs no keys. */

@@ -1,7 +1,5 @@
 import { z } from 'zod';
 import type { CeremonyHandle, EnvelopeVerdict } from '../../src/contracts/ceremony';
-import { nextCommandOf } from '../../src/contracts/next-commands';
-import type { Finding } from '../../src/contracts/run-facts';
 import { duration } from '../../src/inventory/schema-values';
 import { createRehearsal as inviteToRehearsal, openRehearsalAnswer, readOwnInvitation } from '../../src/keys';
 import type { RehearsalAnswer } from '../../src/keys';
@@ -76,7 +74,6 @@ export async function openRehearsal(input: {
 }): Promise<{
   readonly verdicts: readonly EnvelopeVerdict[];
   readonly proofs: readonly RehearsalProof[];
-  readonly findings: readonly Finding[];
 }> {
   const { run, inventory, keyRecords, signingKey, records } = currentExecution();
   const { cid, epoch } = input.ceremony;
@@ -85,7 +82,6 @@ export async function openRehearsal(input: {
   const { deployment } = invitation;
   const verdicts: EnvelopeVerdict[] = [];
   const proofs: RehearsalProof[] = [];
-  const findings: Finding[] = [];
   for (const signal of await new ArrivedSignals(run).of('share', input.arrived)) {
     const { receipt, answer } = await openRehearsalAnswer(record, signal, inventory.people);
     const seen = verdictOf(inventory.people, signal, receipt);
@@ -97,20 +93,9 @@ export async function openRehearsal(input: {
       await keepRehearsal(records, { version: 1, ...facts, wid: run.wid, rid: run.rid });
       proofs.push({ name: holder, how, tool, at });
     }
-    if (verdict.code === 'share-in-rehearsal') findings.push(shareInRehearsal(run.wid, verdict.holder?.name));
     verdicts.push(verdict);
   }
-  return { verdicts, proofs, findings };
-}
-
-/** It was sealed to the key of the rehearsal, which is destroyed; what it taught is that the holder's tool can be misled. */
-function shareInRehearsal(workflowId: string, name: string | undefined): Finding {
-  return {
-    severity: 'warning',
-    code: 'share-in-rehearsal',
-    text: `${name ?? 'Somebody'} sent what was made for a ceremony to this rehearsal. It was refused and is kept nowhere but, sealed, in the event of the signal.`,
-    next: `${name ?? 'Who it was'} runs \`${nextCommandOf.share(workflowId, name)}\`: in a rehearsal it asks for no key share.`,
-  };
+  return { verdicts, proofs };
 }
 
 /** The last time that a person rehearsed. */

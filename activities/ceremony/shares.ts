@@ -5,8 +5,9 @@ import type { EnvelopeReceipt } from '../../src/contracts/receipts';
 import { ENVELOPE_VERDICTS } from '../../src/contracts/receipts';
 import { isUndecodable } from '../../src/contracts/signals';
 import { RunbookError } from '../../src/errors';
-import type { KeyRecord, OpenedShare, People } from '../../src/keys';
+import type { KeyRecord, CheckedShare, People } from '../../src/keys';
 import { examineEnvelope, openShares } from '../../src/keys';
+import type { Secret } from '../../src/secret';
 import type { ArrivedSignal } from '../approvals/arrived-signals';
 import { ArrivedSignals } from '../approvals/arrived-signals';
 import { currentExecution } from '../execution';
@@ -45,9 +46,8 @@ export async function openEnvelopes(input: {
   const { held, arrived } = input;
   const { cid, epoch } = input.ceremony;
   const opened = await openArrived(await keyRecords.read({ run, cid, epoch }), [...held, ...arrived]);
-  const isNew = ({ signal }: Arrived) => arrived.includes(signal.arrival);
-  const told = opened.filter(isNew).map(({ signal, receipt }) => verdictOf(inventory.people, signal, receipt));
-  return { verdicts: told };
+  const fresh = opened.filter((each) => arrived.includes(each.arrived.arrival));
+  return { verdicts: fresh.map((each) => verdictOf(inventory.people, each.arrived, each.receipt)) };
 }
 
 const NO_SENDER_TEXT = 'refused: the server recorded nobody as its sender: is authentication on?';
@@ -72,23 +72,11 @@ export function verdictOf(
   };
 }
 
-/** What one signal brought: what is told of it, and the share where it was opened and counts. */
-interface Arrived {
-  readonly signal: ArrivedSignal;
-  readonly receipt: EnvelopeReceipt;
-  readonly share: OpenedShare | undefined;
-}
-
-/** @param given - so many of them, the first, were given to the cluster already: they are verified, and not opened */
-async function openArrived(record: KeyRecord, arrivals: readonly number[], given = 0): Promise<Arrived[]> {
+/** What these signals brought, opened where the keys are. @param given - as {@link openShares} has it */
+async function openArrived(record: KeyRecord, arrivals: readonly number[], given = 0) {
   const { run, inventory } = currentExecution();
   const signals = await new ArrivedSignals(run).of('share', arrivals);
-  const { receipts, shares } = await openShares(record, signals, inventory.people, given);
-  return signals.flatMap((signal, index) => {
-    const receipt = receipts[index];
-    const share = shares.find(({ envelopeDigest }) => envelopeDigest === receipt?.envelopeDigest);
-    return receipt ? [{ signal, receipt, share: receipt.verdict === 'accepted' ? share : undefined }] : [];
-  });
+  return openShares(record, signals, inventory.people, given);
 }
 
 /** Sets of shares that are tried at most before the holders are asked again: every set of 3 out of 5 shares. */
@@ -104,8 +92,10 @@ export interface Tried {
 }
 
 /** A share in hand, with the number of the signal that brought it. */
-export interface ArrivedShare extends OpenedShare {
+export interface ArrivedShare {
   readonly arrival: number;
+  readonly holder: string;
+  readonly share: Secret<'key-share'>;
 }
 
 /**
@@ -115,7 +105,9 @@ export interface ArrivedShare extends OpenedShare {
  */
 export async function openInHand(record: KeyRecord, arrivals: readonly number[]): Promise<ArrivedShare[]> {
   const opened = await openArrived(record, arrivals);
-  const shares = opened.flatMap(({ signal, share }) => (share ? { ...share, arrival: signal.arrival } : []));
+  const shares = opened.flatMap(({ arrived: { arrival }, receipt: { holder }, share }) =>
+    share && holder !== undefined ? { arrival, holder, share } : [],
+  );
   if (shares.length < record.threshold) throw sharesMissing(opened, record.threshold);
   return shares;
 }
@@ -133,7 +125,7 @@ function fits({ verdict }: EnvelopeReceipt): boolean {
 }
 
 /** Some mistakes show only beside the shares of others, such as an odd length: whose share counts no more, and why. */
-function sharesMissing(opened: readonly Arrived[], needed: number): RunbookError {
+function sharesMissing(opened: readonly CheckedShare[], needed: number): RunbookError {
   const receipts = opened.map(({ receipt }) => receipt);
   const unfit = receipts.filter((receipt) => !fits(receipt) && receipt.verdict !== 'superseded');
   const whose = unfit.map(({ holder = 'somebody', verdict }) => `; ${holder}: ${ENVELOPE_VERDICTS[verdict]}`).join('');

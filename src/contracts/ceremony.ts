@@ -37,6 +37,8 @@ export interface CeremonyHandle {
   readonly keyHome: string;
   /** The signed invitation (JWS), for the holders. */
   readonly invitation: string;
+  /** Of the OpenPGP key that tells a generation attempt of this epoch from another's. */
+  readonly fingerprint?: string;
   readonly holders: readonly string[];
   /** Key shares that the service requires. */
   readonly threshold: number;

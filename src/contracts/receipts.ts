@@ -13,8 +13,6 @@ export const ENVELOPE_VERDICTS = {
   'not-signed': 'refused: the inventory demands a signature of this holder',
   'wrong-signer': 'refused: not sent or signed by the named holder',
   expired: 'refused: arrived after the invitation expired',
-  'rehearsal-envelope': 'refused: made for a rehearsal, it holds no key share',
-  'share-in-rehearsal': 'refused: made for a ceremony, and this is a rehearsal, which asks for no key share',
   'other-kind': 'refused: made for a run that asks for something else: a key share, a token or a rehearsal',
   'wrong-cluster': 'refused: this run asks for no operation token of that cluster',
   'not-a-token': 'refused: it holds no operation token. A key share, a batch token or another token is not taken',
@@ -74,9 +72,7 @@ const NEXT_OF_SHARE: Readonly<
       ? `send it yourself, with your own login to Temporal: ${give(sent)}; that was yours: the operators correct your principal in the inventory`
       : `sign with the key whose public line the inventory lists for you: ${giveSigned(sent)}`,
   expired: (sent) => `${status(sent)} shows whether the holders are asked anew; then ${give(sent)}`,
-  'rehearsal-envelope': giveOrPage,
-  'share-in-rehearsal': (sent) => `${giveOrPage(sent)}: it makes the value itself`,
-  'other-kind': (sent) => `${status(sent)} shows what this run asks for`,
+  'other-kind': (sent) => `${status(sent)} shows what this run asks for; give that: ${giveOrPage(sent)}`,
   'wrong-cluster': (sent) => `${status(sent)} shows of which cluster; then ${give(sent)}`,
   'not-a-token': (sent) => `keep key shares to yourself; with the decoded operation token ${give(sent)}`,
   'ordinary-token': (sent) =>

@@ -38,6 +38,8 @@ export interface InspectedEnvelope {
   readonly person: PersonFacts;
 }
 
+const OF_ENVELOPES: ReadonlySet<string | undefined> = new Set(Object.values(ENVELOPES).map(({ typ }) => typ));
+
 /** The receipt for an envelope that passed stage 1. */
 export function receiptOf(
   { payload, digest }: InspectedEnvelope,
@@ -70,8 +72,8 @@ export async function examineEnvelope(
     refused: { ...(person && { holder: person.name, seq: payload.seq }), envelopeDigest: digest, verdict },
   });
 
-  const other = jws === undefined ? undefined : otherKind(jws, wanted);
-  if (other !== undefined) return refuse(other);
+  const typ = jws === undefined ? wanted : claimedHeader(jws).typ;
+  if (typ !== wanted && OF_ENVELOPES.has(typ)) return refuse('other-kind');
   if (payload.cid !== ceremony.cid) return refuse('wrong-ceremony');
   if (payload.epoch !== ceremony.epoch) return refuse('wrong-epoch');
   if (payload.inv !== ceremony.invitationDigest) return refuse('wrong-ceremony');
@@ -99,15 +101,6 @@ async function checkAttestation(
     }
   }
   return person.attestation === 'principal' && !isSender(person, principal) ? 'wrong-signer' : undefined;
-}
-
-/** A rehearsal's envelope in a ceremony, and the other way round, are told by name: the holder sees what he mixed up. */
-function otherKind(jws: string, wanted: DocumentType): EnvelopeVerdictCode | undefined {
-  const { typ } = claimedHeader(jws);
-  if (wanted === DOCUMENT_TYPES.share && typ === DOCUMENT_TYPES.rehearsalShare) return 'rehearsal-envelope';
-  if (wanted === DOCUMENT_TYPES.rehearsalShare && typ === DOCUMENT_TYPES.share) return 'share-in-rehearsal';
-  const known: readonly (string | undefined)[] = Object.values(ENVELOPES).map((each) => each.typ);
-  return typ !== wanted && known.includes(typ) ? 'other-kind' : undefined;
 }
 
 function readEnvelope(

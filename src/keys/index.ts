@@ -15,7 +15,7 @@ export { createInvitation, createRehearsal, readOwnInvitation } from './invitati
 export type { CreatedInvitation, InvitationFacts } from './invitation';
 export { examineEnvelope, receiptOf } from './envelope';
 export { openProvidedToken, openRehearsalAnswer, openShares } from './opening';
-export type { OpenedShare, RehearsalAnswer } from './opening';
+export type { CheckedShare, RehearsalAnswer } from './opening';
 export { evaluateGate, verifyApproval, verifyControl, verifyDecision } from './approvals';
 export type { CountedApproval, DocumentContext } from './approvals';
 export type { VerifiedApproval, VerifiedControl, VerifiedDecision } from './approvals';

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { documentDigest, signDocument } from '../documents/documents';
 import { INVITATIONS, readInvitation } from '../documents/invitation';
 import type { Invitation, InvitationKind, InvitationOf, Rehearsal } from '../documents/invitation';
@@ -12,10 +11,8 @@ import type { RunContext } from './sealing';
 
 /** What an invitation is made of. The activity reads it from inventory and service; nothing here is a key. */
 type FactsOf<I> = DeepReadonly<
-  Omit<I, keyof RunContext | 'cid' | 'recipient' | 'pgp' | 'erasure' | 'iat' | 'exp' | 'useFor'>
+  Omit<I, keyof RunContext | 'recipient' | 'pgp' | 'erasure' | 'iat' | 'exp' | 'useFor'>
 > & {
-  /** The ceremony that this epoch belongs to; a new one where it is not given. */
-  readonly cid?: string;
   readonly collectForMs: number;
 };
 
@@ -38,22 +35,15 @@ export interface CreatedInvitation<K extends InvitationKind = 'ceremony'> {
 
 /** How long the key of a rehearsal outlives the collecting, so that an answer of the last second can still be opened. */
 const REHEARSAL_GRACE_MS = 120_000;
-/** What makes two invitations the same question. Who stands by may change between two attempts. */
-const QUESTION = {
-  ceremony: 'kind targets requestedBy reason runbook inputDigest holders threshold collects forPerson keepFor'.split(
-    ' ',
-  ),
-  rehearsal: ['deployment', 'reason', 'inputDigest', 'holders'],
-} as const;
 
 /**
  * Makes the keys of an epoch, signs the invitation and stores the record; returns when the record is synced. Called
- * again by the same run for the same epoch, targets and policy (a retry after a lost answer) it returns the invitation
- * that exists, so that no holder is asked twice.
+ * again by the same run for the same epoch of the ceremony (a retry after a lost answer) it returns the invitation that
+ * exists, so that no holder is asked twice: what it was asked for is what a token generation compares.
  *
  * @param run the activity's own run, never from input.
  * @throws RunbookError `INVALID_INPUT` where fewer holders are invited than the service requires; `STATE_DIVERGED` where
- * the epoch exists with other targets; `DOCUMENT_INVALID` where the invitation would be larger than 16 KiB.
+ * the epoch exists and collects no more; `DOCUMENT_INVALID` where the invitation would be larger than 16 KiB.
  */
 export async function createInvitation(
   records: KeyRecords,
@@ -75,8 +65,7 @@ export async function createInvitation(
 /**
  * As {@link createInvitation}, for a rehearsal: the same run asks the same people for the same epoch once.
  *
- * @throws RunbookError `DOCUMENT_INVALID` where the invitation would be larger than 16 KiB; `STATE_DIVERGED` where the
- * epoch exists for other people.
+ * @throws RunbookError `DOCUMENT_INVALID` where the invitation would be larger than 16 KiB; `STATE_DIVERGED` as above.
  */
 export async function createRehearsal(
   records: KeyRecords,
@@ -97,15 +86,20 @@ async function issue<K extends InvitationKind>(
   now: number,
 ): Promise<CreatedInvitation<K>> {
   const { keyHome } = records;
-  const find = () => findExisting(records, signingKey, run, kind, facts, now);
+  const find = async (): Promise<CreatedInvitation<K> | undefined> => {
+    const record = (await records.ofRun(run, now)).find(({ cid, epoch }) => cid === facts.cid && epoch === facts.epoch);
+    if (record?.state !== 'collecting' || record.exp * 1000 <= now) return undefined;
+    const { invitation, digest } = await readOwnInvitation(record, signingKey, kind);
+    return { jws: record.invitation, digest, invitation, keyHome };
+  };
   const existing = await find();
-  if (existing !== undefined) return { ...existing, keyHome };
+  if (existing) return existing;
 
   await records.demandRoom(run, now);
   const keys = await createCeremonyKeys();
   const iat = Math.floor(now / 1000);
   const { ns, wid, rid } = run;
-  const { cid = randomUUID(), collectForMs, useForMs, ...said } = facts;
+  const { cid, collectForMs, useForMs, ...said } = facts;
   const { typ, members } = INVITATIONS[kind];
   // The schema is the one of this kind.
   const invitation = members.parse({
@@ -126,39 +120,10 @@ async function issue<K extends InvitationKind>(
   } catch (error) {
     // An attempt that was given up for lost went on and was first: its invitation is the one of this epoch.
     const first = isRunbookError(error, 'STATE_DIVERGED') ? await find() : undefined;
-    if (first === undefined) throw error;
-    return { ...first, keyHome };
+    if (first) return first;
+    throw error;
   }
   return { jws, digest, invitation, keyHome };
-}
-
-async function findExisting<K extends InvitationKind>(
-  records: KeyRecords,
-  signingKey: SigningKey,
-  run: RunContext,
-  kind: K,
-  facts: CommonFacts,
-  now: number,
-): Promise<Omit<CreatedInvitation<K>, 'keyHome'> | undefined> {
-  for (const record of await records.ofRun(run, now)) {
-    const { epoch, cid, exp, state } = record;
-    if ((record.kind === 'rehearsal') !== (kind === 'rehearsal')) continue;
-    if (epoch !== facts.epoch || cid !== (facts.cid ?? cid) || state !== 'collecting' || exp * 1000 <= now) continue;
-    const { invitation, digest } = await readOwnInvitation(record, signingKey, kind);
-    const sameRecipient = facts.pgp === undefined || facts.pgp === invitation.pgp;
-    if (sameRecipient && questionOf(kind, invitation) === questionOf(kind, facts))
-      return { jws: record.invitation, digest, invitation };
-  }
-  return undefined;
-}
-
-/** As text: the same whatever the order of the members. */
-function questionOf(kind: InvitationKind, asked: object): string {
-  const members = QUESTION[kind].map((member) => Reflect.get(asked, member) as unknown);
-  return JSON.stringify(members, (_name, each: unknown): unknown => {
-    if (typeof each !== 'object' || each === null || Array.isArray(each)) return each;
-    return Object.fromEntries(Object.entries<unknown>({ ...each }).sort());
-  });
 }
 
 /**

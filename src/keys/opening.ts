@@ -14,13 +14,11 @@ import type { ArrivedEnvelope, InspectedEnvelope } from './envelope';
 import type { KeyRecord } from './key-records';
 import type { People } from './people';
 
-/** A key share in hand. For the burst only. */
-export interface OpenedShare {
-  readonly holder: string;
-  readonly seq: number;
-  readonly envelopeDigest: string;
-  /** Lower-case hexadecimal. */
-  readonly share: Secret<'key-share'>;
+/** An envelope with its receipt, and the key share in it where that counts: lower-case hexadecimal, for the generation alone. */
+export interface CheckedShare<A extends ArrivedEnvelope = ArrivedEnvelope> {
+  readonly arrived: A;
+  readonly receipt: EnvelopeReceipt;
+  readonly share?: Secret<'key-share'> | undefined;
 }
 
 /** What one answer to a rehearsal proves: this person's tool, key and access work. */
@@ -36,7 +34,7 @@ export interface RehearsalAnswer {
 interface Examined {
   receipt: EnvelopeReceipt;
   /** Where it opened, and may count. */
-  readonly opened?: OpenedShare;
+  readonly opened?: { readonly holder: string; readonly seq: number; readonly share: Secret<'key-share'> };
 }
 
 /**
@@ -44,34 +42,34 @@ interface Examined {
  * each opens with this record's key and nothing else, that the inner part repeats the outer one, the share's length, and
  * that no two holders gave the same share.
  *
- * @returns a receipt for each, and the shares that count: each holder's valid envelope with the highest sequence number, in
- * the order of arrival. The shares are for the token generation only.
+ * @param given so many of them, the first, were given to the cluster already: they are verified, and not opened.
+ * @returns each with its receipt, and with its share where that counts: each holder's valid envelope with the highest
+ * sequence number.
  */
-export async function openShares(
+export async function openShares<A extends ArrivedEnvelope>(
   record: KeyRecord,
-  envelopes: readonly ArrivedEnvelope[],
+  envelopes: readonly A[],
   people: People,
   given = 0,
-): Promise<{ readonly receipts: readonly EnvelopeReceipt[]; readonly shares: readonly OpenedShare[] }> {
-  const all: Examined[] = [];
-  for (const envelope of envelopes.slice(0, given)) {
-    const examined = await examineEnvelope(envelope, record, people);
-    all.push({ receipt: 'refused' in examined ? examined.refused : receiptOf(examined) });
+): Promise<CheckedShare<A>[]> {
+  const all: (Examined & { readonly arrived: A })[] = [];
+  for (const arrived of envelopes.slice(0, given)) {
+    const examined = await examineEnvelope(arrived, record, people);
+    all.push({ arrived, receipt: 'refused' in examined ? examined.refused : receiptOf(examined) });
   }
-  for (const envelope of envelopes.slice(given)) {
-    const opened = await openEnvelope(record, 'ceremony', envelope, people);
+  for (const arrived of envelopes.slice(given)) {
+    const opened = await openEnvelope(record, 'ceremony', arrived, people);
     // One that was refused is not in hand: the same one may come again from its own holder.
     const isRepeated = all.some((each) => each.opened && each.receipt.envelopeDigest === opened.receipt.envelopeDigest);
-    if (!('content' in opened)) all.push(opened);
-    else if (isRepeated) all.push({ receipt: receiptOf(opened.envelope, 'repeated') });
-    else all.push(shareIn(opened.envelope, opened.content.share));
+    if (!('content' in opened)) all.push({ arrived, ...opened });
+    else if (isRepeated) all.push({ arrived, receipt: receiptOf(opened.envelope, 'repeated') });
+    else all.push({ arrived, ...shareIn(opened.envelope, opened.content.share) });
   }
   refuseSupersededAndSame(all, record.threshold);
   refuseOddLengths(all);
-  return {
-    receipts: all.map(({ receipt }) => receipt),
-    shares: accepted(all).map(({ opened }) => opened),
-  };
+  return all.map(({ arrived, receipt, opened }) => {
+    return { arrived, receipt, share: receipt.verdict === 'accepted' ? opened?.share : undefined };
+  });
 }
 
 function shareIn(envelope: InspectedEnvelope, text: string): Examined {
@@ -79,8 +77,7 @@ function shareIn(envelope: InspectedEnvelope, text: string): Examined {
   const fits = /^([0-9a-f]{2})*$/.test(text) && bytes >= SHARE_BYTES.shortest && bytes <= SHARE_BYTES.longest;
   if (!fits) return { receipt: receiptOf(envelope, 'wrong-length') };
   const { holder, seq } = envelope.payload;
-  const share = new Secret('key-share', text);
-  return { receipt: receiptOf(envelope), opened: { holder, seq, envelopeDigest: envelope.digest, share } };
+  return { receipt: receiptOf(envelope), opened: { holder, seq, share: new Secret('key-share', text) } };
 }
 
 /**
@@ -162,23 +159,13 @@ async function openEnvelope<K extends EnvelopeKind>(
   const file = decodeBase64url(envelope.payload.ct);
   const plaintext = file && hasOneRecipient(file) ? await openWithIdentity(record.keys, file) : undefined;
   if (plaintext === undefined) return { receipt: receiptOf(envelope, 'does-not-open') };
-  const inner = parsed(plaintext);
+  const { data } = ENVELOPES[kind].plaintext.safeParse(parsed(plaintext));
   // From here on the secret is a string, which nothing can erase; the bytes can be.
   plaintext.fill(0);
-  const content = ENVELOPES[kind].plaintext.safeParse(inner);
-  if (!content.success) return { receipt: receiptOf(envelope, mixedUp(kind, inner)) };
-  const same = REPEATED.every((member) => Reflect.get(content.data, member) === Reflect.get(envelope.payload, member));
-  if (!same) return { receipt: receiptOf(envelope, 'mismatch') };
+  const same = REPEATED.every((member) => data && Reflect.get(data, member) === Reflect.get(envelope.payload, member));
+  if (!data || !same) return { receipt: receiptOf(envelope, 'mismatch') };
   // The schema is the one of this kind.
-  return { receipt: receiptOf(envelope), envelope, content: content.data as Content<K> };
-}
-
-/** A real share in a rehearsal, and the other way round, is told by name. */
-function mixedUp(kind: EnvelopeKind, inner: unknown): EnvelopeVerdictCode {
-  const ctx = typeof inner === 'object' && inner !== null && 'ctx' in inner ? inner.ctx : undefined;
-  const isOf = (other: EnvelopeKind) => ctx === ENVELOPES[other].plaintext.shape.ctx.value;
-  if (kind === 'ceremony' && isOf('rehearsal')) return 'rehearsal-envelope';
-  return kind === 'rehearsal' && isOf('ceremony') ? 'share-in-rehearsal' : 'mismatch';
+  return { receipt: receiptOf(envelope), envelope, content: data as Content<K> };
 }
 
 function parsed(plaintext: Uint8Array): unknown {
@@ -196,7 +183,7 @@ function hasOneRecipient(file: Uint8Array): boolean {
   return stanzas.length === 1 && stanzas[0]?.startsWith('-> mlkem768x25519 ') === true;
 }
 
-type Fitting = Examined & { readonly opened: OpenedShare };
+type Fitting = Examined & Required<Pick<Examined, 'opened'>>;
 
 function accepted(all: readonly Examined[]): Fitting[] {
   return all.filter((one): one is Fitting => one.receipt.verdict === 'accepted' && one.opened !== undefined);

@@ -121,8 +121,7 @@ describe("the server's record of who sent a signal", () => {
     let ceremony: CeremonyHandle;
     let own: unknown;
     beforeAll(async () => {
-      const { fingerprint: _fingerprint, ...made } = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }]);
-      ceremony = made;
+      ceremony = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }]);
       own = await envelopeOf(bench.person('ada'), ceremony.invitation, bench.workersKey, { unsigned: true });
     });
 

@@ -46,6 +46,8 @@ const entries = (): LedgerEntry[] => bench.tokensKept();
 const breakRecord = () => void (bench.recordServer.failure = new Error('silent'));
 const mend = () => void (bench.recordServer.failure = undefined);
 const states = () => entries().map(({ state }) => state);
+const inSlot = async () =>
+  ((await (await fetch(`${bench.cluster('west').apiAddress}${BASE}/attempt`)).json()) as { started: boolean }).started;
 
 it('holds the sealed token, before the run is told', async () => {
   const { token } = await generate();
@@ -79,9 +81,6 @@ describe('what became of an attempt is found out by any worker, without the keys
   const wanted = { kind: 'operation-token', uses: USES } as const;
   const settle = (attempt: OwnAttempt | undefined, mayBeSent: boolean) =>
     bench.call('settleGeneration', { ...about(), attempt, mayBeSent });
-  const inSlot = async () =>
-    ((await (await fetch(`${bench.cluster('west').apiAddress}${BASE}/attempt`)).json()) as { started: boolean })
-      .started;
   const start = () => ({ ...about(), wanted, attempts: [], rejected: [], tried: 0, lost: 0 });
   async function started(): Promise<OwnAttempt> {
     const { arrivals: shares } = bench.shares(envelopes);
@@ -208,11 +207,10 @@ it('settles nothing that its owner, who was thought dead, writes meanwhile', asy
   expect(entries()).toEqual([alive]);
 });
 
-it('keeps nothing of a generation that certainly made nothing', async () => {
+it('keeps nothing of a generation that certainly made nothing, nor its slot', async () => {
   const bad = await bench.envelopes(ceremony.invitation, ['ada'], { ada: '11'.repeat(33) });
   const failure = await bench.generationFailure(input({ envelopes: [...bad, ...envelopes.slice(1)] }));
-  expect(failure.code).toBe('SHARES_REJECTED');
-  expect(states()).toEqual([]);
+  expect([failure.code, states(), await inSlot()]).toEqual(['SHARES_REJECTED', [], false]);
 });
 
 it('keeps the orphan where it could not be read what the last share did', async () => {
@@ -229,10 +227,4 @@ it('keeps the orphan whose token could not be sealed, and nothing tries again un
   expect(failure).toMatchObject({ code: 'TOKEN_ORPHANED', retryable: false });
   expect(failure.message).toContain('may exist that nobody holds');
   expect(states()).toEqual(['orphan']);
-});
-
-it('a token without a use is not made', async () => {
-  const before = living();
-  expect((await bench.generationFailure(input({ uses: [] }))).code).toBe('DOCUMENT_INVALID');
-  expect(living()).toBe(before);
 });

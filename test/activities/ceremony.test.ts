@@ -42,13 +42,14 @@ describe('the roster', () => {
       deployment: { ceremony: roster({ holders: ['ada', 'bert', 'cleo'], ...standBy }) },
       person: (name) => (['cleo', 'dora'].includes(name) ? { publicKeys: [] } : undefined),
     });
-    const handle = await bench.ceremony([{ cluster: 'west', uses: USES }]);
+    const cid = randomUUID();
+    const handle = await bench.ceremony([{ cluster: 'west', uses: USES }], { cid });
     const names = { holders: ['ada', 'bert', 'emil'], standBy: ['emil'], threshold: 3 };
     const [, payload = ''] = handle.invitation.split('.');
     expect(JSON.parse(Buffer.from(payload, 'base64url').toString())).toMatchObject(names);
     expect(handle).toMatchObject({ ...names, inviteStandByAfterMs: 420_000, notJoined: ['cleo', 'dora'] });
     // The same again: a retry after a lost answer asks nobody twice.
-    expect((await bench.ceremony([{ cluster: 'west', uses: USES }])).invitation).toBe(handle.invitation);
+    expect((await bench.ceremony([{ cluster: 'west', uses: USES }], { cid })).invitation).toBe(handle.invitation);
     await bench.stop();
   });
 
@@ -68,6 +69,7 @@ describe('the roster', () => {
 it.each([
   ['another cluster', { cluster: 'east' }, 'not a target of the invitation'],
   ['a use that nobody was asked for', { uses: ['dr.disable'] }, 'dr.promote'],
+  ['no use', { uses: [] }, 'dr.promote'],
   ['one use more than was asked for', { uses: [...USES, 'dr.update-primary'] }, 'dr.promote'],
 ])('a token for %s is refused, and nothing reaches the service', async (_name, more, observed) => {
   const before = bench.changes();
@@ -81,13 +83,13 @@ it('where neither attempt nor seal are told at first, the seal is asked again fo
   const attempt = 'GET /v1/sys/replication/dr/secondary/generate-operation-token/attempt';
   bench.service.faults.add({ cluster: 'west', endpoint: attempt, action: { status: 400 }, times: Infinity });
   bench.service.faults.add({ cluster: 'west', endpoint: 'GET /v1/sys/seal-status', action: { status: 500 } });
-  const told = await bench.ceremony([{ cluster: 'west', uses: USES }], 3).finally(() => bench.service.faults.clear());
+  const told = await bench.ceremony([{ cluster: 'west', uses: USES }]).finally(() => bench.service.faults.clear());
   expect(told).toMatchObject({ threshold: 3 });
 });
 
 it('too few shares, a share twice, envelopes of another ceremony, or made-up verdicts make no token', async () => {
   const before = bench.changes();
-  const other = await bench.ceremony([{ cluster: 'west', uses: USES }], 2);
+  const other = await bench.ceremony([{ cluster: 'west', uses: USES }]);
   const foreign = await bench.envelopes(other.invitation, ['ada', 'bert', 'cleo']);
   const plain = envelopes.map(() => bench.person('ada').share ?? '');
   const verdicts = [{ holder: 'ada', verdict: 'accepted' }];
@@ -128,7 +130,7 @@ it('envelopes are judged one by one, on arrival and where the keys are, without 
 });
 
 it('destroyed keys open nothing any more', async () => {
-  const gone = await bench.ceremony([{ cluster: 'west', uses: USES }], 3);
+  const gone = await bench.ceremony([{ cluster: 'west', uses: USES }]);
   const theirs = await bench.envelopes(gone.invitation, ['ada', 'bert', 'cleo']);
   for (const destroyed of [true, false])
     expect(await bench.call('destroyCeremonyKeys', { ceremony: gone })).toMatchObject({ destroyed });
@@ -138,14 +140,7 @@ it('destroyed keys open nothing any more', async () => {
 describe('a run of somebody else on this host', () => {
   const stranger = { ns: 'default', wid: 'ceremony:theirs', rid: 'theirs' };
   const round = (epoch: number, cid: string, run = bench.run) =>
-    bench.call(
-      'createCeremony',
-      {
-        ...{ deployment: DEPLOYMENT, runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga' },
-        ...{ targets: [{ cluster: 'west', uses: USES }], epoch, cid, inputDigest: 'digest' },
-      },
-      { run },
-    );
+    bench.ceremony([{ cluster: 'west', uses: USES }], { epoch, cid }, { run });
 
   it("that gives the ID of a ceremony does not block its owner's next rounds, nor end them", async () => {
     const own = await round(1, randomUUID());

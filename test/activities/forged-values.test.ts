@@ -8,7 +8,14 @@ import type { Authority } from '../../src/contracts/activities';
 import { Secret } from '../../src/secret';
 import { sealValue } from '../../src/keys';
 import type { RunContext } from '../../src/keys';
-import { ActivityBench, DEPLOYMENT, drDemotion, drPromotion, openBench } from '../support/activity-environment';
+import {
+  ActivityBench,
+  DEPLOYMENT,
+  drDemotion,
+  drPromotion,
+  failedOf,
+  openBench,
+} from '../support/activity-environment';
 
 /** The clean-up of a run may delete what an earlier run of the workflow left, and what is past its time. */
 const MAY_BE_DELETED = ['of an earlier run of the same workflow', 'that is expired', 'for another use'];
@@ -134,9 +141,7 @@ describe('no activity signs or encrypts what it is passed', () => {
       ...{ cluster: 'west', uses: ['dr.promote'] as const },
       ...{ addresses: ['https://evil.example'], clusterId: 'evil', caSha256: 'ee'.repeat(32) },
     };
-    const from = { deployment: DEPLOYMENT, runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga' };
-    const asked = { ...from, inputDigest: 'x', targets: [target], epoch: 1, ...hostile };
-    const { invitation } = await bench.call('createCeremony', asked);
+    const { invitation } = await bench.ceremony([target], { epoch: 1, ...hostile });
     const [header = '', payload = ''] = invitation.split('.');
     const decode = (part: string): Record<string, unknown> =>
       JSON.parse(Buffer.from(part, 'base64url').toString('utf8')) as Record<string, unknown>;
@@ -167,8 +172,7 @@ describe('no activity signs or encrypts what it is passed', () => {
       ['', 'INVALID_INPUT'],
     ] as const) {
       const targets = [{ cluster, uses: ['dr.promote'] as const }];
-      const { code } = await bench.failure('createCeremony', { ...from, inputDigest: 'x', targets, epoch: 2 });
-      expect(code).toBe(refusal);
+      expect(await bench.ceremony(targets, { epoch: 2 }).catch(failedOf)).toMatchObject({ code: refusal });
     }
     await bench.stop();
   });

@@ -16,15 +16,7 @@ describe('a provided token', () => {
   let ceremony: Awaited<ReturnType<typeof asked>>;
   const ceremonyOf = { holders: ['ada', 'bert', 'cleo', 'dora', 'emil'], tokenProviders: ['ada', 'bert'] };
   const asked = (options: CallOptions = {}, collects: { readonly collects?: 'tokens' } = { collects: 'tokens' }) =>
-    bench.call(
-      'createCeremony',
-      {
-        ...{ deployment: DEPLOYMENT, runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga', epoch: 1 },
-        ...{ inputDigest: 'digest', cid: randomUUID(), ...collects },
-        targets: [{ cluster: 'west', uses: USES }],
-      },
-      options,
-    );
+    bench.ceremony([{ cluster: 'west', uses: USES }], collects, options);
   const generated = () => bench.cluster('west').tokens.createOperationToken(bench.service.now());
   const document = (by: string, providing: Partial<Providing>, invitation = ceremony.invitation) =>
     providedBy(bench.person(by), invitation, bench.workersKey, { cluster: 'west', token: MADE_UP, ...providing });

@@ -26,13 +26,9 @@ describe('the generation of a root token', () => {
   beforeEach(() => bench.forgetTokens());
 
   async function invite(recipientPgpKey: string, epoch: number): Promise<CeremonyHandle> {
-    const { fingerprint: _fingerprint, ...handle } = await bench.call('createCeremony', {
-      ...({ kind: 'root-token', targets: [{ cluster: 'east', uses: [] }] } as const),
-      ...{ deployment: DEPLOYMENT, recipientPgpKey, epoch },
-      ...{ runbook: 'rootTokenCeremony', reason: 'a test', requestedBy: 'olga', inputDigest: 'digest' },
-      cid: '0b6f8f9e-2d0f-4c35-9a54-1f9f0d0f0001',
-    });
-    return handle;
+    const cid = '0b6f8f9e-2d0f-4c35-9a54-1f9f0d0f0001';
+    const asked = { kind: 'root-token', recipientPgpKey, epoch, cid } as const;
+    return bench.ceremony([{ cluster: 'east', uses: [] }], asked);
   }
 
   async function authority(changes: Readonly<Record<string, unknown>> = {}, verdict: 'approve' | 'reject' = 'approve') {
@@ -80,9 +76,7 @@ describe('the generation of a root token', () => {
     const other = await newKey();
     const otherKey = generate(await authority({ recipientPgpKey: other }), { recipientPgpKey: other });
     expect((await bench.generationFailure(otherKey)).code).toBe('DOCUMENT_INVALID');
-    const { fingerprint: _fingerprint, ...forOperations } = await bench.ceremony([
-      { cluster: 'west', uses: ['dr.promote'] },
-    ]);
+    const forOperations = await bench.ceremony([{ cluster: 'west', uses: ['dr.promote'] }]);
     const forged = generate(await authority(), { ceremony: forOperations });
     expect((await bench.generationFailure(forged)).code).toBe('DOCUMENT_INVALID');
     const elsewhere = { ...bench.run, rid: '6f0e4a70-0000-4000-8000-000000000000' };
@@ -109,6 +103,11 @@ describe('the generation of a root token', () => {
     const his = await there();
     const failure = await bench.generationFailure(generate(await authority()));
     expect([failure.code, (await there()).nonce]).toEqual(['ATTEMPT_FOREIGN', his.nonce]);
+    // Nor is it called somebody else's: a worker of this run that died may have begun it.
+    expect([failure.message, failure.details['next']]).toEqual([
+      expect.stringContaining("with the recipient's key is under way on east, and this run does not know it"),
+      expect.stringContaining('a worker of this run that ended before it could say so'),
+    ]);
     await fetch(slot, { method: 'DELETE' });
   });
 

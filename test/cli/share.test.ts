@@ -11,7 +11,7 @@ import {
 } from '../../src/keys';
 import type { CreatedInvitation } from '../../src/keys';
 import { processContext } from '../../src/cli/context';
-import { lookup, RUN } from '../keys/builders';
+import { lookup, rehearsalFacts, RUN } from '../keys/builders';
 import { atTerminal, claimedAda, cli, HolderBench } from './support';
 import type { Typed } from './support';
 
@@ -277,11 +277,8 @@ describe('runbook share in a rehearsal', () => {
   let cid: string;
   let file: string;
   beforeAll(async () => {
-    const { jws, invitation: rehearsal } = await createRehearsal(bench.records, bench.workersKey, run, {
-      ...{ deployment: 'payments', requestedBy: { name: 'olga', how: 'claimed' }, reason: 'every quarter' },
-      ...{ runbook: 'ceremonyRehearsal', inputDigest: 'payments/ada+bert', holders: ['ada', 'bert'] },
-      ...{ epoch: 1, collectForMs: 60_000 },
-    });
+    const facts = rehearsalFacts(['ada', 'bert']);
+    const { jws, invitation: rehearsal } = await createRehearsal(bench.records, bench.workersKey, run, facts);
     ({ cid } = rehearsal);
     file = await bench.file('rehearsal', `${jws}\n`);
   });
@@ -332,8 +329,8 @@ describe('runbook share in a rehearsal', () => {
 async function opened(envelope: unknown): Promise<string | undefined> {
   const { cid, epoch } = invitation.invitation;
   const record = await bench.records.read({ run: RUN, cid, epoch });
-  const { shares } = await openShares(record, [{ content: envelope, at: Date.now() }], claimedAda);
-  return shares[0]?.share.reveal();
+  const [given] = await openShares(record, [{ content: envelope, at: Date.now() }], claimedAda);
+  return given?.share?.reveal();
 }
 
 function changed(jws: string): string {

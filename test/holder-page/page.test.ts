@@ -10,7 +10,7 @@ import {
   spokenFingerprint,
 } from '../../src/keys';
 import type { CreatedInvitation, PersonFacts } from '../../src/keys';
-import { lookup, RUN, shareText } from '../keys/builders';
+import { lookup, rehearsalFacts, RUN, shareText } from '../keys/builders';
 import { findChromium } from '../support/chromium';
 import { agree, check, checkRefused, encryptAndCopy, messageOf, openStage, pinOf, until, visit } from './support';
 import type { Stage } from './support';
@@ -35,8 +35,8 @@ inBrowser(`the holder's page in a browser${because}`, () => {
   async function opened(envelope: unknown, person: PersonFacts = ben) {
     const { cid, epoch } = invitation.invitation;
     const record = await stage.records.read({ run: invitation.invitation, cid, epoch });
-    const { receipts, shares } = await openShares(record, [{ content: envelope, at: Date.now() }], lookup(person));
-    return { verdict: receipts[0]?.verdict, share: shares[0]?.share.reveal() };
+    const [given] = await openShares(record, [{ content: envelope, at: Date.now() }], lookup(person));
+    return { verdict: given?.receipt.verdict, share: given?.share?.reveal() };
   }
 
   it('shows every member in plain words first, then makes an envelope that only the workers open; asks the network for nothing; keeps nothing', async () => {
@@ -167,11 +167,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect((await page.textContent('body')) ?? '').not.toMatch(/[^\P{Cc}\s]|\p{Bidi_Control}/u);
     await page.click('#step-3 .again');
 
-    const { requestedBy, reason } = invitation.invitation;
-    const rehearsal = await createRehearsal(stage.records, stage.workersKey, RUN, {
-      ...{ deployment: 'payments', requestedBy, reason, runbook: 'ceremonyRehearsal', inputDigest: 'digest' },
-      ...{ holders: ['ben', 'cyd'], epoch: 1_000, collectForMs: 600_000 },
-    });
+    const rehearsal = await createRehearsal(stage.records, stage.workersKey, RUN, rehearsalFacts());
     await check(page, rehearsal.jws, 'ben');
     await agree(page, 'payments');
     expect(await page.isVisible('#share')).toBe(false);
@@ -180,7 +176,7 @@ inBrowser(`the holder's page in a browser${because}`, () => {
     expect(await page.innerText('body')).not.toContain('Give your key share');
     expect(await page.innerText('#step-3')).toContain('Do not type your key share');
     const envelope = await encryptAndCopy(page);
-    const record = await stage.records.read({ run: rehearsal.invitation, cid: rehearsal.invitation.cid, epoch: 1_000 });
+    const record = await stage.records.read({ run: rehearsal.invitation, cid: rehearsal.invitation.cid, epoch: 1 });
     const { receipt, answer } = await openRehearsalAnswer(record, { content: envelope, at: Date.now() }, lookup(ben));
     expect(receipt.verdict).toBe('accepted');
     expect(answer?.tool).toMatch(/^holder page \d/);

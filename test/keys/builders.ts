@@ -1,10 +1,11 @@
+import { randomUUID } from 'node:crypto';
 import type { Principal } from '../../src/contracts/run-facts';
 import { RunbookError } from '../../src/errors';
 import { Secret } from '../../src/secret';
 import { createCeremonyKeys } from '../../src/keys/ceremony-keys';
 import type { CeremonyKeys } from '../../src/keys/ceremony-keys';
 import type { ArrivedEnvelope } from '../../src/keys/envelope';
-import type { InvitationFacts } from '../../src/keys/invitation';
+import type { createRehearsal, InvitationFacts } from '../../src/keys/invitation';
 import type { KeyRecord } from '../../src/keys/key-records';
 import type { People, PersonFacts } from '../../src/keys/people';
 import type { RunContext } from '../../src/keys/sealing';
@@ -96,10 +97,19 @@ export function invitationFacts(changes: Partial<InvitationFacts> = {}): Invitat
     inputDigest: DIGEST,
     holders: ['ben', 'cyd', 'dan'],
     threshold: 3,
+    cid: randomUUID(),
     epoch: 1,
     collectForMs: 1_800_000,
     useForMs: 1_800_000,
     ...changes,
+  };
+}
+
+export function rehearsalFacts(holders: readonly string[] = ['ben', 'cyd']): Parameters<typeof createRehearsal>[3] {
+  return {
+    ...{ deployment: 'payments', requestedBy: { name: 'olga', how: 'claimed' }, reason: 'every quarter' },
+    ...{ runbook: 'ceremonyRehearsal', inputDigest: `payments/${holders.join('+')}`, holders },
+    ...{ cid: randomUUID(), epoch: 1, collectForMs: 600_000 },
   };
 }
 

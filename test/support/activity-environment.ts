@@ -98,7 +98,6 @@ export interface Generating {
 interface Generated {
   readonly token: Sealed<'operation-token'>;
   readonly encryptedToken: string;
-  readonly attempts: number;
   readonly badShares: readonly string[];
   /** All that the run was told. */
   readonly findings: readonly Finding[];
@@ -469,16 +468,14 @@ export class ActivityBench {
     return person;
   }
 
-  async ceremony(targets: readonly CeremonyTarget[], epoch = 1) {
-    return this.call('createCeremony', {
-      deployment: DEPLOYMENT,
-      runbook: 'drSwitchover',
-      reason: 'a test',
-      requestedBy: 'olga',
-      targets,
-      epoch,
-      inputDigest: 'digest',
-    });
+  async ceremony(
+    targets: readonly CeremonyTarget[],
+    more: Partial<Parameters<RunbookActivities['createCeremony']>[0]> = {},
+    options: CallOptions = {},
+  ) {
+    const by = { deployment: DEPLOYMENT, runbook: 'drSwitchover', reason: 'a test', requestedBy: 'olga' };
+    const asked = { ...by, targets, epoch: 1, cid: randomUUID(), inputDigest: 'digest', ...more };
+    return this.call('createCeremony', asked, options);
   }
 
   /** Remembers the DR roles of all clusters. @returns what sets them back */
@@ -546,7 +543,10 @@ export class ActivityBench {
       if ('findings' in result) findings.push(...(result.findings as readonly Finding[]));
       return result;
     };
-    const generations = new TokenGenerations((finding) => void findings.push(finding));
+    const generations = new TokenGenerations(
+      (finding) => void findings.push(finding),
+      (work) => work(),
+    );
     const calls: GenerationCalls = {
       startGeneration: (input) => start(input).then(told),
       completeGeneration: (input) => this.call('completeGeneration', input, options).catch(missed).then(told),

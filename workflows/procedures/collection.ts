@@ -42,8 +42,9 @@ export abstract class Collection {
   protected keysLost: string | undefined;
   /** Whether the keys are destroyed, or about to be. */
   protected closed = false;
+  /** The fingerprint that tells our generation attempt from another's, also when the keys are gone. */
+  fingerprint: string | undefined;
   readonly #cid = uuid4();
-  #fingerprint: string | undefined;
 
   constructor(
     protected readonly run: Run,
@@ -55,7 +56,7 @@ export abstract class Collection {
   protected abstract create(
     call: StepCalls,
     round: { readonly epoch: number; readonly cid: string },
-  ): Promise<CeremonyHandle & { readonly fingerprint?: string }>;
+  ): Promise<CeremonyHandle>;
 
   /** Checks what arrived, where the keys are. `take` keeps what counts, where its epoch is still the present one. */
   protected abstract check(
@@ -84,20 +85,14 @@ export abstract class Collection {
     return false;
   }
 
-  /** The fingerprint that tells our generation attempt from another's. */
-  get fingerprint(): string | undefined {
-    return this.#fingerprint;
-  }
-
   /** Makes keys and invitation; from here on envelopes are accepted. */
   async invite(): Promise<void> {
     const epoch = (this.handle?.epoch ?? 0) + 1;
     const { invite } = this.words;
     const name = epoch === 1 ? invite : `${invite} again (epoch ${epoch})`;
-    const made = await this.run.step(name, (call) => this.create(call, { epoch, cid: this.#cid }));
-    const { fingerprint, ...handle } = made;
+    const handle = await this.run.step(name, (call) => this.create(call, { epoch, cid: this.#cid }));
     this.handle = handle;
-    this.#fingerprint = fingerprint;
+    this.fingerprint = handle.fingerprint;
     this.keysLost = undefined;
     this.run.state.invitation = handle.invitation;
     this.run.signals.on('share', (items) => this.#receive(items));

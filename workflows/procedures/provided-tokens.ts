@@ -36,11 +36,6 @@ export class ProvidedTokens extends PeoplesTokens {
     super(run, request, words, { kind: 'operation-token', collects: 'tokens' });
   }
 
-  /** The attempts are people's own. */
-  override get fingerprint(): undefined {
-    return undefined;
-  }
-
   /** People may have given another one since. */
   override isCurrent({ cluster, ...token }: OperationTokenReference): boolean {
     return token.source === 'sealed' && this.#usable(cluster)?.token === token.value;

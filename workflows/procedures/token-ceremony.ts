@@ -13,7 +13,6 @@ import type { Run } from '../engine/run';
 import type { CeremonyRequest, Parked } from './collection';
 import { KEYS_LOST, PeoplesTokens } from './collection';
 import { HeldShares, TokenGenerations, badShareFindings } from './token-generation';
-import type { GenerationCalls } from './token-generation';
 
 /** What is generated: a token of the run, or one for a person, encrypted to their key and begun only with fresh approvals. */
 export interface CeremonyKind {
@@ -25,6 +24,8 @@ export interface CeremonyKind {
   /** How long the record keeps the token for a later run. */
   readonly keepFor?: string | undefined;
 }
+
+type Making = ReturnType<TokenGenerations['generate']>;
 
 /**
  * Collects sealed key shares from separate holders, and turns them into tokens for several clusters from one ask. Shares
@@ -84,10 +85,7 @@ export class TokenCeremony extends PeoplesTokens {
     uses: readonly TokenUse[],
     parked: Parked = {},
   ): Promise<OperationTokenReference | undefined> {
-    const name = `Generate operation token on ${cluster}`;
-    const made = await this.#generateOn(name, cluster, parked, (call) =>
-      this.#attempt(call, cluster, { kind: 'operation-token', uses }),
-    );
+    const made = await this.#generateOn(cluster, parked, (make) => make({ kind: 'operation-token', uses }));
     return made?.sealed && { source: 'sealed', cluster, value: made.sealed, entry: made.entry };
   }
 
@@ -98,12 +96,10 @@ export class TokenCeremony extends PeoplesTokens {
     if (!person || !target) throw new TypeError('this is no ceremony for a person');
     const { cluster, uses } = target;
     const { recipientPgpKey, begin } = person;
-    const name = `Generate ${kind === 'root-token' ? 'root' : 'operation'} token on ${cluster}`;
-    const made = await this.#generateOn(name, cluster, {}, (call) =>
+    const made = await this.#generateOn(cluster, {}, (make) =>
       begin(async (authority) => {
         const given = { recipientPgpKey, authority };
-        const wanted: WantedToken = kind === 'root-token' ? { kind, ...given } : { kind, uses, ...given };
-        const generated = await this.#attempt(call, cluster, wanted);
+        const generated = await make(kind === 'root-token' ? { kind, ...given } : { kind, uses, ...given });
         this.#encrypted = generated.encrypted;
         return generated;
       }),
@@ -114,12 +110,18 @@ export class TokenCeremony extends PeoplesTokens {
 
   /** Asks for a further share only where the service rejected some, and for all of them where the keys are lost. */
   async #generateOn(
-    name: string,
     cluster: string,
-    parked: Parked,
-    body: (call: StepCalls) => ReturnType<TokenGenerations['generate']>,
-  ): Promise<Awaited<ReturnType<TokenGenerations['generate']>> | undefined> {
-    const { choices, skipEffect } = parked;
+    { choices, skipEffect }: Parked,
+    carryOut: (make: (wanted: WantedToken) => Making) => Making,
+  ): Promise<Awaited<Making> | undefined> {
+    const isRoot = this.#kind.kind === 'root-token';
+    const name = isRoot ? `Generate root token on ${cluster}` : `Generate operation token on ${cluster}`;
+    const body = (call: StepCalls) =>
+      carryOut((wanted) => {
+        if (this.#keys) this.#keys.usedAt ??= Date.now();
+        const request = { deployment: this.deployment, cluster, ceremony: this.required(), wanted };
+        return this.#generations.generate(call, request, this.#shares);
+      });
     this.#parked = { choices: choices ?? [LEAVE] };
     const options = {
       ...(choices && { choices }),
@@ -142,12 +144,6 @@ export class TokenCeremony extends PeoplesTokens {
         await this.collect();
       }
     }
-  }
-
-  #attempt(call: StepCalls, cluster: string, wanted: WantedToken): ReturnType<TokenGenerations['generate']> {
-    if (this.#keys) this.#keys.usedAt ??= Date.now();
-    const request = { deployment: this.deployment, cluster, ceremony: this.required(), wanted };
-    return this.#generations.generate(unstoppable(call), request, this.#shares);
   }
 
   #tellRejected(cluster: string, { message, observed = 'nothing more' }: FailureFacts): void {
@@ -273,15 +269,6 @@ export class TokenCeremony extends PeoplesTokens {
 
 function inMinutes(milliseconds: number): string {
   return milliseconds < 60_000 ? `${milliseconds / 1000} s` : `${Math.round(milliseconds / 60_000)} min`;
-}
-
-/** Nothing stops the last share, nor what finds out whether there is a token. */
-function unstoppable(call: StepCalls): GenerationCalls {
-  return {
-    startGeneration: (input) => call.startGeneration(input),
-    completeGeneration: (input) => CancellationScope.nonCancellable(() => call.completeGeneration(input)),
-    settleGeneration: (input) => CancellationScope.nonCancellable(() => call.settleGeneration(input)),
-  };
 }
 
 /** Whether the shares in hand do not do: a holder corrects his, or a further one gives. */

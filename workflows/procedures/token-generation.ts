@@ -1,4 +1,4 @@
-import { isCancellation } from '@temporalio/workflow';
+import { CancellationScope, isCancellation } from '@temporalio/workflow';
 import type { GenerationInput, GenerationOutcome, WantedToken } from '../../src/contracts/activities';
 import { orphanFinding } from '../../src/contracts/run-status';
 import type { CeremonyHandle, EnvelopeVerdict, OwnAttempt } from '../../src/contracts/ceremony';
@@ -128,12 +128,15 @@ export class HeldShares {
 export class TokenGenerations {
   readonly #open = new Map<string, OpenGeneration>();
   readonly #attempts: OwnAttempt[] = [];
-  readonly #alarm: (finding: Finding) => void;
 
-  /** @param alarm - told where no worker can find out what a last share did: what activities find is told by them */
-  constructor(alarm: (finding: Finding) => void) {
-    this.#alarm = alarm;
-  }
+  /**
+   * @param alarm - told where no worker can find out what a last share did: what activities find is told by them
+   * @param unstoppable - nothing stops the last share, nor what finds out whether there is a token
+   */
+  constructor(
+    private readonly alarm: (finding: Finding) => void,
+    private readonly unstoppable = <T>(work: () => Promise<T>) => CancellationScope.nonCancellable(work),
+  ) {}
 
   /**
    * One token from the shares in hand. Sets that the service rejects are followed by others; a lost attempt is started
@@ -145,26 +148,15 @@ export class TokenGenerations {
     call: GenerationCalls,
     request: GenerationRequest,
     shares: HeldShares,
-  ): Promise<
-    Generated & { readonly entry: string | undefined; readonly attempts: number; readonly badShares: readonly string[] }
-  > {
+  ): Promise<Generated & { readonly entry: string | undefined; readonly badShares: readonly string[] }> {
     const { cluster } = request;
-    let attempts = 0;
     for (let lost = 0; ;) {
       await this.#settleEarlierEpochs(call, request);
-      const started = await this.#start(call, {
-        ...request,
-        ...shares.toGive(cluster),
-        attempts: this.#attempts,
-        lost,
-      });
+      const input = { ...request, ...shares.toGive(cluster), attempts: this.#attempts, lost };
+      const started = await this.#start(call, input);
       const { set, id: entry } = 'attempt' in started ? started.attempt : { set: [], id: undefined };
-      attempts += 'attempt' in started ? started.attempts : 1;
       const outcome = 'attempt' in started ? await this.#complete(call, request, started.attempt) : started;
-      if (outcome.next === 'token') {
-        const badShares = shares.provenBad(cluster, set);
-        return { ...outcome, entry, attempts, badShares };
-      }
+      if (outcome.next === 'token') return { ...outcome, entry, badShares: shares.provenBad(cluster, set) };
       if (outcome.next === 'next-set') shares.reject(cluster, set);
       lost = outcome.next === 'again' ? lost + 1 : 0;
     }
@@ -195,7 +187,7 @@ export class TokenGenerations {
     this.#attempts.push(attempt);
     this.#begin(request, { attempt, mayBeSent: true });
     try {
-      const outcome = await call.completeGeneration({ ...request, attempt, attempts });
+      const outcome = await this.unstoppable(() => call.completeGeneration({ ...request, attempt, attempts }));
       this.#end(request);
       return outcome;
     } catch (error) {
@@ -234,7 +226,8 @@ export class TokenGenerations {
   async #settleOne(call: GenerationCalls, open: OpenGeneration): Promise<GenerationOutcome> {
     const { deployment, cluster, kind, ceremony, attempt, mayBeSent } = open;
     try {
-      const outcome = await call.settleGeneration({ deployment, cluster, ceremony, attempt, mayBeSent });
+      const about = { deployment, cluster, ceremony, attempt, mayBeSent };
+      const outcome = await this.unstoppable(() => call.settleGeneration(about));
       this.#open.delete(keyOf(open));
       return outcome;
     } catch (error) {
@@ -243,7 +236,7 @@ export class TokenGenerations {
       this.#open.set(keyOf(open), { ...open, mayBeSent: false });
       if (mayBeSent && attempt) {
         const how = `attempt ${attempt.mark}: no worker could find out what the last share did`;
-        this.#alarm(orphanFinding(kind, cluster, how));
+        this.alarm(orphanFinding(kind, cluster, how));
       }
       return { next: 'again', findings: [] };
     }

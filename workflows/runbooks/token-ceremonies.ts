@@ -52,8 +52,7 @@ async function askHolders(
   { input, assess, target }: Wanted,
   gate: 'ceremony' | undefined,
   kindOf: (approvals: Approvals) => CeremonyKind,
-  begun: (ceremony: TokenCeremony, route: TokenRoute) => void = () => undefined,
-): Promise<TokenCeremony | Ending> {
+): Promise<{ readonly ceremony: TokenCeremony; readonly route: TokenRoute } | Ending> {
   const { deployment, reason, requestedBy = 'unknown' } = input;
   // 1. Is its slot free, do the holders suffice, can a recipient's key encrypt? Who approves sees its fingerprint.
   const approved = await approvePlan(run, { input, assess, gate: () => gate });
@@ -65,12 +64,11 @@ async function askHolders(
   const inputDigest = approvals.authority.plan.digest;
   const request = { deployment, runbook, reason, requestedBy, targets: [target], inputDigest };
   const ceremony = new TokenCeremony(run, request, kindOf(approvals));
-  begun(ceremony, route);
   run.onEnd(() => ceremony.abandon());
   run.state.enterPhase('waiting-for-people');
   await ceremony.ready();
   await ceremony.collect();
-  return ceremony;
+  return { ceremony, route };
 }
 
 /** Approved by the run that takes it. */
@@ -79,7 +77,8 @@ async function keep(run: Run, input: InputOf<'operationTokenCeremony'>, uses: re
   const assess = (call: StepCalls) => call.assessOperationTokenCeremony({ input });
   const kind = { kind: 'operation-token', keepFor } as const;
   const asked = await askHolders(run, { input, assess, target: { cluster, uses } }, undefined, () => kind);
-  if (!(asked instanceof TokenCeremony)) return asked;
+  if ('outcome' in asked) return asked;
+  const { ceremony } = asked;
 
   // 3. The token generation. The token stays sealed, in the result of this step and in the record.
   run.state.enterPhase('preparing');
@@ -92,7 +91,7 @@ async function keep(run: Run, input: InputOf<'operationTokenCeremony'>, uses: re
       await call.deleteOperationTokens({ deployment, tokens });
     });
   });
-  const made = await asked.generate(cluster, uses);
+  const made = await ceremony.generate(cluster, uses);
   if (made) leftOver = [made];
   if (run.state.findings.some(({ code }) => code === TOKEN_NOT_IN_RECORD)) {
     const tokens = leftOver;
@@ -104,7 +103,7 @@ async function keep(run: Run, input: InputOf<'operationTokenCeremony'>, uses: re
 
   // 4. The keys are not needed any more.
   run.state.enterPhase('finishing');
-  await asked.close();
+  await ceremony.close();
   leftOver = undefined;
   return {
     outcome: 'completed',
@@ -138,19 +137,18 @@ async function forPerson(run: Run, recipientPgpKey: string, wanted: ForPerson): 
   });
   try {
     return await run.abortable(async () => {
-      const asked = await askHolders(run, wanted, 'ceremony', kindOf, (begun, route) => {
-        ceremony = begun;
-        fingerprint = route.fingerprint ?? '';
-      });
-      if (!(asked instanceof TokenCeremony)) return asked;
+      const asked = await askHolders(run, wanted, 'ceremony', kindOf);
+      if ('outcome' in asked) return asked;
+      ceremony = asked.ceremony;
+      fingerprint = asked.route.fingerprint ?? '';
 
       // 3. DANGER: the token generation. The token has no lifetime, and only the recipient can read and end it.
       run.state.enterPhase('working');
-      const token = await asked.generateForPerson();
+      const token = await ceremony.generateForPerson();
 
       // 4. The keys are not needed any more.
       run.state.enterPhase('finishing');
-      await asked.close();
+      await ceremony.close();
       return { outcome: 'completed', ...handedOn(token) };
     });
   } catch (error) {

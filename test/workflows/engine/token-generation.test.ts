@@ -22,7 +22,7 @@ const [LOST, GONE, REFUSED] = [
 
 type Answers<R> = readonly (R | Error)[];
 interface Answering {
-  readonly start?: Answers<{ readonly attempt: OwnAttempt; readonly attempts: number }>;
+  readonly start?: Answers<{ readonly attempt: OwnAttempt }>;
   readonly complete?: Answers<GenerationOutcome>;
   readonly settle?: Answers<GenerationOutcome>;
 }
@@ -43,7 +43,7 @@ function generating({ start = [], complete = [], settle = [] }: Answering) {
   };
   const [starts, completes, settles] = [[...start], [...complete], [...settle]];
   const call = {
-    startGeneration: () => answer('start', [{ attempt: ATTEMPT, attempts: 1 }], starts.shift()),
+    startGeneration: () => answer('start', [{ attempt: ATTEMPT }], starts.shift()),
     completeGeneration: () => answer('complete', [TOKEN], completes.shift()),
     settleGeneration: ({ mayBeSent, ceremony }: Parameters<GenerationCalls['settleGeneration']>[0]) =>
       answer(
@@ -52,7 +52,10 @@ function generating({ start = [], complete = [], settle = [] }: Answering) {
         settles.shift(),
       ),
   } as unknown as GenerationCalls;
-  const generations = new TokenGenerations((finding) => void findings.push(finding));
+  const generations = new TokenGenerations(
+    (finding) => void findings.push(finding),
+    (work) => work(),
+  );
   const generate = (epoch = 1) => {
     const ceremony = { cid: 'cid', epoch, invitation: 'invitation' } as CeremonyHandle;
     const request = { deployment: 'payments', cluster: 'west', ceremony };
@@ -67,7 +70,7 @@ function generating({ start = [], complete = [], settle = [] }: Answering) {
 
 it('where nothing happens there are two activities, and nothing is looked at afterwards', async () => {
   const { calls, generate, end } = generating({});
-  expect(await generate()).toMatchObject({ next: 'token', attempts: 1, badShares: [] });
+  expect(await generate()).toMatchObject({ next: 'token', badShares: [] });
   await end();
   expect(calls).toEqual(['start', 'complete']);
 });
