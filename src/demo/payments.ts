@@ -146,7 +146,7 @@ export async function startPayments(options: PaymentsOptions) {
       /** Address of the clients' hooks and their probe. */
       clientsAddress,
       /** Shell script with which a person ends a cluster and restarts it: `kill east`, `restart east`. */
-      simulated: `exec curl -sSf -H 'authorization: Bearer ${state.control.token}' -d "{\\"cluster\\":\\"$2\\"}" ${state.control.address}/control/"$1"`,
+      simulated: `exec curl -sSf -H 'authorization: Bearer ${state.control.token}' -X POST ${state.control.address}/control/"$1"/"$2"`,
       /** What workers and the command line need in their environment. */
       environment,
       /** Ends the service and the clients' address and removes the directory. */

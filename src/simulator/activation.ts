@@ -20,9 +20,12 @@ export const PUBLIC_KEY_BYTES = 32;
 /** Seconds that a token is dated back, against clocks that differ. */
 const NOT_BEFORE_LEEWAY_SECONDS = 5;
 
-interface IssuedToken {
-  readonly wrapInfo?: JsonObject;
-  readonly encrypted?: string;
+/** An activation token that was given out. */
+export interface ActivationToken {
+  readonly content: ActivationContent;
+  readonly issuer: SimulatedCluster;
+  /** For whom it is encrypted; empty where it is wrapped. */
+  readonly publicKey: string;
 }
 
 /** `primary/secondary-token`: makes the id known and gives its credentials, wrapped or encrypted. */
@@ -30,7 +33,7 @@ export function issueActivationToken(
   cluster: SimulatedCluster,
   kind: ReplicationKind,
   request: { id: string; ttlMs: number; publicKey: string; creationPath: string },
-): IssuedToken {
+): { readonly wrapInfo?: JsonObject; readonly encrypted?: string } {
   const now = cluster.service.now();
   const role = cluster.effectiveRole(kind);
   if (role.mode !== 'primary') throw badRequest(`${kind} secondary tokens can only be generated on a primary`);
@@ -45,11 +48,27 @@ export function issueActivationToken(
     primaryClusterAddress: role.advertisedAddress === '' ? cluster.clusterAddress : role.advertisedAddress,
     expiresAt: now + request.ttlMs,
   };
-  const issued =
-    request.publicKey === '' ? wrap(cluster, content, request, now) : encrypt(cluster, content, request.publicKey);
+  const { publicKey } = request;
+  if (publicKey !== '' && decodeStandardBase64(publicKey)?.length !== PUBLIC_KEY_BYTES)
+    throw badRequest('failed to parse the secondary public key');
+  // How the service encrypts is not public, and its clients see opaque base64: here the content stays with the service.
+  const encrypted = publicKey === '' ? undefined : cluster.random.bytes(320).toString('base64');
+  const ttl = Math.ceil(request.ttlMs / 1_000);
+  const token = encrypted ?? wrappingToken(cluster, now, ttl);
+  cluster.tokens.issued.push(token);
+  cluster.service.activationTokens.set(token, { content, issuer: cluster, publicKey });
   const known = { id: request.id, certificate: content.certificate, activated: false };
   cluster.setRole(kind, { ...role, knownSecondaries: [...role.knownSecondaries, known] }, now);
-  return issued;
+  if (encrypted !== undefined) return { encrypted };
+  return {
+    wrapInfo: {
+      token,
+      accessor: cluster.random.base62(24),
+      ttl,
+      creation_time: new Date(now).toISOString(),
+      creation_path: request.creationPath,
+    },
+  };
 }
 
 /** For a while after a promotion the answer is 412 or 500. */
@@ -62,44 +81,17 @@ function refuseWhileSettling(cluster: SimulatedCluster, now: number): void {
     ]);
 }
 
-/**
- * A text that only the holder of the public key can use. How the service encrypts is not public, and its clients see
- * opaque base64: here the content stays with the service.
- */
-function encrypt(cluster: SimulatedCluster, content: ActivationContent, publicKey: string): IssuedToken {
-  if (decodeStandardBase64(publicKey)?.length !== PUBLIC_KEY_BYTES)
-    throw badRequest('failed to parse the secondary public key');
-  const encrypted = cluster.random.bytes(320).toString('base64');
-  cluster.service.encryptedTokens.set(encrypted, { publicKey, content });
-  cluster.tokens.issued.push(encrypted);
-  return { encrypted };
-}
-
-function wrap(
-  cluster: SimulatedCluster,
-  content: ActivationContent,
-  request: { ttlMs: number; creationPath: string },
-  now: number,
-): IssuedToken {
+/** In the form of a JWT; the service knows what it issued. */
+function wrappingToken(cluster: SimulatedCluster, now: number, ttl: number): string {
   const iat = Math.floor(now / 1_000);
-  const ttl = Math.ceil(request.ttlMs / 1_000);
   const jti = cluster.random.token();
   const times = { iat, exp: iat + ttl, nbf: iat - NOT_BEFORE_LEEWAY_SECONDS };
   const claims = { accessor: '', addr: cluster.apiAddress, ...times, jti, type: 'wrapping' };
+  cluster.tokens.issued.push(jti);
   const parts = [{ alg: 'ES512', typ: 'JWT' }, claims].map((part) => Buffer.from(JSON.stringify(part)));
-  // In the form of a JWT; the service knows what it issued.
   const token = [...parts, cluster.random.bytes(132)].map((part) => part.toString('base64url')).join('.');
-  cluster.tokens.issued.push(token, jti);
-  cluster.wrappingTokens.set(token, content);
-  return {
-    wrapInfo: {
-      token,
-      accessor: cluster.random.base62(24),
-      ttl,
-      creation_time: new Date(now).toISOString(),
-      creation_path: request.creationPath,
-    },
-  };
+  cluster.wrappingTokens.add(token);
+  return token;
 }
 
 /**
@@ -113,10 +105,12 @@ export function redeemActivationToken(
   primaryApiAddress: string,
 ): ActivationContent & { readonly source: SimulatedCluster } {
   const now = receiver.service.now();
+  const issued = receiver.service.activationTokens.get(token);
+  if (issued === undefined) throw badRequest('error parsing the activation token');
   const content =
-    token.split('.').length === 3
-      ? unwrap(receiver, token, primaryApiAddress, now)
-      : decrypt(receiver, kind, token, now);
+    issued.publicKey === ''
+      ? unwrap(receiver, token, issued, primaryApiAddress, now)
+      : decrypt(receiver, kind, issued, now);
   if (content.kind !== kind) throw badRequest(`activation token is not for ${kind} replication`);
   const source = receiver.service.clusterAt(content.primaryClusterAddress);
   const role = source?.effectiveRole(kind);
@@ -140,31 +134,36 @@ function isReachable(
   return source !== undefined && from.service.linked(from, source) && source.leadership.serving(now) !== undefined;
 }
 
-function decrypt(receiver: SimulatedCluster, kind: ReplicationKind, token: string, now: number): ActivationContent {
-  const found = receiver.service.encryptedTokens.get(token);
-  if (found === undefined || found.publicKey !== receiver.leadership.active?.publicKeys.get(kind))
-    throw new ServiceFault(500, ['error decrypting secondary token: no private key fits']);
-  if (found.content.expiresAt <= now)
-    throw new ServiceFault(500, ['error decrypting secondary token: token has expired']);
-  return found.content;
+function decrypt(
+  receiver: SimulatedCluster,
+  kind: ReplicationKind,
+  { publicKey, content }: ActivationToken,
+  now: number,
+): ActivationContent {
+  const refused = (why: string) => new ServiceFault(500, [`error decrypting secondary token: ${why}`]);
+  if (publicKey !== receiver.leadership.active?.publicKeys.get(kind)) throw refused('no private key fits');
+  if (content.expiresAt <= now) throw refused('token has expired');
+  return content;
 }
 
-function unwrap(receiver: SimulatedCluster, token: string, primaryApiAddress: string, now: number): ActivationContent {
+/** At the address that the request gives, or else the one in the token: whoever issued it. */
+function unwrap(
+  receiver: SimulatedCluster,
+  token: string,
+  { issuer, content }: ActivationToken,
+  primaryApiAddress: string,
+  now: number,
+): ActivationContent {
   const { service } = receiver;
-  const issuer = [...service.clusters.values()].find(({ tokens }) => tokens.issued.includes(token));
-  // The token tells the address of who issued it.
-  const address = primaryApiAddress === '' ? issuer?.apiAddress : primaryApiAddress;
-  if (address === undefined) throw badRequest('error parsing the activation token');
+  const address = primaryApiAddress || issuer.apiAddress;
   const source = service.clusterAt(address, 'address');
   if (!isReachable(source, receiver, now))
     throw new ServiceFault(500, [
       `error unwrapping secondary token: Post "${address}/v1/sys/wrapping/unwrap": dial tcp: i/o timeout`,
     ]);
-  const content = source.wrappingTokens.get(token);
-  if (content === undefined || content.expiresAt <= now)
+  if (source !== issuer || !issuer.wrappingTokens.delete(token) || content.expiresAt <= now)
     throw new ServiceFault(500, [
       'error response unwrapping secondary token; status code is 400, message is "400 Bad Request"',
     ]);
-  source.wrappingTokens.delete(token);
   return content;
 }

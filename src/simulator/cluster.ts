@@ -1,4 +1,3 @@
-import type { ActivationContent } from './activation';
 import type { JsonObject } from './messages';
 import { Leadership, SimulatedNode, type UnauthenticatedAccess } from './node';
 import type { SeededRandom } from './random';
@@ -23,7 +22,7 @@ export class SimulatedCluster {
   readonly streams: Readonly<Record<ReplicationKind, ReplicationStream>>;
   readonly random: SeededRandom;
   /** Those that were issued here and not yet used. */
-  readonly wrappingTokens = new Map<string, ActivationContent>();
+  readonly wrappingTokens = new Set<string>();
   version: string;
   seal: Seal;
   /** Of the cluster's own configuration: a joined cluster takes the primary's key shares, and keeps this (facts 8.9). */

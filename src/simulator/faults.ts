@@ -45,11 +45,8 @@ export interface FaultHandle {
   remove(): void;
 }
 
-/** What a call meets: `hold` keeps what lets it arrive later. */
-export type MetAction = Exclude<FaultAction, 'arrive-late'> | { readonly hold: (arrive: () => Promise<void>) => void };
-
 /** `forwarded`: after the effect of a call that a standby passed on. */
-type Moment = 'before' | 'after' | 'forwarded';
+export type Moment = 'before' | 'after' | 'forwarded';
 
 /** A call, at one of its moments. */
 interface CallToFault {
@@ -61,8 +58,8 @@ interface CallToFault {
   readonly isServed: boolean;
 }
 
-interface ActiveFault {
-  readonly fault: Fault;
+/** A fault, with what it did so far and the calls that it holds back. */
+interface ActiveFault extends Fault {
   hits: number;
   seen: number;
   held: (() => Promise<void>)[];
@@ -73,7 +70,7 @@ export class FaultInjector {
   #faults: ActiveFault[] = [];
 
   add(fault: Fault): FaultHandle {
-    const active: ActiveFault = { fault, hits: 0, seen: 0, held: [] };
+    const active: ActiveFault = { ...fault, hits: 0, seen: 0, held: [] };
     this.#faults.push(active);
     return {
       get hits() {
@@ -93,20 +90,16 @@ export class FaultInjector {
     this.#faults = [];
   }
 
-  /** Actions for a call at one of its moments. */
-  take(call: CallToFault, when: Moment): MetAction[] {
-    return this.#faults
-      .filter((active) => momentOf(active.fault) === when && hits(active, call))
-      .map(({ fault: { action }, held }) =>
-        action === 'arrive-late' ? { hold: (arrive) => void held.push(arrive) } : action,
-      );
+  /** What a call meets at one of its moments. */
+  take(call: CallToFault, when: Moment): readonly Pick<ActiveFault, 'action' | 'held'>[] {
+    return this.#faults.filter((active) => momentOf(active) === when && hits(active, call));
   }
 }
 
 /** Whether this call is hit; counts it. */
 function hits(active: ActiveFault, call: CallToFault): boolean {
-  const { cluster = call.cluster, node = call.isServed ? call.node : undefined } = active.fault;
-  const { endpoint, times = 1, skip = 0 } = active.fault;
+  const { cluster = call.cluster, node = call.isServed ? call.node : undefined } = active;
+  const { endpoint, times = 1, skip = 0 } = active;
   const fits = typeof endpoint === 'string' ? endpoint === call.endpoint : endpoint.test(call.endpoint);
   if (!fits || cluster !== call.cluster || node !== call.node || active.hits >= times) return false;
   active.seen += 1;

@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { TLSSocket } from 'node:tls';
+import { stringify } from 'lossless-json';
 import type { SimulatedCluster } from './cluster';
-import type { MetAction } from './faults';
+import type { Moment } from './faults';
 import {
   badRequest,
-  encodeJson,
-  HandlerPanic,
+  BrokenConnection,
   isJsonObject,
   NO_BODY,
   parseBody,
@@ -43,14 +43,14 @@ export interface RecordedCall {
   readonly mayBePassedOn: boolean;
   /** Of the answer that was sent; 0 while there is none or where the connection was broken instead. */
   status: number;
-  /** What the answer said of a generation attempt, where it did. */
-  attempt: { readonly nonce: string; readonly progress: number } | undefined;
+  /** What the answer said of the progress of a generation attempt, where it did. */
+  progress?: number;
   /** Whether the whole answer went out while the caller's connection was there. */
   delivered: boolean;
   /** Milliseconds since the epoch. */
   readonly at: number;
-  /** When the answer was given or the connection was broken, milliseconds since the epoch; undefined while under way. */
-  answeredAt: number | undefined;
+  /** When the answer was given or the connection was broken, milliseconds since the epoch; absent while under way. */
+  answeredAt?: number;
 }
 
 /** Fields that hold no secret. */
@@ -71,13 +71,6 @@ interface Arrival {
   readonly address: string;
   /** Whether a standby may pass it on to the active node. */
   readonly mayBePassedOn: boolean;
-}
-
-/** The connection is to be broken without an answer: by a reset, or by closing it. */
-class BrokenConnection extends Error {
-  constructor(readonly by: 'reset' | 'close') {
-    super('connection broken');
-  }
 }
 
 interface Delivery extends ServiceAnswer {
@@ -112,14 +105,15 @@ export async function serve(
     if (latencyMs > 0) await delay(latencyMs);
     const answer = await answerWithFaults(arrival);
     call.status = answer.status;
-    call.attempt = attemptIn(answer.body);
+    if (isJsonObject(answer.body) && typeof answer.body['progress'] === 'number')
+      call.progress = answer.body['progress'];
     response.once('finish', () => (recorded.delivered = !socket.destroyed));
     send(response, incoming.method === 'HEAD', answer);
   } catch (error) {
     // Node resets no connection inside of TLS: there it is closed.
     const resets = error instanceof BrokenConnection && error.by === 'reset' && !(socket instanceof TLSSocket);
     if (resets) socket.resetAndDestroy();
-    else if (error instanceof BrokenConnection || error instanceof HandlerPanic || socket.destroyed) socket.destroy();
+    else if (error instanceof BrokenConnection || socket.destroyed) socket.destroy();
     else {
       const answer = faultAnswer(error instanceof ServiceFault ? error : new ServiceFault(500, ['internal error']));
       if (call !== undefined) call.status = answer.status;
@@ -142,21 +136,12 @@ function record({ cluster, node, method, url, text, token, mayBePassedOn }: Arri
     token: token === undefined ? undefined : digest(token),
     mayBePassedOn,
     status: 0,
-    attempt: undefined,
     delivered: false,
     at: cluster.service.now(),
-    answeredAt: undefined,
   };
   calls.push(call);
   if (calls.length > MOST_CALLS) calls.splice(0, MOST_CALLS / 2);
   return call;
-}
-
-/** What a body says of a generation attempt. */
-function attemptIn(body: JsonValue | undefined): RecordedCall['attempt'] {
-  if (!isJsonObject(body)) return undefined;
-  const { nonce, progress } = body;
-  return typeof nonce === 'string' && typeof progress === 'number' ? { nonce, progress } : undefined;
 }
 
 function digest(text: string): string {
@@ -181,42 +166,36 @@ function readableBody(text: string): RecordedCall['body'] {
 async function answerWithFaults(arrival: Arrival): Promise<Delivery> {
   const { cluster, node, mayBePassedOn } = arrival;
   const leadsOn = () => !mayBePassedOn && (cluster.leadership.active ?? node) !== node;
-  const early = await applyFaults(faultsOn(arrival, 'before', !leadsOn()), cluster, {
-    // Nobody hears the answer.
-    arrive: async () => void (await answerOrFault(arrival).catch(() => undefined)),
-  });
+  const early = await applyFaults(faultsOn(arrival, 'before', !leadsOn()), arrival);
   if (early !== undefined) return early;
   const answer = await answerOrFault(arrival);
   const met = faultsOn(arrival, 'after', answer.status !== 307 || !leadsOn());
-  return (await applyFaults(met, cluster, { answer })) ?? answer;
+  return (await applyFaults(met, arrival, answer)) ?? answer;
 }
 
-function faultsOn(
-  { cluster, node, method, url }: Arrival,
-  when: 'before' | 'after' | 'forwarded',
-  isServed: boolean,
-): MetAction[] {
+function faultsOn({ cluster, node, method, url }: Arrival, when: Moment, isServed: boolean) {
   const call = { cluster: cluster.name, node: node.index, endpoint: `${method} ${url.pathname}`, isServed };
   return cluster.service.faults.take(call, when);
 }
 
 async function applyFaults(
-  actions: readonly MetAction[],
-  cluster: SimulatedCluster,
-  { answer, arrive }: { readonly answer?: ServiceAnswer; readonly arrive?: () => Promise<void> },
+  met: ReturnType<typeof faultsOn>,
+  arrival: Arrival,
+  answer?: ServiceAnswer,
 ): Promise<Delivery | undefined> {
   let delivery: Delivery | undefined;
-  for (const action of actions)
+  for (const { action, held } of met)
     if (action === 'reset' || action === 'lose-answer')
       throw new BrokenConnection(action === 'reset' ? 'reset' : 'close');
     else if (action === 'glue-documents') delivery = answer && { ...answer, glued: true };
     else if (action === 'break-forwarding') continue;
-    else if (typeof action === 'function') await action(cluster, answer);
-    else if ('delayMs' in action) await delay(action.delayMs);
-    else if ('hold' in action) {
-      if (arrive !== undefined) action.hold(arrive);
+    else if (typeof action === 'function') await action(arrival.cluster, answer);
+    else if (action === 'arrive-late') {
+      // Nobody hears the answer.
+      held.push(async () => void (await answerOrFault(arrival).catch(() => undefined)));
       throw new BrokenConnection('close');
-    } else {
+    } else if ('delayMs' in action) await delay(action.delayMs);
+    else {
       const { status, body = { errors: ['injected fault'] }, headers = {} } = action;
       delivery = { status, body, headers };
     }
@@ -319,7 +298,7 @@ function send(response: ServerResponse, headOnly: boolean, answer: Delivery): vo
     response.end(answer.bytes);
     return;
   }
-  const document = answer.body === undefined ? '' : `${encodeJson(answer.body)}\n`;
+  const document = answer.body === undefined ? '' : `${stringify(answer.body)}\n`;
   const body = answer.glued ? document + document : document;
   response.writeHead(answer.status, {
     'content-type': 'application/json',

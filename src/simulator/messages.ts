@@ -3,19 +3,6 @@ export type JsonValue =
   string | number | boolean | null | bigint | JsonValue[] | { [key: string]: JsonValue | undefined };
 export type JsonObject = { [key: string]: JsonValue | undefined };
 
-/** `JSON.stringify` with uint64 integers written in full. Node 20 has no way to make its own one do that. */
-export function encodeJson(value: JsonValue): string {
-  if (typeof value === 'bigint') return value.toString();
-  if (Array.isArray(value)) return `[${value.map(encodeJson).join(',')}]`;
-  if (value !== null && typeof value === 'object') {
-    const members = Object.entries(value).flatMap(([key, member]) =>
-      member === undefined ? [] : [`${JSON.stringify(key)}:${encodeJson(member)}`],
-    );
-    return `{${members.join(',')}}`;
-  }
-  return JSON.stringify(value);
-}
-
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
@@ -42,14 +29,15 @@ export class ServiceFault extends Error {
 }
 
 /**
- * The handler of a request died: the HTTP layer must close the connection without an answer. Effects that the handler
- * had before it died stay.
+ * The connection is to be broken without an answer: by a reset, or by closing it, as where the handler of a request died.
+ * Effects that the call had before stay.
  */
-export class HandlerPanic extends Error {
-  override readonly name = 'HandlerPanic';
-
-  constructor(cause?: unknown) {
-    super('the handler of the simulated service panicked', { cause });
+export class BrokenConnection extends Error {
+  constructor(
+    readonly by: 'reset' | 'close',
+    cause?: unknown,
+  ) {
+    super('connection broken', { cause });
   }
 }
 

@@ -1,35 +1,20 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { readFile, rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { text } from 'node:stream/consumers';
 import writeFileAtomic from 'write-file-atomic';
-import { z } from 'zod';
-import { encodeJson, type JsonValue } from './messages';
 import { closeAtOnce, listenOnLoopback } from './node';
 import { startSimulatedService, type SimulatedService } from './service';
 import { parseTopology, type Topology } from './topology';
 
-const CLUSTER = z.strictObject({ cluster: z.string() });
-const LINK = z.strictObject({ a: z.string(), b: z.string() });
-
-type Command = (service: SimulatedService, body: unknown) => unknown;
-
-function command<T>(schema: z.ZodType<T>, run: (service: SimulatedService, body: T) => unknown): Command {
-  return (service, body) => run(service, schema.parse(body));
-}
-
-/** What an operator can do to a running simulated service, by the name in `POST /control/<name>`. */
-const COMMANDS: Record<string, Command> = {
-  kill: command(CLUSTER, (service, { cluster }) => service.cluster(cluster).kill()),
-  restart: command(CLUSTER, (service, { cluster }) => service.cluster(cluster).restart()),
-  partition: command(LINK, (service, { a, b }) => service.partition(a, b)),
-  heal: command(z.strictObject({}), (service) => service.heal()),
+/** What an operator can do to a running simulated service: `POST /control/<command>`, with names of clusters after it. */
+const COMMANDS: Record<string, (service: SimulatedService, cluster: string, other: string) => unknown> = {
+  kill: (service, cluster) => service.cluster(cluster).kill(),
+  restart: (service, cluster) => service.cluster(cluster).restart(),
+  partition: (service, cluster, other) => service.partition(cluster, other),
+  heal: (service) => service.heal(),
 };
 
-/**
- * The operator's way into a running simulated service: `POST /control/<command>` with the token as bearer, on loopback
- * only.
- */
+/** The operator's way into a running simulated service, with the token as bearer, on loopback only. */
 function controlServer(service: SimulatedService, token: string): Server {
   const isAuthorised = ({ headers }: IncomingMessage): boolean => {
     const given = Buffer.from((headers.authorization ?? '').replace(/^Bearer /, ''));
@@ -37,13 +22,12 @@ function controlServer(service: SimulatedService, token: string): Server {
     return given.length === wanted.length && timingSafeEqual(given, wanted);
   };
   const serve = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const run = COMMANDS[/^\/control\/([a-z-]+)$/.exec(incoming.url ?? '')?.[1] ?? ''];
+    const [, start, name = '', cluster = '', other = ''] = (incoming.url ?? '').split('/');
+    const run = start === 'control' && incoming.method === 'POST' ? COMMANDS[name] : undefined;
     if (!isAuthorised(incoming)) return reply(response, 403, { error: 'wrong or missing control token' });
-    if (run === undefined || incoming.method !== 'POST')
-      return reply(response, 404, { error: 'unknown command', commands: Object.keys(COMMANDS) });
+    if (run === undefined) return reply(response, 404, { error: 'unknown command', commands: Object.keys(COMMANDS) });
     try {
-      const body = await text(incoming);
-      await run(service, body === '' ? {} : JSON.parse(body));
+      await run(service, cluster, other);
       reply(response, 200, { ok: true });
     } catch (error) {
       reply(response, 400, { error: error instanceof Error ? error.message : 'bad request' });
@@ -52,9 +36,9 @@ function controlServer(service: SimulatedService, token: string): Server {
   return createServer((incoming, response) => void serve(incoming, response));
 }
 
-function reply(response: ServerResponse, status: number, body: JsonValue): void {
+function reply(response: ServerResponse, status: number, body: object): void {
   response.writeHead(status, { 'content-type': 'application/json' });
-  response.end(`${encodeJson(body)}\n`);
+  response.end(`${JSON.stringify(body)}\n`);
 }
 
 /** Content of the state file, JSON. It holds secrets: the file is for its owner only. */

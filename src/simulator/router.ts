@@ -2,7 +2,7 @@ import type { SimulatedCluster } from './cluster';
 import {
   atLeastVersion,
   badRequest,
-  HandlerPanic,
+  BrokenConnection,
   permissionDenied,
   ServiceFault,
   textField,
@@ -60,7 +60,7 @@ export async function answerFromActiveNode(
   const { route, parameters } = findRoute(request);
   if (cluster.isDrSecondary && !ON_DR_SECONDARY.test(route.path))
     throw badRequest('path disabled in replication DR secondary mode');
-  if (cluster.auditBlocked && route.credential === 'generation') throw new HandlerPanic();
+  if (cluster.auditBlocked && route.credential === 'generation') throw new BrokenConnection('close');
   const identity = authorise(cluster, node, route, request);
   return route.run(new RouteCall(cluster, node, request, parameters, identity));
 }
@@ -130,27 +130,14 @@ function isOpened({ unauthenticatedAccess }: SimulatedNode, { path }: ServiceReq
 /** Who the header's token stands for on this cluster in its present role. */
 function identify(cluster: SimulatedCluster, token: string): Identity | undefined {
   const now = cluster.service.now();
-  if (cluster.isDrSecondary && cluster.tokens.isOperationToken(token)) return operationIdentity(now);
+  const operation = cluster.isDrSecondary ? cluster.tokens.identifyOperation(token) : undefined;
+  if (operation !== undefined) return operation;
   const identity = cluster.tokens.identify(token, now);
   if (!cluster.isDrSecondary || identity === undefined) return identity;
   if (identity.type === 'batch') return identity.orphan ? identity : undefined;
   const accepted =
     atLeastVersion(cluster.version, AUTHENTICATES_GENERATION_SINCE) && identity.policies.includes('root');
   return accepted ? identity : undefined;
-}
-
-function operationIdentity(now: number): Identity {
-  return {
-    type: 'operation',
-    accessor: '',
-    policies: ['root'],
-    orphan: true,
-    displayName: 'dr-operation',
-    path: 'sys/replication/dr/secondary/generate-operation-token',
-    renewable: false,
-    createdAt: now,
-    expiresAt: null,
-  };
 }
 
 function validToken(cluster: SimulatedCluster, { token }: ServiceRequest): Identity {
@@ -185,7 +172,7 @@ function authoriseOperation(cluster: SimulatedCluster, request: ServiceRequest):
 }
 
 function operationTokenIsValid(cluster: SimulatedCluster, token: string, path: string): boolean {
-  if (cluster.tokens.isOperationToken(token)) return true;
+  if (cluster.tokens.identifyOperation(token) !== undefined) return true;
   const identity = cluster.tokens.identify(token, cluster.service.now());
   if (identity?.type !== 'batch' || !identity.orphan) return false;
   const granted = cluster.tokens.capabilities(identity, path);

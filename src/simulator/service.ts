@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { ActivationContent } from './activation';
+import type { ActivationToken } from './activation';
 import { SimulatedCluster } from './cluster';
 import { FaultInjector } from './faults';
 import type { RecordedCall } from './http';
@@ -26,8 +26,7 @@ export class SimulatedService {
   latencyMs: number;
   /** Of the API listeners, PEM; without it they speak plain HTTP. */
   readonly certificate: { readonly cert: string; readonly key: string } | undefined;
-  /** Activation tokens in the encrypted form, with what is in them and for whose public key. */
-  readonly encryptedTokens = new Map<string, { readonly publicKey: string; readonly content: ActivationContent }>();
+  readonly activationTokens = new Map<string, ActivationToken>();
   readonly batchTokens: BatchTokens = new Map();
   readonly #cuts = new Set<string>();
   #clockShiftMs = 0;
@@ -70,7 +69,7 @@ export class SimulatedService {
   /** Cuts the network between two clusters; their clients still reach both. */
   partition(a: string, b: string): void {
     this.advance();
-    this.#cuts.add(linkOf(a, b));
+    this.#cuts.add(linkOf(this.cluster(a).name, this.cluster(b).name));
   }
 
   /** Mends one cut, or all of them. */

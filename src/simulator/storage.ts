@@ -26,7 +26,6 @@ export type StoredValue =
   | { readonly type: 'keyring'; readonly id: string }
   | { readonly type: 'role'; readonly role: Role }
   | { readonly type: 'filter'; readonly filter: PathsFilter }
-  | { readonly type: 'operation-token'; readonly at: number }
   | { readonly type: 'quota'; readonly quota: RateLimitQuota }
   | { readonly type: 'quota-config'; readonly config: QuotaConfig }
   | { readonly type: 'canary'; readonly at: number };
@@ -42,7 +41,6 @@ export interface WalEntry {
   readonly key: string;
   readonly value: StoredValue | null;
   readonly at: number;
-  readonly scope: Scope;
 }
 
 /** Entries kept for secondaries that lag (the service's `logshipper_buffer_length`); further behind means comparing again. */
@@ -55,8 +53,9 @@ function scopeOf(key: string): Scope {
   return key.startsWith('token/') || key.startsWith('cluster/') ? 'cluster' : 'everything';
 }
 
-/** True where an entry with this scope goes to secondaries of this kind. */
-export function replicates(scope: Scope, kind: ReplicationKind): boolean {
+/** Whether the entry under this key goes to secondaries of this kind. */
+export function replicates(key: string, kind: ReplicationKind): boolean {
+  const scope = scopeOf(key);
   return scope === 'everything' || (scope === 'cluster' && kind === 'dr');
 }
 
@@ -107,10 +106,9 @@ export class Storage {
   /** Write (or, with null, delete) one entry as the cluster itself does; returns its index. */
   write(key: string, value: StoredValue | null, at: number): bigint {
     this.#place(key, value);
-    const scope = scopeOf(key);
     this.#last += 1n;
-    for (const kind of KINDS) if (replicates(scope, kind)) this.#lastOf[kind] = this.#last;
-    this.#log.push({ index: this.#last, key, value, at, scope });
+    for (const kind of KINDS) if (replicates(key, kind)) this.#lastOf[kind] = this.#last;
+    this.#log.push({ index: this.#last, key, value, at });
     if (this.#log.length > 2 * LOG_LENGTH) this.#log = this.#log.slice(-LOG_LENGTH);
     return this.#last;
   }
@@ -145,7 +143,7 @@ export class Storage {
 
   /** Everything that a secondary of this kind gets. */
   *replicated(kind: ReplicationKind): Generator<[string, StoredValue]> {
-    for (const [key, value] of this.#values) if (replicates(scopeOf(key), kind)) yield [key, value];
+    for (const [key, value] of this.#values) if (replicates(key, kind)) yield [key, value];
   }
 
   /**
@@ -176,11 +174,10 @@ export class Storage {
   }
 
   #place(key: string, value: StoredValue | null): void {
-    const scope = scopeOf(key);
     const before = this.#digests.get(key) ?? 0n;
     const after = value === null ? 0n : digestOf(key, value);
     for (const kind of KINDS)
-      if (replicates(scope, kind)) this.#roots[kind] = (this.#roots[kind] - before + after) & ROOT_MASK;
+      if (replicates(key, kind)) this.#roots[kind] = (this.#roots[kind] - before + after) & ROOT_MASK;
     if (value === null) {
       this.#values.delete(key);
       this.#digests.delete(key);

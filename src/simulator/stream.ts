@@ -190,9 +190,9 @@ export class ReplicationStream {
     }
     const { streamDelayMs } = this.cluster.service.timing;
     let open = !this.held;
-    for (const { index, key, value, at, scope } of entries) {
+    for (const { index, key, value, at } of entries) {
       open &&= at + streamDelayMs <= now;
-      const wanted = replicates(scope, this.kind);
+      const wanted = replicates(key, this.kind);
       if (wanted && at <= (this.lastHeartbeatAt ?? now)) this.#announced = index;
       if (!open) continue;
       this.#position = index;

@@ -187,7 +187,7 @@ function mayExist(calls: readonly RecordedCall[], unheard: ReadonlySet<number>):
   const nonces = [...new Set(gives.map(({ body }) => textOf(body, 'nonce')))];
   return nonces.filter((nonce) => {
     const last = lastShares(gives.filter(({ body }) => textOf(body, 'nonce') === nonce));
-    if (last.some((call) => heard(call) && call.attempt?.progress === THRESHOLD)) return false;
+    if (last.some((call) => heard(call) && call.progress === THRESHOLD)) return false;
     return last.some((call) => !heard(call) || isOpen(call));
   });
 }
@@ -198,9 +198,7 @@ function mayExist(calls: readonly RecordedCall[], unheard: ReadonlySet<number>):
  */
 function lackedTheLast(calls: readonly RecordedCall[]): string[] {
   const gives = givesOf(calls);
-  const complete = gives
-    .filter(({ attempt }) => attempt?.progress === THRESHOLD - 1)
-    .map(({ body }) => textOf(body, 'nonce'));
+  const complete = gives.filter(({ progress }) => progress === THRESHOLD - 1).map(({ body }) => textOf(body, 'nonce'));
   return complete.filter(
     (nonce) => lastShares(gives.filter(({ body }) => textOf(body, 'nonce') === nonce)).length === 0,
   );

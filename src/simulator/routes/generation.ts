@@ -2,9 +2,9 @@ import { createMessage, encrypt, readKey, type Key } from 'openpgp';
 import type { SimulatedCluster } from '../cluster';
 import {
   badRequest,
+  BrokenConnection,
   decodeHex,
   decodeStandardBase64,
-  HandlerPanic,
   NO_BODY,
   NO_CONTENT,
   textField,
@@ -64,7 +64,7 @@ export class GenerationAttempts {
    *
    * A failure at the threshold puts the progress back to 0 and keeps attempt, nonce and one-time password.
    *
-   * @throws HandlerPanic when the PGP key cannot encrypt: the token was issued, nobody learns it, and the attempt stays
+   * @throws BrokenConnection when the PGP key cannot encrypt: the token was issued, nobody learns it, and the attempt stays
    *   started at progress 0
    */
   async update(strategy: Strategy, given: { readonly key: string; readonly nonce: string }): Promise<JsonObject> {
@@ -181,7 +181,7 @@ async function encodeToken({ otp, pgpKey }: Attempt, token: string): Promise<str
   }
   // Until now it was only parsed: one that is sign-only, expired or revoked shows here.
   await pgpKey.getEncryptionKey().catch((error: unknown) => {
-    throw new HandlerPanic(error);
+    throw new BrokenConnection('close', error);
   });
   const message = await createMessage({ binary: Buffer.from(token) });
   // The declared type hangs on stream types of a package that is not installed.

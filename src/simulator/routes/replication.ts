@@ -117,15 +117,13 @@ function merkleCheck(call: RouteCall): ServiceAnswer {
   const corrupted = call.cluster.corruptedPages;
   const trees: JsonObject = {};
   for (const [index, tree] of (['replicated', 'local'] as const).entries()) {
-    const affected = corrupted?.tree === tree ? corrupted : undefined;
+    const { page, subpages } = corrupted?.tree === tree ? corrupted : { page: undefined, subpages: [] };
     trees[String(index + 1)] = {
       tree_type: tree,
       root_hash: Buffer.from(call.cluster.storage.rootOf('dr'), 'hex').toString('base64'),
-      corrupted_subtree_root: affected !== undefined,
+      corrupted_subtree_root: page !== undefined,
       corrupted_index_tuples_map:
-        affected === undefined
-          ? null
-          : { [String(affected.page)]: { corrupted: affected.subpages.length === 0, subpages: affected.subpages } },
+        page === undefined ? null : { [page]: { corrupted: subpages.length === 0, subpages } },
     };
   }
   return call.answer({
@@ -139,7 +137,7 @@ function merkleCheck(call: RouteCall): ServiceAnswer {
 
 function deleteOperationToken(call: RouteCall): ServiceAnswer {
   const token = call.required('dr_operation_token');
-  if (!call.cluster.tokens.isOperationToken(token)) throw badRequest('batch tokens cannot be revoked');
+  if (call.cluster.tokens.identifyOperation(token) === undefined) throw badRequest('batch tokens cannot be revoked');
   call.cluster.tokens.deleteOperationToken(token, call.now);
   return NO_CONTENT;
 }
@@ -154,7 +152,6 @@ const OPTIONAL_FIELDS = [
   'ssct_generation_counter',
   'clock_skew_ms',
   'last_heartbeat_duration_ms',
-  'replication_primary_canary_age_ms',
   'last_start',
 ];
 
@@ -181,28 +178,17 @@ function thinned(cluster: SimulatedCluster, fields: JsonObject): JsonObject {
 
 function treeFields(cluster: SimulatedCluster, kind: ReplicationKind): JsonObject {
   const now = cluster.service.now();
-  const reindex = cluster.reindex;
-  const running = reindex !== undefined && now < reindex.endsAt;
+  const { startedAt, endsAt } = cluster.reindex ?? { startedAt: 0, endsAt: 0 };
+  const running = now < endsAt;
+  const stage = now - startedAt < endsAt - now ? 'scanning' : 'building';
   return {
     merkle_root: cluster.storage.rootOf(kind),
-    last_reindex_epoch: reindex === undefined || running ? '0' : String(Math.floor(reindex.endsAt / 1_000)),
+    last_reindex_epoch: running ? '0' : String(Math.floor(endsAt / 1_000)),
     corrupted_merkle_tree: cluster.corruptedPages !== undefined,
     last_corruption_check_epoch: NEVER,
     ssct_generation_counter: 0,
-    ...(running ? reindexFields(reindex, now) : {}),
+    ...(running ? { reindex_in_progress: true, reindex_stage: stage } : {}),
   };
-}
-
-function reindexFields(reindex: { startedAt: number; endsAt: number }, now: number): JsonObject {
-  const share = (now - reindex.startedAt) / Math.max(1, reindex.endsAt - reindex.startedAt);
-  return share < 0.5
-    ? { reindex_in_progress: true, reindex_stage: 'scanning' }
-    : {
-        reindex_in_progress: true,
-        reindex_stage: 'building',
-        reindex_building_progress: Math.floor(share * 1_000),
-        reindex_building_total: 1_000,
-      };
 }
 
 function primaryStatus(cluster: SimulatedCluster, kind: ReplicationKind, role: PrimaryRole): JsonObject {
@@ -215,14 +201,10 @@ function primaryStatus(cluster: SimulatedCluster, kind: ReplicationKind, role: P
     last_wal: cluster.storage.lastWal,
     [kind === 'dr' ? 'last_dr_wal' : 'last_performance_wal']: cluster.storage.lastWalOf(kind),
     ...treeFields(cluster, kind),
-    secondaries: [...cluster.connectedSecondaries(kind)].map((secondary) => {
-      const secondaryRole = secondary.effectiveRole(kind);
-      return thinned(cluster, {
-        node_id: secondaryRole.mode === 'secondary' ? secondaryRole.secondaryId : '',
-        api_address: secondary.apiAddress,
-        cluster_address: secondary.clusterAddress,
-        ...heartbeatFields(secondary, secondary.streams[kind]),
-      });
+    secondaries: cluster.connectedSecondaries(kind).map((secondary) => {
+      const its = secondary.effectiveRole(kind);
+      const id = its.mode === 'secondary' ? its.secondaryId : '';
+      return { node_id: id, ...peer(cluster, secondary, secondary.streams[kind]) };
     }),
   };
 }
@@ -241,28 +223,20 @@ function secondaryStatus(cluster: SimulatedCluster, kind: ReplicationKind, role:
     last_remote_wal: stream.lastRemoteWal,
     last_start: stream.lastStartAt === undefined ? undefined : timestamp(stream.lastStartAt),
     ...treeFields(cluster, kind),
-    ...(stream.state === 'merkle-sync' ? { merkle_sync_progress: { sync_total_keys: 1_000, sync_progress: 500 } } : {}),
-    primaries: detached || stream.source === undefined ? [] : primaryPeers(cluster, stream, stream.source),
+    primaries: detached || stream.source === undefined ? [] : [peer(cluster, stream.source, stream)],
   };
 }
 
-function primaryPeers(cluster: SimulatedCluster, stream: ReplicationStream, source: SimulatedCluster): JsonObject[] {
-  const peer = { api_address: source.apiAddress, cluster_address: source.clusterAddress };
-  return [thinned(cluster, { ...peer, ...heartbeatFields(cluster, stream) })];
-}
-
-function heartbeatFields(secondary: SimulatedCluster, stream: ReplicationStream): JsonObject {
-  const now = secondary.service.now();
-  const canary =
-    secondary.storage.get(stream.kind === 'dr' ? 'cluster/canary' : 'canary') ?? secondary.storage.get('canary');
-  return {
+/** The other side of a link, as the side with this cluster tells it. */
+function peer(teller: SimulatedCluster, other: SimulatedCluster, stream: ReplicationStream): JsonObject {
+  return thinned(teller, {
+    api_address: other.apiAddress,
+    cluster_address: other.clusterAddress,
     connection_status: stream.connected ? 'connected' : 'disconnected',
-    last_heartbeat: timestamp(stream.lastHeartbeatAt ?? now),
+    last_heartbeat: timestamp(stream.lastHeartbeatAt ?? teller.service.now()),
     last_heartbeat_duration_ms: '1',
     clock_skew_ms: '0',
-    replication_primary_canary_age_ms:
-      canary?.type === 'canary' ? String(Math.max(0, Math.round(now - canary.at))) : undefined,
-  };
+  });
 }
 
 function timestamp(at: number): string {

@@ -15,10 +15,6 @@ import type { SimulatedNode } from '../node';
 import type { ReplicationKind } from '../storage';
 import { route, type Route, type RouteCall } from './route';
 
-type HealthState = 'sealed' | 'drsecondary' | 'standby' | 'active';
-
-const CODES: Readonly<Record<HealthState, number>> = { sealed: 503, drsecondary: 472, standby: 429, active: 200 };
-
 /** The routes that every node answers for itself, sealed or not; undefined for any other. */
 export function answerFromNode(
   cluster: SimulatedCluster,
@@ -39,35 +35,43 @@ export function answerFromNode(
   return undefined;
 }
 
+type Modes = Readonly<Record<ReplicationKind, string>>;
+
+const UNKNOWN: Modes = { dr: 'unknown', performance: 'unknown' };
+
 /** `sys/health`. A standby, and a node without active node, tells the modes late or as `unknown`. */
 function health(cluster: SimulatedCluster, node: SimulatedNode): ServiceAnswer {
   const now = cluster.service.now();
   const serving = cluster.leadership.serving(now);
   const active = serving === node;
-  const modes = reportedModes(cluster, active, serving !== undefined, now);
-  const state = stateOf(node, active, modes.dr === 'secondary');
-  return { status: CODES[state], body: body(cluster, node, active, modes, now) };
+  const modes = serving === undefined ? UNKNOWN : reportedModes(cluster, active, now);
+  const unsealed = modes.dr === 'secondary' ? 472 : active ? 200 : 429;
+  return {
+    status: node.sealed ? 503 : unsealed,
+    body: {
+      initialized: true,
+      sealed: node.sealed,
+      standby: !active,
+      performance_standby: false,
+      replication_performance_mode: modes.performance,
+      replication_dr_mode: modes.dr,
+      server_time_utc: Math.floor(now / 1_000),
+      version: cluster.version,
+      enterprise: true,
+      ...(node.sealed ? {} : { cluster_name: `vault-${cluster.name}`, cluster_id: cluster.clusterId }),
+      ...(active ? { last_wal: cluster.storage.lastWal } : {}),
+      echo_duration_ms: 0,
+      clock_skew_ms: 0,
+      replication_primary_canary_age_ms: 0,
+    },
+  };
 }
 
-function stateOf(node: SimulatedNode, active: boolean, drSecondary: boolean): HealthState {
-  if (node.sealed) return 'sealed';
-  if (drSecondary) return 'drsecondary';
-  return active ? 'active' : 'standby';
-}
-
-function reportedModes(
-  cluster: SimulatedCluster,
-  active: boolean,
-  served: boolean,
-  now: number,
-): Record<ReplicationKind, string> {
-  if (!served) return { dr: 'unknown', performance: 'unknown' };
-  const change = cluster.lastRoleChange;
-  const late =
-    !active &&
-    change !== undefined &&
-    now < change.at + cluster.service.timing.restartMs + cluster.service.timing.standbyModeLagMs;
-  if (late) return cluster.random.chance(0.5) ? { dr: 'unknown', performance: 'unknown' } : { ...change.modesBefore };
+function reportedModes(cluster: SimulatedCluster, active: boolean, now: number): Modes {
+  const { lastRoleChange: change, service, random } = cluster;
+  const { restartMs, standbyModeLagMs } = service.timing;
+  if (!active && change !== undefined && now < change.at + restartMs + standbyModeLagMs)
+    return random.chance(0.5) ? UNKNOWN : change.modesBefore;
   // The performance mode is the stored one: a DR secondary of a performance primary says `primary` here.
   return { dr: mode(cluster, 'dr'), performance: mode(cluster, 'performance') };
 }
@@ -77,31 +81,6 @@ function mode(cluster: SimulatedCluster, kind: ReplicationKind): string {
   const role = cluster.role(kind);
   const joining = role.mode === 'secondary' && role.certificate !== null && stream.source === undefined;
   return joining && cluster.effectiveRole(kind).mode === 'secondary' ? 'bootstrapping' : role.mode;
-}
-
-function body(
-  cluster: SimulatedCluster,
-  node: SimulatedNode,
-  active: boolean,
-  modes: Record<ReplicationKind, string>,
-  now: number,
-): JsonObject {
-  return {
-    initialized: true,
-    sealed: node.sealed,
-    standby: !active,
-    performance_standby: false,
-    replication_performance_mode: modes.performance,
-    replication_dr_mode: modes.dr,
-    server_time_utc: Math.floor(now / 1_000),
-    version: cluster.version,
-    enterprise: true,
-    ...(node.sealed ? {} : { cluster_name: `vault-${cluster.name}`, cluster_id: cluster.clusterId }),
-    ...(active ? { last_wal: cluster.storage.lastWal } : {}),
-    echo_duration_ms: 0,
-    clock_skew_ms: 0,
-    replication_primary_canary_age_ms: 0,
-  };
 }
 
 /** `sys/leader`. */

@@ -9,7 +9,7 @@ import { route, type Route, type RouteCall } from './route';
 
 /** Who a valid token stands for. A service token is stored as this, under its hash. */
 export interface Identity {
-  readonly type: 'service' | 'batch' | 'operation';
+  readonly type: 'service' | 'batch';
   /** Empty for batch tokens. */
   readonly accessor: string;
   readonly policies: readonly string[];
@@ -142,12 +142,15 @@ export class TokenStore {
   /** The operation tokens before this one stay good. */
   createOperationToken(now: number): string {
     const token = this.#issue(this.random.token());
-    this.storage.write(`local/operation-token/${keyOf(token)}`, { type: 'operation-token', at: now }, now);
+    const path = 'sys/replication/dr/secondary/generate-operation-token';
+    const given = { type: 'service', policies: ['root'], orphan: true, displayName: 'dr-operation', path } as const;
+    const identity = { ...given, accessor: '', renewable: false, createdAt: now, expiresAt: null };
+    this.storage.write(`local/operation-token/${keyOf(token)}`, { type: 'token', identity }, now);
     return token;
   }
 
-  isOperationToken(token: string): boolean {
-    return this.storage.get(`local/operation-token/${keyOf(token)}`) !== undefined;
+  identifyOperation(token: string): Identity | undefined {
+    return this.storage.read('token', `local/operation-token/${keyOf(token)}`)?.identity;
   }
 
   deleteOperationToken(token: string, now: number): void {
