@@ -7,8 +7,8 @@ import type { SeededRandom } from './random';
  *
  * Written here although an audited library of the same format exists (`shamir-secret-sharing`): the library takes its
  * randomness from the platform only, which would make a seeded simulator give other shares in each run; it is
- * asynchronous; and its error texts are not those of the service. The tests check both directions against vectors made
- * with that library. It guards simulated secrets only and makes no promise about timing.
+ * asynchronous; and its error texts are not those of the service. The tests combine shares that were made with that
+ * library. It guards simulated secrets only and makes no promise about timing.
  */
 
 /** The Shamir seal of a cluster. A secondary takes over its primary's, with the same key shares. */
@@ -41,7 +41,7 @@ export class Seal {
  *
  * @param threshold how many shares recover it, at least 2
  */
-export function splitSecret(secret: Buffer, shares: number, threshold: number, random: SeededRandom): Buffer[] {
+function splitSecret(secret: Buffer, shares: number, threshold: number, random: SeededRandom): Buffer[] {
   if (threshold < 2 || shares < threshold || shares > 255)
     throw new RangeError(`no secret can be split into ${shares} shares with threshold ${threshold}`);
   const parts = distinctCoordinates(shares, random).map((x) => {

@@ -1,76 +1,51 @@
 /** Ceremony keys are where they were made: with two workers each key activity reaches the right one, and losing one costs an epoch. */
+import { readFileSync } from 'node:fs';
 import { readFile, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { temporal } from '@temporalio/proto';
-import { NativeConnection } from '@temporalio/worker';
 import { Decrypter } from 'age-encryption';
-import pino from 'pino';
 import { keyTaskQueue } from '../../src/contracts/names';
 import type { Report } from '../../src/contracts/report';
-import { Secret } from '../../src/secret';
 import { newSealKey } from '../../src/keys';
-import { startWorker } from '../../src/worker/start-worker';
-import type { RunningWorker } from '../../src/worker/start-worker';
+import { Program } from '../support/program';
 import { replayRun } from '../support/replay';
 import { Scenario } from '../support/scenario';
 import type { TestRun } from '../support/scenario';
-import { temporalServer } from '../support/temporal-server';
-import { workflowBundle } from '../support/workflow-bundle';
 
 jest.setTimeout(240_000);
 
-/** A worker with a key directory of its own, on the queue of the scenario. */
+/** The host of a worker, with a key directory of its own. */
 class Host {
   readonly keys: string;
-  readonly logLines: string[] = [];
-  #worker: RunningWorker | undefined;
-  #running: Promise<void> | undefined;
-  /** One for each: a connection takes one worker of a queue. */
-  #connection: NativeConnection | undefined;
+  #worker: Program | undefined;
 
   constructor(
     private readonly scenario: Scenario,
-    name: string,
-    private readonly sealKeys?: string,
+    private readonly name: string,
   ) {
     this.keys = join(scenario.directory, `keys-${name}`);
   }
 
   get keyHome(): string {
-    return this.#worker?.keyHome ?? '';
+    return readFileSync(join(this.keys, 'key-home'), 'utf8');
   }
 
-  async start({ sealKeys = this.sealKeys, replay = false } = {}): Promise<void> {
-    const { environment, inventory, taskQueue } = this.scenario;
-    const file = await readFile(environment['RUNBOOKS_SEAL_KEYS_FILE'] ?? '', 'utf8');
-    this.#connection = await NativeConnection.connect({ address: temporalServer().address });
-    this.#worker = await startWorker({
-      settings: {
-        inventoryPath: environment['RUNBOOKS_INVENTORY'] ?? '',
-        sealKeys: new Secret('private-key', sealKeys ?? file.trim()),
-        keyDirectory: this.keys,
-        keyStorage: 'disk',
-        reportDirectory: environment['RUNBOOKS_REPORT_DIR'] ?? '',
-        taskQueue,
-        logLevel: 'debug',
-      },
-      inventory,
-      connection: this.#connection,
-      namespace: temporalServer().namespace,
-      bundle: await workflowBundle(),
-      log: pino({ level: 'debug' }, { write: (line) => void this.logLines.push(line) }),
-      replay,
-    });
-    this.#running = this.#worker.run();
+  get log(): string {
+    return this.#worker?.output ?? '';
+  }
+
+  /** @param sealKeys in the place of those that the scenario gives to workers */
+  async start(sealKeys = ''): Promise<void> {
+    const { directory, environment } = this.scenario;
+    const own = { RUNBOOKS_KEY_DIR: this.keys, RUNBOOKS_SEAL_KEYS: sealKeys, RUNBOOKS_LOG_LEVEL: 'debug' };
+    this.#worker = new Program(join(directory, `home-${this.name}`), { ...environment, ...own }, ['worker']);
+    await this.#worker.says('Worker ready');
   }
 
   async stop(): Promise<void> {
-    this.#worker?.shutdown();
-    await this.#running;
+    await this.#worker?.end('SIGTERM');
+    this.scenario.shows(this.log);
     this.#worker = undefined;
-    this.#running = undefined;
-    await this.#connection?.close();
-    this.#connection = undefined;
   }
 
   /** Names of the key records on this host. */
@@ -190,7 +165,7 @@ describe('two workers with key directories of their own', () => {
   it('started again it destroys at once what belongs to the run that ended', async () => {
     await home.start();
     expect(await home.records()).toEqual([]);
-    expect(home.logLines.join('\n')).toContain('run-closed');
+    expect(home.log).toContain('run-closed');
   });
 
   it('afterwards no recorded envelope opens with anything that the workers still have', async () => {
@@ -220,7 +195,6 @@ describe('two workers with key directories of their own', () => {
     await run.control('abort', { reason: 'seen' });
     expect((await run.report()).outcome).toBe('aborted');
     for (const host of hosts) expect(await host.records()).toEqual([]);
-    scenario.shows(...hosts.flatMap(({ logLines }) => logLines));
   });
 });
 
@@ -248,8 +222,8 @@ describe('rotation of the seal keys while a run holds a token', () => {
     await run.waitsFor('approval', ({ gate }) => gate === 'go');
 
     await host.stop();
-    await host.start({ sealKeys: next, replay: true });
-    expect(host.logLines.join('\n')).toContain(`sealed with key ${kid}, which RUNBOOKS_SEAL_KEYS does not have`);
+    await host.start(next);
+    expect(host.log).toContain(`sealed with key ${kid}, which RUNBOOKS_SEAL_KEYS does not have`);
     const ready = await scenario.run('readiness');
     const { points } = (await ready.report()).result as unknown as { readonly points: readonly Point[] };
     const red = points.find(({ id }) => id === 'seal-keys');
@@ -266,11 +240,11 @@ describe('rotation of the seal keys while a run holds a token', () => {
     expect(parked.next).toContain('behind the others');
     expect(parked.choices.map(({ action }) => action)).toContain('retry');
     await host.stop();
-    await host.start({ sealKeys: `${next},${old}`, replay: true });
+    await host.start(`${next},${old}`);
     await run.decide('retry');
     const report = await run.report();
     expect(report).toMatchObject({ outcome: 'completed', parkings: [{ decision: { action: 'retry' } }] });
-    scenario.shows(JSON.stringify(report), ...host.logLines);
+    scenario.shows(JSON.stringify(report));
     await replayRun(run);
   });
 });

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { request } from 'undici';
+import { callNode } from '../support/by-hand';
+import type { PlainAnswer } from '../support/by-hand';
 
 /** One call and what was answered, with everything taken out that differs from server to server. */
 export interface Turn {
@@ -39,8 +40,8 @@ const UPDATE = 'sys/generate-root/update';
  */
 export async function converse({ address, keyShares, pgpKey }: Partner): Promise<Conversation> {
   const minutes = new Minutes();
-  const say = (what: string, method: string, path: string, body?: unknown): Promise<Answer> =>
-    minutes.say(what, { address, method, path, body });
+  const say = (what: string, method: string, path: string, body?: unknown) =>
+    minutes.say(what, [address, method, path, { body }]);
   const [first = '', second = '', third = '', fourth = ''] = keyShares;
   const base64 = (share: string): string => Buffer.from(share, 'hex').toString('base64');
   const wrong = `${'5a'.repeat(first.length / 2 - 1)}ee`;
@@ -116,22 +117,6 @@ export function text(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-export interface Answer {
-  readonly status: number;
-  readonly text: string;
-  readonly fields: Readonly<Record<string, unknown>>;
-  readonly location?: string | undefined;
-}
-
-export interface Call {
-  readonly address: string;
-  readonly method: string;
-  readonly path: string;
-  /** Text is sent as it is. */
-  readonly body?: unknown;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
 /** Says something to a node and writes down the answer. */
 export class Minutes {
   readonly turns: Turn[] = [];
@@ -141,8 +126,8 @@ export class Minutes {
   constructor(private readonly addresses: ReadonlyMap<string, string> = new Map()) {}
 
   /** @param shown - the members that are written down, where not all are the same on each server */
-  async say(what: string, call: Call, shown?: readonly string[]): Promise<Answer> {
-    const answer = await send(call);
+  async say(what: string, call: Parameters<typeof callNode>, shown?: readonly string[]): Promise<PlainAnswer> {
+    const answer = await callNode(...call);
     const nonce = text(answer.fields['nonce']);
     if (nonce !== '' && !this.#nonces.includes(nonce)) this.#nonces.push(nonce);
     const whole = masked({ ...answer, text: this.#named(answer.text) }, this.#nonces);
@@ -165,27 +150,8 @@ function only(answer: unknown, shown: readonly string[]): unknown {
   return Object.fromEntries(Object.entries(answer).filter(([name]) => shown.includes(name)));
 }
 
-/** One plain call, with nothing of the product's client in it; no connection is kept. */
-export async function send({ address, method, path, body, headers = {} }: Call): Promise<Answer> {
-  const text = body === undefined || typeof body === 'string' ? body : JSON.stringify(body);
-  const sent = text === undefined ? headers : { ...headers, 'content-type': 'application/json' };
-  const answer = await request(`${address}/v1/${path}`, { method, headers: sent, body: text, reset: true });
-  const said = await answer.body.text();
-  const location = answer.headers['location']?.toString();
-  return { status: answer.statusCode, text: said, fields: fieldsOf(said), location };
-}
-
-function fieldsOf(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const parsed: unknown = JSON.parse(text);
-    return typeof parsed === 'object' && parsed !== null ? { ...parsed } : {};
-  } catch {
-    return {};
-  }
-}
-
 /** Nonces by the order in which they came; passwords, fingerprints and tokens by their length. */
-function masked({ text, fields }: Answer, nonces: readonly string[]): unknown {
+function masked({ text, fields }: PlainAnswer, nonces: readonly string[]): unknown {
   if (text === '') return '';
   const named = nonces.reduce((rest, nonce, index) => rest.replaceAll(nonce, `nonce ${index + 1}`), text);
   const hidden = new Set(['otp', 'pgp_fingerprint', 'encoded_token', 'encoded_root_token'].map((name) => fields[name]));

@@ -18,12 +18,10 @@ import { parseInventory } from '../../src/inventory';
 import { Secret } from '../../src/secret';
 import { findCanaries } from '../support/secret-search';
 import { until } from '../support/by-hand';
-import { activeNode, callReal, realServer } from './real-service';
+import { activeNode, callReal } from './real-service';
+import type { RealServer } from './real-service';
 
-jest.setTimeout(120_000);
-
-const server = realServer();
-if (server) {
+export function firstNight(server: RealServer): void {
   describe('a first night on a real server', () => {
     let signal: AbortSignal;
     const mount = `night-${randomUUID().slice(0, 8)}`;
@@ -35,8 +33,8 @@ if (server) {
 
     const asRoot = async (method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown) => {
       const answer = await callReal(server, method, path, { token: rootToken, body });
-      if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`);
-      return (answer.body['data'] ?? {}) as Readonly<Record<string, unknown>>;
+      if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
+      return (answer.fields['data'] ?? {}) as Readonly<Record<string, unknown>>;
     };
     const of = () => clusters.of('night', 'real');
 
@@ -56,7 +54,7 @@ if (server) {
     async function site(path: string, credential?: object): Promise<void> {
       const gate = { approvals: 1, groups: ['ops'], validFor: '1h' };
       const real = {
-        addresses: server?.addresses,
+        addresses: server.addresses,
         advertisedClusterAddress: 'node-address',
         credential: credential ?? (await appRole()),
       };

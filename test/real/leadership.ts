@@ -1,6 +1,7 @@
 import { Minutes, decoded, text } from './conversation';
-import type { Call, Conversation } from './conversation';
+import type { Conversation } from './conversation';
 import { until } from '../support/by-hand';
+import type { PlainCall } from '../support/by-hand';
 import type { Nodes } from './real-nodes';
 
 /** Three nodes of which the first one leads, with five key shares (hexadecimal), three of which suffice; no slot is taken. */
@@ -23,14 +24,13 @@ export async function converseOnLeadership({ nodes, keyShares }: LeadershipPartn
   const minutes = new Minutes(new Map([a, b, c].map((address, index) => [address, `node ${'abc'[index]}`])));
   const [first = '', second = '', third = ''] = keyShares;
 
-  const say = (what: string, address: string, method: string, path: string, more: Partial<Call> = {}) =>
-    minutes.say(what, { address, method, path, ...more });
+  const say = (what: string, address: string, method: string, path: string, more: PlainCall = {}) =>
+    minutes.say(what, [address, method, path, more]);
   const look = (what: string, address: string) => say(what, address, 'GET', ATTEMPT);
   const give = (what: string, address: string, nonce: string, key: string) =>
     say(what, address, 'PUT', UPDATE, { body: { key, nonce } });
   const start = async (what: string, address: string) => (await say(what, address, 'PUT', ATTEMPT)).fields;
-  const leader = (what: string, address: string) =>
-    minutes.say(what, { address, method: 'GET', path: 'sys/leader' }, LEADER);
+  const leader = (what: string, address: string) => minutes.say(what, [address, 'GET', 'sys/leader'], LEADER);
   /** Everything that a burst may say to a node which does not serve. */
   const sayAll = async (which: string, address: string, nonce: string) => {
     await look(`${which}: look`, address);
@@ -38,7 +38,7 @@ export async function converseOnLeadership({ nodes, keyShares }: LeadershipPartn
     await give(`${which}: share`, address, nonce, third);
     await say(`${which}: cancel`, address, 'DELETE', ATTEMPT);
     await leader(`${which}: leader`, address);
-    await minutes.say(`${which}: seal status`, { address, method: 'GET', path: 'sys/seal-status' }, ['sealed']);
+    await minutes.say(`${which}: seal status`, [address, 'GET', 'sys/seal-status'], ['sealed']);
   };
 
   // A standby passes on.

@@ -149,7 +149,7 @@ export class RealNodes implements Nodes {
   /** What a node says of itself; of one that does not answer nothing is known. */
   async #state(node: string) {
     const said = await callReal(this.cluster, 'GET', 'sys/leader', { node }).catch(() => undefined);
-    const { is_self: leads, raft_applied_index: applied, raft_committed_index: committed } = said?.body ?? {};
+    const { is_self: leads, raft_applied_index: applied, raft_committed_index: committed } = said?.fields ?? {};
     return {
       sealed: said?.status === 503,
       leads: leads === true,

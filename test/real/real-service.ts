@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { SimulatedService } from '../../src/simulator';
-import { until } from '../support/by-hand';
-import { send } from './conversation';
+import { callNode, until } from '../support/by-hand';
+import type { PlainAnswer, PlainCall } from '../support/by-hand';
 
 /** Where a real server is: the API addresses of its nodes, and the files with its key shares (one a line) and a token. */
 export interface RealServer {
@@ -75,36 +75,25 @@ export async function makeWorkersToken(server: RealServer, policy: string): Prom
   const written = await callReal(server, 'POST', `sys/policies/acl/${WORKERS_POLICY}`, { token, body: { policy } });
   expect(written.status).toBe(204);
   const body = { policies: [WORKERS_POLICY], ttl: '1h' };
-  const { auth } = (await callReal(server, 'POST', 'auth/token/create', { token, body })).body;
+  const { auth } = (await callReal(server, 'POST', 'auth/token/create', { token, body })).fields;
   expect(auth).toMatchObject({ policies: ['default', WORKERS_POLICY] });
   return (auth as { readonly client_token: string }).client_token;
 }
 
 const WORKERS_POLICY = 'runbooks-workers';
 
-interface CallOptions {
-  readonly token?: string;
-  readonly body?: unknown;
-  /** Which node; the active one where it is not given. */
-  readonly node?: string;
-}
-
-/** A call of the real server, beside the runbook: what an administrator would do by hand. */
+/**
+ * A call of the real server, beside the runbook: what an administrator would do by hand.
+ *
+ * @param call.node - the active one where it is not given
+ */
 export async function callReal(
   server: RealServer,
   method: string,
   path: string,
-  { token, body, node }: CallOptions = {},
-): Promise<{ readonly status: number; readonly body: Readonly<Record<string, unknown>> }> {
-  const address = node ?? (await activeNode(server));
-  const { status, fields } = await send({
-    address,
-    method,
-    path,
-    body,
-    ...(token && { headers: { 'x-vault-token': token } }),
-  });
-  return { status, body: fields };
+  { node, ...call }: PlainCall & { readonly node?: string } = {},
+): Promise<PlainAnswer> {
+  return callNode(node ?? (await activeNode(server)), method, path, call);
 }
 
 /** Address of the node that is active; waits for one. */
@@ -121,6 +110,6 @@ export function activeNode({ addresses }: Pick<RealServer, 'addresses'>): Promis
 /** The token is a root token of this server; afterwards it is none. */
 export async function provenAndRevoked(server: RealServer, token: string): Promise<void> {
   const seen = await callReal(server, 'GET', 'auth/token/lookup-self', { token });
-  expect(seen).toMatchObject({ status: 200, body: { data: { policies: ['root'] } } });
+  expect(seen).toMatchObject({ status: 200, fields: { data: { policies: ['root'] } } });
   expect((await callReal(server, 'POST', 'auth/token/revoke-self', { token })).status).toBe(204);
 }

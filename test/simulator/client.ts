@@ -1,33 +1,23 @@
 import type { ReplicationKind, SimulatedCluster, Topology } from '../../src/simulator';
-import { send } from '../real/conversation';
-import type { Answer } from '../real/conversation';
-import { until } from '../support/by-hand';
+import { callNode, until } from '../support/by-hand';
+import type { PlainAnswer, PlainCall } from '../support/by-hand';
 
 /** An answer as it came over the wire. */
-export interface WireAnswer extends Answer {
+export interface WireAnswer extends PlainAnswer {
   /** The whole JSON document, or what is at a path in it. */
   readonly at: (...path: (string | number)[]) => unknown;
   /** The same as text; empty where there is nothing. */
   readonly textAt: (...path: (string | number)[]) => string;
 }
 
-interface CallOptions {
-  readonly token?: string;
-  readonly body?: unknown;
-  readonly headers?: Record<string, string>;
-  /** Node to call; default the first. */
-  readonly node?: number;
-}
-
-/** One plain HTTP call, with nothing of the product's client in it. */
+/** One plain HTTP call, of the first node where none is given. */
 export async function call(
   { addresses }: SimulatedCluster,
   method: string,
   path: string,
-  { token, body, headers, node = 0 }: CallOptions = {},
+  { node = 0, ...more }: PlainCall & { readonly node?: number } = {},
 ): Promise<WireAnswer> {
-  const sent = { ...headers, ...(token !== undefined && { 'x-vault-token': token }) };
-  const answer = await send({ address: addresses[node] ?? '', method, path, body, headers: sent });
+  const answer = await callNode(addresses[node] ?? '', method, path, more);
   const at: WireAnswer['at'] = (...names) => names.reduce(member, answer.fields);
   const textAt: WireAnswer['textAt'] = (...names) => {
     const found = at(...names);

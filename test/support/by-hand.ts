@@ -6,29 +6,55 @@ import type { Scenario } from './scenario';
 /** A bound only: a node that takes part again after a restart needs its time on a loaded machine. */
 const WITHIN_MS = 120_000;
 
-interface PlainAnswer {
+export interface PlainCall {
+  readonly token?: string | undefined;
+  /** Text is sent as it is. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly ca?: string;
+}
+
+export interface PlainAnswer {
   readonly status: number;
   readonly text: string;
+  /** Of a JSON document. */
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly location: string | undefined;
 }
 
 /** One plain call of a node, with nothing of the product's client in it; no connection is kept. */
 export async function callNode(
   address: string,
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE',
+  method: string,
   path: string,
-  { token, body, ca }: { readonly token?: string; readonly body?: unknown; readonly ca?: string } = {},
+  { token, body, headers, ca }: PlainCall = {},
 ): Promise<PlainAnswer> {
   const dispatcher = new Agent({ connect: { ca } });
   try {
     const answer = await request(`${address}/v1/${path}`, {
       dispatcher,
       method,
-      headers: { 'content-type': 'application/json', ...(token !== undefined && { 'x-vault-token': token }) },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      headers: {
+        'content-type': 'application/json',
+        ...headers,
+        ...(token !== undefined && { 'x-vault-token': token }),
+      },
+      body: typeof body === 'string' || body === undefined ? body : JSON.stringify(body),
     });
-    return { status: answer.statusCode, text: await answer.body.text() };
+    const text = await answer.body.text();
+    const location = answer.headers['location']?.toString();
+    return { status: answer.statusCode, text, fields: fieldsOf(text), location };
   } finally {
     await dispatcher.close();
+  }
+}
+
+function fieldsOf(text: string): PlainAnswer['fields'] {
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return typeof parsed === 'object' && parsed !== null ? { ...parsed } : {};
+  } catch {
+    return {};
   }
 }
 
