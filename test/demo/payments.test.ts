@@ -13,7 +13,6 @@ import { Program } from '../support/program';
 import { temporalClient, temporalServer } from '../support/temporal-server';
 
 const reports = temporaryDirectory('reports');
-const temporaryHome = temporaryDirectory('home');
 let payments: Payments;
 const start = () =>
   startPayments({ reportDirectory: reports, taskQueue: 'unused', namespace: 'default', pace: 'quick' });
@@ -86,21 +85,39 @@ describe('the simulated deployment of the demonstration', () => {
   });
 });
 
-it('runbook dev ends, and says so, where its worker ends', async () => {
-  const { address, namespace } = temporalServer();
-  const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
-  const dev = new Program(temporaryHome, env, ['dev', '--reports', reports]);
-  await dev.says('Ctrl-C here ends everything');
-  const { workflowService } = await temporalClient();
-  const taskQueue = { name: `runbooks-demo-${dev.child.pid}` };
-  const workerOf = async () => {
-    const { pollers } = await workflowService.describeTaskQueue({ namespace, taskQueue, taskQueueType: 1 });
-    return Number(/^(\d+)@/.exec(pollers[0]?.identity ?? '')?.[1] ?? 0);
+describe('runbook dev', () => {
+  const homes = temporaryDirectory('homes');
+  const start = async (name: string) => {
+    const { address, namespace } = temporalServer();
+    const env = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
+    const dev = new Program(join(homes, name), env, ['dev', '--reports', reports]);
+    await dev.says('Ctrl-C here ends everything');
+    return dev;
   };
-  let worker = await workerOf();
-  while (worker === 0) worker = await workerOf();
-  process.kill(worker, 'SIGKILL');
-  expect(await dev.ended).toBe(1);
-  expect(dev.output).toContain('The worker ended with SIGKILL.');
-  expect(await readdir(join(temporaryHome, 'tmp'))).toEqual([]);
+  const leftBy = (name: string) => readdir(join(homes, name, 'tmp'));
+
+  it('ends where its worker ends, and says so', async () => {
+    const dev = await start('failing');
+    const { workflowService } = await temporalClient();
+    const { namespace } = temporalServer();
+    const taskQueue = { name: `runbooks-demo-${dev.child.pid}` };
+    const workerOf = async () => {
+      const { pollers } = await workflowService.describeTaskQueue({ namespace, taskQueue, taskQueueType: 1 });
+      return Number(/^(\d+)@/.exec(pollers[0]?.identity ?? '')?.[1] ?? 0);
+    };
+    let worker = await workerOf();
+    while (worker === 0) worker = await workerOf();
+    process.kill(worker, 'SIGKILL');
+    expect(await dev.ended).toBe(1);
+    expect(dev.output).toContain('The worker ended with SIGKILL.\nStopping ...');
+    expect(await leftBy('failing')).toEqual([]);
+  });
+
+  it('ends everything by Ctrl-C, and says nothing else', async () => {
+    const dev = await start('ended');
+    dev.child.kill('SIGINT');
+    expect(await dev.ended).toBe(130);
+    expect(dev.output).toMatch(/reports stay\.\nStopping \.\.\.\n$/);
+    expect(await leftBy('ended')).toEqual([]);
+  });
 });

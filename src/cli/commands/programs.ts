@@ -99,5 +99,5 @@ function devCommand({ context, finish }: CommandHost): Command {
 
 function onStop({ stop }: CliContext, work: () => void): void {
   if (stop.aborted) work();
-  else stop.addEventListener('abort', work, { once: true });
+  else stop.addEventListener('abort', () => work(), { once: true });
 }
